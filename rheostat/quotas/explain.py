@@ -15,17 +15,19 @@ from tuner.core.token_bucket import MeanRate, MutationQuota, TokenBucket
 
 @dataclass(frozen=True, slots=True)
 class BurstExample:
-    """A burst of ``burst`` partitions from a full bucket, and the same under a quota by mean rate."""
+    """A burst of ``burst`` partitions at once, from a full bucket, and the same under a quota by mean rate."""
 
     quota: MutationQuota
     burst: float
 
     @property
     def tokens(self) -> float:
+        """Returns the tokens after the burst; a negative number is a debt."""
         return TokenBucket.full(self.quota, 0).with_admitted(self.quota, self.burst, 0).tokens
 
     @property
     def throttle_s(self) -> float:
+        """Returns how long Kafka refuses the next request."""
         return TokenBucket(self.tokens, 0).throttle_ms(self.quota, 0) / 1000
 
     @property
@@ -33,7 +35,7 @@ class BurstExample:
         return (self.quota.burst - self.tokens) / self.quota.rate_per_s
 
     @property
-    def mean(self) -> MeanRate:
+    def mean_rate(self) -> MeanRate:
         return MeanRate().with_burst(self.burst, 0)
 
 
@@ -47,7 +49,7 @@ def run_explain(example: BurstExample, *, as_json: bool) -> int:
 
 def as_record(example: BurstExample) -> dict[str, Any]:
     """Returns the example as one JSON object; keys end with their unit."""
-    quota, mean = example.quota, example.mean
+    quota, mean = example.quota, example.mean_rate
     return {
         "quota": {"rate_per_s": quota.rate_per_s, "samples": quota.samples, "window_s": quota.window_s},
         "burst_partitions": example.burst,
@@ -67,7 +69,7 @@ def as_record(example: BurstExample) -> dict[str, Any]:
 
 def lines(example: BurstExample) -> list[str]:
     """Returns the example as sentences, with KIP-599's two formulas."""
-    quota, mean = example.quota, example.mean
+    quota, mean = example.quota, example.mean_rate
     rate, burst, tokens = amount_text(quota.rate_per_s), amount_text(example.burst), amount_text(example.tokens)
     sentences = [
         f"controller_mutation_rate {rate}/s over {quota.samples} samples of {amount_text(quota.window_s)} s: the bucket fills "

@@ -105,12 +105,12 @@ def estimate_creation(question: QuotaQuestion) -> QuotaEstimate:
     """
     question.check()
     creation, quota, cost = question.creation, question.quota, question.cost
-    largest = None
+    max_rate = None
     if question.wait_s_max is not None:
-        largest = rate_per_s_max(creation, cost, question.wait_s_max, quota.samples, quota.window_s)
+        max_rate = rate_per_s_max(creation, cost, question.wait_s_max, quota.samples, quota.window_s)
     busy = min(1.0, steady_busy_ratio(creation, quota, cost))
     return QuotaEstimate(
-        question, simulate_creation(creation, quota, cost), simulate_creation(creation, None, cost), busy, largest
+        question, simulate_creation(creation, quota, cost), simulate_creation(creation, None, cost), busy, max_rate
     )
 
 
@@ -146,14 +146,14 @@ def lines(estimate: QuotaEstimate) -> list[str]:
     topics = f"{creation.topics} topics × {creation.partitions_per_topic} partitions"
     sentences = [
         f"Under {amount_text(quota.rate_per_s)}/s, {topics} take {span_text(under.done_s)}: the first "
-        f"{_topics(under.at_once)} at once (a burst of {amount_text(quota.burst)} partitions), the rest as the bucket fills; "
+        f"{_topics_text(under.at_once)} at once (a burst of {amount_text(quota.burst)} partitions), the rest as the bucket fills; "
         f"the client is throttled for {span_text(under.throttled_s)} of it.",
-        f"Meanwhile other requests wait for the controller for at most {_wait(under.wait_s_max)}, and the controller is "
+        f"Meanwhile other requests wait for the controller for at most {_wait_text(under.wait_s_max)}, and the controller is "
         f"{share_text(estimate.steady_busy_ratio)} busy with the creation.",
-        f"Without a quota: {span_text(without.done_s)}, and other requests wait for at most {_wait(without.wait_s_max)}.",
+        f"Without a quota: {span_text(without.done_s)}, and other requests wait for at most {_wait_text(without.wait_s_max)}.",
     ]
     if question.wait_s_max is not None:
-        sentences.append(_largest(estimate, question.wait_s_max))
+        sentences.append(_max_rate_text(estimate, question.wait_s_max))
     source = "as set by the options" if question.cost_is_given else _SOURCE[question.controller]
     cost = question.cost
     sentences.append(
@@ -163,19 +163,21 @@ def lines(estimate: QuotaEstimate) -> list[str]:
     return sentences
 
 
-def _largest(estimate: QuotaEstimate, wait_s_max: float) -> str:
+def _max_rate_text(estimate: QuotaEstimate, wait_s_max: float) -> str:
     if estimate.rate_per_s_max is None:
-        return f"No quota limits the wait of other requests to {_wait(wait_s_max)}: one topic alone takes longer."
+        return f"No quota limits the wait of other requests to {_wait_text(wait_s_max)}: one topic alone takes longer."
     if estimate.rate_per_s_max >= estimate.question.creation.partitions:
-        return f"No quota is needed: other requests wait for at most {_wait(wait_s_max)} in any case."
+        return f"No quota is needed: other requests wait for at most {_wait_text(wait_s_max)} in any case."
     # Rounded down, so that the printed quota keeps the wait.
     rate = int(estimate.rate_per_s_max * 1000) / 1000
-    return f"The highest quota at which other requests wait for at most {_wait(wait_s_max)} is {amount_text(rate)}/s."
+    return (
+        f"The highest quota at which other requests wait for at most {_wait_text(wait_s_max)} is {amount_text(rate)}/s."
+    )
 
 
-def _topics(count: int) -> str:
+def _topics_text(count: int) -> str:
     return f"{count} topic{'' if count == 1 else 's'}"
 
 
-def _wait(seconds: float) -> str:
+def _wait_text(seconds: float) -> str:
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else span_text(seconds)

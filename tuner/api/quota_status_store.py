@@ -54,11 +54,11 @@ class QuotaStatusStore:
         self.number = 0  # Another one whenever something else is shown.
         self._decisions: Counter[tuple[str, str]] = Counter()
 
-    def publish(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None:
+    def publish(self, view: QuotaView, step: QuotaStep, memory: MutationMemory) -> None:
         with self._lock:
-            self._shown, self.has_failed = QuotaSnapshot(view, made, memory), False
+            self._shown, self.has_failed = QuotaSnapshot(view, step, memory), False
             self.number += 1
-            for decision in made.decisions:
+            for decision in step.decisions:
                 self._decisions[(action_of(decision), decision.reason.value)] += 1
 
     def record_failures(self, count: int) -> None:

@@ -71,16 +71,16 @@ def is_lease_held(lease: Lease, journal: KafkaJournal, stop: threading.Event, cl
     Kafka assigns the partition again within a heartbeat, or when the session of a tuner that has died is over.
     """
     began_s = clock.monotonic_s()
-    held, has_waited = lease.held(), False
-    while not held and lease.awaits_renewal and not stop.is_set():
-        held, has_waited = lease.held(), True
-    if held and lease.was_rebalanced():
+    is_held, has_waited = lease.renew(), False
+    while not is_held and lease.awaits_renewal and not stop.is_set():
+        is_held, has_waited = lease.renew(), True
+    if is_held and lease.was_rebalanced():
         # If the group dropped this tuner during the rebalance, another one may have held the lease in between.
         journal.discard_proof()
-    if held and has_waited:
+    if is_held and has_waited:
         paused_s = round(clock.monotonic_s() - began_s, 1)
         log.info("a tuner joined or left the group: this one keeps the lease and goes on", paused_s=paused_s)
-    return held
+    return is_held
 
 
 def run(

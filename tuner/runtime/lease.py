@@ -80,8 +80,8 @@ class Lease:
         self._answered_s = float("-inf")  # Send time of the last request that the coordinator answered.
         self._logged: str | None = None
 
-    def held(self, timeout_s: float = 0.0) -> bool:
-        """Returns whether this tuner holds the lease. Sends heartbeats, so a standby has to call it every few seconds, too.
+    def renew(self, timeout_s: float = 0.0) -> bool:
+        """Sends heartbeats and returns whether this tuner holds the lease. A standby has to call it every few seconds, too.
 
         Args:
             timeout_s: how long to wait for a change; during a rebalance at least two seconds.
@@ -148,7 +148,7 @@ class Lease:
         return rebalanced
 
     def leave(self) -> None:
-        """Leaves the group, so that another tuner gets the lease at once. The next ``held`` joins as a new member."""
+        """Leaves the group, so that another tuner gets the lease at once. The next ``renew`` joins as a new member."""
         member, self._consumer, self.is_assigned, self.awaits_renewal = self._consumer, None, False, False
         if member is not None:
             member.close(timeout_ms=round(_LEAVE_S_MAX * 1000))

@@ -96,7 +96,7 @@ class Standby:
         logged: str | None = None
         try:
             while not self._stop.is_set():
-                if lease.held(_LEASE_POLL_S):
+                if lease.renew(_LEASE_POLL_S):
                     return True
                 ahead.step()
                 waits_for = self.cluster_error() or journal_topic.find_problem() or STANDBY_REASON

@@ -99,7 +99,7 @@ class CreationProbe:
         try:
             while not self._stop.wait(max(0.0, due_s - self._monotonic())):
                 try:
-                    pause_s = self.once(due_s)
+                    pause_s = self.send_one(due_s)
                 except Exception as error:  # noqa: BLE001 - the probe must survive, else quotas are never raised again
                     self._log_once("unexpected error", f"{type(error).__name__}: {error}")
                     self._connected.clear()
@@ -109,7 +109,7 @@ class CreationProbe:
         finally:
             named_teardown("creation probe", self._client.close)()
 
-    def once(self, due_s: float) -> float:
+    def send_one(self, due_s: float) -> float:
         """Sends one request through the next broker. Returns the extra pause before the next request, in seconds."""
         broker = self._next_broker()
         if broker is None:

@@ -46,6 +46,8 @@ _POLL_S = 0.05
 
 
 class ControllerSignals(Protocol):
+    """The newest signals, by broker, controller and tenant."""
+
     @property
     def brokers(self) -> Mapping[int, BrokerSignal]: ...
 
@@ -57,7 +59,7 @@ class ControllerSignals(Protocol):
 
 
 class QuotaObserver(Protocol):
-    def publish(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None:
+    def publish(self, view: QuotaView, step: QuotaStep, memory: MutationMemory) -> None:
         """Publishes the result of a cycle."""
 
     def record_failures(self, count: int) -> None:
@@ -170,9 +172,9 @@ class MutationQuotaController:
 
     def _run_cycle(self, answer: dict[QuotaEntity, float] | ClusterError) -> None:
         view = self._build_view(answer)
-        memory, confirmed = self.recorder.memory, dict[QuotaEntity, Failure | None]()
+        memory, results = self.recorder.memory, dict[QuotaEntity, Failure | None]()
         if not isinstance(view.quotas, ClusterUnreadable):
-            memory, confirmed = self._confirm_writes(view.quotas, memory)
+            memory, results = self._confirm_writes(view.quotas, memory)
         orders, policy = self._orders.latest, self._policy
         if policy is not None and self._windows is not None:
             policy = with_broker_window(policy, self._windows())
@@ -185,8 +187,8 @@ class MutationQuotaController:
         for decision in step.decisions:
             if not isinstance(decision, SetQuota | RestoreQuota):
                 continue
-            if decision.entity in self._unconfirmed and decision.entity not in confirmed:
-                continue
+            if decision.entity in self._unconfirmed and decision.entity not in results:
+                continue  # Its last write is not confirmed yet.
             if self._is_restored_already(decision):
                 restored.append(decision)
                 memory = settle(memory, decision)
@@ -194,7 +196,7 @@ class MutationQuotaController:
                 changes.append(decision)
                 memory = memory if self._dry_run else intend(memory, decision)
         self.recorder.record(step.decisions, [*restored, *changes], memory, _total_fields(step))
-        self._forget_confirmed(confirmed)
+        self._forget_confirmed(results)
         self._observer.publish(view, step, memory)
         if changes and not self._dry_run:
             self._start_write(changes)
@@ -221,7 +223,11 @@ class MutationQuotaController:
     def _confirm_writes(
         self, quotas: Mapping[QuotaEntity, float], memory: MutationMemory
     ) -> tuple[MutationMemory, dict[QuotaEntity, Failure | None]]:
-        """Returns the state with confirmed writes settled, and per entity None or the failure. Later ones are still awaited."""
+        """Compares the last writes with the quotas in Kafka.
+
+        Returns:
+            The state with confirmed writes settled, and the result of each write that is no longer awaited: None or the failure.
+        """
         results: dict[QuotaEntity, Failure | None] = {}
         for entity, (change, since_s) in self._unconfirmed.items():
             written, current = requested_per_s(change), quotas.get(entity)
@@ -258,7 +264,7 @@ class MutationQuotaController:
 
     def _report_failures(self, failures: Mapping[QuotaEntity, Failure]) -> None:
         self._observer.record_failures(len(failures))
-        self.recorder.failed(failures)
+        self.recorder.record_failures(failures)
 
 
 def _total_fields(step: QuotaStep) -> dict[str, Any]:

@@ -111,7 +111,7 @@ class MutationQuotaRecorder:
                 f"{more_text(len(changes) - _LINES_MAX, 'quotas')}, as `rheostat quotas` shows", dry_run=self._dry_run
             )
 
-    def failed(self, failures: Mapping[QuotaEntity, Failure]) -> None:
+    def record_failures(self, failures: Mapping[QuotaEntity, Failure]) -> None:
         """Records failed writes, logs each new cause once, and doubles the pause before the retry.
 
         Raises:

@@ -84,7 +84,7 @@ class Rig:
         self.now_s = 0.0
         make: Any = self.make
         self.lease = Lease(make, ONLY.topic, "rheostat-tuner-lab", monotonic=lambda: self.now_s)
-        assert not self.lease.held()
+        assert not self.lease.renew()
 
     def make(self) -> Member:
         self.members.append(Member(lambda: self.now_s))
@@ -92,7 +92,7 @@ class Rig:
 
     def after(self, seconds: float) -> bool:
         self.now_s += seconds
-        return self.lease.held()
+        return self.lease.renew()
 
 
 def test_lease_is_held_between_assignment_and_rebalance() -> None:

@@ -95,7 +95,7 @@ class Turn:
     def stop(self) -> None:
         self.reads = False
 
-    def held(self, timeout_s: float) -> bool:
+    def renew(self, timeout_s: float) -> bool:
         assert timeout_s == PAUSE_S
         self._seen()
         self._left -= 1

@@ -23,7 +23,7 @@ def go(probe: CreationProbe, asker: FakeAsker, seconds: float, *, late_s: float 
     until_s, due_s = asker.now_s + seconds, asker.now_s
     while asker.now_s < until_s:
         asker.now_s = max(asker.now_s, due_s + late_s)
-        rest_s = probe.once(due_s)
+        rest_s = probe.send_one(due_s)
         due_s = max(due_s, asker.now_s) + rest_s + EVERY_S
 
 
@@ -108,7 +108,7 @@ def test_probe_controller_stall_raises_latency(brokers: int, stall_s: float) -> 
     probe = probe_of(asker)
     go(probe, asker, 60.0)
     asker.takes_s = stall_s
-    probe.once(asker.now_s)
+    probe.send_one(asker.now_s)
     asker.takes_s = 0.01
     go(probe, asker, 5.0)
     felt_ms = probe.p90_ms()
