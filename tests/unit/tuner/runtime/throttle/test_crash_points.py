@@ -131,7 +131,7 @@ def run(make: Callable[[], Rig], steps: tuple[Step, ...]) -> Iterator[tuple[int,
 
 
 @pytest.mark.parametrize(("make", "steps"), [(rescued, RESCUE), (steered, LAW)], ids=["rescue", "law"])
-def test_the_throttle_of_a_move_is_gone_after_it(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
+def test_crash_move_leaves_no_throttle_behind(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
     for at, rig in run(make, steps):
         assert rig.throttles.rates == {}, at
         assert not rig.throttles.lists["orders"], at
@@ -140,7 +140,7 @@ def test_the_throttle_of_a_move_is_gone_after_it(make: Callable[[], Rig], steps:
 
 
 @pytest.mark.parametrize(("make", "steps"), [(rescued, RESCUE), (steered, LAW)], ids=["rescue", "law"])
-def test_a_throttle_that_serves_others_stands_as_before(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
+def test_crash_preserves_throttle_used_by_others(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
     def standing() -> Rig:
         rig = make()
         rig.throttles.lists |= STANDING
@@ -154,7 +154,7 @@ def test_a_throttle_that_serves_others_stands_as_before(make: Callable[[], Rig],
 
 
 @pytest.mark.parametrize(("make", "steps"), [(rescued, RESCUE), (steered, LAW)], ids=["rescue", "law"])
-def test_a_persons_value_stands_whenever_it_came(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
+def test_crash_preserves_operator_value(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
     """Kim writes 7 MB/s over ours in the middle of it. Where we had nothing on record yet it is the throttle of Kim's
     move, and goes with it."""
     over_ours: list[bool] = []
@@ -171,7 +171,7 @@ def test_a_persons_value_stands_whenever_it_came(make: Callable[[], Rig], steps:
 
 
 @pytest.mark.parametrize(("make", "steps"), [(rescued, RESCUE), (steered, LAW)], ids=["rescue", "law"])
-def test_released_in_the_middle_what_stood_before_stands(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
+def test_crash_with_release_restores_previous_rates(make: Callable[[], Rig], steps: tuple[Step, ...]) -> None:
     def release(rig: Rig) -> None:
         rig.orders.latest = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk", released=True))
 
@@ -181,7 +181,7 @@ def test_released_in_the_middle_what_stood_before_stands(make: Callable[[], Rig]
         assert rig.loop.memory.owned == {}, at
 
 
-def test_of_a_move_that_nobody_throttled_nothing_of_ours_is_left() -> None:
+def test_crash_unthrottled_move_leaves_no_managed_throttle() -> None:
     for at, rig in run(nobody_throttled, LISTS):
         assert rig.throttles.rates == {}, at
         assert rig.throttles.lists == {"orders": TopicThrottle(), "payments": STANDING["payments"]}, at
@@ -189,13 +189,13 @@ def test_of_a_move_that_nobody_throttled_nothing_of_ours_is_left() -> None:
         assert rig.loop.memory.externally_owned_until_ms == {}, f"{at}: a sweep was taken for somebody's word"
 
 
-def test_whenever_it_dies_what_moves_is_listed_again_within_two_cycles() -> None:
+def test_crash_replicas_are_listed_again_within_two_cycles() -> None:
     for at, rig in run(nobody_throttled, (cycle, a_second, one_partition_joins, cycle, cycle, cycle)):
         assert rig.throttles.lists["orders"] == throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)]), at
         assert rig.throttles.rates.keys() == {SOURCE, (2, SOURCE[1]), TARGET}, at
 
 
-def test_released_while_nobody_else_throttles_it_what_stood_before_stands() -> None:
+def test_crash_with_release_of_unthrottled_move_restores() -> None:
     def release(rig: Rig) -> None:
         rig.orders.latest = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk", released=True))
 
@@ -270,7 +270,7 @@ PLAN: tuple[Step, ...] = (
 )  # fmt: skip
 
 
-def test_plan_is_throttled_throughout_and_leaves_nothing_behind() -> None:
+def test_crash_plan_stays_throttled_and_is_cleaned_up() -> None:
     for at, rig in run(Planned, PLAN):
         assert rig.throttles.rates == {}, at
         assert rig.throttles.lists == {"orders": TopicThrottle(), "payments": TopicThrottle()}, at
@@ -278,7 +278,7 @@ def test_plan_is_throttled_throughout_and_leaves_nothing_behind() -> None:
         assert rig.loop.memory.externally_owned_until_ms == {}, at
 
 
-def test_the_fuse_burns_at_each_point_and_a_memory_that_is_lost_is_noticed() -> None:
+def test_crash_harness_hits_each_point_and_detects_lost_memory() -> None:
     """The check of the checks: without what was on record, what is left behind is seen."""
     left_behind = 0
     for at in range(1, 40):

@@ -84,7 +84,7 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> l
     return error
 
 
-def test_failing_cycles_change_nothing_and_the_next_good_one_acts(broken: list[Exception | None]) -> None:
+def test_failing_cycles_change_nothing_until_one_succeeds(broken: list[Exception | None]) -> None:
     rig = Rig()
     term = Term(rig)
     broken[0] = OverflowError("int too large to convert to float")
@@ -106,7 +106,7 @@ def test_failing_cycles_change_nothing_and_the_next_good_one_acts(broken: list[E
     assert "failed" not in term.board.ready()[1]
 
 
-def test_one_failed_cycle_is_told_and_the_tuner_stays_ready(broken: list[Exception | None]) -> None:
+def test_single_failed_cycle_is_reported_and_tuner_stays_ready(broken: list[Exception | None]) -> None:
     term = Term(Rig())
     term.lasts(0.2)
     broken[0] = ValueError("x")
@@ -116,7 +116,7 @@ def test_one_failed_cycle_is_told_and_the_tuner_stays_ready(broken: list[Excepti
     assert ready
 
 
-def test_a_ramp_stops_where_it_is_when_a_cycle_fails(broken: list[Exception | None]) -> None:
+def test_ramp_stops_when_cycle_fails(broken: list[Exception | None]) -> None:
     rig = Rig()
     term = Term(rig)
     term.lasts(CYCLE_S - 0.5)
@@ -131,7 +131,7 @@ def test_a_ramp_stops_where_it_is_when_a_cycle_fails(broken: list[Exception | No
     assert term.rates == stood
 
 
-def test_the_law_turns_nothing_while_cycles_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steering_changes_nothing_while_cycles_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig(objective=Objective(50.0))
     term = Term(rig)
     term.lasts(2 * CYCLE_S)
@@ -142,7 +142,7 @@ def test_the_law_turns_nothing_while_cycles_fail(monkeypatch: pytest.MonkeyPatch
     assert rig.loop._steering_tick.next_due_s() is None
 
 
-def test_a_step_that_fails_stops_changes_and_is_not_tried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_tick_stops_ramps_until_next_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = Rig()
     term = Term(rig)
     tries: list[float] = []

@@ -131,7 +131,7 @@ def fed(rig: Rig, data: st.DataObject, seconds: int) -> None:
 @given(st.data())
 @settings(max_examples=EXAMPLES, deadline=None)
 @pytest.mark.parametrize("mode", ["rescues", "steers", "throttles"])
-def test_no_cycle_fails_and_no_rate_leaves_its_range(mode: str, data: st.DataObject) -> None:
+def test_hostile_signals_fail_no_cycle_and_rates_stay_in_range(mode: str, data: st.DataObject) -> None:
     rig = Rig(
         Memory(stalls={3: STALLED}),
         objective=None if mode == "rescues" else Objective(50.0),
@@ -168,7 +168,7 @@ LEARNED = encode_state(
 
 @given(st.data())
 @settings(max_examples=2 * EXAMPLES, deadline=None)
-def test_no_turn_of_quotas_fails_and_each_quota_is_a_number(data: st.DataObject) -> None:
+def test_hostile_signals_fail_no_quota_cycle(data: st.DataObject) -> None:
     rig = QuotaRig(quotas=data.draw(QUOTAS))
     with suppress(ValueError):
         rig.memory = decode_state(data.draw(st.just(LEARNED) | records(st.just(LEARNED))))
@@ -187,7 +187,7 @@ def test_no_turn_of_quotas_fails_and_each_quota_is_a_number(data: st.DataObject)
 
 @given(st.data())
 @settings(max_examples=EXAMPLES, deadline=None)
-def test_no_turn_of_plans_fails_and_every_plan_ends(data: st.DataObject) -> None:
+def test_hostile_signals_fail_no_plan_cycle(data: st.DataObject) -> None:
     keys = [("t", number) for number in range(4)]
     rig = PlanRig(dict.fromkeys(keys, still(1, 2)), online={1, 2, 3, 4})
     rig.give(dict.fromkeys(keys, (3, 4)))

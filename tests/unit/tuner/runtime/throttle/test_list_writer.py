@@ -55,7 +55,7 @@ def listed(rig: Rig) -> dict[str, TopicThrottle]:
     return {topic: lists for topic, lists in rig.throttles.lists.items() if lists}
 
 
-def test_a_move_is_picked_up_within_a_cycle_rates_first_and_each_write_on_record_before() -> None:
+def test_move_is_throttled_within_a_cycle_rates_first() -> None:
     rig = unthrottled()
     assert cycle(rig)[:4] == [Reason.MOVE_FOUND] * 4  # Three rates, one topic.
     assert rig.throttles.rates == {SOURCE: 7_200_000, STANDBY: 5 * MB, TARGET: 5 * MB}
@@ -68,7 +68,7 @@ def test_a_move_is_picked_up_within_a_cycle_rates_first_and_each_write_on_record
     assert {**rig.journal.memories[-1].listed, **rig.journal.listed} == WANTED
 
 
-def test_the_law_has_it_in_the_cycle_after_though_no_signal_tells_of_the_lists_yet() -> None:
+def test_steering_takes_listed_move_in_next_cycle() -> None:
     rig = unthrottled()
     cycle(rig)
     assert cycle(rig) == [Reason.FOLLOWS_CLIENTS] * 2
@@ -76,7 +76,7 @@ def test_the_law_has_it_in_the_cycle_after_though_no_signal_tells_of_the_lists_y
     assert rig.throttles.rates[SOURCE] > 8 * MB
 
 
-def test_of_what_goes_and_what_comes_the_intents_are_one_record_and_the_outcomes_another() -> None:
+def test_list_changes_need_one_intent_and_one_outcome_record() -> None:
     """Each record is a transaction, which brokers have to carry out, and none of it is kept for the next cycle."""
     rig = unthrottled()
     rig.live.moves = (move(), move(partition=1))
@@ -98,7 +98,7 @@ def test_of_what_goes_and_what_comes_the_intents_are_one_record_and_the_outcomes
     assert listed(rig) == rig.loop.memory.listed
 
 
-def test_a_pair_that_goes_for_one_move_and_comes_for_another_is_ours() -> None:
+def test_pair_removed_and_added_again_is_managed() -> None:
     rig = unthrottled()
     listing = ReplicaListWriter(rig.throttles, rig.loop.recorder, rig.observer, Clock(lambda: 0.0))
     comes = AddPairs("orders", (), ((0, 3),), Reason.MOVE_FOUND, "comes")
@@ -116,7 +116,7 @@ def test_nothing_is_written_twice() -> None:
     assert rig.writes() == []
 
 
-def test_each_pair_goes_as_it_joins_and_in_the_end_nothing_is_left() -> None:
+def test_each_pair_leaves_list_once_in_sync() -> None:
     rig = unthrottled()
     rig.live.moves = (move(replicas=(3, 4, 2, 1), adding=(3, 4)), move(partition=1))
     rig.throttles.brokers.add(4)
@@ -138,7 +138,7 @@ def test_each_pair_goes_as_it_joins_and_in_the_end_nothing_is_left() -> None:
     assert (rig.loop.memory.owned, rig.loop.memory.listed, rig.loop.memory.moving_replicas) == ({}, {}, {})
 
 
-def test_a_second_move_joins_and_a_static_list_stays_as_it_is() -> None:
+def test_second_move_is_listed_and_static_list_is_preserved() -> None:
     rig = unthrottled()
     static = throttle(leader=[(7, 2)], follower=[(7, 1)])
     rig.throttles.lists["payments"] = static
@@ -153,7 +153,7 @@ def test_a_second_move_joins_and_a_static_list_stays_as_it_is() -> None:
     assert rig.throttles.rates == {}
 
 
-def test_a_throttle_that_came_with_the_move_is_its_own_until_the_end() -> None:
+def test_throttle_that_came_with_move_ends_with_it() -> None:
     rig = unthrottled()
     rig.throttles.rates = {SOURCE: 10 * MB, TARGET: 10 * MB}
     rig.throttles.lists["orders"] = WANTED["orders"]
@@ -167,7 +167,7 @@ def test_a_throttle_that_came_with_the_move_is_its_own_until_the_end() -> None:
     assert "remove" not in {e[0] for e in rig.writes()}
 
 
-def test_with_leave_or_without_an_objective_it_is_left_alone() -> None:
+def test_unthrottled_move_is_left_alone_by_setting() -> None:
     rig = unthrottled(throttles_moves=False)
     cycle(rig)
     assert rig.writes() == []
@@ -185,7 +185,7 @@ def test_throttled_move_stays_listed_when_setting_becomes_leave() -> None:
     assert listed(rig) == {}
 
 
-def test_a_dry_run_says_it_once_and_writes_nothing() -> None:
+def test_dry_run_logs_lists_once_and_writes_nothing() -> None:
     rig = unthrottled(dry_run=True)
     for _ in range(3):
         cycle(rig)
@@ -197,7 +197,7 @@ def test_a_dry_run_says_it_once_and_writes_nothing() -> None:
     assert [e.dry_run for e in rig.journal.entries if e.action == "start"] == [True] * 3
 
 
-def test_what_kafka_refuses_waits_for_its_next_try_and_the_rest_goes_on() -> None:
+def test_refused_list_write_is_retried_while_others_continue() -> None:
     rig = unthrottled()
     rig.live.moves = (move(), move(topic="payments"))
     rig.throttles.refusing["orders"] = "missing right: AlterConfigs on Topic"
@@ -214,7 +214,7 @@ def test_what_kafka_refuses_waits_for_its_next_try_and_the_rest_goes_on() -> Non
     assert listed(rig).keys() == {"orders", "payments"}
 
 
-def test_without_a_rate_nothing_is_listed() -> None:
+def test_failed_rate_prevents_listing() -> None:
     rig = unthrottled()
     rig.throttles.refusing[1] = "broker 1 is busy"
     cycle(rig)
@@ -226,7 +226,7 @@ def test_without_a_rate_nothing_is_listed() -> None:
     assert SOURCE in rig.throttles.rates
 
 
-def test_a_rate_that_somebody_sets_in_the_very_moment_stands() -> None:
+def test_rate_set_externally_at_same_moment_is_preserved() -> None:
     rig = unthrottled()
     look = rig.live.snapshot
 
@@ -254,7 +254,7 @@ def test_without_a_record_nothing_is_done() -> None:
 
 
 @pytest.mark.parametrize("act", ["start", "add_pairs"])
-def test_what_came_of_it_is_on_record_when_the_journal_takes_it_again(act: str) -> None:
+def test_list_outcome_is_recorded_after_journal_outage(act: str) -> None:
     rig = unthrottled()
     if act == "add_pairs":
         rig.throttles.rates.update({SOURCE: 30 * MB, STANDBY: 30 * MB, TARGET: 30 * MB})
@@ -267,7 +267,7 @@ def test_what_came_of_it_is_on_record_when_the_journal_takes_it_again(act: str) 
     assert rig.kinds(act) == [*intents, *["outcome"] * len(intents)]
 
 
-def test_that_a_rate_stands_is_known_in_the_next_term_though_it_is_not_on_record() -> None:
+def test_unrecorded_rate_is_known_in_next_term() -> None:
     """Or a person who takes it away would be taken for us, who had not set it yet."""
     rig = unthrottled()
     rig.journal.refusing_kinds = frozenset({"outcome"})
@@ -277,7 +277,7 @@ def test_that_a_rate_stands_is_known_in_the_next_term_though_it_is_not_on_record
     assert {None in ours.possible_rates for ours in rig.loop.memory.owned.values()} == {False}
 
 
-def test_while_paused_nothing_changes_and_released_all_of_it_goes() -> None:
+def test_pause_keeps_lists_and_release_removes_them() -> None:
     rig = unthrottled()
     rig.orders.latest = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk"))
     cycle(rig)
@@ -292,7 +292,7 @@ def test_while_paused_nothing_changes_and_released_all_of_it_goes() -> None:
     assert next(e[0] for e in rig.writes()) == "remove", "lists before rates"
 
 
-def test_a_topic_that_was_deleted_is_forgotten() -> None:
+def test_deleted_topic_is_forgotten() -> None:
     rig = unthrottled()
     cycle(rig)
     del rig.throttles.lists["orders"]
@@ -303,7 +303,7 @@ def test_a_topic_that_was_deleted_is_forgotten() -> None:
     assert rig.loop.memory.listed == {}
 
 
-def test_while_ours_cannot_be_taken_off_the_rates_stay() -> None:
+def test_rates_stay_while_managed_pairs_cannot_be_removed() -> None:
     rig = unthrottled()
     cycle(rig)
     rig.throttles.refusing["orders"] = "missing right: AlterConfigs on Topic"
@@ -318,7 +318,7 @@ def test_while_ours_cannot_be_taken_off_the_rates_stay() -> None:
     assert (listed(rig), rig.throttles.rates) == ({}, {})
 
 
-def test_at_the_end_the_lists_of_others_are_cleared_and_ours_taken_off() -> None:
+def test_cleanup_clears_tool_lists_and_removes_managed_pairs() -> None:
     rig = unthrottled()
     rig.live.moves = (move(), move(topic="payments"))
     rig.throttles.lists["payments"] = WANTED["orders"]
@@ -332,7 +332,7 @@ def test_at_the_end_the_lists_of_others_are_cleared_and_ours_taken_off() -> None
     assert listed(rig) == WANTED
 
 
-def test_whoever_verifies_a_move_that_has_ended_has_only_been_quicker() -> None:
+def test_tool_verify_after_move_is_no_external_change() -> None:
     rig = unthrottled()
     cycle(rig)
     rig.live.moves = ()
@@ -357,7 +357,7 @@ def steered_for_a_while() -> Rig:
     return rig
 
 
-def test_what_a_tool_sweeps_away_is_set_again_within_a_cycle_as_it_stood() -> None:
+def test_throttles_cleared_by_tool_are_set_again() -> None:
     rig = steered_for_a_while()
     stood = dict(rig.throttles.rates)
     rig.throttles.rates.clear()
@@ -369,7 +369,7 @@ def test_what_a_tool_sweeps_away_is_set_again_within_a_cycle_as_it_stood() -> No
     assert rig.kinds("relinquish") == []
 
 
-def test_a_sweep_that_the_law_sees_first_is_no_persons_word() -> None:
+def test_tool_clearing_seen_by_steering_is_no_external_change() -> None:
     rig = steered_for_a_while()
     rig.throttles.rates.clear()
     seconds(rig, 2)
@@ -379,7 +379,7 @@ def test_a_sweep_that_the_law_sees_first_is_no_persons_word() -> None:
     assert rig.loop.memory.externally_owned_until_ms == {}
 
 
-def test_a_sweep_of_which_the_first_look_sees_a_part_is_known_by_the_second() -> None:
+def test_partly_seen_tool_clearing_is_recognized_by_next_snapshot() -> None:
     rig = steered_for_a_while()
     del rig.throttles.rates[SOURCE]
     assert Reason.EXTERNAL_CHANGE not in cycle(rig)
@@ -391,7 +391,7 @@ def test_a_sweep_of_which_the_first_look_sees_a_part_is_known_by_the_second() ->
     assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
 
 
-def test_one_rate_taken_away_is_a_persons_word() -> None:
+def test_single_removed_rate_is_external_change() -> None:
     rig = steered_for_a_while()
     del rig.throttles.rates[SOURCE]
     cycle(rig)
@@ -402,7 +402,7 @@ def test_one_rate_taken_away_is_a_persons_word() -> None:
     assert rig.loop.memory.externally_owned_until_ms.keys() == {SOURCE}
 
 
-def test_all_rates_taken_away_at_once_are_set_again_and_the_second_time_it_is_a_persons_word() -> None:
+def test_all_rates_removed_twice_is_external_change() -> None:
     """As `--cancel` of another topic's plan does it, which leaves the lists of ours. Who insists means it."""
     rig = steered_for_a_while()
     rig.throttles.rates.clear()
@@ -417,7 +417,7 @@ def test_all_rates_taken_away_at_once_are_set_again_and_the_second_time_it_is_a_
     assert rig.loop.memory.externally_owned_until_ms.keys() == {SOURCE, STANDBY, TARGET}
 
 
-def test_with_the_lists_it_is_a_tool_however_often() -> None:
+def test_rates_removed_with_lists_are_always_tool_clearing() -> None:
     rig = steered_for_a_while()
     for _ in range(3):
         rig.throttles.rates.clear()
@@ -426,7 +426,7 @@ def test_with_the_lists_it_is_a_tool_however_often() -> None:
         assert listed(rig) == WANTED
 
 
-def test_all_rates_of_one_broker_are_a_persons_word() -> None:
+def test_rates_removed_on_one_broker_are_external_change() -> None:
     rig = unthrottled()
     rig.throttles.rates = {STANDBY: 10 * MB, TARGET: 10 * MB}  # Somebody else's.
     cycle(rig)
@@ -436,14 +436,14 @@ def test_all_rates_of_one_broker_are_a_persons_word() -> None:
     assert Reason.EXTERNAL_CHANGE in cycle(rig)
 
 
-def test_another_value_is_a_persons_word_at_once() -> None:
+def test_changed_rate_is_external_change_at_once() -> None:
     rig = steered_for_a_while()
     rig.throttles.rates[SOURCE] = 7 * MB
     assert Reason.EXTERNAL_CHANGE in cycle(rig)
     assert rig.throttles.rates[SOURCE] == 7 * MB
 
 
-def test_a_throttle_of_somebody_elses_that_is_swept_away_is_followed_by_ours() -> None:
+def test_external_throttle_cleared_by_tool_is_replaced() -> None:
     rig = unthrottled()
     rig.throttles.rates = {SOURCE: 10 * MB, STANDBY: 10 * MB, TARGET: 10 * MB}
     rig.throttles.lists["orders"] = WANTED["orders"]
@@ -463,7 +463,7 @@ def test_a_throttle_of_somebody_elses_that_is_swept_away_is_followed_by_ours() -
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_replica_that_comes_back_is_not_held_up(lost: bool) -> None:
+def test_returning_replica_is_not_throttled(lost: bool) -> None:
     rig = steered_for_a_while()
     rig.live.moves = (move(isr=(1,) if lost else (1, 2)),)
     reasons = cycle(rig)
@@ -475,7 +475,7 @@ def test_a_replica_that_comes_back_is_not_held_up(lost: bool) -> None:
     assert listed(rig) == WANTED
 
 
-def test_the_decision_is_a_value() -> None:
+def test_list_decision_is_comparable() -> None:
     rig = unthrottled()
     cycle(rig)
     seen, _, _ = rig.observer.cycles[-1]
@@ -488,7 +488,7 @@ def test_the_decision_is_a_value() -> None:
     assert [type(d) for d in decisions] == [RemovePairs]
 
 
-def test_a_rate_that_is_only_being_set_was_not_swept_away() -> None:
+def test_rate_being_set_was_not_cleared_by_tool() -> None:
     rig = unthrottled(Memory(owned={SOURCE: owned(None, 5 * MB, None, 5 * MB)}, moving_replicas=SEEN, listed=WANTED))  # type: ignore[arg-type]
     assert Reason.CLEARED_BY_TOOL not in cycle(rig)
     assert listed(rig) == WANTED

@@ -44,7 +44,7 @@ from tuner.runtime.throttle.cycle_scheduler import FULL_SCAN_EVERY
 # -- acting ------------------------------------------------------------------------------------------------------------
 
 
-def test_intent_and_ownership_are_on_record_before_the_first_write() -> None:
+def test_intent_and_ownership_are_recorded_before_first_write() -> None:
     rig = Rig()
     assert rig.cycle() == [Reason.STALLED_THROTTLE_BOUND] * 2
     assert rig.writes() == []
@@ -57,7 +57,7 @@ def test_intent_and_ownership_are_on_record_before_the_first_write() -> None:
     assert len(rig.writes()) == 2
 
 
-def test_every_value_a_ramp_writes_was_on_record_as_ours() -> None:
+def test_every_ramp_value_is_recorded_as_possible_before() -> None:
     rig = Rig()
     rig.cycle()
     may_stand = {side: set(ours.possible_rates) for side, ours in rig.journal.memories[-1].owned.items()}
@@ -68,7 +68,7 @@ def test_every_value_a_ramp_writes_was_on_record_as_ours() -> None:
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
 
 
-def test_a_raise_waits_for_a_young_move_though_its_lists_stood_before_it() -> None:
+def test_raise_waits_for_young_move_with_older_lists() -> None:
     """As they do where a look falls between the two requests of Kafka's own tool."""
     rig = Rig(Memory())
     moves, rig.live.moves = rig.live.moves, ()
@@ -82,7 +82,7 @@ def test_a_raise_waits_for_a_young_move_though_its_lists_stood_before_it() -> No
     assert rig.throttles.rates[SOURCE] == 20 * MB
 
 
-def test_the_outcome_follows_the_last_write_and_settles_the_memory() -> None:
+def test_outcome_follows_last_write_and_settles_memory() -> None:
     rig = Rig()
     rig.cycle()
     rig.run_ramps()
@@ -92,7 +92,7 @@ def test_the_outcome_follows_the_last_write_and_settles_the_memory() -> None:
     assert [failure for _, failure in rig.observer.acts] == [None, None]
 
 
-def test_an_intent_carries_what_it_stood_on() -> None:
+def test_intent_contains_decision_inputs() -> None:
     rig = Rig()
     rig.cycle()
     intent = next(e for e in rig.journal.entries if e.kind == "intent")
@@ -104,7 +104,7 @@ def test_an_intent_carries_what_it_stood_on() -> None:
     assert intent.at_ms == NOW_MS
 
 
-def test_while_a_ramp_runs_the_side_is_left_alone() -> None:
+def test_side_with_running_ramp_is_not_decided() -> None:
     rig = Rig()
     rig.cycle()
     rig.loop.tick()
@@ -124,7 +124,7 @@ def test_without_a_record_nothing_is_done() -> None:
     assert rig.loop.memory.owned == {}
 
 
-def test_without_a_record_of_the_intent_nothing_is_done() -> None:
+def test_unrecorded_intent_prevents_write() -> None:
     rig = Rig()
     rig.journal.refusing_kinds = frozenset({"intent"})
     rig.cycle()
@@ -132,7 +132,7 @@ def test_without_a_record_of_the_intent_nothing_is_done() -> None:
     assert rig.loop.memory.owned == {}
 
 
-def test_without_a_record_nothing_is_taken_back_either() -> None:
+def test_unrecorded_restore_is_not_written() -> None:
     rig = raised()
     rig.end_the_move()
     rig.journal.refusing = True
@@ -141,7 +141,7 @@ def test_without_a_record_nothing_is_taken_back_either() -> None:
     assert rig.loop.memory.owned == RAISED.owned
 
 
-def test_when_the_journal_is_back_so_are_we() -> None:
+def test_controller_acts_again_after_journal_outage() -> None:
     rig = Rig()
     rig.journal.refusing = True
     rig.cycle()
@@ -152,7 +152,7 @@ def test_when_the_journal_is_back_so_are_we() -> None:
     assert rig.throttles.rates[SOURCE] == 50 * MB
 
 
-def test_an_outcome_that_cannot_be_recorded_leaves_the_whole_ramp_on_record_until_it_can() -> None:
+def test_unrecorded_outcome_keeps_whole_ramp_possible() -> None:
     rig = Rig()
     rig.cycle()
     rig.journal.refusing_kinds = frozenset({"outcome"})
@@ -168,7 +168,7 @@ def test_an_outcome_that_cannot_be_recorded_leaves_the_whole_ramp_on_record_unti
     assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"], "told once it is taken, and once"
 
 
-def test_a_person_who_goes_back_to_what_stood_before_is_not_taken_for_us_in_the_next_term() -> None:
+def test_external_return_to_previous_rate_is_recognized_in_next_term() -> None:
     """The ramp had ended, and nobody could record it: on record all of it may stand."""
     rig = Rig()
     rig.cycle()
@@ -185,7 +185,7 @@ def test_a_person_who_goes_back_to_what_stood_before_is_not_taken_for_us_in_the_
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_when_a_term_ends_each_change_under_way_has_come_to_something(away: bool) -> None:
+def test_term_end_records_outcome_of_each_ramp(away: bool) -> None:
     rig = Rig()
     rig.cycle()
     for _ in range(3):
@@ -215,7 +215,7 @@ def test_when_a_term_ends_each_change_under_way_has_come_to_something(away: bool
     assert rig.kinds("relinquish") == ["decision"]
 
 
-def test_term_ends_where_orders_cannot_be_read() -> None:
+def test_unreadable_orders_end_term() -> None:
     """One of them may be a pause."""
     rig = Rig()
     journal: Any = SimpleNamespace(lost=False, holder="h")
@@ -231,7 +231,7 @@ def test_term_ends_where_orders_cannot_be_read() -> None:
 
 
 @pytest.mark.parametrize("acts", ["clear_lists", "restore"])
-def test_what_came_of_an_ending_is_on_record_when_the_journal_takes_it_again(acts: str) -> None:
+def test_cleanup_outcome_is_recorded_after_journal_outage(acts: str) -> None:
     rig = raised()
     rig.end_the_move()
     if acts == "restore":
@@ -247,7 +247,7 @@ def test_what_came_of_an_ending_is_on_record_when_the_journal_takes_it_again(act
     assert (rig.throttles.rates, rig.loop.memory.owned) == ({}, {})
 
 
-def test_what_was_put_back_is_nothing_of_ours_in_the_next_term_though_it_is_not_on_record() -> None:
+def test_unrecorded_restore_is_not_managed_in_next_term() -> None:
     rig = raised()
     rig.end_the_move()
     rig.throttles.lists = {"orders": TopicThrottle()}
@@ -259,7 +259,7 @@ def test_what_was_put_back_is_nothing_of_ours_in_the_next_term_though_it_is_not_
     assert rig.loop.memory.owned.keys() == {TARGET}
 
 
-def test_a_person_who_stops_a_ramp_is_not_overruled_where_the_journal_takes_no_outcome() -> None:
+def test_external_stop_of_ramp_holds_during_journal_outage() -> None:
     rig = Rig()
     rig.cycle()
     for _ in range(3):
@@ -276,7 +276,7 @@ def test_a_person_who_stops_a_ramp_is_not_overruled_where_the_journal_takes_no_o
     assert rig.kinds("relinquish") == ["decision"]
 
 
-def test_the_watcher_is_told_of_a_cycle_in_which_nothing_could_be_recorded() -> None:
+def test_observer_receives_cycle_without_journal() -> None:
     rig = Rig()
     rig.journal.refusing = True
     decisions = rig.loop.cycle()
@@ -286,7 +286,7 @@ def test_the_watcher_is_told_of_a_cycle_in_which_nothing_could_be_recorded() -> 
 # -- ending ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_end_of_a_move_leaves_no_trace() -> None:
+def test_move_end_removes_lists_and_restores_rates() -> None:
     rig = raised()
     rig.end_the_move()
     assert rig.writes() == []
@@ -299,7 +299,7 @@ def test_the_end_of_a_move_leaves_no_trace() -> None:
     assert rig.journal.memories[-1] == replace(rig.loop.memory, idle_snapshots=rig.journal.memories[-1].idle_snapshots)
 
 
-def test_each_act_of_the_end_is_on_record_before_and_after_lists_first() -> None:
+def test_cleanup_records_each_write_and_begins_with_lists() -> None:
     rig = raised()
     rig.end_the_move()
     rig.events.clear()
@@ -318,7 +318,7 @@ def test_each_act_of_the_end_is_on_record_before_and_after_lists_first() -> None
     ]
 
 
-def test_a_put_back_that_fails_is_tried_again_in_the_next_cycle() -> None:
+def test_failed_restore_is_retried_in_next_cycle() -> None:
     rig = raised()
     rig.end_the_move()
     rig.throttles.refusing[1] = "broker 1 is busy"
@@ -334,7 +334,7 @@ def test_a_put_back_that_fails_is_tried_again_in_the_next_cycle() -> None:
     assert rig.loop.memory.owned == {}
 
 
-def test_while_a_list_does_not_go_the_rates_stay() -> None:
+def test_rates_stay_while_list_cannot_be_cleared() -> None:
     rig = raised()
     rig.end_the_move()
     rig.throttles.refusing["orders"] = "missing right: AlterConfigs on Topic"
@@ -346,7 +346,7 @@ def test_while_a_list_does_not_go_the_rates_stay() -> None:
     assert rig.throttles.rates == {}
 
 
-def test_a_ramp_that_the_end_overtakes_stops() -> None:
+def test_cleanup_stops_running_ramp() -> None:
     rig = Rig()
     rig.cycle()
     rig.loop.tick()
@@ -362,7 +362,7 @@ def test_a_ramp_that_the_end_overtakes_stops() -> None:
     assert [str(failure).split(":")[0] for failure in stopped] == ["stopped on the way"] * 2
 
 
-def test_a_change_whose_move_ends_before_its_first_step_does_not_begin_after_it() -> None:
+def test_ramp_of_ended_move_does_not_begin() -> None:
     """Of a standing throttle that still stands as it stood nothing is put back, and from then on nothing of it is ours."""
     rig = Rig()
     rig.throttles.lists |= {"payments": throttle(leader=[(1, 1)])}
@@ -379,7 +379,7 @@ def test_a_change_whose_move_ends_before_its_first_step_does_not_begin_after_it(
 # -- other people ------------------------------------------------------------------------------------------------------
 
 
-def test_letting_go_stops_the_ramp_and_writes_no_more() -> None:
+def test_relinquish_stops_ramp() -> None:
     rig = Rig()
     rig.cycle()
     rig.loop.tick()
@@ -399,7 +399,7 @@ def test_letting_go_stops_the_ramp_and_writes_no_more() -> None:
     assert rig.kinds("relinquish") == ["decision"]
 
 
-def test_what_is_theirs_is_left_alone_at_the_end_too() -> None:
+def test_cleanup_preserves_external_values() -> None:
     rig = raised()
     rig.throttles.rates[SOURCE] = 7 * MB
     rig.cycle()
@@ -420,7 +420,7 @@ def while_written(rig: Rig, action: str, then: Callable[[], None]) -> None:
     rig.journal.write = written  # type: ignore[method-assign]
 
 
-def test_who_sets_a_rate_while_it_is_to_be_put_back_is_not_overwritten() -> None:
+def test_rate_set_externally_during_restore_is_preserved() -> None:
     rig = raised()
     rig.end_the_move()
     while_written(rig, "restore", lambda: rig.throttles.rates.update({SOURCE: 7 * MB}))
@@ -432,7 +432,7 @@ def test_who_sets_a_rate_while_it_is_to_be_put_back_is_not_overwritten() -> None
     assert SOURCE in rig.loop.memory.externally_owned_until_ms
 
 
-def test_who_lists_another_move_while_the_lists_are_to_go_keeps_them() -> None:
+def test_lists_of_new_move_survive_cleanup() -> None:
     rig = raised()
     rig.end_the_move()
     theirs = {"orders": throttle(leader=[(4, 1)], follower=[(4, 2)])}
@@ -442,7 +442,7 @@ def test_who_lists_another_move_while_the_lists_are_to_go_keeps_them() -> None:
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
 
 
-def test_lists_that_cannot_go_keep_no_others_from_going() -> None:
+def test_failed_list_clear_does_not_block_others() -> None:
     topics = [f"t{number:02d}" for number in range(WRITES_PER_CYCLE_MAX + 5)]
     moved = {(topic, 0): frozenset({1, 2, 3}) for topic in topics}
     rig = Rig(replace(RAISED, moving_replicas={**SEEN, **moved}))
@@ -457,7 +457,7 @@ def test_lists_that_cannot_go_keep_no_others_from_going() -> None:
 
 
 @pytest.mark.parametrize("over", ["expired", "cleared"])
-def test_after_an_order_stands_what_stood_before_it(over: str) -> None:
+def test_expired_override_restores_previous_rate(over: str) -> None:
     """Also where another order had followed it, and where nobody would raise it again: without an objective a rescue only raises."""
     rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     for rate in (8 * MB, 9 * MB):
@@ -485,7 +485,7 @@ def told_now(rig: Rig) -> None:
     rig.signals.brokers = {b: replace(told, sampled_at_ms=rig.now_ms) for b, told in rig.signals.brokers.items()}
 
 
-def test_without_news_an_order_that_is_over_lowers_and_does_not_raise() -> None:
+def test_expired_override_without_signals_only_lowers() -> None:
     """Both sides were ordered away from 10 MB/s, one up and one down, and meanwhile nothing is heard of either any more."""
     rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     until = NOW_MS + 60_000
@@ -506,7 +506,7 @@ def test_without_news_an_order_that_is_over_lowers_and_does_not_raise() -> None:
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
-def test_a_broker_that_is_gone_for_good_is_told_of_and_not_looked_for() -> None:
+def test_missing_broker_is_reported_and_not_awaited() -> None:
     """Its part of the move was cancelled. When it is back, or another with its number, it gets what stood before."""
     rig = raised()
     rig.throttles.brokers.discard(TARGET[0])
@@ -527,7 +527,7 @@ def test_a_broker_that_is_gone_for_good_is_told_of_and_not_looked_for() -> None:
     assert not rig.loop.memory.owned
 
 
-def test_a_ceiling_that_was_lowered_since_brings_down_what_we_had_raised() -> None:
+def test_lowered_ceiling_lowers_managed_rate() -> None:
     """And nothing else: what a person has set above it is a person's."""
     rig = raised()
     rig.throttles.rates[TARGET] = 60 * MB
@@ -548,7 +548,7 @@ def gone_silent(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("unheard", [silent, gone_silent])
-def test_it_comes_down_to_a_lowered_ceiling_though_nothing_is_measured(unheard: Callable[[Rig], None]) -> None:
+def test_lowered_ceiling_applies_without_signals(unheard: Callable[[Rig], None]) -> None:
     rig = raised()
     rig.loop.cycle()
     rig.set_ceiling(30 * MB)
@@ -560,7 +560,7 @@ def test_it_comes_down_to_a_lowered_ceiling_though_nothing_is_measured(unheard: 
     assert [failure for _, failure in rig.observer.acts if failure] == []
 
 
-def test_no_ceiling_is_reason_to_lower_what_a_person_had_set() -> None:
+def test_ceiling_does_not_lower_external_rate() -> None:
     rig = raised()
     rig.loop.recorder.memory = replace(RAISED, owned={SOURCE: owned(40 * MB, 50 * MB), TARGET: owned(10 * MB, 50 * MB)})
     rig.set_ceiling(30 * MB)
@@ -569,7 +569,7 @@ def test_no_ceiling_is_reason_to_lower_what_a_person_had_set() -> None:
     assert rig.throttles.rates == {SOURCE: 40 * MB, TARGET: 30 * MB}
 
 
-def test_what_is_open_for_lost_replicas_comes_down_to_a_lowered_ceiling_and_goes_back_at_last() -> None:
+def test_isr_recovery_rate_follows_lowered_ceiling() -> None:
     rig, whole = recovering()
     assert rig.throttles.rates[SOURCE] == 50 * MB
     rig.set_ceiling(30 * MB)
@@ -584,7 +584,7 @@ def test_what_is_open_for_lost_replicas_comes_down_to_a_lowered_ceiling_and_goes
     assert rig.throttles.rates[SOURCE] == 10 * MB
 
 
-def test_what_writes_wait_for_does_not_sink_though_its_own_broker_is_not_heard_of() -> None:
+def test_isr_recovery_does_not_decay_without_signals() -> None:
     """Its leader is, and says so. What is not measured is not raised either."""
     rig = raised()
     (whole,) = rig.live.moves
@@ -597,7 +597,7 @@ def test_what_writes_wait_for_does_not_sink_though_its_own_broker_is_not_heard_o
     assert rig.throttles.rates[SOURCE] == 50 * MB
 
 
-def test_a_step_that_a_broker_shows_late_is_not_somebodys_when_a_newer_order_ends_the_way() -> None:
+def test_late_shown_step_is_managed_after_new_order() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     order(rig, 50 * MB)
     rig.loop.cycle()
@@ -617,7 +617,7 @@ def test_a_step_that_a_broker_shows_late_is_not_somebodys_when_a_newer_order_end
 
 
 @pytest.mark.parametrize("steered", [True, False])
-def test_a_rate_for_all_brokers_is_respected_again_after_an_order(steered: bool) -> None:
+def test_cluster_wide_rate_is_preserved_after_override(steered: bool) -> None:
     memory = Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True)
     rig = Rig(memory, objective=Objective(latency_ms=50.0) if steered else None)
     rig.respect()
@@ -638,7 +638,7 @@ def test_a_rate_for_all_brokers_is_respected_again_after_an_order(steered: bool)
     assert rig.throttles.rates == {}, "nothing of ours is left"
 
 
-def test_a_death_after_the_last_step_back_leaves_a_throttle_respected() -> None:
+def test_crash_after_restore_leaves_throttle_preserved() -> None:
     rig = Rig(Memory(stalls={3: WELL}, preexisting_rates={SOURCE: 10 * MB, TARGET: 10 * MB}))
     rig.respect()
     order(rig, 20 * MB)
@@ -652,7 +652,7 @@ def test_a_death_after_the_last_step_back_leaves_a_throttle_respected() -> None:
     assert rig.cycle().count(Reason.PRESERVED) == 2
 
 
-def test_a_throttle_that_is_respected_is_so_again_after_an_order() -> None:
+def test_preserved_throttle_is_preserved_after_override() -> None:
     rig = Rig(
         Memory(
             stalls={3: WELL}, moving_replicas=SEEN, throttled=True, preexisting_rates={SOURCE: 10 * MB, TARGET: 10 * MB}
@@ -671,7 +671,7 @@ def test_a_throttle_that_is_respected_is_so_again_after_an_order() -> None:
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
-def test_an_order_that_is_taken_back_before_its_first_step_leaves_a_throttle_respected() -> None:
+def test_override_revoked_before_first_step_preserves_throttle() -> None:
     rig = Rig(Memory(preexisting_rates={SOURCE: 10 * MB, TARGET: 10 * MB}))
     rig.respect()
     moves, rig.live.moves = rig.live.moves, ()
@@ -686,7 +686,7 @@ def test_an_order_that_is_taken_back_before_its_first_step_leaves_a_throttle_res
     assert not rig.loop.memory.owned
 
 
-def test_a_rate_for_all_brokers_is_respected_too() -> None:
+def test_cluster_wide_rate_is_preserved() -> None:
     """It came with no move, for nobody puts a move's throttle there."""
     rig = Rig(Memory(stalls={3: STALLED}, moving_replicas=SEEN, throttled=True))
     rig.respect()
@@ -697,7 +697,7 @@ def test_a_rate_for_all_brokers_is_respected_too() -> None:
     assert rig.throttles.rates == {}
 
 
-def test_replicas_that_writes_wait_for_open_the_throttle_until_they_are_back() -> None:
+def test_isr_recovery_opens_throttle_until_replicas_return() -> None:
     """Without an objective, too. The tool's list names replica 2 as well, which was in sync and comes back through it."""
     rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     (whole,) = rig.live.moves
@@ -715,7 +715,7 @@ def test_replicas_that_writes_wait_for_open_the_throttle_until_they_are_back() -
     assert Reason.RESTORED not in rig.cycle()
 
 
-def test_what_writes_wait_for_does_not_wait_for_the_move_to_be_older() -> None:
+def test_isr_recovery_does_not_wait_for_move_age() -> None:
     rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     (whole,) = rig.live.moves
     rig.live.moves = ()
@@ -738,7 +738,7 @@ def recovering() -> tuple[Rig, PartitionMove]:
     return rig, whole
 
 
-def test_a_way_back_that_is_cut_short_is_gone_to_its_end() -> None:
+def test_interrupted_return_from_isr_recovery_is_completed() -> None:
     rig, whole = recovering()
     rig.live.moves = (whole,)
     rig.cycle()
@@ -757,7 +757,7 @@ def test_a_way_back_that_is_cut_short_is_gone_to_its_end() -> None:
     assert rig.throttles.rates[SOURCE] == 10 * MB
 
 
-def test_not_to_know_whether_replicas_are_back_closes_nothing() -> None:
+def test_isr_recovery_stays_open_while_isr_is_unknown() -> None:
     """After a start nothing has been told yet, and the replica is still out."""
     rig, whole = recovering()
     told = rig.signals.brokers
@@ -774,7 +774,7 @@ def test_not_to_know_whether_replicas_are_back_closes_nothing() -> None:
     assert rig.throttles.rates[SOURCE] == 10 * MB
 
 
-def test_what_its_broker_said_long_ago_opens_nothing() -> None:
+def test_isr_recovery_ignores_stale_broker_signal() -> None:
     rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     rig.live.moves = (replace(rig.live.moves[0], isr=(1,)),)
     old = replace(rig.signals.brokers[1], under_min_isr_partitions=1.0, sampled_at_ms=NOW_MS - 300_000)
@@ -782,7 +782,7 @@ def test_what_its_broker_said_long_ago_opens_nothing() -> None:
     assert Reason.ISR_RECOVERY not in rig.cycle()
 
 
-def test_the_broker_of_the_lost_replica_is_opened_as_well_where_a_star_holds_it_back() -> None:
+def test_isr_recovery_opens_follower_side_under_wildcard_list() -> None:
     rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     every = ThrottledReplicas(all_replicas=True)
     rig.throttles.lists = {"orders": TopicThrottle(every, every)}
@@ -838,7 +838,7 @@ class Aside:
 
 
 @BOTH_LAWS
-def test_a_broker_in_no_move_is_opened_for_what_does_not_move_under_a_star(objective: Objective | None) -> None:
+def test_isr_recovery_opens_idle_broker_under_wildcard_list(objective: Objective | None) -> None:
     aside = Aside(objective).opened()
     aside.back()
     aside.goes_on()
@@ -846,7 +846,7 @@ def test_a_broker_in_no_move_is_opened_for_what_does_not_move_under_a_star(objec
 
 
 @BOTH_LAWS
-def test_an_order_holds_for_it_as_well(objective: Objective | None) -> None:
+def test_override_limits_isr_recovery(objective: Objective | None) -> None:
     """On the way up it is let end first; then the order, and what stood before when that is over."""
     aside = Aside(objective)
     rig = aside.rig
@@ -866,7 +866,7 @@ def test_an_order_holds_for_it_as_well(objective: Objective | None) -> None:
 
 
 @BOTH_LAWS
-def test_the_end_of_the_moves_closes_nothing_that_writes_wait_for(objective: Objective | None) -> None:
+def test_move_end_does_not_close_isr_recovery(objective: Objective | None) -> None:
     aside = Aside(objective).opened()
     rig = aside.rig
     rig.live.moves = ()
@@ -882,7 +882,7 @@ def test_the_end_of_the_moves_closes_nothing_that_writes_wait_for(objective: Obj
 
 
 @BOTH_LAWS
-def test_an_order_at_the_end_of_the_moves_is_not_kept_for_them(objective: Objective | None) -> None:
+def test_move_end_restores_rate_under_override(objective: Objective | None) -> None:
     """2 MB/s by order where 10 stood: that is no opening, and the end of the moves puts it back."""
     aside = Aside(objective)
     rig = aside.rig
@@ -896,7 +896,7 @@ def test_an_order_at_the_end_of_the_moves_is_not_kept_for_them(objective: Object
     assert aside.rates() == {10 * MB}
 
 
-def test_the_end_of_the_moves_keeps_open_what_the_law_had_opened() -> None:
+def test_move_end_keeps_isr_recovery_of_steering() -> None:
     """A side of the moves themselves: the law has raised it, and no record says what for."""
     rig = Rig(
         Memory(
@@ -922,7 +922,7 @@ def test_the_end_of_the_moves_keeps_open_what_the_law_had_opened() -> None:
     assert not rig.loop.memory.owned
 
 
-def test_not_to_hear_from_who_leads_it_opens_no_further_and_closes_nothing() -> None:
+def test_isr_recovery_holds_without_leader_signals() -> None:
     aside = Aside()
     rig = aside.rig
     aside.goes_on(4)
@@ -938,7 +938,7 @@ def test_not_to_hear_from_who_leads_it_opens_no_further_and_closes_nothing() -> 
     assert aside.rates() == {10 * MB}
 
 
-def test_what_does_not_move_is_asked_for_while_writes_wait_or_a_throttle_is_open() -> None:
+def test_snapshot_reads_stationary_partitions_during_isr_recovery() -> None:
     aside = Aside()
     rig = aside.rig
     aside.goes_on()
@@ -953,7 +953,7 @@ def test_what_does_not_move_is_asked_for_while_writes_wait_or_a_throttle_is_open
     assert rig.live.waits[-1] == frozenset()
 
 
-def test_who_is_given_a_move_while_it_is_open_and_not_seen_goes_back() -> None:
+def test_open_side_with_new_move_returns_to_its_rate() -> None:
     """With an objective: the law has nothing to go by yet, and the replica is back."""
     aside = Aside(Objective(latency_ms=50.0)).opened()
     aside.rig.live.moves = (*aside.rig.live.moves, PartitionMove("orders", 5, 4, (4, 2, 1), (2,), (1,), (4, 1)))
@@ -962,7 +962,7 @@ def test_who_is_given_a_move_while_it_is_open_and_not_seen_goes_back() -> None:
     assert aside.rates() == {10 * MB}
 
 
-def test_to_open_a_throttle_ends_where_the_replica_is_back() -> None:
+def test_isr_recovery_ramp_ends_when_replica_returns() -> None:
     """Half of the way up is enough: what came back needs no more, and the moves would get it."""
     rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     (whole,) = rig.live.moves
@@ -987,7 +987,7 @@ def test_to_open_a_throttle_ends_where_the_replica_is_back() -> None:
     assert rig.throttles.rates[SOURCE] == 10 * MB
 
 
-def test_back_it_goes_no_further_than_what_still_drains() -> None:
+def test_return_from_isr_recovery_keeps_move_draining() -> None:
     """10 MB/s stood there, and by now 20 go to keeping up; when it is less again, the rest of the way is gone."""
     rig, whole = recovering()
     rig.live.moves = (whole,)
@@ -1003,7 +1003,7 @@ def test_back_it_goes_no_further_than_what_still_drains() -> None:
     assert rig.throttles.rates[SOURCE] == 10 * MB
 
 
-def test_a_way_back_stops_where_more_is_needed_by_now() -> None:
+def test_return_from_isr_recovery_stops_when_more_is_needed() -> None:
     """Clients write more since it began: what it leads to would not drain."""
     rig, whole = recovering()
     rig.live.moves = (whole,)
@@ -1020,7 +1020,7 @@ def test_a_way_back_stops_where_more_is_needed_by_now() -> None:
     assert rig.throttles.rates[SOURCE] == 24 * MB
 
 
-def test_to_go_back_is_no_rescue() -> None:
+def test_return_from_isr_recovery_is_no_rescue() -> None:
     """An order of 1 MB/s has stalled the move; what stands after it is judged anew before it is raised."""
     rig, whole = recovering()
     rig.live.moves = (whole,)
@@ -1030,7 +1030,7 @@ def test_to_go_back_is_no_rescue() -> None:
     assert rig.loop.memory.rescued == frozenset()
 
 
-def test_old_news_of_replicas_that_are_missing_opens_nothing() -> None:
+def test_isr_recovery_ignores_stale_isr() -> None:
     rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     rig.live.moves = (replace(rig.live.moves[0], isr=(1,)),)
     rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
@@ -1042,14 +1042,14 @@ def test_old_news_of_replicas_that_are_missing_opens_nothing() -> None:
 # -- saying ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_hold_is_noted_once() -> None:
+def test_hold_is_recorded_once() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     for _ in range(3):
         assert rig.cycle() == [Reason.PROGRESSING] * 2
     assert rig.kinds("hold") == ["decision"] * 2
 
 
-def test_a_hold_for_another_reason_is_noted_again() -> None:
+def test_hold_with_new_reason_is_recorded_again() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     rig.cycle()
     rig.signals.moves = {SOURCE: move_signal(*SOURCE, age_s=60), TARGET: rig.signals.moves[TARGET]}
@@ -1057,7 +1057,7 @@ def test_a_hold_for_another_reason_is_noted_again() -> None:
     assert [e.reason for e in rig.journal.entries if e.decision["side"] == "leader"] == ["progressing", "signals_stale"]
 
 
-def test_the_judges_state_alone_is_not_worth_a_record() -> None:
+def test_diagnosis_state_alone_is_not_recorded() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     rig.cycle()
     saved = len(rig.journal.memories)
@@ -1066,7 +1066,7 @@ def test_the_judges_state_alone_is_not_worth_a_record() -> None:
     assert len(rig.journal.memories) == saved == 1
 
 
-def test_not_seen_is_said_and_nothing_is_done() -> None:
+def test_unreadable_cluster_is_recorded_and_changes_nothing() -> None:
     rig = raised()
     rig.live.not_seen = "no broker answers"
     assert rig.cycle() == [Reason.CLUSTER_NOT_SEEN]
@@ -1077,14 +1077,14 @@ def test_not_seen_is_said_and_nothing_is_done() -> None:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
-def test_now_and_then_it_looks_at_everything() -> None:
+def test_full_scan_runs_regularly() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     for _ in range(2 * FULL_SCAN_EVERY):
         rig.cycle()
     assert rig.live.looks == ([True] + [False] * (FULL_SCAN_EVERY - 1)) * 2
 
 
-def test_before_it_ends_anything_it_looks_at_everything() -> None:
+def test_cleanup_needs_full_scan() -> None:
     rig = raised()
     rig.cycle()
     rig.end_the_move()
@@ -1092,7 +1092,7 @@ def test_before_it_ends_anything_it_looks_at_everything() -> None:
     assert rig.live.looks[:3] == [True, False, True]
 
 
-def test_an_ending_looks_once_more_and_a_new_move_stops_it() -> None:
+def test_new_move_stops_cleanup() -> None:
     """Between the look and the act the operator has started the next batch on the same topics."""
     rig = raised()
     rig.end_the_move()
@@ -1111,7 +1111,7 @@ def test_an_ending_looks_once_more_and_a_new_move_stops_it() -> None:
     assert set(rig.loop.memory.owned) == {SOURCE, TARGET}
 
 
-def test_an_ending_does_not_take_back_what_was_changed_since_the_look() -> None:
+def test_cleanup_preserves_rate_changed_since_snapshot() -> None:
     rig = raised()
     rig.end_the_move()
     look = rig.live.snapshot
@@ -1128,7 +1128,7 @@ def test_an_ending_does_not_take_back_what_was_changed_since_the_look() -> None:
     assert rig.throttles.rates == {SOURCE: 7 * MB}
 
 
-def test_an_ending_does_not_clear_a_list_that_changed_since_the_look() -> None:
+def test_cleanup_preserves_list_changed_since_snapshot() -> None:
     """The next plan has written its lists, and is about to submit its moves."""
     rig = raised()
     rig.end_the_move()
@@ -1146,7 +1146,7 @@ def test_an_ending_does_not_clear_a_list_that_changed_since_the_look() -> None:
     assert rig.writes() == []
 
 
-def test_while_a_list_that_failed_waits_for_its_next_try_the_rates_stay() -> None:
+def test_rates_stay_while_failed_list_awaits_retry() -> None:
     rig = raised()
     rig.end_the_move()
     rig.throttles.refusing["orders"] = "missing right: AlterConfigs on Topic"
@@ -1155,7 +1155,7 @@ def test_while_a_list_that_failed_waits_for_its_next_try_the_rates_stay() -> Non
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
 
 
-def test_what_failed_is_tried_again_later_each_time() -> None:
+def test_failed_write_backs_off() -> None:
     rig = Rig()
     rig.throttles.refusing = {1: "missing right", 3: "missing right"}
     tries = []
@@ -1169,7 +1169,7 @@ def test_what_failed_is_tried_again_later_each_time() -> None:
     assert tries[-1] <= 2 * 8, "five minutes of a missing right are a handful of tries, not sixty"
 
 
-def test_after_a_ramp_that_stopped_only_what_it_left_is_ours() -> None:
+def test_stopped_ramp_leaves_only_its_last_rate_possible() -> None:
     """A restart in the middle; then somebody sets the value again that stood before all of it."""
     steps = (10 * MB, 20 * MB, 30 * MB, 50 * MB)
     rig = Rig(replace(RAISED, owned={SOURCE: owned(10 * MB, 50 * MB, *steps), TARGET: owned(10 * MB, 50 * MB, *steps)}))
@@ -1184,7 +1184,7 @@ def test_after_a_ramp_that_stopped_only_what_it_left_is_ours() -> None:
 # -- dry run -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_decides_and_records_and_writes_nothing() -> None:
+def test_dry_run_decides_and_records_without_writing() -> None:
     rig = Rig(dry_run=True)
     assert rig.cycle() == [Reason.STALLED_THROTTLE_BOUND] * 2
     rig.run_ramps()
@@ -1193,7 +1193,7 @@ def test_a_dry_run_decides_and_records_and_writes_nothing() -> None:
     assert [(e.kind, e.dry_run) for e in rig.journal.entries if e.action == "set"] == [("intent", True)] * 2
 
 
-def test_a_dry_run_writes_nothing_at_the_end() -> None:
+def test_dry_run_cleanup_writes_nothing() -> None:
     rig = Rig(replace(RAISED, owned={}), dry_run=True)
     rig.end_the_move()
     rig.cycle()
@@ -1204,7 +1204,7 @@ def test_a_dry_run_writes_nothing_at_the_end() -> None:
 # -- what is wrong today -----------------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_does_not_forget_what_a_real_run_owns() -> None:
+def test_dry_run_keeps_memory_of_real_run() -> None:
     """A tuner was killed in the middle; somebody looks with a dry run first, the move ends, the tuner comes back."""
     rig = Rig(RAISED, dry_run=True)
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
@@ -1215,7 +1215,7 @@ def test_a_dry_run_does_not_forget_what_a_real_run_owns() -> None:
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_a_dry_run_does_not_repeat_itself(ended: bool) -> None:
+def test_dry_run_records_decision_once(ended: bool) -> None:
     rig = Rig(replace(RAISED, owned={}, stalls={3: STALLED}), dry_run=True)
     if ended:
         rig.end_the_move()
@@ -1227,7 +1227,7 @@ def test_a_dry_run_does_not_repeat_itself(ended: bool) -> None:
 
 
 @pytest.mark.parametrize("lost", ["the journal goes between write and outcome", "written, but not read back"])
-def test_our_own_put_back_is_not_somebody_elses(lost: str) -> None:
+def test_own_restore_is_no_external_change(lost: str) -> None:
     rig = raised()
     rig.throttles.lists |= {"orders": throttle(leader=[(7, 1)])}  # A standing throttle: 10 is put back.
     rig.end_the_move()
@@ -1245,7 +1245,7 @@ def test_our_own_put_back_is_not_somebody_elses(lost: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["what stood before", "an earlier step"])
-def test_a_person_who_stops_a_ramp_by_an_old_value_is_not_overruled(value: str) -> None:
+def test_external_stop_by_earlier_ramp_value_is_preserved(value: str) -> None:
     rig = Rig()
     rig.cycle()
     rig.loop.tick()
@@ -1262,7 +1262,7 @@ def test_a_person_who_stops_a_ramp_by_an_old_value_is_not_overruled(value: str) 
     assert rig.throttles.rates[SOURCE] == theirs
 
 
-def test_a_throttle_that_is_inherited_can_be_raised() -> None:
+def test_inherited_throttle_can_be_raised() -> None:
     rig = Rig()
     rig.throttles.rates.clear()
     rig.throttles.default_rates = {Side.LEADER: 10 * MB, Side.FOLLOWER: 10 * MB}
@@ -1272,7 +1272,7 @@ def test_a_throttle_that_is_inherited_can_be_raised() -> None:
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
 
 
-def test_every_outage_is_noted() -> None:
+def test_each_cluster_outage_is_recorded() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     for not_seen in ("first outage", None, "second outage"):
         rig.live.not_seen = not_seen
@@ -1281,7 +1281,7 @@ def test_every_outage_is_noted() -> None:
     assert [text.split(": ")[-1] for text in told] == ["first outage", "second outage"]
 
 
-def test_a_hold_that_could_not_be_recorded_is_recorded_later() -> None:
+def test_unrecorded_hold_is_recorded_later() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     rig.journal.refusing_kinds = frozenset({"decision"})
     rig.cycle()
@@ -1290,7 +1290,7 @@ def test_a_hold_that_could_not_be_recorded_is_recorded_later() -> None:
     assert rig.kinds("hold") == ["decision"] * 2
 
 
-def test_the_kinds_of_decision_used_here_are_those_that_exist() -> None:
+def test_decision_kinds_of_tests_exist() -> None:
     """Guards the rig: a stalled move gives two raises, its end takes both back."""
     rig = Rig()
     assert [type(d) for d in rig.loop.cycle()] == [SetRate, SetRate]
@@ -1321,7 +1321,7 @@ def order(rig: Rig, rate_bytes_per_s: int) -> None:
     )
 
 
-def test_a_raise_on_a_young_move_waits_until_its_window_is_known() -> None:
+def test_raise_of_young_move_waits_for_window_age() -> None:
     rig = just_begun(20 * MB)
     due_s = rig.loop.next_due_s()
     assert due_s is not None
@@ -1330,7 +1330,7 @@ def test_a_raise_on_a_young_move_waits_until_its_window_is_known() -> None:
     assert rig.throttles.rates[SOURCE] == 20 * MB
 
 
-def test_who_orders_otherwise_meanwhile_does_not_wait_for_it() -> None:
+def test_new_override_does_not_wait_for_pending_raise() -> None:
     rig = just_begun(20 * MB)
     order(rig, 4 * MB)
     rig.loop.cycle()
@@ -1342,7 +1342,7 @@ def test_who_orders_otherwise_meanwhile_does_not_wait_for_it() -> None:
     assert rig.throttles.rates[SOURCE] == 4 * MB
 
 
-def test_an_override_that_is_over_before_its_first_step_is_not_begun() -> None:
+def test_override_expired_before_first_step_does_not_begin() -> None:
     rig = just_begun(20 * MB)
     rig.orders.latest = Orders(at_ms=rig.now_ms)
     rig.loop.cycle()
@@ -1363,7 +1363,7 @@ def run_until(rig: Rig, at_s: float) -> None:
 
 
 @pytest.mark.parametrize("by_order", [True, False])
-def test_a_lower_order_does_not_wait_for_the_end_of_a_way_up(by_order: bool) -> None:
+def test_lower_override_does_not_wait_for_raise(by_order: bool) -> None:
     """Half of the way from 10 MB/s to 50, by a rescue or by an order, somebody wants 2."""
     rig = Rig(Memory(stalls={3: WELL}) if by_order else None)
     if by_order:
@@ -1382,7 +1382,7 @@ def test_a_lower_order_does_not_wait_for_the_end_of_a_way_up(by_order: bool) -> 
     assert (rig.throttles.rates[SOURCE], most) == (2 * MB, stood)
 
 
-def test_what_writes_wait_for_does_not_wait_for_a_way_down() -> None:
+def test_isr_recovery_does_not_wait_for_lowering_ramp() -> None:
     """An order of 50 MB/s is over, and the throttle on its way back to 10."""
     rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     (whole,) = rig.live.moves
@@ -1406,7 +1406,7 @@ def test_what_writes_wait_for_does_not_wait_for_a_way_down() -> None:
     assert rig.throttles.rates[SOURCE] == 10 * MB, "what stood before both"
 
 
-def test_a_stall_that_a_new_leader_answers_for_does_not_wait() -> None:
+def test_stall_after_leader_change_does_not_wait() -> None:
     """The move is of an hour ago, and led by another broker since the last look."""
     rig = Rig()
     moves, rig.live.moves = rig.live.moves, ()

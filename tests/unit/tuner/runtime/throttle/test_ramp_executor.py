@@ -39,7 +39,7 @@ def throttles() -> FakeThrottles:
     return FakeThrottles(rates={SOURCE: 4 * MB, TARGET: 4 * MB})
 
 
-def test_step_by_step_to_the_end(throttles: FakeThrottles) -> None:
+def test_ramp_writes_steps_to_setpoint(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     stands = []
     for second in range(4):
@@ -51,7 +51,7 @@ def test_step_by_step_to_the_end(throttles: FakeThrottles) -> None:
     assert ramp.busy == frozenset()
 
 
-def test_before_a_step_is_due_nothing_is_written(throttles: FakeThrottles) -> None:
+def test_ramp_writes_nothing_before_step_is_due(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     ramp.step(START_S)
     assert ramp.step(START_S + 0.99) == []
@@ -59,7 +59,7 @@ def test_before_a_step_is_due_nothing_is_written(throttles: FakeThrottles) -> No
     assert len(throttles.events) == 1
 
 
-def test_when_the_next_step_is_due(throttles: FakeThrottles) -> None:
+def test_ramp_next_due_is_next_step(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     ramp.start(change(TARGET), STEPS, START_S + 0.5)
     assert ramp.next_due_s() == START_S
@@ -70,7 +70,7 @@ def test_when_the_next_step_is_due(throttles: FakeThrottles) -> None:
     assert slewing(throttles, []).next_due_s() is None
 
 
-def test_a_change_may_begin_later_than_it_is_decided(throttles: FakeThrottles) -> None:
+def test_ramp_may_begin_after_decision(throttles: FakeThrottles) -> None:
     ramp = RampExecutor(throttles)
     ramp.start(change(), [RampStep(9.0, 12 * MB), RampStep(9.5, 20 * MB)], START_S)
     assert ramp.busy == {SOURCE}
@@ -82,7 +82,7 @@ def test_a_change_may_begin_later_than_it_is_decided(throttles: FakeThrottles) -
     assert ramp.next_due_s() == START_S + 9.5
 
 
-def test_a_late_tick_delays_the_steps_after_it_and_skips_none(throttles: FakeThrottles) -> None:
+def test_late_tick_delays_later_steps_and_skips_none(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     ramp.step(START_S)
     ramp.step(START_S + 2.4)
@@ -90,7 +90,7 @@ def test_a_late_tick_delays_the_steps_after_it_and_skips_none(throttles: FakeThr
     assert ramp.next_due_s() == START_S + 3.4
 
 
-def test_a_little_lateness_does_not_make_the_way_longer(throttles: FakeThrottles) -> None:
+def test_small_lateness_does_not_lengthen_ramp(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     ramp.step(START_S + 0.25)
     assert ramp.next_due_s() == START_S + 1.0
@@ -106,7 +106,7 @@ def ramped(sides: Iterable[BrokerSide], at_s: float, to: int, ramp: RampExecutor
         ramp.start(SetRate(*side, 10 * MB, to, Reason.OVERRIDDEN, "text: text"), steps, at_s)
 
 
-def test_however_many_begin_one_after_another_the_writes_keep_to_their_budget() -> None:
+def test_many_ramps_share_write_budget() -> None:
     """Five times twelve, a second apart, each in steps of a quarter of a second: 240 a second would be due."""
     waves = [[(12 * wave + i, Side.LEADER) for i in range(12)] for wave in range(5)]
     throttles = FakeThrottles(range(60), rates=dict.fromkeys(itertools.chain(*waves), 10 * MB))
@@ -130,7 +130,7 @@ def test_however_many_begin_one_after_another_the_writes_keep_to_their_budget() 
 
 
 @pytest.mark.parametrize("writes_per_s_max", [1.5, 3.0, 7.0, 9.7, 10.0])
-def test_small_budgets_come_to_an_end_by_a_clock_that_goes_by_what_is_due(writes_per_s_max: float) -> None:
+def test_small_write_budget_still_finishes_ramps(writes_per_s_max: float) -> None:
     sides = [(broker, Side.LEADER) for broker in range(20)]
     throttles = FakeThrottles(range(20), rates=dict.fromkeys(sides, 10 * MB))
     ramp = RampExecutor(throttles, writes_per_s_max=writes_per_s_max)
@@ -143,7 +143,7 @@ def test_small_budgets_come_to_an_end_by_a_clock_that_goes_by_what_is_due(writes
     assert set(throttles.rates.values()) == {20 * MB}
 
 
-def test_what_leads_down_comes_before_what_leads_up() -> None:
+def test_lowering_ramps_are_written_first() -> None:
     up, down = [[(10 * k + i, Side.LEADER) for i in range(8)] for k in (1, 2)]
     throttles = FakeThrottles(range(30), rates=dict.fromkeys([*up, *down], 10 * MB))
     ramp = RampExecutor(throttles, writes_per_s_max=10.0)
@@ -154,7 +154,7 @@ def test_what_leads_down_comes_before_what_leads_up() -> None:
     assert sum(throttles.rates[side] > 10 * MB for side in up) == 2
 
 
-def test_what_is_lowered_first_and_ends_where_it_began_leads_down_until_it_is() -> None:
+def test_warmup_counts_as_lowering_until_lowered() -> None:
     up, dips = [[(10 * k + i, Side.LEADER) for i in range(8)] for k in (1, 2)]
     throttles = FakeThrottles(range(30), rates=dict.fromkeys([*up, *dips], 10 * MB))
     ramp = RampExecutor(throttles, writes_per_s_max=8.0)
@@ -168,7 +168,7 @@ def test_what_is_lowered_first_and_ends_where_it_began_leads_down_until_it_is() 
     assert all(throttles.rates[side] > 10 * MB for side in up), "the way up is no more urgent than any other"
 
 
-def test_a_very_late_tick_does_not_jump_to_the_end(throttles: FakeThrottles) -> None:
+def test_very_late_tick_does_not_jump_to_setpoint(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     assert ramp.step(START_S + 3_600) == []
     assert throttles.events == [("write", SOURCE, 8 * MB)]
@@ -176,7 +176,7 @@ def test_a_very_late_tick_does_not_jump_to_the_end(throttles: FakeThrottles) -> 
 
 
 @pytest.mark.parametrize("foreign", [1 * MB, 9 * MB, 20 * MB])
-def test_a_foreign_value_stops_it_where_it_stands(throttles: FakeThrottles, foreign: int) -> None:
+def test_external_value_stops_ramp(throttles: FakeThrottles, foreign: int) -> None:
     ramp = slewing(throttles)
     ramp.step(START_S)
     throttles.rates[SOURCE] = foreign
@@ -189,14 +189,14 @@ def test_a_foreign_value_stops_it_where_it_stands(throttles: FakeThrottles, fore
     assert throttles.rates[SOURCE] == foreign
 
 
-def test_a_value_that_was_changed_before_the_first_step_stops_it_too(throttles: FakeThrottles) -> None:
+def test_external_value_before_first_step_stops_ramp(throttles: FakeThrottles) -> None:
     throttles.rates[SOURCE] = 5 * MB
     (ended,) = slewing(throttles).step(START_S)
     assert "4000000 bytes/s was left there, 5000000 bytes/s stands there now" in (ended.failure or "")
     assert throttles.events == []
 
 
-def test_a_throttle_that_somebody_removed_is_not_set_again(throttles: FakeThrottles) -> None:
+def test_externally_removed_throttle_stops_ramp(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     ramp.step(START_S)
     del throttles.rates[SOURCE]
@@ -205,7 +205,7 @@ def test_a_throttle_that_somebody_removed_is_not_set_again(throttles: FakeThrott
     assert SOURCE not in throttles.rates
 
 
-def test_a_foreign_value_on_one_side_does_not_stop_the_other(throttles: FakeThrottles) -> None:
+def test_external_value_does_not_stop_ramp_of_other_side(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles, [SOURCE, TARGET])
     ramp.step(START_S)
     throttles.rates[SOURCE] = 1 * MB
@@ -215,7 +215,7 @@ def test_a_foreign_value_on_one_side_does_not_stop_the_other(throttles: FakeThro
     assert ramp.busy == {TARGET}
 
 
-def test_a_refused_write_ends_it_and_says_why(throttles: FakeThrottles) -> None:
+def test_refused_write_ends_ramp_with_cause(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles, [SOURCE, TARGET])
     ramp.step(START_S)
     throttles.refusing[1] = "missing right: AlterConfigs on Cluster"
@@ -225,7 +225,7 @@ def test_a_refused_write_ends_it_and_says_why(throttles: FakeThrottles) -> None:
     assert ramp.busy == {TARGET}
 
 
-def test_a_broker_that_does_not_answer_stops_its_ramp(throttles: FakeThrottles) -> None:
+def test_unreachable_broker_stops_its_ramp(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles, [SOURCE, TARGET])
     ramp.step(START_S)
     throttles.brokers.discard(1)
@@ -234,7 +234,7 @@ def test_a_broker_that_does_not_answer_stops_its_ramp(throttles: FakeThrottles) 
     assert ramp.busy == {TARGET}
 
 
-def test_a_cluster_that_does_not_answer_stops_all() -> None:
+def test_unreachable_cluster_stops_all_ramps() -> None:
     class Away(FakeThrottles):
         def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
             raise ClusterError(f"nobody answers for {list(sides)}")
@@ -246,7 +246,7 @@ def test_a_cluster_that_does_not_answer_stops_all() -> None:
     assert ramp.busy == frozenset()
 
 
-def test_an_end_that_does_not_read_back_is_a_failure(throttles: FakeThrottles) -> None:
+def test_unconfirmed_last_step_is_failure(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     for second in range(3):
         ramp.step(START_S + second)
@@ -255,7 +255,7 @@ def test_an_end_that_does_not_read_back_is_a_failure(throttles: FakeThrottles) -
     assert ended.failure == "20000000 was written, 16000000 stands there"
 
 
-def test_what_is_dropped_is_not_written_again(throttles: FakeThrottles) -> None:
+def test_dropped_ramp_writes_nothing_more(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles, [SOURCE, TARGET])
     ramp.step(START_S)
     assert ramp.drop(SOURCE, "paused") is not None
@@ -265,7 +265,7 @@ def test_what_is_dropped_is_not_written_again(throttles: FakeThrottles) -> None:
     assert ramp.busy == {TARGET}
 
 
-def test_a_broker_that_shows_our_last_step_late_does_not_stop_it() -> None:
+def test_late_shown_step_does_not_stop_ramp() -> None:
     """The first look after a write still shows what stood before; a moment later it shows the write."""
 
     class Slow(FakeThrottles):
@@ -285,7 +285,7 @@ def test_a_broker_that_shows_our_last_step_late_does_not_stop_it() -> None:
     assert throttles.rates[SOURCE] == 12 * MB
 
 
-def test_an_inherited_throttle_is_raised_from_nothing(throttles: FakeThrottles) -> None:
+def test_inherited_throttle_is_set_on_broker(throttles: FakeThrottles) -> None:
     """4 MB/s come from <default>: on the broker itself nothing stands, and that is what must be found there."""
     del throttles.rates[SOURCE]
     ramp = RampExecutor(throttles)
@@ -294,7 +294,7 @@ def test_an_inherited_throttle_is_raised_from_nothing(throttles: FakeThrottles) 
     assert throttles.rates[SOURCE] == 8 * MB
 
 
-def test_a_change_without_steps_left_is_never_due(throttles: FakeThrottles) -> None:
+def test_ramp_without_steps_is_never_due(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     assert ramp.step(START_S - 1) == []
     assert throttles.events == []
@@ -303,7 +303,7 @@ def test_a_change_without_steps_left_is_never_due(throttles: FakeThrottles) -> N
 # -- a broker that shows our last write late ---------------------------------------------------------------------------
 
 
-def test_the_step_before_the_last_is_ours_and_is_waited_for(throttles: FakeThrottles) -> None:
+def test_previous_step_is_awaited_as_late(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     ramp.step(START_S)
     ramp.step(START_S + 1.0)
@@ -318,7 +318,7 @@ def test_the_step_before_the_last_is_ours_and_is_waited_for(throttles: FakeThrot
     assert (ended.failure, throttles.rates[SOURCE]) == (None, 20 * MB)
 
 
-def test_what_shows_it_for_longer_is_what_somebody_wants(throttles: FakeThrottles) -> None:
+def test_previous_step_shown_too_long_is_external_change(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     ramp.step(START_S)
     ramp.step(START_S + 1.0)
@@ -328,7 +328,7 @@ def test_what_shows_it_for_longer_is_what_somebody_wants(throttles: FakeThrottle
     assert throttles.rates[SOURCE] == 8 * MB
 
 
-def test_an_older_step_is_what_somebody_wants_at_once(throttles: FakeThrottles) -> None:
+def test_older_step_is_external_change_at_once(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     for second in range(3):
         ramp.step(START_S + second)
@@ -337,7 +337,7 @@ def test_an_older_step_is_what_somebody_wants_at_once(throttles: FakeThrottles) 
     assert ended.external_change
 
 
-def test_of_a_last_step_that_is_not_shown_the_one_before_may_stand_as_well(throttles: FakeThrottles) -> None:
+def test_unshown_last_step_keeps_previous_step_possible(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     for second in range(3):
         ramp.step(START_S + second)
@@ -347,7 +347,7 @@ def test_of_a_last_step_that_is_not_shown_the_one_before_may_stand_as_well(throt
     assert set(ended.may_stand) == {16 * MB, 20 * MB}
 
 
-def test_what_is_stopped_while_its_broker_is_late_may_stand_as_it_shows(throttles: FakeThrottles) -> None:
+def test_ramp_stopped_on_late_broker_keeps_shown_rate_possible(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles)
     ramp.step(START_S)
     ramp.step(START_S + 1.0)
@@ -358,7 +358,7 @@ def test_what_is_stopped_while_its_broker_is_late_may_stand_as_it_shows(throttle
     assert set(ended.may_stand) == {8 * MB, 12 * MB}
 
 
-def test_brokers_that_are_late_are_waited_for_together_and_once(throttles: FakeThrottles) -> None:
+def test_late_brokers_are_awaited_together_once(throttles: FakeThrottles) -> None:
     ramp = slewing(throttles, (SOURCE, TARGET))
     ramp.step(START_S)
     ramp.step(START_S + 1.0)

@@ -13,7 +13,7 @@ SEEN = {(topic, p): frozenset({1, 2, 3}) for topic in "ab" for p in range(500)}
 LISTED = {topic: throttle([(p, 1) for p in range(500)], [(p, 3) for p in range(500)]) for topic in "ab"}
 
 
-def test_only_the_topics_that_changed_are_written_and_one_of_which_nothing_is_left_is_empty() -> None:
+def test_record_writes_only_changed_lists() -> None:
     journal = FakeJournal([])
     recorder = ThrottleRecorder(journal, Memory(), LIMITS, Clock(lambda: 0.0, lambda: 0.0), dry_run=False)
     recorder.record((), Memory(moving_replicas=SEEN, listed=LISTED))

@@ -18,7 +18,7 @@ def recorder_of(journal: FakeJournal) -> ThrottleRecorder:
     return ThrottleRecorder(journal, Memory(), LIMITS, Clock(lambda: NOW_MS / 1000, lambda: 0.0), dry_run=False)
 
 
-def test_only_the_topics_that_grew_are_written() -> None:
+def test_record_writes_only_topics_that_grew() -> None:
     journal = FakeJournal([])
     recorder = recorder_of(journal)
     first = Memory(moving_replicas=SEEN)
@@ -30,7 +30,7 @@ def test_only_the_topics_that_grew_are_written() -> None:
     assert recorder.memory == more
 
 
-def test_what_is_forgotten_or_comes_with_something_else_is_written_whole() -> None:
+def test_record_with_removed_replicas_is_written_whole() -> None:
     journal = FakeJournal([])
     recorder = recorder_of(journal)
     first = Memory(moving_replicas=SEEN)

@@ -39,7 +39,7 @@ def recorder_of(journal: FakeJournal, owed: Outbox | None = None, memory: Memory
     )
 
 
-def test_it_goes_with_the_next_record_that_is_taken_before_what_that_is_about() -> None:
+def test_outbox_entries_precede_next_accepted_record() -> None:
     journal = FakeJournal([], refusing=True)
     recorder = recorder_of(journal)
     recorder.add_outcome(HAPPENED)
@@ -52,7 +52,7 @@ def test_it_goes_with_the_next_record_that_is_taken_before_what_that_is_about() 
     assert journal.entries == [HAPPENED, SAID, SAID]
 
 
-def test_it_goes_with_what_the_law_writes_too() -> None:
+def test_outbox_entries_go_with_steering_record() -> None:
     journal = FakeJournal([])
     recorder = recorder_of(journal)
     recorder.record(memory=Memory())
@@ -61,7 +61,7 @@ def test_it_goes_with_what_the_law_writes_too() -> None:
     assert journal.entries == [HAPPENED, SAID]
 
 
-def test_what_a_term_could_not_record_the_next_one_does() -> None:
+def test_next_term_records_outbox_entries() -> None:
     journal, owed = FakeJournal([], refusing=True), Outbox()
     before = recorder_of(journal, owed)
     before.add_outcome(HAPPENED)
@@ -73,7 +73,7 @@ def test_what_a_term_could_not_record_the_next_one_does() -> None:
     assert journal.entries == [HAPPENED]
 
 
-def test_what_it_makes_of_what_is_remembered_holds_at_once_and_is_on_record_when_anything_is() -> None:
+def test_outbox_note_changes_memory_at_once() -> None:
     journal = FakeJournal([])
     recorder = recorder_of(journal, memory=RAMP)
     recorder.record(memory=RAMP)
@@ -101,7 +101,7 @@ def given_up(journal: FakeJournal, owed: Outbox) -> ThrottleRecorder:
     return recorder
 
 
-def test_what_somebody_has_set_meanwhile_stays_theirs_in_the_next_term_though_nobody_could_record_it() -> None:
+def test_unrecorded_external_change_holds_in_next_term() -> None:
     journal, owed = FakeJournal([]), Outbox()
     given_up(journal, owed)
     after = recorder_of(journal, owed, RAMP)
@@ -113,7 +113,7 @@ def test_what_somebody_has_set_meanwhile_stays_theirs_in_the_next_term_though_no
 
 
 @pytest.mark.parametrize("now", [OwnedRate(None, 5 * MB, (2 * MB,)), None])
-def test_where_a_change_has_stopped_and_what_was_put_back_holds_in_the_next_term_as_well(now: OwnedRate | None) -> None:
+def test_unrecorded_stop_and_restore_hold_in_next_term(now: OwnedRate | None) -> None:
     journal, owed = FakeJournal([]), Outbox()
     recorder = recorder_of(journal, owed, RAMP)
     recorder.add_outcome(HAPPENED, Memory(owned={} if now is None else {SOURCE: now}), SOURCE)
@@ -123,7 +123,7 @@ def test_where_a_change_has_stopped_and_what_was_put_back_holds_in_the_next_term
     assert recorder_of(journal, owed, RAMP).memory == RAMP
 
 
-def test_what_the_law_has_put_on_record_since_is_newer_than_where_a_change_had_stopped() -> None:
+def test_steering_record_supersedes_older_stop() -> None:
     journal, owed = FakeJournal([]), Outbox()
     recorder = recorder_of(journal, owed, RAMP)
     recorder.record(memory=RAMP)
@@ -133,14 +133,14 @@ def test_what_the_law_has_put_on_record_since_is_newer_than_where_a_change_had_s
     assert recorder_of(journal, owed, newer).memory == newer
 
 
-def test_a_rate_that_has_been_set_otherwise_since_is_not_given_up() -> None:
+def test_rate_set_again_is_not_relinquished() -> None:
     journal, owed = FakeJournal([]), Outbox()
     given_up(journal, owed)
     others = Memory(owned={SOURCE: owned_rate(None, 9 * MB)})
     assert recorder_of(journal, owed, others).memory == others
 
 
-def test_what_another_tuner_has_set_since_is_ours_to_take_back_though_it_is_the_same_rate() -> None:
+def test_rate_of_later_tuner_is_managed() -> None:
     """It has seen the person's word, or it has ended; who took its rate for what was given up would leave it there."""
     journal, owed = FakeJournal([]), Outbox()
     given_up(journal, owed)
@@ -151,7 +151,7 @@ def test_what_another_tuner_has_set_since_is_ours_to_take_back_though_it_is_the_
     assert [entry.action for entry in journal.entries] == ["relinquish", "hold"], "and yet it has happened"
 
 
-def test_that_it_is_theirs_is_on_record_only_together_with_the_memory_of_it() -> None:
+def test_external_change_is_recorded_together_with_memory() -> None:
     journal, owed = FakeJournal([]), Outbox()
     recorder = given_up(journal, owed)
     recorder.record([SAID])
@@ -165,7 +165,7 @@ def test_that_it_is_theirs_is_on_record_only_together_with_the_memory_of_it() ->
 # -- what the next term reads in the journal --------------------------------------------------------------------------------
 
 
-def test_what_is_on_record_after_all_is_not_recorded_again() -> None:
+def test_recorded_outbox_entry_is_not_repeated() -> None:
     """Nobody heard how the write ended, so the journal was lost, and read anew by the next term."""
     owed = Outbox()
     recorder = given_up(FakeJournal([]), owed)
@@ -193,9 +193,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("last_by", ["us", "others"])
-def test_a_term_begins_with_what_is_not_in_the_journal_that_it_reads(
-    monkeypatch: pytest.MonkeyPatch, last_by: str
-) -> None:
+def test_term_begins_with_entries_missing_in_journal(monkeypatch: pytest.MonkeyPatch, last_by: str) -> None:
     owed = Outbox()
     given_up(FakeJournal([]), owed)
     owed.entries = [HAPPENED, replace(HAPPENED, at_ms=NOW_MS + 1)]

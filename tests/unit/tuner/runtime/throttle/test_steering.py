@@ -56,7 +56,7 @@ def seconds(rig: Rig, count: int) -> None:
         rig.loop.tick()
 
 
-def test_a_side_is_steered_from_the_cycle_on_and_written_in_the_seconds_after() -> None:
+def test_side_is_steered_in_seconds_after_cycle() -> None:
     rig = steered()
     assert rig.cycle() == [Reason.FOLLOWS_CLIENTS] * 2
     assert rig.writes() == []
@@ -66,7 +66,7 @@ def test_a_side_is_steered_from_the_cycle_on_and_written_in_the_seconds_after() 
     assert all(rate <= 50 * MB for rate in rig.throttles.rates.values())
 
 
-def test_a_seconds_writes_are_on_record_and_ours_before_they_are_made() -> None:
+def test_steering_writes_are_recorded_before() -> None:
     rig = steered()
     rig.cycle()
     rig.events.clear()
@@ -86,7 +86,7 @@ def test_a_seconds_writes_are_on_record_and_ours_before_they_are_made() -> None:
     assert rig.throttles.rates[SOURCE] in ours.possible_rates
 
 
-def test_a_cycle_after_the_laws_writes_finds_nothing_changed_by_somebody() -> None:
+def test_cycle_after_steering_sees_no_external_change() -> None:
     rig = steered()
     rig.cycle()
     seconds(rig, 5)
@@ -94,7 +94,7 @@ def test_a_cycle_after_the_laws_writes_finds_nothing_changed_by_somebody() -> No
     assert rig.loop.memory.externally_owned_until_ms == {}
 
 
-def test_without_a_record_the_law_writes_nothing() -> None:
+def test_unavailable_journal_prevents_steering_writes() -> None:
     rig = steered()
     rig.cycle()
     rig.journal.refusing_kinds = frozenset({"steering"})
@@ -107,7 +107,7 @@ def test_without_a_record_the_law_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 2.0])
-def test_what_a_tuner_before_had_sent_and_comes_late_is_set_right_by_the_laws_next_seconds(share: float) -> None:
+def test_late_write_of_predecessor_is_corrected_by_steering(share: float) -> None:
     """The law goes on from what stands: what it has written itself is no longer there."""
     rig = steered()
     for _ in range(12):
@@ -126,7 +126,7 @@ def test_what_a_tuner_before_had_sent_and_comes_late_is_set_right_by_the_laws_ne
     assert rig.loop.memory.externally_owned_until_ms == {}
 
 
-def test_what_somebody_wrote_between_two_seconds_is_theirs() -> None:
+def test_external_write_between_ticks_is_preserved() -> None:
     rig = steered()
     rig.cycle()
     seconds(rig, 2)
@@ -140,7 +140,7 @@ def test_what_somebody_wrote_between_two_seconds_is_theirs() -> None:
     assert rig.cycle() == [Reason.EXTERNALLY_OWNED, Reason.FOLLOWS_CLIENTS]
 
 
-def test_a_write_that_kafka_refuses_rests_and_is_tried_again() -> None:
+def test_refused_steering_write_is_retried_after_pause() -> None:
     rig = steered()
     rig.cycle()
     rig.throttles.refusing[1] = "broker 1 is busy"
@@ -156,7 +156,7 @@ def test_a_write_that_kafka_refuses_rests_and_is_tried_again() -> None:
     assert rig.throttles.rates[SOURCE] > 11 * MB
 
 
-def test_what_came_of_a_second_is_done_whole_and_recorded_when_the_journal_takes_it_again() -> None:
+def test_steering_outcome_is_recorded_after_journal_outage() -> None:
     rig = steered()
     rig.cycle()
     rig.throttles.refusing = {1: "broker 1 is busy", 3: "broker 3 is busy"}
@@ -177,7 +177,7 @@ def test_what_came_of_a_second_is_done_whole_and_recorded_when_the_journal_takes
     assert rig.kinds("set") == ["steering", "outcome", "outcome"]
 
 
-def test_what_somebody_wrote_is_theirs_though_the_journal_is_away() -> None:
+def test_external_write_during_journal_outage_is_preserved() -> None:
     rig = steered()
     rig.cycle()
     seconds(rig, 2)
@@ -192,7 +192,7 @@ def test_what_somebody_wrote_is_theirs_though_the_journal_is_away() -> None:
     assert rig.journal.memories[-1].externally_owned_until_ms.keys() == {SOURCE}
 
 
-def test_a_broker_that_cannot_be_read_is_not_written() -> None:
+def test_unreadable_broker_is_not_written() -> None:
     rig = steered()
     rig.cycle()
     rig.throttles.brokers.discard(1)
@@ -202,7 +202,7 @@ def test_a_broker_that_cannot_be_read_is_not_written() -> None:
     assert rig.loop.memory.externally_owned_until_ms == {}
 
 
-def test_of_more_writes_than_the_budget_the_one_furthest_off_goes_first() -> None:
+def test_write_budget_prefers_largest_change() -> None:
     rig = steered(writes_per_s_max=1.0)
     rig.throttles.rates[TARGET] = 6 * MB
     rig.cycle()
@@ -213,7 +213,7 @@ def test_of_more_writes_than_the_budget_the_one_furthest_off_goes_first() -> Non
     assert {e[1] for e in rig.writes()} == {TARGET, SOURCE}
 
 
-def test_old_signals_never_raise_and_then_sink() -> None:
+def test_stale_signals_never_raise_and_then_decay() -> None:
     rig = steered()
     rig.throttles.rates[TARGET] = 60 * MB
     rig.cycle()
@@ -233,7 +233,7 @@ def test_old_signals_never_raise_and_then_sink() -> None:
     assert rig.loop.memory.externally_owned_until_ms == {}
 
 
-def test_a_dry_run_means_and_writes_nothing() -> None:
+def test_dry_run_steers_without_writing() -> None:
     rig = steered(dry_run=True)
     rig.cycle()
     seconds(rig, 5)
@@ -246,7 +246,7 @@ def test_a_dry_run_means_and_writes_nothing() -> None:
     assert observed.setpoints[SOURCE].bytes_per_s > 11 * MB
 
 
-def test_the_end_of_a_steered_move_leaves_no_trace() -> None:
+def test_steered_move_end_restores_rates() -> None:
     rig = steered(Memory(moving_replicas=SEEN, throttled=True, stalls={3: WELL}))
     rig.cycle()
     seconds(rig, 5)
@@ -257,7 +257,7 @@ def test_the_end_of_a_steered_move_leaves_no_trace() -> None:
     assert rig.loop.memory.owned == {}
 
 
-def test_clients_that_leave_nothing_are_named_and_the_move_runs_at_its_least() -> None:
+def test_busy_clients_leave_move_at_minimum_rate() -> None:
     rig = steered()
     rig.signals.brokers = {b: loaded(b, 120 * MB, caught=0.5 * MB) for b in (1, 3)}
     rig.cycle()
@@ -271,7 +271,7 @@ def test_clients_that_leave_nothing_are_named_and_the_move_runs_at_its_least() -
     assert 6.0 * MB <= rig.throttles.rates[SOURCE] <= 1.07 * 6.3 * MB
 
 
-def test_a_stall_that_no_throttle_makes_is_said_while_the_law_goes_on() -> None:
+def test_stall_without_throttle_is_reported_while_steering() -> None:
     rig = steered(Memory(stalls={3: STALLED}))
     rig.throttles.rates.update({SOURCE: 40 * MB, TARGET: 50 * MB})
     rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, steady_state=3 * MB)}
@@ -280,7 +280,7 @@ def test_a_stall_that_no_throttle_makes_is_said_while_the_law_goes_on() -> None:
     assert {d.reason for d in decisions} == {Reason.STALLED_NOT_THROTTLE_BOUND}
 
 
-def test_an_objective_takes_the_rescue_over() -> None:
+def test_objective_replaces_rescue() -> None:
     """A stalled, throttle-bound move: the law raises it, and no ramp is begun beside it."""
     rig = steered(Memory(stalls={3: STALLED}))
     decisions = rig.loop.cycle()
@@ -289,7 +289,7 @@ def test_an_objective_takes_the_rescue_over() -> None:
     assert rig.throttles.rates[SOURCE] > 11 * MB
 
 
-def test_the_quotas_window_is_the_brokers_own() -> None:
+def test_steering_uses_broker_quota_window() -> None:
     """Ten seconds at 10 MB/s are in a window of eleven, two in one of three: that one lets the higher rate through sooner."""
     bounds = {}
     for samples in (3, 11):

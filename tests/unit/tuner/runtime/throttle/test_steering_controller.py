@@ -67,7 +67,7 @@ class World:
             self.five_seconds()
 
 
-def test_the_floor_never_stands_above_the_operators_ceiling() -> None:
+def test_min_rate_never_exceeds_ceiling() -> None:
     rig = steered()
     rig.signals.moves = {s: move_signal(*s, steady_state=45 * MB) for s in (SOURCE, TARGET)}
     rig.cycle()
@@ -76,7 +76,7 @@ def test_the_floor_never_stands_above_the_operators_ceiling() -> None:
     assert all(value <= 50 * MB for _, _, value in rig.writes())
 
 
-def test_a_move_that_no_permitted_rate_ends_is_left_as_it_was_found() -> None:
+def test_infeasible_move_keeps_its_rate() -> None:
     """Somebody's 70 MB/s carries the 60 that keeping up takes; the ceiling of 50 would not."""
     rig = steered()
     rig.throttles.rates.update({SOURCE: 70 * MB, TARGET: 70 * MB})
@@ -86,7 +86,7 @@ def test_a_move_that_no_permitted_rate_ends_is_left_as_it_was_found() -> None:
     assert rig.writes() == []
 
 
-def test_what_somebody_wrote_while_the_journal_took_its_time_stands() -> None:
+def test_external_write_during_slow_record_is_preserved() -> None:
     rig = steered()
     rig.cycle()
     seconds(rig, 2)
@@ -114,7 +114,7 @@ def many(count: int, rate: int = 20 * MB, writes_per_s_max: float = 50.0) -> tup
     return throttles, steering
 
 
-def test_fifty_changes_by_somebody_are_waited_for_once() -> None:
+def test_fifty_external_changes_are_awaited_once() -> None:
     throttles, steering = many(50, rate=100 * MB)
     steering.steer(dict.fromkeys(throttles.rates, (100 * MB, True)), {}, {}, 0.0)
     brokers = {b: loaded(b, 40 * MB) for b in range(50)}
@@ -134,7 +134,7 @@ def test_fifty_changes_by_somebody_are_waited_for_once() -> None:
     assert waits == [49]
 
 
-def test_a_cluster_that_goes_away_while_a_change_is_looked_at_does_not_end_the_tuner() -> None:
+def test_cluster_lost_during_confirmation_does_not_end_tuner() -> None:
     rig = steered()
     rig.cycle()
     seconds(rig, 1)
@@ -152,7 +152,7 @@ def test_a_cluster_that_goes_away_while_a_change_is_looked_at_does_not_end_the_t
     assert rig.throttles.rates == {SOURCE: 3 * MB, TARGET: 3 * MB}
 
 
-def test_a_broker_that_shows_our_write_four_seconds_late_is_nobodys() -> None:
+def test_write_shown_four_seconds_late_is_managed() -> None:
     rig = steered(Memory(moving_replicas=SEEN, throttled=True, stalls={3: WELL}))
     rig.cycle()
     seconds(rig, 2)
@@ -175,7 +175,7 @@ def test_a_broker_that_shows_our_write_four_seconds_late_is_nobodys() -> None:
     assert rig.throttles.rates == {}
 
 
-def test_a_throttle_of_zero_is_a_rate_like_others() -> None:
+def test_throttle_of_zero_is_steered() -> None:
     rig = steered()
     rig.throttles.rates[SOURCE] = 0
     rig.cycle()
@@ -185,7 +185,7 @@ def test_a_throttle_of_zero_is_a_rate_like_others() -> None:
 
 @pytest.mark.parametrize("back_ms", [3_000, 20_000, 3_600_000])
 @pytest.mark.parametrize("after_s", [3, 60])
-def test_a_clock_that_is_set_back_writes_no_rate_below_the_floor(back_ms: int, after_s: int) -> None:
+def test_clock_set_back_keeps_rate_above_minimum(back_ms: int, after_s: int) -> None:
     rig = steered()
     rig.loop._steering._limits = ControlLimits(rate_bytes_per_s_max=50 * MB)  # type: ignore[union-attr]
     rig.signals.moves = {s: replace(m, remaining_bytes=600_000 * MB) for s, m in rig.signals.moves.items()}
@@ -196,7 +196,7 @@ def test_a_clock_that_is_set_back_writes_no_rate_below_the_floor(back_ms: int, a
     assert all(value >= 7.2 * MB for _, _, value in rig.writes())
 
 
-def test_a_clock_that_is_set_on_by_years_costs_nothing() -> None:
+def test_clock_set_forward_by_years_is_cheap() -> None:
     import time
 
     rig = steered()
@@ -209,7 +209,7 @@ def test_a_clock_that_is_set_on_by_years_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize("tells_steps", [True, False])
-def test_a_signal_from_ahead_does_not_keep_out_those_that_follow(tells_steps: bool) -> None:
+def test_signal_from_future_does_not_block_later_ones(tells_steps: bool) -> None:
     rig = steered(ceiling=100 * MB)
     world = World(rig, 20 * MB, tells_steps=tells_steps)
     world.minutes(1)
@@ -228,7 +228,7 @@ def test_a_signal_from_ahead_does_not_keep_out_those_that_follow(tells_steps: bo
 
 
 @pytest.mark.parametrize("tells_steps", [True, False])
-def test_a_load_that_is_not_measured_any_more_raises_nothing_and_sinks(tells_steps: bool) -> None:
+def test_missing_load_prevents_raise_and_decays(tells_steps: bool) -> None:
     rig = steered(ceiling=100 * MB)
     rig.loop._steering._limits = ControlLimits(rate_bytes_per_s_max=100 * MB)  # type: ignore[union-attr]
     world = World(rig, 20 * MB, tells_steps=tells_steps)
@@ -239,7 +239,7 @@ def test_a_load_that_is_not_measured_any_more_raises_nothing_and_sinks(tells_ste
     assert rig.throttles.rates[SOURCE] < stood
 
 
-def test_a_load_that_was_never_measured_does_not_drop_the_rate_at_once() -> None:
+def test_load_never_measured_does_not_drop_rate() -> None:
     rig = steered()
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
     world = World(rig, 20 * MB)
@@ -250,7 +250,7 @@ def test_a_load_that_was_never_measured_does_not_drop_the_rate_at_once() -> None
     assert {d.reason for d in rig.loop.cycle()} == {Reason.LOAD_NOT_MEASURED}
 
 
-def test_steady_state_that_is_not_measured_for_a_moment_is_not_none_at_all() -> None:
+def test_steady_state_gap_keeps_last_value() -> None:
     rig = steered()
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
     rig.signals.moves = {s: move_signal(*s, steady_state=35 * MB, remaining=50 * MB) for s in (SOURCE, TARGET)}
@@ -263,7 +263,7 @@ def test_steady_state_that_is_not_measured_for_a_moment_is_not_none_at_all() -> 
     assert all(rate > 40 * MB for rate in rig.throttles.rates.values())
 
 
-def test_a_broker_that_is_gone_does_not_set_the_pace_of_the_others() -> None:
+def test_missing_broker_does_not_limit_others() -> None:
     memory, rates, now_ms = ControlState(), {SOURCE: 10 * MB, TARGET: 10 * MB}, NOW_MS
     limits = ControlLimits(rate_bytes_per_s_max=100 * MB, takeover_ramp_s=0.1)
     for _ in range(60):
@@ -280,7 +280,7 @@ def test_a_broker_that_is_gone_does_not_set_the_pace_of_the_others() -> None:
     assert rates[SOURCE] > 40 * MB
 
 
-def test_the_margin_outlives_a_look_that_failed() -> None:
+def test_margin_survives_failed_snapshot() -> None:
     rig = steered(ceiling=100 * MB)
     rig.signals.brokers = {b: replace(s, produce_p99_ms=200.0) for b, s in rig.signals.brokers.items()}
     rig.cycle()
@@ -302,7 +302,7 @@ def test_the_margin_outlives_a_look_that_failed() -> None:
 @pytest.mark.parametrize(
     "how", ["a look that failed", "a restart", "a restart without signals", "a restart with half of them"]
 )
-def test_old_news_sink_what_is_ours_also_after(how: str) -> None:
+def test_stale_signals_decay_managed_rate_afterwards(how: str) -> None:
     ours = {SOURCE: owned(10 * MB, 50 * MB), TARGET: owned(10 * MB, 50 * MB)}
     rig = steered(Memory(stalls={3: WELL}, owned=ours))
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
@@ -324,7 +324,7 @@ def test_old_news_sink_what_is_ours_also_after(how: str) -> None:
     assert all(rate < 40 * MB for rate in rig.throttles.rates.values())
 
 
-def test_what_stands_is_what_the_cluster_shows_where_we_wrote_nothing() -> None:
+def test_current_rate_without_own_write_comes_from_cluster() -> None:
     rig = steered()
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
     world = World(rig, 20 * MB)
@@ -335,7 +335,7 @@ def test_what_stands_is_what_the_cluster_shows_where_we_wrote_nothing() -> None:
     assert rig.throttles.rates[TARGET] <= 50 * MB
 
 
-def test_a_dry_run_judges_by_what_stands_and_not_by_what_it_would_do() -> None:
+def test_dry_run_evaluates_current_rates() -> None:
     rig = steered(Memory(), dry_run=True, ceiling=100 * MB)
     rig.signals.brokers = {b: loaded(b, 20 * MB) for b in (1, 3)}
     remaining, steps = 600_000.0 * MB, []
@@ -354,7 +354,7 @@ def test_a_dry_run_judges_by_what_stands_and_not_by_what_it_would_do() -> None:
     assert STALL.stalled_lost_s > rig.loop.memory.stalls[3].lost_s
 
 
-def test_what_clients_need_is_written_before_what_the_move_would_like() -> None:
+def test_lowering_writes_precede_raises() -> None:
     throttles, steering = many(21, 5 * MB, writes_per_s_max=2)
     throttles.rates[(0, L)] = 60 * MB
     steering.steer({side: (rate, True) for side, rate in throttles.rates.items()}, {}, {}, 0.0)
@@ -371,12 +371,12 @@ def test_what_clients_need_is_written_before_what_the_move_would_like() -> None:
     ("number", "said"),
     [("NaN", "malformed"), ("1e999", "network_out_bytes_per_s"), ("-1e999", "network_out_bytes_per_s")],
 )
-def test_a_number_that_is_none_is_refused(number: str, said: str) -> None:
+def test_signal_with_non_number_is_refused(number: str, said: str) -> None:
     value = encode_signal(replace(loaded(1), network_out_bytes_per_s=4711.0)).replace(b"4711.0", number.encode())
     with pytest.raises(ContractError, match=said):
         decode_signal(value)
 
 
 @pytest.mark.parametrize("samples", [1, 2, 11, 33, 61])
-def test_a_steady_window_of_any_length_asks_for_what_it_has(samples: int) -> None:
+def test_rate_for_setpoint_with_steady_window_is_setpoint(samples: int) -> None:
     assert rate_for_setpoint(steady_window(0, 10.0), 10.0, samples) == pytest.approx(10.0)
