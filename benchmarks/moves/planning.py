@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any
 
-from rheostat.fetchers.report import as_record, report
+from rheostat.fetchers.report import analyse_fetchers, to_record
 from streaming.shared.contract import Side
 from tuner.control.reassignment.scheduler import schedule
 from tuner.control.reassignment.scheduler_model import SchedulerConstraints, WaitingPartition, planned_partitions
@@ -82,8 +82,8 @@ def fetchers(partitions: int = PARTITIONS, brokers: int = BROKERS) -> dict[str, 
             FetchedPartition(f"topic-{i % TOPICS}", i // TOPICS, leader, tuple(others), rng.lognormvariate(8, 1.5))
         )
     began_s = _begun_s()
-    made = report("made up", followed, dict.fromkeys(range(brokers), 1), by_writes=True)
-    size = len(json.dumps(as_record(made)))
+    report = analyse_fetchers("made up", followed, dict.fromkeys(range(brokers), 1), by_writes=True)
+    size = len(json.dumps(to_record(report)))
     return {
         "partitions": partitions,
         "cpu_s": time.process_time() - began_s,

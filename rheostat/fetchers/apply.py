@@ -1,9 +1,9 @@
-"""A change of num.replica.fetchers on a live cluster, step by step, each looked at before the next; all the way back if it harms.
+"""Changes num.replica.fetchers on a live cluster step by step, and restores the old value if a step does harm.
 
-Kafka starts every fetcher thread anew at each step, so nothing else should move meanwhile, and whoever asked for it should see that
-followers keep up. Whatever ends it early, Ctrl-C as well, puts back what stood, through the same steps; only where partitions began
-to move meanwhile it stays at the step that it had reached, as a further change would disturb them, and says whether that one was
-found well: what followers lack while partitions move is not the threads' doing, so nobody can tell.
+Kafka restarts all fetcher threads at each step. So nothing may be moving, and after each step the followers are watched for a
+while. A failed step, harm or Ctrl-C restores the previous value through the same steps. The exception: partitions begin to move
+meanwhile. Then a further restart would disturb the move, so the value of the current step stays. The followers also lag because of
+the move, so the effect of that step is not known.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.planning.fetcher_change import CLUSTER_DEFAULT, ConfigTarget, ResizePlan
 from tuner.planning.fetcher_resize_monitor import FollowerSample, ResizeBaseline, find_harm, measure_baseline
 
-LOOK_EVERY_S = 2.0
-LOOKS_BEFORE = 3
-SHOWN_S_MAX = 15.0  # Within half a second all brokers have a change that is committed; one of them may be busy.
-BLIND_LOOKS_MAX = 5
-_SAID_EVERY_S = 10.0
+SAMPLE_EVERY_S = 2.0
+BASELINE_SAMPLES = 3
+IN_FORCE_S_MAX = 15.0  # Brokers usually apply a change within half a second; one of them may be busy.
+FAILED_SAMPLES_MAX = 5
+_PROGRESS_EVERY_S = 10.0
 
 
 class FetcherSettingPort(Protocol):
-    """The cluster, as far as this needs it."""
+    """The setting of the cluster, and the state of its followers."""
 
     def write(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
-        """Sets the value at each place, or removes what stands there (None); returns what failed, with the reason."""
+        """Sets the value of each target, or removes it (None). Returns the targets that failed, with the error."""
 
     def read(self) -> dict[int, int]:
-        """What is in force, by broker; those that do not answer are absent."""
+        """Returns the value in force by broker; brokers that do not answer are absent."""
 
-    def look(self) -> FollowerSample:
-        """
+    def sample_followers(self) -> FollowerSample:
+        """Returns the state of all followers now.
+
         Raises:
-            ClusterError: the cluster is not seen.
+            ClusterError: the cluster does not answer.
         """
 
 
@@ -48,177 +49,196 @@ class PollClock(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How it ended. ``why`` says why not as asked; None: as asked, and read back."""
+class ResizeOutcome:
+    """The end of a change.
 
-    stands: int
+    Attributes:
+        current: the value now.
+        why: why the change was not done as requested; None: it was, and the value was read back.
+        restored: the previous value is in force again.
+    """
+
+    current: int
     changed: bool
     why: str | None = None
-    put_back: bool = False
+    restored: bool = False
 
 
 class ResizeRun:
+    """One change, from the first sample to the last step."""
+
     def __init__(
         self,
-        knob: FetcherSettingPort,
-        change: ResizePlan,
+        port: FetcherSettingPort,
+        plan: ResizePlan,
         settle_s: float,
         clock: PollClock,
         say: Callable[[str], None],
-        watched: Callable[[float], None],
+        show_progress: Callable[[float], None],
     ) -> None:
         """
         Args:
-            settle_s: how long each step is looked at.
-            say: takes lines for people.
-            watched: is told after every look how much of all steps is done, from 0 to 1.
+            settle_s: how long to watch the followers after each step.
+            say: writes a line for the operator.
+            show_progress: gets the share of all steps that is done, from 0 to 1.
         """
-        self._knob = knob
-        self._change = change
+        self._port = port
+        self._plan = plan
         self._settle_s = settle_s
         self._clock = clock
         self._say = say
-        self._watched = watched
-        self._reached = change.current  # Or on its way there.
+        self._show_progress = show_progress
+        self._reached = plan.current  # The last value written, even if not everywhere.
 
-    def run(self) -> Outcome:
-        change, steps = self._change, self._change.steps
-        looks = [self._knob.look()]
-        while len(looks) < LOOKS_BEFORE and not looks[-1].moving:
-            self._clock.wait(LOOK_EVERY_S)
-            looks.append(self._knob.look())
-        if looks[-1].moving:
-            return Outcome(change.current, changed=False, why=_moving(looks[-1]))
-        was = measure_baseline(looks)
-        self._say(f"Before: {_told(looks[-1])}, {was.messages_per_s:.0f} messages/s written.")
+    def run(self) -> ResizeOutcome:
+        plan, steps = self._plan, self._plan.steps
+        samples = [self._port.sample_followers()]
+        while len(samples) < BASELINE_SAMPLES and not samples[-1].moving:
+            self._clock.wait(SAMPLE_EVERY_S)
+            samples.append(self._port.sample_followers())
+        if samples[-1].moving:
+            return ResizeOutcome(plan.current, changed=False, why=_moving_text(samples[-1]))
+        baseline = measure_baseline(samples)
+        self._say(f"Before: {_state_text(samples[-1])}, {baseline.messages_per_s:.0f} messages/s written.")
         try:
             for number, value in enumerate(steps):
-                why = self._set(value) or self._watch(was, number)
-                if isinstance(why, FollowerSample):
-                    return Outcome(
+                problem = self._set(value) or self._watch(baseline, number)
+                if isinstance(problem, FollowerSample):
+                    return ResizeOutcome(
                         value,
                         changed=True,
-                        why=f"{_moving(why)}. They began while {value} was looked at, so whether followers keep up with it is "
-                        f"not known. It stays; `rheostat fetchers --apply --value {change.current}` puts back what stood, once "
-                        "they are done",
+                        why=f"{_moving_text(problem)}. They began while {value} was being watched, so whether followers keep up "
+                        f"with it is not known. The value stays; `rheostat fetchers --apply --value {plan.current}` restores the "
+                        "previous one, once the reassignments are done",
                     )
-                if why is not None:
-                    return self._back(why)
-                if number + 1 < len(steps) and (look := self._seen()) is not None and look.moving:
-                    return Outcome(
-                        value, changed=True, why=f"{_moving(look)}. It stays at {value}, which was found well"
+                if problem is not None:
+                    return self._restore(problem)
+                if number + 1 < len(steps) and (sample := self._try_sample()) is not None and sample.moving:
+                    return ResizeOutcome(
+                        value,
+                        changed=True,
+                        why=f"{_moving_text(sample)}. The value stays at {value}, which did no harm",
                     )
-            self._clock.wait(0.0)  # Ctrl-C during the last look.
+            self._clock.wait(0.0)  # Raises if Ctrl-C was pressed during the last sample.
         except BaseException as error:
-            self._back(f"interrupted ({type(error).__name__})")
+            self._restore(f"interrupted ({type(error).__name__})")
             raise
-        return Outcome(change.desired, changed=True)
+        return ResizeOutcome(plan.desired, changed=True)
 
     # -- one step ------------------------------------------------------------------------------------------------------
 
     def _set(self, value: int) -> str | None:
-        """Writes it everywhere and reads it back; what went wrong, or None."""
+        """Writes the value to all targets and reads it back. Returns the problem, or None."""
         self._reached = value
-        self._say(f"{NUM_REPLICA_FETCHERS}={value} on {places_text(self._change)}.")
-        failed = self._knob.write(dict.fromkeys(self._change.targets, value))
+        self._say(f"{NUM_REPLICA_FETCHERS}={value} on {targets_text(self._plan)}.")
+        failed = self._port.write(dict.fromkeys(self._plan.targets, value))
         if failed:
-            return "; ".join(f"{_place(place)}: {why}" for place, why in sorted(failed.items()))
-        return self._shown(value)
+            return "; ".join(f"{_target_text(target)}: {error}" for target, error in sorted(failed.items()))
+        return self._await_in_force(value)
 
-    def _shown(self, value: int, *, silent_too: bool = True) -> str | None:
-        """Which brokers have another value still, after the time it takes; None when none has.
+    def _await_in_force(self, value: int, *, must_answer: bool = True) -> str | None:
+        """Waits until the value is in force on all brokers. Returns the problem, or None.
 
         Args:
-            silent_too: also those that do not answer.
+            must_answer: a broker that does not answer is a problem, too.
         """
-        until_s = self._clock.now_s() + SHOWN_S_MAX
+        until_s = self._clock.now_s() + IN_FORCE_S_MAX
         while True:
-            found = self._knob.read()
-            other = sorted(b for b in self._change.brokers if found.get(b, -1 if silent_too else value) != value)
-            if not other:
+            values = self._port.read()
+            different = sorted(b for b in self._plan.brokers if values.get(b, -1 if must_answer else value) != value)
+            if not different:
                 return None
             if self._clock.now_s() >= until_s:
-                shown = ", ".join(f"{b} ({found.get(b, 'no answer')})" for b in other)
-                return f"not in force within {SHOWN_S_MAX:g} s on broker {shown}"
+                shown = ", ".join(f"{b} ({values.get(b, 'no answer')})" for b in different)
+                return f"not in force within {IN_FORCE_S_MAX:g} s on broker {shown}"
             self._clock.wait(0.5)
 
-    def _watch(self, was: ResizeBaseline, number: int) -> str | FollowerSample | None:
-        """What the step has harmed; None after ``settle_s`` in which it has not; a look at which partitions moved before that."""
-        looks: list[FollowerSample] = []
-        blind, began_s = 0, self._clock.now_s()
-        said_s = began_s
+    def _watch(self, baseline: ResizeBaseline, number: int) -> str | FollowerSample | None:
+        """Watches the followers for ``settle_s``.
+
+        Returns:
+            The harm, as text; the first sample in which partitions are moving; or None if all is well.
+        """
+        samples: list[FollowerSample] = []
+        failed_samples, began_s = 0, self._clock.now_s()
+        printed_s = began_s
         while (passed_s := self._clock.now_s() - began_s) < self._settle_s:
-            self._watched((number + passed_s / self._settle_s) / len(self._change.steps))
-            self._clock.wait(min(LOOK_EVERY_S, self._settle_s))
-            look = self._seen()
-            blind = blind + 1 if look is None else 0
-            if blind >= BLIND_LOOKS_MAX:
+            self._show_progress((number + passed_s / self._settle_s) / len(self._plan.steps))
+            self._clock.wait(min(SAMPLE_EVERY_S, self._settle_s))
+            sample = self._try_sample()
+            failed_samples = failed_samples + 1 if sample is None else 0
+            if failed_samples >= FAILED_SAMPLES_MAX:
                 return "the cluster does not answer"
-            if look is None:
+            if sample is None:
                 continue
-            if look.moving:
-                return look
-            looks.append(look)
-            if (harm := find_harm(was, looks)) is not None:
+            if sample.moving:
+                return sample
+            samples.append(sample)
+            if (harm := find_harm(baseline, samples)) is not None:
                 return harm
-            if self._clock.now_s() - said_s >= _SAID_EVERY_S:
-                said_s = self._clock.now_s()
-                self._say(f"  watched for {span_text(said_s - began_s)} of {span_text(self._settle_s)}: {_told(look)}.")
-        if looks:
-            self._say(f"  well after {span_text(self._settle_s)}: {_told(looks[-1])}.")
+            if self._clock.now_s() - printed_s >= _PROGRESS_EVERY_S:
+                printed_s = self._clock.now_s()
+                self._say(
+                    f"  watched for {span_text(printed_s - began_s)} of {span_text(self._settle_s)}: {_state_text(sample)}."
+                )
+        if samples:
+            self._say(f"  no harm after {span_text(self._settle_s)}: {_state_text(samples[-1])}.")
         return None
 
-    def _seen(self) -> FollowerSample | None:
+    def _try_sample(self) -> FollowerSample | None:
         try:
-            return self._knob.look()
+            return self._port.sample_followers()
         except ClusterError:
             return None
 
-    # -- back ----------------------------------------------------------------------------------------------------------
+    # -- rollback ------------------------------------------------------------------------------------------------------
 
-    def _back(self, why: str) -> Outcome:
-        """Puts back what stood, at every place that can be reached; says what could not be."""
-        change = self._change
-        self._say(f"Putting {change.current} back: {why}.")
+    def _restore(self, why: str) -> ResizeOutcome:
+        """Restores the previous value at every target that can be reached, and reports those that cannot."""
+        plan = self._plan
+        self._say(f"Restoring {plan.current}: {why}.")
         failed: dict[ConfigTarget, str] = {}
-        for value in change.rollback_steps(self._reached):
-            failed |= self._knob.write(dict.fromkeys(change.targets, value))
-            self._shown(value, silent_too=False)
-        bare: dict[ConfigTarget, int | None] = {place: None for place, stood in change.targets.items() if stood is None}
-        failed |= self._knob.write(bare) if bare else {}
-        missing = self._shown(change.current, silent_too=False)
-        found = self._knob.read()
-        for broker in sorted(set(change.brokers) - found.keys()):
-            self._say(f"Broker {broker} does not answer: what is in force there is not known.")
-        if failed or missing is not None:
-            each = ", ".join(f"{b}: {n}" for b, n in sorted(found.items()))
-            told = "; ".join(f"{_place(place)}: {reason}" for place, reason in sorted(failed.items())) or missing
-            return Outcome(
+        for value in plan.rollback_steps(self._reached):
+            failed |= self._port.write(dict.fromkeys(plan.targets, value))
+            self._await_in_force(value, must_answer=False)
+        unset: dict[ConfigTarget, int | None] = {
+            target: None for target, value in plan.targets.items() if value is None
+        }
+        failed |= self._port.write(unset) if unset else {}
+        problem = self._await_in_force(plan.current, must_answer=False)
+        values = self._port.read()
+        for broker in sorted(set(plan.brokers) - values.keys()):
+            self._say(f"Broker {broker} does not answer: its value is not known.")
+        if failed or problem is not None:
+            current = ", ".join(f"{b}: {value}" for b, value in sorted(values.items()))
+            errors = (
+                "; ".join(f"{_target_text(target)}: {error}" for target, error in sorted(failed.items())) or problem
+            )
+            return ResizeOutcome(
                 self._reached,
                 changed=True,
-                why=f"{why}; and what stood could not be put back everywhere ({told}). Now in force, by broker: {each}. Try again "
-                f"with `rheostat fetchers --apply --value {change.current}`",
+                why=f"{why}; and the previous value could not be restored everywhere ({errors}). Now in force, by broker: "
+                f"{current}. Try again with `rheostat fetchers --apply --value {plan.current}`",
             )
-        self._say(f"{NUM_REPLICA_FETCHERS}={change.current} stands again, as before.")
-        return Outcome(change.current, changed=False, why=why, put_back=True)
+        self._say(f"{NUM_REPLICA_FETCHERS}={plan.current} is in force again, as before.")
+        return ResizeOutcome(plan.current, changed=False, why=why, restored=True)
 
 
-def places_text(change: ResizePlan) -> str:
-    """Where it is written, and for whom."""
-    each = ", ".join(map(str, sorted(b for b in change.targets if b != CLUSTER_DEFAULT)))
-    named = ", ".join(map(str, change.brokers))
-    if CLUSTER_DEFAULT not in change.targets:
-        return f"broker {each}, each on its own"
-    return f"the cluster's default{f' and on broker {each}' if each else ''} (for broker {named})"
+def targets_text(plan: ResizePlan) -> str:
+    """Returns where the value is written, and for which brokers."""
+    brokers = ", ".join(map(str, sorted(b for b in plan.targets if b != CLUSTER_DEFAULT)))
+    if CLUSTER_DEFAULT not in plan.targets:
+        return f"broker {brokers}, individually"
+    return f"the cluster's default{f' and on broker {brokers}' if brokers else ''} (for broker {', '.join(map(str, plan.brokers))})"
 
 
-def _place(place: ConfigTarget) -> str:
-    return "the cluster's default" if place == CLUSTER_DEFAULT else f"broker {place}"
+def _target_text(target: ConfigTarget) -> str:
+    return "the cluster's default" if target == CLUSTER_DEFAULT else f"broker {target}"
 
 
-def _moving(look: FollowerSample) -> str:
-    return f"{look.moving} partitions are being reassigned, and every change starts all fetcher threads anew"
+def _moving_text(sample: FollowerSample) -> str:
+    return f"{sample.moving} partitions are being reassigned, and every change restarts all fetcher threads"
 
 
-def _told(look: FollowerSample) -> str:
-    return f"{look.out_of_sync} partitions with a replica out of sync, {look.behind} messages on their way to replicas"
+def _state_text(sample: FollowerSample) -> str:
+    return f"{sample.out_of_sync} partitions with a replica out of sync, {sample.behind} messages not yet on all in-sync replicas"

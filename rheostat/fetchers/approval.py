@@ -1,4 +1,4 @@
-"""`rheostat fetchers --apply`: whether somebody agrees, what is left alone, and how it ended, in words."""
+"""Runs `rheostat fetchers --apply`: asks the operator, changes the setting, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 from rheostat.console.confirm import confirm
 from rheostat.console.interrupt import DeferredCtrlC
 from rheostat.errors import CommandError
-from rheostat.fetchers.apply import Outcome, ResizeRun, places_text
+from rheostat.fetchers.apply import ResizeOutcome, ResizeRun, targets_text
 from rheostat.fetchers.fetcher_setting import LiveFetcherSetting, WallClock
 from rheostat.fetchers.report import FetchersReport
 from streaming.shared.kafka.fetchers import FetcherClient
@@ -19,70 +18,79 @@ from streaming.shared.units import span_text
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.planning.fetcher_change import ResizePlan, plan_resize
 
-# A follower leaves the in-sync set after replica.lag.time.max.ms, half a minute: a step is well when that has passed some times.
+# A follower leaves the ISR after replica.lag.time.max.ms, 30 s by default: harm shows well within this time.
 SETTLE_S = 120.0
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class FetcherChange:
-    """That the value be changed."""
+    """The requested change.
 
-    value: int | None = None  # None: to the best.
+    Attributes:
+        value: None: the best value of the report.
+        settle_s: how long to watch the followers after each step.
+        yes: do not ask for confirmation.
+    """
+
+    value: int | None = None
     settle_s: float = SETTLE_S
-    yes: bool = False  # Nobody is to be asked.
+    yes: bool = False
 
 
-def applied(client: FetcherClient, made: FetchersReport, wanted: FetcherChange, say: Say) -> Outcome:
-    """Changes it, if somebody agrees.
+def apply_change(client: FetcherClient, report: FetchersReport, change: FetcherChange, say: Say) -> ResizeOutcome:
+    """Changes the setting, if the operator agrees.
 
     Raises:
         CommandError: partitions are being reassigned.
         NotConfirmedError: the operator did not agree.
     """
-    value = wanted.value if wanted.value is not None else made.best.fetchers if made.pays else None
+    value = change.value if change.value is not None else report.best.fetchers if report.is_worthwhile else None
     if value is None:
-        return _nothing(made, say, "No other value is clearly better: nothing was changed.")
-    knob = LiveFetcherSetting(client, sorted(made.fetchers))
-    asked = plan_resize(knob.settings(), knob.default(), value)
-    for broker, other in asked.left_alone.items():
-        say(f"Broker {broker} has {other}, which somebody set for it: it is left alone.")
-    if not asked.steps:
-        return _nothing(made, say, f"{NUM_REPLICA_FETCHERS} is {value} already: nothing was changed.")
-    if (moving := knob.look().moving) > 0:
-        raise CommandError(
-            f"{moving} partitions are being reassigned, and every change of {NUM_REPLICA_FETCHERS} starts all fetcher threads "
-            "anew: nothing was changed. Ask again when they are done; `rheostat status` shows how far they are."
+        return _skip(report, say, "No other value is clearly better: nothing was changed.")
+    setting = LiveFetcherSetting(client, sorted(report.fetchers))
+    plan = plan_resize(setting.read_settings(), setting.read_default(), value)
+    for broker, own_value in plan.left_alone.items():
+        say(
+            f"Broker {broker} has {own_value}, a value of its own that differs from the other brokers: it is not changed."
         )
-    confirm([_change_line(asked, wanted.settle_s)], yes=wanted.yes)
+    if not plan.steps:
+        return _skip(report, say, f"{NUM_REPLICA_FETCHERS} is {value} already: nothing was changed.")
+    if (moving := setting.sample_followers().moving) > 0:
+        raise CommandError(
+            f"{moving} partitions are being reassigned, and every change of {NUM_REPLICA_FETCHERS} restarts all fetcher threads: "
+            "nothing was changed. Try again when the reassignments are done; `rheostat status` shows their progress."
+        )
+    confirm([_change_line(plan, change.settle_s)], yes=change.yes)
     with ExitStack() as stack, DeferredCtrlC() as ctrl_c:
-        outcome = ResizeRun(knob, asked, wanted.settle_s, WallClock(ctrl_c), say, _bar(stack)).run()
-    say(_ended(asked, outcome))
+        run = ResizeRun(setting, plan, change.settle_s, WallClock(ctrl_c), say, _progress_bar(stack))
+        outcome = run.run()
+    say(_outcome_line(plan, outcome))
     return outcome
 
 
-def _nothing(made: FetchersReport, say: Say, text: str) -> Outcome:
+def _skip(report: FetchersReport, say: Say, text: str) -> ResizeOutcome:
     say(text)
-    return Outcome(made.today.fetchers or 0, changed=False)
+    return ResizeOutcome(report.today.fetchers or 0, changed=False)
 
 
-def _change_line(asked: ResizePlan, settle_s: float) -> str:
-    steps = ", ".join(map(str, asked.steps))
+def _change_line(plan: ResizePlan, settle_s: float) -> str:
+    steps = ", ".join(map(str, plan.steps))
     return (
-        f"Set {NUM_REPLICA_FETCHERS} from {asked.current} to {steps} on {places_text(asked)}, each watched for "
+        f"Set {NUM_REPLICA_FETCHERS} from {plan.current} to {steps} on {targets_text(plan)}, and watch each step for "
         f"{span_text(settle_s)}."
     )
 
 
-def _ended(asked: ResizePlan, outcome: Outcome) -> str:
+def _outcome_line(plan: ResizePlan, outcome: ResizeOutcome) -> str:
     if outcome.why is None:
-        brokers = ", ".join(map(str, asked.brokers))
-        return f"Done: {NUM_REPLICA_FETCHERS}={asked.desired} is in force on broker {brokers}, read back."
-    return f"Not as asked: {outcome.why}."
+        brokers = ", ".join(map(str, plan.brokers))
+        return f"Done: {NUM_REPLICA_FETCHERS}={plan.desired} is in force on broker {brokers}, read back."
+    return f"The change was not made as requested: {outcome.why}."
 
 
-def _bar(stack: ExitStack) -> Any:
-    """Shows how much is done, where somebody sees it."""
+def _progress_bar(stack: ExitStack) -> Callable[[float], None]:
+    """Returns a function that shows the share done, from 0 to 1, on a terminal."""
     if not sys.stderr.isatty():
         return lambda _: None
     from rich.progress import Progress

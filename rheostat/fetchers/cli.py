@@ -1,4 +1,4 @@
-"""`rheostat fetchers`: fetcher threads and the partitions that collide on them (LINE)."""
+"""The options of `rheostat fetchers`: the load of fetcher threads, and topics whose partitions collide on them."""
 
 from __future__ import annotations
 
@@ -14,62 +14,64 @@ from streaming.shared import units
 from tuner.control.throttle.diagnosis.fetcher_load import FETCHERS_MAX
 
 
-class By(StrEnum):
+class LoadUnit(StrEnum):
     WRITES = "writes"
     PARTITIONS = "partitions"
 
 
 def fetchers(
     config: Config,
-    by: Annotated[By, typer.Option("--by", help="what a thread's load is: bytes/s written, or partitions")] = By.WRITES,
+    by: Annotated[
+        LoadUnit, typer.Option("--by", help="unit of a thread's load: bytes/s written, or partitions")
+    ] = LoadUnit.WRITES,
     watch_s: Annotated[
         float,
-        typer.Option(
-            "--watch-s", min=0, help="how long the cluster's logs are watched for write rates; 0: from the signals"
-        ),
+        typer.Option("--watch-s", min=0, help="how long to watch the logs for write rates; 0: from the signals"),
     ] = 10.0,
     thread_rate: Annotated[
         float | None,
         amount(
-            units.positive(units.parse_rate), "what one thread can copy, where it is known", "RATE", "--thread-rate"
+            units.positive(units.parse_rate), "the most that one thread can copy, if known", "RATE", "--thread-rate"
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="draw a heat map of the threads into this file, *.svg or *.txt")
+        Path | None, typer.Option("--plot", help="write a heat map of the threads to this file, *.svg or *.txt")
     ] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="set it, in the steps that Kafka takes, and put it back if that does harm")
+        bool, typer.Option("--apply", help="change the setting step by step, and restore it if a step does harm")
     ] = False,
     value: Annotated[
-        int | None, typer.Option("--value", min=1, max=FETCHERS_MAX, help="with --apply: set this, not the best")
+        int | None,
+        typer.Option("--value", min=1, max=FETCHERS_MAX, help="with --apply: set this value instead of the best"),
     ] = None,
     settle: Annotated[
         float | None,
-        amount(units.parse_span, "with --apply: how long each step is watched, 2min", "TIME", "--settle"),
+        amount(units.parse_span, "with --apply: how long to watch each step, 2min", "TIME", "--settle"),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="with --apply: don't ask")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="with --apply: do not ask for confirmation")] = False,
     as_json: Json = False,
 ) -> None:
-    """Load of fetcher threads, topics that collide, the best num.replica.fetchers. Exit code 1: another is clearly better."""
+    """Load of fetcher threads, colliding topics, the best num.replica.fetchers. Exit code 1: another value is clearly better."""
     from rheostat.console.logs import set_up_logs
     from rheostat.fetchers.approval import SETTLE_S, FetcherChange
     from rheostat.fetchers.command import run_fetchers
 
     set_up_logs()
-    given = [
-        name for name, one in (("--value", value), ("--settle", settle), ("--yes", yes or None)) if one is not None
-    ]
-    if given and not apply:
-        raise BadInputError(f"{given[0]}: nothing is changed without --apply; give it as well, or leave {given[0]} out")
-    wanted = FetcherChange(value, SETTLE_S if settle is None else settle, yes) if apply else None
+    given = {"--value": value is not None, "--settle": settle is not None, "--yes": yes}
+    options = [name for name, is_given in given.items() if is_given]
+    if options and not apply:
+        raise BadInputError(
+            f"{options[0]}: nothing is changed without --apply; give it as well, or leave {options[0]} out"
+        )
+    change = FetcherChange(value, SETTLE_S if settle is None else settle, yes) if apply else None
     raise typer.Exit(
         run_fetchers(
             config,
-            by_partitions=by is By.PARTITIONS,
+            by_partitions=by is LoadUnit.PARTITIONS,
             watch_s=watch_s,
             thread_bytes_per_s_max=thread_rate,
             plot=plot,
             as_json=as_json,
-            wanted=wanted,
+            change=change,
         )
     )

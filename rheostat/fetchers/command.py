@@ -1,7 +1,7 @@
-"""`rheostat fetchers`: which threads copy what, on the live cluster, and what another number of them would do; or sets it.
+"""Runs `rheostat fetchers`: shows the load of each fetcher thread and the effect of other numbers of threads, and may change it.
 
-Intuition: a thread's load is what is written to the partitions that fall to it, so two looks at the log sizes tell it. Where
-nothing is written just now, partitions are counted instead.
+The load of a thread is the write rate of its partitions, measured by the growth of their logs. If nothing is written, it is the
+number of its partitions.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from rheostat.config.settings import Settings, load_settings
 from rheostat.console.confirm import check_can_confirm
 from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
-from rheostat.fetchers.approval import FetcherChange, applied
+from rheostat.fetchers.approval import FetcherChange, apply_change
 from rheostat.fetchers.fetcher_setting import LiveFetcherSetting
-from rheostat.fetchers.heat_map import Map, as_svg, as_text
-from rheostat.fetchers.report import FetchersReport, as_record, report
-from rheostat.plan.cluster_layout import ending_failures, look
-from rheostat.plan.write_rates import write_rates
+from rheostat.fetchers.heat_map import HeatMap, as_svg, as_text
+from rheostat.fetchers.report import FetchersReport, analyse_fetchers, to_record
+from rheostat.plan.cluster_layout import raise_as_command_errors, read_layout
+from rheostat.plan.write_rates import measure_write_rates
 from rheostat.reassign.active_plans import may_begin_steps, read_active_plans
 from rheostat.run.services import probe
 from streaming.shared.kafka.fetchers import FetcherClient
@@ -40,78 +40,88 @@ def run_fetchers(
     thread_bytes_per_s_max: float | None,
     plot: Path | None,
     as_json: bool,
-    wanted: FetcherChange | None = None,
+    change: FetcherChange | None = None,
 ) -> int:
-    """Answers, and returns the exit code."""
+    """Shows the load of the threads, applies ``change`` if there is one, and returns the exit code.
+
+    Args:
+        by_partitions: the load of a thread is a number of partitions, not a rate.
+        watch_s: how long to watch the logs for write rates; 0: from the signals.
+        thread_bytes_per_s_max: the most that one thread can copy; None: not known.
+        plot: the file for a heat map.
+    """
     tune_gc()
     if by_partitions and thread_bytes_per_s_max is not None:
         raise BadInputError(
             "--thread-rate: threads are compared by partitions, not by rates; leave out --by partitions"
         )
-    check_plot(plot)
-    if wanted is not None:
-        check_can_confirm(yes=wanted.yes)
+    check_plot_name(plot)
+    if change is not None:
+        check_can_confirm(yes=change.yes)
     settings = load_settings(config)
     probe(settings)
-    if wanted is not None:
-        check_no_plan_goes_on(settings, tell)
-    with FetcherClient(settings.kafka, _CLIENT_ID) as client, ending_failures():
-        made = _report(client, settings, by_partitions, watch_s, thread_bytes_per_s_max)
+    if change is not None:
+        check_no_plan_is_running(settings, tell)
+    with FetcherClient(settings.kafka, _CLIENT_ID) as client, raise_as_command_errors():
+        report = _read_report(client, settings, by_partitions, watch_s, thread_bytes_per_s_max)
         if plot is not None:
-            draw(made, plot)
+            write_plot(report, plot)
         if not as_json:
-            _show(made, changes=wanted is not None)
-        outcome = None if wanted is None else applied(client, made, wanted, tell)
+            _show(report, changes=change is not None)
+        outcome = None if change is None else apply_change(client, report, change, tell)
     if as_json:
-        record = as_record(made)
+        record = to_record(report)
         if outcome is not None:
             record["apply"] = asdict(outcome)
         out(json.dumps(record, indent=2))
     if outcome is None:
-        return made.exit_code()
+        return report.exit_code()
     return EXIT_DONE if outcome.why is None else EXIT_NOT_WELL
 
 
-def check_no_plan_goes_on(settings: Settings, say: Callable[[str], None]) -> None:
-    """Between two steps of a plan Kafka tells of no move, and the next one begins in the middle of the change.
+def check_no_plan_is_running(settings: Settings, say: Callable[[str], None]) -> None:
+    """Checks that no plan of reassignments is running.
+
+    Between two steps of a plan Kafka reports no reassignment, so the next step could begin during the change.
 
     Raises:
-        CommandError: a plan is on record that has not ended.
+        CommandError: the journal has a plan that has not ended.
     """
     try:
         plans = [plan for plan in read_active_plans(settings) if may_begin_steps(plan)]
     except CommandError as error:
-        say(f"Whether a plan of reassignments goes on is not known: {error}")
+        say(f"The plans of reassignments cannot be read, so one may be running: {error}")
         return
     if plans:
         raise CommandError(
             f"Plan {plans[0].id}, given by {plans[0].head.submitted_by}, has not ended, and every change of "
-            f"{NUM_REPLICA_FETCHERS} starts all fetcher threads anew: "
-            f"nothing was changed. Wait for its end, or `rheostat reassign pause {plans[0].id}` first."
+            f"{NUM_REPLICA_FETCHERS} restarts all fetcher threads: nothing was changed. Wait for its end, or pause it with "
+            f"`rheostat reassign pause {plans[0].id}`."
         )
 
 
-def _report(
+def _read_report(
     client: FetcherClient, settings: Settings, by_partitions: bool, watch_s: float, thread_bytes_per_s_max: float | None
 ) -> FetchersReport:
-    standing = look(client, settings, _CLIENT_ID)
-    fetchers = {b: one.value for b, one in LiveFetcherSetting(client, standing.brokers).settings().items()}
-    rates = {} if by_partitions else write_rates(client, settings, standing, watch_s, tell)
+    layout = read_layout(client, settings, _CLIENT_ID)
+    setting = LiveFetcherSetting(client, layout.brokers)
+    fetchers = {broker: own.value for broker, own in setting.read_settings().items()}
+    rates = {} if by_partitions else measure_write_rates(client, settings, layout, watch_s, tell)
     notes: tuple[str, ...] = ()
     by_writes = any(rates.values())
     if not by_partitions and not by_writes:
-        notes = ("Nothing was written while it was watched: threads are compared by partitions.",)
+        notes = ("Nothing was written while the logs were watched: threads are compared by partitions.",)
         thread_bytes_per_s_max = None
     partitions = [
         FetchedPartition(s.topic, s.partition, s.leader, s.replicas, rates.get(key, 0.0) if by_writes else 1.0)
-        for key, s in sorted(standing.partitions.items())
+        for key, s in sorted(layout.partitions.items())
         if s.leader >= 0
     ]
-    without = len(standing.partitions) - len(partitions)
-    if without:
-        notes = (*notes, f"Nobody leads {without} of {len(standing.partitions)} partitions, so nobody copies them.")
-    return report(
-        standing.source,
+    leaderless = len(layout.partitions) - len(partitions)
+    if leaderless:
+        notes = (*notes, f"{leaderless} of {len(layout.partitions)} partitions have no leader and are left out.")
+    return analyse_fetchers(
+        layout.source,
         partitions,
         fetchers,
         by_writes=by_writes,
@@ -120,36 +130,38 @@ def _report(
     )
 
 
-def _show(made: FetchersReport, *, changes: bool) -> None:
+def _show(report: FetchersReport, *, changes: bool) -> None:
     from rheostat.console.rich_console import console_for
     from rheostat.fetchers.view import show
 
-    show(made, console_for(sys.stdout), changes=changes)
+    show(report, console_for(sys.stdout), changes=changes)
 
 
-def check_plot(plot: Path | None) -> None:
-    """
+def check_plot_name(plot: Path | None) -> None:
+    """Checks the extension of the file name.
+
     Raises:
-        BadInputError: the name says of no picture that we can draw.
+        BadInputError: it is not .svg or .txt.
     """
     if plot is not None and plot.suffix not in (".svg", ".txt"):
         raise BadInputError(f"--plot: expected a file named *.svg or *.txt, found {plot}")
 
 
-def draw(made: FetchersReport, plot: Path) -> None:
-    """
+def write_plot(report: FetchersReport, plot: Path) -> None:
+    """Writes a heat map of the threads as they are, and one with the best setting if that is worthwhile.
+
     Raises:
         BadInputError: the file cannot be written.
     """
-    maps = [Map(f"now: {NUM_REPLICA_FETCHERS} as it is", made.fetchers, made.by_pair)]
-    if made.pays and made.best.fetchers is not None:
-        then = dict.fromkeys(made.fetchers, made.best.fetchers)
-        maps.append(Map(f"with {NUM_REPLICA_FETCHERS}={made.best.fetchers}", then, made.by_pair))
-    unit = "bytes/s written to its partitions" if made.by_writes else "partitions"
+    maps = [HeatMap(f"current {NUM_REPLICA_FETCHERS}", report.fetchers, report.by_pair)]
+    if report.is_worthwhile and report.best.fetchers is not None:
+        best = dict.fromkeys(report.fetchers, report.best.fetchers)
+        maps.append(HeatMap(f"with {NUM_REPLICA_FETCHERS}={report.best.fetchers}", best, report.by_pair))
+    unit = "bytes/s written to its partitions" if report.by_writes else "partitions"
     text = (
         as_text(maps)
         if plot.suffix == ".txt"
-        else as_svg("Fetcher threads", f"A thread's load: {unit}. Figures from {made.source}.", maps)
+        else as_svg("Fetcher threads", f"A thread's load: {unit}. Figures from {report.source}.", maps)
     )
     try:
         plot.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""num.replica.fetchers of a live cluster: read, written, and what it does to the followers."""
+"""Reads and writes num.replica.fetchers of a live cluster, and samples the state of its followers."""
 
 from __future__ import annotations
 
@@ -9,76 +9,77 @@ from rheostat.console.interrupt import DeferredCtrlC
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.fetchers import FetcherClient
-from streaming.shared.kafka.values import Change as Written
+from streaming.shared.kafka.values import Change
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
 from tuner.planning.fetcher_change import CLUSTER_DEFAULT, ConfigTarget, FetcherSetting
 from tuner.planning.fetcher_resize_monitor import FollowerSample
 
-_HEARD_WITHIN_S = 0.1
+_CTRL_C_CHECK_S = 0.1
 
 
 class LiveFetcherSetting:
+    """Implements ``FetcherSettingPort`` of rheostat/fetchers/apply.py on a live cluster."""
+
     def __init__(self, client: FetcherClient, brokers: Sequence[int]) -> None:
         self._client = client
         self._brokers = brokers
 
-    def settings(self) -> dict[int, FetcherSetting]:
-        """Of every broker.
+    def read_settings(self) -> dict[int, FetcherSetting]:
+        """Returns the setting of every broker.
 
         Raises:
-            ClusterError: one does not tell.
+            ClusterError: a broker does not answer.
         """
-        found = {}
+        settings = {}
         for broker, answer in self._client.broker_configs(self._brokers, [NUM_REPLICA_FETCHERS]).items():
             if isinstance(answer, ClusterError):
                 raise answer
             config = answer.get(NUM_REPLICA_FETCHERS)
-            found[broker] = (
+            settings[broker] = (
                 FetcherSetting(NUM_REPLICA_FETCHERS_DEFAULT)
                 if config is None
                 else FetcherSetting(int(config.value), own=config.source == kafka_names.SOURCE_DYNAMIC_BROKER)
             )
-        return found
+        return settings
 
-    def default(self) -> int | None:
-        found = self._client.default_config(NUM_REPLICA_FETCHERS)
-        return None if found is None else int(found)
-
-    # -- as rheostat/fetchers/apply.py needs it --------------------------------------------------------------------------
+    def read_default(self) -> int | None:
+        """Returns the cluster's default; None: it is not set."""
+        value = self._client.default_config(NUM_REPLICA_FETCHERS)
+        return None if value is None else int(value)
 
     def write(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
-        texts = {place: None if value is None else str(value) for place, value in values.items()}
         failed: dict[ConfigTarget, str] = {}
-        own: dict[int, Mapping[str, Written]] = {}
-        for place, text in texts.items():
-            if place != CLUSTER_DEFAULT:
-                own[place] = {NUM_REPLICA_FETCHERS: text}
+        broker_changes: dict[int, Mapping[str, Change]] = {}
+        for target, value in values.items():
+            text = None if value is None else str(value)
+            if target != CLUSTER_DEFAULT:
+                broker_changes[target] = {NUM_REPLICA_FETCHERS: text}
                 continue
             try:
                 error = self._client.alter_default_config(NUM_REPLICA_FETCHERS, text)
-            except ClusterError as unanswered:
-                error = unanswered
+            except ClusterError as no_answer:
+                error = no_answer
             if error is not None:
-                failed[place] = str(error)
+                failed[target] = str(error)
         try:
-            answers = self._client.alter_broker_configs(own)
-        except ClusterError as unanswered:
-            answers = dict.fromkeys(own, unanswered)
+            answers = self._client.alter_broker_configs(broker_changes)
+        except ClusterError as no_answer:
+            answers = dict.fromkeys(broker_changes, no_answer)
         return failed | {broker: str(error) for broker, error in answers.items() if error is not None}
 
     def read(self) -> dict[int, int]:
-        found: dict[int, int] = {}
+        values: dict[int, int] = {}
         try:
             answers = self._client.broker_configs(self._brokers, [NUM_REPLICA_FETCHERS])
         except ClusterError:
-            return found
+            return values
         for broker, answer in answers.items():
             if not isinstance(answer, ClusterError):
                 config = answer.get(NUM_REPLICA_FETCHERS)
-                found[broker] = NUM_REPLICA_FETCHERS_DEFAULT if config is None else int(config.value)
-        return found
+                values[broker] = NUM_REPLICA_FETCHERS_DEFAULT if config is None else int(config.value)
+        return values
 
-    def look(self) -> FollowerSample:
+    def sample_followers(self) -> FollowerSample:
         moving = self._client.reassignments()
         states = self._client.partitions()
         behind, ends = self._client.unreplicated_messages(states)
@@ -87,7 +88,7 @@ class LiveFetcherSetting:
 
 
 class WallClock:
-    """Time as it passes, until Ctrl-C is pressed: heard here, between two calls, and not within one."""
+    """Real time. Ctrl-C takes effect while the clock waits, not during a call to the cluster."""
 
     def __init__(self, ctrl_c: DeferredCtrlC) -> None:
         self._ctrl_c = ctrl_c
@@ -96,13 +97,14 @@ class WallClock:
         return time.monotonic()
 
     def wait(self, seconds: float) -> None:
-        """
+        """Waits.
+
         Raises:
-            KeyboardInterrupt: it was pressed since the last time.
+            KeyboardInterrupt: Ctrl-C was pressed since the last call.
         """
         until_s = time.monotonic() + seconds
         self._ctrl_c.check()
         while (left_s := until_s - time.monotonic()) > 0:
-            # An event would not wake: whoever presses raises nothing here.
-            time.sleep(min(left_s, _HEARD_WITHIN_S))
+            # Short sleeps, because a deferred Ctrl-C raises nothing that would end a long one.
+            time.sleep(min(left_s, _CTRL_C_CHECK_S))
             self._ctrl_c.check()

@@ -1,6 +1,6 @@
-"""A heat map of fetcher threads: a row a follower, a column a leader, in each field one stripe a thread, darker the busier.
+"""Draws a heat map of fetcher threads: one row per follower, one column per leader, and in each field one stripe per thread.
 
-Intuition: where a field is one dark stripe beside empty ones, partitions collide; where its stripes are alike, they don't.
+A busier thread is darker. If a field has one dark stripe beside empty ones, partitions collide on that thread.
 Invariant: the same loads give the same text.
 """
 
@@ -18,7 +18,7 @@ from tuner.control.throttle.diagnosis.fetcher_load import (
     loads_by_thread,
 )
 
-BROKERS_MAX = 40  # Above it stripes are too thin to see: each field is one, its busiest thread.
+BROKERS_MAX = 40  # With more brokers, stripes are too thin to see: a field then shows only its busiest thread.
 
 _SHADES = " ░▒▓█"
 _PALE, _DARK = (247, 251, 255), (8, 48, 107)
@@ -26,51 +26,65 @@ _LEFT, _HEAD, _GAP, _FIELD = 60, 64, 50, 640
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class HeatMap:
+    """One map of a picture.
+
+    Attributes:
+        title: the line above the map.
+        fetchers: the number of threads of each follower.
+        by_pair: the partitions that each follower copies from each leader.
+    """
+
     title: str
     fetchers: Fetchers
     by_pair: Mapping[FetchPair, Sequence[FetchedReplica]]
 
     def brokers(self) -> tuple[list[int], list[int]]:
-        """Followers and leaders."""
+        """Returns all followers, and all leaders."""
         return sorted({f for f, _ in self.by_pair}), sorted({leader for _, leader in self.by_pair})
 
     def loads(self) -> dict[FetcherThread, float]:
-        return {cell: load for cell, (load, _) in loads_by_thread(self.by_pair, self.fetchers).items()}
+        """Returns the load of each thread."""
+        return {thread: load for thread, (load, _) in loads_by_thread(self.by_pair, self.fetchers).items()}
 
 
-def as_text(maps: Sequence[Map]) -> str:
-    """One character a thread, from blank (nothing) to full (the busiest of all maps)."""
-    most = _most(maps)
+def as_text(maps: Sequence[HeatMap]) -> str:
+    """Returns the maps as text: one character per thread, from blank (idle) to full (the busiest thread of all maps)."""
+    max_load = _max_load(maps)
     parts: list[str] = []
-    for one in maps:
-        followers, leaders = one.brokers()
-        loads = one.loads()
-        width = max(one.fetchers.values(), default=1)
+    for heat_map in maps:
+        followers, leaders = heat_map.brokers()
+        loads = heat_map.loads()
+        width = max(heat_map.fetchers.values(), default=1)
         width = max(width, len(str(max(leaders, default=0))))
         label = max((len(str(f)) for f in followers), default=1)
         parts += [
-            one.title,
+            heat_map.title,
             "follower ↓ leader →",
             " " * label + " │" + "│".join(f"{b:>{width}}" for b in leaders) + "│",
         ]
         for follower in followers:
             fields = []
             for leader in leaders:
-                stripes = [loads.get((follower, leader, t), 0.0) for t in range(one.fetchers[follower])]
-                text = "".join(_shade(load, most) for load in stripes) if (follower, leader) in one.by_pair else "·"
+                stripes = [loads.get((follower, leader, t), 0.0) for t in range(heat_map.fetchers[follower])]
+                text = (
+                    "".join(_shade(load, max_load) for load in stripes)
+                    if (follower, leader) in heat_map.by_pair
+                    else "·"
+                )
                 fields.append(f"{text:<{width}}")
             parts.append(f"{follower:>{label}} │" + "│".join(fields) + "│")
         parts.append("")
     return "\n".join(parts)
 
 
-def as_svg(title: str, subtitle: str, maps: Sequence[Map]) -> str:
-    """
+def as_svg(title: str, subtitle: str, maps: Sequence[HeatMap]) -> str:
+    """Returns the maps as an SVG picture, side by side.
+
     Args:
-        subtitle: says what a load is counted in.
+        subtitle: names the unit of the loads.
     """
-    most = _most(maps)
+    max_load = _max_load(maps)
     width = _LEFT + len(maps) * (_FIELD + _LEFT)
     height = _HEAD + _GAP + _FIELD + _GAP
     parts = [
@@ -81,34 +95,34 @@ def as_svg(title: str, subtitle: str, maps: Sequence[Map]) -> str:
         f'<text x="{_LEFT}" y="22" font-size="16" font-weight="bold">{escape(title)}</text>',
         f'<text x="{_LEFT}" y="40" fill="#555">{escape(subtitle)}</text>',
     ]
-    for i, one in enumerate(maps):
-        parts += _panel(one, _LEFT + i * (_FIELD + _LEFT), _HEAD + _GAP, most)
+    for i, heat_map in enumerate(maps):
+        parts += _panel(heat_map, _LEFT + i * (_FIELD + _LEFT), _HEAD + _GAP, max_load)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _panel(one: Map, left: float, top: float, most: float) -> list[str]:
-    followers, leaders = one.brokers()
-    loads = one.loads()
+def _panel(heat_map: HeatMap, left: float, top: float, max_load: float) -> list[str]:
+    followers, leaders = heat_map.brokers()
+    loads = heat_map.loads()
     side = _FIELD / max(len(followers), len(leaders), 1)
-    parts = [f'<text x="{left}" y="{top - 28}" font-weight="bold">{escape(one.title)}</text>']
-    named = max(1, -(-len(leaders) // 30))  # Not every broker's number where they would overlap.
+    parts = [f'<text x="{left}" y="{top - 28}" font-weight="bold">{escape(heat_map.title)}</text>']
+    label_every = max(1, -(-len(leaders) // 30))  # With more labels, the broker ids would overlap.
     for x, leader in enumerate(leaders):
-        if x % named == 0:
+        if x % label_every == 0:
             at = left + (x + 0.5) * side
             parts.append(f'<text x="{at:.1f}" y="{top - 8}" text-anchor="middle">{leader}</text>')
     for y, follower in enumerate(followers):
-        if y % named == 0:
+        if y % label_every == 0:
             at = top + (y + 0.5) * side + 4
             parts.append(f'<text x="{left - 8}" y="{at:.1f}" text-anchor="end">{follower}</text>')
         for x, leader in enumerate(leaders):
-            if (follower, leader) in one.by_pair:
-                stripes = [loads.get((follower, leader, t), 0.0) for t in range(one.fetchers[follower])]
+            if (follower, leader) in heat_map.by_pair:
+                stripes = [loads.get((follower, leader, t), 0.0) for t in range(heat_map.fetchers[follower])]
                 parts += _field(
                     stripes if len(followers) <= BROKERS_MAX else [max(stripes)],
                     left + x * side,
                     top + y * side,
                     side,
-                    most,
+                    max_load,
                 )
     parts.append(
         f'<text x="{left}" y="{top + len(followers) * side + 20:.1f}" fill="#555">rows: followers, columns: leaders, '
@@ -117,21 +131,21 @@ def _panel(one: Map, left: float, top: float, most: float) -> list[str]:
     return parts
 
 
-def _field(stripes: Sequence[float], x: float, y: float, side: float, most: float) -> list[str]:
+def _field(stripes: Sequence[float], x: float, y: float, side: float, max_load: float) -> list[str]:
     width = (side - 2) / len(stripes)
     return [
         f'<rect x="{x + 1 + i * width:.1f}" y="{y + 1:.1f}" width="{width:.1f}" height="{side - 2:.1f}" '
-        f'fill="{_colour(load / most)}" stroke="#ccc" stroke-width="0.3"/>'
+        f'fill="{_colour(load / max_load)}" stroke="#ccc" stroke-width="0.3"/>'
         for i, load in enumerate(stripes)
     ]
 
 
-def _most(maps: Sequence[Map]) -> float:
-    return max((load for one in maps for load in one.loads().values()), default=0.0) or 1.0
+def _max_load(maps: Sequence[HeatMap]) -> float:
+    return max((load for heat_map in maps for load in heat_map.loads().values()), default=0.0) or 1.0
 
 
-def _shade(load: float, most: float) -> str:
-    return _SHADES[0] if load <= 0 else _SHADES[1 + min(3, int(4 * load / most))]
+def _shade(load: float, max_load: float) -> str:
+    return _SHADES[0] if load <= 0 else _SHADES[1 + min(3, int(4 * load / max_load))]
 
 
 def _colour(share: float) -> str:

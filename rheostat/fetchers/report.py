@@ -1,4 +1,4 @@
-"""What `rheostat fetchers` found and what it advises. Pure; also the JSON for machines."""
+"""Analyses the load of fetcher threads and recommends a number of them; also as a JSON record. Does no I/O."""
 
 from __future__ import annotations
 
@@ -27,33 +27,44 @@ from tuner.core.fetchers import client_id, resize_steps
 
 @dataclass(frozen=True, slots=True)
 class FetchersReport:
+    """The load of all threads with the current number of threads, and with others.
+
+    Attributes:
+        source: the origin of the figures, as text for the operator.
+        by_writes: loads are bytes/s; otherwise numbers of partitions.
+        fetchers: the current setting by broker, of all brokers that are alive.
+        candidates: the load with 1, 2, 3 and so on, the same on all brokers.
+        collisions: topics with idle threads, the worst first.
+        notes: sentences for the operator.
+    """
+
     source: str
-    by_writes: bool  # Loads are bytes/s; else they are partitions.
-    fetchers: Fetchers  # As they are set now, of every broker that is alive.
+    by_writes: bool
+    fetchers: Fetchers
     by_pair: Mapping[FetchPair, Sequence[FetchedReplica]]
-    today: FetcherLoad
-    all_of: tuple[FetcherLoad, ...]  # For 1, 2, 3 and so on, the same on all brokers.
+    current: FetcherLoad
+    candidates: tuple[FetcherLoad, ...]
     best: FetcherLoad
     collisions: tuple[TopicCollision, ...]
     notes: tuple[str, ...] = ()
 
     @property
-    def pays(self) -> bool:
-        """Another value than today's is clearly better."""
-        return is_worthwhile(self.today, self.best)
+    def is_worthwhile(self) -> bool:
+        """Whether the best value is clearly better than the current one."""
+        return is_worthwhile(self.current, self.best)
 
     @property
     def steps(self) -> dict[int, tuple[int, ...]]:
-        """What each broker would have to be set to, one after another."""
-        if not self.pays or self.best.fetchers is None:
+        """The values to set on each broker, one after the other, to reach the best one."""
+        if not self.is_worthwhile or self.best.fetchers is None:
             return {}
         return {broker: resize_steps(n, self.best.fetchers) for broker, n in sorted(self.fetchers.items())}
 
     def exit_code(self) -> int:
-        return EXIT_NOT_WELL if self.pays else EXIT_DONE
+        return EXIT_NOT_WELL if self.is_worthwhile else EXIT_DONE
 
 
-def report(
+def analyse_fetchers(
     source: str,
     partitions: Sequence[FetchedPartition],
     fetchers: Fetchers,
@@ -62,48 +73,51 @@ def report(
     thread_bytes_per_s_max: float | None = None,
     notes: tuple[str, ...] = (),
 ) -> FetchersReport:
-    """
+    """Returns the report.
+
     Args:
-        fetchers: num.replica.fetchers of each broker that is alive; what others follow is left out.
+        fetchers: num.replica.fetchers of each broker that is alive; other followers are left out.
+        by_writes: the loads of the partitions are bytes/s.
+        thread_bytes_per_s_max: the most that one thread can copy; None: not known.
     """
-    by_pair = {pair: those for pair, those in replicas_by_pair(partitions).items() if pair[0] in fetchers}
-    today, all_of = estimate_load(by_pair, fetchers), estimate_loads(by_pair)
+    by_pair = {pair: shares for pair, shares in replicas_by_pair(partitions).items() if pair[0] in fetchers}
+    current, candidates = estimate_load(by_pair, fetchers), estimate_loads(by_pair)
     return FetchersReport(
         source,
         by_writes,
         fetchers,
         by_pair,
-        today,
-        all_of,
-        choose_fetcher_load(today, all_of, thread_bytes_per_s_max),
+        current,
+        candidates,
+        choose_fetcher_load(current, candidates, thread_bytes_per_s_max),
         find_topic_collisions(by_pair, fetchers),
         notes,
     )
 
 
-# -- for machines --------------------------------------------------------------------------------------------------------
+# -- JSON ----------------------------------------------------------------------------------------------------------------
 
 
-def as_record(made: FetchersReport) -> dict[str, Any]:
-    """One JSON object; loads are bytes/s where ``load_unit`` says so, else partitions."""
+def to_record(report: FetchersReport) -> dict[str, Any]:
+    """Returns the report as a JSON object; ``load_unit`` is the unit of its loads."""
     return {
-        "source": made.source,
-        "load_unit": "bytes_per_s" if made.by_writes else "partitions",
-        "num_replica_fetchers": {str(broker): n for broker, n in sorted(made.fetchers.items())},
-        "today": _outlook(made.today),
-        "best": _outlook(made.best),
-        "change_pays": made.pays,
-        "steps": {str(broker): list(steps) for broker, steps in made.steps.items()},
-        "by_fetchers": [_outlook(one) for one in made.all_of],
+        "source": report.source,
+        "load_unit": "bytes_per_s" if report.by_writes else "partitions",
+        "num_replica_fetchers": {str(broker): n for broker, n in sorted(report.fetchers.items())},
+        "current": _load_record(report.current),
+        "best": _load_record(report.best),
+        "change_is_worthwhile": report.is_worthwhile,
+        "steps": {str(broker): list(steps) for broker, steps in report.steps.items()},
+        "by_fetchers": [_load_record(candidate) for candidate in report.candidates],
         "collisions": [
             {
-                "topic": one.topic,
-                "idle_threads": one.idle,
-                "worst_pair": {"follower": one.follower, "leader": one.leader},
-                "partitions": one.partitions,
-                "threads": one.threads,
+                "topic": collision.topic,
+                "idle_threads": collision.idle,
+                "worst_pair": {"follower": collision.follower, "leader": collision.leader},
+                "partitions": collision.partitions,
+                "threads": collision.threads,
             }
-            for one in made.collisions
+            for collision in report.collisions
         ],
         "cells": [
             {
@@ -115,23 +129,23 @@ def as_record(made: FetchersReport) -> dict[str, Any]:
                 "partitions": count,
             }
             for (follower, leader, thread), (load, count) in sorted(
-                loads_by_thread(made.by_pair, made.fetchers).items()
+                loads_by_thread(report.by_pair, report.fetchers).items()
             )
         ],
-        "notes": list(made.notes),
+        "notes": list(report.notes),
     }
 
 
-def _outlook(one: FetcherLoad) -> dict[str, Any]:
+def _load_record(load: FetcherLoad) -> dict[str, Any]:
     return {
-        "fetchers": one.fetchers,
-        "load_max": one.load_max,
-        "busiest": None if one.busiest is None else _cell(one.busiest),
-        "partitions_max": one.partitions_max,
-        "idle_threads": one.idle,
+        "fetchers": load.fetchers,
+        "load_max": load.load_max,
+        "busiest": None if load.busiest is None else _thread_record(load.busiest),
+        "partitions_max": load.partitions_max,
+        "idle_threads": load.idle,
     }
 
 
-def _cell(cell: FetcherThread) -> dict[str, Any]:
-    follower, leader, thread = cell
+def _thread_record(fetcher_thread: FetcherThread) -> dict[str, Any]:
+    follower, leader, thread = fetcher_thread
     return {"follower": follower, "leader": leader, "client_id": client_id(thread, leader)}

@@ -1,4 +1,4 @@
-"""`rheostat fetchers` on a screen: what stands, what would help, every value beside today's, and the topics that collide."""
+"""Shows the report of `rheostat fetchers` on a terminal: the recommendation, all values compared, and colliding topics."""
 
 from __future__ import annotations
 
@@ -14,102 +14,106 @@ from tuner.core.fetchers import NUM_REPLICA_FETCHERS, client_id
 ROWS_MAX = 10
 
 
-def show(made: FetchersReport, console: Console, *, changes: bool = False) -> None:
-    """
+def show(report: FetchersReport, console: Console, *, changes: bool = False) -> None:
+    """Prints the report.
+
     Args:
-        changes: what is found is about to be changed.
+        changes: the command is about to change the setting.
     """
-    for line in sentences(made):
-        _line(console, line)
-    if made.by_pair:
-        console.print(_values(made))
-        if made.collisions:
-            console.print(_topics(made))
-    for note in made.notes:
-        _line(console, f"• {note}")
-    _line(console, f"Figures from {made.source}.{'' if changes else ' Nothing was changed.'}", "dim")
+    for line in sentences(report):
+        _print_line(console, line)
+    if report.by_pair:
+        console.print(_values_table(report))
+        if report.collisions:
+            console.print(_topics_table(report))
+    for note in report.notes:
+        _print_line(console, f"• {note}")
+    _print_line(console, f"Figures from {report.source}.{'' if changes else ' Nothing was changed.'}", "dim")
 
 
-def sentences(made: FetchersReport) -> list[str]:
-    if not made.by_pair:
-        return ["No broker follows any partition: there is nothing for fetcher threads to do."]
-    said = [f"{_set(made)}; {_busiest(made, made.today)}."]
-    if made.pays:
-        gain = 1 - made.best.load_max / made.today.load_max
-        said.append(
-            f"{NUM_REPLICA_FETCHERS}={made.best.fetchers} would bring the busiest down to {_load(made, made.best.load_max)}, "
+def sentences(report: FetchersReport) -> list[str]:
+    """Returns the current load, and the recommendation."""
+    if not report.by_pair:
+        return ["No broker follows any partition, so fetcher threads have nothing to copy."]
+    result = [f"{_setting_text(report)}; {_busiest_text(report)}."]
+    if report.is_worthwhile:
+        gain = 1 - report.best.load_max / report.current.load_max
+        result.append(
+            f"{NUM_REPLICA_FETCHERS}={report.best.fetchers} would reduce the busiest thread to {_load_text(report, report.best.load_max)}, "
             f"{gain:.0%} less."
         )
-        longest = max(made.steps.values(), key=len)
+        longest = max(report.steps.values(), key=len)
         if len(longest) > 1:
-            said.append(f"Kafka takes it in steps, each at most double or half: {', '.join(map(str, longest))}.")
+            result.append(
+                f"Kafka accepts at most double or half of the current value, so the steps are: {', '.join(map(str, longest))}."
+            )
     else:
-        said.append("No other value up to 32 is clearly better for the busiest thread.")
-    return said
+        result.append("No other value up to 32 is clearly better for the busiest thread.")
+    return result
 
 
-def _set(made: FetchersReport) -> str:
-    values = sorted(set(made.fetchers.values()))
+def _setting_text(report: FetchersReport) -> str:
+    values = sorted(set(report.fetchers.values()))
     if len(values) == 1:
         return f"{NUM_REPLICA_FETCHERS} is {values[0]}"
-    each = "; ".join(
-        f"{value} on {', '.join(str(b) for b, n in sorted(made.fetchers.items()) if n == value)}" for value in values
+    brokers = "; ".join(
+        f"{value} on {', '.join(str(b) for b, n in sorted(report.fetchers.items()) if n == value)}" for value in values
     )
-    return f"{NUM_REPLICA_FETCHERS} differs between brokers ({each})"
+    return f"{NUM_REPLICA_FETCHERS} differs between brokers ({brokers})"
 
 
-def _busiest(made: FetchersReport, one: FetcherLoad) -> str:
-    assert one.busiest is not None
-    follower, leader, thread = one.busiest
-    idle = f", while {one.idle} threads beside busy ones have nothing" if one.idle else ""
-    return f"the busiest thread, {client_id(thread, leader)} on broker {follower}, copies {_load(made, one.load_max)}{idle}"
+def _busiest_text(report: FetchersReport) -> str:
+    current = report.current
+    assert current.busiest is not None
+    follower, leader, thread = current.busiest
+    idle = f", while {current.idle} threads are idle" if current.idle else ""
+    name = client_id(thread, leader)
+    return f"the busiest thread, {name} on broker {follower}, copies {_load_text(report, current.load_max)}{idle}"
 
 
-def _values(made: FetchersReport) -> Table:
-    """The first values, today's, the best and the last."""
-    found = Table(title="By " + NUM_REPLICA_FETCHERS, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("value", "busiest thread", "against today", "partitions in one, at most", "threads idle"):
-        found.add_column(column, justify="right")
-    for one in made.all_of[:ROWS_MAX] + tuple(o for o in made.all_of[ROWS_MAX:] if o.fetchers in _marked(made)):
-        today = made.today.load_max
-        against = f"{one.load_max / today - 1:+.0%}" if today > 0 else ""
-        found.add_row(
-            f"{one.fetchers}{_mark(made, one)}",
-            _load(made, one.load_max),
+def _values_table(report: FetchersReport) -> Table:
+    """Returns the table of the first values, the current, the best and the last one."""
+    table = Table(title="By " + NUM_REPLICA_FETCHERS, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("value", "busiest thread", "against current", "most partitions on a thread", "idle threads"):
+        table.add_column(column, justify="right")
+    shown = {report.best.fetchers, report.current.fetchers, report.candidates[-1].fetchers}
+    candidates = report.candidates[:ROWS_MAX] + tuple(o for o in report.candidates[ROWS_MAX:] if o.fetchers in shown)
+    for candidate in candidates:
+        current = report.current.load_max
+        against = f"{candidate.load_max / current - 1:+.0%}" if current > 0 else ""
+        table.add_row(
+            f"{candidate.fetchers}{_mark(report, candidate)}",
+            _load_text(report, candidate.load_max),
             against,
-            str(one.partitions_max),
-            str(one.idle),
+            str(candidate.partitions_max),
+            str(candidate.idle),
         )
-    return found
+    return table
 
 
-def _marked(made: FetchersReport) -> set[int | None]:
-    return {made.best.fetchers, made.today.fetchers, made.all_of[-1].fetchers}
-
-
-def _mark(made: FetchersReport, one: FetcherLoad) -> str:
-    if one.fetchers == made.today.fetchers:
+def _mark(report: FetchersReport, candidate: FetcherLoad) -> str:
+    if candidate.fetchers == report.current.fetchers:
         return " (now)"
-    return " (best)" if one.fetchers == made.best.fetchers else ""
+    return " (best)" if candidate.fetchers == report.best.fetchers else ""
 
 
-def _topics(made: FetchersReport) -> Table:
-    count = len(made.collisions)
+def _topics_table(report: FetchersReport) -> Table:
+    count = len(report.collisions)
     cut = f", the {ROWS_MAX} worst of {count} (--json has all)" if count > ROWS_MAX else ""
-    found = Table(title=f"Topics that collide{cut}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    found.add_column("topic")
-    for column in ("threads idle", "worst: follower", "leader", "partitions there", "on threads"):
-        found.add_column(column, justify="right")
-    for one in made.collisions[:ROWS_MAX]:
-        found.add_row(one.topic, *map(str, (one.idle, one.follower, one.leader, one.partitions, one.threads)))
-    return found
+    table = Table(title=f"Topics that collide{cut}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("topic")
+    for column in ("idle threads", "worst: follower", "leader", "partitions there", "on threads"):
+        table.add_column(column, justify="right")
+    for c in report.collisions[:ROWS_MAX]:
+        table.add_row(c.topic, *map(str, (c.idle, c.follower, c.leader, c.partitions, c.threads)))
+    return table
 
 
-def _load(made: FetchersReport, load: float) -> str:
-    if made.by_writes:
+def _load_text(report: FetchersReport, load: float) -> str:
+    if report.by_writes:
         return rate_text(load)
     return f"{load:g} partition{'s' if load != 1 else ''}"
 
 
-def _line(console: Console, text: str, style: str = "") -> None:
+def _print_line(console: Console, text: str, style: str = "") -> None:
     console.print(text, style=style, soft_wrap=True)

@@ -15,7 +15,7 @@ from rheostat.limits.history import read_histories
 from rheostat.limits.overrides import LimitOverrides, check_topic
 from rheostat.limits.report import Fill, LimitsReport, as_record, build_report
 from rheostat.limits.view import describe_report
-from rheostat.plan.cluster_layout import ClusterLayout, look, reading
+from rheostat.plan.cluster_layout import ClusterLayout, open_cluster, read_layout
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import INTERNAL_TOPICS, PRESETS, PartitionCounts, PartitionLimits, count_partitions
 from tuner.planning.placement import PlacementRequest, PolicyViolation, place
@@ -30,8 +30,8 @@ def run_limits(config: Path, overrides: LimitOverrides, *, as_json: bool) -> int
     overrides.check()
     settings = load_settings(config)
     limits = overrides.apply_to(settings.limits)
-    with reading(settings, _CLIENT_ID) as client:
-        layout = look(client, settings, _CLIENT_ID)
+    with open_cluster(settings, _CLIENT_ID) as client:
+        layout = read_layout(client, settings, _CLIENT_ID)
         histories = read_histories(client, settings)
     report = build_report(
         layout.source,
@@ -60,8 +60,8 @@ def run_place(
     check_topic(topic)
     settings = load_settings(config)
     limits = overrides.apply_to(settings.limits)
-    with reading(settings, _CLIENT_ID) as client:
-        layout = look(client, settings, _CLIENT_ID)
+    with open_cluster(settings, _CLIENT_ID) as client:
+        layout = read_layout(client, settings, _CLIENT_ID)
     counts = count_replicas(layout)
     existing = layout.topics.get(topic, [])
     request = placement_request(topic, partitions, replication, existing, len(layout.brokers))

@@ -20,7 +20,7 @@ from rheostat.limits.command import count_replicas, limits_for_topic, placement_
 from rheostat.limits.overrides import LimitOverrides, check_topic, parse_topic_configs
 from rheostat.limits.report import build_report
 from rheostat.limits.view import describe_report
-from rheostat.plan.cluster_layout import ending_failures, look
+from rheostat.plan.cluster_layout import raise_as_command_errors, read_layout
 from rheostat.run.services import probe
 from streaming.shared import kafka_names
 from streaming.shared.kafka.placed_topics import PlacingClient, TopicRefusal
@@ -58,8 +58,8 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
     set_limits = overrides.apply_to(settings.limits)
     limits = limits_for_topic(topic.name, set_limits)
     probe(settings)
-    with PlacingClient(settings.kafka, _CLIENT_ID) as client, ending_failures():
-        before = look(client, settings, _CLIENT_ID)
+    with PlacingClient(settings.kafka, _CLIENT_ID) as client, raise_as_command_errors():
+        before = read_layout(client, settings, _CLIENT_ID)
         if existing := before.topics.get(topic.name):
             raise BadInputError(
                 f"--topic: {topic.name} already exists, with {len(existing)} partitions: expected a new name. "
@@ -73,7 +73,7 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
                 _print_json({"created": False, "policy_violation": str(violation)})
             tell(str(violation))
             return EXIT_NOT_WELL
-        with ending_failures("The topic cannot be created"):
+        with raise_as_command_errors("The topic cannot be created"):
             refusal = client.create_placed(topic.name, placement, configs)
         if refusal is not None and refusal.code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
             raise refusal_error(refusal)
@@ -81,7 +81,7 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
         # The client may repeat the request on a second broker after the first timed out, although the first created the topic.
         if refusal is not None and not is_read_back:
             raise CommandError(f"Topic {topic.name} was just created by another client: nothing was changed.")
-        after = look(client, settings, _CLIENT_ID)
+        after = read_layout(client, settings, _CLIENT_ID)
     counts = count_replicas(after)
     violations = find_exceeded_limits(placement, counts, limits)
     report = build_report(after.source, after.racks, counts, limits, are_set=set_limits is not None)

@@ -1,4 +1,4 @@
-"""Where all partitions are: what `fetchers`, `limits` and `move` read from the live cluster. Reads, changes nothing."""
+"""Reads from the live cluster which broker holds and leads each partition; several commands plan with it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -14,89 +14,95 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Partitio
 from streaming.shared.kafka.racks import broker_racks
 from tuner.planning.plan_file import TopicPartition
 
-_LOOKS_MAX = 5
-_LOOK_AGAIN_S = 1.0
+_ATTEMPTS_MAX = 5
+_RETRY_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterLayout:
-    """One look at the cluster."""
+    """A snapshot of the cluster.
+
+    Attributes:
+        source: where the snapshot is from, as text for the operator.
+        racks: rack by broker, of the brokers that are alive.
+        partitions: all partitions; their replicas include those that are being added or removed.
+    """
 
     source: str
-    racks: Mapping[int, str | None]  # Of the brokers that are alive.
-    partitions: Mapping[
-        TopicPartition, PartitionState
-    ]  # With those that are being added or removed among the replicas.
+    racks: Mapping[int, str | None]
+    partitions: Mapping[TopicPartition, PartitionState]
 
     @property
     def brokers(self) -> list[int]:
+        """The brokers that are alive."""
         return sorted(self.racks)
 
     @property
     def topics(self) -> dict[str, list[PartitionState]]:
-        """Partitions of each, in order."""
-        found: dict[str, list[PartitionState]] = {}
+        """The partitions of each topic, in order."""
+        by_topic: dict[str, list[PartitionState]] = {}
         for key in sorted(self.partitions):
-            found.setdefault(key[0], []).append(self.partitions[key])
-        return found
+            by_topic.setdefault(key[0], []).append(self.partitions[key])
+        return by_topic
 
 
 @contextmanager
-def reading(settings: Settings, client_id: str) -> Iterator[ClusterClient]:
-    """A client, whose failures end the command.
+def open_cluster(settings: Settings, client_id: str) -> Iterator[ClusterClient]:
+    """Opens a client whose errors end the command.
 
     Raises:
         UnreachableError: the cluster does not answer.
         CommandError: it answers, but a right is missing.
     """
     probe(settings)
-    with ClusterClient(settings.kafka, client_id) as client, ending_failures():
+    with ClusterClient(settings.kafka, client_id) as client, raise_as_command_errors():
         yield client
 
 
 @contextmanager
-def ending_failures(what: str = "The cluster cannot be read") -> Iterator[None]:
-    """What a cluster does not answer, or not to us, ends the command; as ``reading`` has it."""
+def raise_as_command_errors(failed_action: str = "The cluster cannot be read") -> Iterator[None]:
+    """Turns errors of the cluster client into errors that end the command, see ``open_cluster``."""
     try:
         yield
     except Unreachable as error:
         raise UnreachableError(str(error)) from error
     except ClusterError as error:
-        raise CommandError(f"{what}: {error}.") from error
+        raise CommandError(f"{failed_action}: {error}.") from error
 
 
-def look(client: ClusterClient, settings: Settings, client_id: str) -> ClusterLayout:
-    """
+def read_layout(client: ClusterClient, settings: Settings, client_id: str) -> ClusterLayout:
+    """Returns a consistent snapshot of the cluster.
+
     Raises:
-        CommandError: what brokers say doesn't fit together, and goes on not to.
+        CommandError: the answers of the brokers contradict each other in all of several attempts.
     """
-    for left in reversed(range(_LOOKS_MAX)):
+    for attempts_left in reversed(range(_ATTEMPTS_MAX)):
         moving = {(s.topic, s.partition): s for s in client.reassignments()}
         states = {(s.topic, s.partition): s for s in client.partitions()} | moving
         racks = broker_racks(settings.kafka, client_id)
-        standing = ClusterLayout(f"the live cluster at {settings.kafka.bootstrap_servers}", racks, states)
-        gone = leading_though_dead(standing)
-        if not gone:
-            return standing
-        if left:
-            threading.Event().wait(_LOOK_AGAIN_S)
-    # A plan made now would take brokers for dead that only missed a heartbeat, and move everything off them.
+        layout = ClusterLayout(f"the live cluster at {settings.kafka.bootstrap_servers}", racks, states)
+        dead_leaders = find_dead_leaders(layout)
+        if not dead_leaders:
+            return layout
+        if attempts_left:
+            threading.Event().wait(_RETRY_AFTER_S)
+    # A broker that only missed a heartbeat would count as dead, and the plan would move all its replicas to other brokers.
     raise CommandError(
-        f"Brokers {', '.join(map(str, gone))} lead partitions, and the cluster does not count them among its brokers that are "
-        "alive: it is just changing, or overloaded. Ask again in a minute."
+        f"Brokers {', '.join(map(str, dead_leaders))} lead partitions, but the cluster does not list them as alive: it is "
+        "changing now, or overloaded. Try again in a minute."
     )
 
 
-def leading_though_dead(standing: ClusterLayout) -> list[int]:
-    """Brokers that lead partitions and are not among those that are alive."""
-    return sorted({s.leader for s in standing.partitions.values() if s.leader >= 0} - standing.racks.keys())
+def find_dead_leaders(layout: ClusterLayout) -> list[int]:
+    """Returns the brokers that lead partitions although they are not alive."""
+    return sorted({s.leader for s in layout.partitions.values() if s.leader >= 0} - layout.racks.keys())
 
 
-def log_bytes(client: ClusterClient, standing: ClusterLayout) -> dict[TopicPartition, int]:
-    """Size of each partition's log on its leader; partitions without a leader that is alive are absent."""
+def read_log_bytes(client: ClusterClient, layout: ClusterLayout) -> dict[TopicPartition, int]:
+    """Returns the size (bytes) of each partition's log on its leader; partitions without a living leader are absent."""
     sizes: dict[int, Mapping[TopicPartition, int]] = {}
-    for broker, answer in client.log_sizes(standing.brokers, standing.partitions).items():
+    for broker, answer in client.log_sizes(layout.brokers, layout.partitions).items():
         if isinstance(answer, ClusterError):
             raise answer
         sizes[broker] = answer
-    return {key: sizes[state.leader].get(key, 0) for key, state in standing.partitions.items() if state.leader in sizes}
+    return {key: sizes[state.leader].get(key, 0) for key, state in layout.partitions.items() if state.leader in sizes}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError, UnreachableError
-from rheostat.plan.cluster_layout import ClusterLayout, log_bytes, look
-from rheostat.plan.estimate.sources import check, read_plan
-from rheostat.plan.write_rates import NoSignalsError, write_rates
+from rheostat.plan.cluster_layout import ClusterLayout, read_layout, read_log_bytes
+from rheostat.plan.estimate.sources import check_plan, read_plan
+from rheostat.plan.write_rates import NoSignalsError, measure_write_rates
 from rheostat.run.services import probe
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterError, Unreachable
@@ -80,7 +80,7 @@ def read_cluster_state(
     """
     # The ids come first, so that a topic that is created again during these reads is noticed.
     ids = client.topic_ids(topics)
-    layout = look(client, settings, CLIENT_ID)
+    layout = read_layout(client, settings, CLIENT_ID)
     disks = {b: d for b, d in client.disks(layout.brokers).items() if not isinstance(d, ClusterError)}
     try:
         tuners = client.group_members(group_of(settings.cluster))
@@ -92,7 +92,7 @@ def read_cluster_state(
     except ClusterError as error:
         notify(f"{kafka_names.MIN_IN_SYNC} of the topics cannot be read ({error}): the steps are shown as if it was 1.")
         min_in_sync = {}
-    return PlanClusterState(layout, log_bytes(client, layout), disks, rates, tuners, ids, min_in_sync)
+    return PlanClusterState(layout, read_log_bytes(client, layout), disks, rates, tuners, ids, min_in_sync)
 
 
 def _read_write_rates(
@@ -100,7 +100,7 @@ def _read_write_rates(
 ) -> Mapping[TopicPartition, float]:
     """Returns the write rate of each partition in bytes/s; nothing, with a note, if there are no signals."""
     try:
-        return write_rates(client, settings, layout, watch_s, notify)
+        return measure_write_rates(client, settings, layout, watch_s, notify)
     except NoSignalsError as error:
         notify(f"{error} The checks assume that nothing is written.")
         return {}
@@ -130,7 +130,7 @@ def find_changes(plan: PlanFile, cluster: PlanClusterState) -> PlanChanges:
     """
     layout = cluster.layout
     brokers = {*layout.brokers, *(b for state in layout.partitions.values() for b in state.replicas)}
-    check(plan, brokers, layout.partitions)
+    check_plan(plan, brokers, layout.partitions)
     topics = {target.topic for target in plan.targets}
     originals = {
         topic: OriginalTopic(cluster.topic_ids.get(topic, ""), len(states))

@@ -199,7 +199,7 @@ def test_a_drained_broker_keeps_nothing_and_racks_stay_apart(
         assert len(replicas) == len(before[key])
         assert len(set(replicas) & set(before[key])) == len(before[key]) - 1, "one replica is copied and no more"
         assert len({RACKS[b] for b in replicas}) >= len({RACKS[b] for b in before[key]})
-    assert found["times"]["counted"] is None or found["times"]["counted"]["verdict"] == "ends"
+    assert found["estimate"]["per_side"] is None or found["estimate"]["per_side"]["verdict"] == "ends"
 
     reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute")
     until(lambda: not client.reassignments(), 60, "the move ends", every_s=0.5)
@@ -214,7 +214,7 @@ def nothing_left(config: Path, *what: str) -> None:
     """What was asked for is so already."""
     done = rheostat("plan", "generate", "-c", config, *what, "--write-rate", "0")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert "Nothing is to be moved" in done.stderr
+    assert "There is nothing to move" in done.stderr
 
 
 def moved(lab: Lab, client: ClusterClient, config: Path, *what: str) -> tuple[Replicas, Replicas]:
@@ -377,7 +377,7 @@ def test_fetchers_change_stepwise_and_are_restored_on_ctrl_c(
     with FetcherClient(lab.kafka_settings(), "test") as default:
         try:
             found = told(*ask, "--value", "6")
-            assert found["apply"] == {"stands": 6, "changed": True, "why": None, "put_back": False}
+            assert found["apply"] == {"current": 6, "changed": True, "why": None, "restored": False}
             assert values() == {"6"}
             assert default.default_config("num.replica.fetchers") == "6"
             until(lambda: {t.split("-")[1] for *_, t in threads_of(lab)} >= {"3", "4", "5"}, 30, "they run", every_s=1)
@@ -386,7 +386,7 @@ def test_fetchers_change_stepwise_and_are_restored_on_ctrl_c(
             with running(*RHEOSTAT, *ask, "--value", "24", log=log) as run:
                 until(lambda: "num.replica.fetchers=24 on" in run.said(), 40, "the second step")
                 assert run.end(signal.SIGINT) == 130
-            assert "Putting 6 back: interrupted (KeyboardInterrupt)" in run.said()
+            assert "Restoring 6: interrupted (KeyboardInterrupt)" in run.said()
             assert values() == {"6"}
         finally:
             default.alter_default_config("num.replica.fetchers", None)
@@ -412,7 +412,7 @@ def test_fetchers_are_not_changed_while_partitions_move(lab: Lab, client: Cluste
         assert client.reassignments(), "held back, it has not ended"
         done = rheostat("fetchers", "-c", lab_config_file, "--by", "partitions", "--apply", "--yes", "--value", "4")
         assert done.returncode == 1
-        assert "1 partitions are being reassigned, and every change of num.replica.fetchers starts all" in done.stderr
+        assert "1 partitions are being reassigned, and every change of num.replica.fetchers restarts all" in done.stderr
     finally:
         client.alter_broker_configs({b: {"follower.replication.throttled.rate": None} for b in target})
         client.alter_topic_configs({"made": {"follower.replication.throttled.replicas": None}})

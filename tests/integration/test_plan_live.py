@@ -91,10 +91,10 @@ def test_estimate_counts_partitions_and_predicts_duration(
 
         # 0.4 MB/s and one in-sync follower: more than BytesInPerSec, less than W = 0.4 × (1 in sync + 1 adding).
         never = planned(plan_file, *config, "--rate", "600kB/s", "--watch-s", "8", code=1)
-        assert never["counted"]["verdict"] == "never_ends"
+        assert never["per_side"]["verdict"] == "never_ends"
         assert never["kip73"]["verdict"] == "ends"
-        assert never["counted"]["steady_state_side"] == {"broker": LEADER, "side": "leader"}
-        sides = {(s["broker"], s["side"]): s for s in never["counted"]["sides"]}
+        assert never["per_side"]["steady_state_side"] == {"broker": LEADER, "side": "leader"}
+        sides = {(s["broker"], s["side"]): s for s in never["per_side"]["sides"]}
         assert sides.keys() == {(LEADER, "leader"), (DESTINATION, "follower")}
         assert sides[(LEADER, "leader")]["steady_state_bytes_per_s"] == pytest.approx(2 * WRITE_BYTES_PER_S, rel=0.25)
         assert sides[(DESTINATION, "follower")]["steady_state_bytes_per_s"] == pytest.approx(
@@ -107,7 +107,7 @@ def test_estimate_counts_partitions_and_predicts_duration(
         assert PRELOAD_BYTES < sides[(LEADER, "leader")]["remaining_bytes"] <= before
 
         wanted = planned(plan_file, *config, "--within", "20s", "--write-rate", "200kB/s")
-        rate = wanted["counted"]["rate_bytes_per_s"]
+        rate = wanted["per_side"]["rate_bytes_per_s"]
         target = {(TOPIC, p): (LEADER, DESTINATION) for p in (0, 1)}
         began = time.monotonic()
         reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(rate))
@@ -115,8 +115,8 @@ def test_estimate_counts_partitions_and_predicts_duration(
         # What is under way, without a plan file: the rest of the same move.
         rest = planned(*config, "--rate", str(rate), "--write-rate", "200kB/s")
         assert rest["kip73"]["move_ratio"] == wanted["kip73"]["move_ratio"]
-        left = sum(s["remaining_bytes"] for s in rest["counted"]["sides"] if s["side"] == "follower")
-        assert left < sum(s["remaining_bytes"] for s in wanted["counted"]["sides"] if s["side"] == "follower") + 8 * MB
+        left = sum(s["remaining_bytes"] for s in rest["per_side"]["sides"] if s["side"] == "follower")
+        assert left < sum(s["remaining_bytes"] for s in wanted["per_side"]["sides"] if s["side"] == "follower") + 8 * MB
 
         until(lambda: not client.reassignments(), 60, "the move ends", every_s=0.5)
         took_s = time.monotonic() - began
@@ -151,9 +151,9 @@ def test_estimate_near_minimum_rate_is_accurate(
         file.write_text(json.dumps({"version": 1, "partitions": moved}))
         asked = planned(file, *config, "--rate", str(rate), "--write-rate", "500kB/s")
         (told,) = asked["notes"]
-        assert "more to copy every second, as 1.00 MB/s is written to what it moves" in told
-        assert asked["counted"]["rate_bytes_per_s_min"] == steady_state + 1
-        foretold_s = asked["counted"]["time_s"]
+        assert "Clients write 1.00 MB/s to the moving partitions" in told
+        assert asked["per_side"]["rate_bytes_per_s_min"] == steady_state + 1
+        foretold_s = asked["per_side"]["time_s"]
         assert foretold_s >= 48  # 24 MB and more, at what is left: 0.5 MB/s.
 
         target = {(near, p): (LEADER, DESTINATION) for p in (0, 1)}

@@ -1,4 +1,4 @@
-"""`rheostat plan estimate`: how long a reassignment takes, or which throttle ends it in time."""
+"""The options of `rheostat plan estimate`: how long a reassignment takes, or which throttle ends it in time."""
 
 from __future__ import annotations
 
@@ -15,38 +15,44 @@ def estimate(
     plan_file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PLAN.json]", help="as kafka-reassign-partitions takes it; without one: what is moving now"
+            metavar="[PLAN.json]",
+            help="a plan for kafka-reassign-partitions; without one: the reassignments in progress",
         ),
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
-            "--config", "-c", envvar="RHEOSTAT_CONFIG", help="the settings file: figures from the live cluster"
+            "--config",
+            "-c",
+            envvar="RHEOSTAT_CONFIG",
+            help="the settings file: takes the figures from the live cluster",
         ),
     ] = None,
     current: Annotated[
         Path | None,
-        typer.Option("--current", help="a file that says how partitions stand now, in place of the live cluster"),
+        typer.Option("--current", help="a file with the current assignment, instead of the live cluster"),
     ] = None,
     rate: Annotated[
-        float | None, amount(units.positive(units.parse_rate), "how long does it take at this rate?", "RATE")
+        float | None, amount(units.positive(units.parse_rate), "how long does it take at this throttle?", "RATE")
     ] = None,
-    within: Annotated[float | None, amount(units.parse_span, "what rate does it take to end in time?", "TIME")] = None,
+    within: Annotated[float | None, amount(units.parse_span, "which throttle ends it in this time?", "TIME")] = None,
     share: Annotated[
         float | None, amount(units.parse_share, "at most this share of --capacity, e.g. 10%", "SHARE")
     ] = None,
     capacity: Annotated[
-        float | None, amount(units.positive(units.parse_rate), "what one broker carries in one direction", "RATE")
+        float | None,
+        amount(units.positive(units.parse_rate), "the network rate of one broker in one direction", "RATE"),
     ] = None,
     size: Annotated[
-        float | None, amount(units.parse_bytes, "of each partition for which --current says none", "SIZE")
+        float | None, amount(units.parse_bytes, "of each partition that has no size in --current", "SIZE")
     ] = None,
     write_rate: Annotated[
-        float | None, amount(units.parse_rate, "to each partition, where --current says none, or unwatched", "RATE")
+        float | None,
+        amount(units.parse_rate, "of each partition without one in --current, or instead of watching", "RATE"),
     ] = None,
     watch_s: Annotated[
         float,
-        typer.Option("--watch-s", min=0, help="how long the logs are watched for write rates; 0: from the signals"),
+        typer.Option("--watch-s", min=0, help="how long to watch the logs for write rates; 0: from the signals"),
     ] = 10.0,
     move_ratio: Annotated[
         float | None, amount(units.parse_share, "KIP-73: partitions to move ÷ all partitions", "SHARE")
@@ -56,7 +62,7 @@ def estimate(
     ] = None,
     brokers: Annotated[int | None, typer.Option("--brokers", min=1, help="KIP-73: #Brokers")] = None,
     bytes_in_max: Annotated[
-        float | None, amount(units.parse_rate, "KIP-73: max(BytesInPerSec), what clients write", "RATE")
+        float | None, amount(units.parse_rate, "KIP-73: max(BytesInPerSec), written by clients", "RATE")
     ] = None,
     response_max: Annotated[
         float | None, amount(units.positive(units.parse_bytes), "replica.fetch.response.max.bytes", "SIZE")
@@ -68,17 +74,17 @@ def estimate(
     window: Annotated[float | None, amount(units.parse_span, "the replication quota's window, 11 s", "TIME")] = None,
     as_json: Json = False,
 ) -> None:
-    """How long a move takes, or which rate ends it in time (KIP-73). Exit code 1 when what was asked can't be had."""
+    """How long a reassignment takes, or which throttle ends it in time (KIP-73). Exit code 1: the limits cannot be met."""
     from rheostat.console.logs import set_up_logs
-    from rheostat.plan.estimate.command import run_plan
+    from rheostat.plan.estimate.command import run_estimate
     from rheostat.plan.estimate.report import EstimateQuestion
     from rheostat.plan.estimate.sources import EstimateInputs
 
     set_up_logs()
-    asked = EstimateQuestion(rate, within, share, capacity, network)
-    given = EstimateInputs(
+    question = EstimateQuestion(rate, within, share, capacity, network)
+    inputs = EstimateInputs(
         size, write_rate, move_ratio, log_size_per_broker, brokers, bytes_in_max, response_max, window
     )
     raise typer.Exit(
-        run_plan(asked, given, plan=plan_file, config=config, current=current, watch_s=watch_s, as_json=as_json)
+        run_estimate(question, inputs, plan=plan_file, config=config, current=current, watch_s=watch_s, as_json=as_json)
     )

@@ -1,7 +1,7 @@
 """Reads the figures of `rheostat plan estimate` from the live cluster: assignments, log sizes and write rates. Changes nothing.
 
-Intuition: a partition's write rate is how fast its leader's log grows, so two looks some seconds apart tell it for every
-partition; BytesInPerSec of whole brokers is in the newest signals, where rheostat already watches.
+A partition's write rate is the growth of its leader's log between two reads of the log sizes. BytesInPerSec of the brokers comes
+from the newest signals, if all of them are fresh.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.plan.estimate.sources import (
     EstimateFigures,
     EstimateInputs,
-    check,
-    led_by_nobody,
+    apply_overrides,
+    check_leaders,
+    check_plan,
     plan_notes,
-    with_given,
 )
-from rheostat.plan.write_rates import WATCHING, newest_brokers, rates_from_signals
+from rheostat.plan.write_rates import WATCHING, estimate_write_rates, read_broker_signals
 from rheostat.run.services import probe
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
 from streaming.shared.short_lists import join_names
@@ -40,35 +40,37 @@ Sizes = Mapping[int, Mapping[TopicPartition, int]]  # Bytes by broker and partit
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    at_s: float
-    sizes: Sizes
+class _LogSizes:
+    """The log sizes of all brokers at one time."""
 
-    def led(self, state: PartitionState) -> int:
-        return self.sizes.get(state.leader, {}).get((state.topic, state.partition), 0)
+    at_s: float
+    by_broker: Sizes
+
+    def of_leader(self, state: PartitionState) -> int:
+        return self.by_broker.get(state.leader, {}).get((state.topic, state.partition), 0)
 
 
 def from_cluster(
-    settings: Settings, plan: PlanFile | None, given: EstimateInputs, watch_s: float, say: Callable[[str], None]
+    settings: Settings, plan: PlanFile | None, inputs: EstimateInputs, watch_s: float, say: Callable[[str], None]
 ) -> EstimateFigures:
-    """
+    """Returns the figures of the live cluster.
+
     Args:
-        plan: None: the reassignments that are under way.
-        watch_s: between the two looks at log sizes; 0: write rates from the signals; not needed where --write-rate is given.
+        plan: None: the reassignments in progress.
+        watch_s: time between the two reads of the log sizes; 0: write rates from the signals. Ignored if ``inputs`` has a rate.
+        say: writes a line for the operator.
 
     Raises:
         UnreachableError: the cluster does not answer.
-        CommandError: it answers, but a right is missing, a partition has no leader, or nothing moves.
+        CommandError: it answers, but a right is missing, a partition has no leader, or nothing is moving.
         BadInputError: the plan does not fit the cluster.
     """
-    if given.size_bytes is not None:
-        raise BadInputError(
-            "--size: the live cluster says how large its partitions are; leave it out, or give --current"
-        )
+    if inputs.size_bytes is not None:
+        raise BadInputError("--size: the live cluster has the sizes of its partitions; leave it out, or give --current")
     probe(settings)
     with ClusterClient(settings.kafka, "rheostat-plan") as client:
         try:
-            return _read(client, settings, plan, given, watch_s, say)
+            return _read(client, settings, plan, inputs, watch_s, say)
         except Unreachable as error:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
@@ -79,111 +81,117 @@ def _read(
     client: ClusterClient,
     settings: Settings,
     plan: PlanFile | None,
-    given: EstimateInputs,
+    inputs: EstimateInputs,
     watch_s: float,
     say: Callable[[str], None],
 ) -> EstimateFigures:
     brokers = sorted(e.node for e in client.brokers())
     moving = {(s.topic, s.partition): s for s in client.reassignments()}
     states = {(s.topic, s.partition): s for s in client.partitions()} | moving
-    targets = _under_way(moving) if plan is None else plan.targets
+    targets = _targets_in_progress(moving) if plan is None else plan.targets
     if plan is not None:
-        check(plan, brokers, states)
-    led_by_nobody({(t.topic, t.partition): states[(t.topic, t.partition)].leader for t in targets})
+        check_plan(plan, brokers, states)
+    check_leaders({(t.topic, t.partition): states[(t.topic, t.partition)].leader for t in targets})
 
-    first = _look(client, brokers, states)
+    first = _read_log_sizes(client, brokers, states)
     last, growth, notes = first, {}, plan_notes(targets)
     estimated: Mapping[TopicPartition, float] = {}
-    bytes_in = _bytes_in(client, settings, brokers)
-    if given.write_bytes_per_s is None:
+    bytes_in = _read_bytes_in(client, settings, brokers)
+    if inputs.write_bytes_per_s is None:
         if watch_s == 0:
             leaders = {key: state.leader for key, state in states.items()}
-            sizes = {key: float(first.led(state)) for key, state in states.items()}
-            estimated = rates_from_signals(newest_brokers(client, settings), brokers, leaders, sizes, say)
+            sizes = {key: float(first.of_leader(state)) for key, state in states.items()}
+            estimated = estimate_write_rates(read_broker_signals(client, settings), brokers, leaders, sizes, say)
         else:
-            count_down(watch_s, f"{WATCHING} (--write-rate says it instead)", say)
-            last = _look(client, brokers, states)
-            growth = {key: last.led(state) - first.led(state) for key, state in states.items()}
-            notes += _shrunk(growth, targets)
+            count_down(watch_s, f"{WATCHING} (--write-rate gives the rate instead)", say)
+            last = _read_log_sizes(client, brokers, states)
+            growth = {key: last.of_leader(state) - first.of_leader(state) for key, state in states.items()}
+            notes += _shrunk_log_note(growth, targets)
     took_s = max(last.at_s - first.at_s, 1e-3)
 
-    def written(key: TopicPartition) -> float:
-        if given.write_bytes_per_s is not None:
-            return given.write_bytes_per_s
+    def write_rate(key: TopicPartition) -> float:
+        if inputs.write_bytes_per_s is not None:
+            return inputs.write_bytes_per_s
         return estimated[key] if watch_s == 0 else max(0, growth[key]) / took_s
 
-    planned = tuple(_planned(states[(t.topic, t.partition)], t, last, written((t.topic, t.partition))) for t in targets)
-    notes += _grows(planned) if plan is not None else ()
+    planned = tuple(
+        _plan_partition(states[(t.topic, t.partition)], t, last, write_rate((t.topic, t.partition))) for t in targets
+    )
+    notes += _growth_note(planned) if plan is not None else ()
     if bytes_in is None:
-        counted = states if given.write_bytes_per_s is None else {(t.topic, t.partition) for t in targets}
-        led = {broker: sum(written(key) for key in counted if states[key].leader == broker) for broker in brokers}
-        bytes_in = list(led.values())
+        known = states if inputs.write_bytes_per_s is None else {(t.topic, t.partition) for t in targets}
+        bytes_in = [sum(write_rate(key) for key in known if states[key].leader == broker) for broker in brokers]
     kip = kip73_figures(
         sum(bool(p.lacking_bytes) for p in planned),
         max(1, len(states)),
-        [sum(last.sizes[broker].values()) for broker in brokers],
+        [sum(last.by_broker[broker].values()) for broker in brokers],
         bytes_in,
     )
-    response_bytes, window_s = _quota_settings(client, brokers)
+    response_bytes, window_s = _read_quota_settings(client, brokers)
     source = f"the live cluster at {settings.kafka.bootstrap_servers}"
-    return with_given(EstimateFigures(source, kip, planned, response_bytes, window_s, notes), given)
+    return apply_overrides(EstimateFigures(source, kip, planned, response_bytes, window_s, notes), inputs)
 
 
-def _under_way(moving: Mapping[TopicPartition, PartitionState]) -> tuple[Target, ...]:
+def _targets_in_progress(moving: Mapping[TopicPartition, PartitionState]) -> tuple[Target, ...]:
     if not moving:
-        raise CommandError("Nothing is moving: name a plan file, as kafka-reassign-partitions takes it.")
+        raise CommandError("Nothing is moving: name a plan file for kafka-reassign-partitions.")
     return tuple(
         Target(s.topic, s.partition, tuple(b for b in s.replicas if b not in s.removing)) for s in moving.values()
     )
 
 
-def _look(client: ClusterClient, brokers: Sequence[int], partitions: Mapping[TopicPartition, PartitionState]) -> _Look:
+def _read_log_sizes(
+    client: ClusterClient, brokers: Sequence[int], partitions: Mapping[TopicPartition, PartitionState]
+) -> _LogSizes:
     sizes: dict[int, Mapping[TopicPartition, int]] = {}
     for broker, answer in client.log_sizes(brokers, partitions).items():
         if isinstance(answer, ClusterError):
             raise answer
         sizes[broker] = answer
-    return _Look(time.monotonic(), sizes)
+    return _LogSizes(time.monotonic(), sizes)
 
 
-def _planned(state: PartitionState, target: Target, look: _Look, write_bytes_per_s: float) -> PlannedPartition:
-    # A replica that a reassignment under way is still adding has a part of it, and lacks the rest.
-    whole = set(state.replicas) - set(state.adding)
-    key, size_bytes = (state.topic, state.partition), look.led(state)
+def _plan_partition(
+    state: PartitionState, target: Target, sizes: _LogSizes, write_bytes_per_s: float
+) -> PlannedPartition:
+    # An adding replica of a reassignment in progress already has a part of the log; only the rest is missing.
+    complete = set(state.replicas) - set(state.adding)
+    key, size_bytes = (state.topic, state.partition), sizes.of_leader(state)
     return PlannedPartition(
         state.topic,
         state.partition,
         state.leader,
         frozenset(state.isr),
         write_bytes_per_s,
-        {b: max(0, size_bytes - look.sizes.get(b, {}).get(key, 0)) for b in target.replicas if b not in whole},
+        {b: max(0, size_bytes - sizes.by_broker.get(b, {}).get(key, 0)) for b in target.replicas if b not in complete},
     )
 
 
-def _grows(planned: Sequence[PlannedPartition]) -> tuple[str, ...]:
-    """The figures are those of this moment; a move that starts later has more to copy."""
-    grows_bytes_per_s = sum(p.write_bytes_per_s for p in planned if p.lacking_bytes)
-    if not grows_bytes_per_s:
+def _growth_note(planned: Sequence[PlannedPartition]) -> tuple[str, ...]:
+    """Returns a note that a move that starts later has more to copy; none if nothing is written to the partitions."""
+    growth_bytes_per_s = sum(p.write_bytes_per_s for p in planned if p.lacking_bytes)
+    if not growth_bytes_per_s:
         return ()
     return (
-        f"Until the move starts there is more to copy every second, as {rate_text(grows_bytes_per_s)} is written to what it moves; "
-        "near the smallest rate that ends, a second of waiting costs several. Ask again once it runs.",
+        f"Clients write {rate_text(growth_bytes_per_s)} to the moving partitions, so until the move starts, the data to copy "
+        "grows. Near the smallest rate that ends, each second of delay costs several seconds. Repeat the estimate once the move "
+        "is in progress.",
     )
 
 
-def _shrunk(growth: Mapping[TopicPartition, int], targets: Sequence[Target]) -> tuple[str, ...]:
+def _shrunk_log_note(growth: Mapping[TopicPartition, int], targets: Sequence[Target]) -> tuple[str, ...]:
     names = sorted(f"{t.topic}-{t.partition}" for t in targets if growth[(t.topic, t.partition)] < 0)
     if not names:
         return ()
     return (
         f"The log of {join_names(names, 1)} shrank while it was watched (retention, compaction), so its write rate counts as 0: "
-        "watch again, or say --write-rate.",
+        "repeat the estimate, or give --write-rate.",
     )
 
 
-def _bytes_in(client: ClusterClient, settings: Settings, brokers: Sequence[int]) -> list[float] | None:
-    """BytesInPerSec of every broker from the newest signals; None unless all are fresh."""
-    signals = newest_brokers(client, settings)
+def _read_bytes_in(client: ClusterClient, settings: Settings, brokers: Sequence[int]) -> list[float] | None:
+    """Returns BytesInPerSec of every broker from the newest signals; None unless all signals are fresh."""
+    signals = read_broker_signals(client, settings)
     now_ms = round(time.time() * 1000)
     fresh = [
         signal.client_in_bytes_per_s
@@ -195,14 +203,14 @@ def _bytes_in(client: ClusterClient, settings: Settings, brokers: Sequence[int])
     return known if len(known) == len(brokers) else None
 
 
-def _quota_settings(client: ClusterClient, brokers: Sequence[int]) -> tuple[float, float]:
-    """The largest fetch response and the shortest quota window of any broker; their defaults where nothing is set."""
+def _read_quota_settings(client: ClusterClient, brokers: Sequence[int]) -> tuple[float, float]:
+    """Returns the largest fetch response (bytes) and the shortest quota window (seconds) of any broker."""
     responses, windows = [], []
     for answer in client.broker_configs(brokers, [_RESPONSE_BYTES, _WINDOW_SAMPLES, _SAMPLE_S]).values():
         if isinstance(answer, ClusterError):
             raise answer
-        found = {key: float(value.value) for key, value in answer.items()}
-        samples, sample_s = found.get(_WINDOW_SAMPLES, _WINDOW_SAMPLES_DEFAULT), found.get(_SAMPLE_S, _SAMPLE_S_DEFAULT)
-        responses.append(found.get(_RESPONSE_BYTES, float(RESPONSE_BYTES_MAX)))
-        windows.append(samples * sample_s)
+        values = {key: float(config.value) for key, config in answer.items()}
+        responses.append(values.get(_RESPONSE_BYTES, float(RESPONSE_BYTES_MAX)))
+        samples = values.get(_WINDOW_SAMPLES, _WINDOW_SAMPLES_DEFAULT)
+        windows.append(samples * values.get(_SAMPLE_S, _SAMPLE_S_DEFAULT))
     return max(responses, default=float(RESPONSE_BYTES_MAX)), min(windows, default=WINDOW_S)

@@ -1,4 +1,4 @@
-"""The question that `rheostat plan estimate` was asked, and both answers to it. Pure; also the JSON for machines."""
+"""Estimates a reassignment, by KIP-73's formula and for each side; also as a JSON record. Does no I/O."""
 
 from __future__ import annotations
 
@@ -21,35 +21,45 @@ from tuner.core.drain_time import (
 from tuner.core.side_load import idle_steady_state_bytes_per_s, side_loads
 from tuner.planning.kip73 import ResponseRule
 
-_KIP73 = "cluster"  # KIP-73's formula knows one side, the whole cluster.
+_KIP73 = "cluster"  # KIP-73's formula has one side, the whole cluster.
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateQuestion:
-    """The question; None: not asked."""
+    """The limits that the operator sets; None: not set.
+
+    Attributes:
+        rate_bytes_per_s: the throttle, see ``rate_bytes_per_s_max``.
+        time_s: the reassignment has to end within this time.
+        share: the largest share of the capacity to use, from 0 to 1.
+        capacity_bytes_per_s: the network rate of one broker in one direction.
+        network_bytes_per_s: the same, for KIP-73's rule about response sizes.
+    """
 
     rate_bytes_per_s: float | None = None
     time_s: float | None = None
     share: float | None = None
-    capacity_bytes_per_s: float | None = None  # Of one broker, in one direction.
+    capacity_bytes_per_s: float | None = None
     network_bytes_per_s: float | None = None
 
     def check(self) -> None:
-        """
+        """Checks that the options fit together.
+
         Raises:
-            BadInputError: naming the options that don't go together.
+            BadInputError: naming the options that do not.
         """
         if self.share is not None and self.capacity_bytes_per_s is None:
             raise BadInputError(
-                "--share: a share of what? Say what one broker can carry with --capacity, e.g. 125MB/s."
+                "--share: the capacity is missing. Say what one broker can carry with --capacity, e.g. 125MB/s."
             )
         if self.rate_bytes_per_s is not None and self.capacity_bytes_per_s is not None:
-            raise BadInputError("--rate and --capacity: only one of them sets how much is allowed; leave one out.")
+            raise BadInputError("--rate and --capacity: both limit the throttle; leave one of them out.")
         if self.share == 0:
             raise BadInputError("--share: 0 % of capacity moves nothing; expected more than 0%.")
 
     @property
     def rate_bytes_per_s_max(self) -> float | None:
+        """The highest rate allowed; None: any."""
         if self.capacity_bytes_per_s is None:
             return self.rate_bytes_per_s
         return self.capacity_bytes_per_s * (1.0 if self.share is None else self.share)
@@ -57,122 +67,133 @@ class EstimateQuestion:
 
 @dataclass(frozen=True, slots=True)
 class EstimateReport:
-    """The figures, the question, and both answers."""
+    """The figures, the question, and both answers.
+
+    Attributes:
+        loads: by side, of all sides that data is copied through.
+        per_side: None if there are only KIP-73's figures, or if there is nothing to copy.
+    """
 
     figures: EstimateFigures
-    asked: EstimateQuestion
+    question: EstimateQuestion
     kip73: RateEstimate[str]
     loads: Mapping[BrokerSide, SideLoad]
-    counted: RateEstimate[BrokerSide] | None  # None where there are only KIP-73's figures, or nothing is to be copied.
+    per_side: RateEstimate[BrokerSide] | None
 
     @property
-    def nothing_to_copy(self) -> bool:
+    def has_nothing_to_copy(self) -> bool:
         return bool(self.figures.partitions) and not self.loads
 
     @property
     def best(self) -> RateEstimate[BrokerSide] | RateEstimate[str]:
-        """The sharper of the two."""
-        return self.kip73 if self.counted is None else self.counted
+        """The more precise of the two answers."""
+        return self.kip73 if self.per_side is None else self.per_side
 
     @property
-    def all_loads(self) -> list[SideLoad]:
-        """What the sharper answer is made of."""
-        return [self.figures.kip73.load()] if self.counted is None else list(self.loads.values())
+    def best_loads(self) -> list[SideLoad]:
+        """The loads that the more precise answer is calculated from."""
+        return [self.figures.kip73.load()] if self.per_side is None else list(self.loads.values())
 
     @property
-    def rule(self) -> ResponseRule:
+    def response_rule(self) -> ResponseRule:
         f = self.figures
-        return ResponseRule(f.kip73.brokers, f.response_bytes_max, f.window_s, self.asked.network_bytes_per_s)
+        return ResponseRule(f.kip73.brokers, f.response_bytes_max, f.window_s, self.question.network_bytes_per_s)
 
     @property
     def rate_bytes_per_s(self) -> int:
-        """What the answer is about: the rate to set, or where none was asked for the smallest that ends."""
+        """The rate to set; without a limit in the question, the smallest rate that ends."""
         return self.best.rate_bytes_per_s or self.best.rate_bytes_per_s_min
 
     def exit_code(self) -> int:
-        return EXIT_DONE if self.nothing_to_copy or self.best.verdict is RateVerdict.ENDS else EXIT_NOT_WELL
+        return EXIT_DONE if self.has_nothing_to_copy or self.best.verdict is RateVerdict.ENDS else EXIT_NOT_WELL
 
 
-def report(figures: EstimateFigures, asked: EstimateQuestion) -> EstimateReport:
-    """
+def estimate_plan(figures: EstimateFigures, question: EstimateQuestion) -> EstimateReport:
+    """Returns both answers to the question.
+
     Raises:
-        BadInputError: options that don't go together.
+        BadInputError: the options do not fit together.
     """
-    asked.check()
+    question.check()
     loads = side_loads(figures.partitions)
-    limits = {"rate_bytes_per_s_max": asked.rate_bytes_per_s_max, "time_s_max": asked.time_s}
+    limits = {"rate_bytes_per_s_max": question.rate_bytes_per_s_max, "time_s_max": question.time_s}
     return EstimateReport(
         figures,
-        asked,
+        question,
         estimate_rate({_KIP73: figures.kip73.load()}, **limits),
         loads,
         estimate_rate(loads, **limits) if loads else None,
     )
 
 
-# -- for machines --------------------------------------------------------------------------------------------------------
+# -- JSON ----------------------------------------------------------------------------------------------------------------
 
 
-def as_record(made: EstimateReport) -> dict[str, Any]:
-    """One JSON object; units are the last words of its keys."""
-    figures, rule, rate = made.figures, made.rule, made.rate_bytes_per_s
-    time_s, rate_asked = made.asked.time_s, made.best.rate_bytes_per_s
+def to_record(report: EstimateReport) -> dict[str, Any]:
+    """Returns the report as a JSON object; each key ends with its unit."""
+    figures, question = report.figures, report.question
     return {
         "source": figures.source,
-        "asked": {**asdict(made.asked), "rate_bytes_per_s_max": made.asked.rate_bytes_per_s_max},
-        "nothing_to_copy": made.nothing_to_copy,
+        "question": {**asdict(question), "rate_bytes_per_s_max": question.rate_bytes_per_s_max},
+        "nothing_to_copy": report.has_nothing_to_copy,
         "kip73": {
             "move_ratio": figures.kip73.move_ratio,
             "total_log_bytes_per_broker": figures.kip73.log_bytes_per_broker,
             "brokers": figures.kip73.brokers,
             "bytes_in_per_s_max": figures.kip73.bytes_in_per_s_max,
             "bytes_to_move": figures.kip73.bytes_to_move,
-            **_answer(made.kip73),
+            **_estimate_record(report.kip73),
         },
-        "counted": None
-        if made.counted is None
-        else {
-            **_answer(made.counted),
-            "steady_state_side": _side(made.counted.steady_state_side),
-            "slowest_side": _side(made.counted.slowest_side),
-            "sides": [
-                {
-                    **(_side(side) or {}),
-                    "remaining_bytes": load.remaining_bytes,
-                    "steady_state_bytes_per_s": load.steady_state_bytes_per_s,
-                    "rate_bytes_per_s_min": rate_bytes_per_s_min(load),
-                    "rate_bytes_per_s_needed": None if time_s is None else rate_for_time(load, time_s),
-                    "time_s": None if rate_asked is None else drain_s(load, rate_asked),
-                }
-                for side, load in made.loads.items()
-            ],
-            "idle_steady_state_bytes_per_s": {
-                str(b): v for b, v in sorted(idle_steady_state_bytes_per_s(figures.partitions).items())
-            },
-        },
-        "response_rule": {
-            "response_bytes_max": rule.response_bytes_max,
-            "network_bytes_per_s": rule.network_bytes_per_s,
-            "window_s": rule.window_s,
-            "rate_bytes_per_s": rate,
-            "first_responses_s": rule.first_responses_s(rate),
-            "holds": rule.holds(rate),
-            "response_bytes_bound": rule.response_bytes_bound(rate),
-            "rate_bytes_per_s_min": rule.rate_bytes_per_s_min(),
-        },
+        "per_side": None if report.per_side is None else _per_side_record(report, report.per_side),
+        "response_rule": _response_rule_record(report.response_rule, report.rate_bytes_per_s),
         "notes": list(figures.notes),
     }
 
 
-def _answer(of: RateEstimate[Any]) -> dict[str, Any]:
+def _per_side_record(report: EstimateReport, estimate: RateEstimate[BrokerSide]) -> dict[str, Any]:
+    time_s, rate = report.question.time_s, report.best.rate_bytes_per_s
+    idle = idle_steady_state_bytes_per_s(report.figures.partitions)
     return {
-        "verdict": of.verdict.value,
-        "rate_bytes_per_s_min": of.rate_bytes_per_s_min,
-        "rate_bytes_per_s": of.rate_bytes_per_s,
-        "rate_bytes_per_s_needed": of.rate_bytes_per_s_needed,
-        "time_s": of.time_s,
+        **_estimate_record(estimate),
+        "steady_state_side": _side_record(estimate.steady_state_side),
+        "slowest_side": _side_record(estimate.slowest_side),
+        "sides": [
+            {
+                **(_side_record(side) or {}),
+                "remaining_bytes": load.remaining_bytes,
+                "steady_state_bytes_per_s": load.steady_state_bytes_per_s,
+                "rate_bytes_per_s_min": rate_bytes_per_s_min(load),
+                "rate_bytes_per_s_needed": None if time_s is None else rate_for_time(load, time_s),
+                "time_s": None if rate is None else drain_s(load, rate),
+            }
+            for side, load in report.loads.items()
+        ],
+        "idle_steady_state_bytes_per_s": {str(broker): value for broker, value in sorted(idle.items())},
     }
 
 
-def _side(side: BrokerSide | None) -> dict[str, Any] | None:
+def _response_rule_record(rule: ResponseRule, rate: int) -> dict[str, Any]:
+    return {
+        "response_bytes_max": rule.response_bytes_max,
+        "network_bytes_per_s": rule.network_bytes_per_s,
+        "window_s": rule.window_s,
+        "rate_bytes_per_s": rate,
+        "first_responses_s": rule.first_responses_s(rate),
+        "holds": rule.holds(rate),
+        "response_bytes_bound": rule.response_bytes_bound(rate),
+        "rate_bytes_per_s_min": rule.rate_bytes_per_s_min(),
+    }
+
+
+def _estimate_record(estimate: RateEstimate[Any]) -> dict[str, Any]:
+    return {
+        "verdict": estimate.verdict.value,
+        "rate_bytes_per_s_min": estimate.rate_bytes_per_s_min,
+        "rate_bytes_per_s": estimate.rate_bytes_per_s,
+        "rate_bytes_per_s_needed": estimate.rate_bytes_per_s_needed,
+        "time_s": estimate.time_s,
+    }
+
+
+def _side_record(side: BrokerSide | None) -> dict[str, Any] | None:
     return None if side is None else {"broker": side[0], "side": side[1].value}

@@ -1,6 +1,6 @@
-"""Collects the figures of `rheostat plan estimate` from the command line, from files or from the live cluster.
+"""Collects the figures of `rheostat plan estimate` from the command line or from files.
 
-Invariant: a figure that nobody gave and nothing measured is asked for by name; it never becomes 0.
+Invariant: a missing figure is an error that names its option; it never counts as 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True)
 class EstimateInputs:
-    """Figures from the command line; None: not given."""
+    """Figures from the command line, which override those from other sources; None: not given."""
 
     size_bytes: float | None = None
     write_bytes_per_s: float | None = None
@@ -45,11 +45,19 @@ class EstimateInputs:
 
 @dataclass(frozen=True, slots=True)
 class EstimateFigures:
-    """All that an answer is made of."""
+    """The figures that both answers are calculated from.
+
+    Attributes:
+        source: the origin of the figures, as text for the operator.
+        partitions: all partitions of the plan; empty if there are only KIP-73's figures.
+        response_bytes_max: replica.fetch.response.max.bytes.
+        window_s: length of the replication quota's window.
+        notes: sentences for the operator.
+    """
 
     source: str
     kip73: Kip73Figures
-    partitions: tuple[PlannedPartition, ...] = ()  # Of the plan; none where there are only KIP-73's figures.
+    partitions: tuple[PlannedPartition, ...] = ()
     response_bytes_max: float = RESPONSE_BYTES_MAX
     window_s: float = WINDOW_S
     notes: tuple[str, ...] = ()
@@ -58,76 +66,79 @@ class EstimateFigures:
 # -- the command line ----------------------------------------------------------------------------------------------------
 
 
-def from_numbers(given: EstimateInputs) -> EstimateFigures:
-    """
+def from_numbers(inputs: EstimateInputs) -> EstimateFigures:
+    """Returns KIP-73's figures from the command line alone.
+
     Raises:
         BadInputError: naming the figures that are missing.
     """
-    wanted = {
-        "--move-ratio": given.move_ratio,
-        "--log-size-per-broker": given.log_bytes_per_broker,
-        "--brokers": given.brokers,
-        "--bytes-in-max": given.bytes_in_per_s_max,
+    options = {
+        "--move-ratio": inputs.move_ratio,
+        "--log-size-per-broker": inputs.log_bytes_per_broker,
+        "--brokers": inputs.brokers,
+        "--bytes-in-max": inputs.bytes_in_per_s_max,
     }
-    missing = [name for name, value in wanted.items() if value is None]
+    missing = [name for name, value in options.items() if value is None]
     if missing:
         raise BadInputError(
             f"{', '.join(missing)}: missing. Give a plan with --config (the live cluster) or --current (a file), or all four "
-            f"figures of KIP-73's formula: {', '.join(wanted)}."
+            f"figures of KIP-73's formula: {', '.join(options)}."
         )
-    nothing = Kip73Figures(0.0, 0.0, 1, 0.0)
-    return with_given(EstimateFigures("the command line", nothing), given)
+    zeros = Kip73Figures(0.0, 0.0, 1, 0.0)
+    return apply_overrides(EstimateFigures("the command line", zeros), inputs)
 
 
-def with_given(figures: EstimateFigures, given: EstimateInputs) -> EstimateFigures:
-    """What the command line says wins over what was found."""
+def apply_overrides(figures: EstimateFigures, inputs: EstimateInputs) -> EstimateFigures:
+    """Returns the figures with those of the command line in place of the others."""
     kip = figures.kip73
     kip = replace(
         kip,
-        move_ratio=_first(given.move_ratio, kip.move_ratio),
-        log_bytes_per_broker=_first(given.log_bytes_per_broker, kip.log_bytes_per_broker),
-        brokers=kip.brokers if given.brokers is None else given.brokers,
-        bytes_in_per_s_max=_first(given.bytes_in_per_s_max, kip.bytes_in_per_s_max),
+        move_ratio=_override(kip.move_ratio, inputs.move_ratio),
+        log_bytes_per_broker=_override(kip.log_bytes_per_broker, inputs.log_bytes_per_broker),
+        brokers=kip.brokers if inputs.brokers is None else inputs.brokers,
+        bytes_in_per_s_max=_override(kip.bytes_in_per_s_max, inputs.bytes_in_per_s_max),
     )
     return replace(
         figures,
         kip73=kip,
-        response_bytes_max=_first(given.response_bytes_max, figures.response_bytes_max),
-        window_s=_first(given.window_s, figures.window_s),
+        response_bytes_max=_override(figures.response_bytes_max, inputs.response_bytes_max),
+        window_s=_override(figures.window_s, inputs.window_s),
     )
 
 
-def _first(given: float | None, found: float) -> float:
-    return found if given is None else given
+def _override(value: float, given: float | None) -> float:
+    return value if given is None else given
 
 
 # -- files ---------------------------------------------------------------------------------------------------------------
 
 
 def read_plan(path: Path) -> PlanFile:
-    """
+    """Reads a plan file.
+
     Raises:
-        BadInputError: with every fault of the file, one a line.
+        BadInputError: with every fault of the file, one per line.
     """
     return _read(path, PlanFile)
 
 
 def read_current(path: Path) -> CurrentFile:
-    """
+    """Reads a file with the current assignment.
+
     Raises:
-        BadInputError: with every fault of the file, one a line.
+        BadInputError: with every fault of the file, one per line.
     """
     return _read(path, parse_current)
 
 
 def _read(path: Path, parse: Callable[[str, str], F]) -> F:
     try:
-        return parse(_text(path), str(path))
+        return parse(_read_text(path), str(path))
     except PlanFileError as error:
         raise BadInputError(str(error)) from error
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -136,54 +147,63 @@ def _text(path: Path) -> str:
         raise BadInputError(f"{path}: not UTF-8 text (byte {error.start})") from error
 
 
-def from_files(plan: PlanFile, current: CurrentFile, current_path: Path, given: EstimateInputs) -> EstimateFigures:
-    """
+def from_files(plan: PlanFile, current: CurrentFile, current_path: Path, inputs: EstimateInputs) -> EstimateFigures:
+    """Returns the figures of a plan file and a file with the current assignment.
+
     Raises:
-        BadInputError: the two don't fit together, or figures are missing.
+        BadInputError: the files do not fit together, or figures are missing.
     """
-    check(plan, current.brokers, current.partitions)
+    check_plan(plan, current.brokers, current.partitions)
     named = {b for s in current.partitions.values() for b in s.replicas} | {b for t in plan.targets for b in t.replicas}
     brokers = sorted(current.brokers if current.brokers is not None else named)
-    standing = {key: _filled(one, given, current_path) for key, one in current.partitions.items()}
+    states = {key: _fill_in(state, inputs, current_path) for key, state in current.partitions.items()}
     planned = tuple(
         PlannedPartition(
             t.topic,
             t.partition,
-            one.leader,
-            frozenset(one.isr),
-            one.write_bytes_per_s or 0.0,
-            {broker: one.size_bytes or 0.0 for broker in t.replicas if broker not in one.replicas},
+            state.leader,
+            frozenset(state.isr),
+            state.write_bytes_per_s or 0.0,
+            {broker: state.size_bytes or 0.0 for broker in t.replicas if broker not in state.replicas},
         )
         for t in plan.targets
-        for one in (standing[(t.topic, t.partition)],)
+        for state in (states[(t.topic, t.partition)],)
     )
-    held, led = defaultdict[int, float](float), defaultdict[int, float](float)
-    for one in standing.values():
-        led[one.leader] += one.write_bytes_per_s or 0.0
-        for broker in one.replicas:
-            held[broker] += one.size_bytes or 0.0
+    held_bytes, led_bytes_per_s = defaultdict[int, float](float), defaultdict[int, float](float)
+    for state in states.values():
+        led_bytes_per_s[state.leader] += state.write_bytes_per_s or 0.0
+        for broker in state.replicas:
+            held_bytes[broker] += state.size_bytes or 0.0
     moving = sum(bool(p.lacking_bytes) for p in planned)
-    kip = kip73_figures(moving, len(standing), [held[broker] for broker in brokers], led.values())
-    return with_given(EstimateFigures(str(current_path), kip, planned, notes=plan_notes(plan.targets)), given)
+    kip = kip73_figures(moving, len(states), [held_bytes[broker] for broker in brokers], led_bytes_per_s.values())
+    return apply_overrides(EstimateFigures(str(current_path), kip, planned, notes=plan_notes(plan.targets)), inputs)
 
 
-def _filled(one: CurrentPartition, given: EstimateInputs, path: Path) -> CurrentPartition:
-    size, rate = one.size_bytes, one.write_bytes_per_s
-    size, rate = given.size_bytes if size is None else size, given.write_bytes_per_s if rate is None else rate
+def _fill_in(state: CurrentPartition, inputs: EstimateInputs, path: Path) -> CurrentPartition:
+    """Returns the partition with size and write rate, from the command line if the file has none."""
+    size = inputs.size_bytes if state.size_bytes is None else state.size_bytes
+    rate = inputs.write_bytes_per_s if state.write_bytes_per_s is None else state.write_bytes_per_s
     if size is None or rate is None:
         missing = [
-            f"{what} (for all: {option})"
-            for value, what, option in ((size, "size_bytes", "--size"), (rate, "write_bytes_per_s", "--write-rate"))
+            f"{key} (for all: {option})"
+            for value, key, option in ((size, "size_bytes", "--size"), (rate, "write_bytes_per_s", "--write-rate"))
             if value is None
         ]
-        raise BadInputError(f"{path}: partition {one.topic}-{one.partition} does not say {' and '.join(missing)}")
-    return replace(one, size_bytes=size, write_bytes_per_s=rate)
+        raise BadInputError(f"{path}: partition {state.topic}-{state.partition} lacks {' and '.join(missing)}")
+    return replace(state, size_bytes=size, write_bytes_per_s=rate)
 
 
-def check(plan: PlanFile, brokers: Iterable[int] | None, partitions: Iterable[TopicPartition]) -> None:
-    """
+# -- plans and partitions ------------------------------------------------------------------------------------------------
+
+
+def check_plan(plan: PlanFile, brokers: Iterable[int] | None, partitions: Iterable[TopicPartition]) -> None:
+    """Checks that the partitions and brokers of the plan exist.
+
+    Args:
+        brokers: None: any broker may exist.
+
     Raises:
-        BadInputError: naming each partition and broker of the plan that there is not.
+        BadInputError: naming each partition and broker that does not exist.
     """
     try:
         plan.check(None if brokers is None else frozenset(brokers), frozenset(partitions))
@@ -192,24 +212,23 @@ def check(plan: PlanFile, brokers: Iterable[int] | None, partitions: Iterable[To
 
 
 def plan_notes(targets: Sequence[Target]) -> tuple[str, ...]:
+    """Returns a note if the plan also copies data between directories of one broker."""
     if any(log_dir != "any" for target in targets for log_dir in target.log_dirs):
         return (
-            "The plan names log_dirs: a copy between directories of one broker has a throttle of its own "
-            "(--replica-alter-log-dirs-throttle) and is not counted here.",
+            "The plan names log_dirs: a copy between directories of one broker has its own throttle "
+            "(--replica-alter-log-dirs-throttle) and is not part of the estimate.",
         )
     return ()
 
 
-# -- both ----------------------------------------------------------------------------------------------------------------
+def check_leaders(leaders: Mapping[TopicPartition, int]) -> None:
+    """Checks that each partition has a leader.
 
-
-def led_by_nobody(leaders: Mapping[TopicPartition, int]) -> None:
-    """
     Raises:
-        CommandError: naming the partitions without a leader.
+        CommandError: naming the partitions without one.
     """
-    without = sorted(f"{topic}-{partition}" for (topic, partition), leader in leaders.items() if leader < 0)
-    if without:
+    leaderless = sorted(f"{topic}-{partition}" for (topic, partition), leader in leaders.items() if leader < 0)
+    if leaderless:
         raise CommandError(
-            f"No leader: {join_names(without, 5)}. A move begins at the leader: bring its broker back first."
+            f"No leader: {join_names(leaderless, 5)}. Data is copied from the leader: start a broker of the ISR first."
         )

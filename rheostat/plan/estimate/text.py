@@ -1,4 +1,4 @@
-"""Writes the answers of `rheostat plan estimate` as sentences: what to set, or what prevents it and by how much."""
+"""Writes the answers of `rheostat plan estimate` as sentences: the throttle to set, or which limit prevents it and by how much."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import RateEstimate, RateVerdict, fluid_optimum_s, rate_bytes_per_s_min
 from tuner.core.side_load import idle_steady_state_bytes_per_s
 
-_DIFFER_RATIO = 0.01  # Below it two figures are the same to a reader.
+_DIFFERENCE_RATIO_MIN = 0.01  # Smaller differences between two figures are not worth a remark.
 _BROKERS_SHOWN = 5
-# Of its bound a quota passes 0.8 to 1.0 (measured on Kafka 4.2 at its defaults); what is lost is lost to catching up.
+# Kafka 4.2 passes 0.8 to 1.0 of a replication quota at its defaults. The catch-up bears the whole loss.
 _PASSED_RATIO_MIN = 0.8
 _LATE_RATIO = 2.0
 
@@ -23,170 +23,183 @@ def side_name(side: BrokerSide) -> str:
     return f"{side[1]} side of broker {side[0]}"
 
 
-def sentences(made: EstimateReport) -> list[str]:
-    """The sharper answer."""
-    best, asked = made.best, made.asked
+def sentences(report: EstimateReport) -> list[str]:
+    """Returns the more precise of the two answers."""
+    best, question = report.best, report.question
     if best.verdict is RateVerdict.NEVER_ENDS:
-        return _never(made, best)
+        return _explain_never_ends(report, best)
     if best.verdict is RateVerdict.TOO_SLOW:
-        return _too_slow(made, best)
+        return _explain_too_slow(report, best)
     if best.rate_bytes_per_s is None or best.time_s is None:
         return [
-            f"It ends at any rate from {_exact(best.rate_bytes_per_s_min)} up. --rate says how long it takes, --within which "
-            "rate it takes."
+            f"It ends at any rate from {_exact(best.rate_bytes_per_s_min)} up. With --rate, the answer is the time; with "
+            "--within, the rate."
         ]
-    bound = f" (asked: {span_text(asked.time_s)})" if asked.time_s is not None else ""
-    return [f"At {_exact(best.rate_bytes_per_s, asked)} it takes {span_text(best.time_s)}{bound}."]
+    limit = f" (limit: {span_text(question.time_s)})" if question.time_s is not None else ""
+    return [f"At {_exact(best.rate_bytes_per_s, question)} it takes {span_text(best.time_s)}{limit}."]
 
 
-def _never(made: EstimateReport, best: RateEstimate[Any]) -> list[str]:
-    rate, least = best.rate_bytes_per_s or 0, best.rate_bytes_per_s_min
-    said = [
-        f"At {_exact(rate, made.asked)} it never ends: keeping up alone takes {rate_text(least - 1)}{_on(best.steady_state_side)}. "
-        f"It is {rate_text(least - rate)} short, and no time is long enough.",
-        f"The smallest rate that ever ends is {_exact(least, made.asked)}.",
+def _explain_never_ends(report: EstimateReport, best: RateEstimate[Any]) -> list[str]:
+    question, rate, min_rate = report.question, best.rate_bytes_per_s or 0, best.rate_bytes_per_s_min
+    lines = [
+        f"At {_exact(rate, question)} it never ends: steady-state replication alone takes {rate_text(min_rate - 1)}"
+        f"{_on_side(best.steady_state_side)}. The rate is {rate_text(min_rate - rate)} too low, and more time does not help.",
+        f"The smallest rate that ever ends is {_exact(min_rate, question)}.",
     ]
-    if best.rate_bytes_per_s_needed is not None and made.asked.time_s is not None:
-        needed = _exact(best.rate_bytes_per_s_needed, made.asked)
-        said.append(f"To end within {span_text(made.asked.time_s)} it takes {needed}.")
-    return [*said, *_beyond_capacity(made, best)]
+    if best.rate_bytes_per_s_needed is not None and question.time_s is not None:
+        needed = _exact(best.rate_bytes_per_s_needed, question)
+        lines.append(f"To end within {span_text(question.time_s)} it takes {needed}.")
+    return [*lines, *_explain_capacity(report, best)]
 
 
-def _too_slow(made: EstimateReport, best: RateEstimate[Any]) -> list[str]:
-    rate, needed, time_s, asked_s = best.rate_bytes_per_s, best.rate_bytes_per_s_needed, best.time_s, made.asked.time_s
+def _explain_too_slow(report: EstimateReport, best: RateEstimate[Any]) -> list[str]:
+    question, rate, needed, time_s = report.question, best.rate_bytes_per_s, best.rate_bytes_per_s_needed, best.time_s
     assert rate is not None
     assert needed is not None
     assert time_s is not None
-    assert asked_s is not None
+    assert question.time_s is not None
     return [
-        f"Not both: at most {_exact(rate, made.asked)}, and done within {span_text(asked_s)}. One of the two has to give:",
-        f"  the time: {span_text(time_s)} is the shortest possible at that rate, {span_text(time_s - asked_s)} more than "
-        f"asked{_slowest(best.slowest_side)};",
-        f"  or the rate: {_exact(needed, made.asked)} does it in time, {rate_text(needed - rate)} more.",
-        *_beyond_capacity(made, best),
+        f"The two limits cannot both be met: at most {_exact(rate, question)}, and done within {span_text(question.time_s)}. "
+        "Change one of them:",
+        f"  the time: {span_text(time_s)} is the shortest possible at that rate, {span_text(time_s - question.time_s)} more than "
+        f"allowed{_slowest_side(best.slowest_side)};",
+        f"  or the rate: {_exact(needed, question)} ends it in time, {rate_text(needed - rate)} more than allowed.",
+        *_explain_capacity(report, best),
     ]
 
 
-def _beyond_capacity(made: EstimateReport, best: RateEstimate[Any]) -> list[str]:
-    """When even all of the capacity is too little, the rate has nothing to give."""
-    capacity, needed = made.asked.capacity_bytes_per_s, best.rate_bytes_per_s_needed
+def _explain_capacity(report: EstimateReport, best: RateEstimate[Any]) -> list[str]:
+    """Returns a sentence if even the whole capacity of a broker is not enough."""
+    capacity, needed = report.question.capacity_bytes_per_s, best.rate_bytes_per_s_needed
     if capacity is None or max(needed or 0, best.rate_bytes_per_s_min) <= capacity:
         return []
-    has = f"But a broker has only {rate_text(capacity)}"
-    shortest_s = fluid_optimum_s(made.all_loads, capacity)
+    shortest_s = fluid_optimum_s(report.best_loads, capacity)
     if shortest_s is None:
-        return [f"{has}, and not even all of it ends the move: move fewer partitions at a time."]
-    return [f"{has}, so the time has to give: with all of it, {span_text(shortest_s)} is the shortest possible."]
+        return [
+            f"But a broker has only {rate_text(capacity)}, and even all of it does not end the move: move fewer partitions at a "
+            "time."
+        ]
+    return [
+        f"But a broker has only {rate_text(capacity)}: change the time. With the whole capacity, {span_text(shortest_s)} is the "
+        "shortest possible."
+    ]
 
 
-def _exact(bytes_per_s: int, asked: EstimateQuestion | None = None) -> str:
-    """With the digits for ``--throttle``: a rounded rate may be the one that just doesn't end."""
-    capacity = asked.capacity_bytes_per_s if asked is not None else None
+def _exact(bytes_per_s: int, question: EstimateQuestion | None = None) -> str:
+    """Returns the rate with all digits, for ``--throttle``: the rounded rate may be just too low to end."""
+    capacity = question.capacity_bytes_per_s if question is not None else None
     share = "" if capacity is None else f", {share_text(bytes_per_s / capacity)} of capacity"
     return f"{rate_text(bytes_per_s)} ({bytes_per_s} bytes/s{share})"
 
 
-def _on(side: Any) -> str:
+def _on_side(side: Any) -> str:
     return f" on the {side_name(side)}" if isinstance(side, tuple) else " (max BytesInPerSec)"
 
 
-def _slowest(side: Any) -> str:
-    return f" (the {side_name(side)} takes that long)" if isinstance(side, tuple) else ""
+def _slowest_side(side: Any) -> str:
+    return f" (slowest: the {side_name(side)})" if isinstance(side, tuple) else ""
 
 
-def differences(made: EstimateReport) -> list[str]:
-    """Where KIP-73's formula and the count part, and why; nothing where they don't."""
-    if made.counted is None:
+def differences(report: EstimateReport) -> list[str]:
+    """Returns a sentence for each figure in which KIP-73's formula and the estimate per side differ, with the cause."""
+    if report.per_side is None:
         return []
-    kip, side = made.figures.kip73, made.counted.steady_state_side
-    steady_state = made.loads[side].steady_state_bytes_per_s
-    copied = sum(load.remaining_bytes for (_, of), load in made.loads.items() if of is Side.FOLLOWER)
-    busiest = max(made.loads, key=lambda one: made.loads[one].remaining_bytes)
-    said = []
+    kip, side = report.figures.kip73, report.per_side.steady_state_side
+    steady_state = report.loads[side].steady_state_bytes_per_s
+    copied = sum(load.remaining_bytes for (_, which), load in report.loads.items() if which is Side.FOLLOWER)
+    busiest = max(report.loads, key=lambda key: report.loads[key].remaining_bytes)
+    busiest_bytes = report.loads[busiest].remaining_bytes
+    lines = []
     if _differ(steady_state, kip.bytes_in_per_s_max):
-        why = (
+        cause = (
             "as every follower of a partition of the plan uses it, in sync or not, and other partitions do not"
             if side[1] is Side.LEADER
-            else "the writes of all the partitions that it is being given"
+            else "the writes of all partitions that this broker is receiving"
         )
-        said.append(
-            f"Keeping up: KIP-73 takes max(BytesInPerSec), {rate_text(kip.bytes_in_per_s_max)}. What counts is what passes the "
-            f"throttle: {rate_text(steady_state)} on the {side_name(side)}, {why}."
+        lines.append(
+            f"Steady-state replication: KIP-73 takes max(BytesInPerSec), {rate_text(kip.bytes_in_per_s_max)}. The throttle "
+            f"passes {rate_text(steady_state)} on the {side_name(side)}, {cause}."
         )
     if _differ(copied, kip.bytes_to_move):
-        said.append(
+        lines.append(
             f"Bytes: MoveRatio × TotalLogSizePerBroker × #Brokers is {size_text(kip.bytes_to_move)}, all replicas of partitions "
-            f"of mean size; the plan copies {size_text(copied)}, only the replicas it adds, at the sizes they have."
+            f"of mean size. The plan copies {size_text(copied)}: only the replicas that it adds, at their own sizes."
         )
-    if _differ(made.loads[busiest].remaining_bytes, copied):
-        said.append(
-            "One throttle or many: KIP-73 sends everything through one; brokers copy at the same time, and through the "
-            f"busiest, the {side_name(busiest)}, go {size_text(made.loads[busiest].remaining_bytes)}."
+    if _differ(busiest_bytes, copied):
+        lines.append(
+            "Throttles: KIP-73 sends all bytes through one throttle. Brokers copy at the same time; the busiest, the "
+            f"{side_name(busiest)}, copies {size_text(busiest_bytes)}."
         )
-    return said
+    return lines
 
 
-def remarks(made: EstimateReport) -> list[str]:
-    """What else a person should know before setting the rate."""
-    return [*_idle(made), *_follower_alone(made), *_near_steady_state(made), _first_responses(made), *_short(made)]
-
-
-def _idle(made: EstimateReport) -> list[str]:
-    taken = {b: v for b, v in sorted(idle_steady_state_bytes_per_s(made.figures.partitions).items()) if v > 0}
-    if not taken:
-        return []
-    count = sum(not p.lacking_bytes for p in made.figures.partitions)
-    shown = join_names((f"{rate_text(v)} on broker {b}" for b, v in taken.items()), _BROKERS_SHOWN)
+def remarks(report: EstimateReport) -> list[str]:
+    """Returns what else an operator should know before setting the rate."""
     return [
-        f"Partitions of the plan that stay where they are: {count}. kafka-reassign-partitions lists them all the same, so their "
-        f"followers use the leaders' throttles: {shown}. Leave them out of the plan."
+        *_remark_idle(report),
+        *_remark_follower_only(report),
+        *_remark_near_steady_state(report),
+        _remark_first_responses(report),
+        *_remark_short_time(report),
     ]
 
 
-def _follower_alone(made: EstimateReport) -> list[str]:
-    if made.counted is None:
+def _remark_idle(report: EstimateReport) -> list[str]:
+    idle = {b: v for b, v in sorted(idle_steady_state_bytes_per_s(report.figures.partitions).items()) if v > 0}
+    if not idle:
         return []
-    alone = max(rate_bytes_per_s_min(load) for (_, side), load in made.loads.items() if side is Side.FOLLOWER)
-    if alone >= made.counted.rate_bytes_per_s_min:
-        return []
-    return [f"With only the follower sides throttled, any rate from {_exact(alone)} up ends."]
+    count = sum(not p.lacking_bytes for p in report.figures.partitions)
+    shown = join_names((f"{rate_text(v)} on broker {b}" for b, v in idle.items()), _BROKERS_SHOWN)
+    return [
+        f"Partitions of the plan that do not move: {count}. kafka-reassign-partitions throttles them, too, so their followers "
+        f"use the leaders' throttles: {shown}. Leave them out of the plan."
+    ]
 
 
-def _near_steady_state(made: EstimateReport) -> list[str]:
-    rate, time_s = made.best.rate_bytes_per_s, made.best.time_s
+def _remark_follower_only(report: EstimateReport) -> list[str]:
+    if report.per_side is None:
+        return []
+    follower_min = max(rate_bytes_per_s_min(load) for (_, side), load in report.loads.items() if side is Side.FOLLOWER)
+    if follower_min >= report.per_side.rate_bytes_per_s_min:
+        return []
+    return [f"With only the follower sides throttled, any rate from {_exact(follower_min)} up ends."]
+
+
+def _remark_near_steady_state(report: EstimateReport) -> list[str]:
+    rate, time_s = report.best.rate_bytes_per_s, report.best.time_s
     if rate is None or time_s is None:
         return []
-    late_s = fluid_optimum_s(made.all_loads, _PASSED_RATIO_MIN * rate)
+    late_s = fluid_optimum_s(report.best_loads, _PASSED_RATIO_MIN * rate)
     if late_s is not None and late_s <= _LATE_RATIO * time_s:
         return []
-    then = "it never ends" if late_s is None else f"it takes {span_text(late_s)}"
+    effect = "it never ends" if late_s is None else f"it takes {span_text(late_s)}"
     return [
-        f"Close to what keeping up takes: Kafka passes {_PASSED_RATIO_MIN:g} to 1.0 of a quota, and at {_PASSED_RATIO_MIN:g} "
-        f"{then}."
+        f"The rate is close to steady-state replication: Kafka passes {_PASSED_RATIO_MIN:g} to 1.0 of a quota, and at "
+        f"{_PASSED_RATIO_MIN:g} {effect}."
     ]
 
 
-def _first_responses(made: EstimateReport) -> str:
-    rule, rate = made.rule, made.rate_bytes_per_s
-    took = (
-        f"First responses of all brokers at {rate_text(rate)}: {rule.first_responses_s(rate):.1f} s, the quota's window is "
-        f"{rule.window_s:g} s"
+def _remark_first_responses(report: EstimateReport) -> str:
+    rule, rate = report.response_rule, report.rate_bytes_per_s
+    fact = (
+        f"At {rate_text(rate)}, the first fetch responses of all brokers take {rule.first_responses_s(rate):.1f} s. The quota's "
+        f"window is {rule.window_s:g} s"
     )
     if rule.holds(rate):
-        return f"{took}; they fit."
-    least = rule.rate_bytes_per_s_min()
-    other = "" if least is None else f", or the rate at {_exact(least)} or more"
+        return f"{fact}, so they fit."
+    min_rate = rule.rate_bytes_per_s_min()
+    other = "" if min_rate is None else f", or the rate at {_exact(min_rate)} or more"
     bound = size_text(rule.response_bytes_bound(rate))
-    return f"{took}; too long: keep replica.fetch.response.max.bytes below {bound}{other}."
+    return f"{fact}, so they do not fit: keep replica.fetch.response.max.bytes below {bound}{other}."
 
 
-def _short(made: EstimateReport) -> list[str]:
-    if made.best.time_s is None or made.best.time_s >= 2 * made.rule.window_s:
+def _remark_short_time(report: EstimateReport) -> list[str]:
+    if report.best.time_s is None or report.best.time_s >= 2 * report.response_rule.window_s:
         return []
     return [
-        "So short a time is a guess: Kafka's quota is a mean over its window, and bytes come in clumps below two of them."
+        "A time below two quota windows is a rough guess: Kafka's quota is a mean over its window, and bytes pass in bursts."
     ]
 
 
-def _differ(one: float, other: float) -> bool:
-    return abs(one - other) > _DIFFER_RATIO * max(one, other)
+def _differ(left: float, right: float) -> bool:
+    return abs(left - right) > _DIFFERENCE_RATIO_MIN * max(left, right)

@@ -1,4 +1,4 @@
-"""`rheostat plan estimate` on a screen: the answer first, then both ways to it, and each throttle of the plan."""
+"""Shows the answer of `rheostat plan estimate` on a terminal: sentences, a table of both estimates, and one of all throttles."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ ROWS_MAX = 20
 _COLOUR = {RateVerdict.ENDS: "green", RateVerdict.TOO_SLOW: "yellow", RateVerdict.NEVER_ENDS: "red"}
 
 
-def show(made: EstimateReport, console: Console) -> None:
-    if made.nothing_to_copy:
-        _line(console, "Nothing is to be copied: every partition of the plan is on its target brokers already.")
+def show(report: EstimateReport, console: Console) -> None:
+    """Prints the whole answer."""
+    if report.has_nothing_to_copy:
+        _print_line(console, "There is nothing to copy: every partition of the plan is on its target brokers already.")
     else:
-        for line in sentences(made):
-            _line(console, line, _COLOUR[made.best.verdict])
-        console.print(_both(made))
-        if made.counted is not None:
-            console.print(_throttles(made))
-        for line in (*differences(made), *remarks(made)):
-            _line(console, f"• {line}")
-    for line in made.figures.notes:
-        _line(console, f"• {line}")
-    _line(console, f"Figures from {made.figures.source}. Nothing was changed.", "dim")
+        for line in sentences(report):
+            _print_line(console, line, _COLOUR[report.best.verdict])
+        console.print(_estimates_table(report))
+        if report.per_side is not None:
+            console.print(_throttles_table(report))
+        for line in (*differences(report), *remarks(report)):
+            _print_line(console, f"• {line}")
+    for line in report.figures.notes:
+        _print_line(console, f"• {line}")
+    _print_line(console, f"Figures from {report.figures.source}. Nothing was changed.", "dim")
 
 
-def _line(console: Console, text: str, style: str = "") -> None:
+def _print_line(console: Console, text: str, style: str = "") -> None:
     console.print(text, style=style, soft_wrap=True)
 
 
-def _both(made: EstimateReport) -> Table:
-    kip, by_formula, by_count = made.figures.kip73, made.kip73, made.counted
-    loads = made.loads.values()
+def _estimates_table(report: EstimateReport) -> Table:
+    kip, kip_estimate, side_estimate = report.figures.kip73, report.kip73, report.per_side
+    loads = report.loads.values()
     rows: list[tuple[str, str, str]] = [
         ("MoveRatio", f"{kip.move_ratio:.4g}", ""),
         ("TotalLogSizePerBroker", size_text(kip.log_bytes_per_broker), ""),
@@ -51,56 +52,56 @@ def _both(made: EstimateReport) -> Table:
             size_text(max((load.remaining_bytes for load in loads), default=0.0)),
         ),
         (
-            "keeping up takes",
+            "steady-state replication",
             rate_text(kip.bytes_in_per_s_max),
             rate_text(max((load.steady_state_bytes_per_s for load in loads), default=0.0)),
         ),
         (
             "smallest rate that ends",
-            _rate(by_formula.rate_bytes_per_s_min),
-            _rate(by_count.rate_bytes_per_s_min if by_count is not None else None),
+            _rate(kip_estimate.rate_bytes_per_s_min),
+            _rate(side_estimate.rate_bytes_per_s_min if side_estimate is not None else None),
         ),
     ]
-    if made.asked.time_s is not None:
-        needed = by_count.rate_bytes_per_s_needed if by_count is not None else None
+    if report.question.time_s is not None:
+        needed = side_estimate.rate_bytes_per_s_needed if side_estimate is not None else None
         rows.append(
             (
-                f"rate to end within {span_text(made.asked.time_s)}",
-                _rate(by_formula.rate_bytes_per_s_needed),
+                f"rate to end within {span_text(report.question.time_s)}",
+                _rate(kip_estimate.rate_bytes_per_s_needed),
                 _rate(needed),
             )
         )
-    if made.best.rate_bytes_per_s is not None:
-        rate = made.best.rate_bytes_per_s
+    if report.best.rate_bytes_per_s is not None:
+        rate = report.best.rate_bytes_per_s
         rows.append(
             (f"time at {rate_text(rate)}", _span(drain_s(kip.load(), rate)), _span(fluid_optimum_s(loads, rate)))
         )
-    found = _table("Both ways", "")
-    for column in ("KIP-73", *(["counted by broker"] if by_count is not None else [])):
-        found.add_column(column, justify="right")
+    table = _make_table("Both estimates", "")
+    for column in ("KIP-73", *(["per broker side"] if side_estimate is not None else [])):
+        table.add_column(column, justify="right")
     for row in rows:
-        found.add_row(*(row if by_count is not None else row[:2]))
-    return found
+        table.add_row(*(row if side_estimate is not None else row[:2]))
+    return table
 
 
-def _throttles(made: EstimateReport) -> Table:
-    """The throttles that something is copied through, the slowest first."""
-    time_s, rate = made.asked.time_s, made.best.rate_bytes_per_s
+def _throttles_table(report: EstimateReport) -> Table:
+    """Returns the table of the throttles that data is copied through, the slowest first."""
+    time_s, rate = report.question.time_s, report.best.rate_bytes_per_s
 
     def slowness(side: BrokerSide) -> float:
-        taken_s = drain_s(made.loads[side], made.rate_bytes_per_s)
+        taken_s = drain_s(report.loads[side], report.rate_bytes_per_s)
         return math.inf if taken_s is None else taken_s
 
-    sides = sorted(made.loads, key=slowness, reverse=True)
+    sides = sorted(report.loads, key=slowness, reverse=True)
     cut = f", the {ROWS_MAX} slowest of {len(sides)} (--json has all)" if len(sides) > ROWS_MAX else ""
-    found = _table(f"Throttles that something is copied through{cut}", "throttle")
-    columns = ["to copy", "keeping up", "smallest that ends"]
+    table = _make_table(f"Throttles that data is copied through{cut}", "throttle")
+    columns = ["to copy", "steady state", "smallest that ends"]
     columns += [f"time at {rate_text(rate)}"] if rate is not None else []
-    columns += [f"needs to end within {span_text(time_s)}"] if time_s is not None else []
+    columns += [f"rate to end within {span_text(time_s)}"] if time_s is not None else []
     for column in columns:
-        found.add_column(column, justify="right")
+        table.add_column(column, justify="right")
     for side in sides[:ROWS_MAX]:
-        load = made.loads[side]
+        load = report.loads[side]
         cells = [
             size_text(load.remaining_bytes),
             rate_text(load.steady_state_bytes_per_s),
@@ -108,14 +109,14 @@ def _throttles(made: EstimateReport) -> Table:
         ]
         cells += [_span(drain_s(load, rate))] if rate is not None else []
         cells += [rate_text(rate_for_time(load, time_s))] if time_s is not None else []
-        found.add_row(side_name(side), *cells)
-    return found
+        table.add_row(side_name(side), *cells)
+    return table
 
 
-def _table(title: str, first: str) -> Table:
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    made.add_column(first)
-    return made
+def _make_table(title: str, first_column: str) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first_column)
+    return table
 
 
 def _rate(bytes_per_s: int | None) -> str:

@@ -1,4 +1,4 @@
-"""`rheostat plan generate`: plans that add, drain or replace brokers, or even out their bytes."""
+"""The options of `rheostat plan generate`: plans that add, drain or replace brokers, or rebalance their bytes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from streaming.shared import units
 def generate(
     config: Config,
     add_broker: Annotated[
-        list[int] | None, typer.Option("--add-broker", min=0, help="gets its share; may stand several times")
+        list[int] | None,
+        typer.Option("--add-broker", min=0, help="moves a share of the data to it; may be given several times"),
     ] = None,
     drain_broker: Annotated[
-        list[int] | None, typer.Option("--drain-broker", min=0, help="keeps nothing; may stand several times")
+        list[int] | None,
+        typer.Option("--drain-broker", min=0, help="moves everything off it; may be given several times"),
     ] = None,
     replace: Annotated[
         list[str] | None,
-        typer.Option("--replace", metavar="OLD=NEW", help="the new one takes the old one's place; several times"),
+        typer.Option(
+            "--replace", metavar="OLD=NEW", help="moves everything from OLD to NEW; may be given several times"
+        ),
     ] = None,
-    rebalance: Annotated[bool, typer.Option("--rebalance", help="evens out the bytes of all brokers")] = False,
+    rebalance: Annotated[bool, typer.Option("--rebalance", help="balances the bytes of all brokers")] = False,
     tolerance: Annotated[
-        float | None, amount(units.parse_share, "how far from the mean is even enough, 10%", "SHARE", "--tolerance")
+        float | None, amount(units.parse_share, "allowed difference from the mean, 10%", "SHARE", "--tolerance")
     ] = None,
     preset: Preset = None,
     max_broker_partitions: BrokerMax = None,
@@ -37,36 +41,36 @@ def generate(
         amount(units.positive(units.parse_rate), "how long does it take at this throttle?", "RATE", "--rate"),
     ] = None,
     within: Annotated[
-        float | None, amount(units.parse_span, "what throttle does it take to end in time?", "TIME", "--within")
+        float | None, amount(units.parse_span, "which throttle ends it in this time?", "TIME", "--within")
     ] = None,
     write_rate: Annotated[
-        float | None, amount(units.parse_rate, "to each partition, in place of watching", "RATE", "--write-rate")
+        float | None, amount(units.parse_rate, "of each partition, instead of watching", "RATE", "--write-rate")
     ] = None,
     watch_s: Annotated[
         float,
-        typer.Option(
-            "--watch-s", min=0, help="how long the cluster's logs are watched for write rates; 0: from the signals"
-        ),
+        typer.Option("--watch-s", min=0, help="how long to watch the logs for write rates; 0: from the signals"),
     ] = 10.0,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="write the plan into this file")] = None,
     as_json: Json = False,
 ) -> None:
-    """A plan for adding, draining or replacing brokers, or evening out, that copies little. Nothing is started."""
+    """A plan that adds, drains or replaces brokers, or rebalances, and copies little. Nothing is started."""
     from rheostat.console.logs import set_up_logs
     from rheostat.limits.overrides import LimitOverrides
-    from rheostat.plan.estimate.report import EstimateQuestion as TimesAsked
-    from rheostat.plan.generate.command import run_move
+    from rheostat.plan.estimate.report import EstimateQuestion
+    from rheostat.plan.generate.command import run_generate
     from rheostat.plan.generate.request import PlanRequest
 
     set_up_logs()
-    asked = PlanRequest(tuple(add_broker or ()), tuple(drain_broker or ()), tuple(replace or ()), rebalance, tolerance)
-    given = LimitOverrides(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
+    request = PlanRequest(
+        tuple(add_broker or ()), tuple(drain_broker or ()), tuple(replace or ()), rebalance, tolerance
+    )
+    overrides = LimitOverrides(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
     raise typer.Exit(
-        run_move(
+        run_generate(
             config,
-            asked,
-            given,
-            TimesAsked(rate, within),
+            request,
+            overrides,
+            EstimateQuestion(rate, within),
             write_bytes_per_s=write_rate,
             watch_s=watch_s,
             out=out,

@@ -1,6 +1,6 @@
-"""Runs `rheostat plan generate`: a plan that adds, drains or replaces brokers, or evens out bytes, for kafka-reassign-partitions.
+"""Runs `rheostat plan generate`: a plan for kafka-reassign-partitions that adds, drains or replaces brokers, or rebalances bytes.
 
-Only the plan is made. Nothing is started: hand it to kafka-reassign-partitions, and rheostat turns its throttle.
+It only writes the plan. An operator starts it with kafka-reassign-partitions or with `rheostat reassign start`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from rheostat.console import output
 from rheostat.errors import EXIT_DONE, BadInputError, CommandError
 from rheostat.limits.command import count_replicas
 from rheostat.limits.overrides import LimitOverrides, limit_text
-from rheostat.plan.cluster_layout import ClusterLayout, log_bytes, look, reading
-from rheostat.plan.estimate.report import EstimateQuestion as TimesAsked
-from rheostat.plan.estimate.report import EstimateReport as Times
-from rheostat.plan.estimate.report import report as times_report
+from rheostat.plan.cluster_layout import ClusterLayout, open_cluster, read_layout, read_log_bytes
+from rheostat.plan.estimate.report import EstimateQuestion, EstimateReport, estimate_plan
 from rheostat.plan.estimate.sources import EstimateFigures
-from rheostat.plan.generate.report import GeneratedPlanReport, as_record, plan_json, sentences
+from rheostat.plan.generate.report import GeneratedPlanReport, plan_json, sentences, to_record
 from rheostat.plan.generate.request import PlanRequest
-from rheostat.plan.write_rates import write_rates
+from rheostat.plan.write_rates import measure_write_rates
 from rheostat.reassign.active_plans import describe_active_plans
 from streaming.shared.short_lists import join_names
 from tuner.core.partition_limits import PartitionLimits
@@ -34,32 +32,39 @@ from tuner.planning.plan_file import TopicPartition
 _CLIENT_ID = "rheostat-move"
 
 
-def run_move(
+def run_generate(
     config: Path,
-    asked: PlanRequest,
-    given: LimitOverrides,
-    times: TimesAsked,
+    request: PlanRequest,
+    overrides: LimitOverrides,
+    question: EstimateQuestion,
     *,
     write_bytes_per_s: float | None,
     watch_s: float,
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Makes the plan and prints it; returns the exit code."""
-    asked.check()
-    times.check()
-    given.check()
+    """Generates the plan, prints it, and returns the exit code.
+
+    Args:
+        overrides: partition limits from the command line.
+        question: the limits for the time estimate.
+        write_bytes_per_s: to each partition; None: measured during ``watch_s``.
+        out: the file to write the plan to; None: standard output.
+    """
+    request.check()
+    question.check()
+    overrides.check()
     settings = load_settings(config)
-    limits = given.apply_to(settings.limits) or PartitionLimits()
-    with reading(settings, _CLIENT_ID) as client:
-        standing = look(client, settings, _CLIENT_ID)
-        asked.check_brokers(standing.brokers, {*standing.brokers, *count_replicas(standing).by_broker})
-        nothing_moves(standing)
-        sizes = log_bytes(client, standing)
-        ground = ground_of(standing, sizes, limits)
-        before, hosted = dict(ground.held_bytes), dict(ground.hosted)
+    limits = overrides.apply_to(settings.limits) or PartitionLimits()
+    with open_cluster(settings, _CLIENT_ID) as client:
+        layout = read_layout(client, settings, _CLIENT_ID)
+        request.check_brokers(layout.brokers, {*layout.brokers, *count_replicas(layout).by_broker})
+        check_nothing_moves(layout)
+        sizes = read_log_bytes(client, layout)
+        loads = make_loads(layout, sizes, limits)
+        held_bytes_before, hosted_before = dict(loads.held_bytes), dict(loads.hosted)
         try:
-            plan = asked.planned(ground)
+            plan = request.generate(loads)
         except NoPlacementError as error:
             if limits == PartitionLimits():
                 raise CommandError(f"No plan can be made: {error}.") from error
@@ -69,86 +74,99 @@ def run_move(
             ) from error
         rates: Mapping[TopicPartition, float] = {}
         if plan.targets and write_bytes_per_s is None:
-            rates = write_rates(client, settings, standing, watch_s, output.tell)
-    written = rates if write_bytes_per_s is None else dict.fromkeys(sizes, write_bytes_per_s)
-    found = times_of(standing, sizes, before, plan, written, times)
-    made = GeneratedPlanReport(standing.source, plan, before, hosted, found, leaderless(standing))
+            rates = measure_write_rates(client, settings, layout, watch_s, output.tell)
+    if write_bytes_per_s is not None:
+        rates = dict.fromkeys(sizes, write_bytes_per_s)
+    estimate = estimate_generated(layout, sizes, held_bytes_before, plan, rates, question)
+    report = GeneratedPlanReport(
+        layout.source, plan, held_bytes_before, hosted_before, estimate, leaderless_note(layout)
+    )
     if out is not None and plan.targets:
-        _write(made, out)
+        _write_plan(plan, out)
     if as_json:
-        output.out(json.dumps(as_record(made), indent=2))
+        output.out(json.dumps(to_record(report), indent=2))
     else:
         if plan.targets and out is None:
             output.out(json.dumps(plan_json(plan)))
-        for line in (*sentences(made), *describe_active_plans(settings), "Nothing was changed."):
+        for line in (*sentences(report), *describe_active_plans(settings), "Nothing was changed."):
             output.tell(line)
-    return EXIT_DONE if made.times is None else made.times.exit_code()
+    return EXIT_DONE if estimate is None else estimate.exit_code()
 
 
-def ground_of(standing: ClusterLayout, sizes: Mapping[TopicPartition, float], limits: PartitionLimits) -> BrokerLoads:
-    """Partitions that nobody leads are no part of it: there is nobody to copy from."""
+def make_loads(layout: ClusterLayout, sizes: Mapping[TopicPartition, float], limits: PartitionLimits) -> BrokerLoads:
+    """Returns the loads that the plan starts from, without partitions that have no leader to copy from."""
     partitions = [
         PlacedPartition(state.topic, state.partition, state.replicas, sizes[key])
-        for key, state in standing.partitions.items()
+        for key, state in layout.partitions.items()
         if key in sizes
     ]
-    return BrokerLoads(partitions, standing.racks, count_replicas(standing), limits)
+    return BrokerLoads(partitions, layout.racks, count_replicas(layout), limits)
 
 
-def times_of(
-    standing: ClusterLayout,
+def estimate_generated(
+    layout: ClusterLayout,
     sizes: Mapping[TopicPartition, float],
     held_bytes: Mapping[int, float],
     plan: GeneratedPlan,
-    written: Mapping[TopicPartition, float],
-    asked: TimesAsked,
-) -> Times | None:
-    """What the copying takes; None: nothing is to be copied."""
+    write_rates: Mapping[TopicPartition, float],
+    question: EstimateQuestion,
+) -> EstimateReport | None:
+    """Returns how long the plan takes; None: there is nothing to copy.
+
+    Args:
+        sizes: bytes of each partition's log.
+        held_bytes: by broker, before the plan.
+        write_rates: bytes/s to each partition.
+    """
     planned = tuple(
         PlannedPartition(
             t.topic,
             t.partition,
             state.leader,
             frozenset(state.isr),
-            written.get(key, 0.0),
+            write_rates.get(key, 0.0),
             {b: sizes[key] for b in t.replicas if b not in state.replicas},
         )
         for t in plan.targets
         for key in [(t.topic, t.partition)]
-        for state in [standing.partitions[key]]
+        for state in [layout.partitions[key]]
     )
     if not any(p.lacking_bytes for p in planned):
         return None
-    led: dict[int, float] = {}
-    for key, state in standing.partitions.items():
-        led[state.leader] = led.get(state.leader, 0.0) + written.get(key, 0.0)
-    kip = kip73_figures(len(planned), len(standing.partitions), held_bytes.values(), led.values())
-    return times_report(EstimateFigures(standing.source, kip, planned), asked)
+    led_bytes_per_s: dict[int, float] = {}
+    for key, state in layout.partitions.items():
+        led_bytes_per_s[state.leader] = led_bytes_per_s.get(state.leader, 0.0) + write_rates.get(key, 0.0)
+    kip = kip73_figures(len(planned), len(layout.partitions), held_bytes.values(), led_bytes_per_s.values())
+    return estimate_plan(EstimateFigures(layout.source, kip, planned), question)
 
 
-def nothing_moves(standing: ClusterLayout) -> None:
-    """
+def check_nothing_moves(layout: ClusterLayout) -> None:
+    """Checks that no reassignment is in progress.
+
     Raises:
         CommandError: partitions are being reassigned.
     """
-    moving = sorted(key for key, state in standing.partitions.items() if state.adding or state.removing)
+    moving = sorted(key for key, state in layout.partitions.items() if state.adding or state.removing)
     if moving:
         raise CommandError(
-            f"{len(moving)} partitions are being reassigned, {moving[0][0]}-{moving[0][1]} among them: a plan made now would "
-            "count on where they are. Wait until they are done, or cancel them."
+            f"{len(moving)} partitions are being reassigned, {moving[0][0]}-{moving[0][1]} among them. A plan made now would be "
+            "based on replicas that are about to change: wait until the reassignments are done, or cancel them."
         )
 
 
-def leaderless(standing: ClusterLayout) -> tuple[str, ...]:
-    """What is said of partitions that nobody leads."""
-    without = sorted(f"{topic}-{n}" for (topic, n), state in standing.partitions.items() if state.leader < 0)
-    if not without:
+def leaderless_note(layout: ClusterLayout) -> tuple[str, ...]:
+    """Returns a note about partitions without a leader, if there are any."""
+    leaderless = sorted(f"{topic}-{n}" for (topic, n), state in layout.partitions.items() if state.leader < 0)
+    if not leaderless:
         return ()
-    return (f"Nobody leads {join_names(without, 5)}: these are left out. Bring a broker of theirs back first.",)
+    return (
+        f"The plan leaves out partitions without a leader: {join_names(leaderless, 5)}. Start one of their brokers to include "
+        "them.",
+    )
 
 
-def _write(made: GeneratedPlanReport, out: Path) -> None:
+def _write_plan(plan: GeneratedPlan, out: Path) -> None:
     try:
-        out.write_text(json.dumps(plan_json(made.plan), indent=1) + "\n", encoding="utf-8")
+        out.write_text(json.dumps(plan_json(plan), indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise BadInputError(f"--out: {out}: cannot be written: {error.strerror or error}") from error

@@ -1,14 +1,14 @@
-"""What `rheostat plan generate` made: the plan, what it costs, what it leaves. Pure; also the JSON for machines."""
+"""Reports a generated plan: the moves, their cost and the load of each broker, as sentences and as JSON. Does no I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rheostat.plan.estimate.report import EstimateReport as Times
-from rheostat.plan.estimate.report import as_record as times_record
-from rheostat.plan.estimate.text import sentences as times_sentences
+from rheostat.plan.estimate import text as estimate_text
+from rheostat.plan.estimate.report import EstimateReport
+from rheostat.plan.estimate.report import to_record as estimate_record
 from streaming.shared.short_lists import join_names, shorten_lines
 from streaming.shared.units import size_text
 from tuner.planning.generate import GeneratedPlan
@@ -18,16 +18,25 @@ BROKERS_SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class GeneratedPlanReport:
+    """A plan, and the cluster before it.
+
+    Attributes:
+        held_bytes_before: bytes by broker.
+        hosted_before: number of partitions by broker.
+        estimate: None if there is nothing to copy.
+        notes: sentences for the operator.
+    """
+
     source: str
     plan: GeneratedPlan
     held_bytes_before: Mapping[int, float]
     hosted_before: Mapping[int, int]
-    times: Times | None  # None: nothing is to be copied.
+    estimate: EstimateReport | None
     notes: tuple[str, ...] = ()
 
     @property
     def brokers(self) -> list[int]:
-        """Whose load changes."""
+        """The brokers whose load changes."""
         held, hosted = self.plan.held_bytes, self.plan.hosted
         return sorted(
             b for b in held if held[b] != self.held_bytes_before.get(b) or hosted[b] != self.hosted_before.get(b)
@@ -35,35 +44,38 @@ class GeneratedPlanReport:
 
 
 def plan_json(plan: GeneratedPlan) -> dict[str, Any]:
-    """As kafka-reassign-partitions takes it."""
+    """Returns the plan in the format of kafka-reassign-partitions."""
     entries = [{"topic": t.topic, "partition": t.partition, "replicas": list(t.replicas)} for t in plan.targets]
     return {"version": 1, "partitions": entries}
 
 
-def sentences(made: GeneratedPlanReport) -> list[str]:
-    plan = made.plan
+def sentences(report: GeneratedPlanReport) -> list[str]:
+    """Returns the cost of the plan, and the load of each broker before and after it."""
+    plan = report.plan
     if not plan.targets:
-        return ["Nothing is to be moved: what was asked for is so already.", *made.notes]
-    said = [f"{_count(plan.targets)} change brokers; {size_text(plan.copied_bytes)} are to be copied."]
+        return ["There is nothing to move: the cluster already is as requested.", *report.notes]
+    count = len(plan.targets)
+    partitions = "1 partition moves" if count == 1 else f"{count} partitions move"
+    result = [f"{partitions}, with {size_text(plan.copied_bytes)} to copy."]
     lines = [
-        f"broker {b}: {size_text(made.held_bytes_before.get(b, 0.0))} → {size_text(plan.held_bytes[b])}, "
-        f"{made.hosted_before.get(b, 0)} → {plan.hosted[b]} partitions"
-        for b in made.brokers
+        f"broker {b}: {size_text(report.held_bytes_before.get(b, 0.0))} → {size_text(plan.held_bytes[b])}, "
+        f"{report.hosted_before.get(b, 0)} → {plan.hosted[b]} partitions"
+        for b in report.brokers
     ]
-    said += [f"  {line}" for line in shorten_lines(lines, BROKERS_SHOWN, "brokers (--json has all)")]
+    result += [f"  {line}" for line in shorten_lines(lines, BROKERS_SHOWN, "brokers (--json has all)")]
     if plan.together:
         names = join_names((f"{topic}-{partition}" for topic, partition in plan.together), 5)
-        said.append(f"On fewer racks than before, as there is no room elsewhere: {names}.")
-    if made.times is not None:
-        said += times_sentences(made.times)
-    return [*said, *made.notes]
+        result.append(f"On fewer racks than before, because the other racks have no room: {names}.")
+    if report.estimate is not None:
+        result += estimate_text.sentences(report.estimate)
+    return [*result, *report.notes]
 
 
-def as_record(made: GeneratedPlanReport) -> dict[str, Any]:
-    """One JSON object; units are the last words of its keys."""
-    plan = made.plan
+def to_record(report: GeneratedPlanReport) -> dict[str, Any]:
+    """Returns the report as a JSON object; each key ends with its unit."""
+    plan = report.plan
     return {
-        "source": made.source,
+        "source": report.source,
         "plan": plan_json(plan) if plan.targets else None,
         "partitions": len(plan.targets),
         "copied_bytes": plan.copied_bytes,
@@ -71,17 +83,13 @@ def as_record(made: GeneratedPlanReport) -> dict[str, Any]:
         "brokers": [
             {
                 "broker": b,
-                "held_bytes_before": made.held_bytes_before.get(b, 0.0),
+                "held_bytes_before": report.held_bytes_before.get(b, 0.0),
                 "held_bytes": plan.held_bytes[b],
-                "partitions_before": made.hosted_before.get(b, 0),
+                "partitions_before": report.hosted_before.get(b, 0),
                 "partitions": plan.hosted[b],
             }
             for b in sorted(plan.held_bytes)
         ],
-        "times": None if made.times is None else times_record(made.times),
-        "notes": list(made.notes),
+        "estimate": None if report.estimate is None else estimate_record(report.estimate),
+        "notes": list(report.notes),
     }
-
-
-def _count(targets: Sequence[object]) -> str:
-    return f"{len(targets)} partition{'s' if len(targets) != 1 else ''}"

@@ -1,4 +1,4 @@
-"""Which move is asked for, and whether its brokers are there for it."""
+"""Checks the request of `rheostat plan generate`, and generates the plan: add, drain, replace or rebalance."""
 
 from __future__ import annotations
 
@@ -22,20 +22,26 @@ _PAIR = re.compile(r"(\d{1,9})=(\d{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """One of the four."""
+    """Exactly one of add, drain, replace and rebalance.
+
+    Attributes:
+        replace: pairs of brokers as text, "2=5" for 2 by 5.
+        tolerance: allowed difference from the mean, from 0 to 1; None: the default.
+    """
 
     add: Sequence[int] = ()
     drain: Sequence[int] = ()
-    replace: Sequence[str] = ()  # "2=5".
+    replace: Sequence[str] = ()
     rebalance: bool = False
     tolerance: float | None = None
 
     def check(self) -> None:
-        """
+        """Checks the options without a cluster.
+
         Raises:
-            BadInputError: naming the option; no cluster is needed to see it.
+            BadInputError: naming the option that is wrong.
         """
-        given = [
+        options = [
             name
             for name, value in (
                 ("--add-broker", self.add),
@@ -45,68 +51,70 @@ class PlanRequest:
             )
             if value
         ]
-        if len(given) != 1:
-            found = " and ".join(given) if given else "none"
+        if len(options) != 1:
+            found = " and ".join(options) if options else "none"
             raise BadInputError(f"expected one of --add-broker, --drain-broker, --replace, --rebalance; found {found}")
         if self.tolerance is not None and (self.drain or self.replace):
-            raise BadInputError(f"--tolerance: {given[0]} evens nothing out; leave it out")
+            raise BadInputError(f"--tolerance: {options[0]} does not rebalance; leave --tolerance out")
         for name, brokers in (("--add-broker", self.add), ("--drain-broker", self.drain)):
-            twice = sorted({b for b in brokers if list(brokers).count(b) > 1})
-            if twice:
-                raise BadInputError(f"{name}: broker {twice[0]} is given twice")
+            duplicates = sorted({b for b in brokers if list(brokers).count(b) > 1})
+            if duplicates:
+                raise BadInputError(f"{name}: broker {duplicates[0]} is given twice")
         self.pairs()
 
     def pairs(self) -> dict[int, int]:
-        """Old → new of ``replace``.
+        """Returns the new broker of each old one in ``replace``.
 
         Raises:
-            BadInputError: naming the one that is wrong.
+            BadInputError: naming the pair or broker that is wrong.
         """
-        found: dict[int, int] = {}
+        new_by_old: dict[int, int] = {}
         for text in self.replace:
             parts = _PAIR.fullmatch(text)
             if parts is None:
                 raise BadInputError(f"--replace: expected OLD=NEW such as 2=5, found {text!r}")
             old, new = int(parts[1]), int(parts[2])
-            if old in found:
+            if old in new_by_old:
                 raise BadInputError(f"--replace: broker {old} is given twice")
-            found[old] = new
-        both = sorted(found.keys() & set(found.values()))
+            new_by_old[old] = new
+        both = sorted(new_by_old.keys() & set(new_by_old.values()))
         if both:
-            raise BadInputError(f"--replace: broker {both[0]} can't be replaced and take another's place at once")
-        return found
+            raise BadInputError(f"--replace: broker {both[0]} cannot be replaced and be a replacement at once")
+        return new_by_old
 
     def check_brokers(self, alive: Collection[int], known: Collection[int]) -> None:
-        """
+        """Checks that the brokers of the request exist.
+
         Args:
-            known: alive, or hosting something.
+            known: brokers that are alive or host a replica.
 
         Raises:
-            BadInputError: naming the broker that there is not.
+            BadInputError: naming the broker that does not exist, or is not alive.
         """
-        for name, wanted, there, state in (
-            ("--add-broker", self.add, alive, "alive"),
-            ("--drain-broker", self.drain, known, "there"),
-            ("--replace", self.pairs(), known, "there"),
-            ("--replace", self.pairs().values(), alive, "alive"),
+        for name, brokers, allowed, problem in (
+            ("--add-broker", self.add, alive, "is not alive"),
+            ("--drain-broker", self.drain, known, "does not exist"),
+            ("--replace", self.pairs(), known, "does not exist"),
+            ("--replace", self.pairs().values(), alive, "is not alive"),
         ):
-            for broker in wanted:
-                if broker not in there:
-                    listed = ", ".join(map(str, sorted(there)))
-                    raise BadInputError(f"{name}: broker {broker} is not {state}: expected one of {listed}")
+            for broker in brokers:
+                if broker not in allowed:
+                    listed = ", ".join(map(str, sorted(allowed)))
+                    raise BadInputError(f"{name}: broker {broker} {problem}: expected one of {listed}")
         if self.add and not set(alive) - set(self.add):
-            raise BadInputError("--add-broker: there is no other broker that could give anything")
+            raise BadInputError("--add-broker: there is no other broker to move data from")
         if self.drain and not set(alive) - set(self.drain):
-            raise BadInputError("--drain-broker: no broker that is alive would be left to take anything")
+            raise BadInputError("--drain-broker: no living broker would be left to move the data to")
 
-    def planned(self, ground: BrokerLoads) -> GeneratedPlan:
-        """
+    def generate(self, loads: BrokerLoads) -> GeneratedPlan:
+        """Returns the plan; changes ``loads`` to the state after it.
+
         Raises:
-            NoPlace: the limits leave no room for it.
+            NoPlacementError: the limits leave no room for a replica.
         """
         tolerance = TOLERANCE if self.tolerance is None else self.tolerance
         if self.add:
-            return extend_to_brokers(ground, self.add, tolerance)
+            return extend_to_brokers(loads, self.add, tolerance)
         if self.drain:
-            return drain_brokers(ground, self.drain)
-        return replace_brokers(ground, self.pairs()) if self.replace else rebalance(ground, tolerance)
+            return drain_brokers(loads, self.drain)
+        return replace_brokers(loads, self.pairs()) if self.replace else rebalance(loads, tolerance)

@@ -23,14 +23,13 @@ from rheostat.demo.view import DemoView as DemoView
 from rheostat.doctor import view as doctor_view
 from rheostat.doctor.findings import Finding, FindingVerdict
 from rheostat.fetchers import view as fetchers_view
-from rheostat.fetchers.report import report as fetchers_report
+from rheostat.fetchers.report import analyse_fetchers
 from rheostat.journal import command as journal_command
 from rheostat.journal.scan import JournalScan
 from rheostat.limits import view as limits_view
 from rheostat.limits.report import build_report as limits_report
 from rheostat.plan.estimate import view as plan_view
-from rheostat.plan.estimate.report import EstimateQuestion
-from rheostat.plan.estimate.report import report as plan_report
+from rheostat.plan.estimate.report import EstimateQuestion, estimate_plan
 from rheostat.plan.estimate.sources import EstimateFigures
 from rheostat.quotas import live as quotas_live
 from rheostat.reassign.progress import PlanProgress, measure_progress
@@ -144,7 +143,7 @@ def doctor(hostile: str, console: Console) -> None:
 def fetchers(hostile: str, console: Console) -> None:
     topic = hostile.encode(errors="replace").decode()  # Kafka's names are UTF-8.
     partitions = [FetchedPartition(topic, p, 1, (1, 2), 4e6) for p in (1, 3, 5, 7)]
-    made = fetchers_report(hostile, partitions, {1: 2, 2: 2}, by_writes=True, notes=(hostile,))
+    made = analyse_fetchers(hostile, partitions, {1: 2, 2: 2}, by_writes=True, notes=(hostile,))
     fetchers_view.show(made, console)
 
 
@@ -157,7 +156,7 @@ def limits(hostile: str, console: Console) -> None:
 def plan(hostile: str, console: Console) -> None:
     planned = (PlannedPartition(hostile, 0, 1, frozenset({1}), 1e5, {2: 1e9}),)
     figures = EstimateFigures(hostile, kip73_figures(1, 10, [1e9], [1e5]), planned, notes=(hostile,))
-    plan_view.show(plan_report(figures, EstimateQuestion(rate_bytes_per_s=1e6)), console)
+    plan_view.show(estimate_plan(figures, EstimateQuestion(rate_bytes_per_s=1e6)), console)
 
 
 def reassigned(hostile: str) -> PlanProgress:

@@ -12,7 +12,7 @@ from command_rig import Command
 
 from rheostat.console.interrupt import DeferredCtrlC
 from rheostat.errors import NotConfirmedError
-from rheostat.fetchers.apply import Outcome, ResizeRun, places_text
+from rheostat.fetchers.apply import ResizeOutcome, ResizeRun, targets_text
 from rheostat.fetchers.approval import _change_line
 from rheostat.fetchers.fetcher_setting import WallClock
 from streaming.shared.kafka.values import Unreachable
@@ -59,7 +59,7 @@ class Rig:
                 assert before[broker] // 2 <= now <= 2 * before[broker], "Kafka would refuse it"
         return failed
 
-    def look(self) -> FollowerSample:
+    def sample_followers(self) -> FollowerSample:
         return self.health(self)
 
     def now_s(self) -> float:
@@ -79,25 +79,25 @@ def applied(
     settings: Mapping[int, FetcherSetting] = ALL,
     settle_s: float = 30.0,
     say: Callable[[str], None] | None = None,
-) -> Outcome:
+) -> ResizeOutcome:
     asked = plan_resize(settings, rig.default, to)
     return ResizeRun(rig, asked, settle_s, rig, say or rig.said.append, rig.shares.append).run()
 
 
 def test_it_goes_by_doubling_and_says_every_step() -> None:
     rig = Rig(ALL)
-    assert applied(rig, 5) == Outcome(5, changed=True)
+    assert applied(rig, 5) == ResizeOutcome(5, changed=True)
     assert rig.written == [(CLUSTER_DEFAULT, 2), (CLUSTER_DEFAULT, 4), (CLUSTER_DEFAULT, 5)]
     assert rig.read() == {1: 5, 2: 5, 3: 5}
     assert rig.said[:2] == [
-        "Before: 0 partitions with a replica out of sync, 0 messages on their way to replicas, 100 messages/s written.",
+        "Before: 0 partitions with a replica out of sync, 0 messages not yet on all in-sync replicas, 100 messages/s written.",
         "num.replica.fetchers=2 on the cluster's default (for broker 1, 2, 3).",
     ]
     assert (
-        "  watched for 10 s of 30 s: 0 partitions with a replica out of sync, 0 messages on their way to replicas."
+        "  watched for 10 s of 30 s: 0 partitions with a replica out of sync, 0 messages not yet on all in-sync replicas."
         in rig.said
     )
-    assert rig.said[-1].startswith("  well after 30 s: ")
+    assert rig.said[-1].startswith("  no harm after 30 s: ")
     assert rig.shares == sorted(rig.shares)
     assert rig.at_s > 3 * 30
 
@@ -105,9 +105,9 @@ def test_it_goes_by_doubling_and_says_every_step() -> None:
 def test_what_stands_on_brokers_is_changed_there_and_another_value_is_left() -> None:
     settings = {1: FetcherSetting(2, own=True), 2: FetcherSetting(2, own=True), 3: FetcherSetting(7, own=True)}
     rig = Rig(settings)
-    assert applied(rig, 3, settings=settings) == Outcome(3, changed=True)
+    assert applied(rig, 3, settings=settings) == ResizeOutcome(3, changed=True)
     assert rig.read() == {1: 3, 2: 3, 3: 7}
-    assert places_text(plan_resize(settings, None, 3)) == "broker 1, 2, each on its own"
+    assert targets_text(plan_resize(settings, None, 3)) == "broker 1, 2, individually"
 
 
 @pytest.mark.parametrize("default", [None, 1])
@@ -115,21 +115,21 @@ def test_harm_takes_everything_back_and_leaves_no_trace(default: int | None) -> 
     rig = Rig(ALL, default)
     rig.health = lambda r: FollowerSample(r.at_s, 3 if r.default == 4 else 0, 0, 0)
     found = applied(rig, 8)
-    assert found == Outcome(
-        1, changed=False, put_back=True, why="3 partitions have a replica that is not in sync, 0 had before the change"
+    assert found == ResizeOutcome(
+        1, changed=False, restored=True, why="3 partitions have a replica that is not in sync, 0 had before the change"
     )
     assert rig.written == [(CLUSTER_DEFAULT, n) for n in (2, 4, 2, 1)] + (
         [(CLUSTER_DEFAULT, None)] if default is None else []
     )
     assert (rig.default, rig.read()) == (default, {1: 1, 2: 1, 3: 1})
-    assert rig.said[-1] == "num.replica.fetchers=1 stands again, as before."
+    assert rig.said[-1] == "num.replica.fetchers=1 is in force again, as before."
 
 
 def test_messages_that_wait_longer_and_longer_are_harm_too() -> None:
     rig = Rig(ALL)
     rig.health = lambda r: FollowerSample(r.at_s, 0, round(1_000 * r.at_s) if r.default else 10, 0)
     found = applied(rig, 2)
-    assert found.put_back
+    assert found.restored
     assert found.why is not None
     assert "messages wait for in-sync replicas to copy them, 10 did before the change" in found.why
 
@@ -139,20 +139,20 @@ def test_nothing_is_changed_while_partitions_move() -> None:
     rig.health = lambda r: FollowerSample(r.at_s, 0, 0, 0, moving=7)
     found = applied(rig, 2)
     assert (found.changed, rig.written) == (False, [])
-    assert found.why == "7 partitions are being reassigned, and every change starts all fetcher threads anew"
+    assert found.why == "7 partitions are being reassigned, and every change restarts all fetcher threads"
 
 
 def test_a_move_that_begins_meanwhile_stops_it_at_the_step_it_has_reached() -> None:
     rig = Rig(ALL)
     rig.health = lambda r: FollowerSample(r.at_s, 9 if r.at_s > 20 else 0, 0, 0, moving=4 if r.at_s > 20 else 0)
     found = applied(rig, 8)
-    assert found.stands == 2
+    assert found.current == 2
     assert found.changed
-    assert not found.put_back
+    assert not found.restored
     assert found.why is not None
     assert found.why.endswith(
-        "They began while 2 was looked at, so whether followers keep up with it is not known. It stays; `rheostat fetchers --apply "
-        "--value 1` puts back what stood, once they are done"
+        "They began while 2 was being watched, so whether followers keep up with it is not known. The value stays; "
+        "`rheostat fetchers --apply --value 1` restores the previous one, once the reassignments are done"
     )
     assert rig.read() == {1: 2, 2: 2, 3: 2}
 
@@ -161,7 +161,7 @@ def test_a_move_that_begins_during_the_last_step_is_no_proof_that_it_was_well() 
     rig = Rig(ALL)
     rig.health = lambda r: FollowerSample(r.at_s, 9 if r.at_s > 20 else 0, 0, 0, moving=4 if r.at_s > 20 else 0)
     found = applied(rig, 2)
-    assert (found.stands, found.put_back) == (2, False)
+    assert (found.current, found.restored) == (2, False)
     assert found.why is not None
     assert "is not known" in found.why
 
@@ -175,13 +175,13 @@ def test_a_move_that_begins_between_two_steps_leaves_the_one_that_was_found_well
 
     def watched(line: str) -> None:
         nonlocal moving
-        moving = 4 if "well after" in line else moving
+        moving = 4 if "no harm after" in line else moving
 
     rig.health = health
     found = applied(rig, 8, say=watched)
-    assert found.stands == 2
+    assert found.current == 2
     assert found.why is not None
-    assert found.why.endswith("It stays at 2, which was found well")
+    assert found.why.endswith("The value stays at 2, which did no harm")
 
 
 def test_a_step_that_one_place_refuses_is_taken_back_at_the_others() -> None:
@@ -189,10 +189,10 @@ def test_a_step_that_one_place_refuses_is_taken_back_at_the_others() -> None:
     rig = Rig(settings)
     rig.refuses = lambda _, place, value: "missing right" if (place, value) == (2, 4) else None
     found = applied(rig, 8, settings=settings)
-    assert (found.why, found.put_back, rig.read()) == ("broker 2: missing right", True, {1: 2, 2: 2})
+    assert (found.why, found.restored, rig.read()) == ("broker 2: missing right", True, {1: 2, 2: 2})
 
 
-def test_a_broker_that_is_gone_keeps_nobody_else_from_being_put_back() -> None:
+def test_a_broker_that_is_gone_keeps_nobody_else_from_being_restored() -> None:
     rig = Rig(ALL)
 
     def dies(rig: Rig) -> FollowerSample:
@@ -201,27 +201,27 @@ def test_a_broker_that_is_gone_keeps_nobody_else_from_being_put_back() -> None:
 
     rig.health = dies
     found = applied(rig, 8)
-    assert found.put_back
+    assert found.restored
     assert (rig.default, rig.read()) == (None, {1: 1, 2: 1})
-    assert "Broker 3 does not answer: what is in force there is not known." in rig.said
+    assert "Broker 3 does not answer: its value is not known." in rig.said
 
 
 def test_a_broker_that_does_not_take_it_over_in_time_is_named() -> None:
     rig = Rig(ALL)
     rig.deaf = {3}
     found = applied(rig, 2)
-    assert found == Outcome(1, False, "not in force within 15 s on broker 3 (no answer)", put_back=True)
+    assert found == ResizeOutcome(1, False, "not in force within 15 s on broker 3 (no answer)", restored=True)
 
 
-def test_what_cannot_be_put_back_is_named_with_what_is_in_force_and_what_to_do() -> None:
+def test_what_cannot_be_restored_is_named_with_what_is_in_force_and_what_to_do() -> None:
     settings = {b: FetcherSetting(1, own=True) for b in (1, 2)}
     rig = Rig(settings)
     rig.health = lambda r: FollowerSample(r.at_s, len(r.written), 0, 0)
     rig.refuses = lambda rig, place, _: "nobody answers" if place == 2 and len(rig.written) >= 2 else None
     found = applied(rig, 2, settings=settings)
-    assert (found.stands, found.changed, found.put_back) == (2, True, False)
+    assert (found.current, found.changed, found.restored) == (2, True, False)
     assert found.why == (
-        "2 partitions have a replica that is not in sync, 0 had before the change; and what stood could not be put back everywhere "
+        "2 partitions have a replica that is not in sync, 0 had before the change; and the previous value could not be restored everywhere "
         "(broker 2: nobody answers). Now in force, by broker: 1: 1, 2: 2. Try again with `rheostat fetchers --apply --value 1`"
     )
 
@@ -254,7 +254,7 @@ def test_a_cluster_that_is_away_for_a_moment_is_borne_with_and_for_longer_is_not
 
     rig = Rig(ALL)
     rig.health = away(10, 15)
-    assert applied(rig, 2) == Outcome(2, changed=True)
+    assert applied(rig, 2) == ResizeOutcome(2, changed=True)
     rig = Rig(ALL)
     rig.health = away(10, 25)
     assert applied(rig, 2).why == "the cluster does not answer"
@@ -289,12 +289,12 @@ def test_apply_without_terminal_and_yes_is_not_confirmed() -> None:
 
 def test_places_are_named_with_whom_they_are_for() -> None:
     both = ResizePlan(2, 4, (1, 2, 3), {CLUSTER_DEFAULT: None, 3: 2}, {})
-    assert places_text(both) == "the cluster's default and on broker 3 (for broker 1, 2, 3)"
+    assert targets_text(both) == "the cluster's default and on broker 3 (for broker 1, 2, 3)"
 
 
 def test_change_line_names_steps_places_and_time() -> None:
     assert _change_line(plan_resize(ALL, None, 5), 120.0) == (
-        "Set num.replica.fetchers from 1 to 2, 4, 5 on the cluster's default (for broker 1, 2, 3), each watched for 2 min."
+        "Set num.replica.fetchers from 1 to 2, 4, 5 on the cluster's default (for broker 1, 2, 3), and watch each step for 2 min."
     )
 
 

@@ -11,9 +11,9 @@ from command_rig import Command
 from rich.console import Console
 
 from rheostat.errors import BadInputError
-from rheostat.fetchers.command import check_plot, draw
-from rheostat.fetchers.heat_map import BROKERS_MAX, Map, as_svg, as_text
-from rheostat.fetchers.report import FetchersReport, as_record, report
+from rheostat.fetchers.command import check_plot_name, write_plot
+from rheostat.fetchers.heat_map import BROKERS_MAX, HeatMap, as_svg, as_text
+from rheostat.fetchers.report import FetchersReport, analyse_fetchers, to_record
 from rheostat.fetchers.view import show
 from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 
@@ -23,7 +23,7 @@ refused = Command("fetchers").refused
 def colliding(fetchers: int = 2) -> FetchersReport:
     """Broker 2 follows four partitions of broker 1, all with an even number (hash("a") is 97, so partition 0 has 3007)."""
     partitions = [FetchedPartition("a", p, 1, (1, 2), 4e6) for p in (1, 3, 5, 7)]
-    return report("a test", partitions, {1: fetchers, 2: fetchers}, by_writes=True)
+    return analyse_fetchers("a test", partitions, {1: fetchers, 2: fetchers}, by_writes=True)
 
 
 def shown(made: FetchersReport) -> str:
@@ -34,15 +34,15 @@ def shown(made: FetchersReport) -> str:
 
 def test_partitions_that_all_fall_to_one_thread_are_told_with_what_helps() -> None:
     made = colliding()
-    assert (made.today.load_max, made.today.idle, made.pays, made.exit_code()) == (16e6, 1, True, 1)
+    assert (made.current.load_max, made.current.idle, made.is_worthwhile, made.exit_code()) == (16e6, 1, True, 1)
     assert made.best.fetchers == 5  # 3 threads bring it to 8 MB/s, 4 as well, 5 to 4.
     told = shown(made)
     assert (
         "num.replica.fetchers is 2; the busiest thread, ReplicaFetcherThread-0-1 on broker 2, copies 16.0 MB/s" in told
     )
-    assert "while 1 threads beside busy ones have nothing" in told
-    assert "num.replica.fetchers=5 would bring the busiest down to 4.00 MB/s, 75% less." in told
-    assert "in steps, each at most double or half: 4, 5." in told
+    assert "while 1 threads are idle" in told
+    assert "num.replica.fetchers=5 would reduce the busiest thread to 4.00 MB/s, 75% less." in told
+    assert "so the steps are: 4, 5." in told
     assert "2 (now)" in told
     assert "5 (best)" in told
     assert "Topics that collide" in told
@@ -50,30 +50,30 @@ def test_partitions_that_all_fall_to_one_thread_are_told_with_what_helps() -> No
 
 def test_where_no_other_value_is_clearly_better_it_says_so_and_exits_with_0() -> None:
     made = colliding(fetchers=5)
-    assert (made.pays, made.exit_code(), made.steps) == (False, 0, {})
+    assert (made.is_worthwhile, made.exit_code(), made.steps) == (False, 0, {})
     assert "No other value up to 32 is clearly better for the busiest thread." in shown(made)
 
 
 def test_brokers_that_differ_are_named() -> None:
     partitions = [FetchedPartition("a", p, 1, (1, 2)) for p in range(4)]
-    made = report("a test", partitions, {1: 1, 2: 2}, by_writes=False)
+    made = analyse_fetchers("a test", partitions, {1: 1, 2: 2}, by_writes=False)
     assert "num.replica.fetchers differs between brokers (1 on 1; 2 on 2)" in shown(made)
     assert "copies 2 partitions" in shown(made)
 
 
 def test_a_cluster_in_which_nobody_follows_has_nothing_to_say() -> None:
-    made = report("a test", [FetchedPartition("a", 0, 1, (1,))], {1: 1}, by_writes=False)
+    made = analyse_fetchers("a test", [FetchedPartition("a", 0, 1, (1,))], {1: 1}, by_writes=False)
     assert made.exit_code() == 0
     assert "No broker follows any partition" in shown(made)
 
 
 def test_followers_that_are_down_are_left_out() -> None:
-    made = report("a test", [FetchedPartition("a", 0, 1, (1, 2, 3))], {1: 1, 2: 1}, by_writes=False)
+    made = analyse_fetchers("a test", [FetchedPartition("a", 0, 1, (1, 2, 3))], {1: 1, 2: 1}, by_writes=False)
     assert made.by_pair.keys() == {(2, 1)}
 
 
 def test_the_record_has_every_cell_with_the_name_that_metrics_give_it() -> None:
-    found = json.loads(json.dumps(as_record(colliding())))
+    found = json.loads(json.dumps(to_record(colliding())))
     assert found["load_unit"] == "bytes_per_s"
     assert found["num_replica_fetchers"] == {"1": 2, "2": 2}
     assert found["cells"] == [
@@ -86,7 +86,7 @@ def test_the_record_has_every_cell_with_the_name_that_metrics_give_it() -> None:
             "partitions": 4,
         }
     ]
-    assert found["today"]["busiest"] == {"follower": 2, "leader": 1, "client_id": "ReplicaFetcherThread-0-1"}
+    assert found["current"]["busiest"] == {"follower": 2, "leader": 1, "client_id": "ReplicaFetcherThread-0-1"}
     assert [one["fetchers"] for one in found["by_fetchers"]] == list(range(1, 33))
     assert found["best"]["fetchers"] == 5
     assert found["steps"] == {"1": [4, 5], "2": [4, 5]}
@@ -97,7 +97,7 @@ def test_the_record_has_every_cell_with_the_name_that_metrics_give_it() -> None:
 
 def test_the_map_in_text_has_a_character_a_thread() -> None:
     made = colliding()
-    assert as_text([Map("now", made.fetchers, made.by_pair)]).splitlines() == [
+    assert as_text([HeatMap("now", made.fetchers, made.by_pair)]).splitlines() == [
         "now",
         "follower ↓ leader →",
         "  │ 1│",
@@ -107,7 +107,7 @@ def test_the_map_in_text_has_a_character_a_thread() -> None:
 
 def test_the_map_as_a_picture_has_a_stripe_a_thread_and_one_scale() -> None:
     made = colliding()
-    both = [Map("now", made.fetchers, made.by_pair), Map("then", {1: 5, 2: 5}, made.by_pair)]
+    both = [HeatMap("now", made.fetchers, made.by_pair), HeatMap("then", {1: 5, 2: 5}, made.by_pair)]
     picture = as_svg("Fetcher threads", "bytes/s & more", both)
     assert picture == as_svg("Fetcher threads", "bytes/s & more", both)
     assert picture.count('stroke="#ccc"') == 2 + 5
@@ -118,18 +118,18 @@ def test_the_map_as_a_picture_has_a_stripe_a_thread_and_one_scale() -> None:
 def test_a_picture_of_many_brokers_has_a_stripe_a_field() -> None:
     count = BROKERS_MAX + 2
     partitions = [FetchedPartition("a", p, p % count, ((p + 1) % count,)) for p in range(count)]
-    made = report("a test", partitions, dict.fromkeys(range(count), 8), by_writes=False)
-    assert as_svg("", "", [Map("now", made.fetchers, made.by_pair)]).count('stroke="#ccc"') == count
+    made = analyse_fetchers("a test", partitions, dict.fromkeys(range(count), 8), by_writes=False)
+    assert as_svg("", "", [HeatMap("now", made.fetchers, made.by_pair)]).count('stroke="#ccc"') == count
 
 
 def test_pictures_are_written_where_asked(tmp_path: Path) -> None:
     for name in ("map.svg", "map.txt"):
-        draw(colliding(), tmp_path / name)
+        write_plot(colliding(), tmp_path / name)
         assert "with num.replica.fetchers=5" in (tmp_path / name).read_text()
     with pytest.raises(BadInputError, match=r"--plot: .*nowhere.*: cannot be written: No such file"):
-        draw(colliding(), tmp_path / "nowhere" / "map.svg")
+        write_plot(colliding(), tmp_path / "nowhere" / "map.svg")
     with pytest.raises(BadInputError, match=r"--plot: expected a file named \*\.svg or \*\.txt, found map\.png"):
-        check_plot(Path("map.png"))
+        check_plot_name(Path("map.png"))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tuner_cases import NOW_MS, broker_signal
 
 from rheostat.console.countdown import count_down
 from rheostat.console.rich_console import Terminal, console_for
-from rheostat.plan.write_rates import NoSignalsError, rates_from_signals
+from rheostat.plan.write_rates import NoSignalsError, estimate_write_rates
 from streaming.shared.contract import BrokerSignal
 from tuner.planning.shared_rates import shared_by_size
 
@@ -31,10 +31,10 @@ def test_shared_by_size_empty_logs_share_alike() -> None:
     assert shared_by_size({1: 8e6}, LEADERS, {}) == {("a", 0): 4e6, ("a", 1): 4e6, ("b", 0): 0.0}
 
 
-def test_rates_from_signals_say_their_age_and_that_they_are_estimates() -> None:
+def test_estimate_write_rates_say_their_age_and_that_they_are_estimates() -> None:
     said: list[str] = []
     signals = {1: signal(1, 8e6, age_s=240), 2: signal(2, 5e6)}
-    rates = rates_from_signals(signals, [1, 2, 3], LEADERS, SIZES, said.append, NOW_MS)
+    rates = estimate_write_rates(signals, [1, 2, 3], LEADERS, SIZES, said.append, NOW_MS)
     assert rates[("a", 0)] == 6e6
     assert "estimates from signals up to 4 min old" in said[0]
     assert "--watch-s 10" in said[0]
@@ -44,9 +44,9 @@ def test_rates_from_signals_say_their_age_and_that_they_are_estimates() -> None:
     "signals",
     [{1: signal(1, 8e6)}, {1: signal(1, 8e6), 2: signal(2, None)}, {1: signal(1, 8e6), 2: signal(2, 5e6, age_s=3600)}],
 )
-def test_rates_from_signals_missing_broker_is_named(signals: dict[int, BrokerSignal]) -> None:
+def test_estimate_write_rates_missing_broker_is_named(signals: dict[int, BrokerSignal]) -> None:
     with pytest.raises(NoSignalsError, match=r"written to broker 2.*--watch-s 10"):
-        rates_from_signals(signals, [1, 2], LEADERS, SIZES, lambda _: None, NOW_MS)
+        estimate_write_rates(signals, [1, 2], LEADERS, SIZES, lambda _: None, NOW_MS)
 
 
 def test_count_down_on_a_terminal_shows_what_is_left() -> None:

@@ -9,7 +9,7 @@ import pytest
 from rheostat.config.settings import Settings, parse_settings
 from rheostat.errors import CommandError
 from rheostat.fetchers import command
-from rheostat.fetchers.command import check_no_plan_goes_on
+from rheostat.fetchers.command import check_no_plan_is_running
 from rheostat.reassign import active_plans
 from rheostat.reassign.active_plans import describe_active_plans
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition, RequestedStep
@@ -37,11 +37,11 @@ def test_fetcher_change_beside_a_running_plan_is_refused(
     lines: list[str] = []
     if is_refused:
         with pytest.raises(
-            CommandError, match=r"Plan p, given by kim@desk, has not ended.*`rheostat reassign pause p` first"
+            CommandError, match=r"Plan p, given by kim@desk, has not ended.*pause it with `rheostat reassign pause p`"
         ):
-            check_no_plan_goes_on(settings, lines.append)
+            check_no_plan_is_running(settings, lines.append)
     else:
-        check_no_plan_goes_on(settings, lines.append)
+        check_no_plan_is_running(settings, lines.append)
     assert lines == []
 
 
@@ -49,8 +49,8 @@ def test_unreadable_journal_leaves_active_plans_unknown(monkeypatch: pytest.Monk
     monkeypatch.setattr(command, "read_active_plans", fail_to_read)
     monkeypatch.setattr(active_plans, "read_active_plans", fail_to_read)
     lines: list[str] = []
-    check_no_plan_goes_on(settings, lines.append)
-    assert lines == ["Whether a plan of reassignments goes on is not known: The journal cannot be read."]
+    check_no_plan_is_running(settings, lines.append)
+    assert lines == ["The plans of reassignments cannot be read, so one may be running: The journal cannot be read."]
     assert describe_active_plans(settings) == [
         "It is not known whether a plan of reassignments is active: The journal cannot be read."
     ]

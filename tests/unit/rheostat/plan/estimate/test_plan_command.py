@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rheostat.errors import CommandError
-from rheostat.plan.estimate.live_figures import _Look, _planned, _shrunk, _under_way
-from rheostat.plan.estimate.sources import led_by_nobody
+from rheostat.plan.estimate.live_figures import _LogSizes, _plan_partition, _shrunk_log_note, _targets_in_progress
+from rheostat.plan.estimate.sources import check_leaders
 from streaming.shared.kafka.values import PartitionState
 from streaming.shared.units import (
     parse_bytes,
@@ -52,7 +52,7 @@ run, said, record, refused = COMMAND.run, COMMAND.said, COMMAND.record, COMMAND.
 def test_time_from_a_rate() -> None:
     found = record(*FIGURES, "--rate", "50MB/s")
     assert found["kip73"]["time_s"] == pytest.approx(40_000.0)
-    assert found["counted"] is None
+    assert found["per_side"] is None
     assert "At 50.0 MB/s (50000000 bytes/s) it takes 11 h 7 min." in said(*FIGURES, "--rate", "50MB/s")
 
 
@@ -74,25 +74,25 @@ def test_share_and_time_that_go_together() -> None:
 def test_share_and_time_of_which_one_has_to_give() -> None:
     asked = (*FIGURES, "--share", "20%", "--capacity", "125MB/s", "--within", "12h")
     text = said(*asked, code=1)
-    assert "Not both: at most 25.0 MB/s (25000000 bytes/s, 20.0 % of capacity), and done within 12 h." in text
-    assert "the time: 2 d 19 h is the shortest possible at that rate, 2 d 7 h more than asked;" in text
-    assert "or the rate: 47.8 MB/s (47777778 bytes/s, 38.2 % of capacity) does it in time, 22.8 MB/s more." in text
+    assert "The two limits cannot both be met: at most 25.0 MB/s (25000000 bytes/s, 20.0 % of capacity), and done within 12 h." in text
+    assert "the time: 2 d 19 h is the shortest possible at that rate, 2 d 7 h more than allowed;" in text
+    assert "or the rate: 47.8 MB/s (47777778 bytes/s, 38.2 % of capacity) ends it in time, 22.8 MB/s more than allowed." in text
 
 
 def test_a_share_below_steady_state_never_ends_whatever_the_time() -> None:
     text = said(*FIGURES, "--share", "10%", "--capacity", "125MB/s", "--within", "12h", code=1)
-    assert "it never ends: keeping up alone takes 20.0 MB/s (max BytesInPerSec)" in text
+    assert "it never ends: steady-state replication alone takes 20.0 MB/s (max BytesInPerSec)" in text
     assert "The smallest rate that ever ends is 20.0 MB/s (20000001 bytes/s, 16.0 % of capacity)." in text
     assert "To end within 12 h it takes 47.8 MB/s" in text
 
 
 def test_a_deadline_that_nobody_can_meet_says_the_shortest_time() -> None:
     text = said(*FIGURES, "--capacity", "125MB/s", "--within", "1h", code=1)
-    assert "But a broker has only 125 MB/s, so the time has to give: with all of it, 3 h 10 min is the shortest" in text
+    assert "But a broker has only 125 MB/s: change the time. With the whole capacity, 3 h 10 min is the shortest" in text
 
 
 def test_a_move_that_no_broker_has_the_capacity_for() -> None:
-    assert "not even all of it ends the move" in said(*FIGURES, "--capacity", "20MB/s", code=1)
+    assert "even all of it does not end the move" in said(*FIGURES, "--capacity", "20MB/s", code=1)
 
 
 def test_kip73s_example_of_500_nodes() -> None:
@@ -110,17 +110,14 @@ def test_kip73s_example_of_500_nodes() -> None:
 def test_where_the_formula_says_yes_and_the_count_says_never(files: list[str]) -> None:
     found = record(*files, "--rate", "4.5MB/s", code=1)
     assert (found["kip73"]["verdict"], found["kip73"]["time_s"]) == ("ends", pytest.approx(160 / 1.5))
-    assert (found["counted"]["verdict"], found["counted"]["rate_bytes_per_s_min"]) == ("never_ends", 6_000_001)
-    assert found["counted"]["steady_state_side"] == {"broker": 1, "side": "leader"}
+    assert (found["per_side"]["verdict"], found["per_side"]["rate_bytes_per_s_min"]) == ("never_ends", 6_000_001)
+    assert found["per_side"]["steady_state_side"] == {"broker": 1, "side": "leader"}
     text = said(*files, "--rate", "4.5MB/s", code=1)
-    assert (
-        "At 4.50 MB/s (4500000 bytes/s) it never ends: keeping up alone takes 6.00 MB/s on the leader side of" in text
-    )
+    never = "At 4.50 MB/s (4500000 bytes/s) it never ends: steady-state replication alone takes 6.00 MB/s on the leader side of"
+    assert never in text
     assert "The smallest rate that ever ends is 6.00 MB/s (6000001 bytes/s)." in text
     assert "With only the follower sides throttled, any rate from 3.00 MB/s (3000001 bytes/s) up ends." in text
-    assert (
-        "Keeping up: KIP-73 takes max(BytesInPerSec), 3.00 MB/s. What counts is what passes the throttle: 6.00" in text
-    )
+    assert "Steady-state replication: KIP-73 takes max(BytesInPerSec), 3.00 MB/s. The throttle passes 6.00" in text
 
 
 def test_kip73s_figures_are_taken_from_the_files(files: list[str]) -> None:
@@ -134,18 +131,18 @@ def test_kip73s_figures_are_taken_from_the_files(files: list[str]) -> None:
 
 def test_the_sides_and_their_needs(files: list[str]) -> None:
     found = record(*files, "--within", "20s")
-    assert found["counted"]["rate_bytes_per_s"] == 9_000_000
-    assert [(s["broker"], s["side"], s["rate_bytes_per_s_needed"], s["time_s"]) for s in found["counted"]["sides"]] == [
+    assert found["per_side"]["rate_bytes_per_s"] == 9_000_000
+    assert [(s["broker"], s["side"], s["rate_bytes_per_s_needed"], s["time_s"]) for s in found["per_side"]["sides"]] == [
         (1, "leader", 9_000_000, 20.0),
         (3, "follower", 6_000_000, 10.0),
     ]
-    assert "So short a time is a guess" in said(*files, "--within", "20s")
+    assert "A time below two quota windows is a rough guess" in said(*files, "--within", "20s")
 
 
 def test_a_rate_close_to_steady_state_comes_with_a_warning(files: list[str]) -> None:
     assert "at 0.8 it never ends." in said(*files, "--rate", "7MB/s")
     assert "at 0.8 it takes 75 s." in said(*files, "--rate", "8.5MB/s")
-    assert "Close to what keeping up takes" not in said(*files, "--rate", "20MB/s")
+    assert "close to steady-state replication" not in said(*files, "--rate", "20MB/s")
 
 
 def test_sizes_and_rates_for_all_partitions_that_say_none(files: list[str], tmp_path: Path) -> None:
@@ -154,14 +151,14 @@ def test_sizes_and_rates_for_all_partitions_that_say_none(files: list[str], tmp_
         '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
     )
     found = record(files[0], "--current", str(plain), "--size", "60MB", "--write-rate", "3MB/s", "--rate", "12MB/s")
-    assert found["counted"]["time_s"] == 10.0
+    assert found["per_side"]["time_s"] == 10.0
     lacking = refused(files[0], "--current", str(plain), "--size", "60MB")
-    assert lacking == f"{plain}: partition orders-0 does not say write_bytes_per_s (for all: --write-rate)"
+    assert lacking == f"{plain}: partition orders-0 lacks write_bytes_per_s (for all: --write-rate)"
 
 
 def test_a_plan_that_moves_nothing(files: list[str]) -> None:
     Path(files[0]).write_text('{"partitions": [{"topic": "orders", "partition": 0, "replicas": [2, 1]}]}')
-    assert "Nothing is to be copied" in said(*files, "--rate", "1MB/s")
+    assert "There is nothing to copy" in said(*files, "--rate", "1MB/s")
     assert record(*files)["nothing_to_copy"]
 
 
@@ -170,7 +167,7 @@ def test_partitions_that_stay_are_told_to_be_left_out(files: list[str]) -> None:
         '{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 3]},'
         ' {"topic": "other", "partition": 0, "replicas": [2, 1]}]}'
     )
-    assert "stay where they are: 1." in said(*files)
+    assert "Partitions of the plan that do not move: 1." in said(*files)
     assert "followers use the leaders' throttles: 1.00 MB/s on broker 2. Leave them out of the plan." in said(*files)
 
 
@@ -178,7 +175,7 @@ def test_moves_between_directories_are_said_not_to_count(files: list[str]) -> No
     Path(files[0]).write_text(
         '{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 3], "log_dirs": ["/data/2", "any"]}]}'
     )
-    assert "a copy between directories of one broker has a throttle of its own" in said(*files)
+    assert "a copy between directories of one broker has its own throttle" in said(*files)
 
 
 def test_many_throttles_are_cut_for_people_and_not_for_machines(files: list[str]) -> None:
@@ -191,7 +188,7 @@ def test_many_throttles_are_cut_for_people_and_not_for_machines(files: list[str]
     )
     given = ("--size", "1GB", "--write-rate", "1MB/s", "--rate", "10MB/s")
     assert "the 20 slowest of 60 (--json has all)" in said(*files, *given)
-    assert len(record(*files, *given)["counted"]["sides"]) == 60
+    assert len(record(*files, *given)["per_side"]["sides"]) == 60
 
 
 def test_a_file_whose_name_looks_like_markup(files: list[str], tmp_path: Path) -> None:
@@ -211,12 +208,12 @@ def test_a_file_whose_name_looks_like_markup(files: list[str], tmp_path: Path) -
         ([*FIGURES, "--rate", "50Mb/s"], "MB is bytes, Mbit/s is bits"),
         ([*FIGURES, "--rate", "0"], "expected more than 0"),
         ([*FIGURES, "--within", "soon"], "expected a time above 0"),
-        ([*FIGURES, "--share", "10%"], "--share: a share of what?"),
+        ([*FIGURES, "--share", "10%"], "--share: the capacity is missing"),
         ([*FIGURES, "--share", "0%", "--capacity", "1GB"], "--share: 0 % of capacity moves nothing"),
         ([*FIGURES, "--share", "10", "--capacity", "1GB"], "expected a share from 0% to 100%"),
-        ([*FIGURES, "--rate", "1MB", "--capacity", "1GB"], "--rate and --capacity: only one of them"),
+        ([*FIGURES, "--rate", "1MB", "--capacity", "1GB"], "--rate and --capacity: both limit the throttle"),
         ([*FIGURES, "--brokers", "0"], "--brokers"),
-        (["--current", "now.json"], "say where they shall go with a plan file"),
+        (["--current", "now.json"], "name a plan file with the desired one as well"),
         (["nowhere.json", *FIGURES], "nowhere.json: cannot be read: No such file or directory"),
     ],
 )
@@ -225,7 +222,7 @@ def test_bad_input_is_named(arguments: list[str], named: str) -> None:
 
 
 def test_a_plan_alone_says_what_else_it_takes(files: list[str]) -> None:
-    assert "who leads and who holds the partitions now is not known" in refused(files[0])
+    assert "the current leaders and replicas of the partitions are not known" in refused(files[0])
 
 
 def test_every_fault_of_a_plan_is_shown(files: list[str]) -> None:
@@ -250,23 +247,23 @@ MOVING = PartitionState("orders", 0, 1, (1, 2, 3), (1, 2), adding=(3,), removing
 
 
 def test_a_replica_that_is_being_added_lacks_only_the_rest() -> None:
-    look = _Look(0.0, {1: {("orders", 0): 100}, 2: {("orders", 0): 100}, 3: {("orders", 0): 30}})
-    assert _under_way({("orders", 0): MOVING}) == (Target("orders", 0, (1, 3)),)
-    assert _planned(MOVING, Target("orders", 0, (1, 3)), look, 5.0).lacking_bytes == {3: 70}
+    look = _LogSizes(0.0, {1: {("orders", 0): 100}, 2: {("orders", 0): 100}, 3: {("orders", 0): 30}})
+    assert _targets_in_progress({("orders", 0): MOVING}) == (Target("orders", 0, (1, 3)),)
+    assert _plan_partition(MOVING, Target("orders", 0, (1, 3)), look, 5.0).lacking_bytes == {3: 70}
     # Sent elsewhere, it is all to be copied; what broker 3 has is of no use.
-    assert _planned(MOVING, Target("orders", 0, (1, 4)), look, 5.0).lacking_bytes == {4: 100}
+    assert _plan_partition(MOVING, Target("orders", 0, (1, 4)), look, 5.0).lacking_bytes == {4: 100}
 
 
 def test_a_log_that_shrank_is_said_to_count_as_nothing() -> None:
     targets = [Target("orders", 0, (1, 3)), Target("orders", 1, (1, 3))]
-    assert _shrunk({("orders", 0): 0, ("orders", 1): 10}, targets) == ()
-    assert "The log of orders-0 shrank" in _shrunk({("orders", 0): -1, ("orders", 1): 10}, targets)[0]
+    assert _shrunk_log_note({("orders", 0): 0, ("orders", 1): 10}, targets) == ()
+    assert "The log of orders-0 shrank" in _shrunk_log_note({("orders", 0): -1, ("orders", 1): 10}, targets)[0]
 
 
 def test_a_partition_without_a_leader_is_named() -> None:
-    led_by_nobody({("orders", 0): 1})
+    check_leaders({("orders", 0): 1})
     with pytest.raises(CommandError, match="No leader: orders-1, orders-2"):
-        led_by_nobody({("orders", 0): 1, ("orders", 1): -1, ("orders", 2): -1})
+        check_leaders({("orders", 0): 1, ("orders", 1): -1, ("orders", 2): -1})
 
 
 # -- units -----------------------------------------------------------------------------------------------------------------

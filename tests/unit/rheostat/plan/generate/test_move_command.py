@@ -9,10 +9,10 @@ import pytest
 from command_rig import Command
 
 from rheostat.errors import BadInputError, CommandError
-from rheostat.plan.cluster_layout import ClusterLayout, leading_though_dead
-from rheostat.plan.estimate.report import EstimateQuestion as TimesAsked
-from rheostat.plan.generate.command import ground_of, leaderless, nothing_moves, times_of
-from rheostat.plan.generate.report import GeneratedPlanReport, as_record, plan_json, sentences
+from rheostat.plan.cluster_layout import ClusterLayout, find_dead_leaders
+from rheostat.plan.estimate.report import EstimateQuestion
+from rheostat.plan.generate.command import check_nothing_moves, estimate_generated, leaderless_note, make_loads
+from rheostat.plan.generate.report import GeneratedPlanReport, plan_json, sentences, to_record
 from rheostat.plan.generate.request import PlanRequest
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import PartitionLimits
@@ -32,21 +32,21 @@ STANDING = ClusterLayout("a test", {1: "x", 2: "y", 3: "y"}, {(s.topic, s.partit
 SIZES = {("orders", 0): 40 * MB, ("orders", 1): 60 * MB, ("clicks", 0): 10 * MB}
 
 
-def made(times: TimesAsked = TimesAsked(20 * MB), write: float = 1.0 * MB) -> GeneratedPlanReport:  # noqa: B008 - frozen
-    ground = ground_of(STANDING, SIZES, PartitionLimits())
-    before, hosted = dict(ground.held_bytes), dict(ground.hosted)
-    plan = drain_brokers(ground, [2])
-    found = times_of(STANDING, SIZES, before, plan, dict.fromkeys(SIZES, write), times)
-    return GeneratedPlanReport("a test", plan, before, hosted, found, leaderless(STANDING))
+def made(times: EstimateQuestion = EstimateQuestion(20 * MB), write: float = 1.0 * MB) -> GeneratedPlanReport:  # noqa: B008 - frozen
+    loads = make_loads(STANDING, SIZES, PartitionLimits())
+    before, hosted = dict(loads.held_bytes), dict(loads.hosted)
+    plan = drain_brokers(loads, [2])
+    found = estimate_generated(STANDING, SIZES, before, plan, dict.fromkeys(SIZES, write), times)
+    return GeneratedPlanReport("a test", plan, before, hosted, found, leaderless_note(STANDING))
 
 
 def test_what_a_drained_broker_costs_is_told_with_the_time_it_takes() -> None:
     assert sentences(made()) == [
-        "2 partitions change brokers; 100 MB are to be copied.",
+        "2 partitions move, with 100 MB to copy.",
         "  broker 2: 100 MB → 0 B, 3 → 1 partitions",
         "  broker 3: 10.0 MB → 110 MB, 1 → 3 partitions",
         "At 20.0 MB/s (20000000 bytes/s) it takes 5.6 s.",
-        "Nobody leads lost-0: these are left out. Bring a broker of theirs back first.",
+        "The plan leaves out partitions without a leader: lost-0. Start one of their brokers to include them.",
     ]
 
 
@@ -60,50 +60,50 @@ def test_the_plan_is_what_kafkas_tool_takes() -> None:
 
 
 def test_the_time_is_that_of_the_slowest_side_and_kip73s_beside_it() -> None:
-    found = json.loads(json.dumps(as_record(made())))
+    found = json.loads(json.dumps(to_record(made())))
     assert found["copied_bytes"] == 100 * MB
-    assert found["times"]["counted"]["slowest_side"] == {"broker": 3, "side": "follower"}  # 100 MB at 20 − 2 MB/s.
-    assert found["times"]["counted"]["time_s"] == pytest.approx(100 / 18)
-    assert found["times"]["kip73"]["move_ratio"] == 2 / 4
+    assert found["estimate"]["per_side"]["slowest_side"] == {"broker": 3, "side": "follower"}  # 100 MB at 20 − 2 MB/s.
+    assert found["estimate"]["per_side"]["time_s"] == pytest.approx(100 / 18)
+    assert found["estimate"]["kip73"]["move_ratio"] == 2 / 4
     assert [row["held_bytes"] for row in found["brokers"]] == [110 * MB, 0, 110 * MB]
     assert (found["on_fewer_racks"], len(found["notes"])) == ([], 1)
 
 
 def test_a_throttle_at_which_it_never_ends_is_not_well() -> None:
-    found = made(TimesAsked(2 * MB), 3.0 * MB)
-    assert found.times is not None
-    assert found.times.exit_code() == 1
+    found = made(EstimateQuestion(2 * MB), 3.0 * MB)
+    assert found.estimate is not None
+    assert found.estimate.exit_code() == 1
     assert "it never ends" in "\n".join(sentences(found))
 
 
 def test_the_figures_of_kip73_are_those_of_the_whole_cluster() -> None:
-    found = made().times
+    found = made().estimate
     assert found is not None
     assert found.figures.kip73 == Kip73Figures(0.5, (110 + 100 + 10) * MB / 3, 3, 2.0 * MB)
 
 
 def test_nothing_to_do_is_said_and_partitions_on_fewer_racks_are_named() -> None:
     nothing = GeneratedPlanReport("a test", GeneratedPlan((), 0.0, {}, {}, ()), {}, {}, None)
-    assert sentences(nothing) == ["Nothing is to be moved: what was asked for is so already."]
-    assert as_record(nothing)["plan"] is None
+    assert sentences(nothing) == ["There is nothing to move: the cluster already is as requested."]
+    assert to_record(nothing)["plan"] is None
     together = tuple(("a", n) for n in range(7))
     crowded = GeneratedPlanReport("a test", GeneratedPlan(made().plan.targets, 0.0, {}, {}, together), {}, {}, None)
     assert sentences(crowded)[-1] == (
-        "On fewer racks than before, as there is no room elsewhere: a-0, a-1, a-2, a-3, a-4 and 2 more."
+        "On fewer racks than before, because the other racks have no room: a-0, a-1, a-2, a-3, a-4 and 2 more."
     )
 
 
 def test_while_partitions_are_being_reassigned_no_plan_is_made() -> None:
-    nothing_moves(STANDING)
+    check_nothing_moves(STANDING)
     moving = PartitionState("orders", 0, 2, (2, 1, 3), (2, 1), adding=(3,), removing=(1,))
     with pytest.raises(CommandError, match=r"1 partitions are being reassigned, orders-0 among them") as stopped:
-        nothing_moves(ClusterLayout("a test", {1: None}, {("orders", 0): moving}))
+        check_nothing_moves(ClusterLayout("a test", {1: None}, {("orders", 0): moving}))
     assert stopped.value.exit_code == 1
 
 
 def test_a_broker_that_leads_though_it_is_not_alive_is_seen() -> None:
-    assert leading_though_dead(STANDING) == [], "lost-0 has no leader at all"
-    assert leading_though_dead(ClusterLayout("a test", {2: None}, STANDING.partitions)) == [1]
+    assert find_dead_leaders(STANDING) == [], "lost-0 has no leader at all"
+    assert find_dead_leaders(ClusterLayout("a test", {2: None}, STANDING.partitions)) == [1]
 
 
 # -- which move ------------------------------------------------------------------------------------------------------------
@@ -117,12 +117,12 @@ ALIVE, KNOWN = (1, 2, 3), (1, 2, 3, 9)
         (PlanRequest(), "expected one of --add-broker, --drain-broker, --replace, --rebalance; found none"),
         (PlanRequest(add=[4], rebalance=True), "found --add-broker and --rebalance"),
         (PlanRequest(drain=[4, 4]), "--drain-broker: broker 4 is given twice"),
-        (PlanRequest(drain=[4], tolerance=0.1), "--tolerance: --drain-broker evens nothing out"),
+        (PlanRequest(drain=[4], tolerance=0.1), "--tolerance: --drain-broker does not rebalance"),
         (PlanRequest(replace=["2"]), "--replace: expected OLD=NEW such as 2=5, found '2'"),
         (PlanRequest(replace=["2=x"]), "found '2=x'"),
         (PlanRequest(replace=["2=3", "2=4"]), "--replace: broker 2 is given twice"),
-        (PlanRequest(replace=["2=3", "3=4"]), "--replace: broker 3 can't be replaced and take another's place at once"),
-        (PlanRequest(replace=["2=2"]), "--replace: broker 2 can't be replaced and take another's place at once"),
+        (PlanRequest(replace=["2=3", "3=4"]), "--replace: broker 3 cannot be replaced and be a replacement at once"),
+        (PlanRequest(replace=["2=2"]), "--replace: broker 2 cannot be replaced and be a replacement at once"),
     ],
 )
 def test_a_move_that_is_none_is_refused_before_any_cluster_is_asked(asked: PlanRequest, named: str) -> None:
@@ -135,11 +135,11 @@ def test_a_move_that_is_none_is_refused_before_any_cluster_is_asked(asked: PlanR
     ("asked", "alive", "named"),
     [
         (PlanRequest(add=[9]), ALIVE, "--add-broker: broker 9 is not alive: expected one of 1, 2, 3"),
-        (PlanRequest(drain=[7]), ALIVE, "--drain-broker: broker 7 is not there: expected one of 1, 2, 3, 9"),
-        (PlanRequest(replace=["7=3"]), ALIVE, "--replace: broker 7 is not there"),
+        (PlanRequest(drain=[7]), ALIVE, "--drain-broker: broker 7 does not exist: expected one of 1, 2, 3, 9"),
+        (PlanRequest(replace=["7=3"]), ALIVE, "--replace: broker 7 does not exist"),
         (PlanRequest(replace=["2=9"]), ALIVE, "--replace: broker 9 is not alive"),
         (PlanRequest(add=[1, 2, 3]), ALIVE, "--add-broker: there is no other broker"),
-        (PlanRequest(drain=[1, 2, 3]), ALIVE, "--drain-broker: no broker that is alive would be left"),
+        (PlanRequest(drain=[1, 2, 3]), ALIVE, "--drain-broker: no living broker would be left"),
     ],
 )
 def test_a_broker_that_is_not_there_is_named(asked: PlanRequest, alive: Collection[int], named: str) -> None:
@@ -156,7 +156,7 @@ def test_a_dead_broker_may_be_drained_and_replaced() -> None:
 
 def test_each_of_the_four_makes_its_plan() -> None:
     def planned(asked: PlanRequest) -> int:
-        return len(asked.planned(ground_of(STANDING, SIZES, PartitionLimits())).targets)
+        return len(asked.generate(make_loads(STANDING, SIZES, PartitionLimits())).targets)
 
     assert planned(PlanRequest(drain=[2])) == 2
     assert planned(PlanRequest(replace=["2=3"])) == 2
