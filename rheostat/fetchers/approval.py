@@ -71,7 +71,7 @@ def apply_change(client: FetcherClient, report: FetchersReport, change: FetcherC
 
 def _skip(report: FetchersReport, say: Say, text: str) -> ResizeOutcome:
     say(text)
-    return ResizeOutcome(report.today.fetchers or 0, changed=False)
+    return ResizeOutcome(report.current.fetchers or 0, changed=False)
 
 
 def _change_line(plan: ResizePlan, settle_s: float) -> str:
