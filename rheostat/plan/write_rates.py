@@ -14,7 +14,7 @@ from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.units import span_text
 from tuner.planning.plan_file import TopicPartition
-from tuner.planning.shared_rates import shared_by_size
+from tuner.planning.shared_rates import divide_by_size
 from tuner.runtime.observe.signals_reader import SignalReader
 
 WATCHING = "Watching how fast the logs grow"
@@ -76,7 +76,7 @@ def estimate_write_rates(
         f"Write rates are estimates from signals up to {span_text(oldest_s)} old: the rate that clients write to each broker, "
         "divided among the partitions that it leads by the size of their logs. --watch-s 10 measures each partition."
     )
-    return shared_by_size(rates, leaders, size_bytes)
+    return divide_by_size(rates, leaders, size_bytes)
 
 
 def read_broker_signals(client: ClusterClient, settings: Settings) -> dict[int, BrokerSignal]:

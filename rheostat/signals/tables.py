@@ -19,11 +19,8 @@ from rich.table import Table
 from rheostat.console import escape
 from rheostat.console.rich_console import styled
 from streaming.shared.contract import (
-    BrokerSignal,
-    ControllerSignal,
-    MoveSignal,
+    MovingPartition,
     Signal,
-    TenantSignal,
     ThrottledBy,
 )
 from streaming.shared.units import rate_text, size_text, span_text
@@ -158,6 +155,10 @@ def _per_s(value: float | None) -> str:
     return _figure(value, lambda v: f"{v:.0f}/s" if v == 0 or v >= 10 else f"{v:.2f}/s")
 
 
+def _mean(value: float | None) -> str:
+    return _figure(value, lambda v: f"{v:.2f}")
+
+
 def _number(value: float | None) -> str:
     return _figure(value, lambda v: f"{v:.0f}")
 
@@ -177,121 +178,125 @@ _SOURCES = {
 }
 
 
-def _source_text(signal: BrokerSignal) -> str:
-    by = signal.throttled_by
-    return _DASH if by is None else _SOURCES.get(by, by)
+def _source(throttled_by: str | None) -> str:
+    return _DASH if throttled_by is None else _SOURCES.get(throttled_by, throttled_by)
 
 
-def _largest(signal: MoveSignal) -> str:
-    shown = [f"{m.topic}-{m.partition} {_size(m.remaining_bytes)}" for m in signal.largest[:_LARGEST]]
+def _largest(partitions: Sequence[MovingPartition]) -> str:
+    shown = [f"{p.topic}-{p.partition} {_size(p.remaining_bytes)}" for p in partitions[:_LARGEST]]
     return ", ".join(shown) or _DASH
 
 
-def _progress(signal: MoveSignal) -> str:
-    return _figure(signal.progress_age_s, lambda v: f"{span_text(v)} ago")
+def _ago(age_s: float | None) -> str:
+    return _figure(age_s, lambda v: f"{span_text(v)} ago")
 
 
-def _tokens(signal: TenantSignal) -> str:
-    return _figure(signal.tokens, lambda v: "no quota" if v > _TOKENS_WITHOUT_QUOTA else f"{v:.1f}")
+def _tokens(tokens: float | None) -> str:
+    return _figure(tokens, lambda v: "no quota" if v > _TOKENS_WITHOUT_QUOTA else f"{v:.1f}")
 
 
-def _active(signal: ControllerSignal) -> str:
-    return _figure(signal.active, lambda v: "yes" if v else "no")
+def _active(active: float | None) -> str:
+    return _figure(active, lambda v: "yes" if v else "no")
 
 
 def _name(name: str | None) -> str:
     return _DASH if name is None else escape.printable_name(name) or '""'
 
 
-_COMPLETE: tuple[str, Figure] = ("complete", lambda s: _share(s.completeness))
+def _column(header: str, field: str, text_of: Figure) -> tuple[str, Figure]:
+    """Returns a column that shows one field of a signal."""
+    return header, lambda signal: text_of(getattr(signal, field))
+
+
+_COMPLETE: tuple[str, Figure] = _column("complete", "completeness", _share)
 
 SHEETS = {
     "broker": Sheet(
         "Brokers",
-        (("broker", lambda s: str(s.broker)),),
+        (_column("broker", "broker", str),),
         (
-            ("leader throttle", lambda s: _rate(s.leader_rate_bytes_per_s)),
-            ("used", lambda s: _rate(s.leader_throttled_bytes_per_s)),
-            ("follower throttle", lambda s: _rate(s.follower_rate_bytes_per_s)),
-            ("used", lambda s: _rate(s.follower_throttled_bytes_per_s)),
-            ("clients in", lambda s: _rate(s.client_in_bytes_per_s)),
-            ("produce p99", lambda s: _ms(s.produce_p99_ms)),
+            _column("leader throttle", "leader_rate_bytes_per_s", _rate),
+            _column("used", "leader_throttled_bytes_per_s", _rate),
+            _column("follower throttle", "follower_rate_bytes_per_s", _rate),
+            _column("used", "follower_throttled_bytes_per_s", _rate),
+            _column("clients in", "client_in_bytes_per_s", _rate),
+            _column("produce p99", "produce_p99_ms", _ms),
         ),
         (
-            ("used, by", _source_text),
-            ("replication in", lambda s: _rate(s.replication_in_bytes_per_s)),
-            ("replication out", lambda s: _rate(s.replication_out_bytes_per_s)),
-            ("reassigned in", lambda s: _rate(s.reassignment_in_bytes_per_s)),
-            ("reassigned out", lambda s: _rate(s.reassignment_out_bytes_per_s)),
-            ("clients out", lambda s: _rate(s.client_out_bytes_per_s)),
-            ("produce mean", lambda s: _ms(s.produce_mean_ms)),
-            ("fetch p99", lambda s: _ms(s.fetch_p99_ms)),
-            ("handlers idle", lambda s: _share(s.request_handler_idle_ratio)),
-            ("replica lag", lambda s: _number(s.replica_lag_sum_messages)),
-            ("ISR shrinks", lambda s: _per_s(s.isr_shrinks_per_s)),
-            ("under min ISR", lambda s: _number(s.under_min_isr_partitions)),
-            ("partitions", lambda s: _number(s.partitions)),
-            ("leads", lambda s: _number(s.leaders)),
-            ("metadata lag", lambda s: _ms(s.metadata_lag_ms)),
+            _column("used, by", "throttled_by", _source),
+            _column("replication in", "replication_in_bytes_per_s", _rate),
+            _column("replication out", "replication_out_bytes_per_s", _rate),
+            _column("reassigned in", "reassignment_in_bytes_per_s", _rate),
+            _column("reassigned out", "reassignment_out_bytes_per_s", _rate),
+            _column("clients out", "client_out_bytes_per_s", _rate),
+            _column("produce mean", "produce_mean_ms", _ms),
+            _column("fetch p99", "fetch_p99_ms", _ms),
+            _column("handlers idle", "request_handler_idle_ratio", _share),
+            _column("replica lag", "replica_lag_sum_messages", _number),
+            _column("ISR shrinks", "isr_shrinks_per_s", _per_s),
+            _column("under min ISR", "under_min_isr_partitions", _number),
+            _column("partitions", "partitions", _number),
+            _column("leads", "leaders", _number),
+            _column("metadata lag", "metadata_lag_ms", _ms),
         ),
     ),
     "move": Sheet(
         "Moves",
-        (("broker", lambda s: str(s.broker)), ("side", lambda s: str(s.side))),
+        (_column("broker", "broker", str), _column("side", "side", str)),
         (
-            ("moving", lambda s: _number(s.moving_partitions)),
-            ("remain", lambda s: _size(s.remaining_bytes)),
-            ("trend", lambda s: _rate(s.remaining_slope_bytes_per_s)),
-            ("steady state", lambda s: _rate(s.steady_state_bytes_per_s)),
-            ("progress", _progress),
+            _column("moving", "moving_partitions", _number),
+            _column("remain", "remaining_bytes", _size),
+            _column("trend", "remaining_slope_bytes_per_s", _rate),
+            _column("steady state", "steady_state_bytes_per_s", _rate),
+            _column("progress", "progress_age_s", _ago),
         ),
         (
-            ("listed", lambda s: _number(s.listed_partitions)),
-            ("done", lambda s: _number(s.done_partitions)),
-            ("written", lambda s: _rate(s.write_bytes_per_s)),
-            ("lag", lambda s: _number(s.lag_messages)),
-            ("largest", _largest),
+            _column("listed", "listed_partitions", _number),
+            _column("done", "done_partitions", _number),
+            _column("written", "write_bytes_per_s", _rate),
+            _column("lag", "lag_messages", _number),
+            _column("largest", "largest", _largest),
         ),
     ),
     "controller": Sheet(
         "Controllers",
-        (("controller", lambda s: str(s.node)), ("active", _active)),
+        (_column("controller", "node", str), _column("active", "active", _active)),
         (
-            ("queue p99", lambda s: _ms(s.event_queue_time_p99_ms)),
-            ("processing p99", lambda s: _ms(s.event_processing_p99_ms)),
-            ("create mean", lambda s: _ms(s.create_mean_ms)),
-            ("mutations refused", lambda s: _per_s(s.mutations_rejected_per_s)),
-            ("idle", lambda s: _share(s.idle_ratio)),
+            _column("queue p99", "event_queue_time_p99_ms", _ms),
+            _column("processing p99", "event_processing_p99_ms", _ms),
+            _column("create mean", "create_mean_ms", _ms),
+            _column("mutations refused", "mutations_rejected_per_s", _per_s),
+            _column("idle", "idle_ratio", _share),
         ),
         (
-            ("queue mean", lambda s: _ms(s.event_queue_time_mean_ms)),
-            ("processing mean", lambda s: _ms(s.event_processing_mean_ms)),
-            ("delete mean", lambda s: _ms(s.delete_mean_ms)),
-            ("in progress", lambda s: _figure(s.topic_requests_in_progress_mean, lambda v: f"{v:.2f}")),
-            ("events", lambda s: _per_s(s.events_per_s)),
-            ("queue depth", lambda s: _figure(s.queue_depth_mean, lambda v: f"{v:.2f}")),
-            ("operations", lambda s: _per_s(s.operations_per_s)),
-            ("timed out", lambda s: _per_s(s.operations_timed_out_per_s)),
-            ("heartbeats timed out", lambda s: _per_s(s.heartbeats_timed_out_per_s)),
-            ("metadata records", lambda s: _per_s(s.metadata_records_per_s)),
-            ("metadata lag", lambda s: _ms(s.metadata_lag_ms)),
-            ("topics", lambda s: _number(s.topics)),
-            ("partitions", lambda s: _number(s.partitions)),
-            ("brokers", lambda s: _number(s.active_brokers)),
-            ("fenced", lambda s: _number(s.fenced_brokers)),
+            _column("queue mean", "event_queue_time_mean_ms", _ms),
+            _column("processing mean", "event_processing_mean_ms", _ms),
+            _column("delete mean", "delete_mean_ms", _ms),
+            _column("in progress", "topic_requests_in_progress_mean", _mean),
+            _column("events", "events_per_s", _per_s),
+            _column("queue depth", "queue_depth_mean", _mean),
+            _column("operations", "operations_per_s", _per_s),
+            _column("timed out", "operations_timed_out_per_s", _per_s),
+            _column("heartbeats timed out", "heartbeats_timed_out_per_s", _per_s),
+            _column("metadata records", "metadata_records_per_s", _per_s),
+            _column("metadata lag", "metadata_lag_ms", _ms),
+            _column("topics", "topics", _number),
+            _column("partitions", "partitions", _number),
+            _column("brokers", "active_brokers", _number),
+            _column("fenced", "fenced_brokers", _number),
         ),
     ),
     "tenant": Sheet(
         "Tenants",
         (
-            ("controller", lambda s: str(s.node)),
-            ("user", lambda s: _name(s.user)),
-            ("client-id", lambda s: _name(s.client_id)),
+            _column("controller", "node", str),
+            _column("user", "user", _name),
+            _column("client-id", "client_id", _name),
         ),
         (
-            ("mutations", lambda s: _per_s(s.mutation_rate_per_s)),
-            ("tokens", _tokens),
-            ("throttled for", lambda s: _ms(s.throttle_time_ms)),
+            _column("mutations", "mutation_rate_per_s", _per_s),
+            _column("tokens", "tokens", _tokens),
+            _column("throttled for", "throttle_time_ms", _ms),
         ),
         (),
     ),

@@ -1,4 +1,4 @@
-"""The command line of `rheostat simulate`."""
+"""The options of `rheostat simulate`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from rheostat.options import Json
 
 def simulate(
     scenario: Annotated[
-        str | None, typer.Argument(metavar="[SCENARIO]", help="a file, or the name of one that --list shows")
+        str | None, typer.Argument(metavar="[SCENARIO]", help="a file, or the name of a scenario from --list")
     ] = None,
     policy: Annotated[
         str,
         typer.Option(
-            "--policy", help="rheostat, rheostat:MODE; static:RATE; as-is: what stands stays; none: no throttle"
+            "--policy",
+            help="rheostat, rheostat:MODE; static:RATE; as-is: keeps the initial throttles; none: no throttle",
         ),
     ] = "rheostat",
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="in place of the scenario's own")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="replaces the scenario's seed")] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="draw rates, throttles, lag and latency over time (SVG)")
     ] = None,
     as_json: Json = False,
     list_them: Annotated[bool, typer.Option("--list", help="the scenarios that come with rheostat")] = False,
 ) -> None:
-    """What would happen: a made-up cluster, the real decisions. Exit code 1 when the moves do not end (in time)."""
+    """Simulates a move: a simulated cluster, the real decisions. Exit code 1 if the move does not end (in time)."""
     from rheostat.simulate import command
 
     if list_them:

@@ -48,7 +48,7 @@ from tuner.simulation.world import (
     World,
 )
 
-_CEILING_SHARE = 0.8  # Of the slowest link: a tenth for unmeasured traffic, a tenth for the objective.
+_CEILING_SHARE = 0.8  # Share of the slowest link; a tenth is for unmeasured traffic, a tenth for the objective.
 
 
 def shipped_scenarios() -> dict[str, Path]:

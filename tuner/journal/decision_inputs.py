@@ -1,4 +1,4 @@
-"""The inputs of the decisions about one side (broker × leader or follower), as journal entries show them.
+"""Builds the inputs of the decisions about one side (broker × leader or follower), as journal entries show them.
 
 On a large cluster one leader copies to fifty followers, and each follower copies from fifty leaders. So the row of each broker and
 of each stall state is built once per cycle, and all entries that need it share it.
@@ -25,9 +25,10 @@ class DecisionInputs:
         self._limits = _row(limits)
         self._broker_rows: dict[int, dict[str, Any]] = {}
         self._stall_rows: dict[int, dict[str, Any]] = {}
-        self._destinations: dict[int, set[int]] | None = None  # Of the moves that each broker leads.
+        self._destinations: dict[int, set[int]] | None = None  # By leader of the moves.
 
     def is_about(self, observation: Observation, memory: Memory) -> bool:
+        """Returns whether the inputs were built from this observation and memory."""
         return observation is self._observation and memory.stalls is self._stalls
 
     def of(self, side: BrokerSide) -> dict[str, Any]:

@@ -6,13 +6,13 @@ entry         ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carr
 steering      ``steering|<cluster>|<seq mod RING>``: the rates that one steering tick wrote.
 quotas-entry  ``quotas-entry|<cluster>|<seq mod RING>``: the mutation quotas that one cycle writes.
 plan-entry    ``plan-entry|<cluster>|<seq mod RING>``: the plan steps that one cycle requests, and the outcomes of earlier ones.
-memory        ``memory|<cluster>``: what the tuner remembers: what it manages and which replicas it saw moving.
+memory        ``memory|<cluster>``: what the tuner remembers, such as the settings that it manages and the moving replicas.
 owned         ``owned|<cluster>|<broker>|<side>``: one managed rate, newer than a memory before it.
 seen          ``seen|<cluster>|<topic>``: the moving replicas of one topic, newer than a memory before it.
 holder        ``holder|<cluster>``: the tuner that writes this journal; written also to prove that it still may.
 
 The first four kinds are rings: after RING records the keys repeat, so that compaction bounds the topic. Each has its own ring, so
-that one day of steering ticks does not displace a month of decisions. Of every other key the last record holds.
+that one day of steering ticks does not displace a month of decisions. Every other key keeps its last record.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ def _owned(row: OwnedRow) -> tuple[BrokerSide, OwnedRate]:
 
 
 def decode_memory(value: bytes) -> Memory:
-    """Returns what a memory record says.
+    """Returns the memory of a record.
 
     Raises:
         ValueError: as ``decode_body``. A tuner must not act without it, as it would not know what it manages.

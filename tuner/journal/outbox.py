@@ -22,7 +22,7 @@ from tuner.journal.entries import Entry, encode_entry
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:
-    """What became of a managed rate.
+    """The state of a managed rate after a write.
 
     Attributes:
         recorded_setpoint_bytes_per_s: the setpoint that the journal has.

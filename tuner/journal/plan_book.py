@@ -34,7 +34,7 @@ class PlanBook:
         self._parts: dict[str, dict[int, dict[TopicPartition, PlanPartition]]] = {}
         self._requested: dict[str, dict[int, dict[TopicPartition, RequestedStep]]] = {}
         self._states: dict[str, PlanState] = {}
-        self._partitions: dict[str, dict[TopicPartition, PlanPartition]] = {}  # Of plans with all their parts.
+        self._partitions: dict[str, dict[TopicPartition, PlanPartition]] = {}  # By plan, if all its parts are known.
         self._faults: dict[str, dict[bytes, str]] = {}  # By plan and key: why the newest record cannot be read.
 
     @property

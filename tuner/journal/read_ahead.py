@@ -44,7 +44,7 @@ _RECORDS_LOST = (
 
 @dataclass(slots=True)
 class JournalKnowledge:
-    """What the journal's records say, up to the offsets that were read.
+    """The content of the journal up to the offsets that were read.
 
     Attributes:
         state: the state of the configured cluster name.
@@ -75,7 +75,7 @@ def empty_knowledge(cluster: str, times_ms: frozenset[int] = frozenset()) -> Jou
 
 
 class ReadAhead:
-    """Reads the journal's topic in short steps. What it has read survives a lease that is won and lost again."""
+    """Reads the journal's topic in short steps. Its knowledge outlives a lease that is won and lost again."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class ReadAhead:
         self._consumer: KafkaConsumer | None = None
         self._refused: list[RefusedBatch] = []  # Batches that the consumer left out.
         self._knowledge: JournalKnowledge | None = None
-        self._topic_id: str | None = None  # Of the topic that ``_knowledge`` was read from.
+        self._topic_id: str | None = None  # The topic that ``_knowledge`` was read from.
         self._given_up = False
         self._check_at_s = float("-inf")  # Time of the next check of the topic id.
 

@@ -1,4 +1,4 @@
-"""Describes records of the journal that this version cannot read, and what follows from each.
+"""Describes records of the journal that this version cannot read, and the effect of each.
 
 Any client with write access may write anything to the journal's topic, and other versions of rheostat write records that this one
 does not know. The tuner reports an unreadable record and passes over it if that is safe. The next readable record of its key
@@ -24,7 +24,7 @@ UPGRADE_STEPS = (
 _PLAN_WAITS = "this plan is not executed; steps under way keep their throttle and end by themselves"
 _PLAN_AGAIN = "this plan is not executed: submit it again with this version"
 
-# What follows while the newest record of a key cannot be read, by the kind that the key begins with.
+# The effect of an unreadable newest record, by the kind that its key begins with.
 EFFECTS = {
     "memory": "no tuner acts: what rheostat manages in the cluster is not known",
     "owned": "no tuner acts: whether rheostat manages this throttle is not known",

@@ -39,7 +39,7 @@ def drain_brokers(loads: BrokerLoads, brokers: Collection[int]) -> GeneratedPlan
     """Returns a plan that moves all replicas of ``brokers`` to the other brokers.
 
     Raises:
-        NoPlace: within the limits there is no room for all of it.
+        NoPlacementError: within the limits there is no room for all of it.
     """
     return _empty_brokers(loads, brokers, [b for b in loads.alive if b not in brokers], {})
 
@@ -51,7 +51,7 @@ def replace_brokers(loads: BrokerLoads, pairs: Mapping[int, int]) -> GeneratedPl
         pairs: old → new broker; no broker is both.
 
     Raises:
-        NoPlace: within the limits there is no room for all of it.
+        NoPlacementError: within the limits there is no room for all of it.
     """
     assert pairs.keys().isdisjoint(pairs.values())
     return _empty_brokers(loads, pairs.keys(), [b for b in loads.alive if b not in pairs], pairs)

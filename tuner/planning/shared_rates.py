@@ -1,4 +1,4 @@
-"""Write rates of partitions where only those of brokers are known."""
+"""Estimates the write rates of partitions if only those of brokers are known."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from tuner.planning.plan_file import TopicPartition
 
 
-def shared_by_size(
+def divide_by_size(
     bytes_per_s: Mapping[int, float], leaders: Mapping[TopicPartition, int], size_bytes: Mapping[TopicPartition, float]
 ) -> dict[TopicPartition, float]:
-    """Returns bytes/s by partition: what is written to each leader, shared in proportion to the size of the logs.
+    """Returns bytes/s by partition: the rate of each leader, divided in proportion to the size of the logs.
 
-    A log that grew large usually still grows fast. Where all logs of a leader are empty they share alike.
+    A log that grew large usually still grows fast. If all logs of a leader are empty, each partition gets the same rate.
 
     Args:
-        bytes_per_s: by broker, of the partitions that it leads.
+        bytes_per_s: by broker, the rate written to the partitions that it leads.
         leaders: by partition; partitions of other leaders get nothing.
     """
     sizes: dict[int, float] = {}

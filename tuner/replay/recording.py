@@ -59,7 +59,7 @@ class RecordedStep:
     frame: StateValues | None
 
 
-# What decoding raises for a record that is JSON of another form.
+# Errors of decoding a record that is JSON of another form.
 _DECODE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
 
 
@@ -136,7 +136,7 @@ class _Frame:
 
 @dataclass(slots=True)
 class _StreamState:
-    """Where one stream is after its last step.
+    """The state of one stream after its last step.
 
     Attributes:
         frame_header: of the last frame, with settings and program.

@@ -62,7 +62,7 @@ class Replayer:
         """
         self._settings = settings
         self._states: dict[str, StateValues] = {}  # By stream.
-        self._state: StateValues = {}  # Of the current step's stream.
+        self._state: StateValues = {}  # The state of the current step's stream.
 
     def replay(self, steps: Iterable[RecordedStep]) -> Iterator[ReplayedStep]:
         """Yields each step with its new decisions.

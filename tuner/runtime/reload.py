@@ -42,7 +42,7 @@ def show_settings(
     policy = settings.mutation_policy(partition_limits)
     status.limits = settings.limits()
     status.objective = objective.objective() if objective is not None else None
-    status.capacity = capacity.of_most() if capacity is not None else None
+    status.capacity = capacity.default() if capacity is not None else None
     status.capacity_by_broker = capacity.by_broker() if capacity is not None else {}
     status.partition_limits = partition_limits
     quotas.objective = policy.objective if policy is not None else None

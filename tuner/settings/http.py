@@ -31,8 +31,8 @@ class HttpSettings(BaseModel):
     )
     tokens_file: str | None = Field(
         default=None,
-        description="file of tokens, one a line: `read` or `operate`, a name (every order is journaled with it), the token; read "
-        "again when it changes",
+        description="file of tokens, one per line: `read` or `operate`, a name (recorded with every order), the token; it is read again "
+        "when it changes",
     )
     tls_certfile: str | None = Field(
         default=None, description="PEM file with the certificate; with it the server uses HTTPS"
@@ -41,7 +41,7 @@ class HttpSettings(BaseModel):
 
     # Errors name the section and no key: an error about a key would show its value, the token.
     @model_validator(mode="after")
-    def _tokens_are_tokens(self) -> HttpSettings:
+    def _check_tokens(self) -> HttpSettings:
         for name, token in (("read_token", self.read_token), ("operate_token", self.operate_token)):
             if token is not None and (fault := token_problem(token.get_secret_value())) is not None:
                 raise ValueError(f"{name} {fault}")
@@ -56,7 +56,7 @@ class HttpSettings(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _the_network_needs_a_token(self) -> HttpSettings:
+    def _check_network_access(self) -> HttpSettings:
         if not self.is_local and not self.has_tokens:
             raise ValueError(
                 f"host {self.host} can be reached from other machines, and no token is set, so the tuner does not start: set "
@@ -65,7 +65,7 @@ class HttpSettings(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _tls_is_whole(self) -> HttpSettings:
+    def _check_tls(self) -> HttpSettings:
         if (self.tls_certfile is None) != (self.tls_keyfile is None):
             raise ValueError("tls_certfile and tls_keyfile go together")
         return self

@@ -38,7 +38,7 @@ class ObjectiveSettings(BaseModel):
     gentle_ratio: float = Field(default=0.5, gt=0, le=1, description="gentle mode: share of the headroom")
 
     @model_validator(mode="after")
-    def _complete(self) -> ObjectiveSettings:
+    def _check_mode(self) -> ObjectiveSettings:
         if self.mode is Mode.DEADLINE and self.finish_at is None:
             raise ValueError("mode deadline needs finish_at, such as 2026-01-31T06:00:00Z")
         if self.mode is Mode.SHARE and self.share_max is None:
@@ -78,7 +78,7 @@ class CapacitySettings(BrokerCapacity):
         capacity = self.brokers.get(broker, self)
         return Capacity(capacity.in_bytes_per_s, capacity.out_bytes_per_s)
 
-    def of_most(self) -> Capacity:
+    def default(self) -> Capacity:
         """Returns the capacity of the brokers that are not named."""
         return Capacity(self.in_bytes_per_s, self.out_bytes_per_s)
 
@@ -133,7 +133,7 @@ class TunerSettings(BaseModel):
         default=50.0,
         ge=1,
         description="budget of throttle writes a second while rates change, for all brokers together; larger clusters change in"
-        " coarser steps, and what leads down comes first",
+        " coarser steps, and lower rates are written first",
     )
     objective: ObjectiveSettings | None = Field(
         default=None,
@@ -151,7 +151,7 @@ class TunerSettings(BaseModel):
     http: HttpSettings = Field(default_factory=HttpSettings, description="the tuner's HTTP endpoint")
 
     @model_validator(mode="after")
-    def _floor_below_ceiling(self) -> TunerSettings:
+    def _check_min_below_max(self) -> TunerSettings:
         if self.rate_bytes_per_s_min > self.rate_bytes_per_s_max:
             raise ValueError(
                 f"rate_bytes_per_s_min ({self.rate_bytes_per_s_min:.0f}) is above rate_bytes_per_s_max "
@@ -160,15 +160,15 @@ class TunerSettings(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _objective_and_capacity(self) -> TunerSettings:
+    def _check_objective_and_capacity(self) -> TunerSettings:
         if self.objective is not None and self.capacity is None:
             raise ValueError(
                 "objective needs capacity: without in_bytes_per_s and out_bytes_per_s of the brokers the headroom is unknown"
             )
         if self.capacity is not None and self.objective is None:
             raise ValueError("capacity is used with an objective only: set objective.latency_ms, or leave capacity out")
-        asked = "unthrottled_moves" in self.model_fields_set and self.unthrottled_moves == "throttle"
-        if asked and self.objective is None:
+        is_requested = "unthrottled_moves" in self.model_fields_set and self.unthrottled_moves == "throttle"
+        if is_requested and self.objective is None:
             raise ValueError(
                 "unthrottled_moves: throttle needs objective.latency_ms and capacity to choose a rate: set them, or leave "
                 "unthrottled_moves out"

@@ -56,7 +56,7 @@ class Tick:
     steady_out_bytes: Floats
     catch_up_in_bytes: Floats
     catch_up_out_bytes: Floats
-    utilisation: Floats  # Of the busiest direction of link and disk.
+    utilisation: Floats  # The busiest direction of link and disk counts.
 
 
 class Cluster:

@@ -29,7 +29,7 @@ from tuner.simulation.replicas import Replicas
 from tuner.simulation.sharing import max_min
 from tuner.simulation.world import FetchSettings
 
-_BEAT_OFFSET = 0.618  # Of a beat, so that two threads do not wake at the same moment.
+_BEAT_OFFSET = 0.618  # A part of a beat, so that two threads do not wake at the same moment.
 _EXACT_BROKERS_MAX = 20
 _ROUNDS_MAX = 64  # A bound for the loop; a handful of rounds is usual.
 _NONE: Ints = np.zeros(0, dtype=np.int64)

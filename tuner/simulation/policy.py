@@ -62,7 +62,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RuleInput:
-    """What a rule is given: delayed signals, and the live cluster."""
+    """The input of a rule: delayed signals, and the live cluster."""
 
     now_s: float
     world: World  # For the capacities of links and disks.

@@ -1,7 +1,7 @@
 """The loop's ports in simulated time: they act on the simulated cluster as the production ports act on Kafka.
 
-Simulated time stops during a call. Where a production port waits until a setting shows, the simulated one knows whether it
-would have shown in time.
+Simulated time stops during a call. A production port waits until a setting is visible; the simulated one knows whether it
+would have been visible in time.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from tuner.settings.tuner import TunerSettings
 
 @dataclass(frozen=True, slots=True)
 class StatusStores:
-    """What the three controllers report.
+    """The reports of the three controllers.
 
     Attributes:
         observers: pass on the reports of the throttle controller; ``throttles`` is one of them.
@@ -47,7 +47,7 @@ def status_stores(
         dry_run_by_default=settings.dry_run_by_default,
         wall_clock=clock.wall_s,
         objective=settings.objective.objective() if settings.objective is not None else None,
-        capacity=settings.capacity.of_most() if settings.capacity is not None else None,
+        capacity=settings.capacity.default() if settings.capacity is not None else None,
         capacity_by_broker=settings.capacity.by_broker() if settings.capacity is not None else None,
         partition_limits=partition_limits,
         partitions_named_max=settings.metrics.partitions_named_max,

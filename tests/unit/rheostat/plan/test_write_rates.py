@@ -12,7 +12,7 @@ from rheostat.console.countdown import count_down
 from rheostat.console.rich_console import Terminal, console_for
 from rheostat.plan.write_rates import NoSignalsError, estimate_write_rates
 from streaming.shared.contract import BrokerSignal
-from tuner.planning.shared_rates import shared_by_size
+from tuner.planning.shared_rates import divide_by_size
 
 LEADERS = {("a", 0): 1, ("a", 1): 1, ("b", 0): 2}
 SIZES = {("a", 0): 3e9, ("a", 1): 1e9, ("b", 0): 0.0}
@@ -22,13 +22,13 @@ def signal(broker: int, client_in: float | None, age_s: float = 3) -> BrokerSign
     return replace(broker_signal(broker, age_s=age_s), client_in_bytes_per_s=client_in)
 
 
-def test_shared_by_size_splits_each_leaders_rate() -> None:
-    rates = shared_by_size({1: 8e6, 2: 5e6}, LEADERS, SIZES)
+def test_divide_by_size_splits_each_leaders_rate() -> None:
+    rates = divide_by_size({1: 8e6, 2: 5e6}, LEADERS, SIZES)
     assert rates == {("a", 0): 6e6, ("a", 1): 2e6, ("b", 0): 5e6}
 
 
-def test_shared_by_size_empty_logs_share_alike() -> None:
-    assert shared_by_size({1: 8e6}, LEADERS, {}) == {("a", 0): 4e6, ("a", 1): 4e6, ("b", 0): 0.0}
+def test_divide_by_size_empty_logs_share_alike() -> None:
+    assert divide_by_size({1: 8e6}, LEADERS, {}) == {("a", 0): 4e6, ("a", 1): 4e6, ("b", 0): 0.0}
 
 
 def test_estimate_write_rates_say_their_age_and_that_they_are_estimates() -> None:
