@@ -74,9 +74,15 @@ def test_share_and_time_that_go_together() -> None:
 def test_share_and_time_of_which_one_has_to_give() -> None:
     asked = (*FIGURES, "--share", "20%", "--capacity", "125MB/s", "--within", "12h")
     text = said(*asked, code=1)
-    assert "The two limits cannot both be met: at most 25.0 MB/s (25000000 bytes/s, 20.0 % of capacity), and done within 12 h." in text
+    assert (
+        "The two limits cannot both be met: at most 25.0 MB/s (25000000 bytes/s, 20.0 % of capacity), and done within 12 h."
+        in text
+    )
     assert "the time: 2 d 19 h is the shortest possible at that rate, 2 d 7 h more than allowed;" in text
-    assert "or the rate: 47.8 MB/s (47777778 bytes/s, 38.2 % of capacity) ends it in time, 22.8 MB/s more than allowed." in text
+    assert (
+        "or the rate: 47.8 MB/s (47777778 bytes/s, 38.2 % of capacity) ends it in time, 22.8 MB/s more than allowed."
+        in text
+    )
 
 
 def test_a_share_below_steady_state_never_ends_whatever_the_time() -> None:
@@ -88,7 +94,9 @@ def test_a_share_below_steady_state_never_ends_whatever_the_time() -> None:
 
 def test_a_deadline_that_nobody_can_meet_says_the_shortest_time() -> None:
     text = said(*FIGURES, "--capacity", "125MB/s", "--within", "1h", code=1)
-    assert "But a broker has only 125 MB/s: change the time. With the whole capacity, 3 h 10 min is the shortest" in text
+    assert (
+        "But a broker has only 125 MB/s: change the time. With the whole capacity, 3 h 10 min is the shortest" in text
+    )
 
 
 def test_a_move_that_no_broker_has_the_capacity_for() -> None:
@@ -132,7 +140,9 @@ def test_kip73s_figures_are_taken_from_the_files(files: list[str]) -> None:
 def test_the_sides_and_their_needs(files: list[str]) -> None:
     found = record(*files, "--within", "20s")
     assert found["per_side"]["rate_bytes_per_s"] == 9_000_000
-    assert [(s["broker"], s["side"], s["rate_bytes_per_s_needed"], s["time_s"]) for s in found["per_side"]["sides"]] == [
+    assert [
+        (s["broker"], s["side"], s["rate_bytes_per_s_needed"], s["time_s"]) for s in found["per_side"]["sides"]
+    ] == [
         (1, "leader", 9_000_000, 20.0),
         (3, "follower", 6_000_000, 10.0),
     ]
