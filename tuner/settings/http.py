@@ -31,8 +31,8 @@ class HttpSettings(BaseModel):
     )
     tokens_file: str | None = Field(
         default=None,
-        description="file of tokens, one per line: `read` or `operate`, a name (recorded with every order), the token; read again when "
-        "it changes",
+        description="file of tokens, one per line: `read` or `operate`, a name (recorded with every order), the token; read again "
+        "when it changes",
     )
     tls_certfile: str | None = Field(
         default=None, description="PEM file with the certificate; with it the server uses HTTPS"

@@ -77,12 +77,15 @@ def test_the_largest_quota_under_which_nobody_waits_for_long() -> None:
     assert simulate_creation(Creation(5_000, 4), MutationQuota(rate * 1.001), ZOOKEEPER).wait_s_max > 0.5
 
 
-def test_no_quota_helps_where_one_topic_is_too_much() -> None:
-    assert rate_per_s_max(Creation(10, 100), ZOOKEEPER, 0.5, 11, 1) is None
-
-
-def test_any_quota_will_do_where_all_of_it_is_little() -> None:
-    assert rate_per_s_max(Creation(10, 4), KRAFT, 0.5, 11, 1) == 40.0
+@pytest.mark.parametrize(
+    ("creation", "cost", "rate"),
+    [
+        (Creation(10, 100), ZOOKEEPER, None),  # One topic alone takes too long: no quota helps.
+        (Creation(10, 4), KRAFT, 40.0),  # All topics together take little time: any quota is enough.
+    ],
+)
+def test_rate_per_s_max_extremes(creation: Creation, cost: ControllerCost, rate: float | None) -> None:
+    assert rate_per_s_max(creation, cost, 0.5, 11, 1) == rate
 
 
 @settings(deadline=None)
