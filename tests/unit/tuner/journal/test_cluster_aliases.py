@@ -49,12 +49,12 @@ def memory(name: str, *sides: tuple[int, Side]) -> tuple[bytes, bytes]:
     return memory_key(name), encode_memory(Memory(owned=dict.fromkeys(sides, RATE)))
 
 
-def test_a_journal_of_one_name_has_no_other() -> None:
+def test_cluster_aliases_single_name_has_none() -> None:
     names = found(memory("new", ONE), (holder_key("new"), encode_holder("us")))
     assert (names.names, names.holdings_by_name()) == ((), {})
 
 
-def test_what_another_name_has_on_record_is_counted_and_told() -> None:
+def test_cluster_aliases_counts_records_of_another_name() -> None:
     alice = QuotaEntity("alice", None)
     pairs = TopicThrottle(ThrottledReplicas.parse("0:1"), ThrottledReplicas.parse("0:2"))
     names = found(
@@ -67,7 +67,7 @@ def test_what_another_name_has_on_record_is_counted_and_told() -> None:
     assert names.holdings_by_name() == {"old": "2 throttles, 1 topic's throttled replicas, 1 mutation quota"}
 
 
-def test_a_name_of_which_nothing_stands_any_more_holds_nothing_but_is_known() -> None:
+def test_cluster_aliases_cleared_name_is_known_and_holds_nothing() -> None:
     alice = QuotaEntity("alice", None)
     key = quota_records.owned_key("old", alice)
     names = found(
@@ -79,31 +79,31 @@ def test_a_name_of_which_nothing_stands_any_more_holds_nothing_but_is_known() ->
     assert (names.names, names.holdings_by_name()) == (("old",), {})
 
 
-def test_what_cannot_be_read_may_be_anything() -> None:
+def test_cluster_aliases_unreadable_record_counts_as_managed() -> None:
     names = found((memory_key("old"), b'{"v": 9}'))
     assert list(names.holdings_by_name()) == ["old"]
     assert "cannot read" in names.holdings_by_name()["old"]
 
 
-def test_what_can_be_read_again_is_what_holds() -> None:
+def test_cluster_aliases_newer_readable_record_replaces_unreadable() -> None:
     key, nothing = memory("old")
     assert found((key, b'{"v": 9}'), (key, nothing)).holdings_by_name() == {}
     assert found((orders_key("old"), b'{"v": 9}')).holdings_by_name() == {}, "orders hold nothing"
 
 
-def test_brokers_that_were_away_at_a_moves_end_are_still_to_be_cleared() -> None:
+def test_cluster_aliases_brokers_to_clear_count() -> None:
     names = found((memory_key("old"), encode_memory(Memory(brokers_to_clear=frozenset({3})))))
     assert names.holdings_by_name() == {"old": "1 broker to be cleared"}
     assert names.holdings_by_name({3}) == {"old": "1 broker to be cleared"}
 
 
-def test_what_stands_on_a_broker_that_is_gone_hinders_nobody() -> None:
+def test_cluster_aliases_removed_broker_does_not_count() -> None:
     names = found(memory("old", ONE, TWO), (memory_key("gone"), encode_memory(Memory(brokers_to_clear=frozenset({3})))))
     assert names.holdings_by_name({1, 4}) == {"old": "1 throttle"}
     assert names.holdings_by_name(()) == {}
 
 
-def test_a_plan_counts_from_its_first_step_to_its_end() -> None:
+def test_cluster_aliases_plan_counts_until_its_end() -> None:
     part = ("t", 0)
     given = [
         (part_key("old", "p", 0), encode_parts({part: PlanPartition((3, 4), (1, 2))})),
@@ -117,7 +117,7 @@ def test_a_plan_counts_from_its_first_step_to_its_end() -> None:
     assert found((b"plan|old|p", b'{"v": 9}')).holdings_by_name() == {"old": "1 plan of another version"}
 
 
-def test_entries_and_strange_keys_are_no_names() -> None:
+def test_cluster_aliases_entries_and_unknown_keys_are_ignored() -> None:
     entry = Entry(1, "decision", "hold", "why", "text")
     names = found(
         (entry_key("entry", "old", 1), encode_entry(entry)), (b"", b"x"), (b"\xff\xfe", b"x"), (b"memory|", b"x")

@@ -43,11 +43,11 @@ def made_of(member: str, before: Any, value: Any) -> Any:
 
 
 @given(MOVES, MOVES)
-def test_of_moves_the_order_comes_back_too(before: tuple[Any, ...], value: tuple[Any, ...]) -> None:
+def test_diff_field_moves_restores_their_order(before: tuple[Any, ...], value: tuple[Any, ...]) -> None:
     assert made_of("live.moves", before, value) == value
 
 
-def test_of_a_few_moves_among_many_only_those_are_written() -> None:
+def test_diff_field_moves_writes_only_changes() -> None:
     before = tuple(move("orders", p) for p in range(3000))
     other = replace(before[700], isr=(1,))
     value = (*before[5:700], other, *before[701:1500], *before[1503:], move("new", 1))
@@ -64,7 +64,7 @@ RATES = st.dictionaries(
 
 
 @given(RATES, RATES)
-def test_of_mappings_what_came_went_and_differs(before: Any, value: Any) -> None:
+def test_diff_field_mapping_restores_all_changes(before: Any, value: Any) -> None:
     assert made_of("live.rates", before, value) == value
 
 
@@ -72,7 +72,7 @@ STEPS = st.lists(st.builds(MoveStep, st.integers(1, 3), *[st.sampled_from([0.0, 
 
 
 @given(STEPS, STEPS)
-def test_steps_that_two_signals_share_are_written_once_and_those_that_differ_in_full(before: Any, value: Any) -> None:
+def test_diff_field_move_signals_restores_shared_and_new_steps(before: Any, value: Any) -> None:
     old = {
         TARGET: replace(
             move_signal(*TARGET, steps=before), cluster="", window_end_ms=0, remaining_slope_bytes_per_s=None
@@ -82,7 +82,7 @@ def test_steps_that_two_signals_share_are_written_once_and_those_that_differ_in_
     assert made_of("signals.moves", old, new) == new
 
 
-def test_one_new_step_is_all_that_is_written_of_five() -> None:
+def test_diff_field_move_signals_writes_only_the_new_step() -> None:
     steps = tuple(MoveStep(NOW_MS + 5000 * i, 5.0, 1.0, 2.0, 3.0) for i in range(6))
     old, new = ({TARGET: move_signal(*TARGET, steps=s)} for s in (steps[:5], steps[1:]))
     [piece] = diff_field("signals.moves", old, new)
@@ -100,7 +100,7 @@ def spoken(books: tuple[int, str | None, str | None], at_ms: int) -> TenantSigna
 
 
 @given(st.permutations([(n, u, c) for n in (1, 2) for u in ("a", None) for c in ("x", "<default>")]), st.data())
-def test_of_tenants_each_has_its_own_signal_in_whatever_order_they_come(whose: list[Any], data: Any) -> None:
+def test_diff_field_tenants_restores_signals_and_order(whose: list[Any], data: Any) -> None:
     before = {books: spoken(books, 1) for books in whose[: data.draw(st.integers(0, 8))]}
     new = data.draw(st.permutations(whose))[: data.draw(st.integers(0, 8))]
     same = data.draw(st.sets(st.sampled_from(whose)))
@@ -110,7 +110,7 @@ def test_of_tenants_each_has_its_own_signal_in_whatever_order_they_come(whose: l
     assert list(made) == list(value)
 
 
-def test_of_tenants_that_were_there_before_names_are_not_written() -> None:
+def test_diff_field_known_tenants_are_written_without_names() -> None:
     before = {(1, f"team-{i}", None): spoken((1, f"team-{i}", None), 1) for i in range(50)}
     left = list(before)[3:]
     value = {**{books: spoken(books, 2) for books in left[:20]}, **{books: before[books] for books in left[20:]}}
@@ -122,7 +122,7 @@ def test_of_tenants_that_were_there_before_names_are_not_written() -> None:
     assert (made, list(made)) == (value, list(value))
 
 
-def test_what_is_the_same_is_not_written() -> None:
+def test_diff_field_equal_values_write_nothing() -> None:
     for member, value in (
         ("live.moves", POOL),
         ("live.rates", {TARGET: RateSetting(5)}),
@@ -132,11 +132,11 @@ def test_what_is_the_same_is_not_written() -> None:
     assert list(diff_field("live.rates", {TARGET: RateSetting(5)}, {TARGET: RateSetting(5)})) == []
 
 
-def test_a_member_that_this_program_does_not_know_is_passed_over() -> None:
+def test_decode_piece_unknown_state_field_is_none() -> None:
     assert decode_piece({"field": "live.weather", "op": "set", "value": [7]}) is None
 
 
-def test_a_large_whole_is_cut_into_pieces() -> None:
+def test_whole_field_large_value_is_split_into_pieces() -> None:
     moves = tuple(move("orders", p) for p in range(1200))
     pieces = list(whole_field("live.moves", moves))
     assert [len(piece.value) for piece in pieces] == [512, 512, 176]
@@ -183,7 +183,7 @@ def shown(written: Sequence[Sequence[bytes]]) -> tuple[list[RecordedStep], Misse
     return list(recorded_steps([decode_chunk(r) for records in written for r in records], missed)), missed
 
 
-def test_what_does_not_fit_one_write_goes_with_the_next_ones() -> None:
+def test_input_log_large_cycle_is_spread_over_writes() -> None:
     written, _ = filmed(3, 6)
     assert max(len(record) for records in written for record in records) < 400_000
     assert sum(bool(records) for records in written) > 6
@@ -200,7 +200,7 @@ def test_what_does_not_fit_one_write_goes_with_the_next_ones() -> None:
         assert (known["live.moves"], known["live.rates"]) == (then.live.moves, then.live.rates)  # type: ignore[union-attr]
 
 
-def test_a_tuner_that_is_killed_on_the_way_leaves_out_only_what_was_not_written() -> None:
+def test_input_log_killed_tuner_loses_only_unwritten_steps() -> None:
     written, _ = filmed(3, 6)
     assert len(shown(written[:13])[0]) == 2  # The third cycle was told and not yet written.
     steps, missed = shown(written[:2])
@@ -208,7 +208,7 @@ def test_a_tuner_that_is_killed_on_the_way_leaves_out_only_what_was_not_written(
     assert missed.unfinished + missed.before_a_frame <= 1
 
 
-def test_the_writes_of_one_moment_share_what_a_second_has_room_for() -> None:
+def test_input_log_writes_share_the_budget_of_a_second() -> None:
     now_s = [NOW_MS / 1000]
     log = InputLog(SettingsSnapshot(LIMITS, STALL), run="r", program="p", wall_clock=lambda: now_s[0])
     log.record_cycle(large(0), Memory(), Memory(), SAID)
@@ -227,13 +227,13 @@ def test_the_writes_of_one_moment_share_what_a_second_has_room_for() -> None:
     assert log.take_records()
 
 
-def test_what_piles_up_is_written_faster() -> None:
+def test_input_log_backlog_is_written_faster() -> None:
     _, log = filmed(40, 1)
     waiting = len(log._pending_steps)
     assert waiting < 12
 
 
-def test_a_frame_comes_again_after_ten_minutes() -> None:
+def test_input_log_writes_a_frame_every_ten_minutes() -> None:
     now_s = [0.0]
     log = InputLog(SettingsSnapshot(LIMITS, STALL), run="r", program="p", wall_clock=lambda: now_s[0])
     written = []
@@ -244,7 +244,7 @@ def test_a_frame_comes_again_after_ten_minutes() -> None:
     assert [step.number for step in shown(written)[0] if step.frame is not None] == [1, 61, 121]
 
 
-def test_of_many_decisions_those_that_act_are_written_out_and_of_each_there_is_a_sum() -> None:
+def test_digest_decisions_many_keeps_actions_and_all_checksums() -> None:
     act = SetRate(3, F, 5 * MB, 6 * MB, Reason.STALLED_THROTTLE_BOUND, "it has stalled")
     many = digest_decisions([*SAID, act])
     assert [row["text"] for row in many["rows"]] == ["it has stalled"]

@@ -19,7 +19,7 @@ SEEN = observation(live(moves=MOVES), [move_signal(1, L), move_signal(4, F)], [b
 MEMORY = Memory(stalls={3: WELL, 4: STALLED, 9: WELL})
 
 
-def test_a_leader_stands_on_all_that_it_copies_to_and_a_follower_on_itself() -> None:
+def test_decision_inputs_leader_has_stalls_of_its_destinations() -> None:
     stood = DecisionInputs(SEEN, MEMORY, LIMITS)
     leader, other, follower = stood.of((1, L)), stood.of((2, L)), stood.of((4, F))
     assert leader == {
@@ -34,13 +34,13 @@ def test_a_leader_stands_on_all_that_it_copies_to_and_a_follower_on_itself() -> 
     assert leader["limits"] is follower["limits"]
 
 
-def test_nobody_copies_where_nothing_is_seen() -> None:
+def test_decision_inputs_unreadable_cluster_has_no_destinations() -> None:
     stood = DecisionInputs(Observation(NOW_MS, ClusterUnreadable("away")), MEMORY, LIMITS)
     assert stood.of((1, L))["stalls"] == {}
     assert list(stood.of((9, F))["stalls"]) == ["9"]
 
 
-def test_it_is_about_one_look_and_what_was_judged_then() -> None:
+def test_decision_inputs_is_about_its_observation_and_memory() -> None:
     stood = DecisionInputs(SEEN, MEMORY, LIMITS)
     assert stood.is_about(SEEN, MEMORY)
     assert not stood.is_about(SEEN, Memory(stalls=dict(MEMORY.stalls)))

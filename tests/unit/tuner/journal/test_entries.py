@@ -97,22 +97,22 @@ ENTRY = b'{"v": 3, "at_ms": 5, "kind": "decision", "action": "hold", "reason": "
 
 
 @given(MEMORIES)
-def test_a_memory_comes_back_as_it_was(memory: Memory) -> None:
+def test_memory_record_round_trip(memory: Memory) -> None:
     assert decode_memory(encode_memory(memory)) == memory
 
 
-def test_of_a_memory_of_before_orders_were_kept_in_it_it_is_known_when_they_were() -> None:
+def test_decode_memory_without_orders_keeps_their_time() -> None:
     before = changed(encode_memory(Memory(orders_at_ms=7)), recorded_orders=...)
     assert decode_memory(before) == Memory(orders_at_ms=7, recorded_orders=Orders(7))
 
 
-def test_the_judges_state_is_measured_anew() -> None:
+def test_encode_memory_omits_stall_state() -> None:
     memory = Memory(stalls={3: StallState(lost_s=9.0)}, idle_snapshots=1, owned={SOURCE: owned(None, 5 * MB)})
     assert decode_memory(encode_memory(memory)) == Memory(owned=memory.owned)
 
 
 @given(ENTRIES)
-def test_an_entry_comes_back_as_it_was(entry: Entry) -> None:
+def test_entry_record_round_trip(entry: Entry) -> None:
     assert decode_entry(encode_entry(entry)) == entry
 
 
@@ -121,14 +121,14 @@ def changed(value: bytes, **changes: Any) -> bytes:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, "3", None, ...])
-def test_another_version_is_refused(version: Any) -> None:
+def test_decode_other_version_is_refused(version: Any) -> None:
     with pytest.raises(ValueError, match="version"):
         decode_memory(changed(encode_memory(Memory()), v=version))
     entry = entry_of("decision", Hold(None, None, Reason.WATCHING, ""), NOW_MS)
     assert decode_entry(changed(encode_entry(entry), v=version)) is None
 
 
-def test_the_refusal_names_both_versions() -> None:
+def test_decode_memory_refusal_names_both_versions() -> None:
     with pytest.raises(ValueError, match="record version 7, this rheostat reads 3"):
         decode_memory(changed(encode_memory(Memory()), v=7))
 
@@ -136,7 +136,7 @@ def test_the_refusal_names_both_versions() -> None:
 @pytest.mark.parametrize(
     "field", ["owned", "externally_owned_until_ms", "moving_replicas", "rescued", "throttled", "preexisting_rates"]
 )
-def test_a_memory_with_a_hole_is_refused(field: str) -> None:
+def test_decode_memory_missing_field_is_refused(field: str) -> None:
     """To act without knowing what is ours would be to forget it."""
     with pytest.raises(ValueError, match=f"missing required field `{field}`"):
         decode_memory(changed(encode_memory(Memory()), **{field: ...}))
@@ -174,11 +174,11 @@ def test_decode_memory_malformed_record_is_refused(value: bytes) -> None:
         b"[" * 100_000, ENTRY[:-1] + b', "inputs": {"deep": ' + b"[" * 40 + b"]" * 40 + b"}}", ENTRY.replace(b"5", b"1e999"),
     ],
 )  # fmt: skip
-def test_what_is_no_entry_is_left_out(value: bytes) -> None:
+def test_decode_entry_malformed_record_is_none(value: bytes) -> None:
     assert decode_entry(value) is None
 
 
-def test_a_number_that_no_tuner_can_count_on_from_is_left_out() -> None:
+def test_seq_of_too_large_number_is_none() -> None:
     assert seq_of(ENTRY[:-1] + b', "seq": 9999999999999999999}') is None
 
 
@@ -192,7 +192,7 @@ DECISIONS: list[tuple[Decision, str]] = [
 
 
 @pytest.mark.parametrize(("decision", "action"), DECISIONS)
-def test_every_decision_can_be_put_on_record(decision: Decision, action: str) -> None:
+def test_entry_of_every_decision_is_recorded(decision: Decision, action: str) -> None:
     entry = entry_of("intent", decision, NOW_MS, inputs={"w": 6.0}, failure="no right", dry_run=True)
     assert (entry.kind, entry.action, entry.reason, entry.text) == (
         "intent",
@@ -206,7 +206,7 @@ def test_every_decision_can_be_put_on_record(decision: Decision, action: str) ->
     assert read.decision["text"] == decision.text
 
 
-def test_the_keys_bound_the_topic_and_keep_clusters_apart() -> None:
+def test_keys_repeat_in_ring_and_separate_clusters() -> None:
     assert entry_key("entry", "lab", 7) == b"entry|lab|7"
     assert entry_key("entry", "lab", RING + 7) == entry_key("entry", "lab", 7)
     assert entry_key("entry", "lab", 7) != entry_key("entry", "prod", 7)
@@ -215,11 +215,11 @@ def test_the_keys_bound_the_topic_and_keep_clusters_apart() -> None:
 
 
 @given(OWNED)
-def test_a_rate_of_ours_comes_back_as_it_was(ours: OwnedRate) -> None:
+def test_owned_record_round_trip(ours: OwnedRate) -> None:
     assert decode_owned(encode_owned(SOURCE, ours)) == (SOURCE, ours)
 
 
-def test_what_was_seen_of_a_topic_comes_back_as_it_was() -> None:
+def test_moving_record_round_trip() -> None:
     assert moving_key("lab", "orders") == b"seen|lab|orders"
     seen = {0: frozenset({1, 2, 3}), 7: frozenset({4})}
     assert decode_moving(encode_moving("orders", seen)) == {("orders", 0): {1, 2, 3}, ("orders", 7): {4}}
@@ -240,7 +240,7 @@ def test_decode_side_and_topic_malformed_record_is_refused(decode: Callable[[byt
         decode(value)
 
 
-def test_a_second_of_the_law_is_one_record_in_a_ring_of_its_own() -> None:
+def test_steering_entry_is_one_record_in_its_own_ring() -> None:
     changes = [SetRate(b, L, 5 * MB, 6 * MB, Reason.FOLLOWS_CLIENTS, f"broker {b}") for b in range(1, 6)]
     entry = steering_entry(changes, NOW_MS)
     assert ring_of(entry) == "steering"
@@ -252,7 +252,7 @@ def test_a_second_of_the_law_is_one_record_in_a_ring_of_its_own() -> None:
 
 
 @given(st.integers(0, 10**12), st.text(max_size=60))
-def test_the_number_of_an_entry_is_found_without_the_rest_of_it(seq: int, text: str) -> None:
+def test_seq_of_reads_number_without_decoding_the_rest(seq: int, text: str) -> None:
     found = Entry(1, "outcome", "set", "why", text, failure=text + '"seq": 7}', seq=seq)
     assert seq_of(encode_entry(found)) == seq
     other = json.dumps(dict(reversed(json.loads(encode_entry(found)).items()))).encode()
@@ -260,5 +260,5 @@ def test_the_number_of_an_entry_is_found_without_the_rest_of_it(seq: int, text: 
 
 
 @pytest.mark.parametrize("value", [b"", b"null", b'{"v": 99, "seq": "7"}', b'"seq": x}'])
-def test_what_is_no_entry_has_no_number(value: bytes) -> None:
+def test_seq_of_malformed_record_is_none(value: bytes) -> None:
     assert seq_of(value) is None

@@ -60,7 +60,7 @@ def rows(decisions: DecisionStore, wanted: DecisionFilter | None = None) -> list
     return [decision_json(row) for row in decisions.page(wanted or DecisionFilter(), 100)[0]]
 
 
-def test_end_of_a_move_is_one_row_with_its_list() -> None:
+def test_decision_rows_end_of_move_is_one_row() -> None:
     decisions = DecisionStore()
     for number, decision in enumerate(ENDED):
         decisions.take([entry("intent", decision, NOW_MS + 20 * number)])
@@ -81,7 +81,7 @@ def test_end_of_a_move_is_one_row_with_its_list() -> None:
     assert rows(decisions, DecisionFilter(broker=9)) == []
 
 
-def test_what_failed_of_an_event_is_named_and_tried_again_in_another() -> None:
+def test_decision_rows_failure_is_named_and_retry_is_new_row() -> None:
     decisions = DecisionStore()
     for decision in ENDED[2:5]:
         decisions.take([entry("intent", decision)])
@@ -98,7 +98,7 @@ def test_what_failed_of_an_event_is_named_and_tried_again_in_another() -> None:
     assert (again["outcome"], again["text"], before) == ("done", ENDED[3].text, row)
 
 
-def test_ends_that_name_no_throttle_are_told_one_by_one() -> None:
+def test_decision_rows_without_throttle_are_not_grouped() -> None:
     side, topic = {"broker": 1, "side": "leader"}, {"topic": "orders"}
     strange = [
         ("clear_lists", side),
@@ -111,13 +111,13 @@ def test_ends_that_name_no_throttle_are_told_one_by_one() -> None:
     assert [row["text"] for row in rows(decisions)] == ["it ends"] * 4
 
 
-def test_two_ends_are_two_rows() -> None:
+def test_decision_rows_two_ends_are_two_rows() -> None:
     decisions = DecisionStore()
     decisions.take([entry("intent", ENDED[2]), entry("intent", ENDED[3], NOW_MS + 16_000)])
     assert [row["records"] for row in rows(decisions)] == [1, 1]
 
 
-def test_throttles_with_one_reason_share_a_line_and_others_do_not() -> None:
+def test_decision_rows_same_reason_shares_a_line() -> None:
     why = "somebody has changed it; left alone for 1 h"
     same = [Hold(b, s, Reason.EXTERNALLY_OWNED, f"broker {b} {s} throttle: {why}") for b, s in SIDES[:3]]
     decisions = DecisionStore()
@@ -127,7 +127,7 @@ def test_throttles_with_one_reason_share_a_line_and_others_do_not() -> None:
     assert (well["text"], well["records"], shared["records"]) == (WELL.text, 1, 3)
 
 
-def test_of_many_records_the_oldest_events_go() -> None:
+def test_decision_store_full_drops_oldest_events() -> None:
     decisions = DecisionStore(rows_max=12)
     for decision in ENDED:
         decisions.take([entry("intent", decision)])
@@ -135,7 +135,7 @@ def test_of_many_records_the_oldest_events_go() -> None:
     assert [row["records"] for row in rows(decisions)] == [1]
 
 
-def test_events_before_a_restart_are_the_same_after_it() -> None:
+def test_decision_store_loads_same_events_after_restart() -> None:
     record = [entry("intent", decision, NOW_MS + 20 * number) for number, decision in enumerate(ENDED)]
     first, again = DecisionStore(), DecisionStore()
     first.take(record)
@@ -144,7 +144,7 @@ def test_events_before_a_restart_are_the_same_after_it() -> None:
     assert rows(again) == rows(first)
 
 
-def test_acts_that_belong_together_are_one_event_for_listeners() -> None:
+def test_observers_group_related_actions_into_one_event() -> None:
     rig = Rig()
     box = rig.observers.hub.subscribe(lambda: None)
     assert box is not None
@@ -163,7 +163,7 @@ def test_acts_that_belong_together_are_one_event_for_listeners() -> None:
     assert [row["text"] for row in rig.get("/status").json()["last_decisions"]] == [TEXT]
 
 
-def test_end_of_a_move_is_one_line_of_the_log_and_one_event() -> None:
+def test_loop_end_of_move_is_one_log_line() -> None:
     rig = raised()
     with capture_logs() as told:
         rig.end_the_move()
@@ -206,11 +206,11 @@ STEER = AllowSteering(1, L, MB, Reason.FOLLOWS_CLIENTS, "broker 1 leader throttl
         (order(L), "recorded"),
     ],
 )
-def test_each_kind_of_record_has_its_outcome(record: Entry, outcome: str) -> None:
+def test_decision_rows_outcome_by_kind_of_record(record: Entry, outcome: str) -> None:
     decisions = DecisionStore()
     decisions.take([record])
     assert [row["outcome"] for row in rows(decisions)] == [outcome]
 
 
-def test_an_order_for_both_sides_is_one_event() -> None:
+def test_group_by_event_order_for_both_sides_is_one() -> None:
     assert [len(some) for some in group_by_event([order(L), order(F)])] == [2]

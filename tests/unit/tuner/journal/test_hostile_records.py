@@ -147,7 +147,7 @@ HOSTILE = st.sampled_from(sorted(JOURNAL)).flatmap(
 
 
 @pytest.mark.parametrize("kind", JOURNAL.values(), ids=JOURNAL)
-def test_a_whole_journal_record_comes_back(kind: Kind) -> None:
+def test_journal_record_round_trip(kind: Kind) -> None:
     found = kind.decode(kind.whole)
     assert kind.decode(kind.encode(found) or b"") == found
 
@@ -156,7 +156,7 @@ def test_a_whole_journal_record_comes_back(kind: Kind) -> None:
 @settings(max_examples=10 * EXAMPLES, deadline=None)
 @example(("orders", JOURNAL["orders"].whole.replace(b'"leader", 5', b'"leader", Infinity')))
 @example(("entry", NESTED[0]))
-def test_a_journal_record_is_read_and_can_be_written_again_or_refused(case: tuple[str, bytes]) -> None:
+def test_journal_record_hostile_value_is_valid_or_refused(case: tuple[str, bytes]) -> None:
     kind, value = JOURNAL[case[0]], case[1]
     try:
         found = kind.decode(value)
@@ -168,7 +168,7 @@ def test_a_journal_record_is_read_and_can_be_written_again_or_refused(case: tupl
 
 @given(st.lists(HOSTILE, min_size=1, max_size=6))
 @settings(max_examples=3 * EXAMPLES, deadline=None)
-def test_a_journal_of_hostile_records_is_read_to_its_end(cases: list[tuple[str, bytes]]) -> None:
+def test_replayed_state_hostile_records_are_read_to_the_end(cases: list[tuple[str, bytes]]) -> None:
     found = ReplayedState("c")
     for offset, (name, value) in enumerate(cases):
         found.take(JOURNAL[name].key, value, offset)
@@ -205,7 +205,7 @@ ENTRIES = [
 
 @given(st.lists(records(st.sampled_from(ENTRIES)), min_size=1, max_size=8))
 @settings(max_examples=4 * EXAMPLES, deadline=None)
-def test_a_history_of_hostile_entries_is_shown(values: list[bytes]) -> None:
+def test_decision_store_shows_hostile_entries(values: list[bytes]) -> None:
     decisions = DecisionStore()
     decisions.load_history([entry for value in values if (entry := entries.decode_entry(value)) is not None])
     decisions.take([entries.read_entry(ENTRIES[0])])
@@ -230,7 +230,7 @@ SIGNALS = (
 @given(records(st.sampled_from([encode_signal(signal) for signal in SIGNALS])))
 @settings(max_examples=6 * EXAMPLES, deadline=None)
 @example(encode_signal(SIGNALS[0]).replace(b'"sampled_at_ms": ', b'"sampled_at_ms": 1' + b"0" * 400))
-def test_a_signal_is_read_and_can_be_written_again_or_refused(value: bytes) -> None:
+def test_decode_signal_hostile_value_is_valid_or_refused(value: bytes) -> None:
     try:
         found = decode_signal(value)
     except ContractError:
@@ -248,7 +248,7 @@ def film() -> tuple[bytes, ...]:
 
 @given(st.data())
 @settings(max_examples=EXAMPLES, deadline=None)
-def test_a_film_of_hostile_records_is_shown_as_far_as_it_can_be(data: st.DataObject) -> None:
+def test_recording_of_hostile_records_is_shown_as_far_as_possible(data: st.DataObject) -> None:
     lines = list(film())
     at = data.draw(st.integers(0, len(lines) - 1))
     lines[at] = data.draw(records(st.just(lines[at])))
@@ -277,7 +277,7 @@ CURRENT = json.dumps(
 
 @given(records(st.sampled_from([PLAN, CURRENT])))
 @settings(max_examples=2 * EXAMPLES, deadline=None)
-def test_a_plan_file_is_read_or_refused(value: bytes) -> None:
+def test_plan_file_hostile_value_is_valid_or_refused(value: bytes) -> None:
     text = value.decode(errors="replace")
     for parse in (lambda: PlanFile(text, "f").check({1, 2}, {("t", 0)}), lambda: parse_current(text, "f")):
         with suppress(PlanFileError):

@@ -76,12 +76,12 @@ def headers(producer: Producer) -> list[str]:
     return [next(kind for kind in ("frame", "step") if kind in h) for body in bodies for h in body["headers"]]
 
 
-def test_the_topic_has_the_journals_prefix() -> None:
+def test_inputs_topic_has_the_journals_prefix() -> None:
     assert inputs_topic_of("rheostat.journal") == "rheostat.inputs"
     assert inputs_topic_of("of-another-name") == "of-another-name.inputs"
 
 
-def test_they_are_written_in_the_transaction_of_the_decision() -> None:
+def test_inputs_are_written_in_transaction_of_their_decision() -> None:
     producer, inputs, journal = made()
     decided(inputs)
     journal.write([entry_of("decision", HOLD, NOW_MS)])
@@ -90,7 +90,7 @@ def test_they_are_written_in_the_transaction_of_the_decision() -> None:
     assert sorted(headers(producer)) == ["frame", "step"]
 
 
-def test_a_cycle_that_decided_nothing_new_is_written_all_the_same() -> None:
+def test_inputs_of_cycle_without_new_decision_are_written() -> None:
     producer, inputs, journal = made()
     decided(inputs)
     journal.write()
@@ -100,7 +100,7 @@ def test_a_cycle_that_decided_nothing_new_is_written_all_the_same() -> None:
     assert producer.told == []
 
 
-def test_what_the_quotas_stood_on_goes_with_their_own_decision() -> None:
+def test_quota_inputs_are_written_with_quota_decision() -> None:
     producer, inputs, journal = made()
     recorder = MutationQuotaRecorder(
         journal, "lab", MutationMemory(), Clock(lambda: NOW_MS / 1000, lambda: 0.0), dry_run=False
@@ -118,7 +118,7 @@ def test_what_the_quotas_stood_on_goes_with_their_own_decision() -> None:
 
 
 @pytest.mark.parametrize("topic", ["rheostat.journal", "rheostat.inputs"])
-def test_all_of_it_or_nothing_and_then_anew_with_a_frame(topic: str) -> None:
+def test_inputs_failed_transaction_is_followed_by_a_frame(topic: str) -> None:
     producer, inputs, journal = made()
     decided(inputs)
     journal.write()

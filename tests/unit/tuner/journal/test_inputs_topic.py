@@ -66,18 +66,18 @@ def read(since_ms: int | None, back: int = 0, topic: str = ONLY.topic) -> list[i
     return [record.offset for record in read_inputs(Consumer(), topic, since_ms, back=back)]
 
 
-def test_from_a_moment_on() -> None:
+def test_read_inputs_from_a_time() -> None:
     assert read(6_500) == [7, 8, 9]
     assert read(-5) == read(0) == [3, 4, 5, 6, 7, 8, 9]
     assert read(99_000) == []
 
 
-def test_from_so_many_offsets_before_the_end() -> None:
+def test_read_inputs_number_of_records_before_the_end() -> None:
     assert read(None, 3) == [8, 9]
     assert read(None, 500) == [3, 4, 5, 6, 7, 8, 9]
 
 
-def test_without_the_topic_there_is_nothing_and_trouble_is_told() -> None:
+def test_read_inputs_missing_topic_is_empty_and_errors_are_raised() -> None:
     assert read(0, topic="another") == []
     consumer = Consumer()
     consumer.broken = True

@@ -68,7 +68,7 @@ def rig() -> Rig:
     return Rig()
 
 
-def test_a_topic_that_is_there_is_no_reason_to_wait_and_not_asked_for_all_the_time(rig: Rig) -> None:
+def test_journal_topic_existing_topic_is_checked_rarely(rig: Rig) -> None:
     assert rig.look() is None
     for _ in range(10):
         rig.now_s += CHECK_EVERY_S / 20
@@ -77,7 +77,7 @@ def test_a_topic_that_is_there_is_no_reason_to_wait_and_not_asked_for_all_the_ti
     assert (rig.cluster.made, rig.back) == ([], 0)
 
 
-def test_who_is_missed_twice_is_made_anew_as_a_journal_has_to_be(rig: Rig) -> None:
+def test_journal_topic_missing_twice_is_created_with_settings(rig: Rig) -> None:
     rig.cluster.topics.remove(TOPICS.journal)
     assert rig.look() is None, "a broker that has just started knows of no topic"
     assert rig.cluster.made == []
@@ -91,7 +91,7 @@ def test_who_is_missed_twice_is_made_anew_as_a_journal_has_to_be(rig: Rig) -> No
     assert rig.back == 1
 
 
-def test_who_is_missed_once_is_not_made(rig: Rig) -> None:
+def test_journal_topic_missing_once_is_not_created(rig: Rig) -> None:
     for _ in range(3):
         rig.cluster.topics.remove(TOPICS.journal)
         assert rig.look() is None
@@ -100,7 +100,7 @@ def test_who_is_missed_once_is_not_made(rig: Rig) -> None:
     assert rig.cluster.made == []
 
 
-def test_where_it_cannot_be_made_it_is_waited_for_with_the_reason(rig: Rig) -> None:
+def test_journal_topic_failed_creation_waits_with_reason(rig: Rig) -> None:
     rig.cluster.topics.remove(TOPICS.journal)
     rig.cluster.refuses = MissingPermission("Create on Topic rheostat.journal", "to create topic rheostat.journal")
     rig.look()
@@ -114,7 +114,7 @@ def test_where_it_cannot_be_made_it_is_waited_for_with_the_reason(rig: Rig) -> N
     assert rig.back == 1
 
 
-def test_a_cluster_that_does_not_answer_is_not_a_topic_that_is_gone(rig: Rig) -> None:
+def test_journal_topic_unreachable_cluster_creates_nothing(rig: Rig) -> None:
     rig.cluster.away = Unreachable("no answer")
     assert [rig.look() for _ in range(3)] == [None] * 3
     assert rig.cluster.made == []

@@ -19,19 +19,19 @@ LISTS = st.builds(throttle, PAIRS, PAIRS)
 
 
 @given(st.dictionaries(st.text(max_size=20), LISTS, max_size=5))
-def test_a_memory_comes_back_with_what_is_ours_on_the_lists(listed: dict[str, object]) -> None:
+def test_memory_record_keeps_managed_lists(listed: dict[str, object]) -> None:
     memory = Memory(listed=listed, cleared_at_ms=7)  # type: ignore[arg-type]
     assert decode_memory(encode_memory(memory)) == memory
 
 
-def test_a_memory_of_an_older_version_owns_no_list() -> None:
+def test_decode_memory_without_lists_manages_none() -> None:
     body = json.loads(encode_memory(Memory(listed={"orders": throttle([(0, 1)])})))
     del body["listed"], body["cleared_at_ms"]
     assert decode_memory(json.dumps(body).encode()) == Memory()
 
 
 @given(st.text(max_size=20), LISTS)
-def test_a_topics_record_comes_back_as_it_was(topic: str, pairs: object) -> None:
+def test_listed_record_round_trip(topic: str, pairs: object) -> None:
     assert decode_listed(encode_listed(topic, pairs)) == (topic, pairs)  # type: ignore[arg-type]
     assert listed_key("lab", topic).startswith(listed_prefix("lab"))
 
@@ -40,7 +40,7 @@ def test_a_topics_record_comes_back_as_it_was(topic: str, pairs: object) -> None
     "value",
     [b"{}", b"[]", b'{"v": 9, "listed": ["a", "", ""]}', b'{"v": 3}', b'{"v": 3, "listed": ["a"]}', b"nothing"],
 )
-def test_another_record_is_refused(value: bytes) -> None:
+def test_decode_listed_malformed_record_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r"version|not a record|not enough values|Expecting value"):
         decode_listed(value)
 
@@ -49,7 +49,7 @@ def change(topic: str, pairs: int, reason: Reason = Reason.IN_SYNC) -> RemovePai
     return RemovePairs(topic, tuple((p, 1) for p in range(pairs)), (), reason, f"topic {topic}")
 
 
-def test_an_entry_says_what_it_is_about_and_names_the_first_topics() -> None:
+def test_lists_entry_names_the_first_topics() -> None:
     entry = lists_entry("outcome", [change(t, 1) for t in "abcde"], NOW_MS, failures={"b": "busy", "e": "gone"})
     assert (entry.kind, entry.action, entry.reason) == ("outcome", "remove_pairs", "in_sync")
     assert entry.text == "topic a; topic b; topic c; and 2 more topics"
@@ -58,7 +58,7 @@ def test_an_entry_says_what_it_is_about_and_names_the_first_topics() -> None:
     assert decode_entry(encode_entry(entry)) == entry
 
 
-def test_a_record_holds_as_much_as_kafka_takes_and_one_kind_only() -> None:
+def test_split_into_records_by_size_and_kind() -> None:
     add = AddPairs("z", ((0, 1),), (), Reason.MOVE_FOUND, "")
     changes: list[AddPairs | RemovePairs] = [
         change("a", 15_000),

@@ -85,14 +85,14 @@ def test_orders_and_plans_are_read_from_their_topic(monkeypatch: pytest.MonkeyPa
     assert not journal.misplaced_orders
 
 
-def test_orders_topic_cannot_say_what_is_owned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orders_topic_ignores_ownership_records(monkeypatch: pytest.MonkeyPatch) -> None:
     forged = (memory_key("c"), encode_memory(Memory(owned={SIDE: OwnedRate(None, 5, (5,))})))
     _, memory = recovered(monkeypatch, [], [FORGED, forged])
     assert memory.owned == {}
     assert recovered(monkeypatch, [FORGED], [])[1].owned.keys() == {SIDE}
 
 
-def test_pause_in_the_journal_of_an_earlier_build_holds_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orders_pause_in_old_journal_holds_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     old = (orders_key("c"), encode_orders(PAUSED))
     journal, _ = recovered(monkeypatch, [old], [])
     assert journal.orders == PAUSED
@@ -104,7 +104,7 @@ def test_pause_in_the_journal_of_an_earlier_build_holds_and_is_told(monkeypatch:
     assert not other.misplaced_orders
 
 
-def test_pause_that_a_tuner_told_of_outlives_an_emptied_orders_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orders_acknowledged_pause_outlives_emptied_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     told = (memory_key("c"), encode_memory(Memory(recorded_orders=PAUSED)))
     journal, _ = recovered(monkeypatch, [told], [])
     assert journal.orders == PAUSED

@@ -49,7 +49,7 @@ STATE = PlanState(
 )  # fmt: skip
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_plan_records_round_trip() -> None:
     book = PlanBook("c")
     for key, value in (
         (part_key("c", "p", 0), encode_parts(PARTS)),
@@ -62,14 +62,14 @@ def test_what_is_written_is_read_back() -> None:
     assert (plan.head, plan.partitions, plan.requested, plan.state) == (HEAD, PARTS, ASKED, STATE)
 
 
-def test_parts_of_an_older_program_say_nothing_of_their_topics() -> None:
+def test_decode_parts_without_topics() -> None:
     book = PlanBook("c")
     book.take(part_key("c", "p", 0), b'{"v": 3, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
     book.take(head_key("c", "p"), encode_head(HEAD))
     assert book.plans[0].partitions == {("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5)}
 
 
-def test_head_of_an_older_program_has_the_ceiling_as_its_throttle() -> None:
+def test_decode_head_without_throttle_uses_the_ceiling() -> None:
     body = json.loads(encode_head(replace(HEAD, throttle=PlanThrottle(unthrottled=True))))
     assert body.pop("throttle") == [None, True]
     head = decode_head(json.dumps(body).encode())
@@ -77,20 +77,20 @@ def test_head_of_an_older_program_has_the_ceiling_as_its_throttle() -> None:
 
 
 @pytest.mark.parametrize("rate", [0, -5, 0.5, 1e300, float("inf"), float("nan"), "fast"])
-def test_head_with_no_rate_that_kafka_takes_is_not_read(rate: object) -> None:
+def test_decode_head_invalid_rate_is_refused(rate: object) -> None:
     body = json.loads(encode_head(HEAD)) | {"throttle": [rate, False]}
     with pytest.raises(ValueError, match=r"throttle|malformed|invalid"):
         decode_head(json.dumps(body).encode())
 
 
-def test_a_state_of_an_older_program_tells_of_no_pauses_and_no_tally() -> None:
+def test_decode_state_without_pauses_and_result() -> None:
     body = json.loads(encode_state(STATE))
     for key in ("paused_since_ms", "paused_total_ms", "result"):
         del body[key]
     assert decode_state(json.dumps(body).encode()) == replace(STATE, paused_since_ms=0, paused_total_ms=0, result=None)
 
 
-def test_that_nothing_is_put_back_is_not_taken_back_by_a_word_on_the_limits_or_a_late_cancel() -> None:
+def test_plan_book_later_orders_keep_cancel_without_rollback() -> None:
     book = PlanBook("c")
     leave = replace(
         GIVEN, ordered_at_ms=20, desired=DesiredPlanState.CANCELLING, no_rollback=True, state_ordered_at_ms=20
@@ -104,7 +104,7 @@ def test_that_nothing_is_put_back_is_not_taken_back_by_a_word_on_the_limits_or_a
     assert (plan.head.desired, plan.head.no_rollback) == (DesiredPlanState.CANCELLING, True)
 
 
-def test_a_large_plan_is_there_when_all_of_it_is() -> None:
+def test_plan_book_large_plan_needs_all_parts() -> None:
     parts = {("t", n): PlanPartition((1,), (2,)) for n in range(2 * PARTS_PER_RECORD + 1)}
     numbered = list(split_into_parts(parts))
     assert [len(some) for some in numbered] == [1000, 1000, 1]
@@ -118,7 +118,7 @@ def test_a_large_plan_is_there_when_all_of_it_is() -> None:
     assert book.plans[0].partitions == parts
 
 
-def test_of_a_plan_that_has_ended_its_head_and_its_end_are_kept() -> None:
+def test_plan_book_ended_plan_keeps_head_and_state() -> None:
     book = PlanBook("c")
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     book.take(head_key("c", "p"), encode_head(HEAD))
@@ -129,7 +129,7 @@ def test_of_a_plan_that_has_ended_its_head_and_its_end_are_kept() -> None:
     assert (plan.is_active, plan.partitions, plan.requested) == (False, {}, {})
 
 
-def test_another_clusters_plan_and_another_record_are_nothing() -> None:
+def test_plan_book_ignores_other_clusters_and_records() -> None:
     book = PlanBook("c")
     assert not book.take(head_key("d", "p"), encode_head(HEAD))
     assert not book.take(b"memory|c", b"{}")
@@ -137,7 +137,7 @@ def test_another_clusters_plan_and_another_record_are_nothing() -> None:
     assert book.plans == ()
 
 
-def test_a_tuners_own_record_that_comes_back_to_it_is_older_than_what_it_knows() -> None:
+def test_plan_book_ignores_the_tuners_own_records() -> None:
     book = PlanBook("c")
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     book.take(head_key("c", "p"), encode_head(HEAD))
@@ -155,7 +155,7 @@ LIMITS = replace(GIVEN, ordered_at_ms=21, limits=BatchLimits(2), ordered_by="max
 
 
 @pytest.mark.parametrize("words", [(PAUSE, LIMITS), (LIMITS, replace(PAUSE, ordered_at_ms=22, state_ordered_at_ms=22))])
-def test_of_two_words_said_beside_each_other_both_hold(words: tuple[PlanHead, ...]) -> None:
+def test_plan_book_merges_concurrent_orders(words: tuple[PlanHead, ...]) -> None:
     book = PlanBook("c")
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     for head in (GIVEN, *words):
@@ -172,7 +172,7 @@ def test_of_two_words_said_beside_each_other_both_hold(words: tuple[PlanHead, ..
     )
 
 
-def test_head_without_the_time_of_its_state_is_refused() -> None:
+def test_plan_book_head_without_state_time_is_refused() -> None:
     book = PlanBook("c")
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     book.take(head_key("c", "p"), encode_head(GIVEN))
@@ -196,7 +196,7 @@ def test_head_without_the_time_of_its_state_is_refused() -> None:
         (json.dumps({"v": 9}).encode(), "record version 9, this rheostat reads 3"),
     ],
 )
-def test_a_record_that_cannot_be_read_is_named(value: bytes, said: str) -> None:
+def test_plan_book_unreadable_record_is_named(value: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         PlanBook("c").take(head_key("c", "p"), value)
 
@@ -211,7 +211,7 @@ def test_a_record_that_cannot_be_read_is_named(value: bytes, said: str) -> None:
     ],
     ids=["head", "part", "asked", "state"],
 )
-def test_a_plan_with_an_unreadable_record_waits_for_a_readable_one(key: bytes, whole: bytes | None) -> None:
+def test_plan_book_unreadable_record_blocks_until_a_readable_one(key: bytes, whole: bytes | None) -> None:
     book = PlanBook("c")
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     book.take(head_key("c", "p"), encode_head(HEAD))
@@ -224,7 +224,7 @@ def test_a_plan_with_an_unreadable_record_waits_for_a_readable_one(key: bytes, w
     assert ([plan.id for plan in book.plans], book.unreadable_plans) == (["p"], {})
 
 
-def test_a_tombstone_of_an_unreadable_head_is_heard_by_a_running_tuner() -> None:
+def test_plan_book_tombstone_removes_unreadable_head() -> None:
     book = PlanBook("c")
     with pytest.raises(ValueError, match="malformed"):
         book.take_operator_record(head_key("c", "p"), b"x")
@@ -233,13 +233,13 @@ def test_a_tombstone_of_an_unreadable_head_is_heard_by_a_running_tuner() -> None
 
 
 @pytest.mark.parametrize("key", [b"plan|c|p|7", b"plan-part|c|p|x", b"plan-part|c|p|999999999999", b"plan-state|c|p|0"])
-def test_a_key_that_no_program_of_ours_writes_is_passed_over(key: bytes) -> None:
+def test_plan_book_unknown_key_is_ignored(key: bytes) -> None:
     book = PlanBook("c")
     assert not book.take(key, b"nonsense")
     assert (book.unreadable_plans, book.parts_without_head) == ({}, {})
 
 
-def test_the_oldest_plan_comes_first_whatever_its_name() -> None:
+def test_plan_book_orders_plans_by_age() -> None:
     book = PlanBook("c")
     for name, given_at_ms in (("a", 30), ("b", 10), ("z", 20), ("c", 20)):
         book.take(part_key("c", name, 0), encode_parts(PARTS))

@@ -90,7 +90,7 @@ UNKNOWN = Record(b"a kind that came later|c|1", b"{}")
 UNREADABLE = Record(memory_key(CLUSTER), b'{"v": 99}')
 
 
-def test_what_was_read_is_known_once_and_the_reader_is_closed() -> None:
+def test_read_ahead_knowledge_is_taken_once_and_reader_closed() -> None:
     rig = Rig(Reader(1, [UNKNOWN] * 3, [UNKNOWN]))
     rig.ahead.step()
     known = rig.ahead.take_knowledge()
@@ -100,7 +100,7 @@ def test_what_was_read_is_known_once_and_the_reader_is_closed() -> None:
     assert rig.ahead.take_knowledge() is None
 
 
-def test_batch_that_cannot_be_unpacked_makes_it_worthless() -> None:
+def test_read_ahead_undecompressable_batch_discards_knowledge() -> None:
     """Who takes over reads the journal from its beginning then, and says what is wrong with it."""
     rig = Rig(Reader(1, [UNKNOWN], RefusedBatch(TOPIC, 0, 1, 3, 0, 9, "compressed with zstd"), [UNKNOWN]))
     with capture_logs() as said:
@@ -111,7 +111,7 @@ def test_batch_that_cannot_be_unpacked_makes_it_worthless() -> None:
     assert rig.readers[0].closed
 
 
-def test_a_step_ends_when_its_time_is_over() -> None:
+def test_read_ahead_step_ends_after_its_time() -> None:
     reader = Reader(1, *([UNKNOWN] for _ in range(10)))
     rig = Rig(reader)
     rig.ahead.step(0.0)
@@ -120,7 +120,7 @@ def test_a_step_ends_when_its_time_is_over() -> None:
     assert reader.at == 2
 
 
-def test_a_turn_that_came_and_went_costs_nothing_of_what_was_read() -> None:
+def test_read_ahead_knowledge_outlives_a_lost_lease() -> None:
     """The journal could not be taken over: its leader was on the machine that was lost."""
     rig = Rig(Reader(1, [UNKNOWN] * 3), Reader(1, [UNKNOWN]))
     rig.ahead.step()
@@ -132,14 +132,14 @@ def test_a_turn_that_came_and_went_costs_nothing_of_what_was_read() -> None:
     assert known.next_offsets == {0: 4}
 
 
-def test_a_topic_that_is_another_one_by_now_was_not_read() -> None:
+def test_read_ahead_recreated_topic_discards_knowledge() -> None:
     rig = Rig(Reader(1, [UNKNOWN]))
     rig.ahead.step()
     rig.id = "another"
     assert rig.ahead.take_knowledge() is None
 
 
-def test_a_topic_that_was_made_anew_meanwhile_is_read_anew() -> None:
+def test_read_ahead_recreated_topic_is_read_again() -> None:
     rig = Rig(Reader(1, [UNKNOWN] * 3), Reader(1, [UNKNOWN]))
     rig.ahead.step()
     rig.id, rig.now_s = "another", RETRY_S
@@ -152,7 +152,7 @@ def test_a_topic_that_was_made_anew_meanwhile_is_read_anew() -> None:
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_where_topics_are_not_told_apart_nothing_is_read_ahead(away: bool) -> None:
+def test_read_ahead_without_topic_id_reads_nothing(away: bool) -> None:
     rig = Rig(Reader(1, [UNKNOWN]))
     rig.id, rig.away = "", away
     for _ in range(3):
@@ -163,7 +163,7 @@ def test_where_topics_are_not_told_apart_nothing_is_read_ahead(away: bool) -> No
     assert rig.ahead.take_knowledge() is None
 
 
-def test_whether_it_is_still_that_topic_has_to_be_known_and_is_asked_again() -> None:
+def test_read_ahead_unknown_topic_id_is_asked_again() -> None:
     rig = Rig(Reader(1, [UNKNOWN]))
     rig.ahead.step()
     rig.away = True
@@ -173,13 +173,13 @@ def test_whether_it_is_still_that_topic_has_to_be_known_and_is_asked_again() -> 
     assert rig.ahead.take_knowledge() is not None
 
 
-def test_an_empty_journal_is_read_by_whoever_takes_over() -> None:
+def test_read_ahead_empty_journal_has_no_knowledge() -> None:
     rig = Rig(Reader())
     rig.ahead.step()
     assert rig.ahead.take_knowledge() is None
 
 
-def test_after_trouble_it_goes_on_a_while_later_from_where_it_was() -> None:
+def test_read_ahead_continues_after_an_error() -> None:
     rig = Rig(Reader(1, [UNKNOWN], kafka.errors.KafkaConnectionError("gone")), Reader(1, [UNKNOWN] * 2))
     with capture_logs() as said:
         rig.ahead.step()
@@ -196,7 +196,7 @@ def test_after_trouble_it_goes_on_a_while_later_from_where_it_was() -> None:
     assert known.next_offsets == {0: 3}
 
 
-def test_where_the_journal_ends_before_what_was_read_that_is_forgotten() -> None:
+def test_read_ahead_truncated_journal_discards_knowledge() -> None:
     """Its last replica in sync has lost what was not on its disk yet."""
     rig = Rig(Reader(1, [UNKNOWN] * 9, kafka.errors.OffsetOutOfRangeError()), Reader(1, [UNKNOWN]))
     rig.ahead.step()
@@ -206,7 +206,7 @@ def test_where_the_journal_ends_before_what_was_read_that_is_forgotten() -> None
     assert rig.readers[1].began == 0
 
 
-def test_an_unreadable_record_is_known_with_its_place() -> None:
+def test_read_ahead_unreadable_record_keeps_its_offset() -> None:
     rig = Rig(Reader(1, [UNKNOWN, UNREADABLE, UNKNOWN]))
     rig.ahead.step()
     known = rig.ahead.take_knowledge()
@@ -220,7 +220,7 @@ def test_an_unreadable_record_is_known_with_its_place() -> None:
     [Reader(2, [UNKNOWN]), Reader(1, [UNKNOWN], AttributeError("nobody foresaw it"))],
     ids=["two", "unforeseen"],
 )
-def test_what_it_cannot_make_out_it_leaves_to_whoever_takes_over(reader: Reader) -> None:
+def test_read_ahead_unexpected_error_gives_up(reader: Reader) -> None:
     rig = Rig(reader, Reader(1, [UNKNOWN]))
     rig.ahead.step()
     rig.now_s = 1e6

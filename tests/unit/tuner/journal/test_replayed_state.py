@@ -44,13 +44,13 @@ def taken(*records: tuple[bytes, bytes | None]) -> ReplayedState:
     return found
 
 
-def test_a_new_journal_remembers_nothing() -> None:
+def test_replayed_state_empty_journal_is_empty() -> None:
     found = taken()
     assert (found.memory, found.orders, found.plans.plans) == (Memory(), Orders(), ())
     assert set(found.seqs.values()) == {0}
 
 
-def test_what_is_newer_than_the_memory_written_last_is_added_to_it() -> None:
+def test_replayed_state_newer_records_update_the_memory() -> None:
     memory = Memory(owned={SOURCE: FIRST, TARGET: FIRST}, moving_replicas={("t", 0): frozenset({1})}, cleared_at_ms=7)
     found = taken(
         (memory_key("c"), encode_memory(memory)),
@@ -66,7 +66,7 @@ def test_what_is_newer_than_the_memory_written_last_is_added_to_it() -> None:
     )
 
 
-def test_a_memory_written_later_is_all_there_is() -> None:
+def test_replayed_state_later_memory_replaces_records() -> None:
     memory = Memory(owned={TARGET: FIRST})
     found = taken(
         (owned_key("c", SOURCE), encode_owned(SOURCE, NEWER)),
@@ -75,7 +75,7 @@ def test_a_memory_written_later_is_all_there_is() -> None:
     assert found.memory == memory
 
 
-def test_orders_quotas_and_plans_are_there_beside_it() -> None:
+def test_replayed_state_has_orders_quotas_and_plans() -> None:
     orders = Orders(5, Pause(NOW_MS, "kim"))
     quota = OwnedQuota(None, 3.0, (None, 3.0))
     found = taken(
@@ -89,7 +89,7 @@ def test_orders_quotas_and_plans_are_there_beside_it() -> None:
     assert [plan.id for plan in found.plans.plans] == ["p"]
 
 
-def test_what_was_ordered_since_it_was_last_told_is_there_with_what_another_overtook() -> None:
+def test_replayed_state_unacknowledged_orders_include_superseded_ones() -> None:
     first, pause, resume = Orders(5), Orders(6, Pause(6, "kim")), Orders(7, resumed_at_ms=7)
     memory = memory_key("c"), encode_memory(Memory(recorded_orders=first))
     given = [(orders_key("c"), encode_orders(orders)) for orders in (first, pause, resume)]
@@ -103,7 +103,7 @@ def test_what_was_ordered_since_it_was_last_told_is_there_with_what_another_over
     assert (found.superseded_orders, found.orders) == ((), resume)
 
 
-def test_of_before_it_was_kept_what_had_been_told_of_orders_the_journal_knows_what_they_were() -> None:
+def test_replayed_state_old_memory_finds_acknowledged_orders() -> None:
     """A rheostat of then had acknowledged the second; what it was is no news, and what came after it is."""
     first, acknowledged, paused, resumed = Orders(5), Orders(6, Pause(6, "kim")), Orders(4, Pause(8, "lee")), Orders(9)
     memory = memory_key("c"), encode_memory(Memory(recorded_orders=Orders(6)))
@@ -115,7 +115,7 @@ def test_of_before_it_was_kept_what_had_been_told_of_orders_the_journal_knows_wh
     assert (found.whole_memory.recorded_orders, found.superseded_orders) == (Orders(6), ())
 
 
-def test_of_two_orders_of_the_same_moment_it_is_known_which_has_been_told() -> None:
+def test_replayed_state_same_time_orders_are_distinguished() -> None:
     first, second = Orders(5, Pause(5, "kim")), Orders(5, Pause(5, "lee"))
     given = [(orders_key("c"), encode_orders(orders)) for orders in (first, second)]
     for told, overtaken in ((first, ()), (second, ())):
@@ -123,7 +123,7 @@ def test_of_two_orders_of_the_same_moment_it_is_known_which_has_been_told() -> N
         assert (found.whole_memory.recorded_orders, found.superseded_orders, found.orders) == (told, overtaken, second)
 
 
-def test_it_is_known_who_wrote_the_memory() -> None:
+def test_replayed_state_names_the_memory_writer() -> None:
     assert taken().memory_writer == ""
     by = [(memory_key("c"), encode_memory(Memory(), holder)) for holder in ("one:1", "other:2")]
     assert taken(*by).memory_writer == "other:2"
@@ -134,7 +134,7 @@ def test_it_is_known_who_wrote_the_memory() -> None:
     assert taken((memory_key("c"), json.dumps(body).encode())).memory_writer == "", "of before that was kept"
 
 
-def test_what_a_tombstone_names_is_forgotten() -> None:
+def test_replayed_state_tombstone_removes_its_key() -> None:
     quota = OwnedQuota(None, 3.0, (None, 3.0))
     found = taken(
         (quota_records.owned_key("c", KIM), quota_records.encode_owned(KIM, quota)),
@@ -146,7 +146,7 @@ def test_what_a_tombstone_names_is_forgotten() -> None:
     assert (found.quotas.owned, found.plans.plans) == ({}, ())
 
 
-def test_of_another_cluster_nothing_is_taken() -> None:
+def test_replayed_state_ignores_other_clusters() -> None:
     found = taken(
         (memory_key("d"), encode_memory(Memory(owned={SOURCE: FIRST}))),
         (owned_key("d", SOURCE), encode_owned(SOURCE, FIRST)),
@@ -157,7 +157,7 @@ def test_of_another_cluster_nothing_is_taken() -> None:
     assert (found.memory, found.orders, found.plans.plans) == (Memory(), Orders(), ())
 
 
-def test_entries_are_counted_on_in_each_ring() -> None:
+def test_replayed_state_continues_seq_of_each_ring() -> None:
     entry = Entry(NOW_MS, "decision", "hold", "watching", "text", {})
     ring = ring_of(entry)
     found = taken(*((entry_key(ring, "c", seq), encode_entry(replace(entry, seq=seq))) for seq in (41, 43, 42)))
@@ -179,7 +179,7 @@ BLOCKS = (
 
 @pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
 @pytest.mark.parametrize("key", [*BLOCKS, orders_key("c"), state_key("c", "p"), head_key("c", "p")])
-def test_an_unreadable_record_is_told_and_blocks_where_only_it_says_what_is_ours(key: bytes, value: bytes) -> None:
+def test_replayed_state_unreadable_record_blocks_if_it_holds_ownership(key: bytes, value: bytes) -> None:
     found = ReplayedState("c")
     found.take(key, value, 7)
     (each,) = found.unreadable.values()
@@ -188,7 +188,7 @@ def test_an_unreadable_record_is_told_and_blocks_where_only_it_says_what_is_ours
     assert f"key {key!r}, partition 0, offset 7, {len(value)} bytes (" in each.text()
 
 
-def test_orders_before_an_unreadable_one_hold_until_the_next_readable_one() -> None:
+def test_replayed_state_orders_hold_until_the_next_readable_record() -> None:
     paused, resumed = Orders(5, pause=Pause(5, "kim")), Orders(9, resumed_at_ms=9)
     found = taken((orders_key("c"), encode_orders(paused)), (orders_key("c"), UNREADABLE["infinite"]))
     assert (found.orders, len(found.unreadable)) == (paused, 1)
@@ -196,7 +196,7 @@ def test_orders_before_an_unreadable_one_hold_until_the_next_readable_one() -> N
     assert (found.orders, found.unreadable) == (resumed, {})
 
 
-def test_a_memory_takes_the_place_of_unreadable_records_before_it() -> None:
+def test_replayed_state_memory_replaces_unreadable_records() -> None:
     found = taken(*((key, b"nonsense") for key in BLOCKS[:4]))
     assert len(found.unreadable) == 4
     found.take(memory_key("c"), encode_memory(Memory(owned={SOURCE: FIRST})))
@@ -205,12 +205,12 @@ def test_a_memory_takes_the_place_of_unreadable_records_before_it() -> None:
     assert found.memory_if_known is None
 
 
-def test_a_tombstone_takes_the_place_of_an_unreadable_record() -> None:
+def test_replayed_state_tombstone_replaces_unreadable_record() -> None:
     found = taken(*((key, b"nonsense") for key in BLOCKS), *((key, None) for key in BLOCKS))
     assert found.unreadable == {}
 
 
-def test_a_newer_programs_plan_is_named_and_no_reason_not_to_start() -> None:
+def test_replayed_state_unreadable_plan_does_not_block() -> None:
     found = taken((head_key("c", "p"), b'{"v": 99}'), (memory_key("c"), encode_memory(Memory(owned={SOURCE: FIRST}))))
     assert list(found.plans.unreadable_plans) == ["p"]
     assert found.memory.owned == {SOURCE: FIRST}

@@ -53,7 +53,7 @@ class Consumer:
 
 
 @pytest.mark.parametrize("bad_at", [0, 1, 2])
-def test_batch_that_cannot_be_unpacked_is_an_error_wherever_it_is(bad_at: int) -> None:
+def test_read_records_undecompressable_batch_is_an_error(bad_at: int) -> None:
     batches = [batch(n, b"v") for n in range(3)]
     batches[bad_at] = labelled(batches[bad_at], ZSTD)
     consumer: Any = Consumer(*batches)
@@ -65,7 +65,7 @@ def test_batch_that_cannot_be_unpacked_is_an_error_wherever_it_is(bad_at: int) -
     assert consumer._fetcher.PartitionRecords is Fetcher.PartitionRecords
 
 
-def test_topic_of_readable_batches_is_read_to_its_end() -> None:
+def test_read_records_readable_topic_is_read_to_its_end() -> None:
     consumer: Any = Consumer(*(batch(n, b"v%d" % n) for n in range(3)))
     assert [(record.offset, record.value) for record in read_records(consumer, TOPIC)] == [
         (0, b"v0"), (1, b"v1"), (2, b"v2"),

@@ -18,7 +18,7 @@ from tuner.journal.transactions import NotWritten, ProducerUnusable, StillUnderW
 RECORDS = [("journal", b"key", b"value"), ("inputs", b"key", None)]
 
 
-def test_a_reader_outwaits_the_transaction_of_a_killed_tuner() -> None:
+def test_read_journal_waits_for_open_transaction_of_killed_tuner() -> None:
     """And no transaction of a tuner that lives reaches the time-out."""
     cleanup_interval_s = 10.0  # Kafka's transaction.abort.timed.out.transaction.cleanup.interval.ms.
     given = transactions.transactional_settings("tuner")
@@ -71,14 +71,14 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(transactions, name, value)
 
 
-def test_what_is_written_is_one_transaction() -> None:
+def test_transactions_write_is_one_transaction() -> None:
     producer = Producer()
     Transactions(producer).write(RECORDS)
     assert producer.told == ["begin", "journal", "inputs", "commit"]
 
 
 @pytest.mark.parametrize("error", [TypeError("no JSON has this"), RecursionError("too deep"), OSError("no such file")])
-def test_what_goes_wrong_in_the_making_of_a_record_leaves_none_and_the_next_is_written(error: Exception) -> None:
+def test_transactions_failed_encoding_writes_nothing(error: Exception) -> None:
     """It is told as what it is, also where it looks like trouble with brokers."""
 
     def made() -> Iterator[tuple[str, bytes, bytes | None]]:
@@ -93,7 +93,7 @@ def test_what_goes_wrong_in_the_making_of_a_record_leaves_none_and_the_next_is_w
     assert producer.told == ["begin", "journal", "abort", "begin", "journal", "inputs", "commit"]
 
 
-def test_the_time_it_takes_to_make_records_is_not_the_brokers() -> None:
+def test_transactions_encoding_time_is_not_in_the_deadline() -> None:
     def made() -> Iterator[tuple[str, bytes, bytes | None]]:
         yield RECORDS[0]
         time.sleep(1.5 * transactions.ACK_S_MAX)  # Stands for the making: longer than brokers may take.
@@ -104,7 +104,7 @@ def test_the_time_it_takes_to_make_records_is_not_the_brokers() -> None:
     assert producer.told[-1] == "commit"
 
 
-def test_while_it_is_aborted_nothing_is_sent_and_then_it_goes_on() -> None:
+def test_transactions_abort_in_progress_sends_nothing() -> None:
     """As where the broker that leads the journal has died: until another leads, nothing ends."""
     producer, elected = Producer(), threading.Event()
     producer.leader, producer.aborts = False, elected.wait
@@ -124,7 +124,7 @@ def test_while_it_is_aborted_nothing_is_sent_and_then_it_goes_on() -> None:
     assert producer.told == [*told, "begin", "journal", "inputs", "commit"]
 
 
-def test_an_abort_that_never_ends_ends_its_use() -> None:
+def test_transactions_endless_abort_ends_the_producer() -> None:
     producer = Producer()
     producer.leader, producer.aborts = False, threading.Event().wait
     journal = Transactions(producer)
@@ -135,7 +135,7 @@ def test_an_abort_that_never_ends_ends_its_use() -> None:
         journal.write(RECORDS)
 
 
-def test_who_can_write_nothing_for_long_gives_up_and_a_write_in_between_is_enough() -> None:
+def test_transactions_give_up_after_long_failure() -> None:
     """As where the topic is gone: each try fails by itself, and each abort ends."""
     now_s = 0.0
     producer = Producer()
@@ -155,7 +155,7 @@ def test_who_can_write_nothing_for_long_gives_up_and_a_write_in_between_is_enoug
         assert isinstance(told.value, ProducerUnusable) is ends_its_use, at_s
 
 
-def test_a_topic_that_was_made_anew_has_to_be_read_anew() -> None:
+def test_transactions_recreated_topic_must_be_read_again() -> None:
     """What is remembered as being on record is not, and a record of what has changed since would be half of it."""
     producer = Producer()
     journal = Transactions(producer)
@@ -171,14 +171,14 @@ def refused() -> None:
     raise kafka.errors.ProducerFencedError("another has it")
 
 
-def test_who_is_shut_out_can_write_no_more() -> None:
+def test_transactions_fenced_producer_cannot_write() -> None:
     producer = Producer()
     producer.commits = producer.aborts = refused
     with pytest.raises(ProducerUnusable, match="ProducerFencedError"):
         Transactions(producer).write(RECORDS)
 
 
-def test_who_is_shut_out_while_it_aborts_can_write_no_more() -> None:
+def test_transactions_fenced_during_abort_cannot_write() -> None:
     producer, answered = Producer(), threading.Event()
     producer.leader = False
 
@@ -195,7 +195,7 @@ def test_who_is_shut_out_while_it_aborts_can_write_no_more() -> None:
         journal.write(RECORDS)
 
 
-def test_a_commit_that_does_not_end_is_neither_done_nor_undone() -> None:
+def test_transactions_endless_commit_has_unknown_outcome() -> None:
     """kafka-python aborts no transaction that it is committing."""
     producer, over = Producer(), threading.Event()
 
@@ -208,7 +208,7 @@ def test_a_commit_that_does_not_end_is_neither_done_nor_undone() -> None:
     over.set()
 
 
-def test_all_records_have_one_deadline() -> None:
+def test_transactions_records_share_one_deadline() -> None:
     class Slow:
         offset = 0
 
@@ -226,14 +226,14 @@ def test_all_records_have_one_deadline() -> None:
     assert time.monotonic() - began_s < 1.0
 
 
-def test_what_hangs_is_waited_for_no_longer_than_asked() -> None:
+def test_transactions_hanging_call_is_bounded() -> None:
     with pytest.raises(StillUnderWay):
         call_with_timeout(threading.Event().wait, 0.05)
     with pytest.raises(kafka.errors.ProducerFencedError):
         call_with_timeout(refused, 5.0)
 
 
-def test_a_producer_that_cannot_be_closed_leaves_no_thread() -> None:
+def test_transactions_unclosable_producer_leaves_no_thread() -> None:
     class Sender(threading.Thread):
         def __init__(self) -> None:
             super().__init__(daemon=True)

@@ -55,7 +55,7 @@ def through_json(value: Any) -> Any:
 
 
 @given(COLUMNS)
-def test_a_column_comes_back_as_it_was_with_its_types_and_the_sign_of_its_zeros(column: list[Any]) -> None:
+def test_unpack_column_restores_types_and_signed_zeros(column: list[Any]) -> None:
     found = unpack_column(through_json(pack_column(column)))
     assert found == column
     assert list(map(type, found)) == list(map(type, column))
@@ -64,14 +64,14 @@ def test_a_column_comes_back_as_it_was_with_its_types_and_the_sign_of_its_zeros(
     ]
 
 
-def test_a_short_column_can_be_read_and_a_long_one_is_small() -> None:
+def test_pack_column_long_column_is_packed() -> None:
     assert pack_column([1.5, None]) == [1.5, None]
     assert pack_column([7] * 1000) == {"n": 1000, "same": 7}
     assert len(json.dumps(pack_column([i / 7 for i in range(1000)]))) < 10.8 * 1000
 
 
 @pytest.mark.parametrize("body", [{}, {"code": "d"}, {"code": "?", "bytes": ""}, {"code": "d", "bytes": "AAA="}, 7])
-def test_what_is_no_column_is_refused(body: Any) -> None:
+def test_unpack_column_malformed_is_refused(body: Any) -> None:
     with pytest.raises(ValueError, match="not a column"):
         unpack_column(body)
 
@@ -128,13 +128,13 @@ VALUES: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("kind", "value"), VALUES)
 @pytest.mark.parametrize("count", [1, 3, 40])
-def test_values_come_back_as_they_were(kind: Any, value: Any, count: int) -> None:
+def test_codec_round_trip_restores_values(kind: Any, value: Any, count: int) -> None:
     shape = codec_of(kind)
     assert shape.decode(through_json(shape.encode([value] * count))) == [value] * count
     assert shape.decode(through_json(shape.encode([]))) == []
 
 
-def test_a_mapping_keeps_its_order() -> None:
+def test_codec_mapping_keeps_its_order() -> None:
     shape = codec_of(Mapping[int, int])
     (found,) = shape.decode(through_json(shape.encode([{3: 1, 1: 2, 2: 3}])))
     assert list(found) == [3, 1, 2]
@@ -149,25 +149,25 @@ def test_a_mapping_keeps_its_order() -> None:
         (TenantSignal, TenantSignal("c", 1, 2, 3, 6, 0.5, "alice", "app", 1 / 3, -0.7, 5.0, True)),
     ],
 )
-def test_of_a_signal_everything_comes_back_that_somebody_decides_by(kind: type, signal: Any) -> None:
+def test_codec_signal_restores_fields_that_decisions_read(kind: type, signal: Any) -> None:
     (found,) = codec_of(kind).decode(through_json(codec_of(kind).encode([signal])))
     for name in signal.__slots__:
         assert getattr(found, name) == OMITTED_FIELDS[kind].get(name, getattr(signal, name)), name
 
 
-def test_a_field_that_an_older_program_did_not_know_has_its_default() -> None:
+def test_codec_missing_field_gets_its_default() -> None:
     body = codec_of(Memory).encode([Memory(moving_replicas=SEEN, throttled=True)])
     del body["throttled"], body["stalls"]
     assert codec_of(Memory).decode(body) == [Memory(moving_replicas=SEEN)]
 
 
-def test_a_field_that_must_be_there_and_is_not_is_named() -> None:
+def test_codec_missing_required_field_is_named() -> None:
     body = codec_of(OwnedRate).encode([owned(None, 5)])
     del body["setpoint_bytes_per_s"]
     with pytest.raises(ValueError, match=r"the record of Owned.* has no setpoint_bytes_per_s"):
         codec_of(OwnedRate).decode(body)
 
 
-def test_a_type_without_a_shape_is_refused_when_it_is_first_seen() -> None:
+def test_codec_of_unsupported_type_is_refused() -> None:
     with pytest.raises(TypeError, match="no codec for values"):
         codec_of(complex)

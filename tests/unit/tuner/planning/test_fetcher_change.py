@@ -14,7 +14,7 @@ from tuner.planning.fetcher_resize_monitor import FollowerSample, ResizeBaseline
 INHERITED = FetcherSetting(2)
 
 
-def test_what_all_inherit_is_changed_once_in_the_default() -> None:
+def test_plan_resize_inherited_value_changes_the_default() -> None:
     found = plan_resize({1: INHERITED, 2: INHERITED, 3: INHERITED}, None, 5)
     assert found == ResizePlan(2, 5, (1, 2, 3), {CLUSTER_DEFAULT: None}, {})
     assert found.steps == (4, 5)
@@ -22,7 +22,7 @@ def test_what_all_inherit_is_changed_once_in_the_default() -> None:
     assert plan_resize({1: INHERITED}, 2, 4).targets == {CLUSTER_DEFAULT: 2}, "a default that stood is put back"
 
 
-def test_what_stands_on_a_broker_is_changed_there() -> None:
+def test_plan_resize_own_values_are_changed_on_brokers() -> None:
     found = plan_resize({1: FetcherSetting(2, own=True), 2: FetcherSetting(2, own=True)}, None, 4)
     assert found.targets == {1: 2, 2: 2}
     mixed = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(2, own=True)}, 2, 4)
@@ -30,28 +30,26 @@ def test_what_stands_on_a_broker_is_changed_there() -> None:
     assert mixed.brokers == (1, 2, 3)
 
 
-def test_a_broker_that_somebody_set_otherwise_is_left_alone() -> None:
+def test_plan_resize_different_own_value_is_left_alone() -> None:
     found = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(8, own=True)}, None, 4)
     assert (found.targets, found.brokers, found.left_alone) == ({CLUSTER_DEFAULT: None}, (1, 2), {3: 8})
     has_it = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(4, own=True)}, None, 4)
     assert (has_it.brokers, has_it.left_alone) == ((1, 2), {})
 
 
-def test_where_files_differ_the_default_would_change_too_much() -> None:
+def test_plan_resize_different_files_do_not_change_the_default() -> None:
     found = plan_resize({1: FetcherSetting(2), 2: FetcherSetting(2, own=True), 3: FetcherSetting(3)}, None, 4)
     assert (found.targets, found.left_alone) == ({1: None, 2: 2}, {3: 3})
     lower = plan_resize({1: FetcherSetting(1), 2: FetcherSetting(3)}, None, 3)
     assert (lower.current, lower.targets, lower.brokers, lower.left_alone) == (1, {1: None}, (1,), {})
 
 
-def test_what_stands_already_takes_no_step() -> None:
+def test_plan_resize_current_value_takes_no_step() -> None:
     assert plan_resize({1: INHERITED}, None, 2).steps == ()
 
 
 @given(stands=st.integers(1, 64), wanted=st.integers(1, 64), data=st.data())
-def test_each_step_is_one_that_kafka_takes_there_and_back_also_from_half_way(
-    stands: int, wanted: int, data: st.DataObject
-) -> None:
+def test_resize_steps_and_rollback_are_accepted_by_kafka(stands: int, wanted: int, data: st.DataObject) -> None:
     found = plan_resize({1: FetcherSetting(stands)}, None, wanted)
     values = [stands, *found.steps]
     reached = data.draw(st.integers(0, len(values) - 1))
@@ -74,7 +72,7 @@ def looks(*pairs: tuple[int, int]) -> list[FollowerSample]:
     return [FollowerSample(2.0 * n, out_of_sync, behind, 0) for n, (out_of_sync, behind) in enumerate(pairs)]
 
 
-def test_how_it_was_is_the_worst_of_what_was_seen() -> None:
+def test_measure_baseline_is_the_worst_sample() -> None:
     seen = [FollowerSample(0, 1, 500, 10_000), FollowerSample(2, 2, 100, 12_000), FollowerSample(4, 0, 0, 14_000)]
     assert measure_baseline(seen) == WAS
     assert WAS.behind_max == 11_000
@@ -97,6 +95,6 @@ def test_how_it_was_is_the_worst_of_what_was_seen() -> None:
         ),
     ],
 )
-def test_harm_is_what_several_looks_in_a_row_have_seen(seen: list[tuple[int, int]], said: str | None) -> None:
+def test_find_harm_needs_several_samples_in_a_row(seen: list[tuple[int, int]], said: str | None) -> None:
     found = find_harm(WAS, looks(*seen))
     assert found is None if said is None else found is not None and found.startswith(said)

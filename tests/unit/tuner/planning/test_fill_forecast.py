@@ -42,13 +42,13 @@ GROWING = hourly(100, 110, 110, 130, 140)  # Forty in four hours.
         (hourly(7), 20, FillForecast(FillOutlook.TOO_SHORT)),
     ],
 )
-def test_what_a_time_brought_the_next_brings_too(
+def test_forecast_extrapolates_growth(
     history: list[tuple[float, float]], headroom: int | None, found: FillForecast
 ) -> None:
     assert forecast(history, headroom) == found
 
 
-def test_the_sum_is_of_looks_that_all_have_told_at() -> None:
+def test_sum_histories_uses_times_common_to_all() -> None:
     assert sum_histories({1: hourly(1, 2, 3), 2: hourly(10, 20, 30)[1:]}) == [(1e9 + HOUR, 22), (1e9 + 2 * HOUR, 33)]
     assert sum_histories({}) == []
 
@@ -61,7 +61,7 @@ def made(
     return build_report("a test", racks, counts, limits, are_set=True, histories=histories, missing_reason=why)
 
 
-def test_the_first_to_fill_is_said_first() -> None:
+def test_projections_first_to_fill_comes_first() -> None:
     found = made(PartitionLimits(160, 300), {1: GROWING, 2: hourly(10, 20, 30, 35, 40), 3: hourly(9, 9)})
     assert describe_projections(found) == [
         "Broker 1 grew by 40 in 4 h: full in about 2 h at this rate.",
@@ -89,13 +89,13 @@ def test_the_first_to_fill_is_said_first() -> None:
         ({1: GROWING}, PartitionLimits(140), "All limits are reached already."),
     ],
 )  # fmt: skip
-def test_where_there_is_no_time_the_reason_is_said(
+def test_projections_without_time_name_the_reason(
     histories: dict[int, list[tuple[float, float]]], limits: PartitionLimits, said: str
 ) -> None:
     assert describe_projections(made(limits, histories)) == [said]
 
 
-def test_without_signals_it_is_said_why() -> None:
+def test_projections_without_signals_say_why() -> None:
     assert describe_projections(made(PartitionLimits(160), {}, "there is no topic a.signals yet")) == [
         "No forecast: there is no topic a.signals yet."
     ]

@@ -43,7 +43,7 @@ def moves(plan: GeneratedPlan) -> dict[tuple[str, int], tuple[int, ...]]:
 # -- draining and replacing ------------------------------------------------------------------------------------------------
 
 
-def test_a_drained_broker_gives_to_whoever_holds_least_in_the_same_place_of_the_list() -> None:
+def test_drain_brokers_moves_to_emptiest_broker_in_same_position() -> None:
     plan = drain_brokers(
         ground([one(0, 2, 1, size=5 * MB), one(1, 1, 2, size=3 * MB), one(2, 3, 4, size=2 * MB)], 4), [2]
     )
@@ -53,19 +53,19 @@ def test_a_drained_broker_gives_to_whoever_holds_least_in_the_same_place_of_the_
     assert plan.hosted == {1: 2, 2: 0, 3: 2, 4: 2}
 
 
-def test_what_is_drained_stays_on_as_many_racks() -> None:
+def test_drain_brokers_keeps_number_of_racks() -> None:
     racks: dict[int, str | None] = {1: "x", 2: "y", 3: "x", 4: "y"}
     plan = drain_brokers(ground([one(0, 1, 2, size=5 * MB), one(1, 4, 1, size=50 * MB)], racks), [2])
     assert moves(plan) == {("a", 0): (1, 4)}, "3 holds nothing, but is in the rack of 1"
     assert plan.together == ()
 
 
-def test_what_has_to_move_anyway_moves_to_a_rack_of_its_own() -> None:
+def test_drain_brokers_prefers_a_separate_rack() -> None:
     plan = drain_brokers(ground([one(0, 1, 2), one(1, 4, size=50 * MB)], {1: "x", 2: "x", 3: "x", 4: "y"}), [2])
     assert moves(plan) == {("a", 0): (1, 4)}
 
 
-def test_a_choice_is_taken_back_before_a_partition_loses_a_rack() -> None:
+def test_drain_brokers_revises_choice_before_losing_a_rack() -> None:
     """a-0 goes to 3, the emptiest, though 5 would do for it; a-1 needs 3, for 5 is in the rack of 1."""
     racks: dict[int, str | None] = {1: "x", 2: "y", 3: "y", 5: "x", 8: "z"}
     partitions = [one(0, 8, 2, size=9 * MB), one(1, 1, 2), one(2, 5, size=4 * MB)]
@@ -73,37 +73,37 @@ def test_a_choice_is_taken_back_before_a_partition_loses_a_rack() -> None:
     assert (moves(plan), plan.together) == ({("a", 0): (8, 5), ("a", 1): (1, 3)}, ())
 
 
-def test_without_a_way_to_keep_racks_apart_it_goes_and_says_so() -> None:
+def test_drain_brokers_reports_partitions_that_lose_a_rack() -> None:
     plan = drain_brokers(ground([one(0, 1, 2)], {1: "x", 2: "y", 3: "x"}), [2])
     assert (moves(plan), plan.together) == ({("a", 0): (1, 3)}, (("a", 0),))
 
 
-def test_a_dead_broker_is_drained_as_well() -> None:
+def test_drain_brokers_dead_broker_is_drained() -> None:
     plan = drain_brokers(ground([one(0, 1, 9)], 3), [9])
     assert moves(plan) == {("a", 0): (1, 2)}
 
 
-def test_with_room_that_is_short_an_earlier_choice_is_taken_back() -> None:
+def test_drain_brokers_revises_choice_if_limits_are_tight() -> None:
     """a-0 goes to 3, the emptiest; a-1 is on 4 already and can only go there, so a-0 makes room for it on 4."""
     partitions = [one(0, 1, 2, size=2 * MB), one(1, 4, 2), one(2, 4, 1, size=9 * MB)]
     plan = drain_brokers(ground(partitions, 4, PartitionLimits(9, by_broker={1: 0, 3: 1, 4: 3})), [2])
     assert moves(plan) == {("a", 0): (1, 4), ("a", 1): (4, 3)}
 
 
-def test_where_the_limits_leave_no_room_the_replica_and_the_brokers_are_named() -> None:
+def test_drain_brokers_without_room_names_replica_and_brokers() -> None:
     with pytest.raises(NoPlacementError, match=r"^a-1: its replica on broker 2 can go nowhere: no room on 3$"):
         drain_brokers(ground([one(0, 1, 2), one(1, 1, 2)], 3, PartitionLimits(by_broker={3: 1})), [2])
     with pytest.raises(NoPlacementError, match=r"^a-0: .* every other broker that is alive has one$"):
         drain_brokers(ground([one(0, 1, 2, 3)], 3), [2])
 
 
-def test_internal_topics_go_where_others_may_not() -> None:
+def test_drain_brokers_internal_topics_ignore_limits() -> None:
     plan = drain_brokers(ground([one(0, 1, 2, topic="__consumer_offsets")], 3, PartitionLimits(0)), [2])
     assert plan.targets[0].replicas == (1, 3)
     assert plan.hosted == {1: 0, 2: 0, 3: 0}
 
 
-def test_a_replaced_brokers_heir_gets_all_but_what_it_has() -> None:
+def test_replace_brokers_successor_gets_all_it_lacks() -> None:
     partitions = [one(0, 2, 1), one(1, 1, 2), one(2, 2, 5), one(3, 1, 3)]
     plan = replace_brokers(ground(partitions, 5), {2: 5})
     assert moves(plan) == {("a", 0): (5, 1), ("a", 1): (1, 5), ("a", 2): (4, 5)}
@@ -112,7 +112,7 @@ def test_a_replaced_brokers_heir_gets_all_but_what_it_has() -> None:
 # -- bringing in and evening out -------------------------------------------------------------------------------------------
 
 
-def test_a_new_broker_gets_its_share_and_nothing_else_moves() -> None:
+def test_extend_to_brokers_only_fills_new_broker() -> None:
     partitions = [one(n, 1 + n % 2, 2 - n % 2) for n in range(12)]
     plan = extend_to_brokers(ground(partitions, 3), [3], 0.0)
     assert plan.held_bytes == {1: 8 * MB, 2: 8 * MB, 3: 8 * MB}
@@ -120,25 +120,25 @@ def test_a_new_broker_gets_its_share_and_nothing_else_moves() -> None:
     assert all(3 in t.replicas for t in plan.targets)
 
 
-def test_within_the_tolerance_it_is_enough() -> None:
+def test_rebalance_stops_within_tolerance() -> None:
     partitions = [one(n, 1 + n % 2, 2 - n % 2) for n in range(12)]
     assert extend_to_brokers(ground(partitions, 3), [3], 0.25).copied_bytes == 6 * MB
     assert rebalance(ground(partitions, 2), 0.0).targets == ()
 
 
-def test_bytes_go_from_who_has_too_much_to_who_has_too_little() -> None:
+def test_rebalance_moves_bytes_to_the_mean() -> None:
     partitions = [one(n, 1) for n in range(6)] + [one(6, 2), one(7, 2), one(8, 3)]
     plan = rebalance(ground(partitions, 3), 0.0)
     assert plan.held_bytes == {1: 3 * MB, 2: 3 * MB, 3: 3 * MB}
     assert plan.copied_bytes == 3 * MB
 
 
-def test_who_is_below_the_mean_gives_nothing() -> None:
+def test_extend_to_brokers_broker_below_mean_gives_nothing() -> None:
     partitions = [one(0, 1, size=100 * MB), *(one(n, 2) for n in range(1, 11))]
     assert extend_to_brokers(ground(partitions, 3), [3], 0.0).targets == ()
 
 
-def test_one_far_above_the_mean_gives_to_many_who_are_near_it() -> None:
+def test_rebalance_spreads_excess_over_brokers_near_the_mean() -> None:
     """12.5 MB beside five times 9.5: the mean is 10, so only the first is further from it than a tenth."""
     sizes = {1: 25, 2: 19, 3: 19, 4: 19, 5: 19, 6: 19}
     partitions = [one(100 * b + n, b, size=MB / 2) for b, count in sizes.items() for n in range(count)]
@@ -146,16 +146,16 @@ def test_one_far_above_the_mean_gives_to_many_who_are_near_it() -> None:
     assert (plan.copied_bytes, plan.held_bytes[1]) == (1.5 * MB, 11 * MB)
 
 
-def test_a_partition_larger_than_the_gap_stays() -> None:
+def test_rebalance_partition_larger_than_gap_stays() -> None:
     assert rebalance(ground([one(0, 1, size=100 * MB)], 2), 0.1).targets == ()
 
 
-def test_where_nothing_has_a_size_replicas_are_evened_out() -> None:
+def test_extend_to_brokers_without_sizes_balances_replicas() -> None:
     plan = extend_to_brokers(ground([one(n, 1 + n % 2, size=0) for n in range(6)], 3), [3], 0.0)
     assert plan.hosted == {1: 2, 2: 2, 3: 2}
 
 
-def test_what_is_evened_out_keeps_racks_and_limits() -> None:
+def test_extend_to_brokers_keeps_racks_and_limits() -> None:
     racks: dict[int, str | None] = {1: "x", 2: "y", 3: "x"}
     partitions = [one(n, 1, 2) for n in range(9)]
     assert {t.replicas for t in extend_to_brokers(ground(partitions, racks), [3], 0.0).targets} == {(3, 2)}
@@ -196,7 +196,7 @@ def kept(before: BrokerLoads, plan: GeneratedPlan, limits: PartitionLimits) -> N
 
 @settings(deadline=None)
 @given(cluster=clusters(), tolerance=st.sampled_from([0.0, 0.1, 0.5]))
-def test_evening_out_never_makes_it_worse_and_keeps_what_must_be(cluster: BrokerLoads, tolerance: float) -> None:
+def test_rebalance_any_cluster_keeps_invariants(cluster: BrokerLoads, tolerance: float) -> None:
     held = [cluster.held_bytes[b] for b in cluster.alive]
     plan = rebalance(cluster, tolerance)
     kept(cluster, plan, cluster.limits)
@@ -209,7 +209,7 @@ def test_evening_out_never_makes_it_worse_and_keeps_what_must_be(cluster: Broker
 
 @settings(deadline=None)
 @given(cluster=clusters())
-def test_a_new_broker_only_takes(cluster: BrokerLoads) -> None:
+def test_extend_to_brokers_any_cluster_new_broker_only_receives(cluster: BrokerLoads) -> None:
     new = cluster.alive[-1]
     plan = extend_to_brokers(cluster, [new])
     kept(cluster, plan, cluster.limits)
@@ -240,7 +240,7 @@ def room_for_all(cluster: BrokerLoads, leaving: int) -> bool:
 
 @settings(deadline=None, max_examples=200)
 @given(cluster=clusters())
-def test_one_broker_is_drained_iff_there_is_any_way_to(cluster: BrokerLoads) -> None:
+def test_drain_brokers_single_succeeds_iff_maximum_flow_does(cluster: BrokerLoads) -> None:
     leaving = cluster.alive[0]
     possible = room_for_all(cluster, leaving)
     on_it = {key: p.size_bytes for key, p in cluster.partitions.items() if leaving in p.replicas}
@@ -258,7 +258,7 @@ def test_one_broker_is_drained_iff_there_is_any_way_to(cluster: BrokerLoads) -> 
 
 @settings(deadline=None)
 @given(cluster=clusters(), data=st.data())
-def test_several_brokers_at_once_are_left_empty_or_refused(cluster: BrokerLoads, data: st.DataObject) -> None:
+def test_drain_brokers_several_are_emptied_or_refused(cluster: BrokerLoads, data: st.DataObject) -> None:
     leaving = data.draw(st.sets(st.sampled_from(cluster.alive), min_size=1, max_size=len(cluster.alive) - 1))
     try:
         plan = drain_brokers(cluster, leaving)

@@ -26,7 +26,7 @@ def after(counts: dict[int, int], placed: tuple[tuple[int, ...], ...]) -> dict[i
 TEN = PartitionLimits(broker_partitions_max=10)
 
 
-def test_8_6_and_9_under_10_take_one_more_of_three_replicas_and_no_second() -> None:
+def test_place_kip578_first_example() -> None:
     counts = {1: 8, 2: 6, 3: 9}
     first = place(PlacementRequest("a", 1, 3), NONE, PartitionCounts(counts), TEN)
     then = after(counts, first)
@@ -36,7 +36,7 @@ def test_8_6_and_9_under_10_take_one_more_of_three_replicas_and_no_second() -> N
     assert set(place(PlacementRequest("b", 1, 2), NONE, PartitionCounts(then), TEN)[0]) == {1, 2}
 
 
-def test_two_partitions_of_three_replicas_fail_in_their_entirety() -> None:
+def test_place_without_room_refuses_the_whole_topic() -> None:
     with pytest.raises(PolicyViolation) as refused:
         place(PlacementRequest("a", 2, 3), NONE, PartitionCounts({1: 8, 2: 6, 3: 9}), TEN)
     assert str(refused.value) == (
@@ -46,7 +46,7 @@ def test_two_partitions_of_three_replicas_fail_in_their_entirety() -> None:
     )
 
 
-def test_10_20_and_30_under_40_take_30_partitions_of_two_replicas() -> None:
+def test_place_kip578_second_example() -> None:
     counts = {1: 10, 2: 20, 3: 30}
     placed = place(PlacementRequest("a", 30, 2), NONE, PartitionCounts(counts), PartitionLimits(40))
     assert after(counts, placed) == {1: 40, 2: 40, 3: 40}
@@ -70,7 +70,7 @@ def test_10_20_and_30_under_40_take_30_partitions_of_two_replicas() -> None:
         (PartitionLimits(10, 100, {1: 8}), False),
     ],
 )
-def test_the_stricter_limit_wins_and_a_brokers_own_is_before_all_brokers(limits: PartitionLimits, fits: bool) -> None:
+def test_place_strictest_limit_applies(limits: PartitionLimits, fits: bool) -> None:
     counts, wanted = PartitionCounts({1: 8, 2: 8, 3: 9}), PlacementRequest("a", 1, 3)
     if fits:
         assert sorted(place(wanted, NONE, counts, limits)[0]) == [1, 2, 3]
@@ -79,7 +79,7 @@ def test_the_stricter_limit_wins_and_a_brokers_own_is_before_all_brokers(limits:
             place(wanted, NONE, counts, limits)
 
 
-def test_internal_topics_do_not_count_and_what_moves_counts_on_both_sides() -> None:
+def test_count_partitions_skips_internal_topics() -> None:
     counts = count_partitions(
         [(("a", 0), (1, 2)), (("__consumer_offsets", 0), (1, 2)), (("__transaction_state", 1), (3,)),
          (("a", 1), (1, 2, 3))],
@@ -89,7 +89,7 @@ def test_internal_topics_do_not_count_and_what_moves_counts_on_both_sides() -> N
     assert counts.total == 5
 
 
-def test_an_old_excess_keeps_working_and_gets_no_more() -> None:
+def test_place_broker_above_limit_gets_no_more() -> None:
     counts = PartitionCounts({1: 12, 2: 3, 3: 3})
     assert counts.headroom(1, TEN) == 0
     assert set(place(PlacementRequest("a", 5, 2), NONE, counts, TEN)) == {(2, 3), (3, 2)}
@@ -102,7 +102,7 @@ def test_an_old_excess_keeps_working_and_gets_no_more() -> None:
     )
 
 
-def test_the_presets_are_what_their_sources_say() -> None:
+def test_presets_match_their_sources() -> None:
     assert (PRESETS["kafka"].limits.broker_partitions_max, PRESETS["kafka"].limits.partitions_max) == (4000, 200_000)
     assert [PRESETS[f"msk.{size}"].limits.broker_partitions_max for size in ("t3.small", "large", "2xlarge")] == [
         300, 1000, 2000,
@@ -112,7 +112,7 @@ def test_the_presets_are_what_their_sources_say() -> None:
 # -- evenness and racks ----------------------------------------------------------------------------------------------------
 
 
-def test_with_room_everywhere_replicas_and_leaders_are_spread_evenly() -> None:
+def test_place_spreads_replicas_and_leaders_evenly() -> None:
     racks: Racks = dict.fromkeys(range(6))
     placed = place(PlacementRequest("a", 12, 3), racks, PartitionCounts({}), PartitionLimits())
     assert set(Counter(b for replicas in placed for b in replicas).values()) == {6}
@@ -122,20 +122,20 @@ def test_with_room_everywhere_replicas_and_leaders_are_spread_evenly() -> None:
     assert max(pairs.values()) <= 4
 
 
-def test_each_replica_is_on_a_rack_of_its_own_where_there_are_enough() -> None:
+def test_place_uses_a_rack_per_replica() -> None:
     racks: Racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
     for replicas in place(PlacementRequest("a", 9, 3), racks, PartitionCounts({}), PartitionLimits()):
         assert {racks[b] for b in replicas} == {"a", "b", "c"}
 
 
-def test_a_rack_that_is_full_costs_a_second_replica_elsewhere_and_not_the_topic() -> None:
+def test_place_full_rack_shares_another_rack() -> None:
     racks: Racks = {1: "a", 2: "a", 3: "b", 4: "b"}
     limits = PartitionLimits(10, by_broker={3: 1, 4: 1})
     placed = place(PlacementRequest("a", 4, 2), racks, PartitionCounts({}), limits)
     assert sorted(len({racks[b] for b in replicas}) for replicas in placed) == [1, 1, 2, 2]
 
 
-def test_one_broker_without_a_rack_and_racks_are_not_looked_at() -> None:
+def test_place_ignores_racks_if_one_is_unknown() -> None:
     racks: Racks = {1: "a", 2: "a", 3: None}
     placed = place(PlacementRequest("a", 30, 2), racks, PartitionCounts({}), PartitionLimits())
     assert Counter(b for replicas in placed for b in replicas) == {1: 20, 2: 20, 3: 20}
@@ -173,7 +173,7 @@ def flows(
 
 @settings(deadline=None, max_examples=150)
 @given(question=questions())
-def test_what_a_maximum_flow_can_place_is_placed_and_nothing_else(
+def test_place_succeeds_iff_maximum_flow_does(
     question: tuple[PlacementRequest, Racks, PartitionCounts, PartitionLimits],
 ) -> None:
     wanted, racks, counts, limits = question
@@ -193,7 +193,7 @@ def test_what_a_maximum_flow_can_place_is_placed_and_nothing_else(
 
 @settings(deadline=None, max_examples=100)
 @given(question=questions())
-def test_replicas_are_on_as_many_racks_as_any_placement_could_have(
+def test_place_uses_as_many_racks_as_possible(
     question: tuple[PlacementRequest, Racks, PartitionCounts, PartitionLimits],
 ) -> None:
     _, racks, _, _ = question

@@ -31,14 +31,14 @@ def fault(text: str) -> str:
     return str(raised.value)
 
 
-def test_what_generate_prints_is_read() -> None:
+def test_plan_file_reads_output_of_generate() -> None:
     assert PlanFile(GENERATED, "p.json").targets == (
         Target("orders", 0, (1, 3), ("any", "any")),
         Target("orders", 1, (3, 2), ("any", "any")),
     )
 
 
-def test_the_version_may_be_absent() -> None:
+def test_plan_file_version_is_optional() -> None:
     """As kafka-reassign-partitions has it."""
     text = '{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1]}]}'
     assert PlanFile(text, "p.json").targets == (Target("orders", 0, (1,)),)
@@ -84,11 +84,11 @@ BAD: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "named"), BAD)
-def test_a_bad_plan_is_refused_by_name(text: str, named: str) -> None:
+def test_plan_file_fault_names_line_and_key(text: str, named: str) -> None:
     assert named in fault(text)
 
 
-def test_every_fault_is_named_in_the_order_of_lines() -> None:
+def test_plan_file_faults_are_in_order_of_lines() -> None:
     text = plan_of(
         '{"topic": "a", "partition": -1, "replicas": [1, 1]}', '{"topic": "b", "partition": 0, "replicas": [-3]}'
     )
@@ -99,14 +99,14 @@ def test_every_fault_is_named_in_the_order_of_lines() -> None:
     ]
 
 
-def test_a_thousand_faults_do_not_scroll_the_first_away() -> None:
+def test_plan_file_many_faults_are_cut() -> None:
     lines = fault(plan_of(*[f'{{"topic": "a", "partition": {p}, "replicas": [-1]}}' for p in range(1000)])).splitlines()
     assert len(lines) == FAULTS_SHOWN_MAX + 1
     assert lines[0].startswith("p.json:2: ")
     assert lines[-1] == "... and 980 more"
 
 
-def test_what_there_is_not_is_named() -> None:
+def test_plan_file_check_names_unknown_brokers_and_partitions() -> None:
     plan = PlanFile(GENERATED.replace("},{", "},\n{"), "p.json")
     plan.check(brokers={1, 2, 3}, partitions={("orders", 0), ("orders", 1)})
     with pytest.raises(PlanFileError) as raised:
@@ -118,20 +118,20 @@ def test_what_there_is_not_is_named() -> None:
     ]
 
 
-def test_brokers_that_nobody_knows_are_not_unknown() -> None:
+def test_plan_file_check_without_brokers_accepts_any() -> None:
     PlanFile(GENERATED, "p.json").check(brokers=None, partitions={("orders", 0), ("orders", 1)})
 
 
 # -- how partitions stand --------------------------------------------------------------------------------------------------
 
 
-def test_a_current_assignment_as_generate_prints_it_is_of_a_healthy_cluster() -> None:
+def test_parse_current_output_of_generate_is_in_sync() -> None:
     current = parse_current(GENERATED, "c.json")
     assert current.brokers is None
     assert current.partitions[("orders", 1)] == CurrentPartition("orders", 1, (3, 2), 3, (3, 2))
 
 
-def test_a_current_assignment_may_say_more() -> None:
+def test_parse_current_reads_optional_keys() -> None:
     text = json.dumps(
         {
             "brokers": [1, 2, 3],
@@ -161,7 +161,7 @@ def test_a_current_assignment_may_say_more() -> None:
         ('"sizebytes": 5', "partitions[0].sizebytes: unknown key: did you mean size_bytes?"),
     ],
 )
-def test_a_bad_current_assignment_is_refused_by_name(more: str, named: str) -> None:
+def test_parse_current_fault_names_line_and_key(more: str, named: str) -> None:
     text = f'{{"partitions": [{{"topic": "orders", "partition": 0, "replicas": [1, 2], {more}}}]}}'
     with pytest.raises(PlanFileError) as raised:
         parse_current(text, "c.json")
@@ -169,7 +169,7 @@ def test_a_bad_current_assignment_is_refused_by_name(more: str, named: str) -> N
 
 
 @pytest.mark.parametrize("brokers", ["[1]", "[1, 1]", "[-1, 1, 2]", "3"])
-def test_bad_brokers_are_refused_by_name(brokers: str) -> None:
+def test_parse_current_bad_brokers_are_refused(brokers: str) -> None:
     text = f'{{"brokers": {brokers}, "partitions": [{{"topic": "orders", "partition": 0, "replicas": [1, 2]}}]}}'
     with pytest.raises(PlanFileError, match="brokers"):
         parse_current(text, "c.json")
@@ -191,7 +191,7 @@ def paths_of(value: Any, at: Path = ()) -> Iterator[Path]:
 
 
 @given(JSON)
-def test_every_key_and_item_of_any_json_has_its_line(value: Any) -> None:
+def test_find_lines_any_json_has_all_lines(value: Any) -> None:
     text = json.dumps(value, indent=1)
     found = find_lines(text, set(paths_of(value)))
     rows = text.splitlines() if "\n" in text else [text]
@@ -208,7 +208,7 @@ def test_every_key_and_item_of_any_json_has_its_line(value: Any) -> None:
 
 
 @given(JSON, st.data())
-def test_what_nobody_asks_about_is_stepped_over_and_changes_no_line(value: Any, data: st.DataObject) -> None:
+def test_find_lines_subset_of_paths_has_same_lines(value: Any, data: st.DataObject) -> None:
     text = json.dumps(value, indent=1)
     paths = list(paths_of(value))
     some = data.draw(st.sets(st.sampled_from(paths))) if paths else set()
@@ -216,19 +216,19 @@ def test_what_nobody_asks_about_is_stepped_over_and_changes_no_line(value: Any, 
     assert find_lines(text, some) == {path: whole[path] for path in some}
 
 
-def test_what_is_not_there_has_the_line_of_what_is_around_it() -> None:
+def test_find_lines_missing_path_has_line_of_parent() -> None:
     text = '{"a":\n {"b": [1,\n 2]},\n "c": 3}'
     paths: list[Path] = [("a", "x"), ("a", "b", 1), ("a", "b", 7, "y"), ("d",), ("c", 0)]
     assert list(find_lines(text, paths).values()) == [1, 3, 2, 1, 4]
 
 
-def test_keys_that_stand_twice_are_found_however_deep() -> None:
+def test_find_duplicate_keys_at_any_depth() -> None:
     text = '{"a": [{"x": 1,\n "y": {"z": 1, "z": 2}},\n {"x": 1, "x": 2,\n "x": 3}],\n "a": 1}'
     assert find_duplicate_keys(text) == [(("a", 0, "y", "z"), 2), (("a", 1, "x"), 3), (("a", 1, "x"), 4), (("a",), 5)]
 
 
 @pytest.mark.parametrize("fault", ["replicas", "key", "twice", "all"])
-def test_a_fault_at_the_end_of_a_large_plan_is_found_in_about_the_time_it_takes_to_read_it(fault: str) -> None:
+def test_plan_file_large_plan_fault_is_found_fast(fault: str) -> None:
     """A hundredth of the largest plans; the bound is of the processor's time, and of what the standard parser takes."""
     entries = [{"topic": f"t-{p // 64}", "partition": p % 64, "replicas": [p % 50, p % 50 + 1]} for p in range(20_000)]
     for entry in entries if fault == "all" else entries[-1:]:
@@ -254,7 +254,7 @@ def test_a_fault_at_the_end_of_a_large_plan_is_found_in_about_the_time_it_takes_
 
 
 @pytest.mark.slow
-def test_a_plan_of_fifty_megabytes_is_read_or_refused_by_its_line() -> None:
+def test_plan_file_fifty_megabytes_are_read_or_refused() -> None:
     """Within what the planning of 200,000 partitions may take; its only fault stands at its end."""
     entries = [
         {"topic": f"a-topic-with-quite-a-long-name-{p // 64}", "partition": p % 64, "replicas": [p % 50, p % 50 + 1]}
@@ -280,7 +280,7 @@ def took_s(do: Callable[[], object]) -> float:
 
 
 @given(st.text() | JSON.map(json.dumps))
-def test_whatever_stands_in_a_file_is_read_or_refused(text: str) -> None:
+def test_plan_file_any_text_is_read_or_refused(text: str) -> None:
     refused = None
     try:
         PlanFile(text, "p.json")

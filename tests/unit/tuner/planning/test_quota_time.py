@@ -20,7 +20,7 @@ from tuner.planning.quota_time import (
 KIP = Creation(topics=5_000, partitions_per_topic=4, topics_per_request=50, requests_per_s=10)
 
 
-def test_the_kips_experiment_keeps_the_controller_busy_for_two_minutes() -> None:
+def test_simulate_creation_kips_experiment_takes_two_minutes() -> None:
     felt = simulate_creation(KIP, None, ZOOKEEPER)
     assert felt.admitted_s == pytest.approx(9.9)
     assert felt.done_s == pytest.approx(120.0)
@@ -28,13 +28,13 @@ def test_the_kips_experiment_keeps_the_controller_busy_for_two_minutes() -> None
     assert felt.busy_ratio == pytest.approx(1.0)
 
 
-def test_deleting_all_of_it_in_one_request_is_two_minutes_too() -> None:
+def test_simulate_creation_single_request_takes_two_minutes() -> None:
     felt = simulate_creation(Creation(5_000, 4, 5_000), None, ZOOKEEPER)
     assert felt.done_s == pytest.approx(120.0)
     assert felt.wait_s_max == pytest.approx(120.0)
 
 
-def test_a_quota_of_5_a_second_lets_a_burst_of_15_topics_pass_and_the_rest_in_an_hour() -> None:
+def test_simulate_creation_quota_admits_burst_then_throttles() -> None:
     """(4,999 topics × 4 − burst 55) ÷ 5/s; of 55 tokens 14 topics leave −1, so the fifteenth waits."""
     felt = simulate_creation(KIP, MutationQuota(5), ZOOKEEPER)
     assert felt.at_once == 14
@@ -44,13 +44,13 @@ def test_a_quota_of_5_a_second_lets_a_burst_of_15_topics_pass_and_the_rest_in_an
     assert steady_busy_ratio(KIP, MutationQuota(5), ZOOKEEPER) == pytest.approx(0.03)
 
 
-def test_without_debt_the_next_topic_passes_also_when_nothing_is_left() -> None:
+def test_simulate_creation_empty_bucket_admits_next_topic() -> None:
     """A bucket of 5: the first topic leaves 0 and the second −5; the third waits a second for that."""
     felt = simulate_creation(Creation(3, 5), MutationQuota(5, samples=1), KRAFT)
     assert (felt.at_once, felt.admitted_s) == (2, 1.0)
 
 
-def test_a_quota_above_what_the_controller_bears_lets_its_line_grow() -> None:
+def test_simulate_creation_quota_above_capacity_lets_queue_grow() -> None:
     quota = MutationQuota(200)
     assert steady_busy_ratio(KIP, quota, ZOOKEEPER) == pytest.approx(1.2)
     felt = simulate_creation(KIP, quota, ZOOKEEPER)
@@ -58,17 +58,17 @@ def test_a_quota_above_what_the_controller_bears_lets_its_line_grow() -> None:
     assert felt.wait_s_max == pytest.approx(120 - (19_996 - 2_200) / 200, abs=0.1)
 
 
-def test_kraft_pays_by_the_topic_more_than_by_the_partition() -> None:
+def test_simulate_creation_kraft_cost_per_topic_and_partition() -> None:
     assert simulate_creation(KIP, None, KRAFT).work_s == pytest.approx(5_000 * 0.0009 + 20_000 * 0.00006)
 
 
-def test_requests_cost_too() -> None:
+def test_simulate_creation_counts_cost_of_requests() -> None:
     cost = ControllerCost(per_request_ms=10)
     assert simulate_creation(Creation(5, 1, 2), None, cost).work_s == pytest.approx(0.03)
     assert simulate_creation(Creation(5, 1, 2), None, cost).done_s == pytest.approx(0.03)
 
 
-def test_the_largest_quota_under_which_nobody_waits_for_long() -> None:
+def test_rate_per_s_max_is_the_largest_with_short_wait() -> None:
     rate = rate_per_s_max(Creation(5_000, 4), ZOOKEEPER, 0.5, 11, 1)
     assert rate is not None
     # Twenty topics pass at once and are 0.48 s of work; the next, 0.024 s more, may not pass in the first 0.004 s.
@@ -96,7 +96,7 @@ def test_rate_per_s_max_extremes(creation: Creation, cost: ControllerCost, rate:
     per_request=st.integers(1, 60),
     asked=st.none() | st.floats(0.1, 20),
 )
-def test_no_faster_than_bucket_and_client_and_with_all_the_work_done(
+def test_simulate_creation_any_input_keeps_bounds(
     topics: int, size: int, rate: float, per_request: int, asked: float | None
 ) -> None:
     creation, quota = Creation(topics, size, per_request, asked), MutationQuota(rate)
@@ -121,7 +121,7 @@ def test_no_faster_than_bucket_and_client_and_with_all_the_work_done(
     per_request=st.integers(1, 60),
     asked=st.none() | st.floats(0.1, 20),
 )
-def test_the_bucket_in_it_is_kip_599s(
+def test_simulate_creation_matches_token_bucket_of_kip_599(
     topics: int, size: int, rate: float, samples: int, per_request: int, asked: float | None
 ) -> None:
     """The same creation with a client that asks Kafka's bucket for every topic, and sleeps as long as it is told."""

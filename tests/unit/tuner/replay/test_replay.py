@@ -62,13 +62,13 @@ def actions(played: list[ReplayedStep]) -> set[str]:
     return {row["action"] for one in played if one.step.kind == "cycle" for row in one.decisions["rows"]}
 
 
-def test_a_rescue_replays_to_the_same_decisions() -> None:
+def test_replay_rescue_has_same_decisions() -> None:
     played = rescued().replayed()
     assert actions(played) >= {"hold", "set", "clear_lists", "restore"}
     assert differing(played) == []
 
 
-def test_the_law_replays_to_the_same_rates_second_by_second() -> None:
+def test_replay_steering_has_same_rates() -> None:
     rig = steered()
     played = rig.replayed()
     seconds = [one for one in played if one.step.kind == "steering"]
@@ -82,7 +82,7 @@ def test_the_law_replays_to_the_same_rates_second_by_second() -> None:
     assert [row for row in turns if row not in written] == []
 
 
-def test_what_may_only_sink_replays_too() -> None:
+def test_replay_decay_has_same_decisions() -> None:
     """The signals stop: what is steered is held, and sinks after half a minute; then they are back."""
     rig = FilmedRig(Memory(), objective=OBJECTIVE)
     rig.goes_on(40, gained_bytes_per_s=4 * MB)
@@ -96,7 +96,7 @@ def test_what_may_only_sink_replays_too() -> None:
     assert differing(played) == []
 
 
-def test_a_move_that_nobody_throttled_replays_with_the_lists_that_are_put_on_for_it() -> None:
+def test_replay_unthrottled_move_has_same_lists() -> None:
     rig = FilmedRig(Memory(), objective=OBJECTIVE, throttles_moves=True)
     rig.throttles.lists["orders"] = TopicThrottle()
     rig.throttles.rates.clear()
@@ -109,7 +109,7 @@ def test_a_move_that_nobody_throttled_replays_with_the_lists_that_are_put_on_for
     assert differing(played) == []
 
 
-def test_a_window_that_fills_before_a_step_begins_replays() -> None:
+def test_replay_window_warmup_has_same_decisions() -> None:
     rig, announcing = FilmedRig(Memory(), objective=OBJECTIVE), PrepareHandshake()
     signals, rig.signals.moves = rig.signals.moves, {}
     rig.limits = replace(rig.limits, rate_bytes_per_s_min=MB)
@@ -167,7 +167,7 @@ def test_a_dry_run_is_on_record_too() -> None:
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
-def test_nothing_is_recorded_while_nothing_moves() -> None:
+def test_recording_without_moves_is_empty() -> None:
     rig = FilmedRig(Memory())
     rig.live.moves = ()
     rig.throttles.lists.clear()
@@ -182,7 +182,7 @@ def long_steered() -> FilmedRig:
     return rig
 
 
-def test_a_replay_can_begin_in_the_middle_with_a_frame() -> None:
+def test_replay_begins_at_any_frame() -> None:
     rig = long_steered()
     whole = rig.replayed()
     frames = [i for i, one in enumerate(whole) if one.step.frame is not None]
@@ -195,7 +195,7 @@ def test_a_replay_can_begin_in_the_middle_with_a_frame() -> None:
     assert differing(rig.replayed(rig.journal.records[50:])) == []
 
 
-def test_after_a_kill_another_run_begins_and_both_replay() -> None:
+def test_replay_after_kill_has_two_runs() -> None:
     rig = FilmedRig(Memory(), objective=OBJECTIVE)
     rig.goes_on(33, gained_bytes_per_s=4 * MB)
     rig.die_and_start_again()
@@ -206,7 +206,7 @@ def test_after_a_kill_another_run_begins_and_both_replay() -> None:
     assert differing(played) == []
 
 
-def test_a_record_that_is_missing_leaves_out_what_follows_up_to_the_next_frame_and_nothing_else() -> None:
+def test_replay_missing_record_skips_to_next_frame() -> None:
     records = rescued().journal.records
     missed = MissedSteps()
     steps = list(recorded_steps([decode_chunk(r) for i, r in enumerate(records) if i != 4], missed))
@@ -214,7 +214,7 @@ def test_a_record_that_is_missing_leaves_out_what_follows_up_to_the_next_frame_a
     assert missed.before_a_frame > 0
 
 
-def test_a_write_that_fails_is_followed_by_a_frame() -> None:
+def test_recording_failed_write_is_followed_by_a_frame() -> None:
     rig = FilmedRig(Memory())
     rig.goes_on(20)
     rig.journal.refusing = True
@@ -226,7 +226,7 @@ def test_a_write_that_fails_is_followed_by_a_frame() -> None:
     assert differing(played) == []
 
 
-def test_records_of_two_tuners_that_stand_between_each_other_are_told_apart() -> None:
+def test_replay_interleaved_records_of_two_tuners() -> None:
     one, other = rescued().journal.records, steered().journal.records
     other = [json.dumps(json.loads(r) | {"run": "other"}).encode() for r in other]
     mixed = [r for pair in zip(one, other, strict=False) for r in pair]
@@ -239,7 +239,7 @@ def test_records_of_two_tuners_that_stand_between_each_other_are_told_apart() ->
 # -- what is not the same ---------------------------------------------------------------------------------------------
 
 
-def test_another_constant_of_the_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_changed_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = steered()
     [pace] = [f for f in objectives.ControlLimits.__dataclass_fields__.values() if f.name == "leader_margin_ratio"]
     original = ControlLimits.__init__
@@ -255,13 +255,13 @@ def test_another_constant_of_the_law_is_found(monkeypatch: pytest.MonkeyPatch) -
     assert found.differences[0].then.startswith("broker 1 leader throttle ")
 
 
-def test_another_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_changed_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = steered()
     monkeypatch.setattr(side_control, "limit_takeover", lambda target, *_: target)
     assert compare_steps(rig.replayed(), *ALWAYS, differences_max=5).steering_ticks.different > 0
 
 
-def test_a_difference_tells_both_texts() -> None:
+def test_compare_difference_has_both_texts() -> None:
     rig = rescued()
     policy = SettingsSnapshot(replace(LIMITS, rate_bytes_per_s_max=20 * MB), STALL)
     found = compare_steps(rig.replayed(policy=policy), *ALWAYS, differences_max=3)
@@ -278,7 +278,7 @@ def test_a_difference_tells_both_texts() -> None:
     )
 
 
-def test_of_many_decisions_those_that_are_other_ones_are_found_one_by_one() -> None:
+def test_compare_many_decisions_finds_each_difference() -> None:
     holds = [Hold(b, Side.LEADER, Reason.WATCHING, f"broker {b} is watched") for b in range(200)]
     other = [*holds[:70], Hold(70, Side.LEADER, Reason.PROGRESSING, "broker 70 goes on"), *holds[71:]]
     step = RecordedStep(
@@ -307,14 +307,14 @@ def test_of_many_decisions_those_that_are_other_ones_are_found_one_by_one() -> N
     assert (again.different, again.decisions.same) == (0, 200)
 
 
-def test_only_the_range_counts_and_what_comes_before_it_leads_up_to_it() -> None:
+def test_compare_counts_only_the_time_range() -> None:
     played = rescued().replayed()
     from_ms = played[5].step.now_ms
     found = compare_steps(played, from_ms, from_ms + 10_000, differences_max=3)
     assert (found.cycles.same, found.cycles.different, found.first_ms) == (3, 0, from_ms)
 
 
-def test_without_an_objective_the_seconds_of_the_law_are_not_asked() -> None:
+def test_replay_without_objective_skips_steering_ticks() -> None:
     rig = steered()
     found = compare_steps(
         rig.replayed(policy=SettingsSnapshot(Limits(rate_bytes_per_s_max=50 * MB), STALL)), *ALWAYS, differences_max=3
@@ -323,7 +323,7 @@ def test_without_an_objective_the_seconds_of_the_law_are_not_asked() -> None:
     assert (found.steering_ticks.same, found.steering_ticks.different) == (0, 0)
 
 
-def test_what_the_law_remembers_otherwise_is_told_at_the_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_different_memory_is_reported_at_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = long_steered()
     real = law.control_step
 
@@ -339,7 +339,7 @@ def test_what_the_law_remembers_otherwise_is_told_at_the_next_frame(monkeypatch:
     assert "control.broker_estimates" in told.now
 
 
-def test_settings_are_on_record_where_they_differ_from_the_programs_own() -> None:
+def test_recording_has_settings_that_differ_from_defaults() -> None:
     assert rescued().replayed()[0].step.settings == SettingsSnapshot(LIMITS, STALL)
     body = SettingsSnapshot(LIMITS, STALL, OBJECTIVE, ControlLimits(rate_bytes_per_s_max=7.0)).body()
     assert body["limits"] == {"rate_bytes_per_s_max": 50 * MB, "idle_snapshots_before_cleanup": 2}

@@ -61,7 +61,7 @@ def frames(played: Sequence[ReplayedStep]) -> int:
     return sum(one.step.frame is not None for one in played)
 
 
-def test_a_storm_replays_to_the_same_decisions() -> None:
+def test_replay_storm_has_same_decisions() -> None:
     rig = stormy()
     played = rig.replayed()
     assert actions(played) == {"total", "set_quota", "restore_quota", "relinquish_quota", "hold_quota"}
@@ -72,7 +72,7 @@ def test_a_storm_replays_to_the_same_decisions() -> None:
         assert one.texts == tuple(decision.text for decision in made.decisions)
 
 
-def test_what_several_nodes_say_together_is_on_record() -> None:
+def test_recording_has_cluster_wide_measures() -> None:
     rig = Filmed(policy=MutationPolicy(ControllerObjective(apply_lag_ms_max=500.0)))
     for lag_ms in (20.0, 30.0, 30.0, 900.0, 1_700.0, 900.0, 900.0, 40.0, 30.0):
         lagging = BrokerSignal("c", 3, 0, round(rig.now_s * 1000), 6, 1.0, metadata_lag_ms=lag_ms)
@@ -91,7 +91,7 @@ def test_a_dry_run_is_on_record_too() -> None:
     assert rig.filmed.records == []
 
 
-def test_where_quotas_are_not_asked_for_any_more_that_replays_too() -> None:
+def test_replay_removed_quotas_has_same_decisions() -> None:
     rig = Filmed()
     rig.cycles(3, "alice")
     after = Filmed(rig.quotas, asked=False, journal=rig.filmed, now_s=rig.now_s)
@@ -102,7 +102,7 @@ def test_where_quotas_are_not_asked_for_any_more_that_replays_too() -> None:
     assert differing(played) == []
 
 
-def test_while_nothing_is_decided_nothing_is_filmed() -> None:
+def test_recording_without_decisions_is_empty() -> None:
     rig = Filmed(policy=MutationPolicy(default_entity=None))
     rig.cycles(40)
     assert len(rig.replayed()) == 13, "the first word, and a minute"
@@ -125,7 +125,7 @@ def long_stormy() -> Filmed:
     return rig
 
 
-def test_a_replay_can_begin_in_the_middle_with_a_frame() -> None:
+def test_replay_begins_at_any_frame() -> None:
     rig = long_stormy()
     whole = rig.replayed()
     assert frames(whole) == 2
@@ -137,7 +137,7 @@ def test_a_replay_can_begin_in_the_middle_with_a_frame() -> None:
     assert differing(rig.replayed(rig.filmed.film[40:])) == []
 
 
-def test_after_a_kill_another_run_begins_and_both_replay() -> None:
+def test_replay_after_kill_has_two_runs() -> None:
     """Killed in the middle of a write, of which nobody knows what came of it."""
     rig = Filmed()
     rig.cycles(3, "alice", "bob")
@@ -154,7 +154,7 @@ def test_after_a_kill_another_run_begins_and_both_replay() -> None:
     assert differing(played) == []
 
 
-def test_a_record_that_is_missing_leaves_out_what_follows_up_to_the_next_frame() -> None:
+def test_replay_quotas_missing_record_skips_to_next_frame() -> None:
     rig = stormy()
     whole = rig.filmed.film
     missed = MissedSteps()
@@ -163,7 +163,7 @@ def test_a_record_that_is_missing_leaves_out_what_follows_up_to_the_next_frame()
     assert differing(rig.replayed(whole[:6])) == []
 
 
-def test_a_write_that_fails_is_followed_by_a_frame() -> None:
+def test_recording_failed_write_is_followed_by_a_frame() -> None:
     rig = Filmed()
     rig.cycles(4, "alice")
     rig.journal.away = True
@@ -175,7 +175,7 @@ def test_a_write_that_fails_is_followed_by_a_frame() -> None:
     assert differing(played) == []
 
 
-def test_a_record_of_a_hold_that_was_lost_is_made_again() -> None:
+def test_recording_lost_hold_record_is_repeated() -> None:
     rig = Filmed()
     rig.journal.away = True
     rig.quotas.away = True
@@ -186,7 +186,7 @@ def test_a_record_of_a_hold_that_was_lost_is_made_again() -> None:
     assert len(rig.replayed()) == 1
 
 
-def test_settings_that_change_are_told_with_a_frame() -> None:
+def test_recording_changed_settings_begin_a_frame() -> None:
     found = {QuotaWindow()}
     rig = Filmed(windows=lambda: found)
     rig.cycles(3, "alice")
@@ -219,7 +219,7 @@ def beside_a_move() -> FilmedRig:
     return throttles
 
 
-def test_moves_that_begin_and_end_between_are_told_apart() -> None:
+def test_replay_quota_and_throttle_streams_are_separate() -> None:
     rig = beside_a_move()
     played = rig.replayed()
     of_quotas = [one for one in played if one.step.kind == "quotas"]
@@ -234,7 +234,7 @@ def test_moves_that_begin_and_end_between_are_told_apart() -> None:
     assert found.decisions.same == sum(len(one.texts) for one in of_moves)
 
 
-def test_what_is_lost_of_a_stretch_is_lost_of_both_and_each_goes_on_with_its_own_frame() -> None:
+def test_replay_lost_records_restart_each_stream_at_its_frame() -> None:
     rig = beside_a_move()
     records = rig.journal.records
     frames_at = [i for i, r in enumerate(records) if any("frame" in h for h in json.loads(r)["headers"])]
@@ -249,7 +249,7 @@ def test_what_is_lost_of_a_stretch_is_lost_of_both_and_each_goes_on_with_its_own
 # -- what is not the same ---------------------------------------------------------------------------------------------
 
 
-def test_another_law_is_found_with_both_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_changed_quota_law_has_both_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = stormy()
     original = total_update.burst_cap_per_s
     monkeypatch.setattr(total_update, "burst_cap_per_s", lambda *asked: 0.01 * original(*asked))
@@ -264,7 +264,7 @@ def test_another_law_is_found_with_both_texts(monkeypatch: pytest.MonkeyPatch) -
     assert any(d.then.startswith("set_quota, fair_share: user 'alice': ") for d in found.differences)
 
 
-def test_another_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_changed_quota_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = stormy()
     original = MutationLimits.__init__
 
@@ -276,7 +276,7 @@ def test_another_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.quotas.different > 0
 
 
-def test_what_was_remembered_otherwise_is_told_at_the_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_different_quota_memory_is_reported_at_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = long_stormy()
     original = total_update.learn_from_window
     monkeypatch.setattr(
@@ -287,7 +287,7 @@ def test_what_was_remembered_otherwise_is_told_at_the_next_frame(monkeypatch: py
     assert "mutation.cost" in told.now
 
 
-def test_another_policy_decides_otherwise_from_what_was_seen() -> None:
+def test_replay_other_policy_decides_differently() -> None:
     rig = stormy()
     then = rig.replayed()[0].step.settings
     assert then.quotas == MutationPolicy(rules=RULES)
@@ -299,7 +299,7 @@ def test_another_policy_decides_otherwise_from_what_was_seen() -> None:
     assert any("every managed quota is restored" in d.now for d in unasked.differences)
 
 
-def test_decisions_about_one_quota_are_held_against_each_other_one_by_one() -> None:
+def test_compare_decisions_of_one_quota_in_order() -> None:
     rig = stormy()
     [one] = [p for p in rig.replayed() if p.step.number == 1]
     rows = one.step.decisions["rows"]
@@ -322,7 +322,7 @@ def test_decisions_about_one_quota_are_held_against_each_other_one_by_one() -> N
 # -- what is on record ------------------------------------------------------------------------------------------------
 
 
-def test_records_of_a_program_that_filmed_no_quotas_are_still_read() -> None:
+def test_replay_records_without_quotas_are_read() -> None:
     rig = FilmedRig(Memory())
     rig.goes_on(60)
     older = []
@@ -337,7 +337,7 @@ def test_records_of_a_program_that_filmed_no_quotas_are_still_read() -> None:
     assert differing(played) == []
 
 
-def test_the_policy_is_on_record_where_it_differs_from_the_programs_own_constants() -> None:
+def test_recording_has_policy_that_differs_from_defaults() -> None:
     policy = MutationPolicy(rules=RULES, limits=MutationLimits(samples=21), default_entity=None, partitions_max=5_000)
     body = json.loads(json.dumps(SettingsSnapshot(LIMITS, STALL, quotas=policy).body()))
     assert body["quotas"]["limits"] == {"samples": 21}
@@ -349,7 +349,7 @@ def test_the_policy_is_on_record_where_it_differs_from_the_programs_own_constant
     )
 
 
-def test_a_cycle_of_a_thousand_tenants_is_written_with_its_own_decision() -> None:
+def test_recording_thousand_tenants_fit_their_transaction() -> None:
     """The first in the second with the frame that it begins with, and each after it whole and in small records."""
     rig = Filmed()
     for cycle in range(12):
@@ -367,7 +367,7 @@ def test_a_cycle_of_a_thousand_tenants_is_written_with_its_own_decision() -> Non
     assert differing(played) == []
 
 
-def test_two_tuners_films_that_stand_between_each_other_are_told_apart() -> None:
+def test_replay_quotas_interleaved_records_of_two_tuners() -> None:
     one, other = stormy(), stormy(policy=MutationPolicy(adopt_existing=False))
     theirs = [json.dumps(json.loads(r) | {"run": "other"}).encode() for r in other.filmed.film]
     mixed = [r for pair in zip(one.filmed.film, theirs, strict=False) for r in pair]
