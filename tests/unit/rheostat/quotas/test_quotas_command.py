@@ -1,4 +1,4 @@
-"""`rheostat quotas explain` and `plan` as a person types them: the KIP's numbers, JSON, and what is said to bad input."""
+"""Tests `rheostat quotas explain` and `plan`: the figures of KIP-599, JSON, and refused input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rheostat quotas`: what the table says, and when something is wrong."""
+"""Tests the table of `rheostat quotas`, its exit code, and `--watch`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long creations take, as a command feels it in a moment."""
+"""Tests the topic-create latency that a command measures in a few seconds, and its use in `rheostat quotas`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Before a write it is certain that nobody has taken over, or nothing is written."""
+"""Tests that a write needs a recent proof of leadership."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search for cycles waits longer where it finds nothing, and is back where it finds something."""
+"""Tests that the garbage collector runs less often while it frees nothing, and more often when it does."""
 
 from __future__ import annotations
 

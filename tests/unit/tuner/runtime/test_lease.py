@@ -1,4 +1,4 @@
-"""Whose turn it is, as the group says it; and a member to whom it says nothing any more comes back as a new one."""
+"""Tests the lease: assignments, rebalances, silent coordinators, and members that join again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tuner waits for before its term, what it says meanwhile, and that whatever was built is taken down."""
+"""Tests what a tuner waits for before its term, what its status shows meanwhile, and the teardown."""
 
 from __future__ import annotations
 

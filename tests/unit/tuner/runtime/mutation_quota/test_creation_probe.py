@@ -1,4 +1,4 @@
-"""Who feels creations: whom it asks, what counts, and what it says where it can't."""
+"""Tests the creation probe: the brokers it uses, the requests that count, and its behaviour without answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mutation quotas' loop: what is on record when, what is taken back, and that it waits for nobody."""
+"""Tests the mutation quota loop: records before writes, restores, crashes, and that it never waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executor of plans: what is on record when, what a killed one leaves to the next, who is yielded to, what is put back."""
+"""Tests the executor of plans: records before requests, crashes, external changes, and rollbacks."""
 
 from __future__ import annotations
 

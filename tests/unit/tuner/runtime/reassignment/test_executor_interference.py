@@ -1,4 +1,4 @@
-"""The executor of plans among people, tools and brokers that do not keep to their turns."""
+"""Tests the executor of plans with operators, tools and brokers that act at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans that are not executed: by a dry run, which says what it would do, and after an error, which is seen everywhere."""
+"""Tests plans that are not executed: in a dry run, which logs its steps, and after an error, which is reported everywhere."""
 
 from __future__ import annotations
 

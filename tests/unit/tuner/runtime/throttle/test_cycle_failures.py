@@ -1,4 +1,4 @@
-"""A cycle that fails changes nothing, is told and counted, and does not end the tuner."""
+"""Tests that a failing cycle changes nothing, is reported and counted, and does not end the tuner."""
 
 from __future__ import annotations
 

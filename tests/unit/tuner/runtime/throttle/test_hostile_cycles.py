@@ -1,4 +1,4 @@
-"""A tuner that is fed hostile signals and orders: no cycle fails, and no rate leaves the range from 1 B/s to the ceiling."""
+"""Tests cycles with hostile signals and orders: no cycle fails, and no rate leaves the range from 1 B/s to the ceiling."""
 
 from __future__ import annotations
 

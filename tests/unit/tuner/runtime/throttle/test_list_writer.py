@@ -1,4 +1,4 @@
-"""Moves that nobody throttled, in the loop: a rate, then the lists; off again as they are done; swept away and set again."""
+"""Tests moves without a throttle in the loop: rates first, then lists; removal at the end; clearing by tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of things in a cycle: what is on record before what is done, and what is not done without a record."""
+"""Tests the order of a cycle: what is recorded before a write, and what is not written without a record."""
 
 from __future__ import annotations
 

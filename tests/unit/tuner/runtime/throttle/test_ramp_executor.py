@@ -1,4 +1,4 @@
-"""A change of rate under way: which step is due, whether the way is still free, and how it ends."""
+"""Tests ramps: when a step is due, when an external value stops the ramp, and how it ends."""
 
 from __future__ import annotations
 

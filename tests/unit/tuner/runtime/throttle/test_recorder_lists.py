@@ -1,4 +1,4 @@
-"""What is ours on the lists is written by topic: a partition that joins does not write the whole memory."""
+"""Tests that managed list entries are recorded by topic, so that a joining partition does not write the whole memory."""
 
 from __future__ import annotations
 

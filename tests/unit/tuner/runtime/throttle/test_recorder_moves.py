@@ -1,4 +1,4 @@
-"""What is seen moving goes on record topic by topic: a large move is not written anew for every partition that joins it."""
+"""Tests that moving replicas are recorded by topic, so that a joining partition does not write the whole move."""
 
 from __future__ import annotations
 

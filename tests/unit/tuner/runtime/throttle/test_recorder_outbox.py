@@ -1,4 +1,4 @@
-"""What has happened is on record once, whatever the journal takes in between, and whoever writes to it next."""
+"""Tests that each event is recorded exactly once, in whatever order journal outages and terms come."""
 
 from __future__ import annotations
 

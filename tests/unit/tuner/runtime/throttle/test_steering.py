@@ -1,4 +1,4 @@
-"""The law in the loop: what is on record before a second's writes, whose values stand, and who may not be raised."""
+"""Tests steering in the loop: records before each tick's writes, external values, and sides that may not be raised."""
 
 from __future__ import annotations
 

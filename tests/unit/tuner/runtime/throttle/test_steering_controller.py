@@ -1,4 +1,4 @@
-"""What a hostile reader found in the law's seconds."""
+"""Tests the steering controller with extreme values, late brokers, external writes and clock changes."""
 
 from __future__ import annotations
 
