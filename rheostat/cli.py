@@ -1,7 +1,7 @@
-"""Joins the commands of all groups, and turns their errors into exit codes.
+"""The entry point `rheostat`: joins the commands of all groups, and turns their errors into exit codes.
 
-Invariant: a ``cli.py`` imports at its head only what every command needs, and the rest when its command runs: the tuner never loads
-Spark, and `--help` loads nothing.
+Invariant: a ``cli.py`` imports at its head only what every command needs; each command imports the rest when it runs. So the tuner
+never loads Spark, and `--help` starts fast.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rheostat.status import cli as status
 
 app = typer.Typer(
     name="rheostat",
-    help="Keeps turning Kafka's replication throttles, so that reassignments finish and clients don't notice.",
+    help="Adjusts Kafka's replication throttles continuously, so that reassignments finish without disturbing clients.",
     epilog="Exit codes of all commands: "
     + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
     + ".",
@@ -53,7 +53,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-# In the order in which `--help` names them.
+# In the order of `--help`.
 for command in (
     demo.demo,
     run.run,
@@ -88,37 +88,37 @@ app.command("move", hidden=True, context_settings=TAKES_ANY_ARGUMENTS)(refuse_mo
 _STDOUT = 1
 
 
-def _unwind(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the shape of a handler
-    if number == signal.SIGHUP:  # When a terminal closes, both the kernel and the shell send SIGHUP.
+def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - signature of a signal handler
+    if number == signal.SIGHUP:  # Both the kernel and the shell send SIGHUP when a terminal closes.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 
 def main() -> None:
-    """Entry point; every ending goes through the ``with`` blocks: SIGTERM's, and that of a terminal that has gone."""
-    signal.signal(signal.SIGTERM, _unwind)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # As under nohup.
-        signal.signal(signal.SIGHUP, _unwind)
+    """Runs the command line. SIGTERM and SIGHUP become exceptions too, so that ``with`` blocks clean up before the exit."""
+    signal.signal(signal.SIGTERM, _exit_on_signal)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores SIGHUP; that stays.
+        signal.signal(signal.SIGHUP, _exit_on_signal)
     try:
         code = app(standalone_mode=False)
     except CommandError as error:
         tell(str(error))
         sys.exit(error.exit_code)
-    except typer.Exit as ending:
-        sys.exit(ending.exit_code)
+    except typer.Exit as exit_request:
+        sys.exit(exit_request.exit_code)
     except typer.Abort:
         sys.exit(EXIT_INTERRUPTED)
     except (KeyboardInterrupt, EOFError):
         tell("interrupted")
         sys.exit(EXIT_INTERRUPTED)
-    except SystemExit as ending:
-        # When the reader of the output (head, less) closes it, typer and rich exit with 1, which has another meaning here.
-        if not isinstance(ending.__context__, BrokenPipeError):
+    except SystemExit as exit_request:
+        # If the reader of the output (head, less) closes it, typer and rich exit with 1, which has another meaning here.
+        if not isinstance(exit_request.__context__, BrokenPipeError):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), _STDOUT)  # Python would complain while closing it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), _STDOUT)  # Otherwise Python reports an error when it closes stdout.
         sys.exit(EXIT_OUTPUT_CLOSED)
-    except Exception as error:  # noqa: BLE001 - told with its trace, and an exit code of its own
-        # Click's own complaints about arguments can show themselves; all else is a fault of rheostat.
+    except Exception as error:  # noqa: BLE001 - reported with its traceback and its own exit code
+        # Click's errors about arguments have ``show``; any other exception is a fault of rheostat.
         show = getattr(error, "show", None)
         if show is None:
             tell(traceback.format_exc().rstrip())

@@ -1,6 +1,6 @@
 """The exit codes of all commands, and the errors that end a command with one of them.
 
-The message of an error is all that an operator sees: it says what is wrong, where, and what to do.
+An operator sees only the message of the error: it says what is wrong, where, and what to do.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ EXIT_INTERRUPTED = 130
 EXIT_OUTPUT_CLOSED = 141
 EXIT_TERMINATED = 143
 
-# One meaning for each code, in every command; docs/operations.md has the same table.
+# A code has the same meaning in every command; docs/operations.md has the same table.
 EXIT_CODES = {
     EXIT_DONE: "done, or all is well",
     EXIT_NOT_WELL: "something is not well, or was not done as asked",
     EXIT_BAD_INPUT: "an argument or a file cannot be used, nothing was changed",
     EXIT_UNREACHABLE: "the cluster does not answer",
-    EXIT_NOT_ACKNOWLEDGED: "the order is on record, and no tuner has acknowledged it",
+    EXIT_NOT_ACKNOWLEDGED: "the order is recorded, and no tuner has acknowledged it",
     EXIT_NOT_CONFIRMED: "not confirmed, nothing was changed",
     EXIT_FAULT: "a fault of rheostat itself",
     EXIT_HUNG_UP: "ended as the terminal closed",
@@ -34,7 +34,7 @@ EXIT_CODES = {
 
 
 class CommandError(Exception):
-    """Ends the command; the text goes to stderr as it is."""
+    """Ends the command; its text is printed on stderr unchanged."""
 
     exit_code = EXIT_NOT_WELL
 
@@ -44,7 +44,7 @@ class SetupError(CommandError):
 
 
 class ThreadEndedError(CommandError):
-    """A thread of this process has ended by an error, and the process does not go on without it."""
+    """A thread of this process has ended with an error, and the process cannot continue without it."""
 
     exit_code = EXIT_FAULT
 
@@ -68,6 +68,6 @@ class NotConfirmedError(CommandError):
 
 
 class NotAcknowledgedError(CommandError):
-    """An order is on record, and no tuner has said that it follows it."""
+    """An order is recorded, and no tuner has acknowledged it."""
 
     exit_code = EXIT_NOT_ACKNOWLEDGED

@@ -1,4 +1,4 @@
-"""Options that several commands take, each declared once, so that they read and mean the same everywhere."""
+"""Options that several commands share, with the same meaning and help text everywhere."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ from typing import Annotated, Any
 import typer
 
 Config = Annotated[Path, typer.Option("--config", "-c", envvar="RHEOSTAT_CONFIG", help="the settings file")]
-Json = Annotated[bool, typer.Option("--json", help="one JSON value on stdout, nothing else there")]
-Wait = Annotated[bool, typer.Option("--wait", help="wait for a cluster that does not answer, instead of exit code 3")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="decide and journal, write nothing to the cluster")]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON value on stdout, and nothing else")]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="wait while the cluster does not answer, instead of ending with exit code 3")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="decide and write the journal, but change nothing in the cluster")
+]
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask for a confirmation")]
 
 
 def amount(parse: Callable[[str], float], help: str, metavar: str, *names: str) -> Any:
-    """An option read by ``parse``, whose complaint is shown whole. ``names``: where it is not called as its parameter."""
+    """Returns an option whose value ``parse`` reads; the text of its ValueError is shown to the user.
+
+    Args:
+        names: the option's names, if they differ from the parameter's name.
+    """
 
     def read(text: str) -> float:
         try:

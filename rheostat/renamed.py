@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from rheostat.errors import BadInputError
 
-# Passes all words of a former command on, also `--help`, so that the refusal can repeat them.
+# Lets a former command accept any arguments, also `--help`, so that the refusal can repeat them.
 TAKES_ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 

@@ -1,9 +1,9 @@
-"""The tuners that run now, as each reports itself into the journal's topic.
+"""Reads which tuners run now, from the reports that each tuner writes to the journal topic every few seconds.
 
-Only the last minutes of that topic are read, so the answer takes no longer with a journal of months.
+Only the last minutes of the topic are read, so a long journal does not delay the answer.
 
-The clock of this machine may differ from the brokers', which date the reports. So the age of a report proves nothing where it is
-too large, or negative: then this waits for the tuner's next report, which a tuner that runs sends within seconds.
+The brokers' clocks date the reports, and may differ from this machine's clock. If a report seems too old or in the future, the
+reader therefore waits for the tuner's next report, which a running tuner writes within seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tuner.core.presence import ALIVE_S_MAX, REPORT_EVERY_S, TunerMode, TunerPre
 from tuner.journal.presence_records import presence_of, presence_prefix
 from tuner.journal.topic_reader import UnreadableBatchError
 
-_READ_BACK_S = 120.0  # The clock of this machine may be ahead of the brokers' by as much.
+_READ_BACK_S = 120.0  # This machine's clock may be ahead of the brokers' by this much.
 _NEXT_REPORT_S_MAX = REPORT_EVERY_S + 1.5
 _READ_S_MAX = 10.0
 _POLL_MS = 200
@@ -31,16 +31,16 @@ _ORDER = (TunerMode.ACTING, TunerMode.DRY_RUN, TunerMode.STARTING, TunerMode.STA
 
 
 def read_tuners(settings: Settings, now_ms: int) -> tuple[TunerPresence, ...]:
-    """The tuners of this cluster that are alive, an acting one first.
+    """Returns the running tuners of this cluster, an active one first.
 
-    A tuner that was killed counts as alive for ``ALIVE_S_MAX`` seconds. It takes up to ``_NEXT_REPORT_S_MAX`` seconds more where
-    a report's age proves nothing.
+    A killed tuner counts as running for ``ALIVE_S_MAX`` seconds. If clocks differ, the call waits up to ``_NEXT_REPORT_S_MAX``
+    seconds for a new report.
 
     Args:
-        now_ms: this machine's clock.
+        now_ms: this machine's time.
 
     Raises:
-        CommandError: the journal's topic cannot be read.
+        CommandError: the journal topic cannot be read.
     """
     topic = settings.topic_names().journal
     reader = consumer(settings.kafka, "rheostat-presence")
@@ -50,19 +50,19 @@ def read_tuners(settings: Settings, now_ms: int) -> tuple[TunerPresence, ...]:
         with refused_batches(reader) as refused:
             tuners = _read(reader, TopicPartition(topic, 0), presence_prefix(settings.cluster), now_ms)
         if refused:
-            raise CommandError(f"Whether a tuner runs is not known: {UnreadableBatchError(refused[0])}.")
+            raise CommandError(f"It is unknown whether a tuner runs: {UnreadableBatchError(refused[0])}.")
     except (KafkaError, RuntimeError, OSError) as error:
         raise CommandError(
-            f"Whether a tuner runs cannot be read from {topic} ({type(error).__name__}: {error}): it takes the right Read on "
-            f"Topic {topic}."
+            f"It is unknown whether a tuner runs: {topic} cannot be read ({type(error).__name__}: {error}). It needs the right "
+            f"Read on Topic {topic}."
         ) from error
     finally:
         reader.close(timeout_ms=2000)
     return tuners
 
 
-def alive(tuners: Iterable[TunerPresence], now_ms: int) -> tuple[TunerPresence, ...]:
-    """Those that have reported within ``ALIVE_S_MAX`` seconds before ``now_ms``; acting, dry run, starting, standby."""
+def running_tuners(tuners: Iterable[TunerPresence], now_ms: int) -> tuple[TunerPresence, ...]:
+    """Returns the tuners that have reported within ``ALIVE_S_MAX`` seconds before ``now_ms``, an active one first."""
     return _sorted(t for t in tuners if _is_recent(t, now_ms))
 
 
@@ -71,28 +71,28 @@ def _is_recent(tuner: TunerPresence, now_ms: int) -> bool:
 
 
 def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
-    """Of two that say that they act the later one first: the other was killed, or has not noticed yet."""
+    """Sorts by mode. Of two active tuners the later comes first: the other was killed, or has not noticed its replacement yet."""
 
-    def order(tuner: TunerPresence) -> tuple[int, int, str]:
+    def sort_key(tuner: TunerPresence) -> tuple[int, int, str]:
         since_ms = -tuner.since_ms if tuner.mode is TunerMode.ACTING else tuner.since_ms
         return _ORDER.index(tuner.mode), since_ms, tuner.holder
 
-    return tuple(sorted(tuners, key=order))
+    return tuple(sorted(tuners, key=sort_key))
 
 
 def acting_tuner(tuners: Iterable[TunerPresence]) -> TunerPresence | None:
-    """The tuner that acts, the one that took over last if two reports overlap; None if none does."""
+    """Returns the active tuner: if two reports overlap, the one that took over last; None if none is active."""
     acting = [t for t in tuners if t.mode is TunerMode.ACTING]
     return max(acting, key=lambda t: t.since_ms, default=None)
 
 
 def _read(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes, now_ms: int) -> tuple[TunerPresence, ...]:
-    """Raises KafkaError, RuntimeError or OSError if the topic cannot be read to its end."""
+    """Reads the newest report of each tuner; raises KafkaError, RuntimeError or OSError if the topic cannot be read."""
     reader.assign([partition])
     end = reader.end_offsets([partition])[partition]
     begin = reader.offsets_for_times({partition: now_ms - round(_READ_BACK_S * 1000)})[partition]
     if begin is None:
-        return ()  # Nothing was written of late.
+        return ()  # No recent record.
     reader.seek(partition, begin.offset)
     newest: dict[bytes, TunerPresence | None] = {}
     deadline_s = time.monotonic() + _READ_S_MAX

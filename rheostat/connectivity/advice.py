@@ -1,4 +1,4 @@
-"""What is said of a way into a cluster that ended before its end, and what to do about it. Pure."""
+"""Describes the results of probing a cluster's bootstrap servers, and what to do if none can be used."""
 
 from __future__ import annotations
 
@@ -6,31 +6,36 @@ from collections.abc import Sequence
 
 from rheostat.connectivity.connection import ProbeOutcome, ProbeResult
 
-_DO = {
-    ProbeOutcome.NO_ROUTE: "check {key}.bootstrap_servers, that the brokers run, and that no firewall stands between",
+_REMEDIES = {
+    ProbeOutcome.NO_ROUTE: "check {key}.bootstrap_servers, that the brokers run, and that no firewall blocks the port",
     ProbeOutcome.TLS: "compare {key}.security_protocol and {key}.ssl_* with the brokers' listener on this port",
     ProbeOutcome.LOGIN: (
         "check {key}.security_protocol, {key}.sasl_mechanism, {key}.sasl_username and {key}.sasl_password against the "
         "brokers' listener on this port"
     ),
     ProbeOutcome.NOT_KAFKA: "check the port in {key}.bootstrap_servers, and {key}.security_protocol",
-    ProbeOutcome.SLOW: "look into the broker's log: it, or its disk, may hang; a port forwarded to a dead address looks the same",
+    ProbeOutcome.SLOW: "read the broker's log: the broker or its disk may hang; a port forwarded to a dead address looks the same",
 }
 
 
-def is_connected(reached: Sequence[ProbeResult]) -> bool:
-    return reached[-1].way is ProbeOutcome.OPEN
+def is_connected(results: Sequence[ProbeResult]) -> bool:
+    return results[-1].outcome is ProbeOutcome.OPEN
 
 
-def failure_text(reached: Sequence[ProbeResult]) -> str:
-    """Where the way through each server ended; a refused login settles it alone."""
-    return "; ".join(f"{one.way}: {one.said}" for one in _telling(reached))
+def failure_text(results: Sequence[ProbeResult]) -> str:
+    """Returns how the probe of each server failed."""
+    return "; ".join(f"{result.outcome}: {result.text}" for result in _relevant(results))
 
 
-def remedies(reached: Sequence[ProbeResult], key: str) -> str:
-    """Args: key: where the settings of this cluster stand, e.g. ``kafka``."""
-    return "; ".join(dict.fromkeys(_DO[one.way].format(key=key) for one in _telling(reached)))
+def remedies(results: Sequence[ProbeResult], key: str) -> str:
+    """Returns what to check for the failures.
+
+    Args:
+        key: the section of this cluster in the settings, e.g. ``kafka``.
+    """
+    return "; ".join(dict.fromkeys(_REMEDIES[result.outcome].format(key=key) for result in _relevant(results)))
 
 
-def _telling(reached: Sequence[ProbeResult]) -> Sequence[ProbeResult]:
-    return reached[-1:] if reached[-1].way is ProbeOutcome.LOGIN else reached
+def _relevant(results: Sequence[ProbeResult]) -> Sequence[ProbeResult]:
+    """Returns the results to report: a refused login applies to the whole cluster, so it is reported alone."""
+    return results[-1:] if results[-1].outcome is ProbeOutcome.LOGIN else results

@@ -1,4 +1,4 @@
-"""One connection to a server: questions and answers, and where the way into the cluster ended."""
+"""One connection to a server: sends Kafka requests, and reports at which stage the connection fails."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.parser import KafkaProtocol
 
 _READ_BYTES = 65536
-# With TLS 1.3 a certificate of ours that is missing is noticed only after the handshake, with the first bytes.
-_WANTS_OURS = " on our first words, as one does that wants another certificate of ours: kafka.ssl_certfile"
+# With TLS 1.3 a server rejects a missing client certificate only after the handshake, on the first bytes.
+_CLIENT_CERTIFICATE = (
+    " on the first request, as a server does that requires another client certificate: see kafka.ssl_certfile"
+)
 
 
 class ProbeOutcome(StrEnum):
-    """Where it ended."""
+    """The stage at which the probe of a server ended."""
 
     OPEN = "open"
     NO_ROUTE = "no route"
@@ -32,67 +34,84 @@ class ProbeOutcome(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
     server: str
-    way: ProbeOutcome
-    said: str
-    took_s: float
+    outcome: ProbeOutcome
+    text: str
+    duration_s: float
 
 
 class ProbeFailed(Exception):
-    def __init__(self, way: ProbeOutcome, said: str) -> None:
-        super().__init__(said)
-        self.way = way
+    """A stage has failed; ``outcome`` names the stage, the text has the cause."""
+
+    def __init__(self, outcome: ProbeOutcome, text: str) -> None:
+        super().__init__(text)
+        self.outcome = outcome
 
 
 class KafkaExchange:
-    """Questions and answers over one connection, all of them before ``until_s``."""
+    """Sends requests over one connection, and reads the responses.
+
+    Attributes:
+        versions: the request versions that the server supports; None until the first response has them.
+    """
 
     def __init__(self, sock: socket.socket, until_s: float, server: str) -> None:
+        """
+        Args:
+            until_s: the deadline of all requests together (``time.monotonic``).
+        """
         self.server = server
-        self.knows: BrokerVersionData | None = None
+        self.versions: BrokerVersionData | None = None
         self._sock = sock
         self._until_s = until_s
-        self._words = KafkaProtocol(client_id="rheostat-doctor")
+        self._protocol = KafkaProtocol(client_id="rheostat-doctor")
 
-    def ask(self, request: Any, way: ProbeOutcome, closed: str) -> Any:
-        """
+    def request(self, request: Any, closed_outcome: ProbeOutcome, closed_text: str) -> Any:
+        """Sends a request, and returns the response.
+
         Raises:
-            Ended: with ``way`` and ``closed`` when the connection is closed in place of an answer.
-            TimeoutError: no answer before ``until_s``.
+            ProbeFailed: with ``closed_outcome`` and ``closed_text`` if the server closes the connection instead of responding; with
+                TLS or NOT_KAFKA if it breaks these protocols.
+            TimeoutError: no response before the deadline.
         """
         if request.API_VERSION is None:
-            assert self.knows is not None  # Only what asks for the versions brings its own.
-            request.API_VERSION = self.knows.api_version(request)
-        self._words.send_request(request)
+            assert self.versions is not None, "only the request for the versions has one of its own"
+            request.API_VERSION = self.versions.api_version(request)
+        self._protocol.send_request(request)
         try:
             set_deadline(self._sock, self._until_s)
-            self._sock.sendall(self._words.send_bytes())
-            return self._answer(way, closed)
+            self._sock.sendall(self._protocol.send_bytes())
+            return self._read_response(closed_outcome, closed_text)
         except ssl.SSLError as error:
             raise ProbeFailed(
-                ProbeOutcome.TLS, f"{self.server} ended TLS ({error.reason or error}){_WANTS_OURS}"
+                ProbeOutcome.TLS, f"{self.server} ended TLS ({error.reason or error}){_CLIENT_CERTIFICATE}"
             ) from error
         except ConnectionError as error:
-            if isinstance(self._sock, ssl.SSLSocket) and self.knows is None:
+            if isinstance(self._sock, ssl.SSLSocket) and self.versions is None:
                 raise ProbeFailed(
-                    ProbeOutcome.TLS, f"{self.server} ended TLS ({error.strerror}){_WANTS_OURS}"
+                    ProbeOutcome.TLS, f"{self.server} ended TLS ({error.strerror}){_CLIENT_CERTIFICATE}"
                 ) from error
-            raise ProbeFailed(way, f"{self.server} {closed}") from error
+            raise ProbeFailed(closed_outcome, f"{self.server} {closed_text}") from error
         except errors.KafkaError as error:
             raise ProbeFailed(
-                ProbeOutcome.NOT_KAFKA, f"{self.server} answers, but not as Kafka does: {error}"
+                ProbeOutcome.NOT_KAFKA, f"{self.server} answers, but not with the Kafka protocol: {error}"
             ) from error
 
-    def _answer(self, way: ProbeOutcome, closed: str) -> Any:
+    def _read_response(self, closed_outcome: ProbeOutcome, closed_text: str) -> Any:
         while True:
             set_deadline(self._sock, self._until_s)
             data = self._sock.recv(_READ_BYTES)
             if not data:
-                raise ProbeFailed(way, f"{self.server} {closed}")
-            for _, answer in self._words.receive_bytes(data):
-                return answer
+                raise ProbeFailed(closed_outcome, f"{self.server} {closed_text}")
+            for _, response in self._protocol.receive_bytes(data):
+                return response
 
 
 def set_deadline(sock: socket.socket, until_s: float) -> None:
+    """Sets the socket's timeout to the time left.
+
+    Raises:
+        TimeoutError: no time is left.
+    """
     left_s = until_s - time.monotonic()
     if left_s <= 0:
         raise TimeoutError

@@ -1,17 +1,16 @@
-"""How far one gets on the way into a cluster: to the address, through TLS, past the login, to an answer.
+"""Probes the bootstrap servers of a cluster, and tells at which stage each connection fails.
 
-Intuition: a client that cannot get in says only that it could not, after as long as it was told to try. But the way has
-stages, each fails in its own manner, and each wants another remedy. So the doctor walks it by itself, one connection to
-each bootstrap server, all at once, and says where it ended:
+A Kafka client reports only that it could not connect. The probe opens one connection to each bootstrap server, all at the same
+time, and goes through the stages itself, as each needs another remedy:
 
-    no route        the name is not known, the port is closed, or nobody takes the connection within ``CONNECT_S_MAX``
-    TLS             the two sides do not agree on it, or on a certificate
-    refused login   they answer, and do not want this login, or want one where we have none
-    not Kafka       something else listens there
-    slow            the connection stands and no answer comes within ``ANSWER_S_MAX``
+    no route        the name cannot be resolved, the port is closed, or no connection is accepted within ``CONNECT_S_MAX``
+    TLS             client and server do not agree on TLS, or on a certificate
+    refused login   the server refuses this login, or requires one where the settings have none
+    not Kafka       another service listens on the port
+    slow            the connection is accepted, but no response arrives within ``ANSWER_S_MAX``
 
-Invariant: a refused login is told when it is refused, whatever the other servers are still waited for; and somebody who took
-our connection is waited for longer than ``kafka.request_timeout_s``, so that slow can be told from silent.
+Invariant: a refused login is reported at once, even if other servers have not answered yet. An accepted connection is waited for
+longer than ``kafka.request_timeout_s``, so that a slow broker can be told from a silent one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from rheostat.connectivity.stages import probe_server
 from streaming.shared.kafka import KafkaSettings
 
 CONNECT_S_MAX = 5.0
-ANSWER_S_MAX = 20.0  # A broker on a disk of 5 MB/s took more than 5 s to its first answer.
+ANSWER_S_MAX = 20.0  # A broker on a disk of 5 MB/s took more than 5 s to its first response.
 
 __all__ = ["ProbeOutcome", "ProbeResult", "probe_servers"]
 
@@ -32,28 +31,28 @@ __all__ = ["ProbeOutcome", "ProbeResult", "probe_servers"]
 def probe_servers(
     kafka: KafkaSettings, *, connect_s_max: float = CONNECT_S_MAX, answer_s_max: float = ANSWER_S_MAX
 ) -> list[ProbeResult]:
-    """What became of each bootstrap server, in the order in which it was known.
+    """Returns the result of each bootstrap server, in the order in which the probes ended.
 
-    The list ends with the first that is open or refuses our login: that settles it, and the others are not waited for.
+    The first server that is open or refuses the login decides: it is the last in the list, and the others are not waited for.
     """
     servers = [server.strip() for server in kafka.bootstrap_servers.split(",")]
     ended: SimpleQueue[ProbeResult | Exception] = SimpleQueue()
 
-    def try_it(server: str) -> None:
+    def run_probe(server: str) -> None:
         try:
             ended.put(probe_server(kafka, server, connect_s_max, answer_s_max))
-        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+        except Exception as error:  # noqa: BLE001 - raised again below
             ended.put(error)
 
     for server in servers:
-        # Not of a pool: the program would wait for its threads before it could end.
-        threading.Thread(target=try_it, args=(server,), name=f"reach-{server}", daemon=True).start()
-    found: list[ProbeResult] = []
-    while len(found) < len(servers):
-        reached = ended.get()
-        if isinstance(reached, Exception):
-            raise reached
-        found.append(reached)
-        if reached.way in (ProbeOutcome.OPEN, ProbeOutcome.LOGIN):
+        # Daemon threads, not a pool: at its end the program would wait for a pool's threads.
+        threading.Thread(target=run_probe, args=(server,), name=f"reach-{server}", daemon=True).start()
+    results: list[ProbeResult] = []
+    while len(results) < len(servers):
+        result = ended.get()
+        if isinstance(result, Exception):
+            raise result
+        results.append(result)
+        if result.outcome in (ProbeOutcome.OPEN, ProbeOutcome.LOGIN):
             break
-    return found
+    return results

@@ -1,4 +1,4 @@
-"""The way into a cluster through one server, stage by stage, and what it means that a stage fails."""
+"""The stages of connecting to one server: TCP, TLS, Kafka protocol, login. Each failure names its stage and cause."""
 
 from __future__ import annotations
 
@@ -22,41 +22,48 @@ _WITH_TLS = ("SSL", "SASL_SSL")
 
 
 def probe_server(kafka: KafkaSettings, server: str, connect_s_max: float, answer_s_max: float) -> ProbeResult:
-    """Tries one server to its end. Errors on the way are what it found, never raised."""
-    began = time.monotonic()
+    """Probes one server. A failed stage is part of the result and is never raised.
+
+    Args:
+        connect_s_max: the longest wait for the TCP connection.
+        answer_s_max: the longest wait for all later stages together.
+    """
+    began_s = time.monotonic()
     try:
-        with closing(_connected(server, connect_s_max)) as plain:
+        with closing(_connect(server, connect_s_max)) as plain:
             until_s = time.monotonic() + answer_s_max
-            with closing(_behind_tls(plain, kafka, server, until_s)) as sock:
-                _let_in(KafkaExchange(sock, until_s, server), kafka)
-        way, said = ProbeOutcome.OPEN, f"{server} answers"
-    except ProbeFailed as ended:
-        way, said = ended.way, str(ended)
+            with closing(_start_tls(plain, kafka, server, until_s)) as sock:
+                _open_session(KafkaExchange(sock, until_s, server), kafka)
+        outcome, text = ProbeOutcome.OPEN, f"{server} answers"
+    except ProbeFailed as failure:
+        outcome, text = failure.outcome, str(failure)
         if (
-            way is ProbeOutcome.NOT_KAFKA
+            outcome is ProbeOutcome.NOT_KAFKA
             and kafka.security_protocol not in _WITH_TLS
-            and _speaks_tls(server, connect_s_max)
+            and _uses_tls(server, connect_s_max)
         ):
-            way = ProbeOutcome.TLS
-            said = f"{server} speaks TLS on this port, and kafka.security_protocol {kafka.security_protocol} has none"
+            outcome = ProbeOutcome.TLS
+            text = f"{server} requires TLS on this port, and kafka.security_protocol {kafka.security_protocol} has none"
     except TimeoutError:
-        way, said = ProbeOutcome.SLOW, f"{server} took the connection, and did not answer within {answer_s_max:.0f} s"
-    return ProbeResult(server, way, said, time.monotonic() - began)
+        outcome = ProbeOutcome.SLOW
+        text = f"{server} accepted the connection, and did not answer within {answer_s_max:.0f} s"
+    return ProbeResult(server, outcome, text, time.monotonic() - began_s)
 
 
-def _connected(server: str, connect_s_max: float) -> socket.socket:
+def _connect(server: str, connect_s_max: float) -> socket.socket:
     host, _, port = server.rpartition(":")
     try:
         return socket.create_connection((host.strip("[]"), int(port)), timeout=connect_s_max)
     except TimeoutError as error:
         raise ProbeFailed(
-            ProbeOutcome.NO_ROUTE, f"{server} did not take a connection within {connect_s_max:.0f} s"
+            ProbeOutcome.NO_ROUTE, f"{server} did not accept a connection within {connect_s_max:.0f} s"
         ) from error
     except OSError as error:
         raise ProbeFailed(ProbeOutcome.NO_ROUTE, f"{server} cannot be reached: {error.strerror or error}") from error
 
 
-def _behind_tls(plain: socket.socket, kafka: KafkaSettings, server: str, until_s: float) -> socket.socket:
+def _start_tls(plain: socket.socket, kafka: KafkaSettings, server: str, until_s: float) -> socket.socket:
+    """Returns the TLS socket, or ``plain`` if the settings use no TLS."""
     if kafka.security_protocol not in _WITH_TLS:
         return plain
     set_deadline(plain, until_s)
@@ -70,86 +77,92 @@ def _behind_tls(plain: socket.socket, kafka: KafkaSettings, server: str, until_s
             context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile)
     except (OSError, ValueError) as error:
         raise ProbeFailed(
-            ProbeOutcome.TLS, f"the files of kafka.ssl_cafile, ssl_certfile, ssl_keyfile cannot be used: {error}"
+            ProbeOutcome.TLS, f"the files in kafka.ssl_cafile, ssl_certfile, ssl_keyfile cannot be used: {error}"
         ) from error
     host = server.rpartition(":")[0].strip("[]")
     try:
         return context.wrap_socket(plain, server_hostname=host.rstrip("."))
     except ssl.SSLCertVerificationError as error:
         raise ProbeFailed(
-            ProbeOutcome.TLS, f"{server} shows a certificate we do not accept: {error.verify_message}"
+            ProbeOutcome.TLS, f"the certificate of {server} is not accepted: {error.verify_message}"
         ) from error
     except TimeoutError:
         raise
     except (ssl.SSLError, ConnectionError) as error:
-        why = getattr(error, "reason", None) or error.strerror or str(error)
+        reason = getattr(error, "reason", None) or error.strerror or str(error)
         raise ProbeFailed(
             ProbeOutcome.TLS,
-            f"{server} does not speak TLS with us ({why}): it has no TLS on this port, or none of our versions",
+            f"the TLS handshake with {server} failed ({reason}): it has no TLS on this port, or no common TLS version",
         ) from error
 
 
-def _speaks_tls(server: str, connect_s_max: float) -> bool:
-    """Asked once more, by who does not mind what certificate is shown."""
+def _uses_tls(server: str, connect_s_max: float) -> bool:
+    """Connects once more, and returns whether a TLS handshake succeeds with any certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        with closing(_connected(server, connect_s_max)) as plain, closing(context.wrap_socket(plain)):
+        with closing(_connect(server, connect_s_max)) as plain, closing(context.wrap_socket(plain)):
             return True
     except (ProbeFailed, OSError):
         return False
 
 
-def _let_in(talk: KafkaExchange, kafka: KafkaSettings) -> None:
-    # The oldest version, which every broker understands; what else it understands is in the answer.
-    versions = talk.ask(
-        ApiVersionsRequest(version=0), ProbeOutcome.NOT_KAFKA, "closed the connection on Kafka's first words"
+def _open_session(exchange: KafkaExchange, kafka: KafkaSettings) -> None:
+    """Exchanges the API versions, logs in if the settings have a login, and sends a first metadata request."""
+    # Every broker supports version 0; the response has the other versions that it supports.
+    versions = exchange.request(
+        ApiVersionsRequest(version=0), ProbeOutcome.NOT_KAFKA, "closed the connection on the first Kafka request"
     )
-    talk.knows = BrokerVersionData(api_versions={k.api_key: (k.min_version, k.max_version) for k in versions.api_keys})
+    exchange.versions = BrokerVersionData(
+        api_versions={k.api_key: (k.min_version, k.max_version) for k in versions.api_keys}
+    )
     if kafka.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
-        _log_in(talk, kafka)
-        refusal = "took the login, and closed the connection on the first question"
+        _log_in(exchange, kafka)
+        refusal = "accepted the login, and closed the connection on the next request"
     else:
         refusal = (
-            "closed the connection on the first question, as a listener does that wants a login, and "
+            "closed the connection on the first request, as a listener does that requires a login, and "
             f"kafka.security_protocol {kafka.security_protocol} has none"
         )
-    talk.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), ProbeOutcome.LOGIN, refusal)
+    exchange.request(MetadataRequest(topics=[], allow_auto_topic_creation=False), ProbeOutcome.LOGIN, refusal)
 
 
-def _log_in(talk: KafkaExchange, kafka: KafkaSettings) -> None:
+def _log_in(exchange: KafkaExchange, kafka: KafkaSettings) -> None:
+    """Logs in with SASL: a handshake on the mechanism, then the mechanism's own exchange."""
     mechanism = kafka.sasl_mechanism
     assert mechanism is not None
-    closed = "closed the connection during the login"
-    hello = talk.ask(SaslHandshakeRequest(mechanism=mechanism, max_version=1), ProbeOutcome.LOGIN, closed)
-    if hello.error_code == errors.IllegalSaslStateError.errno:
+    closed_text = "closed the connection during the login"
+    handshake = exchange.request(
+        SaslHandshakeRequest(mechanism=mechanism, max_version=1), ProbeOutcome.LOGIN, closed_text
+    )
+    if handshake.error_code == errors.IllegalSaslStateError.errno:
         raise ProbeFailed(
             ProbeOutcome.LOGIN,
-            f"{talk.server} takes no login on this port, and kafka.security_protocol is {kafka.security_protocol}",
+            f"{exchange.server} supports no login on this port, and kafka.security_protocol is {kafka.security_protocol}",
         )
-    if hello.error_code != kafka_names.ERROR_NONE:
+    if handshake.error_code != kafka_names.ERROR_NONE:
         raise ProbeFailed(
             ProbeOutcome.LOGIN,
-            f"{talk.server} does not know kafka.sasl_mechanism {mechanism}; it offers {', '.join(hello.mechanisms)}",
+            f"{exchange.server} does not support kafka.sasl_mechanism {mechanism}; it offers {', '.join(handshake.mechanisms)}",
         )
-    host = talk.server.rpartition(":")[0]
+    host = exchange.server.rpartition(":")[0]
     login = get_sasl_mechanism(mechanism)(host=host, **kafka.for_python())
     while not login.is_done():
-        answer = talk.ask(SaslAuthenticateRequest(login.auth_bytes()), ProbeOutcome.LOGIN, closed)
-        if answer.error_code != kafka_names.ERROR_NONE:
-            raise ProbeFailed(ProbeOutcome.LOGIN, f"{talk.server} refused the login: {_why(answer)}")
+        response = exchange.request(SaslAuthenticateRequest(login.auth_bytes()), ProbeOutcome.LOGIN, closed_text)
+        if response.error_code != kafka_names.ERROR_NONE:
+            raise ProbeFailed(ProbeOutcome.LOGIN, f"{exchange.server} refused the login: {_error_text(response)}")
         try:
-            login.receive(answer.auth_bytes)
+            login.receive(response.auth_bytes)
         except (errors.KafkaError, ValueError, KeyError) as error:
             raise ProbeFailed(
-                ProbeOutcome.LOGIN, f"{talk.server} could not prove that it knows our password: {error}"
+                ProbeOutcome.LOGIN, f"{exchange.server} could not prove that it knows the password: {error}"
             ) from error
     if not login.is_authenticated():
         raise ProbeFailed(
-            ProbeOutcome.LOGIN, f"{talk.server} refused the login of kafka.sasl_username {kafka.sasl_username}"
+            ProbeOutcome.LOGIN, f"{exchange.server} refused the login of kafka.sasl_username {kafka.sasl_username}"
         )
 
 
-def _why(answer: Any) -> str:
-    name = errors.for_code(answer.error_code).__name__
-    return f"{name}: {answer.error_message}" if answer.error_message else name
+def _error_text(response: Any) -> str:
+    name = errors.for_code(response.error_code).__name__
+    return f"{name}: {response.error_message}" if response.error_message else name

@@ -1,4 +1,4 @@
-"""The one question that commands ask before they change something dangerous."""
+"""Asks the operator to confirm a dangerous change."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rheostat.errors import NotConfirmedError
 
 
 def check_can_confirm(*, yes: bool) -> None:
-    """Checks early, before slow work, that ``confirm`` can get an answer.
+    """Checks before slow work that ``confirm`` can get an answer.
 
     Args:
-        yes: ``--yes`` was given.
+        yes: whether ``--yes`` was given.
 
     Raises:
-        NotConfirmedError: without ``--yes`` there is no terminal to ask on.
+        NotConfirmedError: neither ``--yes`` nor a terminal is available.
     """
     if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise NotConfirmedError(
@@ -26,12 +26,12 @@ def check_can_confirm(*, yes: bool) -> None:
 
 
 def confirm(changes: Sequence[str], *, yes: bool, word: str | None = None) -> None:
-    """Shows on stderr what the command is about to change, and returns once the operator agrees.
+    """Shows the planned changes on stderr, and returns once the operator agrees.
 
     Args:
-        changes: one line for each: what, from what, to what, on which brokers.
-        yes: ``--yes`` was given: the changes are shown and nothing is asked.
-        word: what the operator has to type instead of ``y``, for what should not be agreed to by habit.
+        changes: a line for each change: setting, old value, new value, brokers.
+        yes: whether ``--yes`` was given: the changes are shown without a question.
+        word: the word to type instead of ``y``, for changes that should not be confirmed by habit.
 
     Raises:
         NotConfirmedError: the operator did not agree, or there is no terminal to ask on.
@@ -41,7 +41,7 @@ def confirm(changes: Sequence[str], *, yes: bool, word: str | None = None) -> No
     check_can_confirm(yes=yes)
     if yes:
         return
-    if sys.stdin.isatty():  # What was typed before the question is no answer to it.
+    if sys.stdin.isatty():  # Input typed before the question is not an answer.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     tell("Continue? [y/N] " if word is None else f"Type {word} to continue: ", end="")
     if sys.stdin.readline().strip().lower() not in (("y", "yes") if word is None else (word,)):

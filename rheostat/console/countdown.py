@@ -1,4 +1,4 @@
-"""A wait of known length: a terminal shows how long it still takes."""
+"""Waits for a known time, and shows the remaining seconds on a terminal."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rheostat.console.rich_console import console_for, styled
 _REDRAW_S = 0.25
 
 
-def count_down(seconds: float, doing: str, say: Callable[[str], None], console: Console | None = None) -> None:
-    """Waits for ``seconds`` and says why: on a terminal in one line that counts down and then goes, elsewhere with ``say``.
+def count_down(seconds: float, activity: str, say: Callable[[str], None], console: Console | None = None) -> None:
+    """Waits for ``seconds``. A terminal shows a line that counts down and then disappears; otherwise ``say`` prints one line.
 
     Args:
-        doing: what it waits for, such as "Watching how fast the logs grow".
-        console: where the line is drawn; standard error if none is given.
+        activity: the reason of the wait, such as "Watching how fast the logs grow".
+        console: the terminal; default is standard error.
     """
     screen = console or console_for(sys.stderr)
     if not screen.is_terminal or screen.is_dumb_terminal:
-        say(f"{doing}, for {seconds:g} s.")
+        say(f"{activity}, for {seconds:g} s.")
         threading.Event().wait(seconds)
         return
     until_s = time.monotonic() + seconds
     with Live(console=screen, transient=True, auto_refresh=False) as live:
         while (left_s := until_s - time.monotonic()) > 0:
-            live.update(styled(f"{doing}: {math.ceil(left_s)} s left", cut=True), refresh=True)
+            live.update(styled(f"{activity}: {math.ceil(left_s)} s left", cut=True), refresh=True)
             threading.Event().wait(min(left_s, _REDRAW_S))

@@ -1,14 +1,13 @@
-"""Text from outside as text that no terminal obeys.
+"""Escapes text from outside, so that a terminal does not interpret it.
 
-Clients choose their own client-ids, operators name plans, hosts and racks come from the cluster, reasons from a topic that
-others may write. Such a text may hold control sequences, links (OSC 8), characters that turn the reading direction, line
-breaks, or what the table library takes for markup.
+Client-ids, plan names, host names and racks come from clients, operators and the cluster; other tools may write to the topics.
+Such text may contain control sequences, links (OSC 8), characters that reverse the reading direction, or line breaks.
 """
 
 from __future__ import annotations
 
 LINE_CHARS_MAX = 4000
-NAME_CHARS_MAX = 249  # The longest topic; a client-id has no limit of its own.
+NAME_CHARS_MAX = 249  # The maximum length of a topic name. Kafka does not limit client-ids.
 
 
 def printable(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
@@ -17,12 +16,12 @@ def printable(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
 
 
 def printable_name(text: str) -> str:
-    """Returns a name from outside as it stands in a cell or a sentence."""
+    """Returns a name from outside for a table cell or a sentence, escaped and cut."""
     return printable(text, NAME_CHARS_MAX)
 
 
 def escaped(text: str) -> str:
-    """Returns the text with an escape for every character that is not printable, line breaks included."""
+    """Returns the text with every unprintable character escaped, including line breaks."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

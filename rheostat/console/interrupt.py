@@ -1,7 +1,7 @@
-"""Ctrl-C, noticed between two looks and not within one.
+"""Defers Ctrl-C until a snapshot of the cluster is complete.
 
-A look is a dozen calls of a library with a thread of its own, and the clients of one that is broken off have to be closed with
-calls under way, which takes as long as it likes; the person looks at a program that does not hear. A look itself takes a second.
+A snapshot takes about a second, in a dozen calls of the Kafka client, which has its own thread. If Ctrl-C interrupted it, the
+client would have to be closed during a call, which can block for much longer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import FrameType, TracebackType
 
 
 class DeferredCtrlC:
-    """While it is entered the first Ctrl-C is kept for ``check``; another does at once what it always did."""
+    """Context manager that keeps the first Ctrl-C for ``check``. A second one raises KeyboardInterrupt at once."""
 
     def __init__(self) -> None:
         self._pressed = 0
@@ -26,16 +26,13 @@ class DeferredCtrlC:
         signal.signal(signal.SIGINT, self._before)
 
     def check(self) -> None:
-        """
-        Raises:
-            KeyboardInterrupt: it was pressed since.
-        """
+        """Raises KeyboardInterrupt if Ctrl-C was pressed since the last call."""
         if self._pressed:
             self._pressed = 0
             raise KeyboardInterrupt
 
-    def _press(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the shape of a handler
+    def _press(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signature of a signal handler
         self._pressed += 1
         if self._pressed > 1:
-            self._pressed = 0  # Heard by now: what is done about it is not broken off by the same two.
+            self._pressed = 0  # Both presses are handled by this exception; a later check() must not raise again.
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line for machines, or a plain line on a terminal."""
+"""Configures logging: one JSON object per line, or plain lines on a terminal."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from structlog.typing import EventDict
 from rheostat.console.escape import escaped
 
 
-def set_up_logs(stream: TextIO | None = None, **always: str) -> None:
-    """
+def set_up_logs(stream: TextIO | None = None, **fields: str) -> None:
+    """Configures structlog and the standard library's logging.
+
     Args:
-        stream: None: stderr.
-        always: what every line of a machine's says besides, of which cluster it is, say.
+        stream: the output; None: stderr.
+        fields: fields of every JSON line, for example the cluster.
     """
     out = stream if stream is not None else sys.stderr
     as_json = not out.isatty()
     renderer: Any = structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(pad_event_to=0)
 
-    def of_whom(_logger: Any, _method: str, line: EventDict) -> EventDict:
-        return {**always, **line} if as_json else line
+    def add_fields(_logger: Any, _method: str, line: EventDict) -> EventDict:
+        return {**fields, **line} if as_json else line
 
     structlog.configure(
         processors=[
-            of_whom,
+            add_fields,
             structlog.stdlib.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
             structlog.processors.format_exc_info,
@@ -38,16 +39,16 @@ def set_up_logs(stream: TextIO | None = None, **always: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(out),
         cache_logger_on_first_use=False,
     )
-    # kafka-python tells of every connection and retry; what matters of it comes back as an error to its caller.
+    # kafka-python logs every connection and retry. Its callers receive the errors that matter.
     logging.basicConfig(level=logging.ERROR, stream=out, format="%(name)s %(levelname)s %(message)s")
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    # Nor does Py4J's trace for each call to a JVM that has ended: its caller says of what.
+    # Py4J logs a traceback for each call to a JVM that has ended. Its callers report the error.
     for handler in logging.getLogger().handlers:
         handler.addFilter(lambda record: "py4j" not in Path(record.pathname).parts)
 
 
 def _escaped(_logger: Any, _method: str, line: EventDict) -> EventDict:
-    """Returns the line with escapes for control characters; the line breaks of a trace stay. JSON escapes them anyway."""
+    """Returns the log line with control characters escaped; line breaks of a traceback stay."""
     return {
         key: "\n".join(map(escaped, value.split("\n"))) if isinstance(value, str) else value
         for key, value in line.items()

@@ -1,4 +1,4 @@
-"""What people see of long work: lines that stay and, on a terminal, something that lives; elsewhere a line every few seconds."""
+"""Shows the progress of long work: a display that is redrawn on a terminal, or a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from rich.console import Console
 from rich.live import Live
 from rich.status import Status
 
-_Lives = TypeVar("_Lives", Live, Status)
+_Display = TypeVar("_Display", Live, Status)
 
 
-class ProgressScreen(Generic[_Lives]):
-    """Its subclasses say what lives, and what is said where nothing can."""
+class ProgressScreen(Generic[_Display]):
+    """Base of progress screens. Subclasses update ``_live``, or print a line when ``_line_is_due`` if it is None."""
 
-    def __init__(self, console: Console, lives: _Lives, line_every_s: float) -> None:
+    def __init__(self, console: Console, display: _Display, line_every_s: float) -> None:
         """
         Args:
-            lives: on ``console``; begins and ends with this screen.
+            display: the redrawn display on ``console``; it starts and stops with this screen.
+            line_every_s: the interval of the lines without a display.
         """
         self._console = console
-        # A terminal that cannot move its cursor would show none of it.
-        self._live: _Lives | None = lives if console.is_terminal and not console.is_dumb_terminal else None
+        # A terminal that cannot move its cursor cannot redraw.
+        self._live: _Display | None = display if console.is_terminal and not console.is_dumb_terminal else None
         self._line_every_s = line_every_s
         self._line_due_s = 0.0
 
@@ -39,7 +40,7 @@ class ProgressScreen(Generic[_Lives]):
             self._live.stop()
 
     def _line_is_due(self) -> bool:
-        """Whether it is time for a line again, of those that come in place of what lives."""
+        """Returns whether the next line is due, and starts the next interval if so."""
         now_s = time.monotonic()
         if now_s < self._line_due_s:
             return False

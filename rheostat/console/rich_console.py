@@ -1,7 +1,7 @@
-"""Consoles and styled text for the terminal, for which a string is text and never markup or a control sequence.
+"""Consoles and styled text that treat strings as plain text, never as markup or control sequences.
 
-``tests/test_terminal_rule.py`` keeps this the only way: nothing else makes a ``Console`` or a ``Text``, reads markup, or writes
-to a standard stream (rheostat/console/output.py does that for plain lines).
+Only this module creates a ``Console`` or a ``Text``, and only output.py writes to a standard stream; tests/test_terminal_rule.py
+checks both.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from rich.text import Text
 
 from rheostat.console.escape import printable
 
-_WIDE = 10_000  # In a file or a pipe there is no screen to fit, so a table is as wide as it is.
+_WIDE = 10_000  # Width in a file or a pipe, so that tables are never cut.
 
 
 class Terminal(Console):
     """A console without markup, emoji codes and highlighting.
 
-    Rich turns every string through ``render_str`` (printed lines, cells, titles, captions), so names are made printable there.
+    Rich passes every string (lines, cells, titles, captions) through ``render_str``, so control characters are escaped there.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -29,18 +29,18 @@ class Terminal(Console):
         return super().render_str(printable(text), **{**options, "markup": False, "emoji": False})
 
 
-def console_for(to: TextIO) -> Terminal:
-    """Returns the console for a stream: as wide as a terminal is, and as wide as a table needs elsewhere."""
-    if to.isatty():
-        return Terminal(file=to)
-    return Terminal(file=to, width=_WIDE, force_terminal=False, no_color=True)
+def console_for(stream: TextIO) -> Terminal:
+    """Returns the console for a stream: as wide as the terminal, or without limit in a file or a pipe."""
+    if stream.isatty():
+        return Terminal(file=stream)
+    return Terminal(file=stream, width=_WIDE, force_terminal=False, no_color=True)
 
 
 def styled(text: str, style: str = "", *, cut: bool = False) -> Text:
-    """Returns a line for a console.
+    """Returns a styled line for a console.
 
     Args:
-        cut: where the line does not fit it ends with an ellipsis, and is not continued on the next one.
+        cut: whether a line that does not fit is cut with an ellipsis instead of wrapped.
     """
     if cut:
         return Text(printable(text), style=style, no_wrap=True, overflow="ellipsis")

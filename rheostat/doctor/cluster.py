@@ -51,7 +51,7 @@ def connection(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
     reached = probe_servers(kafka)
     if not is_connected(reached):
         return [Finding(check, FindingVerdict.FAILED, failure_text(reached), remedies(reached, key))]
-    server, took_s = reached[-1].server, reached[-1].took_s
+    server, took_s = reached[-1].server, reached[-1].duration_s
     if took_s <= kafka.request_timeout_s:
         return []
     return [
@@ -254,16 +254,16 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
         yield Finding(
             "journal", FindingVerdict.FAILED, known.blocked, "rheostat journal check, then rheostat journal repair"
         )
-    others = ", ".join(f"{name!r} has {what}" for name, what in known.elsewhere.items())
+    others = ", ".join(f"{name!r} has {what}" for name, what in known.holdings_by_alias.items())
     if not others:
         yield Finding(
             "cluster name", FindingVerdict.OK, f"nothing is on record under another name than {settings.cluster!r}"
         )
-    elif known.held:
+    elif known.holdings:
         yield Finding(
             "cluster name",
             FindingVerdict.ADVICE,
-            f"of this Kafka cluster {others}, besides {settings.cluster!r} with {known.held}",
+            f"of this Kafka cluster {others}, besides {settings.cluster!r} with {known.holdings}",
             "take back what a tuner of that name left: `rheostat release` with `cluster` set to that name",
         )
     else:
@@ -271,7 +271,7 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
             "cluster name",
             FindingVerdict.FAILED,
             f"{settings.cluster!r} has nothing on record on this Kafka cluster, {others}: a tuner of this name waits for it",
-            f"set cluster: {next(iter(known.elsewhere))}, or run `rheostat release` with it once",
+            f"set cluster: {next(iter(known.holdings_by_alias))}, or run `rheostat release` with it once",
         )
 
 

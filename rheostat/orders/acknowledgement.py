@@ -1,4 +1,4 @@
-"""Why no tuner has acknowledged an order, in words, from what the tuners report of themselves."""
+"""Explains to the operator why no tuner has acknowledged an order."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 from tuner.core.presence import TunerMode, TunerPresence
 
-_NEXT = "The next tuner that acts begins with it."
+_NEXT = "The next active tuner will apply it."
 
 
 def unacknowledged_text(tuners: Sequence[TunerPresence]) -> str:
-    """Returns why no tuner has acknowledged an order, and which tuner will, in sentences for the operator.
+    """Returns why no tuner has acknowledged an order, and which tuner will, in sentences.
 
     Args:
-        tuners: those that are alive, as ``read_tuners`` gives them: one that acts comes first.
+        tuners: the running tuners as ``read_tuners`` returns them: an active one first.
     """
     if not tuners:
         return f"No tuner has acknowledged it, because none runs. {_NEXT}"
     first = tuners[0]
     if first.mode is TunerMode.ACTING:
-        waits = f" ({first.waits_for})" if first.waits_for else ""
-        return f"No tuner has acknowledged it yet, though {first.holder} acts{waits}. See `rheostat status` for what it does."
+        problem = f" ({first.waits_for})" if first.waits_for else ""
+        return f"The active tuner, {first.holder}, has not acknowledged it yet{problem}. `rheostat status` shows its state."
     if first.mode is TunerMode.DRY_RUN:
-        return f"No tuner has acknowledged it, because {first.holder} is in a dry run and follows no orders. {_NEXT}"
-    waits = f": {first.waits_for}" if first.waits_for else ""
-    return f"No tuner has acknowledged it yet: {first.holder} does not act yet{waits}. {_NEXT}"
+        return f"No tuner has acknowledged it: {first.holder} is in a dry run and follows no orders. {_NEXT}"
+    problem = f": {first.waits_for}" if first.waits_for else ""
+    return f"No tuner has acknowledged it yet: {first.holder} is not active{problem}. {_NEXT}"

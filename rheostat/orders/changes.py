@@ -1,4 +1,4 @@
-"""The changes that an order will make, in words: shown to the operator before the order is given."""
+"""Describes the changes that an order will make; the operator sees them before the order is given."""
 
 from __future__ import annotations
 
@@ -14,45 +14,49 @@ from tuner.core.cluster import BrokerSide, side_name
 _LINES_MAX = 20
 
 
-def raised_rates(current: Mapping[BrokerSide, int | None], wanted: Mapping[BrokerSide, int]) -> list[str]:
-    """The throttles that an override raises; empty where it raises none.
+def raised_rates(current: Mapping[BrokerSide, int | None], ordered: Mapping[BrokerSide, int]) -> list[str]:
+    """Returns a line for each throttle that an override raises; empty if it raises none.
 
     Args:
-        current: bytes/s that hold on the broker now; None: no throttle, so any rate lowers it.
-        wanted: bytes/s of the override.
+        current: the broker's throttles (bytes/s); None: no throttle, so any rate is a reduction.
+        ordered: the rates of the override (bytes/s).
     """
     return [
-        f"{side_name(side)}: {rate_text(now)} → {rate_text(rate)}"
-        for side, rate in sorted(wanted.items())
-        if (now := current[side]) is not None and rate > now
+        f"{side_name(side)}: {rate_text(before)} → {rate_text(rate)}"
+        for side, rate in sorted(ordered.items())
+        if (before := current[side]) is not None and rate > before
     ]
 
 
 def release_summary(cluster: str, memory: Memory, quotas: MutationMemory, blocked: str | None) -> list[str]:
-    """Returns what a release of this cluster does, one line for each change.
+    """Returns a line for each change that a release of this cluster makes, with a line before and after.
 
     Args:
-        blocked: why the journal does not tell all that rheostat has set; None: it does.
+        memory: the tuner's state: the throttles and lists that it manages.
+        quotas: the same for mutation quotas.
+        blocked: why the journal's state is incomplete; None: it is complete.
     """
-    changes = _taken_back(memory, quotas)
-    head = f"This takes back what rheostat has set on cluster {cluster}, also while partitions move:"
+    changes = _restored_settings(memory, quotas)
+    head = f"This restores every setting that rheostat has changed on cluster {cluster}, even while partitions move:"
     if blocked is not None:
-        head = f"This takes back what rheostat has set on cluster {cluster}. Not all of it is known: {blocked}."
+        head = (
+            f"This restores every setting that rheostat has changed on cluster {cluster}. Not all are known: {blocked}."
+        )
         if changes:
-            changes = ["Known are:", *changes]
+            changes = ["Known changes:", *changes]
     elif not changes:
-        head = f"The journal has nothing that rheostat has set on cluster {cluster}."
-    return [head, *changes, "Then nothing is changed, and no plan begins a step, until `rheostat resume`."]
+        head = f"According to the journal, rheostat has changed no settings on cluster {cluster}."
+    return [head, *changes, "Until `rheostat resume`, no setting is changed and no plan starts a step."]
 
 
-def _taken_back(memory: Memory, quotas: MutationMemory) -> list[str]:
-    """Rates, entries of throttled-replica lists, and quotas that rheostat has set; empty where there is none of them."""
+def _restored_settings(memory: Memory, quotas: MutationMemory) -> list[str]:
+    """Returns a line for each managed rate, list of throttled replicas and quota, with the value after the release."""
     rates = [
         f"{side_name(side)}: {rate_text(owned.setpoint_bytes_per_s)} → {_rate_before(owned.before_bytes_per_s)}"
         for side, owned in sorted(memory.owned.items())
     ]
     lists = [
-        f"topic {topic}: {sum(len(throttle.for_side(side).pairs) for side in Side)} entries leave its throttled-replica lists"
+        f"topic {topic}: {sum(len(throttle.for_side(side).pairs) for side in Side)} entries leave its throttled-replicas lists"
         for topic, throttle in sorted(memory.listed.items())
     ]
     limits = [

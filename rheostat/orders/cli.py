@@ -1,4 +1,4 @@
-"""A person's word to the tuner: pause, resume, override, release."""
+"""The commands for operator orders: `rheostat pause`, `resume`, `override` and `release`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _OVERRIDE_S = 1800.0
 
 
 def pause(config: Config) -> None:
-    """Nothing is changed any more, neither up nor down, until `rheostat resume`. Never asks."""
-    _order(config, "pause", "Paused: what stands stays as it is, also at the end of a move, until `rheostat resume`.")
+    """Stops all changes to throttles, quotas and plans until `rheostat resume`. Asks for no confirmation."""
+    _order(config, "pause", "Paused: all settings stay as they are, also when a move ends, until `rheostat resume`.")
 
 
 def resume(config: Config) -> None:
-    """Ends a pause or a release, and takes up again what was left alone because somebody else had changed it."""
+    """Ends a pause or a release, and manages externally changed throttles and quotas again."""
     _order(config, "resume", "Resumed.")
 
 
@@ -34,14 +34,16 @@ def override(
     rate: Annotated[
         float | None, amount(units.positive(units.parse_rate), "the throttle to set, such as 50MB/s", "RATE")
     ] = None,
-    for_s: Annotated[float | None, amount(units.parse_span, "how long; 30m without it", "TIME", "--for")] = None,
-    side: Annotated[str | None, typer.Option("--side", help="leader or follower; both without it")] = None,
+    for_s: Annotated[
+        float | None, amount(units.parse_span, "duration of the override; default 30m", "TIME", "--for")
+    ] = None,
+    side: Annotated[str | None, typer.Option("--side", help="leader or follower; default both")] = None,
     clear: Annotated[
-        bool, typer.Option("--clear", help="end the overrides of this broker now, or of one --side")
+        bool, typer.Option("--clear", help="end this broker's overrides now, or that of one --side")
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """One broker's throttle stands at a rate for a while (30 min), then is tuned again. Asks before it raises one."""
+    """Sets a fixed throttle on one broker for a while (default 30 min). Asks for confirmation before it raises one."""
     from rheostat.config.settings import load_settings
     from rheostat.console.confirm import confirm
     from rheostat.errors import BadInputError
@@ -56,30 +58,30 @@ def override(
     if side is not None and side not in {s.value for s in Side}:
         raise BadInputError(f"--side: expected leader or follower, found {side!r}")
     if rate is None:
-        given = send.submit(settings, send.end_override(broker, Side(side) if side else None))
-        said = (
-            f"The override of broker {broker}'s {side} throttle is over."
+        orders = send.submit(settings, send.end_override(broker, Side(side) if side else None))
+        done_text = (
+            f"The override of broker {broker}'s {side} throttle has ended."
             if side
-            else f"The overrides of broker {broker} are over."
+            else f"The overrides of broker {broker} have ended."
         )
-        _acknowledged(settings, given, "end of the override", said)
+        _report_acknowledgement(settings, orders, "end of the override", done_text)
         return
     current = send.current_rates(settings, broker)
-    wanted = send.checked_rate(settings, rate)
-    sides = override_rates(broker, Side(side) if side else None, wanted)
-    lasts_s = for_s or _OVERRIDE_S
-    if changes := raised_rates(current, sides):
-        confirm([f"This override raises, for {units.span_text(lasts_s)}:", *changes], yes=yes)
-    given = send.submit(settings, send.override(sides, lasts_s))
-    said = (
-        f"While something moves there, broker {broker} is throttled at {units.rate_text(wanted)} for the next "
-        f"{units.span_text(lasts_s)}."
+    checked_rate = send.check_rate(settings, rate)
+    ordered = override_rates(broker, Side(side) if side else None, checked_rate)
+    duration_s = for_s or _OVERRIDE_S
+    if changes := raised_rates(current, ordered):
+        confirm([f"For {units.span_text(duration_s)} this override raises:", *changes], yes=yes)
+    orders = send.submit(settings, send.override(ordered, duration_s))
+    done_text = (
+        f"For the next {units.span_text(duration_s)}, broker {broker} is throttled at {units.rate_text(checked_rate)} while "
+        "partitions move there."
     )
-    _acknowledged(settings, given, "override", said)
+    _report_acknowledgement(settings, orders, "override", done_text)
 
 
 def release(config: Config, yes: Yes = False) -> None:
-    """Everything that rheostat set is taken back, now, and nothing is changed until `rheostat resume`. Asks first."""
+    """Restores all settings that rheostat has changed, and stops changes until `rheostat resume`. Asks for confirmation."""
     from rheostat.config.settings import load_settings
     from rheostat.console.confirm import confirm
     from rheostat.console.logs import set_up_logs
@@ -89,50 +91,49 @@ def release(config: Config, yes: Yes = False) -> None:
 
     settings = load_settings(config)
     set_up_logs()
-    if (other := send.wrong_cluster_name(settings)) is not None:
-        raise BadInputError(other)
-    known = send.read_orders(settings)
-    confirm(release_summary(settings.cluster, known.memory, known.quotas, known.blocked), yes=yes)
-    left = send.release_all(settings, send.submit(settings, send.release))
-    if left:
-        out("Not everything is taken back:", *left)
+    if (mistake := send.wrong_cluster_name(settings)) is not None:
+        raise BadInputError(mistake)
+    recorded = send.read_orders(settings)
+    confirm(release_summary(settings.cluster, recorded.memory, recorded.quotas, recorded.blocked), yes=yes)
+    remaining = send.release_all(settings, send.submit(settings, send.release))
+    if remaining:
+        out("Not all settings are restored:", *remaining)
         raise typer.Exit(EXIT_NOT_WELL)
-    out("Released: nothing of rheostat's stands any more. Nothing is changed until `rheostat resume`.")
-    _plans_wait(
-        settings, "steps that are under way go on, and are Kafka's to end; `rheostat reassign cancel` puts plans back"
+    out("Released: all settings that rheostat had changed are restored. No setting is changed until `rheostat resume`.")
+    _report_waiting_plans(
+        settings, "Kafka completes the steps in progress; `rheostat reassign cancel` rolls a plan back"
     )
 
 
-def _order(config: Config, name: str, said: str) -> None:
+def _order(config: Config, name: str, done_text: str) -> None:
     from rheostat.config.settings import load_settings
     from rheostat.orders import send
 
     settings = load_settings(config)
-    given = send.submit(settings, {"pause": send.pause, "resume": send.resume}[name])
-    _acknowledged(settings, given, name, said)
+    orders = send.submit(settings, {"pause": send.pause, "resume": send.resume}[name])
+    _report_acknowledgement(settings, orders, name, done_text)
     if name == "pause":
-        _plans_wait(settings, "steps that are under way end, and nothing new is begun")
+        _report_waiting_plans(settings, "steps in progress complete, and no new step starts")
 
 
-def _acknowledged(settings: Settings, given: Orders, name: str, said: str) -> None:
-    """Waits for a tuner to acknowledge the order and says so; ends the command where none does.
+def _report_acknowledgement(settings: Settings, orders: Orders, name: str, done_text: str) -> None:
+    """Waits until a tuner acknowledges the order, and prints ``done_text``; ends the command if none does.
 
     Args:
-        name: of the order, for a sentence.
-        said: what is so once a tuner has acknowledged it.
+        name: the order's name, for a sentence.
     """
     from rheostat.orders import send
 
-    if send.wait_until_acknowledged(settings, given):
-        out(said)
+    if send.wait_until_acknowledged(settings, orders):
+        out(done_text)
         return
-    out(f"The {name} is on record. {send.why_not_acknowledged(settings)}")
+    out(f"The {name} is recorded. {send.why_not_acknowledged(settings)}")
     raise typer.Exit(EXIT_NOT_ACKNOWLEDGED)
 
 
-def _plans_wait(settings: Settings, how: str) -> None:
+def _report_waiting_plans(settings: Settings, effect: str) -> None:
     from rheostat.reassign import plan_store
 
     waiting = [plan.id for plan in plan_store.read_plans(settings).active]
     if waiting:
-        out(f"Plans of reassignments wait as well ({', '.join(waiting)}): {how}.")
+        out(f"Reassignment plans wait as well ({', '.join(waiting)}): {effect}.")

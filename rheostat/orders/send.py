@@ -1,7 +1,7 @@
-"""`rheostat pause | resume | override | release`: a person's word to the tuner, through the orders' topic.
+"""Sends operator orders (`rheostat pause`, `resume`, `override`, `release`) to the tuner through the orders topic.
 
-It works with a running tuner, which heeds it within a cycle, and without one: then the next that starts heeds it. Only
-``release`` does not wait for that; it becomes a tuner itself for as long as it takes, unless another acts.
+A running tuner applies an order within a cycle; without one, the next tuner that starts applies it. Only ``release`` does not wait
+for a tuner: if none is active, the command itself acts as a tuner until all settings are restored.
 """
 
 from __future__ import annotations
@@ -46,65 +46,64 @@ from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.settings.http import HttpSettings
 
 ACKNOWLEDGED_S_MAX = 15.0
-RELEASED_S_MAX = 90.0  # Without anything having been put back: a large cluster's brokers are, in batches, for minutes.
+RELEASED_S_MAX = 90.0  # Without progress. The whole release may take minutes: brokers are restored in batches.
 _POLL_S = 0.5
 
 
 def operator_text(now_ms: int) -> str:
-    return f"{_user()}, {moment(now_ms)}"
+    """Returns who gives an order, and when: ``user@host, time``."""
+    return f"{_operator()}, {moment(now_ms)}"
 
 
-def _user() -> str:
+def _operator() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def pause(orders: Orders, now_ms: int) -> Orders:
-    return pause_change(_user())(orders, now_ms)
+    return pause_change(_operator())(orders, now_ms)
 
 
 def resume(orders: Orders, now_ms: int) -> Orders:
-    return resume_change(_user())(orders, now_ms)
+    return resume_change(_operator())(orders, now_ms)
 
 
 def release(orders: Orders, now_ms: int) -> Orders:
-    return release_change(_user())(orders, now_ms)
+    return release_change(_operator())(orders, now_ms)
 
 
-def override(sides: Mapping[BrokerSide, int], for_s: float) -> OrderChange:
-    return override_change(sides, for_s, _user())
+def override(rates: Mapping[BrokerSide, int], duration_s: float) -> OrderChange:
+    return override_change(rates, duration_s, _operator())
 
 
 def end_override(broker: int, side: Side | None = None) -> OrderChange:
-    return end_override_change(broker, _user(), side)
+    return end_override_change(broker, _operator(), side)
 
 
-def checked_rate(settings: Settings, rate_bytes_per_s: float) -> int:
-    """The rate of an override, in whole bytes/s.
-
-    The ceiling is the one of the tuner that acts; without one, that of the settings.
+def check_rate(settings: Settings, rate_bytes_per_s: float) -> int:
+    """Returns the rate of an override, in whole bytes/s.
 
     Raises:
-        BadInputError: it is above the ceiling, or less than the byte a second that is the least Kafka can hold to.
-        CommandError: whether a tuner acts cannot be read.
+        BadInputError: the rate is below 1 byte/s, or above the maximum of the active tuner (without one: of the settings).
+        CommandError: the journal topic, where tuners report themselves, cannot be read.
     """
     tuner = acting_tuner(read_tuners(settings, round(time.time() * 1000)))
-    most = settings.tuner.rate_bytes_per_s_max if tuner is None else tuner.rate_bytes_per_s_max
-    where = "in the settings" if tuner is None else f"in the settings of the tuner that acts, {tuner.holder}"
+    max_rate = settings.tuner.rate_bytes_per_s_max if tuner is None else tuner.rate_bytes_per_s_max
+    place = "in the settings" if tuner is None else f"in the settings of the active tuner, {tuner.holder}"
     if round(rate_bytes_per_s) < 1:
-        raise BadInputError("--rate: expected at least 1 B/s: a throttle of 0 stops what moves; cancel it instead")
-    if rate_bytes_per_s > most:
+        raise BadInputError("--rate: expected at least 1 B/s: a throttle of 0 stops a move; cancel the move instead")
+    if rate_bytes_per_s > max_rate:
         raise BadInputError(
-            f"--rate {rate_text(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({rate_text(most)}), which is never "
-            f"exceeded: give less, or raise it {where}"
+            f"--rate {rate_text(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({rate_text(max_rate)}), which is never "
+            f"exceeded: give a lower rate, or raise the maximum {place}"
         )
     return round(rate_bytes_per_s)
 
 
 def current_rates(settings: Settings, broker: int) -> dict[BrokerSide, int | None]:
-    """The throttles that hold on a broker now, bytes/s; None where there is none.
+    """Returns both throttles of a broker (bytes/s); None: no throttle is set.
 
     Raises:
-        BadInputError: there is no such broker now.
+        BadInputError: no such broker is alive.
         UnreachableError, CommandError: the brokers or the rates cannot be read.
     """
     probe(settings)
@@ -112,7 +111,7 @@ def current_rates(settings: Settings, broker: int) -> dict[BrokerSide, int | Non
         try:
             brokers = sorted(endpoint.node for endpoint in client.brokers())
             if broker not in brokers:
-                raise BadInputError(f"--broker {broker}: not alive here; alive are {', '.join(map(str, brokers))}")
+                raise BadInputError(f"--broker {broker} is not alive; alive are {', '.join(map(str, brokers))}")
             configs = client.broker_configs([broker], RATE_KEYS.values())[broker]
             if isinstance(configs, ClusterError):
                 raise configs
@@ -124,7 +123,7 @@ def current_rates(settings: Settings, broker: int) -> dict[BrokerSide, int | Non
 
 
 def submit(settings: Settings, change: OrderChange) -> Orders:
-    """Puts the orders, changed, on record.
+    """Writes the changed orders to the orders topic, and returns them.
 
     Raises:
         UnreachableError, CommandError: the topic cannot be read or written.
@@ -147,21 +146,30 @@ def submit(settings: Settings, change: OrderChange) -> Orders:
         raise CommandError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 
 
-class KnownOrders(NamedTuple):
-    """What is ordered, and what the tuner remembers."""
+class RecordedOrders(NamedTuple):
+    """The newest orders, and the tuner's state in the journal.
+
+    Attributes:
+        memory: the tuner's state for throttles.
+        quotas: its state for mutation quotas.
+        holdings: the settings that tuners of this cluster name manage, in words; empty: none.
+        holdings_by_alias: the same for other names under which tuners have managed this Kafka cluster.
+        blocked: why no tuner may become active with this journal, and what to do; None: one may.
+    """
 
     orders: Orders = Orders()
     memory: Memory = Memory()
     quotas: MutationMemory = MutationMemory()
-    held: str = ""  # What is on record as set by a tuner of this name, in words.
-    elsewhere: Mapping[str, str] = {}  # The same of other names of the cluster.
-    blocked: str | None = None  # Why no tuner may begin to act by this record, and what to do; None: one may.
+    holdings: str = ""
+    holdings_by_alias: Mapping[str, str] = {}
+    blocked: str | None = None
 
 
-def read_orders(settings: Settings, brokers: Collection[int] | None = None) -> KnownOrders:
-    """
+def read_orders(settings: Settings, brokers: Collection[int] | None = None) -> RecordedOrders:
+    """Reads the newest orders and the tuner's state.
+
     Args:
-        brokers: that are alive: what other names have on others hinders nobody. None: all may be.
+        brokers: the brokers that are alive; what other cluster names manage on other brokers is left out. None: no filter.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -175,10 +183,10 @@ def read_orders(settings: Settings, brokers: Collection[int] | None = None) -> K
         reader.close(timeout_ms=2000)
 
 
-def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[int] | None) -> KnownOrders:
+def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[int] | None) -> RecordedOrders:
     journal = KafkaJournal.read_only(settings.topic_names().journal, settings.cluster)
     memory = journal.recover(reader)
-    return KnownOrders(
+    return RecordedOrders(
         journal.orders,
         memory,
         journal.quotas,
@@ -189,27 +197,29 @@ def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[i
 
 
 def wrong_cluster_name(settings: Settings) -> str | None:
-    """What the settings' ``cluster`` may be a mistake for, in words: a name that has something on record, where theirs has nothing.
+    """Returns the other cluster name that the settings should probably have, in a sentence; None if theirs is plausible.
+
+    It is probably wrong if tuners of another name manage settings of this Kafka cluster, and none of this name does.
 
     Raises:
         UnreachableError, CommandError: the journal cannot be read.
     """
     probe(settings)
-    known = read_orders(settings)
-    if known.held or not known.elsewhere:
+    recorded = read_orders(settings)
+    if recorded.holdings or not recorded.holdings_by_alias:
         return None
-    name, what = next(iter(known.elsewhere.items()))
+    name, holdings = next(iter(recorded.holdings_by_alias.items()))
     return (
-        f"cluster: {settings.cluster!r} has nothing on record on this Kafka cluster, {name!r} has {what}, and until that is "
-        f"ended only a tuner of that name acts: give `cluster: {name}` in the settings"
+        f"cluster: the journal has no settings managed under the name {settings.cluster!r} on this Kafka cluster. The name "
+        f"{name!r} has {holdings}; until that is restored, only a tuner with that name acts: give `cluster: {name}` in the settings"
     )
 
 
 def wait_until_acknowledged(settings: Settings, orders: Orders, timeout_s: float = ACKNOWLEDGED_S_MAX) -> bool:
-    """Whether a tuner has put on record that it knows these orders.
+    """Waits until a tuner has recorded that it follows these orders; returns whether one has.
 
     Args:
-        timeout_s: the longest wait; where no tuner runs that could follow orders there is none.
+        timeout_s: the longest wait. Without a tuner that can follow orders there is none.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -218,100 +228,107 @@ def wait_until_acknowledged(settings: Settings, orders: Orders, timeout_s: float
     if all(tuner.mode is TunerMode.DRY_RUN for tuner in tuners):
         timeout_s = 0.0
 
-    def done() -> bool:
+    def is_acknowledged() -> bool:
         _, memory, quotas, *_ = read_orders(settings)
         return memory.orders_at_ms >= orders.at_ms and (not quotas.owned or quotas.orders_at_ms >= orders.at_ms)
 
-    return _until(done, timeout_s)
+    return _wait_until(is_acknowledged, timeout_s)
 
 
 def why_not_acknowledged(settings: Settings) -> str:
-    """Why no tuner has acknowledged an order, in words.
+    """Returns why no tuner has acknowledged an order, in sentences.
 
     Raises:
         CommandError: the journal cannot be read.
     """
-    if (other := wrong_cluster_name(settings)) is not None:
-        return f"{other[:1].upper()}{other[1:]}."
+    if (mistake := wrong_cluster_name(settings)) is not None:
+        return f"{mistake[:1].upper()}{mistake[1:]}."
     return unacknowledged_text(read_tuners(settings, round(time.time() * 1000)))
 
 
 def release_all(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_MAX) -> list[str]:
-    """Sees ``release`` through, with the tuner that acts or as one; what is still ours after it, in words.
+    """Waits until a tuner has restored every managed setting, and acts as that tuner if no other is active.
 
     Args:
-        timeout_s: as long as something has been put back within it, it is waited for the rest.
+        timeout_s: the longest wait without progress.
+
+    Returns:
+        A line for each setting that is not restored.
 
     Raises:
-        NotAcknowledgedError: no tuner has taken up the order within that time.
-        CommandError: nothing could be taken back.
+        NotAcknowledgedError: no tuner has acknowledged the order within that time.
+        CommandError: no setting could be restored.
     """
-    quiet = settings.tuner.model_copy(
-        update={"dry_run": False, "http": HttpSettings(port=0)}  # Tokens and keys may be for the daemon's eyes alone.
-    )
+    # No HTTP server: the files with its tokens and keys may be readable by the service's user only.
+    tuner_settings = settings.tuner.model_copy(update={"dry_run": False, "http": HttpSettings(port=0)})
     stop = threading.Event()
-    failed: list[Exception] = []
+    errors: list[Exception] = []
 
-    def act() -> None:
+    def run_tuner() -> None:
         try:
-            run_tune(settings.model_copy(update={"tuner": quiet}), stop)
-        except Exception as error:  # noqa: BLE001 - told to the person who waits for it
-            failed.append(error)
+            run_tune(settings.model_copy(update={"tuner": tuner_settings}), stop)
+        except Exception as error:  # noqa: BLE001 - raised again below
+            errors.append(error)
 
-    hand = threading.Thread(target=act, name="release", daemon=True)
-    hand.start()
+    thread = threading.Thread(target=run_tuner, name="release", daemon=True)
+    thread.start()
 
-    def left() -> int:
-        """How much is ours; one more where nobody has acknowledged the order yet. None where none can be taken back."""
-        known = read_orders(settings)
-        if known.blocked is not None and acting_tuner(read_tuners(settings, round(time.time() * 1000))) is None:
-            failed.append(CommandError(known.blocked))
-        memory, quotas = known.memory, known.quotas
-        pairs = sum(len(each.for_side(side).pairs) for each in memory.listed.values() for side in Side)
-        ours = len(memory.owned) + pairs + len(quotas.owned)
-        return 0 if failed else ours + (memory.orders_at_ms < orders.at_ms)
+    def count_remaining() -> int:
+        """Returns how many settings are not restored, plus one if the order is not acknowledged; 0 after an error."""
+        recorded = read_orders(settings)
+        if recorded.blocked is not None and acting_tuner(read_tuners(settings, round(time.time() * 1000))) is None:
+            errors.append(CommandError(recorded.blocked))
+        memory, quotas = recorded.memory, recorded.quotas
+        pairs = sum(len(throttle.for_side(side).pairs) for throttle in memory.listed.values() for side in Side)
+        managed = len(memory.owned) + pairs + len(quotas.owned)
+        return 0 if errors else managed + (memory.orders_at_ms < orders.at_ms)
 
     try:
-        wait_until_released(left, timeout_s)
+        wait_until_released(count_remaining, timeout_s)
     finally:
         stop.set()
-        hand.join(timeout=30)
-    if failed:
-        raise CommandError(f"Nothing could be taken back: {failed[0]}") from failed[0]
-    _, memory, quotas, *_ = read_orders(settings)
-    if memory.orders_at_ms < orders.at_ms:
+        thread.join(timeout=30)
+    if errors:
+        raise CommandError(f"No setting could be restored: {errors[0]}") from errors[0]
+    recorded = read_orders(settings)
+    if recorded.memory.orders_at_ms < orders.at_ms:
         raise NotAcknowledgedError(
-            f"The release is on record, and what is still set is not known. {why_not_acknowledged(settings)}"
+            f"The release is recorded, and it is unknown which settings are restored. {why_not_acknowledged(settings)}"
         )
+    return _remaining_lines(recorded.memory, recorded.quotas)
+
+
+def _remaining_lines(memory: Memory, quotas: MutationMemory) -> list[str]:
+    """Returns a line for each setting that rheostat still manages."""
     rates = [
-        f"{side_name(side)}: {rate_text(o.setpoint_bytes_per_s)} is still ours"
-        for side, o in sorted(memory.owned.items())
+        f"{side_name(side)}: {rate_text(owned.setpoint_bytes_per_s)} is not restored"
+        for side, owned in sorted(memory.owned.items())
     ]
-    lists = [f"topic {topic}: entries of ours are still on its lists" for topic in sorted(memory.listed)]
-    still = [f"{entity}: {owned.setpoint_per_s:g}/s is still ours" for entity, owned in quotas.owned.items()]
-    return rates + lists + still
+    lists = [f"topic {topic}: its lists of throttled replicas are not restored" for topic in sorted(memory.listed)]
+    limits = [f"{entity}: {owned.setpoint_per_s:g}/s is not restored" for entity, owned in quotas.owned.items()]
+    return rates + lists + limits
 
 
 def wait_until_released(
-    left: Callable[[], int],
+    count_remaining: Callable[[], int],
     timeout_s: float,
     *,
     monotonic: Callable[[], float] = time.monotonic,
     pause: Callable[[float], object] | None = None,
 ) -> None:
-    """Returns as well when it has become no less for so long."""
+    """Waits until no setting remains, or until their number has not fallen for ``timeout_s``."""
     pause = pause or threading.Event().wait
-    least, since_s = left(), monotonic()
-    while least and monotonic() - since_s <= timeout_s:
+    fewest, since_s = count_remaining(), monotonic()
+    while fewest and monotonic() - since_s <= timeout_s:
         pause(_POLL_S)
-        if (now := left()) < least:
-            least, since_s = now, monotonic()
+        if (remaining := count_remaining()) < fewest:
+            fewest, since_s = remaining, monotonic()
 
 
-def _until(probe_: Callable[[], bool], timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not probe_():
-        if time.monotonic() > deadline:
+def _wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline_s:
             return False
         threading.Event().wait(_POLL_S)
     return True

@@ -13,7 +13,7 @@ from kafka.errors import KafkaError
 
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
-from rheostat.tuner_presence import alive
+from rheostat.tuner_presence import running_tuners
 from streaming.shared.kafka import consumer
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory
@@ -83,7 +83,7 @@ class JournalFollower:
 
     def tuners(self, now_ms: int) -> tuple[TunerPresence, ...]:
         """Returns the running tuners, an active one first."""
-        return alive(self._tuners.values(), now_ms)
+        return running_tuners(self._tuners.values(), now_ms)
 
     @property
     def newest(self) -> JournalState:

@@ -80,7 +80,7 @@ def test_release_without_tuner_restores_earlier_settings(
     left_by_a_tuner_that_died(lab, throttles)
     done = rheostat("release", "--yes", "--config", config[0], timeout_s=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Released: nothing of rheostat's stands any more.")
+    assert done.stdout.startswith("Released: all settings that rheostat had changed are restored.")
     assert throttles.read_rates([OURS, NOT_OURS, FRESH]) == {OURS: 5 * MB, NOT_OURS: 7 * MB, FRESH: None}
 
 
@@ -176,7 +176,7 @@ def test_a_running_tuner_pauses_resumes_and_releases(
     file, port = config
     alone = rheostat("pause", "--config", file)
     assert alone.returncode == EXIT_NOT_ACKNOWLEDGED
-    assert alone.stdout.startswith("The pause is on record. No tuner has acknowledged it")
+    assert alone.stdout.startswith("The pause is recorded. No tuner has acknowledged it")
     for look in (("status",), ("status", "--watch", "--wait", "1")):
         shown = rheostat(*look, "--config", file).stdout
         assert "Paused by" in shown, (look, shown)
@@ -193,7 +193,7 @@ def test_a_running_tuner_pauses_resumes_and_releases(
         assert throttles.read_rates([OURS]) == {OURS: 20 * MB}
         paused = rheostat("pause", "--config", file)
         assert (
-            paused.stdout == "Paused: what stands stays as it is, also at the end of a move, until `rheostat resume`.\n"
+            paused.stdout == "Paused: all settings stay as they are, also when a move ends, until `rheostat resume`.\n"
         )
 
         released = rheostat("release", "--yes", "--config", file, timeout_s=120)
@@ -212,7 +212,7 @@ def test_a_running_tuner_pauses_resumes_and_releases(
         (("--broker", "1", "--rate", "5GB/s"), "--rate 5.00 GB/s is above tuner.rate_bytes_per_s_max"),
         (("--broker", "1", "--rate", "0"), "expected more than 0"),
         (("--broker", "1", "--rate", "0.4B/s"), "--rate: expected at least 1 B/s"),
-        (("--broker", "77", "--rate", "5MB/s"), "--broker 77: not alive here; alive are 1, 2"),
+        (("--broker", "77", "--rate", "5MB/s"), "--broker 77 is not alive; alive are 1, 2"),
         (("--broker", "1", "--rate", "5MB/s", "--for", "soon"), "expected a time above 0 such as 90s"),
         (("--broker", "1", "--rate", "5MB/s", "--side", "left"), "--side: expected leader or follower, found 'left'"),
     ],
@@ -238,7 +238,7 @@ def test_dangerous_orders_ask_and_obey(lab: Lab, config: tuple[Path, int], throt
     refused = rheostat(*override, "--rate", "8MB/s")
     assert (refused.returncode, ordered()) == (EXIT_NOT_CONFIRMED, before)
     assert refused.stderr.splitlines() == [
-        "This override raises, for 90 s:",
+        "For 90 s this override raises:",
         "broker 1 follower throttle: 7.00 MB/s → 8.00 MB/s",
         "This needs a confirmation, and there is no terminal to ask on: give --yes. Nothing was changed.",
     ]
@@ -252,9 +252,9 @@ def test_dangerous_orders_ask_and_obey(lab: Lab, config: tuple[Path, int], throt
 
     agreed = rheostat(*override, "--rate", "8MB/s", "--yes")
     assert agreed.returncode == EXIT_NOT_ACKNOWLEDGED
-    assert agreed.stdout.startswith("The override is on record. No tuner has acknowledged it")
+    assert agreed.stdout.startswith("The override is recorded. No tuner has acknowledged it")
     lowered = rheostat(*override, "--rate", "6MB/s")
     assert (lowered.returncode, lowered.stderr) == (EXIT_NOT_ACKNOWLEDGED, "")
     cleared = rheostat("override", "--config", file, "--broker", "1", "--clear")
-    assert cleared.stdout.startswith("The end of the override is on record.")
+    assert cleared.stdout.startswith("The end of the override is recorded.")
     assert not read_orders(load_settings(file, {})).orders.overrides

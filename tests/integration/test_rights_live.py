@@ -393,30 +393,30 @@ def test_refused_login_is_reported_at_once_despite_silent_brokers(lab: Lab) -> N
         servers = f"127.0.0.1:{silent.getsockname()[1]},{lab.sasl_bootstrap_servers}"
         wrong = kafka_of(lab, NOBODY, sasl_password=PASSWORD).model_copy(update={"bootstrap_servers": servers})
         (refused,) = probe_servers(wrong, answer_s_max=60)
-    assert refused.way is ProbeOutcome.LOGIN
+    assert refused.outcome is ProbeOutcome.LOGIN
     assert refused.server == lab.sasl_bootstrap_servers
-    assert refused.took_s < 30
+    assert refused.duration_s < 30
 
 
 @pytest.mark.parametrize(
-    ("other", "plain_listener", "way", "said"),
+    ("other", "plain_listener", "outcome", "text"),
     [
-        ({"sasl_mechanism": "SCRAM-SHA-512"}, False, ProbeOutcome.LOGIN, "does not know kafka.sasl_mechanism SCRAM-SHA-512; it offers PLAIN"),
-        ({"security_protocol": "PLAINTEXT"}, False, ProbeOutcome.LOGIN, "as a listener does that wants a login, and kafka.security_protocol PLAINTEXT has none"),
-        ({"security_protocol": "SSL"}, False, ProbeOutcome.TLS, "does not speak TLS with us"),
-        ({"security_protocol": "SASL_SSL"}, True, ProbeOutcome.TLS, "does not speak TLS with us"),
-        ({}, True, ProbeOutcome.LOGIN, "takes no login on this port, and kafka.security_protocol is SASL_PLAINTEXT"),
+        ({"sasl_mechanism": "SCRAM-SHA-512"}, False, ProbeOutcome.LOGIN, "does not support kafka.sasl_mechanism SCRAM-SHA-512; it offers PLAIN"),
+        ({"security_protocol": "PLAINTEXT"}, False, ProbeOutcome.LOGIN, "as a listener does that requires a login, and kafka.security_protocol PLAINTEXT has none"),
+        ({"security_protocol": "SSL"}, False, ProbeOutcome.TLS, "the TLS handshake with "),
+        ({"security_protocol": "SASL_SSL"}, True, ProbeOutcome.TLS, "the TLS handshake with "),
+        ({}, True, ProbeOutcome.LOGIN, "supports no login on this port, and kafka.security_protocol is SASL_PLAINTEXT"),
         ({"security_protocol": "PLAINTEXT"}, True, ProbeOutcome.OPEN, "answers"),
         ({}, False, ProbeOutcome.OPEN, "answers"),
     ],
 )  # fmt: skip
 def test_connection_obstacle_of_real_broker_is_named(
-    lab: Lab, other: dict[str, str], plain_listener: bool, way: ProbeOutcome, said: str
+    lab: Lab, other: dict[str, str], plain_listener: bool, outcome: ProbeOutcome, text: str
 ) -> None:
     server = lab.bootstrap_servers if plain_listener else lab.sasl_bootstrap_servers
     (found,) = probe_servers(kafka_of(lab, NOBODY).model_copy(update={"bootstrap_servers": server, **other}))
-    assert (found.way, found.server) == (way, server)
-    assert said in found.said
+    assert (found.outcome, found.server) == (outcome, server)
+    assert text in found.text
 
 
 def test_hanging_broker_is_slow_and_its_return_is_reported(lab: Lab, tmp_path: Path) -> None:
@@ -425,7 +425,7 @@ def test_hanging_broker_is_slow_and_its_return_is_reported(lab: Lab, tmp_path: P
     process.send_signal(signal.SIGSTOP)
     try:
         (hangs,) = probe_servers(kafka_of(lab, NOBODY), answer_s_max=1)
-        assert hangs.way is ProbeOutcome.SLOW
+        assert hangs.outcome is ProbeOutcome.SLOW
         threading.Timer(1.0, process.send_signal, [signal.SIGCONT]).start()
         settings = load_settings(config_of(lab, NOBODY, tmp_path), {"RHEOSTAT_KAFKA__REQUEST_TIMEOUT_S": "0.5"})
         slow = next(f for f in examine(settings) if f.check == "reachability")

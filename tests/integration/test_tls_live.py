@@ -64,7 +64,7 @@ def settings_of(lab: Lab, authority: Path, **other: Any) -> KafkaSettings:
 def test_complete_tls_settings_connect(tls_lab: Lab, authority: Path, mechanism: str) -> None:
     settings = settings_of(tls_lab, authority, sasl_mechanism=mechanism)
     (found,) = probe_servers(settings)
-    assert found.way is ProbeOutcome.OPEN, found
+    assert found.outcome is ProbeOutcome.OPEN, found
     with ClusterClient(settings, "test") as client:
         assert [e.node for e in client.brokers()] == [1]
 
@@ -77,31 +77,31 @@ def only(settings: KafkaSettings) -> ProbeResult:
 @pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM])
 def test_a_wrong_password(tls_lab: Lab, authority: Path, mechanism: str) -> None:
     found = only(settings_of(tls_lab, authority, sasl_mechanism=mechanism, sasl_password="another"))
-    assert found.way is ProbeOutcome.LOGIN
-    assert "refused the login: SaslAuthenticationFailedError" in found.said
-    assert "another" not in found.said
+    assert found.outcome is ProbeOutcome.LOGIN
+    assert "refused the login: SaslAuthenticationFailedError" in found.text
+    assert "another" not in found.text
 
 
 def test_a_mechanism_that_is_not_offered(tls_lab: Lab, authority: Path) -> None:
     found = only(settings_of(tls_lab, authority, sasl_mechanism="SCRAM-SHA-256"))
-    assert found.way is ProbeOutcome.LOGIN
-    assert "does not know kafka.sasl_mechanism SCRAM-SHA-256; it offers " in found.said
+    assert found.outcome is ProbeOutcome.LOGIN
+    assert "does not support kafka.sasl_mechanism SCRAM-SHA-256; it offers " in found.text
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
 def test_without_tls(tls_lab: Lab, authority: Path, protocol: str) -> None:
     found = only(settings_of(tls_lab, authority, security_protocol=protocol))
-    assert found.way is ProbeOutcome.TLS
-    assert f"speaks TLS on this port, and kafka.security_protocol {protocol} has none" in found.said
+    assert found.outcome is ProbeOutcome.TLS
+    assert f"requires TLS on this port, and kafka.security_protocol {protocol} has none" in found.text
 
 
 def test_unknown_ca_is_refused(tls_lab: Lab, authority: Path) -> None:
     found = only(settings_of(tls_lab, authority, ssl_cafile=None))
-    assert found.way is ProbeOutcome.TLS
-    assert "shows a certificate we do not accept" in found.said
+    assert found.outcome is ProbeOutcome.TLS
+    assert "is not accepted" in found.text
 
 
 def test_tls_without_a_login(tls_lab: Lab, authority: Path) -> None:
     found = only(settings_of(tls_lab, authority, security_protocol="SSL"))
-    assert found.way is ProbeOutcome.LOGIN
-    assert "as a listener does that wants a login, and kafka.security_protocol SSL has none" in found.said
+    assert found.outcome is ProbeOutcome.LOGIN
+    assert "as a listener does that requires a login, and kafka.security_protocol SSL has none" in found.text

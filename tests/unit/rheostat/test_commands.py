@@ -21,7 +21,7 @@ def test_help_names_all_commands_in_the_order_of_a_first_acquaintance() -> None:
     assert list(group.commands) == IN_ORDER  # type: ignore[attr-defined]  # it is a group
     told = CliRunner().invoke(app, ["--help"])
     assert told.exit_code == 0
-    assert "Keeps turning Kafka's replication throttles" in told.output
+    assert "Adjusts Kafka's replication throttles continuously" in told.output
 
 
 def test_what_holds_a_lab_up_is_no_command_for_people() -> None:

@@ -159,7 +159,7 @@ def no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     given = Orders(at_ms=7)
     monkeypatch.setattr("rheostat.run.services.probe", lambda _: None)
     for name, answer in {
-        "submit": given, "wait_until_acknowledged": False, "read_orders": send.KnownOrders(memory=memory), "wrong_cluster_name": None, "why_not_acknowledged": "None runs.",
+        "submit": given, "wait_until_acknowledged": False, "read_orders": send.RecordedOrders(memory=memory), "wrong_cluster_name": None, "why_not_acknowledged": "None runs.",
         "current_rates": {(1, side): 10 * MB for side in Side}, "read_tuners": (),
     }.items():  # fmt: skip
         monkeypatch.setattr(send, name, lambda *_, answer=answer: answer)
@@ -197,11 +197,11 @@ def test_danger_without_terminal_and_yes_is_not_confirmed(
 
 
 @pytest.mark.parametrize(
-    "known", [send.KnownOrders(), send.KnownOrders(blocked="a record cannot be read")], ids=["empty", "blocked"]
+    "known", [send.RecordedOrders(), send.RecordedOrders(blocked="a record cannot be read")], ids=["empty", "blocked"]
 )
 @pytest.mark.usefixtures("no_tuner")
 def test_release_asks_though_nothing_is_known_as_owned(
-    known: send.KnownOrders, code_of: Callable[..., int], settings: Path, monkeypatch: pytest.MonkeyPatch
+    known: send.RecordedOrders, code_of: Callable[..., int], settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[object] = []
     monkeypatch.setattr(send, "read_orders", lambda *_: known)

@@ -38,7 +38,7 @@ def test_what_is_said_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("hangup")
 def test_a_terminal_that_goes_ends_a_command_once_however_often_it_is_told() -> None:
-    signal.signal(signal.SIGHUP, cli._unwind)
+    signal.signal(signal.SIGHUP, cli._exit_on_signal)
     with pytest.raises(SystemExit) as ending:
         signal.raise_signal(signal.SIGHUP)
     assert ending.value.code == 129

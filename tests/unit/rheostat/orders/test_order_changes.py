@@ -1,4 +1,4 @@
-"""The changes of an order in words, and why no tuner has acknowledged one."""
+"""The changes that an order makes, in words, and why no tuner has acknowledged it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ LEADER, FOLLOWER = (3, Side.LEADER), (3, Side.FOLLOWER)
         (1, 20 * MB, ["broker 3 follower throttle: 20.0 MB/s → 50.0 MB/s", "broker 3 leader throttle: 1 B/s → 50.0 MB/s"]),
     ],
 )  # fmt: skip
-def test_raised_names_only_throttles_that_go_up(leader: int | None, follower: int | None, lines: list[str]) -> None:
+def test_raised_rates_lists_only_throttles_that_rise(
+    leader: int | None, follower: int | None, lines: list[str]
+) -> None:
     found = raised_rates({LEADER: leader, FOLLOWER: follower}, {LEADER: 50 * MB, FOLLOWER: 50 * MB})
     assert found == lines
 
 
-THEN = "Then nothing is changed, and no plan begins a step, until `rheostat resume`."
+THEN = "Until `rheostat resume`, no setting is changed and no plan starts a step."
 
 
-def test_released_names_rates_lists_and_quotas() -> None:
+def test_release_summary_lists_rates_lists_and_quotas() -> None:
     pairs = ThrottledReplicas(pairs=frozenset({(0, 1), (1, 2)}))
     memory = Memory(
         owned={LEADER: OwnedRate(5 * MB, 30 * MB, (30 * MB,)), FOLLOWER: OwnedRate(None, 30 * MB, (30 * MB,))},
@@ -49,22 +51,24 @@ def test_released_names_rates_lists_and_quotas() -> None:
     changes = [
         "broker 3 follower throttle: 30.0 MB/s → no throttle",
         "broker 3 leader throttle: 30.0 MB/s → 5.00 MB/s",
-        "topic orders: 4 entries leave its throttled-replica lists",
+        "topic orders: 4 entries leave its throttled-replicas lists",
         "client-id 'etl': 20/s → no quota",
     ]
-    head = "This takes back what rheostat has set on cluster main, also while partitions move:"
+    head = "This restores every setting that rheostat has changed on cluster main, even while partitions move:"
     assert release_summary("main", memory, quotas, None) == [head, *changes, THEN]
-    unknown = "This takes back what rheostat has set on cluster main. Not all of it is known: the journal is torn."
-    assert release_summary("main", memory, quotas, "the journal is torn") == [unknown, "Known are:", *changes, THEN]
+    unknown = (
+        "This restores every setting that rheostat has changed on cluster main. Not all are known: the journal is torn."
+    )
+    assert release_summary("main", memory, quotas, "the journal is torn") == [unknown, "Known changes:", *changes, THEN]
     assert release_summary("main", Memory(), MutationMemory(), "the journal is torn") == [unknown, THEN]
 
 
-def test_released_with_nothing_owned_says_so() -> None:
-    nothing = "The journal has nothing that rheostat has set on cluster main."
+def test_release_summary_without_managed_settings_says_so() -> None:
+    nothing = "According to the journal, rheostat has changed no settings on cluster main."
     assert release_summary("main", Memory(), MutationMemory(), None) == [nothing, THEN]
 
 
-def test_released_of_a_large_cluster_is_shortened() -> None:
+def test_release_summary_of_a_large_cluster_is_shortened() -> None:
     memory = Memory(owned={(broker, Side.LEADER): OwnedRate(None, MB, (MB,)) for broker in range(100)})
     lines = release_summary("main", memory, MutationMemory(), None)
     assert (len(lines), lines[-2]) == (23, "and 80 more throttles")
@@ -77,14 +81,17 @@ def presence(mode: TunerMode, waits_for: str = "") -> TunerPresence:
 @pytest.mark.parametrize(
     ("tuners", "why"),
     [
-        ((), "because none runs. The next tuner that acts begins with it."),
-        ((presence(TunerMode.ACTING),), "though host-1:7 acts. See"),
-        ((presence(TunerMode.ACTING, "no signal"),), "though host-1:7 acts (no signal). See"),
-        ((presence(TunerMode.DRY_RUN),), "because host-1:7 is in a dry run and follows no orders."),
-        ((presence(TunerMode.STARTING, "the cluster"),), "host-1:7 does not act yet: the cluster. The next"),
+        ((), "because none runs. The next active tuner will apply it."),
+        ((presence(TunerMode.ACTING),), "The active tuner, host-1:7, has not acknowledged it yet. `rheostat status`"),
+        (
+            (presence(TunerMode.ACTING, "no signal"),),
+            "The active tuner, host-1:7, has not acknowledged it yet (no signal). `rheostat status`",
+        ),
+        ((presence(TunerMode.DRY_RUN),), "host-1:7 is in a dry run and follows no orders."),
+        ((presence(TunerMode.STARTING, "the cluster"),), "host-1:7 is not active: the cluster. The next"),
     ],
 )
-def test_not_acknowledged_names_the_tuner_and_the_cause(tuners: tuple[TunerPresence, ...], why: str) -> None:
+def test_unacknowledged_text_names_the_tuner_and_the_cause(tuners: tuple[TunerPresence, ...], why: str) -> None:
     assert why in unacknowledged_text(tuners)
 
 
@@ -92,24 +99,24 @@ def test_not_acknowledged_names_the_tuner_and_the_cause(tuners: tuple[TunerPrese
     ("tuners", "rate", "message"),
     [
         ((), 40 * MB, None),
-        ((), 60 * MB, r"is above tuner.rate_bytes_per_s_max \(50.0 MB/s\).*raise it in the settings$"),
+        ((), 60 * MB, r"is above tuner.rate_bytes_per_s_max \(50.0 MB/s\).*raise the maximum in the settings$"),
         (
             (replace(presence(TunerMode.ACTING), rate_bytes_per_s_max=20e6),),
             40 * MB,
-            "of the tuner that acts, host-1:7$",
+            "of the active tuner, host-1:7$",
         ),
         ((replace(presence(TunerMode.ACTING), rate_bytes_per_s_max=90e6),), 60 * MB, None),
         ((replace(presence(TunerMode.DRY_RUN), rate_bytes_per_s_max=20e6),), 40 * MB, None),
     ],
 )
-def test_override_keeps_to_the_ceiling_of_the_tuner_that_acts(
+def test_check_rate_uses_the_maximum_of_the_active_tuner(
     tuners: tuple[TunerPresence, ...], rate: float, message: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(send, "read_tuners", lambda *_: tuners)
     text = "cluster: c\nkafka: {bootstrap_servers: 'a:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 50MB/s}\n"
     settings = parse_settings(text, "f.yaml", {})
     if message is None:
-        assert send.checked_rate(settings, rate) == rate
+        assert send.check_rate(settings, rate) == rate
         return
     with pytest.raises(BadInputError, match=message):
-        send.checked_rate(settings, rate)
+        send.check_rate(settings, rate)

@@ -1,4 +1,4 @@
-"""The presence that a tuner reports, and which tuners a command takes for alive."""
+"""The presence that a tuner reports, and which tuners count as running."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka.structs import OffsetAndTimestamp
 from structlog.testing import capture_logs
 
 from rheostat import tuner_presence
-from rheostat.tuner_presence import acting_tuner, alive
+from rheostat.tuner_presence import acting_tuner, running_tuners
 from tuner.api.status_store import StatusStore
 from tuner.core.presence import ALIVE_S_MAX, TunerMode, TunerPresence
 from tuner.journal.presence_records import decode_presence, encode_presence, presence_key, presence_prefix
@@ -43,10 +43,10 @@ def test_presence_record_that_is_none_is_a_value_error(value: bytes) -> None:
         decode_presence(value, NOW_MS)
 
 
-def test_alive_drops_silent_tuners_and_puts_the_acting_first() -> None:
+def test_running_tuners_drops_silent_ones_and_sorts_active_first() -> None:
     standby = replace(ACTING, holder="b:2", mode=TunerMode.STANDBY)
     silent = replace(ACTING, holder="c:3", reported_at_ms=NOW_MS - round(ALIVE_S_MAX * 1000) - 1)
-    assert alive([standby, silent, ACTING], NOW_MS) == (ACTING, standby)
+    assert running_tuners([standby, silent, ACTING], NOW_MS) == (ACTING, standby)
 
 
 class Journal:
@@ -100,7 +100,7 @@ def test_acting_tuner_of_two_reports_is_the_later_one() -> None:
     killed = replace(ACTING, holder="b:2", since_ms=1)
     assert acting_tuner([killed, ACTING, replace(ACTING, mode=TunerMode.STANDBY, since_ms=9)]) == ACTING
     assert acting_tuner([]) is None
-    assert alive([killed, ACTING], NOW_MS)[0] == ACTING, "a plan is foretold by the limits of the first"
+    assert running_tuners([killed, ACTING], NOW_MS)[0] == ACTING, "a plan is foretold by the limits of the first"
 
 
 @pytest.mark.parametrize(("dry_run", "mode"), [(True, TunerMode.DRY_RUN), (False, TunerMode.ACTING)])
