@@ -338,7 +338,7 @@ def _records_in(skipped: Skipped, times: Sequence[Timeline]) -> int:
 
 
 def state(record: CheckpointRecord) -> State:
-    return State(record.skipped_records, sum(one.records for one in record.skipped), record.lost_records)
+    return State(record.skipped_records, sum(stretch.records for stretch in record.skipped), record.lost_records)
 
 
 def _utc(time_ms: int) -> str:
@@ -390,7 +390,7 @@ class Worker:
     def _run(self) -> None:
         context = self._spark.sparkContext
         context.setLocalProperty("spark.scheduler.pool", BACKLOG_POOL)
-        context.setJobGroup(BACKLOG_POOL, "what was skipped", interruptOnCancel=True)
+        context.setJobGroup(BACKLOG_POOL, "backlog", interruptOnCancel=True)
         # A JVM that has just started is slow; the live query goes first.
         while not self._live_query_runs() and not self._stop.wait(_POLL_S):
             pass
@@ -400,7 +400,7 @@ class Worker:
                 with timelines(self._feeds) as times:
                     self._on_state(self.state())
                     while self._record.skipped and not self._stop.is_set():
-                        self._one_chunk(times)
+                        self._run_chunk(times)
                         wait_s = 1.0
             # A failed or interrupted write raises Py4JError.
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError, StreamError, OSError) as error:
@@ -416,7 +416,7 @@ class Worker:
                 self._stop.wait(wait_s)
                 wait_s = min(_RETRY_S_MAX, wait_s * 2)
 
-    def _one_chunk(self, times: Sequence[Timeline]) -> None:
+    def _run_chunk(self, times: Sequence[Timeline]) -> None:
         self._record = with_recount(self._record, times)
         failures = failures_of_newest(self._record)
         smallest = is_suspect(self._record, self._settings)

@@ -264,7 +264,7 @@ def _read(file: Path) -> CheckpointRecord:
         return replace(
             record,
             made_with=MadeWith(**made_with),
-            skipped=tuple(Skipped(**one) for one in body["skipped"]),
+            skipped=tuple(Skipped(**stretch) for stretch in body["skipped"]),
             failing=_failing(body.get("failing")),
             failing_chunk=None if body.get("failing_chunk") is None else FailingChunk(**body["failing_chunk"]),
         )
@@ -278,7 +278,7 @@ def _failing(body: dict[str, Any] | None) -> Failing | None:
 
 def _differences(then: MadeWith, now: MadeWith) -> list[str]:
     names = {"spark": "Spark", "state": "what the state keeps"}
-    found = [
+    differences = [
         f"{names.get(field.name, f'stream.{field.name}')}: {_diff_text(before, after)} then, {_diff_text(after, before)} now"
         for field in fields(MadeWith)
         if field.name not in _LISTS
@@ -286,8 +286,8 @@ def _differences(then: MadeWith, now: MadeWith) -> list[str]:
     ]
     if not then.reads_as(now):
         before, after = _sources(then), _sources(now)
-        found.append(f"stream.sources: {_diff_text(before, after)} then, {_diff_text(after, before)} now")
-    return found
+        differences.append(f"stream.sources: {_diff_text(before, after)} then, {_diff_text(after, before)} now")
+    return differences
 
 
 def _sources(made: MadeWith) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from streaming.sources import Feed
 
 _SHOWN_CHARS_MAX = 300  # Longest quote of a Spark message, which may contain a whole plan.
 
-_LOST = (
+_UNREACHABLE = (
     "node assignment",
     "TimeoutException",
     "No resolvable bootstrap urls",
@@ -48,7 +48,7 @@ _NO_OPTION = (
     "Improperly specified VM option",
 )
 _JAVA_MARKS = (*_NO_MEMORY, *_NO_ADDRESS, *_NO_OPTION, "UnsupportedClassVersionError")
-_REFUSED = (
+_ACCESS_DENIED = (
     "SaslAuthentication",
     "SslAuthentication",
     "AuthorizationException",
@@ -85,38 +85,38 @@ def _innermost(report: object) -> object:
         while (cause := java.getCause()) is not None:
             java = cause
         return java.toString()
-    except Py4JError:  # The JVM is gone, and has taken them with it.
+    except Py4JError:  # The JVM has ended, and its causes are lost.
         return report
 
 
-def is_lost(report: str) -> bool:
+def is_unreachable(report: str) -> bool:
     """Returns whether a query died only because Kafka was unreachable."""
-    return any(mark in report for mark in _LOST) and not any(mark in report for mark in _REFUSED)
+    return any(mark in report for mark in _UNREACHABLE) and not any(mark in report for mark in _ACCESS_DENIED)
 
 
-def may_be_a_record(report: str) -> bool:
+def may_be_caused_by_record(report: str) -> bool:
     """Returns whether a record may have killed the query, that is, no cause in its environment is known."""
-    return not any(mark in report for mark in (*_LOST, *_REFUSED, *_MISSING, *_CHECKPOINT, *_MACHINE))
+    return not any(mark in report for mark in (*_UNREACHABLE, *_ACCESS_DENIED, *_MISSING, *_CHECKPOINT, *_MACHINE))
 
 
-def why_not_started(error: Exception, last_words: str, settings: StreamSettings) -> str:
+def explain_start_failure(error: Exception, last_words: str, settings: StreamSettings) -> str:
     """Returns the message for a JVM or Spark session that does not start.
 
     Args:
         last_words: what the JVM printed.
     """
     report = f"{last_words}\n{error}"
-    of_machine = _of_machine(report, settings) or _of_java(report, settings)
-    if of_machine is not None:
-        return f"Spark does not start. {of_machine}"
+    machine_cause = _machine_cause(report, settings) or _java_cause(report, settings)
+    if machine_cause is not None:
+        return f"Spark does not start. {machine_cause}"
     java = next((line for line in reversed(last_words.splitlines()) if line.strip()), "")
-    said = f"{first_line(error)}{f' Java says: {java[:_SHOWN_CHARS_MAX]}' if java else ''}"
-    return f"Spark does not start with stream.master {settings.master}: {said}"
+    details = f"{first_line(error)}{f' Java says: {java[:_SHOWN_CHARS_MAX]}' if java else ''}"
+    return f"Spark does not start with stream.master {settings.master}: {details}"
 
 
-def why_gone(last_words: str, settings: StreamSettings) -> str:
+def explain_jvm_end(last_words: str, settings: StreamSettings) -> str:
     """Returns the message for a JVM that has ended while a query ran."""
-    cause = _of_machine(last_words, settings) or _of_java(last_words, settings)
+    cause = _machine_cause(last_words, settings) or _java_cause(last_words, settings)
     return (
         f"Spark's Java process has ended. {cause}"
         if cause is not None
@@ -128,7 +128,7 @@ def why_gone(last_words: str, settings: StreamSettings) -> str:
     )
 
 
-def _of_machine(report: str, settings: StreamSettings) -> str | None:
+def _machine_cause(report: str, settings: StreamSettings) -> str | None:
     """Returns the message about a disk or a system limit; None if neither is the cause."""
     known = storage.folders(settings)
     if any(mark in report for mark in storage.FULL):
@@ -137,8 +137,8 @@ def _of_machine(report: str, settings: StreamSettings) -> str | None:
     if any(mark in report for mark in _CHECKPOINT) and (full := storage.full_now(known)) is not None:
         return full
     if any(mark in report for mark in (*storage.READ_ONLY, *storage.DENIED)):
-        found = next((text for place in known if (text := storage.folder_fault(place)) is not None), None)
-        return found or storage.foreign_file(settings.checkpoint_dir)
+        fault = next((text for place in known if (text := storage.folder_fault(place)) is not None), None)
+        return fault or storage.foreign_file(settings.checkpoint_dir)
     if any(mark in report for mark in _NATIVE):
         return f"{storage.native_libraries(known[1])}."
     if any(mark in report for mark in _THREADS):
@@ -151,7 +151,7 @@ def _of_machine(report: str, settings: StreamSettings) -> str | None:
     return None
 
 
-def _of_java(report: str, settings: StreamSettings) -> str | None:
+def _java_cause(report: str, settings: StreamSettings) -> str | None:
     """Returns the message about a JVM that does not start; None if its output names no known cause."""
     line = next((text for text in report.splitlines() if any(mark in text for mark in _JAVA_MARKS)), None)
     if line is None:
@@ -176,34 +176,37 @@ def _of_java(report: str, settings: StreamSettings) -> str | None:
     )
 
 
-def why(
+def explain_death(
     report: str, kafka_: KafkaSettings, topics: Topics, settings: StreamSettings, feeds: Sequence[Feed] = ()
 ) -> str:
     """Returns the message for a query that died. Marks that also occur with other causes are checked last."""
-    if (of_machine := _of_machine(report, settings)) is not None:
-        return f"The stream processor died. {of_machine}"
+    if (machine_cause := _machine_cause(report, settings)) is not None:
+        return f"The stream processor died. {machine_cause}"
     read = dict.fromkeys([topics.metrics, *(topic for feed in feeds for topic in feed.topics)])
-    ours = f"{', '.join(read)}, {topics.signals} or {topics.rejects}"
+    used_topics = f"{', '.join(read)}, {topics.signals} or {topics.rejects}"
     servers = dict.fromkeys([kafka_.bootstrap_servers, *(feed.kafka.bootstrap_servers for feed in feeds)])
     no_answer = f"no answer from {' or '.join(servers)}"
     causes = (
-        (("SaslAuthentication", "SslAuthentication"), "Kafka refuses our credentials"),
-        (("AuthorizationException", "AuthorizationFailed", "MissingPermission"), f"no right to read or write {ours}"),
-        (("UnknownTopicOrPartition",), f"a topic is missing: {ours}"),
+        (("SaslAuthentication", "SslAuthentication"), "Kafka refuses the credentials of kafka in the settings"),
+        (
+            ("AuthorizationException", "AuthorizationFailed", "MissingPermission"),
+            f"no right to read or write {used_topics}",
+        ),
+        (("UnknownTopicOrPartition",), f"a topic is missing: {used_topics}"),
         # A producer reports a missing topic and missing metadata in the same way.
-        (("not present in metadata",), f"{no_answer}, or a topic is missing there: {ours}"),
+        (("not present in metadata",), f"{no_answer}, or a topic is missing there: {used_topics}"),
         (
             _CHECKPOINT,
             f"the checkpoint {settings.checkpoint_dir} does not fit this version or is damaged: remove that folder"
-            " (signals of the last half minute are made anew)"
+            " (the signals of the last half minute are computed again)"
             + (
                 ""
                 if settings.is_local
-                else "; or executors do not see it: it must be on storage that they share with us"
+                else "; or executors do not see it: it must be on storage that they share with this process"
             ),
         ),
         (("OutOfMemoryError",), f"the heap of {settings.driver_memory_mb} MiB is full: raise stream.driver_memory_mb"),
-        (_LOST, no_answer),
+        (_UNREACHABLE, no_answer),
     )
     for marks, cause in causes:
         if any(mark in report for mark in marks):

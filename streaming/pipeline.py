@@ -1,8 +1,8 @@
 """Assembles and starts the pipeline. Read this file first.
 
-    sources.records ─→ formats.*.parse ─→ entities.entities ─┐ one branch a source
+    sources.live ─→ formats.*.scrapes ─→ entities.entities ─┐ one branch per source
                                                             ├─→ signals.signals ─→ signals topic, rejects topic
-    sources.records ─→ ...             ─→ ...              ─┘ one state, one query
+    sources.live ─→ ...                ─→ ...              ─┘ one state, one query
 
 Every step between source and sink is a function from DataFrame to DataFrame, so it runs on a batch as well as on a stream; tests
 and the backlog use that. State is kept in one place, ``signals.spans``.
@@ -74,20 +74,20 @@ def build(
     rows = [
         entities(
             raw,
-            one.format,
-            one.source,
-            one.every_ms,
-            kafka=one.kafka,
+            input_.format,
+            input_.source,
+            input_.every_ms,
+            kafka=input_.kafka,
             apart_ms=waited_s * 1000,
-            places=None if backlog else one.places,
+            places=None if backlog else input_.places,
         )
-        for raw, one in inputs
+        for raw, input_ in inputs
     ]
     widened = replace(shape, watermark_delay_s=shape.watermark_delay_s + waited_s)
-    all_ = reduce(DataFrame.unionByName, rows)
+    all_rows = reduce(DataFrame.unionByName, rows)
     if backlog:  # Without state, nothing is left out.
-        return signals(all_, widened, topics, backlog=True)
-    counted = _counting(REFUSED, all_, F.col("kind") == REJECT)
+        return signals(all_rows, widened, topics, backlog=True)
+    counted = _counting(REFUSED, all_rows, F.col("kind") == REJECT)
     return _counting(WRITTEN, signals(counted, widened, topics), F.col("topic") == topics.rejects)
 
 
@@ -209,8 +209,8 @@ def start(
             (sources.between(spark, feed, first, end).coalesce(1), input_)
             for feed, input_, (first, end) in zip(feeds, inputs, chunk.reads, strict=True)
         ]
-        made = build(pieces, topics, shape, apart_s=apart_s, backlog=True)
-        sinks.write_once(ending_between(made, topics, chunk.from_ms, chunk.to_ms), kafka)
+        signals_ = build(pieces, topics, shape, apart_s=apart_s, backlog=True)
+        sinks.write_once(ending_between(signals_, topics, chunk.from_ms, chunk.to_ms), kafka)
 
     with ExitStack() as teardown:
         writer = sinks.to_kafka(records, kafka, checkpoint_dir=folder / planned.live, trigger_ms=settings.trigger_ms)

@@ -110,13 +110,13 @@ def resolve(
         return record
     suspect = next(part for part in suspects.slices if part.records)
     feed, kafka_id = feeds[suspect.source], kafka_ids[suspect.source]
-    last_offset = _last_of_its_batch(feed.kafka, suspect)
-    found = Quarantined(kafka_id, suspect.topic, suspect.partition, suspect.start, last_offset)
-    listener.quarantined(found)
-    _write_note(kafka_, topics.rejects, found)
+    last_offset = _last_offset_of_batch(feed.kafka, suspect)
+    skipped = Quarantined(kafka_id, suspect.topic, suspect.partition, suspect.start, last_offset)
+    listener.quarantined(skipped)
+    _write_note(kafka_, topics.rejects, skipped)
     record = replace(record, failing=None)
     checkpoint.write(checkpoint_dir, record)
-    write_begun_batch(checkpoint_dir, record, without(suspects, suspect, found.last_offset))
+    write_begun_batch(checkpoint_dir, record, without(suspects, suspect, skipped.last_offset))
     return record
 
 
@@ -154,27 +154,27 @@ def without(batch: BegunBatch, part: Slice, last_offset: int) -> BegunBatch:
     return replace(batch, slices=tuple(slices))
 
 
-def _last_of_its_batch(kafka_: KafkaSettings, one: Slice) -> int:
+def _last_offset_of_batch(kafka_: KafkaSettings, suspect: Slice) -> int:
     """Returns the last offset of the compressed Kafka batch with the record, or the record's own offset if uncompressed."""
     refused: list[RefusedBatch] = []
-    partition = TopicPartition(one.topic, one.partition)
+    partition = TopicPartition(suspect.topic, suspect.partition)
     with closing(consumer(kafka_, _CLIENT)) as reader:
         limit_unpacking(reader, refused.append, batch_bytes_max=0)  # Only headers are read.
         reader.assign([partition])
-        reader.seek(partition, one.start)
+        reader.seek(partition, suspect.start)
         reader.poll(timeout_ms=_READ_MS, max_records=1)
-    return next((b.last_offset for b in refused if b.first_offset <= one.start <= b.last_offset), one.start)
+    return next((b.last_offset for b in refused if b.first_offset <= suspect.start <= b.last_offset), suspect.start)
 
 
-def _write_note(kafka_: KafkaSettings, topic: str, found: Quarantined) -> None:
-    key = f"{found.kafka_id}|{found.topic}-{found.partition}-{found.first_offset}"
+def _write_note(kafka_: KafkaSettings, topic: str, skipped: Quarantined) -> None:
+    key = f"{skipped.kafka_id}|{skipped.topic}-{skipped.partition}-{skipped.first_offset}"
     note = {
         "v": SCRAPE_VERSION,
-        "kafka": found.kafka_id,
-        "topic": found.topic,
-        "partition": found.partition,
-        "offset": found.first_offset,
-        "reason": f"{REASON} (offsets {found.first_offset} to {found.last_offset})",
+        "kafka": skipped.kafka_id,
+        "topic": skipped.topic,
+        "partition": skipped.partition,
+        "offset": skipped.first_offset,
+        "reason": f"{REASON} (offsets {skipped.first_offset} to {skipped.last_offset})",
         "head": "",
     }
     writer = producer(kafka_, _CLIENT)

@@ -24,12 +24,12 @@ from streaming import backlog, checkpoint, pipeline, quarantine, storage
 from streaming.class_archive import ClassArchive
 from streaming.errors import StreamError
 from streaming.failure_causes import (
+    explain_death,
+    explain_jvm_end,
+    explain_start_failure,
     first_line,
-    is_lost,
-    may_be_a_record,
-    why,
-    why_gone,
-    why_not_started,
+    is_unreachable,
+    may_be_caused_by_record,
 )
 from streaming.java_output import JavaLine, JavaOutput
 from streaming.pipeline import RunningQuery
@@ -107,7 +107,7 @@ def run(
         try:
             spark = spark_session(jars, _spark_options(settings, Path(scratch), class_archive), output)
         except Exception as error:  # Py4J's errors, for any failure of the JVM.
-            raise StreamError(why_not_started(error, output.last_words(), settings)) from error
+            raise StreamError(explain_start_failure(error, output.last_words(), settings)) from error
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(_REPORTS_KEPT))
         monitor = _QueryMonitor(stop, listener)
         if class_archive is not None:
@@ -136,14 +136,18 @@ def run(
                         f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
                         "records again, and leaves out one that ends it every time; raise stream.driver_memory_mb if none is found."
                     ) from error
-                raise StreamError(why_gone(output.last_words(), settings)) from error
+                raise StreamError(explain_jvm_end(output.last_words(), settings)) from error
             except OSError as error:
                 raise storage.storage_error(error, storage.folders(settings)) from error
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
                 report = f"{type(error).__name__}: {first_line(error)}\n{error}"
-                cause = why(report, kafka_, topics, settings, feeds)
-                if not (monitor.was_reached and is_lost(report)):
-                    if monitor.ran and isinstance(error, PySparkException | Py4JError) and may_be_a_record(report):
+                cause = explain_death(report, kafka_, topics, settings, feeds)
+                if not (monitor.was_reached and is_unreachable(report)):
+                    if (
+                        monitor.ran
+                        and isinstance(error, PySparkException | Py4JError)
+                        and may_be_caused_by_record(report)
+                    ):
                         _note_failure(settings.checkpoint_dir)
                     raise StreamError(cause) from error
                 listener.restart(cause, monitor.wait_s)

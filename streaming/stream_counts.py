@@ -42,7 +42,7 @@ class StreamCounts:
     backlog_remaining: int = 0
     backlog_lost: int = 0
 
-    def progressed(self, progress: Mapping[str, Any], ended_at_s: float) -> None:
+    def add_batch(self, progress: Mapping[str, Any], ended_at_s: float) -> None:
         """Adds one batch.
 
         Args:
@@ -64,8 +64,8 @@ class StreamCounts:
         self.refused_not_written += progress["refused_not_written"]
         self.backlog_remaining = progress["backlog_remaining_records"]
 
-    def restarted(self) -> None:
+    def add_restart(self) -> None:
         self.restarts += 1
 
-    def of_backlog(self, state: BacklogState) -> None:
+    def set_backlog(self, state: BacklogState) -> None:
         self.backlog_remaining, self.backlog_lost = state.remaining_records, state.lost_records

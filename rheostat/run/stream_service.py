@@ -103,7 +103,7 @@ class _StreamLog:
         self._logged_percent = -1
 
     def progressed(self, progress: Progress) -> None:
-        self._counts.progressed(progress, time.time())
+        self._counts.add_batch(progress, time.time())
         if self._is_first:
             self._log.info("first batch", after_s=round(time.monotonic() - self._began_s), **progress)
             self._is_first = False
@@ -121,11 +121,11 @@ class _StreamLog:
             )
 
     def restarted(self, cause: str, in_s: float) -> None:
-        self._counts.restarted()
+        self._counts.add_restart()
         self._log.error("the query ended and will be restarted", cause=cause, in_s=in_s)
 
     def backlog_progressed(self, state: State) -> None:
-        self._counts.of_backlog(state)
+        self._counts.set_backlog(state)
         if state.done_percent == self._logged_percent:
             return
         self._logged_percent = state.done_percent

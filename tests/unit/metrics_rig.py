@@ -131,7 +131,7 @@ class Everything:
 
     def _streamed(self) -> None:
         now_s = self.wall_clock()
-        self.stream.progressed(
+        self.stream.add_batch(
             {
                 "batch_ms": 240, "newest_input_at_s": now_s - 0.8, "watermark_at_s": now_s - 11, "behind_records": 7,
                 "state_rows": 42, "input_rows": 5, "late_rows_dropped": 1, "refused": 2, "refused_not_written": 1,
@@ -139,8 +139,8 @@ class Everything:
             },
             now_s,
         )  # fmt: skip
-        self.stream.restarted()
-        self.stream.of_backlog(Backlog())
+        self.stream.add_restart()
+        self.stream.set_backlog(Backlog())
 
 
 def observation(now_ms: int) -> Observation:

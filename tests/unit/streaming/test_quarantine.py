@@ -14,7 +14,7 @@ from test_checkpoint import NOW
 from streaming import checkpoint, quarantine
 from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_batch
 from streaming.checkpoint import CheckpointRecord, Failing
-from streaming.failure_causes import may_be_a_record
+from streaming.failure_causes import may_be_caused_by_record
 from streaming.formats.common import Source
 from streaming.quarantine import Quarantined, RejectListener, halved, note_failure, resolve
 from streaming.shared.contract import Topics
@@ -78,7 +78,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     told: list[Any] = []
     monkeypatch.setattr(quarantine, "_write_note", lambda _kafka, topic, found: told.append((topic, found)))
     # In this topic each Kafka batch ends at the next multiple of ten.
-    monkeypatch.setattr(quarantine, "_last_of_its_batch", lambda _kafka, one: one.start // 10 * 10 + 9)
+    monkeypatch.setattr(quarantine, "_last_offset_of_batch", lambda _kafka, suspect: suspect.start // 10 * 10 + 9)
     return told
 
 
@@ -167,7 +167,7 @@ def test_written_batch_drops_hadoops_checksum(folder: Path) -> None:
     ],
 )
 def test_failure_counts_only_where_a_record_can_cause_it(report: str, counts: bool) -> None:
-    assert may_be_a_record(report) is counts
+    assert may_be_caused_by_record(report) is counts
 
 
 @pytest.mark.parametrize("file", ["offsets/0", "sources/0/0"])

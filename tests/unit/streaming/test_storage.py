@@ -18,7 +18,7 @@ from rheostat.doctor.findings import FindingVerdict
 from rheostat.doctor.machine import storage_of_stream
 from streaming import storage
 from streaming.errors import StreamError
-from streaming.failure_causes import why, why_gone, why_not_started
+from streaming.failure_causes import explain_death, explain_jvm_end, explain_start_failure
 from streaming.java_output import JavaLine, JavaOutput, parse
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
@@ -115,7 +115,9 @@ IN_CHECKPOINT = (
 
 
 def died(report: str, folder: Path) -> str:
-    return why(report, parse_settings(CONFIG, "f.yaml", {}).kafka, Topics.with_prefix("rheostat"), stream(folder))
+    return explain_death(
+        report, parse_settings(CONFIG, "f.yaml", {}).kafka, Topics.with_prefix("rheostat"), stream(folder)
+    )
 
 
 CONFIG = "cluster: lab\nkafka: {bootstrap_servers: 'x:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 5000000}\n"
@@ -179,16 +181,16 @@ GATEWAY = RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before
     ],
 )
 def test_why_not_started_tells_cause_and_remedy_in_a_line(last_words: str, told: str, tmp_path: Path) -> None:
-    text = why_not_started(GATEWAY, last_words, stream(tmp_path))
+    text = explain_start_failure(GATEWAY, last_words, stream(tmp_path))
     assert told in text
     assert text.startswith("Spark does not start")
     assert "\n" not in text
 
 
 def test_why_gone_tells_of_a_kill_where_java_said_nothing(tmp_path: Path) -> None:
-    assert "it was killed" in why_gone("", stream(tmp_path))
+    assert "it was killed" in explain_jvm_end("", stream(tmp_path))
     full = "Terminating due to java.lang.OutOfMemoryError: Java heap space"
-    assert "no memory for its heap" in why_gone(full, stream(tmp_path))
+    assert "no memory for its heap" in explain_jvm_end(full, stream(tmp_path))
 
 
 def test_parse_reads_events_and_leaves_other_lines() -> None:

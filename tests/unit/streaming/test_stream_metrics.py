@@ -94,9 +94,9 @@ def test_before_the_first_batch_nothing_is_told_of_one() -> None:
 
 def test_batches_add_up_and_the_last_one_is_told() -> None:
     counts = StreamCounts()
-    counts.progressed(progress(), 100.0)
-    counts.progressed(progress(input_rows=6, behind_records=None, watermark_at_s=None), 105.5)
-    counts.restarted()
+    counts.add_batch(progress(), 100.0)
+    counts.add_batch(progress(input_rows=6, behind_records=None, watermark_at_s=None), 105.5)
+    counts.add_restart()
     told = lines(counts)
     for line in (
         'rheostat_stream_last_batch_timestamp_seconds{cluster="main"} 105.5',

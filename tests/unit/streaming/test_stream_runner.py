@@ -16,10 +16,10 @@ from structlog.testing import capture_logs
 
 from streaming import checkpoint, runner
 from streaming.errors import StreamError
+from streaming.failure_causes import explain_death, is_unreachable
 from streaming.formats.common import Source
 from streaming.formats.registry import FORMATS
 from streaming.pipeline import reject_slots
-from streaming.runner import is_lost, why
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
@@ -79,22 +79,26 @@ def test_two_queries_never_share_a_checkpoint(tmp_path: Path) -> None:
     ],
 )
 def test_the_operator_reads_why_a_query_died(report: str, cause: str) -> None:
-    assert cause in why(report, KAFKA, TOPICS, StreamSettings(checkpoint_dir=Path("/state/stream")))
+    assert cause in explain_death(report, KAFKA, TOPICS, StreamSettings(checkpoint_dir=Path("/state/stream")))
 
 
 def test_the_cause_names_all_that_is_read_and_no_page_of_plan() -> None:
     feed = Feed(OTHER, ("telegraf",), "telegraf_json", Source("c"), 10_000)
     settings = StreamSettings(checkpoint_dir=Path("/state/stream"))
-    assert "rheostat.metrics, telegraf, rheostat.signals" in why(
+    assert "rheostat.metrics, telegraf, rheostat.signals" in explain_death(
         "TopicAuthorizationException", KAFKA, TOPICS, settings, [feed]
     )
-    assert "no answer from kafka:9092 or other:9092" in why("DisconnectException", KAFKA, TOPICS, settings, [feed])
-    assert len(why("plan " * 10_000, KAFKA, TOPICS, settings)) < 400
+    assert "no answer from kafka:9092 or other:9092" in explain_death(
+        "DisconnectException", KAFKA, TOPICS, settings, [feed]
+    )
+    assert len(explain_death("plan " * 10_000, KAFKA, TOPICS, settings)) < 400
 
 
 def test_of_a_cluster_it_is_said_that_the_checkpoint_must_be_shared() -> None:
     settings = StreamSettings(checkpoint_dir=Path("/state"), master="spark://127.0.0.1:7077")
-    assert "storage that they share with us" in why("[CANNOT_LOAD_STATE_STORE.X]", KAFKA, TOPICS, settings)
+    assert "storage that they share with this process" in explain_death(
+        "[CANNOT_LOAD_STATE_STORE.X]", KAFKA, TOPICS, settings
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +115,7 @@ def test_of_a_cluster_it_is_said_that_the_checkpoint_must_be_shared() -> None:
     ],
 )
 def test_only_a_kafka_that_was_away_is_waited_for(report: str, lost: bool) -> None:
-    assert is_lost(report) is lost
+    assert is_unreachable(report) is lost
 
 
 def test_our_own_topic_is_read_first_and_those_alike_as_one() -> None:
