@@ -29,7 +29,7 @@ class ProcessMetric:
     """Metrics that every process has."""
 
     BUILD_INFO = _gauge("rheostat_build_info", unit=Unit.TRUTH, labels=("version", "part"),
-        meaning="Always 1; the labels hold the running version and the part: collect, stream or tune.")
+        meaning="1, and the labels hold the running version and the part: collect, stream or tune.")
     CONFIG_VALID = _gauge("rheostat_config_last_reload_successful", unit=Unit.TRUTH, labels=_PART,
         meaning="1 while the settings file on disk is valid; 0 while a restart would refuse it. The process keeps its old "
         "settings.")
@@ -218,7 +218,7 @@ class TunerMetric:
     # -- plans of rheostat reassign ------------------------------------------------------------------------------------------
 
     PLAN_EXECUTOR_FAILED = _gauge("rheostat_plan_executor_failed", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 from an internal error of the plan executor until it has run well for a minute, else 0.")
+        meaning="1 while the plan executor fails by an internal error, and until it has run well for a minute; else 0.")
     PLANS_STATE_UNKNOWN = _gauge("rheostat_plans_state_unknown", unit=Unit.TRUTH, labels=_CLUSTER,
         meaning="1 while the state of plans is unknown, because the cluster was not readable for two minutes; no plan proceeds. "
         "Else 0.")
