@@ -32,7 +32,7 @@ class GeneratedPlan:
     copied_bytes: float
     held_bytes: Mapping[int, float]  # By broker, after the plan.
     hosted: Mapping[int, int]  # Partitions by broker, after the plan.
-    together: tuple[TopicPartition, ...]  # Changed partitions that end on fewer racks than before.
+    on_fewer_racks: tuple[TopicPartition, ...]  # Changed partitions on fewer racks than before.
 
 
 def drain_brokers(loads: BrokerLoads, brokers: Collection[int]) -> GeneratedPlan:
@@ -60,16 +60,16 @@ def replace_brokers(loads: BrokerLoads, pairs: Mapping[int, int]) -> GeneratedPl
 def extend_to_brokers(loads: BrokerLoads, brokers: Collection[int], tolerance: float = TOLERANCE) -> GeneratedPlan:
     """Returns a plan that gives ``brokers`` their share of all bytes, taken from brokers that hold more than theirs."""
     even_out(loads, [b for b in loads.alive if b not in brokers], list(brokers), tolerance, both=False)
-    return _plan(loads)
+    return _make_plan(loads)
 
 
 def rebalance(loads: BrokerLoads, tolerance: float = TOLERANCE) -> GeneratedPlan:
     """Returns a plan that brings every broker within ``tolerance`` of the mean, as far as whole partitions allow."""
     even_out(loads, loads.alive, loads.alive, tolerance, both=True)
-    return _plan(loads)
+    return _make_plan(loads)
 
 
-# -- taking out ------------------------------------------------------------------------------------------------------------
+# -- draining and replacing ----------------------------------------------------------------------------------------------
 
 
 def _empty_brokers(
@@ -87,7 +87,7 @@ def _empty_brokers(
                 or _place_replica(loads, p.key, old, choices, remaining, set(), racks=False)
             ):
                 raise NoPlacementError(_no_placement_text(p, old, choices))
-    return _plan(loads)
+    return _make_plan(loads)
 
 
 def _place_replica(
@@ -96,7 +96,7 @@ def _place_replica(
     old: int,
     choices: list[int],
     remaining: list[int],
-    asked: set[int],
+    tried: set[int],
     *,
     racks: bool,
 ) -> bool:
@@ -106,7 +106,7 @@ def _place_replica(
 
     Args:
         choices: possible brokers, the best first.
-        asked: brokers that cannot make room.
+        tried: brokers that turned out to have no room.
         racks: a changed move must not bring its partition to fewer racks.
 
     Returns:
@@ -117,23 +117,23 @@ def _place_replica(
             loads.move(key, old, new)
             return True
     for full in choices:
-        if full in asked:
+        if full in tried:
             continue
-        asked.add(full)
-        for other in _moved_to(loads, full):
+        tried.add(full)
+        for other in _find_moved_to(loads, full):
             away = [b for b in loads.choices(other, full, remaining) if not racks or loads.keeps_racks(other, full, b)]
-            if _place_replica(loads, other, full, away, remaining, asked, racks=racks):
+            if _place_replica(loads, other, full, away, remaining, tried, racks=racks):
                 loads.move(key, old, full)
                 return True
     return False
 
 
 def _no_placement_text(p: PlacedPartition, old: int, choices: list[int]) -> str:
-    why = f"no room on {_listed(choices)}" if choices else "every other broker that is alive has one"
-    return f"{p.topic}-{p.partition}: its replica on broker {old} can go nowhere: {why}"
+    why = f"no room on {_listed(choices)}" if choices else "every other living broker has one"
+    return f"{p.topic}-{p.partition}: its replica on broker {old} has no possible broker: {why}"
 
 
-def _moved_to(loads: BrokerLoads, broker: int) -> list[TopicPartition]:
+def _find_moved_to(loads: BrokerLoads, broker: int) -> list[TopicPartition]:
     """Returns the partitions that the plan has moved to the broker and that count against its limit."""
     return [
         key
@@ -142,24 +142,24 @@ def _moved_to(loads: BrokerLoads, broker: int) -> list[TopicPartition]:
     ]
 
 
-# -- both ------------------------------------------------------------------------------------------------------------------
+# -- shared ----------------------------------------------------------------------------------------------------------------
 
 
 def _largest_first(partitions: Iterable[PlacedPartition]) -> list[PlacedPartition]:
     return sorted(partitions, key=lambda p: (-p.size_bytes, p.key))
 
 
-def _plan(loads: BrokerLoads) -> GeneratedPlan:
+def _make_plan(loads: BrokerLoads) -> GeneratedPlan:
     changed = [p for p in loads.partitions.values() if loads.replicas[p.key] != p.replicas]
     changed.sort(key=lambda p: p.key)
     copied = sum(p.size_bytes * len(set(loads.replicas[p.key]) - set(p.replicas)) for p in changed)
-    together = tuple(p.key for p in changed if not loads.is_spread_kept(p.key))
+    on_fewer_racks = tuple(p.key for p in changed if not loads.is_spread_kept(p.key))
     return GeneratedPlan(
         tuple(Target(p.topic, p.partition, loads.replicas[p.key]) for p in changed),
         copied,
         dict(loads.held_bytes),
         dict(loads.hosted),
-        together,
+        on_fewer_racks,
     )
 
 

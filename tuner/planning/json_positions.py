@@ -127,8 +127,8 @@ class _Walk:
         return self._after_space(at + 1) if self._text[at] == "," else at
 
     def _after_space(self, at: int) -> int:
-        found = _SPACE.match(self._text, at)
-        return at if found is None else found.end()
+        space = _SPACE.match(self._text, at)
+        return at if space is None else space.end()
 
 
 class _Lines:

@@ -58,7 +58,7 @@ def place(
     assert request.replication <= len(racks)
     room = {b: min(request.partitions, counts.headroom(b, limits)) for b in racks}
     if sum(room.values()) < request.replicas or counts.cluster_headroom(limits) < request.replicas:
-        raise PolicyViolation(_refusal(request, sum(room.values()), racks, counts, limits))
+        raise PolicyViolation(_refusal_text(request, sum(room.values()), racks, counts, limits))
     rack_of = _known_racks(racks)
     return _assign(request, rack_of, _broker_quotas(request, rack_of, room, counts))
 
@@ -112,7 +112,7 @@ def _assign(
         more = heapq.nsmallest(extras, extra, key=lambda rack: (-extra[rack], rack))
         for rack, brokers in members.items():
             for _ in range(base[rack] + (rack in more)):
-                chosen.append(_next(brokers, chosen, quota, shared))
+                chosen.append(_choose_broker(brokers, chosen, quota, shared))
         for rack in more:
             extra[rack] -= 1
         for broker in chosen:
@@ -123,11 +123,12 @@ def _assign(
     return tuple(placed)
 
 
-def _next(
+def _choose_broker(
     brokers: Sequence[int], chosen: Sequence[int], left: Mapping[int, int], shared: Mapping[tuple[int, int], int]
 ) -> int:
-    """Returns the broker with most replicas left to place. Ties go to the broker that shares the fewest partitions with ``chosen``,
-    so that a broker's failure is spread over many others.
+    """Returns the broker with most replicas left to place; of equals, the one that shares the fewest partitions with ``chosen``.
+
+    So the load of a failed broker is spread over many others.
     """
     free = [b for b in brokers if b not in chosen]
     return min(free, key=lambda b: (-left[b], sum(shared.get((b, other), 0) for other in chosen), b))
@@ -140,21 +141,22 @@ def _with_leader(chosen: Sequence[int], leads: dict[int, int], broker_totals: Ma
     return tuple(order)
 
 
-def _refusal(
+def _refusal_text(
     request: PlacementRequest,
     room: int,
     racks: Mapping[int, str | None],
     counts: PartitionCounts,
     limits: PartitionLimits,
 ) -> str:
-    each = ", ".join(f"{b}: {counts.on_broker(b)} of {_shown(limits.for_broker(b))}" for b in sorted(racks))
+    brokers = ", ".join(f"{b}: {counts.on_broker(b)} of {_limit_text(limits.for_broker(b))}" for b in sorted(racks))
+    broker_limit, cluster_limit = _limit_text(limits.broker_partitions_max), _limit_text(limits.partitions_max)
     return (
         f"POLICY_VIOLATION: {request.partitions} partitions of topic {request.topic} with replication factor {request.replication} "
-        f"need room for {request.replicas} replicas within max.broker.partitions={_shown(limits.broker_partitions_max)} and "
-        f"max.partitions={_shown(limits.partitions_max)}. The brokers can take {room}, one of each partition at most ({each}); "
-        f"the cluster {_shown(counts.cluster_headroom(limits))} ({counts.total} of {_shown(limits.partitions_max)})."
+        f"need room for {request.replicas} replicas within max.broker.partitions={broker_limit} and "
+        f"max.partitions={cluster_limit}. The brokers can take {room}, one of each partition at most ({brokers}); "
+        f"the cluster {_limit_text(counts.cluster_headroom(limits))} ({counts.total} of {cluster_limit})."
     )
 
 
-def _shown(limit: int) -> str:
+def _limit_text(limit: int) -> str:
     return "unlimited" if limit_or_none(limit) is None else str(limit)

@@ -75,10 +75,10 @@ class BrokerFigures:
         needs = np.minimum(np.bincount(replicas.partition[present], minlength=len(led)), cluster.world.min_in_sync)
         self._under_min: list[int] = np.bincount(replicas.leader[led & (in_sync < needs)], minlength=count).tolist()
         behind = replicas.behind
-        told = self._now.reported_lag / cluster.world.record_bytes
-        self._lag_sum: list[float] = sums(replicas.broker[behind], told[behind], count).tolist()
+        lag_messages = self._now.reported_lag / cluster.world.record_bytes
+        self._lag_sum: list[float] = sums(replicas.broker[behind], lag_messages[behind], count).tolist()
         largest: Floats = np.zeros(count)
-        np.maximum.at(largest, replicas.broker[behind], told[behind])
+        np.maximum.at(largest, replicas.broker[behind], lag_messages[behind])
         self._lag_max: list[float] = largest.tolist()
 
     def signal(self, i: int, window_end_ms: int, completeness: float) -> BrokerSignal:

@@ -222,8 +222,8 @@ class Cluster:
             case BrokerLoss(broker=broker):
                 self.replicas.lose(index_of[broker])
             case LeaderMove(topic=topic, partition=number, to=to):
-                found = [i for i, p in enumerate(self.replicas.specs) if (p.topic, p.partition) == (topic, number)]
-                for partition in found:
+                partitions = [i for i, p in enumerate(self.replicas.specs) if (p.topic, p.partition) == (topic, number)]
+                for partition in partitions:
                     self.replicas.elect(partition, index_of[to])
             case OperatorWrite(broker=broker, side=side, rate_bytes_per_s=rate):
                 self.controller.write(now_s, (broker, side), rate)

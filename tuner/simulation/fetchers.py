@@ -236,18 +236,18 @@ class Fetchers:
         times = np.minimum(np.floor(time_left_s / takes_s), np.minimum(passes[:cells], passes[cells:]))
         times = np.maximum(times, 1.0)
 
-        wanted = np.minimum(lacks, settings.partition_bytes_max * times[cell]) * allowed
+        requested = np.minimum(lacks, settings.partition_bytes_max * times[cell]) * allowed
         fits = settings.response_bytes_max * times
-        whole = (wanted >= lacks) & allowed
+        whole = (requested >= lacks) & allowed
         if np.count_nonzero(whole):
-            small = sums(cell, wanted * whole, cells)
-            big = sums(cell, wanted, cells) - small
+            small = sums(cell, requested * whole, cells)
+            big = sums(cell, requested, cells) - small
             share_small = np.minimum(1.0, fits / np.maximum(small, 1.0))
             share_big = np.minimum(np.maximum(fits - small, 0.0) / np.maximum(big, 1.0), 1.0)
-            granted = wanted * np.where(whole, share_small[cell], share_big[cell])
+            granted = requested * np.where(whole, share_small[cell], share_big[cell])
             self._whole[rows] = whole & (share_small[cell] >= 1.0)
         else:
-            granted = wanted * np.minimum(fits / np.maximum(sums(cell, wanted, cells), 1.0), 1.0)[cell]
+            granted = requested * np.minimum(fits / np.maximum(sums(cell, requested, cells), 1.0), 1.0)[cell]
         self._in_flight[rows] = granted
 
         self._spread_s[idle] = ((times - 1.0) * takes_s)[idle]

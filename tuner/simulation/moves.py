@@ -56,47 +56,47 @@ def drain(partitions: Partitions, leaving: Sequence[int], brokers: Sequence[int]
         for broker in p.replicas:
             if broker in counts:
                 counts[broker] += 1
-    found = []
+    changed = []
     for p in partitions:
-        exchanged: dict[int, int] = {}
+        new_by_old: dict[int, int] = {}
         for gone in (b for b in p.replicas if b in leaving):
-            free = [b for b in staying if b not in p.replicas and b not in exchanged.values()]
+            free = [b for b in staying if b not in p.replicas and b not in new_by_old.values()]
             if not free:
                 raise NoSuchMove(
                     f"expected a broker that can take {p.topic}-{p.partition} from broker {gone}: it has "
                     f"{len(p.replicas)} replicas, and without {_listed(leaving)} there are only {len(staying)} brokers"
                 )
-            exchanged[gone] = min(free, key=lambda b: (counts[b], b))
-            counts[exchanged[gone]] += 1
-        found.append(_moved(p, exchanged))
-    return found
+            new_by_old[gone] = min(free, key=lambda b: (counts[b], b))
+            counts[new_by_old[gone]] += 1
+        changed.append(_moved(p, new_by_old))
+    return changed
 
 
 def replace_brokers(partitions: Partitions, new_of: Mapping[int, int]) -> list[PartitionSpec]:
     """Moves all replicas of each old broker to its new one."""
-    found = []
+    changed = []
     for p in partitions:
-        exchanged = {old: new for old, new in new_of.items() if old in p.replicas}
-        if both := set(exchanged.values()) & set(p.replicas):
+        new_by_old = {old: new for old, new in new_of.items() if old in p.replicas}
+        if both := set(new_by_old.values()) & set(p.replicas):
             raise NoSuchMove(f"expected a broker without a replica of {p.topic}-{p.partition}, found {_listed(both)}")
-        found.append(_moved(p, exchanged))
-    return found
+        changed.append(_moved(p, new_by_old))
+    return changed
 
 
 def apply_plan(partitions: Partitions, target: Mapping[tuple[str, int], tuple[int, ...]]) -> list[PartitionSpec]:
     """Applies the target replicas of a plan; other partitions stay."""
-    found = []
+    changed = []
     for p in partitions:
         desired = target.get((p.topic, p.partition), p.replicas)
         adding = tuple(b for b in desired if b not in p.replicas)
         removing = tuple(b for b in p.replicas if b not in desired)
         # A partition that only loses replicas copies nothing, so it counts as done at the start.
-        found.append(
+        changed.append(
             replace(p, adding=adding, removing=removing)
             if adding
             else replace(p, replicas=tuple(b for b in p.replicas if b in desired))
         )
-    return found
+    return changed
 
 
 def _moved(p: PartitionSpec, new_of: Mapping[int, int]) -> PartitionSpec:

@@ -63,8 +63,8 @@ def sentences(report: GeneratedPlanReport) -> list[str]:
         for b in report.brokers
     ]
     result += [f"  {line}" for line in shorten_lines(lines, BROKERS_SHOWN, "brokers (--json has all)")]
-    if plan.together:
-        names = join_names((f"{topic}-{partition}" for topic, partition in plan.together), 5)
+    if plan.on_fewer_racks:
+        names = join_names((f"{topic}-{partition}" for topic, partition in plan.on_fewer_racks), 5)
         result.append(f"On fewer racks than before, because the other racks have no room: {names}.")
     if report.estimate is not None:
         result += estimate_text.sentences(report.estimate)
@@ -79,7 +79,7 @@ def to_record(report: GeneratedPlanReport) -> dict[str, Any]:
         "plan": plan_json(plan) if plan.targets else None,
         "partitions": len(plan.targets),
         "copied_bytes": plan.copied_bytes,
-        "on_fewer_racks": [f"{topic}-{partition}" for topic, partition in plan.together],
+        "on_fewer_racks": [f"{topic}-{partition}" for topic, partition in plan.on_fewer_racks],
         "brokers": [
             {
                 "broker": b,

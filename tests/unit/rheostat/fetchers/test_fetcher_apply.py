@@ -84,7 +84,7 @@ def applied(
     return ResizeRun(rig, asked, settle_s, rig, say or rig.said.append, rig.shares.append).run()
 
 
-def test_it_goes_by_doubling_and_says_every_step() -> None:
+def test_resize_run_doubles_and_reports_every_step() -> None:
     rig = Rig(ALL)
     assert applied(rig, 5) == ResizeOutcome(5, changed=True)
     assert rig.written == [(CLUSTER_DEFAULT, 2), (CLUSTER_DEFAULT, 4), (CLUSTER_DEFAULT, 5)]
@@ -102,7 +102,7 @@ def test_it_goes_by_doubling_and_says_every_step() -> None:
     assert rig.at_s > 3 * 30
 
 
-def test_what_stands_on_brokers_is_changed_there_and_another_value_is_left() -> None:
+def test_resize_run_changes_own_values_and_leaves_others() -> None:
     settings = {1: FetcherSetting(2, own=True), 2: FetcherSetting(2, own=True), 3: FetcherSetting(7, own=True)}
     rig = Rig(settings)
     assert applied(rig, 3, settings=settings) == ResizeOutcome(3, changed=True)
@@ -111,7 +111,7 @@ def test_what_stands_on_brokers_is_changed_there_and_another_value_is_left() -> 
 
 
 @pytest.mark.parametrize("default", [None, 1])
-def test_harm_takes_everything_back_and_leaves_no_trace(default: int | None) -> None:
+def test_resize_run_harm_restores_everything(default: int | None) -> None:
     rig = Rig(ALL, default)
     rig.health = lambda r: FollowerSample(r.at_s, 3 if r.default == 4 else 0, 0, 0)
     found = applied(rig, 8)
@@ -125,7 +125,7 @@ def test_harm_takes_everything_back_and_leaves_no_trace(default: int | None) -> 
     assert rig.said[-1] == "num.replica.fetchers=1 is in force again, as before."
 
 
-def test_messages_that_wait_longer_and_longer_are_harm_too() -> None:
+def test_resize_run_growing_lag_is_harm() -> None:
     rig = Rig(ALL)
     rig.health = lambda r: FollowerSample(r.at_s, 0, round(1_000 * r.at_s) if r.default else 10, 0)
     found = applied(rig, 2)
@@ -134,7 +134,7 @@ def test_messages_that_wait_longer_and_longer_are_harm_too() -> None:
     assert "messages wait for in-sync replicas to copy them, 10 did before the change" in found.why
 
 
-def test_nothing_is_changed_while_partitions_move() -> None:
+def test_resize_run_does_nothing_during_reassignments() -> None:
     rig = Rig(ALL)
     rig.health = lambda r: FollowerSample(r.at_s, 0, 0, 0, moving=7)
     found = applied(rig, 2)
@@ -142,7 +142,7 @@ def test_nothing_is_changed_while_partitions_move() -> None:
     assert found.why == "7 partitions are being reassigned, and every change restarts all fetcher threads"
 
 
-def test_a_move_that_begins_meanwhile_stops_it_at_the_step_it_has_reached() -> None:
+def test_resize_run_new_reassignment_stops_at_current_step() -> None:
     rig = Rig(ALL)
     rig.health = lambda r: FollowerSample(r.at_s, 9 if r.at_s > 20 else 0, 0, 0, moving=4 if r.at_s > 20 else 0)
     found = applied(rig, 8)
@@ -157,7 +157,7 @@ def test_a_move_that_begins_meanwhile_stops_it_at_the_step_it_has_reached() -> N
     assert rig.read() == {1: 2, 2: 2, 3: 2}
 
 
-def test_a_move_that_begins_during_the_last_step_is_no_proof_that_it_was_well() -> None:
+def test_resize_run_reassignment_in_last_step_leaves_effect_unknown() -> None:
     rig = Rig(ALL)
     rig.health = lambda r: FollowerSample(r.at_s, 9 if r.at_s > 20 else 0, 0, 0, moving=4 if r.at_s > 20 else 0)
     found = applied(rig, 2)
@@ -166,7 +166,7 @@ def test_a_move_that_begins_during_the_last_step_is_no_proof_that_it_was_well() 
     assert "is not known" in found.why
 
 
-def test_a_move_that_begins_between_two_steps_leaves_the_one_that_was_found_well() -> None:
+def test_resize_run_reassignment_between_steps_keeps_good_step() -> None:
     rig = Rig(ALL)
     moving = 0
 
@@ -184,7 +184,7 @@ def test_a_move_that_begins_between_two_steps_leaves_the_one_that_was_found_well
     assert found.why.endswith("The value stays at 2, which did no harm")
 
 
-def test_a_step_that_one_place_refuses_is_taken_back_at_the_others() -> None:
+def test_resize_run_refused_target_restores_the_others() -> None:
     settings = {b: FetcherSetting(2, own=True) for b in (1, 2)}
     rig = Rig(settings)
     rig.refuses = lambda _, place, value: "missing right" if (place, value) == (2, 4) else None
@@ -192,7 +192,7 @@ def test_a_step_that_one_place_refuses_is_taken_back_at_the_others() -> None:
     assert (found.why, found.restored, rig.read()) == ("broker 2: missing right", True, {1: 2, 2: 2})
 
 
-def test_a_broker_that_is_gone_keeps_nobody_else_from_being_restored() -> None:
+def test_resize_run_lost_broker_does_not_prevent_restore() -> None:
     rig = Rig(ALL)
 
     def dies(rig: Rig) -> FollowerSample:
@@ -206,14 +206,14 @@ def test_a_broker_that_is_gone_keeps_nobody_else_from_being_restored() -> None:
     assert "Broker 3 does not answer: its value is not known." in rig.said
 
 
-def test_a_broker_that_does_not_take_it_over_in_time_is_named() -> None:
+def test_resize_run_broker_without_new_value_is_named() -> None:
     rig = Rig(ALL)
     rig.deaf = {3}
     found = applied(rig, 2)
     assert found == ResizeOutcome(1, False, "not in force within 15 s on broker 3 (no answer)", restored=True)
 
 
-def test_what_cannot_be_restored_is_named_with_what_is_in_force_and_what_to_do() -> None:
+def test_resize_run_failed_restore_names_values_and_remedy() -> None:
     settings = {b: FetcherSetting(1, own=True) for b in (1, 2)}
     rig = Rig(settings)
     rig.health = lambda r: FollowerSample(r.at_s, len(r.written), 0, 0)
@@ -227,7 +227,7 @@ def test_what_cannot_be_restored_is_named_with_what_is_in_force_and_what_to_do()
 
 
 @pytest.mark.parametrize("after_s", [1.0, 20.0, 70.0, 90.0])
-def test_ctrl_c_at_any_moment_puts_back(after_s: float) -> None:
+def test_resize_run_ctrl_c_restores(after_s: float) -> None:
     class Impatient(Rig):
         pressed = False
 
@@ -243,7 +243,7 @@ def test_ctrl_c_at_any_moment_puts_back(after_s: float) -> None:
     assert (rig.default, rig.read()) == (None, {1: 1, 2: 1, 3: 1})
 
 
-def test_a_cluster_that_is_away_for_a_moment_is_borne_with_and_for_longer_is_not() -> None:
+def test_resize_run_tolerates_only_short_outages() -> None:
     def away(from_s: float, to_s: float) -> Callable[[Rig], FollowerSample]:
         def health(rig: Rig) -> FollowerSample:
             if from_s < rig.at_s < to_s:
@@ -287,7 +287,7 @@ def test_apply_without_terminal_and_yes_is_not_confirmed() -> None:
     assert "give --yes" in str(done.exception)
 
 
-def test_places_are_named_with_whom_they_are_for() -> None:
+def test_targets_text_names_targets_and_brokers() -> None:
     both = ResizePlan(2, 4, (1, 2, 3), {CLUSTER_DEFAULT: None, 3: 2}, {})
     assert targets_text(both) == "the cluster's default and on broker 3 (for broker 1, 2, 3)"
 
@@ -298,7 +298,7 @@ def test_change_line_names_steps_places_and_time() -> None:
     )
 
 
-def test_ctrl_c_is_heard_in_a_wait_and_not_within_a_call() -> None:
+def test_wall_clock_raises_ctrl_c_only_while_waiting() -> None:
     with DeferredCtrlC() as ctrl_c:
         clock = WallClock(ctrl_c)
         os.kill(os.getpid(), signal.SIGINT)  # In a call: nothing is raised here.
@@ -314,7 +314,7 @@ def test_ctrl_c_is_heard_in_a_wait_and_not_within_a_call() -> None:
         assert clock.now_s() - began_s < 15.0
 
 
-def test_ctrl_c_twice_does_not_break_off_the_putting_back() -> None:
+def test_resize_run_second_ctrl_c_does_not_stop_restore() -> None:
     rig = Rig(ALL)
     with DeferredCtrlC() as ctrl_c:
 
@@ -344,7 +344,7 @@ def test_ctrl_c_twice_does_not_break_off_the_putting_back() -> None:
     assert (rig.default, rig.read()) == (None, {1: 1, 2: 1, 3: 1})
 
 
-def test_ctrl_c_in_the_very_last_look_is_heard() -> None:
+def test_resize_run_ctrl_c_in_last_sample_restores() -> None:
     rig, ended = Rig(ALL), []
 
     class Clock:

@@ -32,7 +32,7 @@ def shown(made: FetchersReport) -> str:
     return out.getvalue()
 
 
-def test_partitions_that_all_fall_to_one_thread_are_told_with_what_helps() -> None:
+def test_show_collision_has_better_value() -> None:
     made = colliding()
     assert (made.current.load_max, made.current.idle, made.is_worthwhile, made.exit_code()) == (16e6, 1, True, 1)
     assert made.best.fetchers == 5  # 3 threads bring it to 8 MB/s, 4 as well, 5 to 4.
@@ -48,31 +48,31 @@ def test_partitions_that_all_fall_to_one_thread_are_told_with_what_helps() -> No
     assert "Topics that collide" in told
 
 
-def test_where_no_other_value_is_clearly_better_it_says_so_and_exits_with_0() -> None:
+def test_show_best_value_already_set_exits_with_0() -> None:
     made = colliding(fetchers=5)
     assert (made.is_worthwhile, made.exit_code(), made.steps) == (False, 0, {})
     assert "No other value up to 32 is clearly better for the busiest thread." in shown(made)
 
 
-def test_brokers_that_differ_are_named() -> None:
+def test_show_different_settings_names_brokers() -> None:
     partitions = [FetchedPartition("a", p, 1, (1, 2)) for p in range(4)]
     made = analyse_fetchers("a test", partitions, {1: 1, 2: 2}, by_writes=False)
     assert "num.replica.fetchers differs between brokers (1 on 1; 2 on 2)" in shown(made)
     assert "copies 2 partitions" in shown(made)
 
 
-def test_a_cluster_in_which_nobody_follows_has_nothing_to_say() -> None:
+def test_show_cluster_without_followers() -> None:
     made = analyse_fetchers("a test", [FetchedPartition("a", 0, 1, (1,))], {1: 1}, by_writes=False)
     assert made.exit_code() == 0
     assert "No broker follows any partition" in shown(made)
 
 
-def test_followers_that_are_down_are_left_out() -> None:
+def test_analyse_fetchers_leaves_out_dead_followers() -> None:
     made = analyse_fetchers("a test", [FetchedPartition("a", 0, 1, (1, 2, 3))], {1: 1, 2: 1}, by_writes=False)
     assert made.by_pair.keys() == {(2, 1)}
 
 
-def test_the_record_has_every_cell_with_the_name_that_metrics_give_it() -> None:
+def test_to_record_has_every_thread_with_its_client_id() -> None:
     found = json.loads(json.dumps(to_record(colliding())))
     assert found["load_unit"] == "bytes_per_s"
     assert found["num_replica_fetchers"] == {"1": 2, "2": 2}
@@ -95,7 +95,7 @@ def test_the_record_has_every_cell_with_the_name_that_metrics_give_it() -> None:
     ]
 
 
-def test_the_map_in_text_has_a_character_a_thread() -> None:
+def test_as_text_has_one_character_per_thread() -> None:
     made = colliding()
     assert as_text([HeatMap("now", made.fetchers, made.by_pair)]).splitlines() == [
         "now",
@@ -105,7 +105,7 @@ def test_the_map_in_text_has_a_character_a_thread() -> None:
     ]
 
 
-def test_the_map_as_a_picture_has_a_stripe_a_thread_and_one_scale() -> None:
+def test_as_svg_has_one_stripe_per_thread() -> None:
     made = colliding()
     both = [HeatMap("now", made.fetchers, made.by_pair), HeatMap("then", {1: 5, 2: 5}, made.by_pair)]
     picture = as_svg("Fetcher threads", "bytes/s & more", both)
@@ -115,14 +115,14 @@ def test_the_map_as_a_picture_has_a_stripe_a_thread_and_one_scale() -> None:
     assert "bytes/s &amp; more" in picture
 
 
-def test_a_picture_of_many_brokers_has_a_stripe_a_field() -> None:
+def test_as_svg_many_brokers_have_one_stripe_per_field() -> None:
     count = BROKERS_MAX + 2
     partitions = [FetchedPartition("a", p, p % count, ((p + 1) % count,)) for p in range(count)]
     made = analyse_fetchers("a test", partitions, dict.fromkeys(range(count), 8), by_writes=False)
     assert as_svg("", "", [HeatMap("now", made.fetchers, made.by_pair)]).count('stroke="#ccc"') == count
 
 
-def test_pictures_are_written_where_asked(tmp_path: Path) -> None:
+def test_write_plot_by_file_extension(tmp_path: Path) -> None:
     for name in ("map.svg", "map.txt"):
         write_plot(colliding(), tmp_path / name)
         assert "with num.replica.fetchers=5" in (tmp_path / name).read_text()

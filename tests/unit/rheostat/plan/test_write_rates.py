@@ -27,11 +27,11 @@ def test_divide_by_size_splits_each_leaders_rate() -> None:
     assert rates == {("a", 0): 6e6, ("a", 1): 2e6, ("b", 0): 5e6}
 
 
-def test_divide_by_size_empty_logs_share_alike() -> None:
+def test_divide_by_size_empty_logs_share_equally() -> None:
     assert divide_by_size({1: 8e6}, LEADERS, {}) == {("a", 0): 4e6, ("a", 1): 4e6, ("b", 0): 0.0}
 
 
-def test_estimate_write_rates_say_their_age_and_that_they_are_estimates() -> None:
+def test_estimate_write_rates_reports_age_of_signals() -> None:
     said: list[str] = []
     signals = {1: signal(1, 8e6, age_s=240), 2: signal(2, 5e6)}
     rates = estimate_write_rates(signals, [1, 2, 3], LEADERS, SIZES, said.append, NOW_MS)
@@ -49,7 +49,7 @@ def test_estimate_write_rates_missing_broker_is_named(signals: dict[int, BrokerS
         estimate_write_rates(signals, [1, 2], LEADERS, SIZES, lambda _: None, NOW_MS)
 
 
-def test_count_down_on_a_terminal_shows_what_is_left() -> None:
+def test_count_down_on_terminal_shows_remaining_time() -> None:
     file, said = io.StringIO(), list[str]()
     screen = Terminal(file=file, force_terminal=True, width=80, _environ={"TERM": "xterm"})
     count_down(0.1, "Watching", said.append, screen)

@@ -57,7 +57,7 @@ def test_drain_brokers_keeps_number_of_racks() -> None:
     racks: dict[int, str | None] = {1: "x", 2: "y", 3: "x", 4: "y"}
     plan = drain_brokers(ground([one(0, 1, 2, size=5 * MB), one(1, 4, 1, size=50 * MB)], racks), [2])
     assert moves(plan) == {("a", 0): (1, 4)}, "3 holds nothing, but is in the rack of 1"
-    assert plan.together == ()
+    assert plan.on_fewer_racks == ()
 
 
 def test_drain_brokers_prefers_a_separate_rack() -> None:
@@ -70,12 +70,12 @@ def test_drain_brokers_revises_choice_before_losing_a_rack() -> None:
     racks: dict[int, str | None] = {1: "x", 2: "y", 3: "y", 5: "x", 8: "z"}
     partitions = [one(0, 8, 2, size=9 * MB), one(1, 1, 2), one(2, 5, size=4 * MB)]
     plan = drain_brokers(ground(partitions, racks, PartitionLimits(by_broker={1: 1, 3: 1, 8: 1})), [2])
-    assert (moves(plan), plan.together) == ({("a", 0): (8, 5), ("a", 1): (1, 3)}, ())
+    assert (moves(plan), plan.on_fewer_racks) == ({("a", 0): (8, 5), ("a", 1): (1, 3)}, ())
 
 
 def test_drain_brokers_reports_partitions_that_lose_a_rack() -> None:
     plan = drain_brokers(ground([one(0, 1, 2)], {1: "x", 2: "y", 3: "x"}), [2])
-    assert (moves(plan), plan.together) == ({("a", 0): (1, 3)}, (("a", 0),))
+    assert (moves(plan), plan.on_fewer_racks) == ({("a", 0): (1, 3)}, (("a", 0),))
 
 
 def test_drain_brokers_dead_broker_is_drained() -> None:
@@ -91,9 +91,9 @@ def test_drain_brokers_revises_choice_if_limits_are_tight() -> None:
 
 
 def test_drain_brokers_without_room_names_replica_and_brokers() -> None:
-    with pytest.raises(NoPlacementError, match=r"^a-1: its replica on broker 2 can go nowhere: no room on 3$"):
+    with pytest.raises(NoPlacementError, match=r"^a-1: its replica on broker 2 has no possible broker: no room on 3$"):
         drain_brokers(ground([one(0, 1, 2), one(1, 1, 2)], 3, PartitionLimits(by_broker={3: 1})), [2])
-    with pytest.raises(NoPlacementError, match=r"^a-0: .* every other broker that is alive has one$"):
+    with pytest.raises(NoPlacementError, match=r"^a-0: .* every other living broker has one$"):
         drain_brokers(ground([one(0, 1, 2, 3)], 3), [2])
 
 
@@ -204,7 +204,7 @@ def test_rebalance_any_cluster_keeps_invariants(cluster: BrokerLoads, tolerance:
     assert sum(after) == sum(held)
     assert max(after) <= max(held)
     assert min(after) >= min(held)
-    assert plan.together == ()
+    assert plan.on_fewer_racks == ()
 
 
 @settings(deadline=None)
@@ -216,7 +216,7 @@ def test_extend_to_brokers_any_cluster_new_broker_only_receives(cluster: BrokerL
     assert all(
         new in t.replicas and new not in cluster.partitions[(t.topic, t.partition)].replicas for t in plan.targets
     )
-    assert plan.together == ()
+    assert plan.on_fewer_racks == ()
 
 
 def room_for_all(cluster: BrokerLoads, leaving: int) -> bool:

@@ -49,29 +49,29 @@ run, said, record, refused = COMMAND.run, COMMAND.said, COMMAND.record, COMMAND.
 # -- KIP-73's figures alone ------------------------------------------------------------------------------------------------
 
 
-def test_time_from_a_rate() -> None:
+def test_estimate_time_from_rate() -> None:
     found = record(*FIGURES, "--rate", "50MB/s")
     assert found["kip73"]["time_s"] == pytest.approx(40_000.0)
     assert found["per_side"] is None
     assert "At 50.0 MB/s (50000000 bytes/s) it takes 11 h 7 min." in said(*FIGURES, "--rate", "50MB/s")
 
 
-def test_rate_from_a_time() -> None:
+def test_estimate_rate_from_time() -> None:
     assert record(*FIGURES, "--within", "40000")["kip73"]["rate_bytes_per_s"] == 50_000_000
 
 
-def test_the_smallest_rate_that_ever_ends() -> None:
+def test_estimate_without_limits_is_the_smallest_rate() -> None:
     assert record(*FIGURES)["kip73"]["rate_bytes_per_s_min"] == 20_000_001
     assert "It ends at any rate from 20.0 MB/s (20000001 bytes/s) up." in said(*FIGURES)
 
 
-def test_share_and_time_that_go_together() -> None:
+def test_estimate_feasible_share_and_time() -> None:
     found = record(*FIGURES, "--share", "40%", "--capacity", "125MB/s", "--within", "12h")
     assert found["kip73"]["verdict"] == "ends"
     assert found["kip73"]["rate_bytes_per_s"] == 47_777_778
 
 
-def test_share_and_time_of_which_one_has_to_give() -> None:
+def test_estimate_infeasible_share_and_time_names_both() -> None:
     asked = (*FIGURES, "--share", "20%", "--capacity", "125MB/s", "--within", "12h")
     text = said(*asked, code=1)
     assert (
@@ -85,25 +85,25 @@ def test_share_and_time_of_which_one_has_to_give() -> None:
     )
 
 
-def test_a_share_below_steady_state_never_ends_whatever_the_time() -> None:
+def test_estimate_share_below_steady_state_never_ends() -> None:
     text = said(*FIGURES, "--share", "10%", "--capacity", "125MB/s", "--within", "12h", code=1)
     assert "it never ends: steady-state replication alone takes 20.0 MB/s (max BytesInPerSec)" in text
     assert "The smallest rate that ever ends is 20.0 MB/s (20000001 bytes/s, 16.0 % of capacity)." in text
     assert "To end within 12 h it takes 47.8 MB/s" in text
 
 
-def test_a_deadline_that_nobody_can_meet_says_the_shortest_time() -> None:
+def test_estimate_time_beyond_capacity_names_shortest_time() -> None:
     text = said(*FIGURES, "--capacity", "125MB/s", "--within", "1h", code=1)
     assert (
         "But a broker has only 125 MB/s: change the time. With the whole capacity, 3 h 10 min is the shortest" in text
     )
 
 
-def test_a_move_that_no_broker_has_the_capacity_for() -> None:
+def test_estimate_capacity_below_steady_state_never_ends() -> None:
     assert "even all of it does not end the move" in said(*FIGURES, "--capacity", "20MB/s", code=1)
 
 
-def test_kip73s_example_of_500_nodes() -> None:
+def test_estimate_response_rule_kip73_example() -> None:
     large = ["--move-ratio", "1%", "--log-size-per-broker", "1TB", "--brokers", "500", "--bytes-in-max", "0"]
     rule = ["--window", "10s", "--network", "100MB/s", "--rate", "1MB/s"]
     found = record(*large, *rule)["response_rule"]
@@ -115,7 +115,7 @@ def test_kip73s_example_of_500_nodes() -> None:
 # -- a plan and how things stand -------------------------------------------------------------------------------------------
 
 
-def test_where_the_formula_says_yes_and_the_count_says_never(files: list[str]) -> None:
+def test_estimate_per_side_never_ends_although_formula_does(files: list[str]) -> None:
     found = record(*files, "--rate", "4.5MB/s", code=1)
     assert (found["kip73"]["verdict"], found["kip73"]["time_s"]) == ("ends", pytest.approx(160 / 1.5))
     assert (found["per_side"]["verdict"], found["per_side"]["rate_bytes_per_s_min"]) == ("never_ends", 6_000_001)
@@ -128,7 +128,7 @@ def test_where_the_formula_says_yes_and_the_count_says_never(files: list[str]) -
     assert "Steady-state replication: KIP-73 takes max(BytesInPerSec), 3.00 MB/s. The throttle passes 6.00" in text
 
 
-def test_kip73s_figures_are_taken_from_the_files(files: list[str]) -> None:
+def test_estimate_kip73_figures_come_from_files(files: list[str]) -> None:
     kip = record(*files)["kip73"]
     assert kip["move_ratio"] == 0.5
     assert kip["total_log_bytes_per_broker"] == pytest.approx(320e6 / 3)
@@ -137,7 +137,7 @@ def test_kip73s_figures_are_taken_from_the_files(files: list[str]) -> None:
     assert (given["move_ratio"], given["brokers"], given["bytes_in_per_s_max"]) == (0.1, 12, 20e6)
 
 
-def test_the_sides_and_their_needs(files: list[str]) -> None:
+def test_estimate_per_side_needed_rates(files: list[str]) -> None:
     found = record(*files, "--within", "20s")
     assert found["per_side"]["rate_bytes_per_s"] == 9_000_000
     assert [
@@ -149,13 +149,13 @@ def test_the_sides_and_their_needs(files: list[str]) -> None:
     assert "A time below two quota windows is a rough guess" in said(*files, "--within", "20s")
 
 
-def test_a_rate_close_to_steady_state_comes_with_a_warning(files: list[str]) -> None:
+def test_estimate_rate_near_steady_state_has_remark(files: list[str]) -> None:
     assert "at 0.8 it never ends." in said(*files, "--rate", "7MB/s")
     assert "at 0.8 it takes 75 s." in said(*files, "--rate", "8.5MB/s")
     assert "close to steady-state replication" not in said(*files, "--rate", "20MB/s")
 
 
-def test_sizes_and_rates_for_all_partitions_that_say_none(files: list[str], tmp_path: Path) -> None:
+def test_estimate_options_fill_in_missing_sizes_and_rates(files: list[str], tmp_path: Path) -> None:
     plain = tmp_path / "plain.json"
     plain.write_text(
         '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
@@ -166,13 +166,13 @@ def test_sizes_and_rates_for_all_partitions_that_say_none(files: list[str], tmp_
     assert lacking == f"{plain}: partition orders-0 lacks write_bytes_per_s (for all: --write-rate)"
 
 
-def test_a_plan_that_moves_nothing(files: list[str]) -> None:
+def test_estimate_plan_without_copies(files: list[str]) -> None:
     Path(files[0]).write_text('{"partitions": [{"topic": "orders", "partition": 0, "replicas": [2, 1]}]}')
     assert "There is nothing to copy" in said(*files, "--rate", "1MB/s")
     assert record(*files)["nothing_to_copy"]
 
 
-def test_partitions_that_stay_are_told_to_be_left_out(files: list[str]) -> None:
+def test_estimate_idle_partitions_have_remark(files: list[str]) -> None:
     Path(files[0]).write_text(
         '{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 3]},'
         ' {"topic": "other", "partition": 0, "replicas": [2, 1]}]}'
@@ -181,14 +181,14 @@ def test_partitions_that_stay_are_told_to_be_left_out(files: list[str]) -> None:
     assert "followers use the leaders' throttles: 1.00 MB/s on broker 2. Leave them out of the plan." in said(*files)
 
 
-def test_moves_between_directories_are_said_not_to_count(files: list[str]) -> None:
+def test_estimate_log_dirs_have_note(files: list[str]) -> None:
     Path(files[0]).write_text(
         '{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 3], "log_dirs": ["/data/2", "any"]}]}'
     )
     assert "a copy between directories of one broker has its own throttle" in said(*files)
 
 
-def test_many_throttles_are_cut_for_people_and_not_for_machines(files: list[str]) -> None:
+def test_estimate_table_is_cut_and_json_is_not(files: list[str]) -> None:
     several = range(30)
     Path(files[0]).write_text(
         json.dumps({"partitions": [{"topic": "t", "partition": p, "replicas": [p, p + 100]} for p in several]})
@@ -201,7 +201,7 @@ def test_many_throttles_are_cut_for_people_and_not_for_machines(files: list[str]
     assert len(record(*files, *given)["per_side"]["sides"]) == 60
 
 
-def test_a_file_whose_name_looks_like_markup(files: list[str], tmp_path: Path) -> None:
+def test_estimate_file_name_is_escaped(files: list[str], tmp_path: Path) -> None:
     odd = tmp_path / "[red]now.json"
     Path(files[2]).rename(odd)
     assert f"Figures from {odd}. Nothing was changed." in said(files[0], "--current", str(odd))
@@ -227,15 +227,15 @@ def test_a_file_whose_name_looks_like_markup(files: list[str], tmp_path: Path) -
         (["nowhere.json", *FIGURES], "nowhere.json: cannot be read: No such file or directory"),
     ],
 )
-def test_bad_input_is_named(arguments: list[str], named: str) -> None:
+def test_estimate_bad_input_is_named(arguments: list[str], named: str) -> None:
     assert named in " ".join(refused(*arguments).replace("│", " ").split())
 
 
-def test_a_plan_alone_says_what_else_it_takes(files: list[str]) -> None:
+def test_estimate_plan_alone_needs_assignment(files: list[str]) -> None:
     assert "the current leaders and replicas of the partitions are not known" in refused(files[0])
 
 
-def test_every_fault_of_a_plan_is_shown(files: list[str]) -> None:
+def test_estimate_shows_every_fault_of_plan(files: list[str]) -> None:
     Path(files[0]).write_text(
         '{"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 4]},\n'
         '{"topic": "nobodys", "partition": 0, "replicas": [1]}]}'
@@ -246,7 +246,7 @@ def test_every_fault_of_a_plan_is_shown(files: list[str]) -> None:
     ]
 
 
-def test_a_file_that_is_no_text(files: list[str]) -> None:
+def test_estimate_file_without_text_is_refused(files: list[str]) -> None:
     Path(files[2]).write_bytes(b"\xff\xfe")
     assert "not UTF-8 text (byte 0)" in refused(*files)
 
@@ -256,7 +256,7 @@ def test_a_file_that_is_no_text(files: list[str]) -> None:
 MOVING = PartitionState("orders", 0, 1, (1, 2, 3), (1, 2), adding=(3,), removing=(2,))
 
 
-def test_a_replica_that_is_being_added_lacks_only_the_rest() -> None:
+def test_plan_partition_adding_replica_lacks_only_the_rest() -> None:
     look = _LogSizes(0.0, {1: {("orders", 0): 100}, 2: {("orders", 0): 100}, 3: {("orders", 0): 30}})
     assert _targets_in_progress({("orders", 0): MOVING}) == (Target("orders", 0, (1, 3)),)
     assert _plan_partition(MOVING, Target("orders", 0, (1, 3)), look, 5.0).lacking_bytes == {3: 70}
@@ -264,13 +264,13 @@ def test_a_replica_that_is_being_added_lacks_only_the_rest() -> None:
     assert _plan_partition(MOVING, Target("orders", 0, (1, 4)), look, 5.0).lacking_bytes == {4: 100}
 
 
-def test_a_log_that_shrank_is_said_to_count_as_nothing() -> None:
+def test_shrunk_log_note_names_partitions() -> None:
     targets = [Target("orders", 0, (1, 3)), Target("orders", 1, (1, 3))]
     assert _shrunk_log_note({("orders", 0): 0, ("orders", 1): 10}, targets) == ()
     assert "The log of orders-0 shrank" in _shrunk_log_note({("orders", 0): -1, ("orders", 1): 10}, targets)[0]
 
 
-def test_a_partition_without_a_leader_is_named() -> None:
+def test_check_leaders_names_leaderless_partitions() -> None:
     check_leaders({("orders", 0): 1})
     with pytest.raises(CommandError, match="No leader: orders-1, orders-2"):
         check_leaders({("orders", 0): 1, ("orders", 1): -1, ("orders", 2): -1})
@@ -317,12 +317,12 @@ def test_spans(text: str, value: float) -> None:
 
 @pytest.mark.parametrize("parse", [parse_bytes, parse_rate, parse_share, parse_span])
 @pytest.mark.parametrize("text", ["", "much", "-5", "5 parsecs", "nan", "inf", "1e999", "5mb", "50Mb", "%", "1h 5x"])
-def test_what_means_nothing_or_two_things_is_refused(parse: Any, text: str) -> None:
+def test_parse_ambiguous_amount_is_refused(parse: Any, text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         parse(text)
 
 
-def test_amounts_as_people_read_them() -> None:
+def test_amount_texts() -> None:
     assert [size_text(v) for v in (0, 999, 1e3, 999_600, 123_456_789, 2.5e12)] == [
         "0 B", "999 B", "1.00 kB", "1.00 MB", "123 MB", "2.50 TB",
     ]  # fmt: skip
@@ -333,15 +333,15 @@ def test_amounts_as_people_read_them() -> None:
 
 
 @given(st.floats(0, 1e18))
-def test_a_size_in_words_is_right_to_three_digits(n_bytes: float) -> None:
+def test_size_text_is_exact_to_three_digits(n_bytes: float) -> None:
     assert parse_bytes(size_text(n_bytes)) == pytest.approx(n_bytes, rel=0.0051, abs=0.51)
 
 
-def test_a_short_time_has_its_half_second() -> None:
+def test_span_text_short_time_has_half_seconds() -> None:
     assert [span_text(v) for v in (9.96, 10.0, 10.5, 24.94, 25.5)] == ["10.0 s", "10 s", "10.5 s", "24.9 s", "26 s"]
 
 
 @given(st.floats(0.05, 1e9))
 @example(10.5)
-def test_a_time_in_words_is_right_to_a_percent(seconds: float) -> None:
+def test_span_text_is_exact_to_a_percent(seconds: float) -> None:
     assert parse_span(span_text(seconds)) == pytest.approx(seconds, rel=0.02, abs=0.051)

@@ -40,7 +40,7 @@ def made(times: EstimateQuestion = EstimateQuestion(20 * MB), write: float = 1.0
     return GeneratedPlanReport("a test", plan, before, hosted, found, leaderless_note(STANDING))
 
 
-def test_what_a_drained_broker_costs_is_told_with_the_time_it_takes() -> None:
+def test_sentences_drained_broker_has_cost_and_time() -> None:
     assert sentences(made()) == [
         "2 partitions move, with 100 MB to copy.",
         "  broker 2: 100 MB → 0 B, 3 → 1 partitions",
@@ -50,7 +50,7 @@ def test_what_a_drained_broker_costs_is_told_with_the_time_it_takes() -> None:
     ]
 
 
-def test_the_plan_is_what_kafkas_tool_takes() -> None:
+def test_plan_json_has_format_of_kafkas_tool() -> None:
     assert plan_json(made().plan) == {
         "version": 1,
         "partitions": [
@@ -59,7 +59,7 @@ def test_the_plan_is_what_kafkas_tool_takes() -> None:
     }  # fmt: skip
 
 
-def test_the_time_is_that_of_the_slowest_side_and_kip73s_beside_it() -> None:
+def test_to_record_has_slowest_side_and_kip73() -> None:
     found = json.loads(json.dumps(to_record(made())))
     assert found["copied_bytes"] == 100 * MB
     assert found["estimate"]["per_side"]["slowest_side"] == {"broker": 3, "side": "follower"}  # 100 MB at 20 − 2 MB/s.
@@ -69,20 +69,20 @@ def test_the_time_is_that_of_the_slowest_side_and_kip73s_beside_it() -> None:
     assert (found["on_fewer_racks"], len(found["notes"])) == ([], 1)
 
 
-def test_a_throttle_at_which_it_never_ends_is_not_well() -> None:
+def test_estimate_generated_too_low_throttle_exits_with_1() -> None:
     found = made(EstimateQuestion(2 * MB), 3.0 * MB)
     assert found.estimate is not None
     assert found.estimate.exit_code() == 1
     assert "it never ends" in "\n".join(sentences(found))
 
 
-def test_the_figures_of_kip73_are_those_of_the_whole_cluster() -> None:
+def test_estimate_generated_kip73_figures_cover_the_cluster() -> None:
     found = made().estimate
     assert found is not None
     assert found.figures.kip73 == Kip73Figures(0.5, (110 + 100 + 10) * MB / 3, 3, 2.0 * MB)
 
 
-def test_nothing_to_do_is_said_and_partitions_on_fewer_racks_are_named() -> None:
+def test_sentences_empty_plan_and_fewer_racks() -> None:
     nothing = GeneratedPlanReport("a test", GeneratedPlan((), 0.0, {}, {}, ()), {}, {}, None)
     assert sentences(nothing) == ["There is nothing to move: the cluster already is as requested."]
     assert to_record(nothing)["plan"] is None
@@ -93,7 +93,7 @@ def test_nothing_to_do_is_said_and_partitions_on_fewer_racks_are_named() -> None
     )
 
 
-def test_while_partitions_are_being_reassigned_no_plan_is_made() -> None:
+def test_check_nothing_moves_refuses_reassignments() -> None:
     check_nothing_moves(STANDING)
     moving = PartitionState("orders", 0, 2, (2, 1, 3), (2, 1), adding=(3,), removing=(1,))
     with pytest.raises(CommandError, match=r"1 partitions are being reassigned, orders-0 among them") as stopped:
@@ -101,7 +101,7 @@ def test_while_partitions_are_being_reassigned_no_plan_is_made() -> None:
     assert stopped.value.exit_code == 1
 
 
-def test_a_broker_that_leads_though_it_is_not_alive_is_seen() -> None:
+def test_find_dead_leaders_finds_leader_that_is_not_alive() -> None:
     assert find_dead_leaders(STANDING) == [], "lost-0 has no leader at all"
     assert find_dead_leaders(ClusterLayout("a test", {2: None}, STANDING.partitions)) == [1]
 
@@ -125,7 +125,7 @@ ALIVE, KNOWN = (1, 2, 3), (1, 2, 3, 9)
         (PlanRequest(replace=["2=2"]), "--replace: broker 2 cannot be replaced and be a replacement at once"),
     ],
 )
-def test_a_move_that_is_none_is_refused_before_any_cluster_is_asked(asked: PlanRequest, named: str) -> None:
+def test_plan_request_check_names_wrong_option(asked: PlanRequest, named: str) -> None:
     with pytest.raises(BadInputError) as refusal:
         asked.check()
     assert named in str(refusal.value)
@@ -142,19 +142,21 @@ def test_a_move_that_is_none_is_refused_before_any_cluster_is_asked(asked: PlanR
         (PlanRequest(drain=[1, 2, 3]), ALIVE, "--drain-broker: no living broker would be left"),
     ],
 )
-def test_a_broker_that_is_not_there_is_named(asked: PlanRequest, alive: Collection[int], named: str) -> None:
+def test_plan_request_check_brokers_names_missing_broker(
+    asked: PlanRequest, alive: Collection[int], named: str
+) -> None:
     asked.check()
     with pytest.raises(BadInputError) as refusal:
         asked.check_brokers(alive, KNOWN)
     assert named in str(refusal.value)
 
 
-def test_a_dead_broker_may_be_drained_and_replaced() -> None:
+def test_plan_request_check_brokers_accepts_dead_source() -> None:
     PlanRequest(drain=[9]).check_brokers(ALIVE, KNOWN)
     PlanRequest(replace=["9=3"]).check_brokers(ALIVE, KNOWN)
 
 
-def test_each_of_the_four_makes_its_plan() -> None:
+def test_plan_request_generate_each_kind() -> None:
     def planned(asked: PlanRequest) -> int:
         return len(asked.generate(make_loads(STANDING, SIZES, PartitionLimits())).targets)
 
