@@ -71,7 +71,7 @@ def _is_recent(tuner: TunerPresence, now_ms: int) -> bool:
 
 
 def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
-    """Sorts by mode. Of two active tuners the later comes first: the other was killed, or has not noticed its replacement yet."""
+    """Sorts by mode. If two report as active, the later comes first: the other was killed, or does not know of it yet."""
 
     def sort_key(tuner: TunerPresence) -> tuple[int, int, str]:
         since_ms = -tuner.since_ms if tuner.mode is TunerMode.ACTING else tuner.since_ms

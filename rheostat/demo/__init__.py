@@ -1,6 +1,6 @@
-"""`rheostat demo`: one stalled reassignment on a real cluster, from the stall to the clean end.
+"""`rheostat demo`: shows one stalled reassignment on a real cluster, from the stall to the cleanup.
 
-``story.py`` tells it in order, ``rescue.py`` its turning point; ``parts.py`` is rheostat as it runs in it; ``move.py`` watches
-the move from outside, with Kafka's own answers and nothing of ours; ``probe.py`` feels what producers feel; ``summary.py`` is
-the verdict; ``view.py`` the screen.
+``story.py`` runs the steps in order, ``rescue.py`` the step in which the tuner acts; ``processes.py`` runs rheostat itself.
+``move.py`` and ``probe.py`` observe the move and the produce latency without rheostat. ``summary.py`` evaluates the run, and
+``view.py`` prints it.
 """

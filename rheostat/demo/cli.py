@@ -1,4 +1,4 @@
-"""`rheostat demo`."""
+"""The command `rheostat demo`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rheostat.options import Json
 def demo(
     as_json: Json = False,
     keep: Annotated[
-        bool, typer.Option("--keep", help="leave the cluster and rheostat up afterwards, and say how to look around")
+        bool, typer.Option("--keep", help="keep the cluster and rheostat running afterwards, and print commands to try")
     ] = False,
 ) -> None:
-    """A stalled reassignment on a real cluster is found, explained and rescued. About two minutes."""
+    """Shows on a real cluster how rheostat finds, explains and rescues a stalled reassignment. Takes about two minutes."""
     from rheostat.demo.story import run_demo
 
     raise typer.Exit(run_demo(as_json=as_json, keep=keep))

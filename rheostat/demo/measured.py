@@ -1,4 +1,4 @@
-"""Whether the stream has told of every broker yet: before that nothing is judged, so the story would have no middle."""
+"""Waits until the stream has measured every broker; the tuner decides nothing before that."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from streaming.shared.kafka import consumer
 from tuner.runtime.observe.signals_reader import SignalReader
 
 MEASURED_S_MAX = 180.0
-_LOOK_S = 1.0
-_NEWEST = 50
+_POLL_S = 1.0
+_NEWEST_RECORDS = 50
 
 
-def wait_until_measured(parts: DemoProcesses, view: DemoView, brokers: int) -> None:
-    """
+def wait_until_measured(processes: DemoProcesses, view: DemoView, brokers: int) -> None:
+    """Waits until there are signals of ``brokers`` brokers.
+
     Raises:
-        CommandError: a part ended by itself, or they are not told of in time.
+        CommandError: a process has ended, or signals are missing after ``MEASURED_S_MAX``.
     """
-    topics = parts.settings.topic_names()
-    reading = consumer(parts.settings.kafka, "demo-signals")
+    topics = processes.settings.topic_names()
+    signal_consumer = consumer(processes.settings.kafka, "demo-signals")
     try:
-        signals = SignalReader(reading, topics.signals, parts.settings.cluster)
+        signals = SignalReader(signal_consumer, topics.signals, processes.settings.cluster)
         until_s = time.monotonic() + MEASURED_S_MAX
         while True:
-            parts.look()
-            signals.rewind(_NEWEST)
+            processes.check()
+            signals.rewind(_NEWEST_RECORDS)
             if len(signals.brokers) >= brokers:
                 return
             if time.monotonic() > until_s:
                 raise CommandError(
-                    f"The stream has told of {len(signals.brokers)} of {brokers} brokers in {MEASURED_S_MAX:.0f} s: this "
-                    "machine is too busy for the demo; end what else runs, and start it again."
+                    f"The stream has measured {len(signals.brokers)} of {brokers} brokers in {MEASURED_S_MAX:.0f} s: this "
+                    "machine is too busy for the demo. End other programs, and start the demo again."
                 )
             view.now("waiting for the first measurements: Spark is starting")
-            threading.Event().wait(_LOOK_S)
+            threading.Event().wait(_POLL_S)
     finally:
-        reading.close(timeout_ms=2000)
+        signal_consumer.close(timeout_ms=2000)

@@ -1,4 +1,4 @@
-"""The move as the cluster itself tells it, independent of everything rheostat computes."""
+"""Observes the move with Kafka's own API, independently of rheostat's measurements."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from streaming.shared.units import size_text
 
 @dataclass(frozen=True, slots=True)
 class MoveSample:
+    """One observation; the sizes are None if a broker did not answer."""
+
     at_s: float  # time.monotonic
     moving: bool
     remaining_bytes: int | None
@@ -20,7 +22,7 @@ class MoveSample:
 
 
 class MoveWatch:
-    """One topic moving from a leader to a destination."""
+    """Observes one topic that moves from a leader to a destination."""
 
     def __init__(self, client: ClusterClient, topic: str, partitions: int, leader: int, destination: int) -> None:
         self._client = client
@@ -28,9 +30,10 @@ class MoveWatch:
         self._keys = [(topic, p) for p in range(partitions)]
         self.leader = leader
         self.destination = destination
-        self.looks: list[MoveSample] = []
+        self.samples: list[MoveSample] = []
 
-    def look(self) -> MoveSample:
+    def take_sample(self) -> MoveSample:
+        """Reads the reassignments and log sizes, and adds a sample."""
         moving = any(state.topic == self._topic for state in self._client.reassignments())
         sizes = self._client.log_sizes([self.leader, self.destination], self._keys)
         source, target = sizes[self.leader], sizes[self.destination]
@@ -38,39 +41,41 @@ class MoveWatch:
         if not isinstance(source, ClusterError) and not isinstance(target, ClusterError):
             leader_bytes = sum(source.values())
             remaining = sum(max(0, size - target.get(key, 0)) for key, size in source.items())
-        look = MoveSample(time.monotonic(), moving, remaining, leader_bytes)
-        self.looks.append(look)
-        return look
+        sample = MoveSample(time.monotonic(), moving, remaining, leader_bytes)
+        self.samples.append(sample)
+        return sample
 
-    def show(self, view: DemoView, what: str) -> bool:
-        """Looks, and tells it beside ``what``; whether it still moves."""
-        look = self.look()
-        remains = "unknown" if look.remaining_bytes is None else f"{size_text(look.remaining_bytes)} remain"
-        view.now(f"{what}; {remains}" if look.moving else what)
-        return look.moving
+    def show(self, view: DemoView, activity: str) -> bool:
+        """Takes a sample, shows it after ``activity``, and returns whether the topic still moves."""
+        sample = self.take_sample()
+        remaining = "unknown" if sample.remaining_bytes is None else f"{size_text(sample.remaining_bytes)} remain"
+        view.now(f"{activity}; {remaining}" if sample.moving else activity)
+        return sample.moving
 
     def trend_bytes_per_s(self, since_s: float) -> float | None:
-        """Change of what remains, per second, from the first look after ``since_s`` to the last."""
-        known = [(k.at_s, k.remaining_bytes) for k in self.looks if k.at_s >= since_s and k.remaining_bytes is not None]
-        if len(known) < 2 or known[-1][0] <= known[0][0]:
-            return None
-        return (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0])
+        """Returns the change of the remaining bytes per second, from the first sample after ``since_s`` to the last."""
+        return _slope([(sample.at_s, sample.remaining_bytes) for sample in self.samples if sample.at_s >= since_s])
 
     def write_bytes_per_s(self, since_s: float) -> float | None:
-        known = [(k.at_s, k.leader_bytes) for k in self.looks if k.at_s >= since_s and k.leader_bytes is not None]
-        if len(known) < 2 or known[-1][0] <= known[0][0]:
-            return None
-        return (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0])
+        """Returns the growth of the leader's log per second, from the first sample after ``since_s`` to the last."""
+        return _slope([(sample.at_s, sample.leader_bytes) for sample in self.samples if sample.at_s >= since_s])
 
-    def throttle_keys(self) -> list[str]:
-        """Every throttle setting that stands anywhere in the cluster, as ``where: key``."""
+    def throttle_settings(self) -> list[str]:
+        """Returns every throttle setting in the cluster, as ``broker or topic: key``."""
         brokers = [endpoint.node for endpoint in self._client.brokers()]
-        found = []
+        settings = []
         for broker, configs in sorted(self._client.broker_configs(brokers, RATE_KEYS.values()).items()):
             if isinstance(configs, ClusterError):
                 raise configs
-            found += [f"broker {broker}: {key}" for key in configs]
+            settings += [f"broker {broker}: {key}" for key in configs]
         topics = {state.topic for state in self._client.partitions()}
         for topic, values in sorted(self._client.topic_configs(topics, LIST_KEYS.values()).items()):
-            found += [f"topic {topic}: {key}" for key in values]
-        return found
+            settings += [f"topic {topic}: {key}" for key in values]
+        return settings
+
+
+def _slope(points: list[tuple[float, int | None]]) -> float | None:
+    known = [(at_s, value) for at_s, value in points if value is not None]
+    if len(known) < 2 or known[-1][0] <= known[0][0]:
+        return None
+    return (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0])

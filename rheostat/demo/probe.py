@@ -1,6 +1,6 @@
-"""What a producer feels: small records, acknowledged by all replicas, twenty a second, each one timed.
+"""Measures produce latency with small records that all replicas acknowledge, twenty per second.
 
-ProducerPerformance prints averages of 5 s; a 99th percentile by phase needs the single latencies.
+Kafka's ProducerPerformance prints averages over 5 s; a 99th percentile per phase needs each latency.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ _RECORD = b"x" * 100
 
 
 class LatencyProbe:
+    """Sends records while it is entered as a context manager, and keeps their latencies."""
+
     def __init__(self, settings: KafkaSettings, topic: str, partitions: int) -> None:
         config = settings.for_python()
         self._producer = KafkaProducer(client_id="latency-probe", acks="all", linger_ms=0, **config)
         self._topic = topic
         self._partitions = partitions
-        self._measured: list[tuple[float, float]] = []  # (sent at, took), seconds
+        self._measured: list[tuple[float, float]] = []  # (time.monotonic when sent, latency), in seconds.
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="latency-probe", daemon=True)
 
@@ -40,17 +42,17 @@ class LatencyProbe:
         self._producer.close(timeout=1)
 
     def p99_ms(self, from_s: float, to_s: float) -> float | None:
-        """Of the records sent between two times of ``time.monotonic``; None when fewer than twenty came back."""
-        took = sorted(took for sent, took in list(self._measured) if from_s <= sent < to_s)
-        return round(took[int(0.99 * (len(took) - 1))] * 1000, 1) if len(took) >= 20 else None
+        """Returns the p99 of the records sent between two times (``time.monotonic``); None with fewer than twenty latencies."""
+        latencies_s = sorted(latency_s for sent_s, latency_s in list(self._measured) if from_s <= sent_s < to_s)
+        return round(latencies_s[int(0.99 * (len(latencies_s) - 1))] * 1000, 1) if len(latencies_s) >= 20 else None
 
     def _run(self) -> None:
-        n = 0
+        count = 0
         while not self._stop.wait(_EVERY_S):
-            sent = time.monotonic()
+            sent_s = time.monotonic()
             try:
-                future = self._producer.send(self._topic, _RECORD, partition=n % self._partitions)
+                future = self._producer.send(self._topic, _RECORD, partition=count % self._partitions)
             except kafka.errors.KafkaError:
-                continue  # A record that could not be sent has no latency; too few of them and p99_ms says None.
-            future.add_callback(lambda _, at=sent: self._measured.append((at, time.monotonic() - at)))
-            n += 1
+                continue  # An unsent record has no latency; with too few latencies p99_ms returns None.
+            future.add_callback(lambda _, at_s=sent_s: self._measured.append((at_s, time.monotonic() - at_s)))
+            count += 1

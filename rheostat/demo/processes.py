@@ -1,7 +1,7 @@
-"""rheostat in the demo, started as a user would, in two steps: what measures from the first, what acts only for the rescue.
+"""Runs rheostat in the demo in two steps: collector and stream from the beginning, the tuner only for the rescue.
 
-So nothing is turned while the move is left to itself, and yet Spark's start is not what the rescue waits for; on a real
-cluster rheostat is there before the move, too.
+So no throttle is changed while the move stalls, and the rescue does not wait for the start of Spark. On a real cluster rheostat
+runs before the move begins, too.
 """
 
 from __future__ import annotations
@@ -17,55 +17,58 @@ from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.run.supervisor import Supervisor, children_for
 
-_ACTS = "tune"
+_TUNER = "tune"
 
 
 class DemoProcesses:
-    def __init__(self, lab: Lab, **tuner: Any) -> None:
+    """The processes of rheostat on the demo's cluster, with their settings file and log."""
+
+    def __init__(self, lab: Lab, **tuner_settings: Any) -> None:
         self.log = lab.home / "logs" / "rheostat.log"
         config = lab.home / "rheostat.yaml"
         self._port = free_ports(1)[0]
-        config.write_text(lab_config(lab, **tuner, http={"port": self._port}))
+        config.write_text(lab_config(lab, **tuner_settings, http={"port": self._port}))
         self.page = f"http://127.0.0.1:{self._port}/"
         self.settings: Settings = load_settings(config)
         children = children_for(config, dry_run=False)
-        self._measures = Supervisor([child for child in children if child.name != _ACTS], log_to=self.log)
-        self._acts = Supervisor([child for child in children if child.name == _ACTS], log_to=self.log)
+        self._measuring = Supervisor([child for child in children if child.name != _TUNER], log_to=self.log)
+        self._tuner = Supervisor([child for child in children if child.name == _TUNER], log_to=self.log)
         self._started: list[Supervisor] = []
 
-    def measure(self) -> None:
-        self._start(self._measures)
+    def start_measuring(self) -> None:
+        self._start(self._measuring)
 
-    def act(self) -> None:
-        self._start(self._acts)
+    def start_tuner(self) -> None:
+        self._start(self._tuner)
 
-    def look(self) -> None:
-        """
+    def check(self) -> None:
+        """Checks that every started process still runs.
+
         Raises:
-            CommandError: a part ended by itself.
+            CommandError: a process has ended by itself.
         """
         for supervisor in self._started:
             supervisor.check()
             if restarts := [child.name for child in supervisor.children if child.restarts]:
-                raise CommandError(f"{', '.join(restarts)} ended by itself: {self._last_words()}")
+                raise CommandError(f"{', '.join(restarts)} ended by itself: {self._last_log_lines()}")
 
-    def steady_state(self) -> None:
-        """A part that ends is started again, as in `rheostat run`."""
+    def restart_ended(self) -> None:
+        """Starts processes again that have ended, as `rheostat run` does."""
         for supervisor in self._started:
             supervisor.check()
 
     def stop(self) -> None:
-        """What acts goes first, as in `rheostat run`."""
+        """Stops all processes, the tuner first, as `rheostat run` does."""
         for supervisor in reversed(self._started):
             supervisor.stop()
-        self._started.clear()  # Or the next look would start them again.
+        self._started.clear()  # Otherwise the next check would start them again.
 
     def status(self) -> dict[str, Any] | None:
-        """What the tuner says of itself; None while it does not."""
+        """Returns the tuner's status from its HTTP API; None if it does not answer."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/status", timeout=2) as answer:
-                found: dict[str, Any] = json.loads(answer.read())
-                return found
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/status", timeout=2) as response:
+                status: dict[str, Any] = json.loads(response.read())
+                return status
         except (OSError, ValueError):
             return None
 
@@ -73,5 +76,5 @@ class DemoProcesses:
         self._started.append(supervisor)
         supervisor.check()
 
-    def _last_words(self) -> str:
+    def _last_log_lines(self) -> str:
         return " | ".join(self.log.read_text(errors="replace").strip().splitlines()[-3:])

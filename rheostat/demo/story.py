@@ -1,8 +1,8 @@
-"""The story, in order. Numbers that make it: see KIP-73's rule "the throttle must be above BytesInPerSec".
+"""Runs the demo in order: a reassignment stalls under a throttle that looks high enough, then the tuner rescues it.
 
-Producers write 3 MB/s, the operator throttles at 4.5 MB/s, so by that rule the move ends. It never does: the leader's
-quota also carries the in-sync follower, so keeping up takes 3 × (1 in sync + 1 adding) = 6 MB/s. Where a busy machine lets
-producers write less, the operator goes by what they do write, and the story is the same.
+Producers write 3 MB/s, and the operator sets a throttle of 4.5 MB/s. By KIP-73's rule, "the throttle must be above
+BytesInPerSec", the move ends. It never does: the leader's throttle also carries the in-sync follower, so steady-state replication
+takes 3 × (1 in-sync + 1 adding replica) = 6 MB/s. If a busy machine slows the producers, the throttle is set by their real rate.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from kafka.admin import NewTopic
@@ -23,7 +24,7 @@ from rheostat.demo.measured import wait_until_measured
 from rheostat.demo.move import MoveWatch
 from rheostat.demo.probe import LatencyProbe
 from rheostat.demo.processes import DemoProcesses
-from rheostat.demo.rescue import LOOK_S, judge_decisions, judge_optimum, rescue
+from rheostat.demo.rescue import POLL_S, add_decisions, add_optimum, rescue
 from rheostat.demo.summary import DemoSummary
 from rheostat.demo.view import DemoView
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
@@ -43,120 +44,159 @@ PRELOAD_BYTES = 120 * MB
 PRELOAD_S_MAX = 60.0
 WRITE_BYTES_PER_S = 3 * MB
 RECORD_BYTES = 10_000
-THROTTLE_RATIO = 1.5  # Of what producers write: as every guide advises, and less than the 2 that it takes.
-_NEARLY = 0.9
-CEILING_BYTES_PER_S = 30 * MB
+THROTTLE_RATIO = (
+    1.5  # Times the producers' rate: as guides recommend, but below the 2 that steady-state replication takes.
+)
+_FULL_RATE_RATIO = 0.9
+MAX_RATE_BYTES_PER_S = 30 * MB
 
-# The quota lets clumps pass in an 11 s rhythm; the first holds a burst, the trend is judged over the last one, which is whole.
+# A throttled replica fetches in bursts with a period of 11 s, Kafka's quota window. The trend is taken over the last whole period.
 QUOTA_PERIOD_S = 11.0
 WATCH_S = 25.0
 BASELINE_S = 3.0
-PRODUCERS_S_MAX = 20.0  # Until they write what they were told; a JVM starts first.
+PRODUCERS_S_MAX = 20.0  # Until they reach their rate; their JVM starts first.
 AFTER_S = 6.0
 CYCLE_S = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """The cluster, rheostat and the observers of one run."""
+
+    lab: Lab
+    processes: DemoProcesses
+    view: DemoView
+    watch: MoveWatch
+    load: ProducerLoad
+    probe: LatencyProbe
+
+
+@dataclass(frozen=True, slots=True)
+class _Stall:
+    started_s: float  # Start of the reassignment (time.monotonic).
+    write_bytes_per_s: float
+    remaining_bytes: int | None  # At the end of the stall.
+
+
 def run_demo(*, as_json: bool, keep: bool) -> int:
-    """Tells the story; 0 only when all of it held."""
-    summary = DemoSummary(rate_bytes_per_s_max=CEILING_BYTES_PER_S)
-    began = time.monotonic()
+    """Runs the demo, prints its summary, and returns the exit code: 0 only if the rescue succeeded."""
+    summary = DemoSummary(rate_bytes_per_s_max=MAX_RATE_BYTES_PER_S)
+    began_s = time.monotonic()
     console = console_for(sys.stderr if as_json else sys.stdout)
     with DemoView(console) as view:
         artifacts = resolve_artifacts(view.say)
         view.now("starting a Kafka cluster: one controller, three brokers")
         with Lab(LabSpec(brokers=BROKERS), artifacts=artifacts) as lab:
             view.say(f"a real Kafka cluster is up: 1 controller, 3 brokers, in {lab.start_s:.1f} s")
-            parts = _tell(lab, view, summary)
-            summary.all_s = round(time.monotonic() - began, 1)
-            summary.tell(view)
+            processes = _run_story(lab, view, summary)
+            summary.all_s = round(time.monotonic() - began_s, 1)
+            summary.print_to(view)
             if as_json:
                 out(json.dumps(summary.as_json(), indent=2))
             if keep:
-                _stay(lab, parts, view)
+                _keep_running(lab, processes, view)
     return EXIT_NOT_WELL if summary.faults() else EXIT_DONE
 
 
-def _tell(lab: Lab, view: DemoView, summary: DemoSummary) -> DemoProcesses:
+def _run_story(lab: Lab, view: DemoView, summary: DemoSummary) -> DemoProcesses:
+    """Runs the steps in order: producers, stall, rescue."""
     with ExitStack() as stack:
-        parts = DemoProcesses(lab, rate_bytes_per_s_max=CEILING_BYTES_PER_S, cycle_s=CYCLE_S)
-        # Our own lines go where the children's go, not onto the screen.
-        set_up_logs(stack.enter_context(parts.log.open("a")))
-        stack.callback(parts.stop)
-        view.say("rheostat starts to measure: collector and Spark; its tuner, which acts, does not run yet")
-        parts.measure()
+        processes = DemoProcesses(lab, rate_bytes_per_s_max=MAX_RATE_BYTES_PER_S, cycle_s=CYCLE_S)
+        # The demo's own log lines go to the log file of its processes, not to the screen.
+        set_up_logs(stack.enter_context(processes.log.open("a")))
+        stack.callback(processes.stop)
+        view.say("rheostat starts to measure with its collector and Spark; its tuner does not run yet")
+        processes.start_measuring()
         _fill(lab, view)
-        wait_until_measured(parts, view, BROKERS)
+        wait_until_measured(processes, view, BROKERS)
         kafka = lab.kafka_settings()
-        load = stack.enter_context(
-            ProducerLoad(
-                lab.artifacts,
-                lab.bootstrap_servers,
-                TOPIC,
-                rate_bytes_per_s=WRITE_BYTES_PER_S,
-                record_bytes=RECORD_BYTES,
-            )
+        load = ProducerLoad(
+            lab.artifacts,
+            lab.bootstrap_servers,
+            TOPIC,
+            rate_bytes_per_s=WRITE_BYTES_PER_S,
+            record_bytes=RECORD_BYTES,
         )
+        stack.enter_context(load)
         probe = stack.enter_context(LatencyProbe(kafka, TOPIC, PARTITIONS))
         client = stack.enter_context(ClusterClient(kafka, "demo"))
         watch = MoveWatch(client, TOPIC, PARTITIONS, LEADER, DESTINATION)
-        view.say(f"producers begin: they are to write {rate_text(WRITE_BYTES_PER_S)}")
-        quiet_s = time.monotonic()
-        _watch(parts, watch, view, quiet_s + BASELINE_S, "before the move")
-        while time.monotonic() < quiet_s + PRODUCERS_S_MAX and not _at_full_rate(_newest_rate(watch)):
-            _watch(parts, watch, view, time.monotonic() + LOOK_S, "before the move: producers get going")
-        written = _written(_newest_rate(watch), view)
-        throttle = throttle_of(written)
+        scene = _Scene(lab, processes, view, watch, load, probe)
+        producers_s = time.monotonic()
+        stall = _show_stall(scene, _wait_for_producers(scene, producers_s), summary)
+        _show_rescue(scene, stall, producers_s, summary)
+    return processes
 
-        started_s = _reassign(lab, view, throttle)
-        view.head("The stall")
-        view.say(
-            f"the throttle, {rate_text(throttle)}, is above the {rate_text(written)} that producers write, as every guide "
-            "asks: so it should end"
-        )
-        stall = f"throttle {rate_text(throttle)}, producers {rate_text(written)}"
-        _watch(parts, watch, view, started_s + WATCH_S, stall)
-        load.check()
-        trend = watch.trend_bytes_per_s(time.monotonic() - QUOTA_PERIOD_S)
-        write = watch.write_bytes_per_s(started_s) or WRITE_BYTES_PER_S
-        before = watch.looks[-1]
-        summary.trend_before_bytes_per_s = trend
-        if trend is not None and before.remaining_bytes is not None:
-            word = "falls behind by" if trend > 0 else "gains"
+
+def _wait_for_producers(scene: _Scene, began_s: float) -> float:
+    """Waits until the producers write at their full rate, and returns the rate that they reach (bytes/s)."""
+    scene.view.say(f"producers start with a target of {rate_text(WRITE_BYTES_PER_S)}")
+    _watch(scene, began_s + BASELINE_S, "before the move")
+    while time.monotonic() < began_s + PRODUCERS_S_MAX and not _at_full_rate(_newest_rate(scene.watch)):
+        _watch(scene, time.monotonic() + POLL_S, "before the move: producers are starting")
+    return _write_rate(_newest_rate(scene.watch), scene.view)
+
+
+def _show_stall(scene: _Scene, write_bytes_per_s: float, summary: DemoSummary) -> _Stall:
+    """Starts the throttled reassignment, and shows for ``WATCH_S`` that it makes no progress."""
+    view, watch = scene.view, scene.watch
+    throttle = throttle_of(write_bytes_per_s)
+    started_s = _reassign(scene.lab, view, throttle)
+    view.head("The stall")
+    view.say(
+        f"the throttle, {rate_text(throttle)}, is above the {rate_text(write_bytes_per_s)} that producers write, as every guide "
+        "recommends, so the move should end"
+    )
+    _watch(scene, started_s + WATCH_S, f"throttle {rate_text(throttle)}, producers {rate_text(write_bytes_per_s)}")
+    scene.load.check()
+    trend = watch.trend_bytes_per_s(time.monotonic() - QUOTA_PERIOD_S)
+    write = watch.write_bytes_per_s(started_s) or WRITE_BYTES_PER_S
+    remaining = watch.samples[-1].remaining_bytes
+    summary.trend_before_bytes_per_s = trend
+    if trend is not None and remaining is not None:
+        direction = "falls behind by" if trend > 0 else "gains"
+        view.say(f"after {WATCH_S:.0f} s {size_text(remaining)} remain; the move {direction} {rate_text(abs(trend))}")
+        if trend > 0:
             view.say(
-                f"after {WATCH_S:.0f} s: {size_text(before.remaining_bytes)} remain; the move {word} {rate_text(abs(trend))}"
+                f"it never ends: the same throttle also carries the in-sync replica on broker {FOLLOWER}, so steady-state "
+                f"replication takes 2 × {rate_text(write)} = {rate_text(2 * write)}"
             )
-            if trend > 0:
-                view.say(
-                    f"it never ends: the same throttle also carries the replica on broker {FOLLOWER}, which is in sync, so to keep "
-                    f"up takes 2 × {rate_text(write)} = {rate_text(2 * write)}"
-                )
+    return _Stall(started_s, write, remaining)
 
-        view.head("The rescue")
-        tuner_s = time.monotonic()
-        summary.stalled_before_s = round(tuner_s - started_s, 1)
-        ended_s = rescue(parts, view, watch)
-        if ended_s is not None:
-            summary.completed = True
-            summary.rescue_s = round(ended_s - tuner_s, 1)
-            view.say("the move is complete", style="bold green")
-        after_s = time.monotonic()
-        parts.stop()
-        summary.write_bytes_per_s = write
-        judge_optimum(summary, float(before.remaining_bytes or 0), write)
-        judge_decisions(summary, parts.settings, tuner_s)
-        _watch(parts, watch, view, after_s + AFTER_S, "the quiet after")
-        summary.left = watch.throttle_keys()
-        summary.throttle_keys_left = len(summary.left)
-        summary.produce_p99_ms = {
-            "before": probe.p99_ms(quiet_s, tuner_s),
-            "during": probe.p99_ms(tuner_s, ended_s or after_s),
-            "after": probe.p99_ms(after_s, time.monotonic()),
-        }
-        load.check()
-    return parts
+
+def _show_rescue(scene: _Scene, stall: _Stall, producers_s: float, summary: DemoSummary) -> None:
+    """Runs the tuner until the move has ended, and adds the figures to the summary.
+
+    Args:
+        producers_s: the start of the producers, from which on latency is measured (``time.monotonic``).
+    """
+    view, watch = scene.view, scene.watch
+    view.head("The rescue")
+    tuner_s = time.monotonic()
+    summary.stalled_before_s = round(tuner_s - stall.started_s, 1)
+    ended_s = rescue(scene.processes, view, watch)
+    if ended_s is not None:
+        summary.completed = True
+        summary.rescue_s = round(ended_s - tuner_s, 1)
+        view.say("the move is complete", style="bold green")
+    after_s = time.monotonic()
+    scene.processes.stop()
+    summary.write_bytes_per_s = stall.write_bytes_per_s
+    add_optimum(summary, float(stall.remaining_bytes or 0), stall.write_bytes_per_s)
+    add_decisions(summary, scene.processes.settings, tuner_s)
+    _watch(scene, after_s + AFTER_S, "after the move")
+    summary.left = watch.throttle_settings()
+    summary.throttle_keys_left = len(summary.left)
+    summary.produce_p99_ms = {
+        "before": scene.probe.p99_ms(producers_s, tuner_s),
+        "during": scene.probe.p99_ms(tuner_s, ended_s or after_s),
+        "after": scene.probe.p99_ms(after_s, time.monotonic()),
+    }
+    scene.load.check()
 
 
 def _fill(lab: Lab, view: DemoView) -> None:
+    """Creates the topic and writes ``PRELOAD_BYTES`` into it."""
     replicas = {p: [LEADER, FOLLOWER] for p in range(PARTITIONS)}
     with lab.admin() as admin:
         admin.create_topics([NewTopic(TOPIC, num_partitions=-1, replication_factor=-1, replica_assignments=replicas)])
@@ -177,7 +217,7 @@ def _fill(lab: Lab, view: DemoView) -> None:
 
 
 def throttle_of(write_bytes_per_s: float) -> int:
-    """In whole tenths of a MB/s."""
+    """Returns the operator's throttle (bytes/s), rounded to 0.1 MB/s."""
     return max(1, round(THROTTLE_RATIO * write_bytes_per_s / 100_000)) * 100_000
 
 
@@ -185,16 +225,16 @@ def _newest_rate(watch: MoveWatch) -> float | None:
     return watch.write_bytes_per_s(time.monotonic() - BASELINE_S)
 
 
-def _at_full_rate(found_bytes_per_s: float | None) -> bool:
-    return found_bytes_per_s is not None and found_bytes_per_s >= _NEARLY * WRITE_BYTES_PER_S
+def _at_full_rate(bytes_per_s: float | None) -> bool:
+    return bytes_per_s is not None and bytes_per_s >= _FULL_RATE_RATIO * WRITE_BYTES_PER_S
 
 
-def _written(found_bytes_per_s: float | None, view: DemoView) -> float:
-    """What producers do write; they may be held back by a busy machine, and never write more."""
-    if found_bytes_per_s is None or found_bytes_per_s <= 0 or _at_full_rate(found_bytes_per_s):
+def _write_rate(measured_bytes_per_s: float | None, view: DemoView) -> float:
+    """Returns the producers' rate: the target, or the measured rate if a busy machine slows them."""
+    if measured_bytes_per_s is None or measured_bytes_per_s <= 0 or _at_full_rate(measured_bytes_per_s):
         return WRITE_BYTES_PER_S
-    view.say(f"this machine is busy: they write {rate_text(found_bytes_per_s)}")
-    return found_bytes_per_s
+    view.say(f"this machine is busy: the producers write {rate_text(measured_bytes_per_s)}")
+    return measured_bytes_per_s
 
 
 def _reassign(lab: Lab, view: DemoView, throttle_bytes_per_s: int) -> float:
@@ -203,46 +243,46 @@ def _reassign(lab: Lab, view: DemoView, throttle_bytes_per_s: int) -> float:
         lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(throttle_bytes_per_s)
     )
     view.say(
-        f"the operator moves it: kafka-reassign-partitions --execute --throttle {throttle_bytes_per_s} "
+        f"the operator starts the move: kafka-reassign-partitions --execute --throttle {throttle_bytes_per_s} "
         f"(broker {FOLLOWER} → broker {DESTINATION})"
     )
     return time.monotonic()
 
 
-def _watch(parts: DemoProcesses, watch: MoveWatch, view: DemoView, until_s: float, what: str) -> None:
+def _watch(scene: _Scene, until_s: float, activity: str) -> None:
     while time.monotonic() < until_s:
-        parts.look()
-        watch.show(view, what)
-        threading.Event().wait(LOOK_S)
+        scene.processes.check()
+        scene.watch.show(scene.view, activity)
+        threading.Event().wait(POLL_S)
 
 
-def _stay(lab: Lab, parts: DemoProcesses, view: DemoView) -> None:
-    """rheostat runs on as well: whoever starts a move of their own sees what it makes of it."""
-    view.head("The cluster and rheostat stay up until Ctrl-C. To look around:")
+def _keep_running(lab: Lab, processes: DemoProcesses, view: DemoView) -> None:
+    """Keeps the cluster and rheostat running until Ctrl-C, and prints commands to try."""
+    view.head("The cluster and rheostat run until Ctrl-C. Commands to try:")
     rheostat, config, back = f"{sys.executable} -m rheostat", lab.home / "rheostat.yaml", lab.home / "back.json"
     back.write_text(json.dumps(_plan_back()))
-    view.say(f"the status page, in a browser: {parts.page}")
+    view.say(f"the status page, in a browser: {processes.page}")
     view.say(f"{rheostat} status --config {config}")
     view.say(f"{rheostat} doctor --config {config}")
-    view.say("a move of your own, back to where the topic was, one partition after the other; the page shows it:")
-    view.say(f"{rheostat} reassign {back} --partition-movements 1 --config {config}")
+    view.say("a move of your own, which moves the topic back, one partition at a time; the status page shows it:")
+    view.say(f"{rheostat} reassign start {back} --partition-movements 1 --config {config}")
     view.say(f"bootstrap servers for any other client: {lab.bootstrap_servers}")
     view.say(f"logs: {lab.home / 'logs'}")
-    with parts.log.open("a") as out:
-        set_up_logs(out)
+    with processes.log.open("a") as log_file:
+        set_up_logs(log_file)
         try:
-            parts.measure()
-            parts.act()
-            while True:  # Not one endless wait: a signal that comes just before it would wake nobody.
-                parts.steady_state()
-                threading.Event().wait(LOOK_S)
+            processes.start_measuring()
+            processes.start_tuner()
+            while True:  # Short waits: a signal that arrives just before an endless wait would not end it.
+                processes.restart_ended()
+                threading.Event().wait(POLL_S)
         except KeyboardInterrupt:
-            view.say("going down")
+            view.say("stopping")
         finally:
-            parts.stop()
+            processes.stop()
 
 
 def _plan_back() -> dict[str, Any]:
-    """As `kafka-reassign-partitions` takes it, too."""
+    """Returns the plan that moves the topic back, in the format of `kafka-reassign-partitions`."""
     entries = [{"topic": TOPIC, "partition": p, "replicas": [LEADER, FOLLOWER]} for p in range(PARTITIONS)]
     return {"version": 1, "partitions": entries}

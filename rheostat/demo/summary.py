@@ -1,4 +1,4 @@
-"""The demo's verdict, for people and for machines."""
+"""The result of the demo, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ PHASES = ("before", "during", "after")
 
 @dataclass(slots=True)
 class DemoSummary:
-    stalled_before_s: float | None = None  # Throttled reassignment → tuner start, without progress all the while.
-    trend_before_bytes_per_s: float | None = None  # Of what remained, meanwhile; positive is falling behind.
-    write_bytes_per_s: float | None = None  # By the producers, while it was stalled.
-    stall_detection_s: float | None = None  # Tuner start → stall found.
+    """Figures of the run; None: not measured."""
+
+    stalled_before_s: float | None = None  # From the start of the reassignment to the tuner's start.
+    trend_before_bytes_per_s: float | None = None  # Change of the remaining bytes meanwhile; positive: it falls behind.
+    write_bytes_per_s: float | None = None  # The producers' rate meanwhile.
+    stall_detection_s: float | None = None  # From the tuner's start until it finds the stall.
     cause: str | None = None
-    rescue_s: float | None = None  # Tuner start → move complete.
-    optimum_s: float | None = None  # At the ceiling from the first moment, in the fluid model.
+    rescue_s: float | None = None  # From the tuner's start to the end of the move.
+    optimum_s: float | None = None  # The fluid model at the maximum rate from the tuner's start.
     ratio_to_optimum: float | None = None
     rate_bytes_per_s_max: float = 0.0
     decisions: list[dict[str, Any]] = field(default_factory=list)
@@ -30,13 +32,13 @@ class DemoSummary:
     all_s: float = 0.0
 
     def faults(self) -> list[str]:
-        """What keeps the demo from having shown what it promises; empty when it has."""
+        """Returns why the demo did not show a rescue; empty if it did."""
         faults = []
         if self.trend_before_bytes_per_s is None or self.trend_before_bytes_per_s <= 0:
             wrote = "" if self.write_bytes_per_s is None else f", with producers at {rate_text(self.write_bytes_per_s)}"
             faults.append(
                 f"the move was not falling behind before the tuner started{wrote}, so there was nothing to rescue: is this machine "
-                "busy with something else?"
+                "busy with other programs?"
             )
         if self.stall_detection_s is None or self.cause is None:
             faults.append("the tuner did not find the stall")
@@ -45,11 +47,11 @@ class DemoSummary:
         if not self.completed:
             faults.append("the move did not complete in time")
         elif self.ratio_to_optimum is None:
-            faults.append("the fluid optimum could not be worked out, as the sizes before the rescue are not known")
+            faults.append("the optimum is unknown, as the log sizes before the rescue could not be read")
         if missing := [phase for phase in PHASES if self.produce_p99_ms.get(phase) is None]:
             faults.append(f"produce latency was not measured {', '.join(missing)} the move")
         if self.throttle_keys_left is None:
-            faults.append("it is not known whether throttle settings were left behind")
+            faults.append("it is unknown whether throttle settings were left behind")
         elif self.throttle_keys_left:
             faults.append(f"throttle settings were left behind: {', '.join(self.left)}")
         return faults
@@ -57,29 +59,27 @@ class DemoSummary:
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def tell(self, view: DemoView) -> None:
+    def print_to(self, view: DemoView) -> None:
         view.head("Summary")
         if self.stalled_before_s is not None and self.trend_before_bytes_per_s is not None:
             trend = self.trend_before_bytes_per_s
             view.say(
-                f"left alone for {self.stalled_before_s:.0f} s before the tuner came: what remained "
-                f"{'grew' if trend > 0 else 'shrank'} by {rate_text(abs(trend))}, under a throttle above what producers write"
+                f"for {self.stalled_before_s:.0f} s before the tuner started, the remaining bytes "
+                f"{'grew' if trend > 0 else 'shrank'} by {rate_text(abs(trend))}, though the throttle was above the producers' rate"
             )
         if self.stall_detection_s is not None:
-            view.say(
-                f"the stall was found {self.stall_detection_s:.0f} s after the tuner's start, reason: {self.cause}"
-            )
+            view.say(f"the tuner found the stall {self.stall_detection_s:.0f} s after its start, reason: {self.cause}")
         if self.rescue_s is not None and self.optimum_s is not None:
             view.say(
-                f"complete {self.rescue_s:.0f} s after the tuner's start; with a throttle of "
-                f"{rate_text(self.rate_bytes_per_s_max)} from the first moment it could have been {self.optimum_s:.0f} s "
-                f"(ratio {self.ratio_to_optimum}; the tuner's start, judging the stall and the ramp are in it)"
+                f"the move ended {self.rescue_s:.0f} s after the tuner's start; the optimum, with a throttle of "
+                f"{rate_text(self.rate_bytes_per_s_max)} from the beginning, is {self.optimum_s:.0f} s "
+                f"(ratio {self.ratio_to_optimum}, which includes the tuner's start, the stall detection and the ramp)"
             )
         p99 = {phase: "–" if value is None else f"{value:.0f} ms" for phase, value in self.produce_p99_ms.items()}
         view.say("produce latency, 99th percentile: " + ", ".join(f"{phase} {value}" for phase, value in p99.items()))
         view.say(
             f"throttle settings left behind: {'unknown' if self.throttle_keys_left is None else self.throttle_keys_left}"
         )
-        view.say(f"all of it took {self.all_s:.0f} s")
+        view.say(f"the demo took {self.all_s:.0f} s")
         for fault in self.faults():
-            view.say(f"NOT WELL: {fault}", style="bold red")
+            view.say(f"FAULT: {fault}", style="bold red")

@@ -1,4 +1,4 @@
-"""The demo's screen: lines that stay, and one line that lives; without a terminal, a line every few seconds."""
+"""The demo's output: lines that stay and one status line that is redrawn; without a terminal, a line every few seconds."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ _LINE_EVERY_S = 4.0
 
 
 class DemoView(ProgressScreen[Status]):
+    """Prints each line with the seconds since the start."""
+
     def __init__(self, console: Console) -> None:
         super().__init__(console, console.status(styled("")), _LINE_EVERY_S)
         self._began_s = time.monotonic()
 
     def say(self, text: str, style: str = "") -> None:
-        """A line that stays."""
+        """Prints a line that stays."""
         self._console.print(f"{self._stamp()} {text}", style=style, soft_wrap=True)
 
     def now(self, text: str) -> None:
-        """What is going on at this moment."""
+        """Shows the current activity in the status line."""
         if self._live is not None:
             self._live.update(styled(f"{self._stamp()} {text}"))
         elif self._line_is_due():
             self.say(text, style="dim")
 
     def head(self, text: str) -> None:
+        """Prints a heading."""
         self._console.print()
         self._console.print(text, style="bold")
 

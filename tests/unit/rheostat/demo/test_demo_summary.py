@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from rheostat.demo.story import _written, throttle_of
+from rheostat.demo.story import _write_rate, throttle_of
 from rheostat.demo.summary import DemoSummary
 from rheostat.demo.view import DemoView
 from rheostat.status.report import unfixable_by_throttle
@@ -39,26 +39,26 @@ def test_when_all_held_there_is_no_fault() -> None:
         ({"cause": None}, "did not find the stall"),
         ({"decisions": [{"action": "set", "kind": "intent"}]}, "no throttle was raised"),
         ({"completed": False}, "did not complete"),
-        ({"ratio_to_optimum": None}, "optimum could not be worked out"),
+        ({"ratio_to_optimum": None}, "the optimum is unknown"),
         (
             {"throttle_keys_left": 1, "left": ["broker 1: leader.replication.throttled.rate"]},
             "left behind: broker 1: leader",
         ),
-        ({"throttle_keys_left": None}, "not known whether"),
+        ({"throttle_keys_left": None}, "unknown whether"),
         ({"produce_p99_ms": {"before": 9.0, "during": None, "after": 5.0}}, "not measured during the move"),
     ],
 )
-def test_each_thing_that_did_not_hold_is_a_fault(change: dict[str, Any], said: str) -> None:
+def test_faults_names_each_missing_result(change: dict[str, Any], said: str) -> None:
     (fault,) = DemoSummary(**{**HELD, **change}).faults()
     assert said in fault
 
 
-def test_what_was_not_rescued_is_not_told_as_if_it_had_been() -> None:
+def test_summary_without_a_rescue_names_the_shrinking_remaining_bytes() -> None:
     said: list[str] = []
     view = SimpleNamespace(head=said.append, say=lambda text, **_: said.append(text))
     summary = DemoSummary(**{**HELD, "trend_before_bytes_per_s": -1.9e6, "write_bytes_per_s": 1.3e6})
-    summary.tell(cast(DemoView, view))
-    assert any("left alone for 27 s" in line and "what remained shrank by 1.90 MB/s" in line for line in said)
+    summary.print_to(cast(DemoView, view))
+    assert any("for 27 s before the tuner started, the remaining bytes shrank by 1.90 MB/s" in line for line in said)
     assert any("producers at 1.30 MB/s" in line and "busy with something else?" in line for line in said)
     said.clear()
     DemoSummary(**HELD).tell(cast(DemoView, view))
@@ -77,8 +77,8 @@ def test_what_producers_write_is_measured_where_it_is_less_than_they_were_told(
     found: float | None, taken: float
 ) -> None:
     said: list[str] = []
-    assert _written(found, cast(DemoView, SimpleNamespace(say=said.append))) == taken
-    assert said == (["this machine is busy: they write 1.30 MB/s"] if taken < 3e6 else [])
+    assert _write_rate(found, cast(DemoView, SimpleNamespace(say=said.append))) == taken
+    assert said == (["this machine is busy: the producers write 1.30 MB/s"] if taken < 3e6 else [])
 
 
 def decision(reason: str, *, broker: int = 1, failure: str | None = None) -> dict[str, Any]:
