@@ -59,10 +59,10 @@ def test_summary_without_a_rescue_names_the_shrinking_remaining_bytes() -> None:
     summary = DemoSummary(**{**HELD, "trend_before_bytes_per_s": -1.9e6, "write_bytes_per_s": 1.3e6})
     summary.print_to(cast(DemoView, view))
     assert any("for 27 s before the tuner started, the remaining bytes shrank by 1.90 MB/s" in line for line in said)
-    assert any("producers at 1.30 MB/s" in line and "busy with something else?" in line for line in said)
+    assert any("producers at 1.30 MB/s" in line and "busy with other programs?" in line for line in said)
     said.clear()
-    DemoSummary(**HELD).tell(cast(DemoView, view))
-    assert any("what remained grew by 2.00 MB/s" in line for line in said)
+    DemoSummary(**HELD).print_to(cast(DemoView, view))
+    assert any("the remaining bytes grew by 2.00 MB/s" in line for line in said)
 
 
 @pytest.mark.parametrize(("written", "throttle"), [(3_000_000, 4_500_000), (1_300_000, 2_000_000), (10_000, 100_000)])
