@@ -1,4 +1,4 @@
-"""What Java says of a failure, through Py4J, which says only that there was one."""
+"""The first line of a Java failure that Py4J wraps."""
 
 from __future__ import annotations
 

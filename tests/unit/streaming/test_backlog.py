@@ -1,4 +1,4 @@
-"""What is skipped after an outage, and how it is cut: every window once, whole, newest first."""
+"""The backlog after an outage: every window is processed once, completely, newest first."""
 
 from __future__ import annotations
 
@@ -72,25 +72,25 @@ def worked_off(record: CheckpointRecord, topic: Topic) -> list[Chunk]:
     return chunks
 
 
-def test_who_is_not_far_behind_goes_on_in_order() -> None:
+def test_plan_start_slightly_behind_continues_in_order() -> None:
     topic = Topic(every(1000, 0, HOUR_MS))
     read = [{"t": {0: 3600 - 115}}]
     assert plan_start(NEW, read, [topic], SETTINGS, HOUR_MS) is NEW
     assert plan_start(NEW, [{"t": {0: 3600 - 125}}], [topic], SETTINGS, HOUR_MS) is not NEW
 
 
-def test_who_has_read_all_is_not_behind_however_long_nothing_came() -> None:
+def test_plan_start_with_all_read_skips_nothing_after_silence() -> None:
     topic = Topic([0, 1000])
     assert plan_start(NEW, [{"t": {0: 2}}], [topic], SETTINGS, HOUR_MS) is NEW
 
 
-def test_a_first_start_skips_only_what_it_is_asked_to_read() -> None:
+def test_plan_start_first_start_skips_only_requested_records() -> None:
     topic = Topic(every(1000, 0, HOUR_MS))
     assert plan_start(NEW, None, [topic], SETTINGS.model_copy(update={"start": "latest"}), HOUR_MS) is NEW
     assert plan_start(NEW, None, [topic], SETTINGS, HOUR_MS).skipped != ()
 
 
-def test_the_live_query_begins_so_far_back_that_its_first_window_is_whole() -> None:
+def test_plan_start_first_live_window_is_complete() -> None:
     topic = Topic(every(1000, 0, HOUR_MS), every(1000, 500, HOUR_MS))
     found = plan_start(NEW, [{"t": {0: 3, 1: 7}}], [topic], SETTINGS, HOUR_MS + 2_345)
     assert found.live == "live-2"
@@ -101,7 +101,7 @@ def test_the_live_query_begins_so_far_back_that_its_first_window_is_whole() -> N
     assert state(found) == State(2 * 3560, 2 * 3560, 0)
 
 
-def test_every_window_is_in_one_chunk_and_has_all_its_records() -> None:
+def test_chunks_cover_every_window_once_with_all_records() -> None:
     seed = random.SystemRandom().randrange(1_000_000)
     chance = random.Random(seed)
     for _ in range(30):
@@ -129,7 +129,7 @@ def test_every_window_is_in_one_chunk_and_has_all_its_records() -> None:
                 assert sorted(t for t in read if end_ms - WINDOW_MS <= t < end_ms) == sorted(window), (seed, end_ms)
 
 
-def test_a_chunk_is_about_as_large_as_asked_for_and_never_shorter_than_a_window() -> None:
+def test_next_chunk_has_requested_size_or_one_window() -> None:
     busy = Topic(every(100, 0, HOUR_MS))
     chunk = next_chunk(Skipped(0, HOUR_MS, 0), [busy], SETTINGS)
     assert chunk.to_ms - chunk.from_ms == WINDOW_MS
@@ -142,7 +142,7 @@ def test_a_chunk_is_about_as_large_as_asked_for_and_never_shorter_than_a_window(
     assert (chunk.from_ms, chunk.to_ms) == (3_000, 12_000)
 
 
-def test_chunk_that_ends_the_jvm_shrinks_and_is_given_up_alone() -> None:
+def test_chunk_that_ends_the_jvm_shrinks_then_is_skipped() -> None:
     """What a poisoned record costs: the windows that are made from it, and a few starts."""
     topic, poisoned_ms = Topic(every(100, 0, HOUR_MS // 10)), 200_000
     settings = SETTINGS.model_copy(update={"backlog_records_per_chunk": 2000})
@@ -167,7 +167,7 @@ def test_chunk_that_ends_the_jvm_shrinks_and_is_given_up_alone() -> None:
     assert state(record).remaining_records == 0
 
 
-def test_what_retention_took_is_counted_and_the_rest_goes_on() -> None:
+def test_recount_counts_records_deleted_by_retention() -> None:
     topic = Topic(every(1000, 0, HOUR_MS), gone=100)
     found = plan_start(NEW, [{"t": {0: 40}}], [topic], SETTINGS, HOUR_MS)
     assert found.lost_records == 60
@@ -183,7 +183,7 @@ def test_what_retention_took_is_counted_and_the_rest_goes_on() -> None:
     assert len(chunks) == 1, "nothing is left to cut into pieces"
 
 
-def test_a_second_outage_joins_what_touches_and_keeps_apart_what_does_not() -> None:
+def test_plan_start_second_outage_joins_overlapping_stretches_only() -> None:
     topic = Topic(every(1000, 0, 3 * HOUR_MS))
     first = plan_start(NEW, None, [topic], SETTINGS, HOUR_MS)
     assert first.skipped == (Skipped(0, HOUR_MS - 40_000, 3560),)
@@ -201,14 +201,14 @@ def test_a_second_outage_joins_what_touches_and_keeps_apart_what_does_not() -> N
 
 
 @pytest.mark.parametrize("bad_ms", [0, -1])
-def test_records_without_a_time_of_their_own_do_not_make_it_endless(bad_ms: int) -> None:
+def test_backlog_with_records_without_time_ends(bad_ms: int) -> None:
     topic = Topic([bad_ms, *every(1000, 1_700_000_000_000, 1_700_000_600_000)])
     found = plan_start(NEW, None, [topic], SETTINGS, 1_700_000_600_000)
     assert found.skipped[-1].from_ms == 0
     assert len(worked_off(found, topic)) < 20
 
 
-def test_when_all_is_done_counting_begins_anew() -> None:
+def test_backlog_counts_restart_after_everything_is_done() -> None:
     topic = Topic(every(1000, 0, 2 * HOUR_MS))
     done = replace(plan_start(NEW, None, [topic], SETTINGS, HOUR_MS), skipped=(), lost_records=7)
     assert state(done).done_percent == 100

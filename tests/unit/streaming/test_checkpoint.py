@@ -45,7 +45,7 @@ def refusal(folder: Path, now: MadeWith = NOW) -> str:
     return str(caught.value)
 
 
-def test_a_new_folder_gets_a_record_before_anything_starts(tmp_path: Path) -> None:
+def test_open_record_in_empty_folder_writes_record(tmp_path: Path) -> None:
     record = checkpoint.open_record(tmp_path, NOW)
     assert record == CheckpointRecord(NOW, "live-1")
     assert [path.name for path in tmp_path.iterdir()] == ["rheostat.json"]
@@ -53,7 +53,7 @@ def test_a_new_folder_gets_a_record_before_anything_starts(tmp_path: Path) -> No
     assert checkpoint.positions(tmp_path, record) is None
 
 
-def test_the_position_is_that_of_the_last_finished_batch(whole: Path) -> None:
+def test_positions_are_those_of_last_finished_batch(whole: Path) -> None:
     record = checkpoint.open_record(whole, NOW)
     begun = ["v1", "{}", json.dumps({"rheostat.metrics": {"0": 70, "1": 90}})]
     (whole / "live-1" / "offsets" / "3").write_text("\n".join(begun))
@@ -74,12 +74,12 @@ def test_the_position_is_that_of_the_last_finished_batch(whole: Path) -> None:
         ({"sources": (*NOW.sources, "t as otlp_json from k:1")}, "rheostat_json from k:1, t as otlp_json from k:1 now"),
     ],
 )
-def test_what_it_was_made_with_is_compared(whole: Path, changed: dict[str, Any], said: str) -> None:
+def test_open_record_refuses_other_values(whole: Path, changed: dict[str, Any], said: str) -> None:
     assert said in refusal(whole, replace(NOW, **changed))
     assert checkpoint.open_record(whole, NOW).live == "live-1", "a refusal changes nothing"
 
 
-def test_of_a_long_state_what_differs_is_shown(tmp_path: Path) -> None:
+def test_open_record_shows_difference_of_long_values(tmp_path: Path) -> None:
     then = replace(NOW, state="struct<" + "a long field:double," * 40 + "gauges:array<double>>")
     checkpoint.open_record(tmp_path, then)
     said = refusal(tmp_path, replace(then, state=then.state.replace("gauges:array", "gauges:map")))
@@ -88,19 +88,19 @@ def test_of_a_long_state_what_differs_is_shown(tmp_path: Path) -> None:
     assert len(said) < 700
 
 
-def test_files_without_a_record_are_not_taken_over(tmp_path: Path) -> None:
+def test_open_record_refuses_files_without_record(tmp_path: Path) -> None:
     finished(tmp_path, 1, {})
     assert "has files (commits, metadata, offsets) and no rheostat.json" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"v": "9"}', '{"v": 2, "live": "live-1"}'])
-def test_a_damaged_record_is_named(whole: Path, text: str) -> None:
+def test_open_record_names_damaged_record(whole: Path, text: str) -> None:
     (whole / "rheostat.json").write_text(text)
     assert f"The checkpoint is damaged: {whole}/rheostat.json" in refusal(whole)
 
 
 @pytest.mark.parametrize("version", [1, 9])
-def test_record_of_another_version_is_named_with_the_remedy(whole: Path, version: int) -> None:
+def test_open_record_of_other_version_names_remedy(whole: Path, version: int) -> None:
     (whole / "rheostat.json").write_text(f'{{"v": {version}, "made_with": {{}}, "live": "live-1"}}')
     message = refusal(whole)
     assert message.startswith(
@@ -112,13 +112,13 @@ def test_record_of_another_version_is_named_with_the_remedy(whole: Path, version
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/2", "offsets/1", "commits/2"])
 @pytest.mark.parametrize("kept_bytes", [0, 2, 8])
-def test_a_cut_file_of_sparks_is_named(whole: Path, name: str, kept_bytes: int) -> None:
+def test_open_record_names_truncated_spark_file(whole: Path, name: str, kept_bytes: int) -> None:
     file = whole / "live-1" / name
     file.write_bytes(file.read_bytes()[:kept_bytes])
     assert f"The checkpoint is damaged: {file}: empty or cut" in refusal(whole)
 
 
-def test_offsets_that_lack_a_source_or_are_missing_are_damage(whole: Path) -> None:
+def test_open_record_treats_missing_offsets_as_damage(whole: Path) -> None:
     file = whole / "live-1" / "offsets" / "2"
     text = file.read_text()
     file.write_text("\n".join(text.splitlines()[:2]))
@@ -129,7 +129,7 @@ def test_offsets_that_lack_a_source_or_are_missing_are_damage(whole: Path) -> No
     assert "metadata: empty or cut" in refusal(whole)
 
 
-def test_a_switch_is_whole_or_not_at_all(whole: Path) -> None:
+def test_switch_live_folder_is_atomic(whole: Path) -> None:
     before = checkpoint.open_record(whole, NOW)
     after = replace(
         before,

@@ -1,4 +1,4 @@
-"""When Spark's JVM is told to record its classes, and when to use them. Recording itself is seen by benchmarks.pipeline."""
+"""Options that record or use the JVM's class archive. benchmarks.pipeline measures the recording itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def options(path: Path) -> str:
     return " ".join(ClassArchive(path).java_options())
 
 
-def test_the_first_run_records_and_later_ones_use_it(tmp_path: Path) -> None:
+def test_archive_is_recorded_by_first_run_and_used_later(tmp_path: Path) -> None:
     path = tmp_path / "classes.jsa"
     assert f"-XX:ArchiveClassesAtExit={path}.{os.getpid()}" in options(path)
     path.touch()
@@ -27,11 +27,11 @@ def test_the_first_run_records_and_later_ones_use_it(tmp_path: Path) -> None:
     assert "AtExit" not in options(path)
 
 
-def test_nothing_is_recorded_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_archive_is_not_recorded_in_read_only_folder(tmp_path: Path) -> None:
     assert options(tmp_path / "absent" / "classes.jsa") == ""
 
 
-def test_what_a_killed_run_left_is_swept_away_and_what_a_live_one_writes_is_not(tmp_path: Path) -> None:
+def test_archive_leftovers_of_killed_runs_are_removed(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait(30)
     path = tmp_path / "classes.jsa"
@@ -66,9 +66,7 @@ def keep(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> int | None
         gateway.proc.wait(30)
 
 
-def test_the_archive_is_put_in_place_when_the_jvm_has_written_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archive_is_moved_into_place_after_jvm_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "classes.jsa"
     recording = f"{path}.{os.getpid()}"
     keep(path, f"import sys; sys.stdin.read(); open({recording!r}, 'w').write('whole')", monkeypatch)
@@ -76,7 +74,7 @@ def test_the_archive_is_put_in_place_when_the_jvm_has_written_it(
     assert not Path(recording).exists()
 
 
-def test_a_machine_that_is_too_slow_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_on_slow_machine_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(class_archive, "DUMP_S_MAX", 0.2)
     path = tmp_path / "classes.jsa"
     written = f"open('{path}.{os.getpid()}', 'w').write('half'); import threading; threading.Event().wait(60)"

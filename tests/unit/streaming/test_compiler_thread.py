@@ -1,4 +1,4 @@
-"""Whose priority is lowered: that of the compiler's threads in what this process starts, and nobody else's."""
+"""The priority is lowered only for compiler threads of processes that this process starts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def nice(thread: int) -> int:
     return os.getpriority(os.PRIO_PROCESS, thread)
 
 
-def test_the_thorough_compiler_of_a_process_that_starts_steps_back_and_nothing_else() -> None:
+def test_lowered_priority_affects_only_compiler_of_new_process() -> None:
     mine = nice(0)
     with process("C2 CompilerThread0") as (_, old):
         with (
@@ -58,6 +58,6 @@ def test_the_thorough_compiler_of_a_process_that_starts_steps_back_and_nothing_e
     assert nice(0) == mine
 
 
-def test_nothing_is_waited_for_where_nothing_starts() -> None:
+def test_lowered_priority_without_new_process_does_not_wait() -> None:
     with lowered_priority():
         pass

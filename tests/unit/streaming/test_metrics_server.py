@@ -1,4 +1,4 @@
-"""The metrics endpoints of collector and stream: who may read them, and what a stranger can take up."""
+"""The metrics endpoints of collector and stream: access, and the limits on connections."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def page(port: int) -> str | None:
         return None
 
 
-def test_metrics_silent_connections_lose_their_places(server: MetricsServer) -> None:
+def test_metrics_silent_connections_lose_their_slots(server: MetricsServer) -> None:
     assert "x 7.0" in (page(server.port) or "")
     with contextlib.ExitStack() as stack:
         for _ in range(CONNECTIONS.per_address_max):
@@ -128,7 +128,7 @@ def taken(places: ConnectionSlots, addresses: list[str]) -> int:
 @pytest.mark.parametrize(
     "same", [["192.0.2.1"] * 40, [f"2001:db8::{n:x}" for n in range(40)], ["::ffff:192.0.2.1", "192.0.2.1"] * 20]
 )
-def test_metrics_places_of_one_address_are_few(same: list[str]) -> None:
+def test_metrics_slots_of_one_address_are_limited(same: list[str]) -> None:
     places = ConnectionSlots(CONNECTIONS)
     assert taken(places, same) == CONNECTIONS.per_address_max
     assert places.acquire("192.0.2.9"), "another address has places of its own"
@@ -136,7 +136,7 @@ def test_metrics_places_of_one_address_are_few(same: list[str]) -> None:
     assert taken(places, same) == 1
 
 
-def test_metrics_places_are_kept_for_this_machine() -> None:
+def test_metrics_slots_are_reserved_for_this_machine() -> None:
     places = ConnectionSlots(CONNECTIONS)
     assert taken(places, [f"192.0.2.{n}" for n in range(100)]) == CONNECTIONS.network_max
     assert taken(places, ["127.0.0.1", "::1"] * 40) == CONNECTIONS.total_max - CONNECTIONS.network_max

@@ -1,4 +1,4 @@
-"""Whoever asks a query for its reports now and then is told of every batch once."""
+"""``Reports`` returns every batch report of a query exactly once."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def batches(found: list[Any]) -> list[int]:
     return [one["batchId"] for one in found]
 
 
-def test_nothing_is_told_before_the_first_report() -> None:
+def test_reports_are_empty_before_first_report() -> None:
     reports = Reports()
     assert reports.new(Reported()) == []
     assert not reports.any
 
 
-def test_every_batch_between_two_looks_is_told_once_and_in_order() -> None:
+def test_reports_return_every_batch_once_in_order() -> None:
     query, reports = Reported(), Reports()
     for batch in range(3):
         query.tell(batch, 10)
@@ -49,7 +49,7 @@ def test_every_batch_between_two_looks_is_told_once_and_in_order() -> None:
     assert batches(reports.new(query)) == [3, 4]
 
 
-def test_a_batch_is_not_lost_behind_the_report_of_an_idle_query() -> None:
+def test_reports_keep_batch_before_idle_report() -> None:
     """An idle query reports under the number of the batch to come."""
     query, reports = Reported(), Reports()
     query.tell(0, 10)
@@ -59,14 +59,14 @@ def test_a_batch_is_not_lost_behind_the_report_of_an_idle_query() -> None:
     assert batches(reports.new(query)) == [1]
 
 
-def test_a_query_without_input_is_heard_of_and_tells_nothing() -> None:
+def test_reports_of_idle_query_are_noted_but_not_returned() -> None:
     query, reports = Reported(), Reports()
     query.tell(5, 0)
     assert reports.new(query) == []
     assert reports.any
 
 
-def test_all_reports_are_read_only_where_one_was_passed_over() -> None:
+def test_reports_read_full_list_only_after_a_gap() -> None:
     query, reports = Reported(), Reports()
     for batch in range(3):
         query.tell(batch, 10)
@@ -78,7 +78,7 @@ def test_all_reports_are_read_only_where_one_was_passed_over() -> None:
     assert query.all_were_read == 1
 
 
-def test_a_query_that_goes_on_from_its_checkpoint_begins_with_any_batch() -> None:
+def test_reports_accept_any_first_batch_number() -> None:
     query, reports = Reported(), Reports()
     query.tell(41, 10)
     query.tell(42, 10)

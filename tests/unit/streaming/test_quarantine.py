@@ -1,4 +1,4 @@
-"""A batch that ends the query again and again: halved in Spark's own files, until one record is left out."""
+"""A batch that always ends the query is halved in Spark's own files until one record is skipped."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_stream_with_poisoned_record_reads_all_others(folder: Path, said: list[A
     assert lives <= 12
 
 
-def test_batch_that_failed_once_is_left_as_it_is(folder: Path, said: list[Any]) -> None:
+def test_resolve_leaves_batch_after_first_failure(folder: Path, said: list[Any]) -> None:
     stream = Stream(folder, {0: 8, 1: 0}, {(0, 3)})
     assert not stream.run()
     before = begun_batch(folder, checkpoint.read(folder))

@@ -1,4 +1,4 @@
-"""Folders that do not take what the stream writes, and what is said of each; and what Java's last words mean.
+"""Faults of the folders that the stream writes to, and their messages; messages for the death of a JVM.
 
 Texts of Java are as it printed them. The folders are real ones: small file systems where this user may mount some.
 """
@@ -96,7 +96,7 @@ def test_fault_below_a_folder_of_another_user_names_that_folder(tmp_path: Path) 
     assert f"{tmp_path} belongs to uid 10002, and this process runs as root (uid 0)" in done.stdout
 
 
-def test_places_without_a_temporary_folder_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_folders_without_temporary_folder_name_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def none() -> str:
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
 
@@ -127,7 +127,7 @@ SILENT = "[CANNOT_WRITE_STATE_STORE.CANNOT_COMMIT] Error writing state store fil
 
 
 @pytest.mark.parametrize("report", [IN_CHECKPOINT, SILENT])
-def test_why_of_a_full_disk_is_not_a_damaged_checkpoint(mount: Mount, report: str) -> None:
+def test_explain_death_full_disk_is_not_damaged_checkpoint(mount: Mount, report: str) -> None:
     folder = mount("size=4m")
     text = died(report, folder)
     assert f"The file system {folder}" in text
@@ -148,7 +148,7 @@ def test_why_of_a_full_disk_is_not_a_damaged_checkpoint(mount: Mount, report: st
         ("java.lang.OutOfMemoryError: Java heap space", "raise stream.driver_memory_mb"),
     ],
 )
-def test_why_tells_limits_of_the_system(report: str, told: str, tmp_path: Path) -> None:
+def test_explain_death_names_system_limits(report: str, told: str, tmp_path: Path) -> None:
     assert told in died(report, tmp_path)
 
 
@@ -180,14 +180,14 @@ GATEWAY = RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before
         ("", "Java gateway process exited"),
     ],
 )
-def test_why_not_started_tells_cause_and_remedy_in_a_line(last_words: str, told: str, tmp_path: Path) -> None:
+def test_explain_start_failure_names_cause_and_remedy(last_words: str, told: str, tmp_path: Path) -> None:
     text = explain_start_failure(GATEWAY, last_words, stream(tmp_path))
     assert told in text
     assert text.startswith("Spark does not start")
     assert "\n" not in text
 
 
-def test_why_gone_tells_of_a_kill_where_java_said_nothing(tmp_path: Path) -> None:
+def test_explain_jvm_end_without_message_names_kill(tmp_path: Path) -> None:
     assert "it was killed" in explain_jvm_end("", stream(tmp_path))
     full = "Terminating due to java.lang.OutOfMemoryError: Java heap space"
     assert "no memory for its heap" in explain_jvm_end(full, stream(tmp_path))
@@ -200,7 +200,7 @@ def test_parse_reads_events_and_leaves_other_lines() -> None:
     assert parse('{"level": 1}').is_from_jvm
 
 
-def test_java_output_is_heard_without_frames_and_kept_with_them() -> None:
+def test_java_output_skips_stack_frames_but_keeps_them() -> None:
     heard: list[JavaLine] = []
     output = JavaOutput(heard.append)
     program = r"""printf 'Exception in thread x\n\tat a.b(c)\nCaused by: y\n{"level":"WARN","logger":"L","message":"m","stack":""}\n'"""
@@ -219,7 +219,7 @@ def settings_of(folder: Path) -> Settings:
     return parse_settings(CONFIG.replace("/x", str(folder)), "f.yaml", {})
 
 
-def test_doctor_tells_of_little_room_and_of_none(mount: Mount, tmp_path: Path) -> None:
+def test_doctor_warns_of_low_and_missing_space(mount: Mount, tmp_path: Path) -> None:
     little, none = mount("size=100m"), mount("size=4m")
     found = {finding.check: finding for finding in storage_of_stream(settings_of(little / "c"))}
     assert found["checkpoint folder"].verdict is FindingVerdict.ADVICE

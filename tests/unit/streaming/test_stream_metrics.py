@@ -1,4 +1,4 @@
-"""The stream and the settings file as Prometheus is told of them."""
+"""Metrics of the stream and of the settings file, as Prometheus reads them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def source(end: Any, latest: Any) -> dict[str, Any]:
         ([{}], None),
     ],
 )
-def test_how_many_records_were_left_unread(sources: list[dict[str, Any]], behind: int | None) -> None:
+def test_behind_records_sums_unread_records(sources: list[dict[str, Any]], behind: int | None) -> None:
     assert behind_records(sources) == behind
 
 
@@ -67,7 +67,7 @@ def test_how_many_records_were_left_unread(sources: list[dict[str, Any]], behind
         (None, None),
     ],
 )
-def test_when_the_newest_record_was_taken(event_time: dict[str, str] | None, seconds: float | None) -> None:
+def test_event_time_is_parsed_or_none(event_time: dict[str, str] | None, seconds: float | None) -> None:
     assert event_time_s({"eventTime": event_time}, "max") == seconds
 
 
@@ -86,13 +86,13 @@ def lines(counts: StreamCounts) -> list[str]:
     return render_page(registry_of("main", counts, 5.0)).decode().splitlines()
 
 
-def test_before_the_first_batch_nothing_is_told_of_one() -> None:
+def test_stream_metrics_before_first_batch_lack_batch_values() -> None:
     told = [line for line in lines(StreamCounts()) if not line.startswith("#")]
     assert 'rheostat_stream_batches_total{cluster="main"} 0' in told
     assert not any("last_batch" in line or "batch_seconds" in line or "behind" in line for line in told)
 
 
-def test_batches_add_up_and_the_last_one_is_told() -> None:
+def test_stream_metrics_sum_batches_and_show_last() -> None:
     counts = StreamCounts()
     counts.add_batch(progress(), 100.0)
     counts.add_batch(progress(input_rows=6, behind_records=None, watermark_at_s=None), 105.5)
@@ -115,7 +115,7 @@ def test_batches_add_up_and_the_last_one_is_told() -> None:
     assert not any(line.startswith(("rheostat_stream_input_behind", "rheostat_stream_watermark")) for line in told)
 
 
-def test_it_is_served_with_what_every_process_tells() -> None:
+def test_stream_metrics_are_served_with_process_metrics() -> None:
     own = ProcessMetricsCollector(
         "main", "stream", lambda: ConfigState(is_valid=False, valid_at_s=5.0, is_applied=False), lambda: 1.5
     )
@@ -160,7 +160,7 @@ def changed(file: Path, text: str) -> None:
     other.replace(file)
 
 
-def test_the_settings_file_is_watched_and_nothing_is_reloaded_by_itself(file: Path) -> None:
+def test_config_state_follows_file_without_reload(file: Path) -> None:
     clock, environ = Clock(), {"RHEOSTAT_TUNER__CYCLE_S": "4"}
     settings = load_settings(file, environ)
     watch = ConfigWatch(file, environ, settings, clock)
@@ -190,7 +190,7 @@ def test_the_settings_file_is_watched_and_nothing_is_reloaded_by_itself(file: Pa
     assert watch.state() == ConfigState(is_valid=False, valid_at_s=1_030.0, is_applied=False)
 
 
-def test_who_asks_while_another_asks_has_an_answer_too(file: Path) -> None:
+def test_metrics_answer_concurrent_requests(file: Path) -> None:
     watch = ConfigWatch(file, {}, load_settings(file, {}))
     changed(file, GOOD + "\n")
     found: list[ConfigState] = []

@@ -1,4 +1,4 @@
-"""What guards a run of the stream processor, and what the operator is told when it ends."""
+"""Checks before a run of the stream, and the operator's message when it ends."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def test_two_queries_never_share_a_checkpoint(tmp_path: Path) -> None:
         ("", "no message"),
     ],
 )
-def test_the_operator_reads_why_a_query_died(report: str, cause: str) -> None:
+def test_explain_death_names_cause(report: str, cause: str) -> None:
     assert cause in explain_death(report, KAFKA, TOPICS, StreamSettings(checkpoint_dir=Path("/state/stream")))
 
 
-def test_the_cause_names_all_that_is_read_and_no_page_of_plan() -> None:
+def test_explain_death_names_all_topics_in_short_text() -> None:
     feed = Feed(OTHER, ("telegraf",), "telegraf_json", Source("c"), 10_000)
     settings = StreamSettings(checkpoint_dir=Path("/state/stream"))
     assert "rheostat.metrics, telegraf, rheostat.signals" in explain_death(
@@ -94,7 +94,7 @@ def test_the_cause_names_all_that_is_read_and_no_page_of_plan() -> None:
     assert len(explain_death("plan " * 10_000, KAFKA, TOPICS, settings)) < 400
 
 
-def test_of_a_cluster_it_is_said_that_the_checkpoint_must_be_shared() -> None:
+def test_explain_death_on_cluster_names_shared_checkpoint() -> None:
     settings = StreamSettings(checkpoint_dir=Path("/state"), master="spark://127.0.0.1:7077")
     assert "storage that they share with this process" in explain_death(
         "[CANNOT_LOAD_STATE_STORE.X]", KAFKA, TOPICS, settings
@@ -114,11 +114,11 @@ def test_of_a_cluster_it_is_said_that_the_checkpoint_must_be_shared() -> None:
         ("java.lang.OutOfMemoryError: Java heap space", False),
     ],
 )
-def test_only_a_kafka_that_was_away_is_waited_for(report: str, lost: bool) -> None:
+def test_is_unreachable_only_for_absent_kafka(report: str, lost: bool) -> None:
     assert is_unreachable(report) is lost
 
 
-def test_our_own_topic_is_read_first_and_those_alike_as_one() -> None:
+def test_feeds_start_with_own_topic_and_join_similar_sources() -> None:
     settings = StreamSettings.model_validate(
         {
             "checkpoint_dir": "/c",
@@ -141,7 +141,7 @@ def test_our_own_topic_is_read_first_and_those_alike_as_one() -> None:
     assert share(2, found) == 1
 
 
-def test_every_format_has_a_name_in_the_settings() -> None:
+def test_every_format_name_has_a_format() -> None:
     names = StreamSettings.model_json_schema()["$defs"]["SourceSettings"]["properties"]["format"]["enum"]
     assert sorted(FORMATS) == sorted(names)
 
@@ -149,13 +149,11 @@ def test_every_format_has_a_name_in_the_settings() -> None:
 @pytest.mark.parametrize(
     ("records_max", "partitions", "expected"), [(5000, 1, 5000), (5000, 4, 5000), (5000, 10, 2000), (300, 2, 300), (5000, 300, 500)]
 )  # fmt: skip
-def test_refusals_have_as_many_places_as_a_batch_brings_and_in_all_no_more_than_the_heap_bears(
-    records_max: int, partitions: int, expected: int
-) -> None:
+def test_reject_slots_fit_batch_and_heap(records_max: int, partitions: int, expected: int) -> None:
     assert reject_slots(records_max, partitions) == expected
 
 
-def test_java_output_ends_where_the_session_never_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_output_ends_if_session_never_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_session(*_: object, **__: object) -> None:
         raise OSError("its settings cannot be written")
 

@@ -1,4 +1,4 @@
-"""Which sources a checkpoint fits, how many records each brings to a batch, and the words for what fails."""
+"""Sources that a checkpoint fits, their shares of a batch, and messages for failures."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def refusal(folder: Path, now: MadeWith) -> str:
     return str(caught.value)
 
 
-def test_another_address_of_the_same_kafka_is_the_same_source(tmp_path: Path) -> None:
+def test_checkpoint_accepts_other_address_of_same_cluster(tmp_path: Path) -> None:
     checkpoint.open_record(tmp_path, made("a:1", "b:1", "A", "B"))
     now = made("a:2,a:3", "b:1", "A", "B")
     assert checkpoint.open_record(tmp_path, now) == CheckpointRecord(now, "live-1")
     assert json.loads((tmp_path / "rheostat.json").read_text())["made_with"]["sources"][0] == OURS.format("a:2,a:3")
 
 
-def test_another_kafka_at_the_same_address_is_another_source_and_it_is_said_which(tmp_path: Path) -> None:
+def test_checkpoint_refuses_other_cluster_at_same_address(tmp_path: Path) -> None:
     checkpoint.open_record(tmp_path, made("a:1", "b:1", "A", "B"))
     said = refusal(tmp_path, made("a:1", "b:1", "A", "C"))
     assert "b:1 (Kafka cluster B) then" in said
@@ -50,13 +50,13 @@ def test_another_kafka_at_the_same_address_is_another_source_and_it_is_said_whic
 @pytest.mark.parametrize(
     "sources", [("x as y from a:1", THEIRS.format("b:1")), (THEIRS.format("b:1"), OURS.format("a:1"))]
 )
-def test_other_topics_or_another_order_are_other_sources(tmp_path: Path, sources: tuple[str, str]) -> None:
+def test_checkpoint_refuses_other_topics_or_order(tmp_path: Path, sources: tuple[str, str]) -> None:
     then = made("a:1", "b:1", "A", "A")
     checkpoint.open_record(tmp_path, then)
     assert "stream.sources: " in refusal(tmp_path, replace(then, sources=sources))
 
 
-def test_a_checkpoint_from_before_the_ids_is_taken_over_at_its_address(tmp_path: Path) -> None:
+def test_checkpoint_without_cluster_ids_is_accepted_at_its_address(tmp_path: Path) -> None:
     old = made("a:1", "b:1")
     checkpoint.open_record(tmp_path, old)
     body = json.loads((tmp_path / "rheostat.json").read_text())
@@ -72,7 +72,7 @@ def test_a_checkpoint_from_before_the_ids_is_taken_over_at_its_address(tmp_path:
     assert checkpoint.open_record(tmp_path, made("a:2", "b:1", "A", "B")).made_with.sources[0] == OURS.format("a:2")
 
 
-def test_what_an_address_cannot_mend_is_not_said_to_be_mended_by_it(tmp_path: Path) -> None:
+def test_checkpoint_hint_about_address_only_where_it_helps(tmp_path: Path) -> None:
     checkpoint.open_record(tmp_path, made("a:1", "b:1"))
     other = replace(made("a:2", "b:1", "A", "B"), sources=(OURS.format("a:2"), "t as otlp_json from b:1"))
     assert "start once" not in refusal(tmp_path, other)
@@ -82,7 +82,7 @@ def test_what_an_address_cannot_mend_is_not_said_to_be_mended_by_it(tmp_path: Pa
 # -- shares of a batch -------------------------------------------------------------------------------------------------
 
 
-def test_who_has_most_to_catch_up_with_gets_most_and_nobody_less_than_half_an_even_share() -> None:
+def test_shares_follow_unread_records_with_a_minimum() -> None:
     assert shares(5000, [24_000, 12, 0]) == [3331, 834, 833]
     assert shares(5000, [0, 0]) == [2500, 2500]
     assert shares(5000, [7]) == [5000]
@@ -90,7 +90,7 @@ def test_who_has_most_to_catch_up_with_gets_most_and_nobody_less_than_half_an_ev
 
 
 @pytest.mark.parametrize("unread_records", [[1], [0, 9], [5, 5, 5], [1, 10**12, 0, 3]])
-def test_the_shares_are_never_more_than_a_batch(unread_records: list[int]) -> None:
+def test_shares_sum_to_at_most_one_batch(unread_records: list[int]) -> None:
     found = shares(5000, unread_records)
     assert sum(found) <= 5000
     assert min(found) >= 5000 // len(unread_records) // 2
@@ -112,7 +112,7 @@ class Ticks:
         return offset * 1000 if (topic, partition) == ("t", 0) and offset < self.end_s else None
 
 
-def test_what_waits_is_counted_from_where_the_query_will_begin() -> None:
+def test_unread_records_count_from_start_of_query() -> None:
     settings = StreamSettings(checkpoint_dir=Path("/c"))
     new = CheckpointRecord(made("a:1", "b:1"), "live-1")
     times = [Ticks(1000), Ticks(40)]
@@ -136,5 +136,5 @@ def test_what_waits_is_counted_from_where_the_query_will_begin() -> None:
         ("x" * 1000, "x" * 300),
     ],
 )
-def test_a_failure_is_one_line_and_never_empty(report: object, said: str) -> None:
+def test_first_line_is_one_line_and_never_empty(report: object, said: str) -> None:
     assert first_line(report) == said

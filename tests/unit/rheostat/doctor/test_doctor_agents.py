@@ -1,4 +1,4 @@
-"""The doctor's word on others' topics and on agents with a door: what is found, and what to do about it, to the letter."""
+"""The doctor's findings about other sources' topics and about protected agents: exact texts with remedies."""
 
 from __future__ import annotations
 

@@ -18,16 +18,16 @@ NAMES = ["a", "b", "c", "d"]
         (3, "a, b, c and 1 more", "a; b; c; and 1 more"),
     ],
 )
-def test_listed_names_the_first_and_counts_the_rest(most: int, commas: str, semicolons: str) -> None:
+def test_join_names_shows_first_names_and_counts_rest(most: int, commas: str, semicolons: str) -> None:
     assert (join_names(NAMES, most), join_names(NAMES, most, between="; ")) == (commas, semicolons)
 
 
-def test_listed_takes_any_values_and_says_what_is_left() -> None:
+def test_join_names_accepts_any_values_and_noun() -> None:
     assert join_names((n for n in range(9)), 1, "topics") == "0 and 8 more topics"
     assert join_names([], 3) == ""
 
 
-def test_shortened_lines_end_with_how_many_are_left() -> None:
+def test_shorten_lines_ends_with_number_left_out() -> None:
     assert shorten_lines(NAMES, 4) == NAMES
     assert shorten_lines(NAMES, 2, "sides") == ["a", "b", "and 2 more sides"]
     assert more_text(2) == "and 2 more"

@@ -1,4 +1,4 @@
-"""rheostat's own topics: what is missing is made, what is there and differs in what matters is said with the command for it."""
+"""rheostat's own topics: missing ones are created, and wrong settings are reported with the command that corrects them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def ensured(cluster: Cluster) -> list[str]:
     return ensure_topics(client, TOPICS)
 
 
-def test_all_that_are_missing_are_made_and_what_is_there_stays() -> None:
+def test_ensure_topics_creates_missing_topics_only() -> None:
     cluster = Cluster({}, topics=())
     assert ensured(cluster) == []
     assert cluster.made.keys() == set(ALL)
@@ -88,7 +88,7 @@ def test_all_that_are_missing_are_made_and_what_is_there_stays() -> None:
     assert there.made == {}
 
 
-def test_inputs_that_would_be_compacted_are_complained_about() -> None:
+def test_ensure_topics_complains_about_compacted_inputs() -> None:
     """All of a cluster's have one key."""
     compacted = {**WELL["rheostat.inputs"], "cleanup.policy": "compact"}
     [complaint] = ensured(Cluster({**WELL, "rheostat.inputs": compacted}))
@@ -98,7 +98,7 @@ def test_inputs_that_would_be_compacted_are_complained_about() -> None:
     )
 
 
-def test_what_kafka_does_by_itself_need_not_be_set_and_what_it_does_not_must_be() -> None:
+def test_complaints_accept_kafka_defaults_that_fit() -> None:
     complaints = ensured(Cluster({}))
     assert [complaint.split(",")[0] for complaint in complaints] == [
         "topic rheostat.metrics has message.timestamp.type=the default",
@@ -152,18 +152,18 @@ def test_topics_that_inherit_a_compression_are_complained_about() -> None:
     assert {found.verdict for found in examined(Cluster(ZSTD), create=False)} == {FindingVerdict.FAILED}
 
 
-def test_topics_are_made_to_stay_as_producers_compress_them() -> None:
+def test_topic_specs_keep_producer_compression() -> None:
     cluster = Cluster({}, topics=())
     ensured(cluster)
     assert {configs["compression.type"] for _, _, configs in cluster.made.values()} == {"producer"}
 
 
-def test_how_long_inputs_are_kept_is_the_operators() -> None:
+def test_complaints_ignore_retention_of_inputs() -> None:
     shorter = {**WELL["rheostat.inputs"], "retention.ms": "3600000", "retention.bytes": "-1"}
     assert ensured(Cluster({**WELL, "rheostat.inputs": shorter})) == []
 
 
-def test_every_topic_of_ours_has_its_settings() -> None:
+def test_topic_specs_cover_every_topic() -> None:
     assert {spec.name for spec in topic_specs(TOPICS)} == set(ALL)
 
 

@@ -1,4 +1,4 @@
-"""Signals and records survive the way through a topic; what is not a signal is refused by name."""
+"""Signals and records survive encoding and decoding; an invalid signal is refused with its reason."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ MOVE = st.builds(
 
 
 @given(BROKER | MOVE)
-def test_a_signal_comes_back_as_it_was(signal: BrokerSignal | MoveSignal) -> None:
+def test_signal_survives_encoding(signal: BrokerSignal | MoveSignal) -> None:
     assert decode_signal(encode_signal(signal)) == signal
 
 
 @pytest.mark.parametrize("kind", [[], {}, None, 1, "lorry"])
-def test_a_record_of_no_kind_is_refused_and_says_so(kind: object) -> None:
+def test_decode_refuses_record_without_kind(kind: object) -> None:
     body = json.loads(encode_signal(BrokerSignal("c", 3, 5000, 4000, 6, 1.0))) | {"kind": kind}
     with pytest.raises(ContractError, match="kind"):
         decode_signal(json.dumps(body).encode())
 
 
-def test_keys_tell_entities_and_windows_apart() -> None:
+def test_signal_keys_differ_by_entity_and_window() -> None:
     broker = BrokerSignal("c", 3, 5000, 4000, 6, 1.0)
     leader = MoveSignal("c", 3, Side.LEADER, 5000, 4000, 6, 1.0, 1, 1)
     follower = MoveSignal("c", 3, Side.FOLLOWER, 5000, 4000, 6, 1.0, 1, 1)
@@ -74,25 +74,25 @@ def test_keys_tell_entities_and_windows_apart() -> None:
         ({"steps": 7}, "move signal"),
     ],
 )
-def test_what_is_not_a_signal_is_refused_by_name(change: dict[str, object], said: str) -> None:
+def test_decode_refuses_invalid_signal_with_reason(change: dict[str, object], said: str) -> None:
     body = json.loads(encode_signal(MoveSignal("c", 3, Side.LEADER, 5000, 4000, 6, 1.0, 1, 1)))
     with pytest.raises(ContractError, match=said):
         decode_signal(json.dumps({**body, **change}).encode())
 
 
 @pytest.mark.parametrize("value", [b"", b"[]", b"\xff", b"null", b"{"])
-def test_what_is_not_json_is_refused(value: bytes) -> None:
+def test_decode_refuses_text_that_is_not_json(value: bytes) -> None:
     with pytest.raises(ContractError):
         decode_signal(value)
 
 
-def test_an_unknown_field_is_passed_over() -> None:
+def test_decode_ignores_unknown_field() -> None:
     signal = BrokerSignal("c", 3, 5000, 4000, 6, 1.0)
     body = json.loads(encode_signal(signal))
     assert decode_signal(json.dumps({**body, "invented_later": 1}).encode()) == signal
 
 
-def test_a_scrape_as_a_record() -> None:
+def test_scrape_encodes_as_record() -> None:
     scrape = Scrape(
         "c", 3, NodeRole.BROKER, 1000, (Sample("m", canonical_labels({"topic": "t", "partition": "0"}), 1.5),)
     )
@@ -110,11 +110,11 @@ OTHERS = (
 
 
 @pytest.mark.parametrize("signal", OTHERS, ids=signal_kind)
-def test_controllers_and_tenants_come_back_as_they_were(signal: ControllerSignal | TenantSignal) -> None:
+def test_controller_and_tenant_signals_survive_encoding(signal: ControllerSignal | TenantSignal) -> None:
     assert decode_signal(encode_signal(signal)) == signal
 
 
-def test_a_tenants_labels_are_kafkas_and_break_no_key() -> None:
+def test_tenant_labels_are_escaped_in_keys() -> None:
     key = signal_key(OTHERS[1]).decode()
     assert key == "c|tenant|100|client_id=x%7Ey%2Az,user=a%3Db%2Cc%7Cd%20%C3%A9|5000"
     assert key.count("|") == 4
@@ -138,7 +138,7 @@ def test_a_tenants_labels_are_kafkas_and_break_no_key() -> None:
         ("move", {"largest": [{"topic": 1, "partition": 0}]}, r"\$.largest\[0\]\.topic"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_refused_by_name(kind: str, change: dict[str, object], said: str) -> None:
+def test_decode_refuses_wrong_type_with_field_name(kind: str, change: dict[str, object], said: str) -> None:
     whole = {
         "broker": BrokerSignal("c", 3, 5000, 4000, 6, 1.0),
         "move": MoveSignal("c", 3, Side.LEADER, 5000, 4000, 6, 1.0, 1, 1),
@@ -174,7 +174,7 @@ OUT_OF_BOUNDS: list[tuple[str, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("kind", "change"), OUT_OF_BOUNDS)
-def test_a_value_out_of_its_fields_range_is_refused(kind: str, change: dict[str, object]) -> None:
+def test_decode_refuses_value_out_of_range(kind: str, change: dict[str, object]) -> None:
     whole = {
         "broker": BrokerSignal("c", 3, 5000, 4000, 6, 1.0),
         "move": MoveSignal("c", 3, Side.LEADER, 5000, 4000, 6, 1.0, 1, 1),
@@ -191,12 +191,12 @@ def test_a_value_out_of_its_fields_range_is_refused(kind: str, change: dict[str,
     [DEEP, b'{"v":2,"kind":' + DEEP, b'{"v":2,"kind":"broker","later":' + DEEP, b" " * (RECORD_BYTES_MAX + 1)],
     ids=["nested", "kind", "unknown-field", "long"],
 )
-def test_a_deep_or_long_record_raises_a_contract_error(value: bytes) -> None:
+def test_decode_deep_or_long_record_raises_contract_error(value: bytes) -> None:
     with pytest.raises(ContractError):
         decode_signal(value)
 
 
-def test_a_refusal_quotes_no_control_characters_of_the_record() -> None:
+def test_decode_error_has_no_control_characters() -> None:
     move = encode_signal(MoveSignal("c", 3, Side.LEADER, 5000, 4000, 6, 1.0, 1, 1))
     with pytest.raises(ContractError) as refused:
         decode_signal(move.replace(b'"leader"', b'"\\u001b[31m\\n' + b"x" * 5_000 + b'"'))

@@ -36,7 +36,7 @@ def failed() -> None:
         admin_client(nowhere(), "test")
 
 
-def test_who_cannot_connect_leaves_no_thread() -> None:
+def test_client_that_cannot_connect_leaves_no_thread() -> None:
     before = set(threading.enumerate())
     for _ in range(3):
         failed()
@@ -45,7 +45,7 @@ def test_who_cannot_connect_leaves_no_thread() -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_several_that_connect_at_a_time_leave_the_log_as_it_was() -> None:
+def test_concurrent_connections_restore_log_level() -> None:
     logger = logging.getLogger("kafka.net.manager")
     before = (logger.level, logger.propagate, list(logger.handlers))
     with ThreadPoolExecutor(4) as pool:
@@ -54,7 +54,7 @@ def test_several_that_connect_at_a_time_leave_the_log_as_it_was() -> None:
     assert (logger.level, logger.propagate, logger.handlers) == before
 
 
-def test_ctrl_c_while_its_thread_begins_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_thread_start_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was made "cannot join thread before it is started" of, and that a cluster that does not answer yet."""
     really, before = threading.Thread.start, set(threading.enumerate())
 
@@ -70,7 +70,7 @@ def test_ctrl_c_while_its_thread_begins_is_heard(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.timeout(30)
-def test_ctrl_c_before_its_loop_runs_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_before_loop_runs_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told to end before it has come to its loop went on for ever, and so did who waited for it."""
     began, told, may_run, really = threading.Event(), threading.Event(), threading.Event(), NetworkSelector.run_forever
     before, wakeup, main = set(threading.enumerate()), NetworkSelector.wakeup, threading.get_ident()
@@ -101,7 +101,7 @@ def test_ctrl_c_before_its_loop_runs_is_heard(monkeypatch: pytest.MonkeyPatch) -
     assert set(threading.enumerate()) <= before
 
 
-def test_ctrl_c_while_one_is_closed_is_heard() -> None:
+def test_ctrl_c_during_close_is_not_lost() -> None:
     class Closing:
         """As kafka-python's admin client closes its loop, in which a task is left."""
 
@@ -118,7 +118,7 @@ def test_ctrl_c_while_one_is_closed_is_heard() -> None:
     assert closing._net._closed
 
 
-def test_what_cannot_be_closed_does_not_take_the_place_of_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_failure_does_not_hide_connection_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_: NetworkSelector) -> None:
         raise RuntimeError("cannot be closed")
 

@@ -1,4 +1,4 @@
-"""kafka-python's own sender of transactions, with a coordinator that has died: what it was asked to send is not forgotten."""
+"""The sender of a transactional producer keeps its requests while the transaction coordinator is down."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
     return Rig()
 
 
-def test_a_request_whose_coordinator_cannot_be_reached_is_kept(rig: Rig) -> None:
+def test_sender_keeps_request_while_coordinator_is_unreachable(rig: Rig) -> None:
     clients._keep_requests(SimpleNamespace(_sender=rig.sender))
     rig.sender._maybe_send_pending_request()
     assert rig.client.sent == []
@@ -69,13 +69,13 @@ def test_a_request_whose_coordinator_cannot_be_reached_is_kept(rig: Rig) -> None
     assert request.transactional_id == "rheostat-tuner-lab"
 
 
-def test_kafka_python_by_itself_forgets_it(rig: Rig) -> None:
+def test_sender_of_kafka_python_drops_request(rig: Rig) -> None:
     """Once this fails kafka-python keeps it, and ``_keep_requests`` can go."""
     rig.sender._maybe_send_pending_request()
     assert not [handler for handler in rig.kept() if isinstance(handler, InitProducerIdHandler)]
 
 
-def test_who_cannot_be_reached_is_not_asked_in_a_circle(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sender_waits_between_attempts_at_unreachable_coordinator(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "_NOT_READY_S", 0.1)
     clients._keep_requests(SimpleNamespace(_sender=rig.sender))
     began_s = time.monotonic()

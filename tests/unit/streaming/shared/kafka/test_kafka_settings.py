@@ -1,4 +1,4 @@
-"""Certificates and keys reach Java as text: what is in the files besides is left out, and what Java cannot read is refused."""
+"""Certificates and keys reach Java as text; other content of the files is left out, and unusable files are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def settings(files: dict[str, str]) -> KafkaSettings:
     return KafkaSettings(bootstrap_servers="h:9093", security_protocol="SSL", **files)  # type: ignore[arg-type]
 
 
-def test_java_is_given_the_blocks_and_no_files(files: dict[str, str], tmp_path: Path) -> None:
+def test_for_java_contains_pem_blocks_instead_of_files(files: dict[str, str], tmp_path: Path) -> None:
     config = settings(files).for_java()
     assert config == {
         "bootstrap.servers": "h:9093",
@@ -47,7 +47,7 @@ def test_java_is_given_the_blocks_and_no_files(files: dict[str, str], tmp_path: 
     assert str(tmp_path) not in str(config), "an executor on another machine has no such file"
 
 
-def test_a_file_with_key_and_certificate_gives_each_its_own(files: dict[str, str]) -> None:
+def test_for_java_splits_file_with_key_and_certificate(files: dict[str, str]) -> None:
     both = Path(files["ssl_keyfile"])
     both.write_text(f"{block('PRIVATE KEY', 'secret')}\n{block('CERTIFICATE', 'ours')}")
     config = settings({**files, "ssl_certfile": str(both)}).for_java()
@@ -56,7 +56,7 @@ def test_a_file_with_key_and_certificate_gives_each_its_own(files: dict[str, str
 
 
 @pytest.mark.parametrize("kind", ["EC PRIVATE KEY", "RSA PRIVATE KEY", "ENCRYPTED PRIVATE KEY"])
-def test_a_key_that_java_cannot_read_is_refused_with_the_remedy(files: dict[str, str], kind: str) -> None:
+def test_for_java_refuses_unreadable_key_with_remedy(files: dict[str, str], kind: str) -> None:
     Path(files["ssl_keyfile"]).write_text(block(kind, "secret"))
     with pytest.raises(PemError) as told:
         settings(files).for_java()
@@ -66,7 +66,7 @@ def test_a_key_that_java_cannot_read_is_refused_with_the_remedy(files: dict[str,
     assert "secret" not in said
 
 
-def test_a_file_that_is_not_there_or_empty_is_named(files: dict[str, str]) -> None:
+def test_for_java_names_missing_or_empty_file(files: dict[str, str]) -> None:
     Path(files["ssl_cafile"]).write_text("")
     with pytest.raises(PemError, match=r"ssl_cafile: .* holds nothing in PEM form"):
         settings(files).for_java()
@@ -75,7 +75,7 @@ def test_a_file_that_is_not_there_or_empty_is_named(files: dict[str, str]) -> No
         settings(files).for_java()
 
 
-def test_the_stream_says_so_in_its_own_way(files: dict[str, str]) -> None:
+def test_kafka_options_report_pem_errors_as_stream_errors(files: dict[str, str]) -> None:
     Path(files["ssl_certfile"]).unlink()
     with pytest.raises(StreamError, match="ssl_certfile"):
         kafka_options(settings(files))

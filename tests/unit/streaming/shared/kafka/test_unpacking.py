@@ -1,4 +1,4 @@
-"""What a consumer unpacks and decodes of record batches, with kafka-python's own reader of batches around it."""
+"""Unpacking and decoding of record batches, with kafka-python's own reader around it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_batches_within_the_limit_are_read_as_before() -> None:
     assert read(*batches) == ([(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")], [], 4)
 
 
-def test_bomb_is_left_out_told_and_never_unpacked() -> None:
+def test_bomb_is_skipped_reported_and_never_unpacked() -> None:
     bomb = batch(1, b"0" * (40 * MIB))
     assert len(bomb) < MIB
     tracemalloc.start()
