@@ -85,7 +85,7 @@ _IDLE_RULES = (
 )
 
 # Settings that every session has.
-_SQL_SETTINGS = {
+_COMMON_SETTINGS = {
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -184,7 +184,7 @@ def spark_session(jars: Sequence[Path], options: SparkOptions, output: JavaOutpu
         os.environ.setdefault("SPARK_LOCAL_IP", options.driver_host)
     # For the short-lived JVM that computes the command line of the other one.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    settings = _session_settings(jars, options) | _SQL_SETTINGS | kernel.SETTINGS
+    settings = _session_settings(jars, options) | _COMMON_SETTINGS | kernel.SETTINGS
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -1,4 +1,4 @@
-"""One Spark session for all tests here: its start costs as much as a dozen of them. And the same examples every time."""
+"""One Spark session for all tests of this folder, because its start is slow; hypothesis uses the same examples in every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input and output of the pipeline as the tests write and read them."""
+"""Writes input records for the pipeline and reads its output records."""
 
 from __future__ import annotations
 

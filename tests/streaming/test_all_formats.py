@@ -1,7 +1,7 @@
-"""One cluster told by every collector at once, through garbage: each tells the same numbers, and nothing good is refused.
+"""All formats yield the same signals for the same measurements, and no good record is refused among garbage.
 
-One node's life, written down once; every format tells it of a node of its own, each on its topic, in the records that its
-collectors make: one a scrape, one a measurement, or one a number. A tenth of all records is garbage.
+Each format reports the same history for a node of its own, on its own topic, in the records that its collectors write. A tenth of all
+records is garbage.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A field that was added to a signal: who does not know it passes over it, who misses it reads None. The version stays."""
+"""A field added to a signal needs no new version: older readers ignore it, and a reader of older records gets None."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The binary of Cruise Control's reporter: doubles to the bit, rates under names of their own, strange records named."""
+"""Records of Cruise Control's reporter: exact doubles, rates under their own names, and reasons for refused records."""
 
 from __future__ import annotations
 

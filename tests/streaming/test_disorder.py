@@ -1,7 +1,7 @@
-"""What a network does to records, and time to clocks, on the streaming engine: nobody's numbers change by it.
+"""Late, repeated and reordered records and wrong clocks do not change signals, on the streaming engine.
 
-One query runs over twelve micro-batches, 5 s of Kafka's time each. Every case is a node of its own beside an undisturbed one,
-whose counters all rise by 10/s; so what is disturbed must show what that one shows.
+One query runs over twelve micro-batches of 5 s of Kafka's time. Each case is a node beside an undisturbed one; the counters of both rise
+by 10/s, so both must have the same rates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A flood of refused records: the state has an end, ordinary garbage is all told, and what is not kept is counted."""
+"""A flood of refused records: the state is bounded, a normal amount is reported completely, and dropped rejects are counted."""
 
 from __future__ import annotations
 

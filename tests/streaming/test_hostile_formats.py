@@ -1,4 +1,4 @@
-"""Every wire format through hostile records: the query goes on, good records count, and each signal is readable or refused."""
+"""Hostile records in every wire format: the query continues, good records count, and every signal is valid or refused."""
 
 from __future__ import annotations
 

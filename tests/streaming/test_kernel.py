@@ -1,4 +1,4 @@
-"""The kernel: what it takes of our own format it reads as Spark's reader does, and what it keeps has a layout with a number."""
+"""The kernel: it parses rheostat's own format as Spark's reader does, and its row layout has a version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves: remaining bytes, keep-up, steps, slope, age of progress. Literal numbers, 5 s apart."""
+"""Move signals: remaining bytes, steady-state replication, steps, slope, age of progress; scrapes with literal numbers every 5 s."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""OpenTelemetry metrics as JSON: a batch falls apart into nodes and times, deltas are not taken for counters, and the
-rules that we ask users to load give every metric of Kafka's that we read."""
+"""OpenTelemetry metrics in JSON: a batch is split by node and time, deltas are not used as counters, and the shipped rules cover every
+metric that rheostat reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prometheus samples as JSON: every family of names means the same, what is not ours is no row, what is broken is named."""
+"""Prometheus samples in JSON: all name families map to the same metrics, unknown ones yield no row, broken ones a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused and why, one record at a time, while the rest flows; and whose clock counts."""
+"""rheostat's own format: reasons for refused records among good ones, and the choice between the sender's and Kafka's clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark's RPC lets only its own processes in: it deserializes Java objects, and every user of the machine reaches its port."""
+"""Spark's RPC accepts its own processes only: it deserializes Java objects, and every local user can reach its port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds the pipeline and needs a JVM: the checkpoint's second lock, what it is made with, who owns a window."""
+"""Parts around the pipeline that need a JVM: the checkpoint's second lock, its recorded values, and the ownership of windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every field of every signal, from scrapes made by hand, against plain Python on the same numbers."""
+"""Every field of every signal, from hand-written scrapes, compared with plain Python on the same numbers."""
 
 from __future__ import annotations
 

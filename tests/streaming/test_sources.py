@@ -1,4 +1,4 @@
-"""Several sources in one query: one that lags loses nothing, one that is silent holds up nobody, two may use one topic name."""
+"""Several sources in one query: a lagging one loses nothing, a silent one delays no other, two may have the same topic name."""
 
 from __future__ import annotations
 

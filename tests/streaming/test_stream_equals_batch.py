@@ -1,10 +1,8 @@
-"""However the records are cut into micro-batches, and in whatever order they come: in the end stands what one look at all of
-them would have said.
+"""The stream's final signals equal those of one batch over all records, for any order and division into micro-batches.
 
-``build`` is one function for both; what differs on the stream is state that is kept, read back, given up, and told of only
-where this batch touched it. Each example is a world of nodes that restart, go away, move partitions, repeat themselves and
-talk nonsense. A world is told by one number, which hypothesis prints when its example fails: to see that world again, call
-``world`` with it; for other worlds than always the same, pytest ``--hypothesis-seed=random``.
+``build`` is used for both; the stream adds state, which is stored, read back and removed. Each example is a generated cluster whose
+nodes restart, disappear, move partitions, repeat records and send garbage. One number defines it: hypothesis prints it when an example
+fails, and ``world`` repeats it. Use ``--hypothesis-seed=random`` for other examples.
 """
 
 from __future__ import annotations

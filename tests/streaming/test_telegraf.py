@@ -1,4 +1,4 @@
-"""Telegraf's two formats: what they say is read alike, what is not ours is no row, what is broken is refused by name."""
+"""Telegraf's two formats yield the same scrapes; unknown metrics yield no row, and broken records are refused with a reason."""
 
 from __future__ import annotations
 
