@@ -1,4 +1,4 @@
-"""Records of this journal under another cluster name than the configured one.
+"""Collects the records of this journal under other cluster names than the configured one.
 
 The journal is stored in the Kafka cluster that it describes, so every cluster name in it is a name (alias) of that one cluster.
 Lease, fence and memory are keyed by the name. After a change of ``cluster`` in the settings, a second tuner would act beside the

@@ -1,4 +1,4 @@
-"""Digests of the decisions of one step, as they are recorded and as a replay compares them."""
+"""Builds digests of the decisions of one step; they are recorded, and a replay compares them."""
 
 from __future__ import annotations
 

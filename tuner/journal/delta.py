@@ -1,4 +1,4 @@
-"""Differences between two long values that are mostly equal: sequences, move signals and tenant signals."""
+"""Computes the differences between two long values that are mostly equal: sequences, move signals and tenant signals."""
 
 from __future__ import annotations
 

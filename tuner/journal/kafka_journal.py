@@ -81,7 +81,7 @@ class KafkaJournal:
 
     ``recover`` sets the following attributes:
         orders: the newest orders.
-        superseded_orders: orders newer than the last ones told of, and older than ``orders``; the oldest first.
+        superseded_orders: orders newer than the last acknowledged ones and older than ``orders``; the oldest first.
         orders_history: all orders that the topic still has, the oldest first.
         quotas: what the tuner remembers of mutation quotas.
         plans: the reassignment plans; the executor keeps them up to date from then on.
@@ -314,9 +314,8 @@ class KafkaJournal:
             if self._transactions is not None:
                 self._transactions.write(all_records)
             else:
-                send_and_wait(
-                    self._writer, list(all_records), ACK_S_MAX
-                )  # A list: an error while encoding must send nothing.
+                # A list, so that an error while encoding sends nothing.
+                send_and_wait(self._writer, list(all_records), ACK_S_MAX)
         except ProducerUnusable as error:
             # The outcome of the transaction is unknown, and so is the owner of the journal.
             self.lost = True

@@ -1,4 +1,4 @@
-"""Entries and outcomes of writes that the journal has not recorded yet, the oldest first.
+"""Keeps entries and outcomes of writes that the journal has not recorded yet, the oldest first.
 
 A write to the cluster has happened even if the journal does not take its outcome. The outbox outlives a leadership term: the next
 term records what the last one could not.

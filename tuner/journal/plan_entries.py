@@ -1,4 +1,4 @@
-"""Journal entries of reassignment plans: one per cycle for all requested steps, and one for all outcomes."""
+"""Builds the journal entries of reassignment plans: one per cycle for all requested steps, and one for all outcomes."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def outcome_entry(plan: Plan, decision: PlanDecision, at_ms: int) -> Entry | Non
     if not (progress.reached or progress.rolled_back or progress.never_accepted or given_up or ending):
         return None
     texts = [f"{name} reached" for name in _names(progress.reached)]
-    texts += [f"{name} put back" for name in _names(progress.rolled_back)]
-    texts += [f"{name} was never taken" for name in _names(progress.never_accepted)]
+    texts += [f"{name} rolled back" for name in _names(progress.rolled_back)]
+    texts += [f"{name} was never accepted" for name in _names(progress.never_accepted)]
     texts += [f"{topic}-{number}: {reason}" for (topic, number), reason in given_up.items()]
     text = f"{ending.value}: {_first_texts(texts)}" if ending is not None else _first_texts(texts)
     rows = {
@@ -86,7 +86,7 @@ def failed_entry(failures: Mapping[TopicPartition, StepRefusal], at_ms: int) -> 
     """Returns the entry about requested steps that Kafka refused, or whose outcome is unknown."""
     failure = _first_texts([f"{topic}-{number}: {refusal.why}" for (topic, number), refusal in failures.items()])
     rows = [[*key, refusal.is_certain] for key, refusal in failures.items()]
-    text = f"{len(failures)} steps were not taken, or it is not known"
+    text = f"{len(failures)} steps were refused, or their outcome is unknown"
     return Entry(at_ms, STEP_OUTCOMES, "reassign", "not_taken", text, {"steps": rows}, failure=failure)
 
 

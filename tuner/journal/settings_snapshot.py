@@ -1,4 +1,4 @@
-"""The settings that decisions are made with, as the recording stores them.
+"""Encodes the settings that decisions are made with, for the recording.
 
 A replay asks whether today's program, with the operator's settings of that time, decides the same. So the recording stores only
 the values that differ from the program's defaults; all others are today's defaults.

@@ -29,7 +29,7 @@ from tuner.planning.generate import GeneratedPlan, NoPlacementError
 from tuner.planning.kip73 import kip73_figures
 from tuner.planning.plan_file import TopicPartition
 
-_CLIENT_ID = "rheostat-move"
+_CLIENT_ID = "rheostat-plan"
 
 
 def run_generate(
