@@ -1,4 +1,4 @@
-"""The question before a dangerous change: who is asked, which answers count, and what else ends the command."""
+"""The confirmation before a dangerous change: accepted answers, `--yes`, and no terminal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_confirm_with_yes_on_terminal_returns(answer: str, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("answer", "agrees"), [("unthrottled\n", True), ("y\n", False), ("yes\n", False), ("\n", False)]
 )
-def test_confirm_with_a_word_wants_that_word(answer: str, agrees: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confirm_with_a_word_requires_that_word(answer: str, agrees: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = on_terminal(monkeypatch, Terminal(answer))
     if agrees:
         confirm(CHANGES, yes=False, word="unthrottled")
@@ -59,7 +59,7 @@ def test_confirm_with_another_answer_ends(answer: str, monkeypatch: pytest.Monke
 
 
 @pytest.mark.timeout(30)
-def test_confirm_drops_what_was_typed_before_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confirm_drops_input_typed_before_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     controller, terminal = pty.openpty()
 
     class Answering(Terminal):
@@ -81,7 +81,7 @@ def test_confirm_drops_what_was_typed_before_it_asks(monkeypatch: pytest.MonkeyP
         os.close(terminal)
 
 
-def test_confirm_without_terminal_wants_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confirm_without_terminal_requires_yes(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = on_terminal(monkeypatch, io.StringIO("y\n"))
     with pytest.raises(NotConfirmedError, match="give --yes"):
         confirm(CHANGES, yes=False)
@@ -90,7 +90,7 @@ def test_confirm_without_terminal_wants_the_option(monkeypatch: pytest.MonkeyPat
     assert "Continue" not in shown.getvalue()
 
 
-def test_confirm_with_the_option_shows_and_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confirm_with_yes_shows_changes_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = on_terminal(monkeypatch, io.StringIO())
     check_can_confirm(yes=True)
     confirm(CHANGES, yes=True)

@@ -1,4 +1,4 @@
-"""A person's word: what it stops, what it sets, what it takes back, and when it is over."""
+"""Operator orders in the throttle loop: pause, resume, release, override, their records and their commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def overridden(rate: int, until_ms: int = NOW_MS + 60_000) -> Orders:
 # -- pause and resume --------------------------------------------------------------------------------------------------
 
 
-def test_paused_nothing_is_begun() -> None:
+def test_pause_starts_no_change() -> None:
     rig = Rig()  # Stalled: without the order it would be raised.
     rig.orders.latest = PAUSED
     [decision] = rig.loop.cycle()
@@ -45,7 +45,7 @@ def test_paused_nothing_is_begun() -> None:
     assert rig.journal.memories[-1].orders_at_ms == NOW_MS
 
 
-def test_a_pause_stops_a_ramp_where_it_is_and_it_stays_ours() -> None:
+def test_pause_stops_a_ramp_and_keeps_the_throttle_managed() -> None:
     rig = Rig()
     rig.cycle()
     rig.loop.tick()
@@ -60,7 +60,7 @@ def test_a_pause_stops_a_ramp_where_it_is_and_it_stays_ours() -> None:
     assert told == {"stopped on the way: paused by kim@desk: nothing is changed until `rheostat resume`"}
 
 
-def test_a_pause_stops_the_law() -> None:
+def test_pause_stops_steering() -> None:
     rig = steered()
     rig.cycle()
     seconds(rig, 2)
@@ -71,7 +71,7 @@ def test_a_pause_stops_the_law() -> None:
     assert rig.throttles.rates == stands
 
 
-def test_paused_a_move_that_ends_keeps_its_throttle_and_resumed_it_is_cleared() -> None:
+def test_ended_move_keeps_its_throttle_until_resume() -> None:
     rig = raised()
     rig.orders.latest = PAUSED
     rig.live.moves = ()
@@ -85,7 +85,7 @@ def test_paused_a_move_that_ends_keeps_its_throttle_and_resumed_it_is_cleared() 
     assert rig.loop.memory.owned == {}
 
 
-def test_resume_ends_the_hold_for_what_somebody_changed_before_it() -> None:
+def test_resume_ends_the_hold_of_an_earlier_external_change() -> None:
     until_ms = NOW_MS + 3_600_000
     rig = Rig(Memory(stalls={3: STALLED}, externally_owned_until_ms={SOURCE: until_ms}))
     assert rig.cycle()[0] is Reason.EXTERNALLY_OWNED
@@ -102,9 +102,9 @@ def test_resume_does_not_end_a_hold_that_began_after_it() -> None:
 # -- release -----------------------------------------------------------------------------------------------------------
 
 
-def test_release_takes_back_what_is_ours_while_the_move_runs_and_leaves_the_rest() -> None:
+def test_release_restores_managed_throttles_only() -> None:
     rig = raised()
-    rig.throttles.rates[(2, L)] = 9 * MB  # Somebody's.
+    rig.throttles.rates[(2, L)] = 9 * MB  # Externally owned.
     rig.orders.latest = RELEASED
     decisions = rig.loop.cycle()
     assert [type(d) for d in decisions] == [RestoreRate, RestoreRate, Hold]
@@ -119,7 +119,7 @@ def test_release_takes_back_what_is_ours_while_the_move_runs_and_leaves_the_rest
     assert rig.writes() == []
 
 
-def test_release_in_the_middle_of_a_ramp() -> None:
+def test_release_during_a_ramp_restores_the_rate() -> None:
     rig = Rig()
     rig.cycle()
     rig.loop.tick()
@@ -130,7 +130,7 @@ def test_release_in_the_middle_of_a_ramp() -> None:
     assert rig.loop.memory.owned == {}
 
 
-def test_release_of_what_the_law_set() -> None:
+def test_release_restores_steered_rates() -> None:
     rig = steered()
     rig.cycle()
     seconds(rig, 3)
@@ -141,7 +141,7 @@ def test_release_of_what_the_law_set() -> None:
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
-def test_release_names_what_cannot_be_reached_and_takes_it_back_later() -> None:
+def test_release_names_unreachable_brokers_and_restores_them_later() -> None:
     rig = raised()
     rig.orders.latest = RELEASED
     rig.throttles.brokers.discard(3)
@@ -158,7 +158,7 @@ def test_release_names_what_cannot_be_reached_and_takes_it_back_later() -> None:
 # -- override ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_override_is_set_through_the_ramp_and_held() -> None:
+def test_override_is_ramped_and_held() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     rig.orders.latest = overridden(30 * MB)
     first, second = rig.loop.cycle()
@@ -172,7 +172,7 @@ def test_an_override_is_set_through_the_ramp_and_held() -> None:
     assert held.text == ("broker 1 leader throttle: 30.0 MB/s by order of kim@desk")
 
 
-def test_an_override_goes_all_the_way_also_where_nothing_is_measured() -> None:
+def test_override_is_reached_without_signals() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     rig.signals.brokers, rig.signals.moves = {}, {}
     rig.orders.latest = overridden(30 * MB)
@@ -184,7 +184,7 @@ def test_an_override_goes_all_the_way_also_where_nothing_is_measured() -> None:
     assert rig.throttles.rates == {SOURCE: 30 * MB, TARGET: 10 * MB}
 
 
-def test_a_ramp_that_an_override_does_not_want_is_stopped_where_nothing_is_measured() -> None:
+def test_override_stops_another_ramp_without_signals() -> None:
     rig = Rig()
     rig.cycle()  # A rescue begins.
     rig.loop.tick()
@@ -195,7 +195,7 @@ def test_a_ramp_that_an_override_does_not_want_is_stopped_where_nothing_is_measu
     assert rig.cycle()[0] is Reason.OVERRIDDEN
 
 
-def test_an_override_wins_over_a_rescue_and_over_the_law() -> None:
+def test_override_has_precedence_over_rescue_and_steering() -> None:
     rig = Rig()
     rig.orders.latest = overridden(10 * MB)
     assert rig.cycle() == [Reason.OVERRIDDEN, Reason.STALLED_THROTTLE_BOUND]
@@ -208,8 +208,8 @@ def test_an_override_wins_over_a_rescue_and_over_the_law() -> None:
 
 @pytest.mark.parametrize("rate", [0, -5, -(10**15), 10**15])
 @pytest.mark.parametrize("steers", [False, True])
-def test_an_override_out_of_range_is_clipped(rate: int, steers: bool) -> None:
-    """A record in the topic may hold any rate: only commands check it."""
+def test_override_out_of_range_is_clipped(rate: int, steers: bool) -> None:
+    """A record in the topic may have any rate: only commands check it."""
     rig = steered() if steers else Rig(Memory(stalls={3: WELL}))
     rig.orders.latest = overridden(rate, NOW_MS + 3_600_000)
     for _ in range(4):
@@ -221,20 +221,20 @@ def test_an_override_out_of_range_is_clipped(rate: int, steers: bool) -> None:
     assert rig.throttles.rates[SOURCE] == (ceiling if rate > 0 else 1)
 
 
-def test_an_override_that_has_expired_changes_nothing() -> None:
+def test_expired_override_changes_nothing() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     rig.orders.latest = overridden(30 * MB, until_ms=NOW_MS)
     assert rig.cycle() == [Reason.PROGRESSING] * 2
 
 
-def test_an_override_takes_back_what_somebody_had_changed() -> None:
+def test_override_manages_an_externally_changed_throttle_again() -> None:
     rig = Rig(Memory(stalls={3: WELL}, externally_owned_until_ms={SOURCE: NOW_MS + 3_600_000}))
     rig.orders.latest = overridden(30 * MB)
     assert rig.cycle()[0] is Reason.OVERRIDDEN
     assert rig.loop.memory.externally_owned_until_ms == {}
 
 
-def test_who_changes_a_throttle_that_an_order_holds_has_the_last_word() -> None:
+def test_external_change_ends_an_override() -> None:
     """Until there is another order, by whatever clock; and the order is as it was for a tuner that takes over."""
     rig = Rig(Memory(stalls={3: WELL}))
     rig.orders.latest = overridden(30 * MB)
@@ -287,8 +287,8 @@ def test_a_word_that_comes_while_the_cluster_is_not_seen_is_heard(resumes: bool)
 
 
 @pytest.mark.parametrize("off_ms", [-120_000, 0, 120_000])
-def test_resume_ends_the_holds_that_stand_and_none_that_come_after_it(off_ms: int) -> None:
-    """By the clock of who says so, which is minutes off."""
+def test_resume_ends_existing_holds_and_no_later_ones(off_ms: int) -> None:
+    """The operator's clock may differ by minutes."""
     rig = raised()
     rig.throttles.rates[SOURCE] = 1 * MB
     assert Reason.EXTERNAL_CHANGE in rig.cycle()
@@ -300,7 +300,7 @@ def test_resume_ends_the_holds_that_stand_and_none_that_come_after_it(off_ms: in
     assert Reason.EXTERNALLY_OWNED in rig.cycle()
 
 
-def test_no_throttle_is_put_where_none_was() -> None:
+def test_override_sets_no_throttle_where_none_was() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     del rig.throttles.rates[SOURCE]
     rig.orders.latest = overridden(30 * MB)
@@ -325,14 +325,14 @@ def test_no_throttle_is_put_where_none_was() -> None:
         ),
     )
 )
-def test_orders_come_back_as_they_were(orders: Orders) -> None:
+def test_orders_survive_encoding_and_decoding(orders: Orders) -> None:
     assert decode_orders(encode_orders(orders)) == orders
 
 
 @pytest.mark.parametrize(
     "value", [b"", b"7", b"null", b"{}", b'{"v": 9}', b'{"v": 3, "at_ms": 1, "pause": [1]}', b"[" * 100_000]
 )
-def test_what_is_no_order_is_refused(value: bytes) -> None:
+def test_decode_orders_refuses_other_records(value: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         decode_orders(value)
 
@@ -344,13 +344,13 @@ def test_orders_with_an_impossible_rate_are_refused(rate: str) -> None:
         decode_orders(value)
 
 
-def test_who_and_when_go_with_an_order() -> None:
+def test_order_records_operator_and_time() -> None:
     assert commands.pause(Orders(), NOW_MS).pause.by.endswith(", 2023-11-14 22:13:20 UTC")  # type: ignore[union-attr]
     given = commands.override({SOURCE: 5 * MB}, 60.0)(Orders(), NOW_MS)
     assert given.overrides[SOURCE].by.endswith(", 2023-11-14 22:13:20 UTC, until 2023-11-14 22:14:20 UTC")
 
 
-def test_the_commands_change_only_what_they_mean() -> None:
+def test_commands_change_only_their_own_part() -> None:
     begun = overridden(30 * MB)
     assert commands.pause(begun, NOW_MS).overrides == begun.overrides
     resumed = commands.resume(commands.pause(begun, NOW_MS), NOW_MS + 5)
@@ -364,7 +364,7 @@ def test_the_commands_change_only_what_they_mean() -> None:
     assert commands.end_override(3, L)(both, NOW_MS).overrides.keys() == {SOURCE, (3, F)}
     assert commands.override({(3, L): 1}, 1.0)(begun, NOW_MS + 60_001).overrides.keys() == {
         (3, L)
-    }  # The old one is over.
+    }  # The old one has expired.
 
 
 # -- what is on record of it --------------------------------------------------------------------------------------------
@@ -374,8 +374,8 @@ def texts(rig: Rig) -> list[str]:
     return [entry.text for entry in rig.journal.entries if entry.action == "ordered"]
 
 
-def test_every_order_and_its_end_are_on_record_with_who_gave_it() -> None:
-    """The order itself is one record, which the next one takes the place of."""
+def test_orders_and_their_ends_are_recorded_with_the_operator() -> None:
+    """The orders topic keeps only the newest record; the journal has each."""
     rig = Rig()
     rig.cycle()
     rig.orders.latest = replace(PAUSED, by="kim@desk")
@@ -398,7 +398,7 @@ def test_every_order_and_its_end_are_on_record_with_who_gave_it() -> None:
 KIMS_ORDER = "broker 1 leader throttle: 7.00 MB/s by order of kim@desk"
 
 
-def test_what_expired_until_the_next_word_says_so() -> None:
+def test_override_that_expired_before_the_next_order_is_recorded() -> None:
     rig = Rig()
     rig.orders.latest = overridden(7 * MB)
     rig.cycle()
@@ -413,7 +413,7 @@ def test_what_expired_until_the_next_word_says_so() -> None:
 
 
 @pytest.mark.parametrize("not_seen", [None, "no broker answers"])
-def test_what_was_ordered_while_no_tuner_ran_is_on_record_once_and_what_was_before_that_not_again(
+def test_order_without_a_tuner_is_recorded_once(
     not_seen: str | None,
 ) -> None:
     rig = Rig()
@@ -431,13 +431,13 @@ def test_what_was_ordered_while_no_tuner_ran_is_on_record_once_and_what_was_befo
 
 
 @pytest.mark.parametrize("last_word", [None, "lee@home"])
-def test_an_override_that_ran_out_while_no_tuner_ran_says_so_once(last_word: str | None) -> None:
+def test_override_that_expired_without_a_tuner_is_recorded_once(last_word: str | None) -> None:
     rig = Rig()
     rig.orders.latest = overridden(7 * MB)
     rig.cycle()
     rig.die_and_start_again()
     rig.now_ms = NOW_MS + 60_001
-    if last_word is not None:  # Which leaves out what is over.
+    if last_word is not None:  # It leaves out expired orders.
         rig.orders.latest = Orders(at_ms=NOW_MS + 60_001, by=last_word)
     rig.cycle()
     rig.die_and_start_again()
@@ -448,7 +448,7 @@ def test_an_override_that_ran_out_while_no_tuner_ran_says_so_once(last_word: str
     ]
 
 
-def test_what_came_and_went_while_no_tuner_ran_is_on_record_too() -> None:
+def test_superseded_order_without_a_tuner_is_recorded() -> None:
     rig = Rig()
     rig.cycle()
     rig.die_and_start_again()
@@ -461,7 +461,7 @@ def test_what_came_and_went_while_no_tuner_ran_is_on_record_too() -> None:
     ]
 
 
-def test_a_dry_run_which_remembers_nothing_tells_what_is_ordered_from_its_start_on() -> None:
+def test_dry_run_records_orders_since_its_start() -> None:
     rig = Rig(dry_run=True)
     rig.orders.latest = overridden(7 * MB)
     rig.cycle()
@@ -471,7 +471,7 @@ def test_a_dry_run_which_remembers_nothing_tells_what_is_ordered_from_its_start_
     assert texts(rig) == ["rheostat is paused, by order of lee@home"]
 
 
-def test_a_dry_run_does_not_tell_what_ran_out_before_it_began() -> None:
+def test_dry_run_does_not_record_earlier_expiries() -> None:
     """Whatever a tuner that acted had told of before that: the dry run before it may have told of it."""
     order = overridden(7 * MB)
     rig = Rig(Memory(recorded_orders=order, orders_recorded_until_ms=NOW_MS), dry_run=True)
@@ -482,7 +482,7 @@ def test_a_dry_run_does_not_tell_what_ran_out_before_it_began() -> None:
     assert texts(rig) == []
 
 
-def test_an_order_that_another_overtook_before_a_cycle_is_on_record_too() -> None:
+def test_superseded_order_is_recorded() -> None:
     rig = Rig()
     rig.cycle()
     rig.orders.overtaken = (Orders(), replace(PAUSED, by="kim@desk"))
@@ -499,7 +499,7 @@ def test_an_order_that_another_overtook_before_a_cycle_is_on_record_too() -> Non
     assert rig.orders.overtaken == ()
 
 
-def test_an_override_that_runs_out_says_so_once_though_nobody_says_a_word() -> None:
+def test_expired_override_is_recorded_once_without_another_order() -> None:
     rig = Rig()
     rig.orders.latest = overridden(7 * MB)
     rig.cycle()
@@ -507,7 +507,7 @@ def test_an_override_that_runs_out_says_so_once_though_nobody_says_a_word() -> N
     rig.cycle()
     rig.cycle()
     rig.now_ms += 60_000
-    rig.orders.latest = Orders(at_ms=rig.now_ms, by="lee@home")  # A new word leaves out what is over.
+    rig.orders.latest = Orders(at_ms=rig.now_ms, by="lee@home")  # A new order leaves out expired ones.
     rig.cycle()
     assert texts(rig) == [
         KIMS_ORDER,
@@ -515,7 +515,7 @@ def test_an_override_that_runs_out_says_so_once_though_nobody_says_a_word() -> N
     ]
 
 
-def test_an_order_that_the_journal_did_not_take_is_told_again() -> None:
+def test_order_is_recorded_again_after_a_journal_failure() -> None:
     rig = Rig()
     rig.cycle()
     rig.journal.refusing = True

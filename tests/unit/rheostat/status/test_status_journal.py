@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from test_api_status_watch import ACTS, MEMORY, SETTINGS, measured
+from test_status_screen import ACTS, MEMORY, SETTINGS, measured
 from tuner_cases import NOW_MS, SOURCE, TARGET, live, owned
 
 from rheostat.status import journal as status_journal

@@ -1,4 +1,4 @@
-"""Hostile names in everything that prints: no control character arrives, nothing is taken for markup, nothing breaks."""
+"""Names with control characters or markup, in every module that prints: they arrive as plain text."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ RENDERERS: dict[str, Renderer] = {
 }
 
 
-def test_renderers_each_module_that_prints_is_fed() -> None:
+def test_renderers_cover_every_module_that_prints() -> None:
     root = Path(rheostat.__file__).parent
     printing = set()
     for path in root.rglob("*.py"):

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from command_rig import Command
 from rich.console import Console
-from test_api_status_watch import ACTS, ORDERS, SETTINGS, measured, status, still_for
+from test_status_screen import ACTS, ORDERS, SETTINGS, measured, status, still_for
 from tuner_cases import NOW_MS, SOURCE, TARGET, live, move_signal
 
 from rheostat.status import report as status_module

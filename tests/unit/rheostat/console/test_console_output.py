@@ -1,4 +1,4 @@
-"""What is said to a terminal that has gone, and that its going ends a command once."""
+"""Output to a closed terminal, and the SIGHUP that closing it sends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rheostat import cli
 from rheostat.console.output import tell
 
 
-class Gone:
+class ClosedTerminal:
     def write(self, _: str) -> int:
         raise OSError(5, "Input/output error")
 
@@ -26,20 +26,20 @@ def hangup() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
-def test_who_says_something_to_a_terminal_that_has_gone_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", Gone())
-    tell("putting it back")
+def test_tell_ignores_a_closed_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", ClosedTerminal())
+    tell("restoring the rate")
 
 
-def test_what_is_said_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("putting it back")
-    assert capsys.readouterr().err == "putting it back\n"
+def test_tell_writes_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    tell("restoring the rate")
+    assert capsys.readouterr().err == "restoring the rate\n"
 
 
 @pytest.mark.usefixtures("hangup")
-def test_a_terminal_that_goes_ends_a_command_once_however_often_it_is_told() -> None:
+def test_sighup_ends_a_command_once() -> None:
     signal.signal(signal.SIGHUP, cli._exit_on_signal)
     with pytest.raises(SystemExit) as ending:
         signal.raise_signal(signal.SIGHUP)
     assert ending.value.code == 129
-    signal.raise_signal(signal.SIGHUP)  # While what stood is being put back.
+    signal.raise_signal(signal.SIGHUP)  # Sent again during the cleanup.

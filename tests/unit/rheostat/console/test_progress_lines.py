@@ -1,4 +1,4 @@
-"""What is seen of long work: what lives on a terminal, and the lines that come in its place elsewhere."""
+"""Progress screens: the redrawn display on a terminal, and lines without one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Told(ProgressScreen[Status]):
         return self._line_is_due()
 
 
-def test_lines_come_at_once_and_then_no_more_often_than_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_come_at_once_and_then_at_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     with Told(console()) as screen:
@@ -42,7 +42,7 @@ def test_lines_come_at_once_and_then_no_more_often_than_asked(monkeypatch: pytes
     assert told == [True, False, True, False, True]
 
 
-def test_what_lives_begins_and_ends_with_the_screen_also_by_an_error() -> None:
+def test_display_starts_and_stops_with_the_screen_despite_errors() -> None:
     terminal = console(force_terminal=True, _environ={"TERM": "xterm"})
     with pytest.raises(ValueError, match="meanwhile"), Told(terminal):
         raise ValueError("meanwhile")
@@ -52,7 +52,7 @@ def test_what_lives_begins_and_ends_with_the_screen_also_by_an_error() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"force_terminal": True, "_environ": {"TERM": "dumb"}}])
-def test_the_demo_says_how_it_goes_in_lines_where_nothing_can_live(given: dict[str, object]) -> None:
+def test_demo_view_prints_lines_without_a_display(given: dict[str, object]) -> None:
     where = console(**given)
     with DemoView(where) as view:
         view.now("broker 3 catches up")
