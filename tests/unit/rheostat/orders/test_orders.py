@@ -256,7 +256,7 @@ def test_external_change_ends_an_override() -> None:
 
 
 @pytest.mark.parametrize("away", ["same look", "no tuner ran"])
-def test_of_a_change_by_hand_and_an_order_that_are_seen_at_once_the_order_counts(away: str) -> None:
+def test_order_has_precedence_over_a_simultaneous_external_change(away: str) -> None:
     rig = raised()
     rig.cycle()
     if away == "no tuner ran":
@@ -272,7 +272,7 @@ def test_of_a_change_by_hand_and_an_order_that_are_seen_at_once_the_order_counts
 
 
 @pytest.mark.parametrize("resumes", [True, False])
-def test_a_word_that_comes_while_the_cluster_is_not_seen_is_heard(resumes: bool) -> None:
+def test_order_given_while_the_cluster_is_unreadable_is_applied(resumes: bool) -> None:
     rig = raised()
     rig.throttles.rates[SOURCE] = 1 * MB
     rig.cycle()
