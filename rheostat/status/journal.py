@@ -52,7 +52,7 @@ class JournalFollower:
     """Builds the state of the journal from its records.
 
     Attributes:
-        is_whole: all records from the beginning were read. Until then the tuner's state and the plans are unknown.
+        is_complete: all records from the beginning were read. Until then the tuner's state and the plans are unknown.
     """
 
     def __init__(self, cluster: str, counts: Mapping[str, int] = RING_SIZES) -> None:
@@ -67,7 +67,7 @@ class JournalFollower:
         self._presence = presence_prefix(cluster)
         self._tuners: dict[bytes, TunerPresence] = {}
         self._state = ReplayedState(cluster)
-        self.is_whole = False
+        self.is_complete = False
 
     def take(self, record: JournalRecord) -> None:
         """Adds the next record of the journal or orders topic."""
@@ -92,8 +92,8 @@ class JournalFollower:
         return JournalState(
             {ring: sorted(entries, key=lambda e: (e.at_ms, e.seq)) for ring, entries in self._entries.items()},
             state.orders,
-            state.plans.known if self.is_whole else (),
-            state.memory_if_known if self.is_whole else None,
+            state.plans.known if self.is_complete else (),
+            state.memory_if_known if self.is_complete else None,
             unreadable_texts(state.unreadable.values()),
         )
 
@@ -122,5 +122,5 @@ def read_journal_state(settings: Settings, counts: Mapping[str, int] = RING_SIZE
         ) from error
     finally:
         reader.close(timeout_ms=2000)
-    followed.is_whole = True
+    followed.is_complete = True
     return followed

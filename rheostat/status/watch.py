@@ -94,7 +94,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
             live = _read_cluster(cluster, full=refresh % _FULL_READ_EVERY == 0)
             if isinstance(live, LiveCluster):
                 now_ms, newest = round(time.time() * 1000), journal.newest
-                plan_lines = plans_pane.lines(newest.plans if journal.is_whole else None)
+                plan_lines = plans_pane.lines(newest.plans if journal.is_complete else None)
                 tuners, plans = journal.tuners(now_ms), plans_pane.progress
                 status = status_json(settings, live, signals, newest, now_ms, evaluator, tuners=tuners, plans=plans)
                 tenants = tenants_pane.evaluate(signals, journal.quotas, newest.orders, now_ms, cluster.quota_windows)
@@ -153,7 +153,7 @@ def start_following(
         trouble = f"The tuner's state cannot be read, so the next steps are incomplete: {error}"
         newest = (record for tail in tails for record in tail.read_recent(_JOURNAL_BACKLOG))
         return journal, tails, _join(_add(journal, newest, topics.journal), trouble)
-    journal.is_whole = True
+    journal.is_complete = True
     # A topic that is created later is read from its beginning.
     return (
         journal,

@@ -144,7 +144,7 @@ def test_watch_of_unreadable_journal_knows_no_memory_nor_plans(monkeypatch: pyte
     followed, unread = cluster.observers()
     assert unread is not None
     assert "a transaction is open in it" in unread
-    assert not followed.is_whole
+    assert not followed.is_complete
     newest = followed.newest
     assert (newest.memory, newest.plans, newest.orders) == (None, (), LATER)
     assert len(newest.entries["entry"]) == 3, "each of the newest entries is shown once"

@@ -304,7 +304,7 @@ def test_follower_knows_the_state_only_if_read_completely() -> None:
     followed = JournalFollower("lab")
     followed.take(JournalRecord(memory_key("lab"), encode_memory(MEMORY), 0, "rheostat.journal", NOW_MS))
     assert followed.newest.memory is None, "earlier records may have more"
-    followed.is_whole = True
+    followed.is_complete = True
     assert followed.newest.memory == MEMORY
 
 
