@@ -168,7 +168,10 @@ def test_unreadable_certificate_file_is_named(serve: Callable[[Behave], str]) ->
 
 
 def test_doctor_names_each_failed_server_with_its_remedy(serve: Callable[[Behave], str]) -> None:
-    closed, other = closed_port(), serve(speak_http)
+    other, closed = (
+        serve(speak_http),
+        closed_port(),
+    )  # In this order: a new server may get the port that was closed last.
     (finding,) = connection(KafkaSettings(bootstrap_servers=f"{closed}, {other}"), "reachability", "kafka")
     assert finding.verdict is FindingVerdict.FAILED
     assert f"no route: {closed} cannot be reached" in finding.found
