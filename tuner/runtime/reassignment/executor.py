@@ -381,7 +381,7 @@ class ReassignmentExecutor:
             )
         self._state = replace(self._state, plans=memories)
         self.recorder.note_accepted(key for key in keys if key not in failures and key not in waits)
-        self.recorder.record_failures(plans, after, failures, waits, self._deferred.waiting_for_room)
+        self.recorder.record_failures(plans, after, failures, waits, self._deferred.waiting_for_capacity)
 
     def _is_paused(self) -> bool:
         return _pause_reason(self._orders.latest) is not None

@@ -1,15 +1,11 @@
-"""What was worked out of the look before, kept so that only what has changed since is worked out again.
+"""Results of the previous snapshot, kept so that a cycle computes only what has changed.
 
-Intuition: of tens of thousands of partitions nearly all move as they did a look before, and are the objects that they were. So
-what came and what went is found by identity, counts go up and down by that, and what was asked about the very same objects a
-look before has the answer that it had.
+On a large cluster tens of thousands of partitions move, and nearly all of them are the same objects as in the previous snapshot.
+So moves that began or ended are found by object identity, counters are adjusted by them, and results for unchanged objects are
+reused.
 
-Invariant: it changes no decision. Whoever decides again and again hands the same ``CycleCache`` in each time; with a new one, as a
-replay has it, everything is found to be the same, only later.
-
-Vocabulary:
-    came   moves that the look before did not have, or had otherwise.
-    path   from a leader to a destination, for as many moves as take it.
+Invariant: the cache changes no decision. A caller that decides every cycle passes the same ``CycleCache`` each time. With a new
+one, as in a replay, the decisions are the same and only take longer.
 """
 
 from __future__ import annotations
@@ -24,78 +20,84 @@ from tuner.control.throttle.incremental.sequence_diff import diff_sequences
 from tuner.control.throttle.replica_lists.required import RequiredReplicas, pairs_missing_from, required_replicas
 from tuner.core.cluster import BrokerSide, PartitionMove
 
-A = TypeVar("A")
-Seen = Mapping[tuple[str, int], frozenset[int]]
-Pairs = Mapping[Side, frozenset[Pair]]
+R = TypeVar("R")
+RecordedReplicas = Mapping[tuple[str, int], frozenset[int]]
+PairsBySide = Mapping[Side, frozenset[Pair]]
 
 
-class IdentityMemo(Generic[A]):
-    """The last answer about each topic, good for as long as it is asked of the same objects."""
+class IdentityMemo(Generic[R]):
+    """Caches the last result of a function for each topic, valid for identical argument objects."""
 
-    def __init__(self, work: Callable[..., A]) -> None:
-        self._work = work
-        self._known: dict[str, tuple[tuple[Any, ...], A]] = {}
+    def __init__(self, function: Callable[..., R]) -> None:
+        self._function = function
+        self._results: dict[str, tuple[tuple[Any, ...], R]] = {}
 
-    def answer_for(self, topic: str, *given: Any) -> A:
-        known = self._known.get(topic)
-        if known is not None and all(map(is_, known[0], given)):
-            return known[1]
-        answer = self._work(*given)
-        self._known[topic] = (given, answer)
-        return answer
+    def result_for(self, topic: str, *arguments: Any) -> R:
+        cached = self._results.get(topic)
+        if cached is not None and all(map(is_, cached[0], arguments)):
+            return cached[1]
+        result = self._function(*arguments)
+        self._results[topic] = (arguments, result)
+        return result
 
     def retain(self, topics: Collection[str]) -> None:
-        """Only about these it is asked again."""
-        if len(self._known) > len(topics):
-            self._known = {topic: known for topic, known in self._known.items() if topic in topics}
+        """Deletes the results of all other topics."""
+        if len(self._results) > len(topics):
+            self._results = {topic: cached for topic, cached in self._results.items() if topic in topics}
 
 
 class CopyPaths:
-    """Who copies from whom."""
+    """Counts the moves on each path from a leader to a destination.
+
+    Attributes:
+        leaderless: moves without a leader.
+        destinations_of: destinations of each leader.
+    """
 
     def __init__(self) -> None:
-        self.leaderless = 0  # Moves.
-        self.destinations_of: dict[int, set[int]] = {}  # By leader.
-        self._moves: dict[int, dict[int, int]] = {}  # Destination → leader → how many.
-        self._leaders: dict[int, list[int]] = {}  # Sorted, made where they are asked for.
+        self.leaderless = 0
+        self.destinations_of: dict[int, set[int]] = {}
+        self._moves: dict[int, dict[int, int]] = {}  # Destination → leader → number of moves.
+        self._leaders: dict[int, list[int]] = {}  # Destination → sorted leaders, filled on first request.
 
     @property
     def destinations(self) -> Collection[int]:
         return self._moves.keys()
 
     def sides(self) -> list[BrokerSide]:
-        """Leaders first, each by its number."""
+        """Returns all sides that moves copy through: leaders first, each group sorted by broker."""
         leaders: list[BrokerSide] = [(broker, Side.LEADER) for broker in sorted(self.destinations_of)]
         return leaders + [(broker, Side.FOLLOWER) for broker in sorted(self._moves)]
 
     def leaders_of(self, destination: int) -> Sequence[int]:
-        """Sorted."""
+        """Returns the sorted leaders that the destination copies from."""
         leaders = self._leaders.get(destination)
         if leaders is None:
             leaders = self._leaders[destination] = sorted(self._moves.get(destination, ()))
         return leaders
 
-    def change(self, moves: Sequence[PartitionMove], by: int) -> None:
+    def add(self, moves: Sequence[PartitionMove], count: int) -> None:
+        """Adds ``count`` (1 or −1) to every path of the moves."""
         for move in moves:
             leader = move.leader
             if leader < 0:
-                self.leaderless += by
+                self.leaderless += count
                 continue
             for destination in move.adding:
                 if destination != leader:
-                    self._change(leader, destination, by)
+                    self._add_to_path(leader, destination, count)
 
-    def _change(self, leader: int, destination: int, by: int) -> None:
-        onto = self._moves.setdefault(destination, {})
-        before = onto.get(leader, 0)
-        onto[leader] = before + by
+    def _add_to_path(self, leader: int, destination: int, count: int) -> None:
+        by_leader = self._moves.setdefault(destination, {})
+        before = by_leader.get(leader, 0)
+        by_leader[leader] = before + count
         if before == 0:
             self.destinations_of.setdefault(leader, set()).add(destination)
             self._leaders.pop(destination, None)
-        elif before + by == 0:
-            self._end(leader, destination)
+        elif before + count == 0:
+            self._delete_path(leader, destination)
 
-    def _end(self, leader: int, destination: int) -> None:
+    def _delete_path(self, leader: int, destination: int) -> None:
         del self._moves[destination][leader]
         if not self._moves[destination]:
             del self._moves[destination]
@@ -106,68 +108,75 @@ class CopyPaths:
 
 
 class CycleCache:
+    """
+    Attributes:
+        topics: moves of each topic; another tuple as soon as one move differs.
+        required: replicas that have to be listed, by topic.
+        missing: pairs that are required and not on the current lists.
+        unneeded: managed pairs that are no longer required.
+        external: the current lists without the managed pairs.
+    """
+
     def __init__(self) -> None:
         self.paths = CopyPaths()
-        self.topics: dict[str, tuple[PartitionMove, ...]] = {}  # Another tuple where another move is in it.
+        self.topics: dict[str, tuple[PartitionMove, ...]] = {}
         self.required: IdentityMemo[RequiredReplicas] = IdentityMemo(required_replicas)
-        self.missing: IdentityMemo[Pairs] = IdentityMemo(_missing)  # Of what is needed, on lists as they stand.
-        self.unneeded: IdentityMemo[Pairs] = IdentityMemo(_done)  # Of ours, what is needed no more.
-        self.others: IdentityMemo[TopicThrottle] = IdentityMemo(
-            TopicThrottle.without
-        )  # On lists as they stand, without ours.
-        self._some: CycleCache | None = None
+        self.missing: IdentityMemo[PairsBySide] = IdentityMemo(_missing_pairs)
+        self.unneeded: IdentityMemo[PairsBySide] = IdentityMemo(_unneeded_pairs)
+        self.external: IdentityMemo[TopicThrottle] = IdentityMemo(TopicThrottle.without)
+        self._listed_moves_cache: CycleCache | None = None
         self._moves: tuple[PartitionMove, ...] = ()
-        self._came: Sequence[PartitionMove] = ()
-        self._seen: Seen | None = None  # In which all of ``_moves`` but ``_came`` are.
+        self._new_moves: Sequence[PartitionMove] = ()
+        self._recorded: RecordedReplicas | None = None  # Has all of ``_moves`` but ``_new_moves``.
 
     def follow(self, moves: tuple[PartitionMove, ...]) -> None:
-        """From now on these move."""
+        """Updates the cache to the moves of a new snapshot."""
         if moves is self._moves:
             return
-        came, went = diff_sequences(self._moves, moves)
-        # What came first goes after: a path that only changes hands does not end on the way.
-        self.paths.change(came, 1)
-        self.paths.change(went, -1)
-        self._sort_by_topic(went, came)
-        if self._came:
-            self._seen = None  # Nobody has put these into it.
-        self._came, self._moves = came, moves
+        added, removed = diff_sequences(self._moves, moves)
+        # Adding comes first, so that a path with one move replaced by another is not deleted in between.
+        self.paths.add(added, 1)
+        self.paths.add(removed, -1)
+        self._update_topics(removed, added)
+        if self._new_moves:
+            self._recorded = None  # The previous new moves were never recorded.
+        self._new_moves, self._moves = added, moves
 
     def for_listed_moves(self) -> CycleCache:
-        """What is kept of those moves alone that have to be listed, where it is not all of them."""
-        if self._some is None:
-            self._some = CycleCache()
-        return self._some
+        """Returns a second cache, for use if only some of the moves have to be listed."""
+        if self._listed_moves_cache is None:
+            self._listed_moves_cache = CycleCache()
+        return self._listed_moves_cache
 
-    def moves_not_in(self, seen: Seen) -> Sequence[PartitionMove]:
-        """Moves that may not be in ``seen`` yet."""
-        return self._came if seen is self._seen else self._moves
+    def moves_not_in(self, recorded: RecordedReplicas) -> Sequence[PartitionMove]:
+        """Returns moves that may be missing in ``recorded``; all moves if nothing is known about this object."""
+        return self._new_moves if recorded is self._recorded else self._moves
 
-    def mark_recorded(self, seen: Seen) -> None:
-        """All that moves is in it."""
-        self._seen, self._came = seen, ()
+    def mark_recorded(self, recorded: RecordedReplicas) -> None:
+        """Notes that ``recorded`` has all current moves."""
+        self._recorded, self._new_moves = recorded, ()
 
-    def _sort_by_topic(self, went: Sequence[PartitionMove], came: Sequence[PartitionMove]) -> None:
-        gone = set(map(id, went))
-        joined: dict[str, list[PartitionMove]] = {move.topic: [] for move in went}
-        for move in came:
-            joined.setdefault(move.topic, []).append(move)
-        for topic, new in joined.items():
-            moves = (*(move for move in self.topics.get(topic, ()) if id(move) not in gone), *new)
+    def _update_topics(self, removed: Sequence[PartitionMove], added: Sequence[PartitionMove]) -> None:
+        removed_ids = set(map(id, removed))
+        added_by_topic: dict[str, list[PartitionMove]] = {move.topic: [] for move in removed}
+        for move in added:
+            added_by_topic.setdefault(move.topic, []).append(move)
+        for topic, new in added_by_topic.items():
+            moves = (*(move for move in self.topics.get(topic, ()) if id(move) not in removed_ids), *new)
             if moves:
                 self.topics[topic] = moves
             else:
                 del self.topics[topic]
 
 
-def _missing(needed: RequiredReplicas, stands: TopicThrottle) -> Pairs:
+def _missing_pairs(required: RequiredReplicas, current: TopicThrottle) -> PairsBySide:
     return {
         side: frozenset()
-        if stands.for_side(side).all_replicas
-        else pairs_missing_from(needed.of(side), stands.for_side(side).pairs)
+        if current.for_side(side).all_replicas
+        else pairs_missing_from(required.for_side(side), current.for_side(side).pairs)
         for side in Side
     }
 
 
-def _done(ours: TopicThrottle, needed: RequiredReplicas) -> Pairs:
-    return {side: pairs_missing_from(ours.for_side(side).pairs, needed.of(side)) for side in Side}
+def _unneeded_pairs(managed: TopicThrottle, required: RequiredReplicas) -> PairsBySide:
+    return {side: pairs_missing_from(managed.for_side(side).pairs, required.for_side(side)) for side in Side}

@@ -1,9 +1,9 @@
-"""A mapping that tells what it has over the one that it was made from, so that nobody has to look for it.
+"""A mapping that knows its difference to the mapping that it was made from, so that no search is needed.
 
-Intuition: what is seen moving grows by a few hundred partitions a look, and is tens of thousands long. Who puts it on record
-wants the difference, and whoever made it had that in hand.
+The recorded moving replicas have tens of thousands of entries and grow by a few hundred per snapshot. The journal writes only the
+difference, which is known when the new mapping is made.
 
-Invariant: it is equal to the plain mapping with the same entries, and nobody changes it once it is made.
+Invariant: it equals the plain mapping with the same entries, and is never changed after its construction.
 """
 
 from __future__ import annotations
@@ -16,20 +16,23 @@ V = TypeVar("V")
 
 
 class DeltaMapping(dict[K, V]):
-    def __init__(self, before: Mapping[K, V], more: Mapping[K, V]) -> None:
-        """``more`` has no entry that ``before`` has alike."""
+    def __init__(self, before: Mapping[K, V], added: Mapping[K, V]) -> None:
+        """
+        Args:
+            added: entries to add or replace; each differs from the entry in ``before``.
+        """
         super().__init__(before)
-        self.update(more)
-        # Not the mapping before itself, which would keep every one that ever was.
-        self._made_from: object | None = before._mark if isinstance(before, DeltaMapping) else None
+        self.update(added)
+        # A mark instead of a reference, because references would keep all earlier mappings alive.
+        self._base_mark: object | None = before._mark if isinstance(before, DeltaMapping) else None
         self._mark: object = object()
-        self._more = more
+        self._added = added
 
     def since(self, before: Mapping[K, V]) -> Mapping[K, V] | None:
-        """What it has over ``before``, of which nothing is gone; None where it was made from something else."""
-        return self._more if isinstance(before, DeltaMapping) and before._mark is self._made_from else None
+        """Returns the entries added to ``before``, from which none was removed; None if this was made from another mapping."""
+        return self._added if isinstance(before, DeltaMapping) and before._mark is self._base_mark else None
 
 
 def added_since(before: Mapping[K, V], after: Mapping[K, V]) -> Mapping[K, V] | None:
-    """What ``after`` has over ``before``; None where that takes a search."""
+    """Returns the entries that ``after`` adds to ``before``; None if that takes a search."""
     return after.since(before) if isinstance(after, DeltaMapping) else None

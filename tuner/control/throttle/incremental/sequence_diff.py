@@ -1,10 +1,11 @@
-"""What came into a long sequence and what went out of it since the one before, by identity.
+"""Compares a long sequence with the previous one and returns the objects that were added and removed, by identity.
 
-Intuition: of tens of thousands of moves a few hundred are others than a look before, and what lies between them stands in the
-order that it had. So the two are laid side by side and shifted where they part; a stretch in which all is the same is passed
-over without a look at what is in it. What goes in one place and comes in another has only changed places.
+Between two snapshots a few hundred of tens of thousands of moves differ, and the others keep their order. So the two sequences
+are walked in parallel. Equal stretches are skipped as a whole; after a difference, the two positions are shifted to where the
+sequences meet again. An object that is removed at one place and added at another has only changed its position and does not
+count.
 
-Invariant: what is found is what two sets of the objects would tell, in the order of the sequences.
+Invariant: the result equals the difference of two sets of the objects, in the order of the sequences.
 """
 
 from __future__ import annotations
@@ -15,46 +16,46 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# What is the same is passed over by so many at most, and by few after a parting, then ever more.
-_STRETCH = 512
-_NEAR = 8  # So far the two are looked through for where they meet again, then ever further.
+_STRETCH = 512  # Longest stretch that is compared at once. After a difference it starts at _NEAR and doubles.
+_NEAR = 8  # Length of the first search for the next common object. It doubles until one is found.
 
 
-def diff_sequences(before: Sequence[T], now: Sequence[T]) -> tuple[list[T], list[T]]:
-    """
+def diff_sequences(before: Sequence[T], after: Sequence[T]) -> tuple[list[T], list[T]]:
+    """Returns the added and the removed objects.
+
     Args:
-        before, now: no object is in one of them twice.
+        before, after: sequences without duplicates.
     """
-    came: list[T] = []
-    went: list[T] = []
+    added: list[T] = []
+    removed: list[T] = []
     i = j = 0
     stretch, reach = _STRETCH, _NEAR
-    while i < len(before) or j < len(now):
-        if (alike := _alike(before[i : i + stretch], now[j : j + stretch])) > 0:
-            i, j, stretch = i + alike, j + alike, min(2 * stretch, _STRETCH)
+    while i < len(before) or j < len(after):
+        if (equal := _equal_length(before[i : i + stretch], after[j : j + stretch])) > 0:
+            i, j, stretch = i + equal, j + equal, min(2 * stretch, _STRETCH)
             continue
-        old, new = before[i : i + reach], now[j : j + reach]
-        # They meet again at the first of the new ones that is among the old ones.
-        places = {id(each): place for place, each in enumerate(old)}
-        to = next((place for place, each in enumerate(new) if id(each) in places), len(new))
-        if to == len(new) and (i + reach < len(before) or j + reach < len(now)):
+        old, new = before[i : i + reach], after[j : j + reach]
+        # The sequences meet again at the first new object that is among the old ones.
+        old_positions = {id(item): position for position, item in enumerate(old)}
+        new_end = next((position for position, item in enumerate(new) if id(item) in old_positions), len(new))
+        if new_end == len(new) and (i + reach < len(before) or j + reach < len(after)):
             reach *= 2
             continue
         stretch = reach = _NEAR
-        out = places[id(new[to])] if to < len(new) else len(old)
-        went += old[:out]
-        came += new[:to]
-        i, j = i + out, j + to
-    moved = set(map(id, came)).intersection(map(id, went))
+        old_end = old_positions[id(new[new_end])] if new_end < len(new) else len(old)
+        removed += old[:old_end]
+        added += new[:new_end]
+        i, j = i + old_end, j + new_end
+    moved = set(map(id, added)).intersection(map(id, removed))
     if moved:
-        came = [each for each in came if id(each) not in moved]
-        went = [each for each in went if id(each) not in moved]
-    return came, went
+        added = [item for item in added if id(item) not in moved]
+        removed = [item for item in removed if id(item) not in moved]
+    return added, removed
 
 
-def _alike(some: Sequence[T], others: Sequence[T]) -> int:
-    """How many are the same from the beginning on."""
-    if len(some) == len(others) and all(map(is_, some, others)):
-        return len(some)
-    pairs = enumerate(zip(some, others, strict=False))
-    return next((place for place, (one, other) in pairs if one is not other), min(len(some), len(others)))
+def _equal_length(first: Sequence[T], second: Sequence[T]) -> int:
+    """Returns how many objects at the beginning are identical."""
+    if len(first) == len(second) and all(map(is_, first, second)):
+        return len(first)
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((position for position, (one, other) in pairs if one is not other), min(len(first), len(second)))

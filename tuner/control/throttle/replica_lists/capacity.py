@@ -1,11 +1,10 @@
-"""Steps of plans that would not fit on the throttled-replica lists: they wait, as what is not listed is not throttled.
+"""Defers steps of plans that would not fit on the throttled-replica lists, because an unlisted replica is not throttled.
 
-Intuition: Kafka bounds the length of a setting, so one topic's list is a car park with some four thousand places. What moves
-already is let in as far as there is room, leaders first, because it copies whether it is listed or not. A step that has not begun
-can wait at the gate until others have left.
+Kafka limits the length of a setting, so the list of one topic has room for some four thousand replicas. Moves in progress take
+the room first, because they copy whether they are listed or not. A step that has not begun can wait until others have ended.
 
-Invariant: a step that is let in fits whole, on both sides, beside all that stands and all that moves; so it takes no place from
-what moves.
+Invariant: a step is let through only if it fits completely, on both sides, beside all entries on the lists and all moves in
+progress.
 """
 
 from __future__ import annotations
@@ -18,70 +17,72 @@ from tuner.control.throttle.replica_lists.required import required_replicas
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.reassignment_plan import TopicPartition
 
-_NOTHING = TopicThrottle()
+_EMPTY_LISTS = TopicThrottle()
 
 
 def steps_that_fit(
-    live: LiveCluster, announced: Sequence[PartitionMove]
+    live: LiveCluster, prepared: Sequence[PartitionMove]
 ) -> tuple[tuple[PartitionMove, ...], dict[TopicPartition, str]]:
-    """
+    """Divides the prepared steps into those that fit and those that must wait.
+
     Args:
-        live: as the cluster tells of it, without what is announced.
-        announced: what is to begin first comes first.
+        live: the snapshot without the prepared steps.
+        prepared: steps that are about to begin, by priority.
 
     Returns:
-        what fits, in the same order; and of the rest, why it must not begin yet.
+        the steps that fit, in the same order; and the others with the reason why they must not begin yet.
     """
-    if not announced:
+    if not prepared:
         return (), {}
     moving = {(move.topic, move.partition) for move in live.moves}
-    busy = {move.topic for move in live.moves}
-    taken: dict[str, dict[Side, int]] = {}
+    busy_topics = {move.topic for move in live.moves}
+    used_chars: dict[str, dict[Side, int]] = {}
     fits: list[PartitionMove] = []
     waits: dict[TopicPartition, str] = {}
-    for move in announced:
-        stands = live.lists.get(move.topic, _NOTHING)
+    for move in prepared:
+        current = live.lists.get(move.topic, _EMPTY_LISTS)
         if (move.topic, move.partition) in moving:
-            fits.append(move)  # It copies already.
+            fits.append(move)  # It has begun already.
             continue
-        if move.topic not in taken:
-            taken[move.topic] = _taken(live, move.topic, stands)
-        needed = required_replicas([move])
-        more = {side: _chars(needed.of(side), stands, side) for side in Side}
-        of_topic = taken[move.topic]
-        if any(more[side] and of_topic[side] + more[side] > LIST_CHARS_MAX for side in Side):
-            waits[(move.topic, move.partition)] = _why(move.topic, others=move.topic in busy)
+        if move.topic not in used_chars:
+            used_chars[move.topic] = _used_chars(live, move.topic, current)
+        required = required_replicas([move])
+        added = {side: _added_chars(required.for_side(side), current, side) for side in Side}
+        used = used_chars[move.topic]
+        if any(added[side] and used[side] + added[side] > LIST_CHARS_MAX for side in Side):
+            waits[(move.topic, move.partition)] = _explain_full_list(move.topic, others_move=move.topic in busy_topics)
             continue
         for side in Side:
-            of_topic[side] += more[side]
-        busy.add(move.topic)
+            used[side] += added[side]
+        busy_topics.add(move.topic)
         fits.append(move)
     return tuple(fits), waits
 
 
-def _taken(live: LiveCluster, topic: str, stands: TopicThrottle) -> dict[Side, int]:
-    """The characters of each list with all that stands on it and all that has to be on it for what moves."""
-    needed = required_replicas([move for move in live.moves if move.topic == topic])
+def _used_chars(live: LiveCluster, topic: str, current: TopicThrottle) -> dict[Side, int]:
+    """Returns the length of each list with its current entries and those that moves in progress require."""
+    required = required_replicas([move for move in live.moves if move.topic == topic])
     return {
-        side: len(replica_list_text(stands.for_side(side).pairs)) + _chars(needed.of(side), stands, side)
+        side: len(replica_list_text(current.for_side(side).pairs))
+        + _added_chars(required.for_side(side), current, side)
         for side in Side
     }
 
 
-def _chars(pairs: frozenset[Pair], stands: TopicThrottle, side: Side) -> int:
-    """What they make the list longer, with a comma before each; nothing where they are listed."""
-    of_side = stands.for_side(side)
-    return sum(len(f",{partition}:{broker}") for partition, broker in pairs if not of_side.includes(partition, broker))
+def _added_chars(pairs: frozenset[Pair], current: TopicThrottle, side: Side) -> int:
+    """Returns the length that the pairs add to the list, each with a comma; 0 for pairs that are listed."""
+    replicas = current.for_side(side)
+    return sum(len(f",{partition}:{broker}") for partition, broker in pairs if not replicas.includes(partition, broker))
 
 
-def _why(topic: str, *, others: bool) -> str:
-    until = (
-        "until others are done"
-        if others
-        else f"and nothing of it moves: take off what somebody has left there (`kafka-configs --alter --entity-type topics "
-        f"--entity-name {topic} --delete-config {LIST_KEYS[Side.LEADER]},{LIST_KEYS[Side.FOLLOWER]}`)"
+def _explain_full_list(topic: str, *, others_move: bool) -> str:
+    action = (
+        "the step waits until others are done"
+        if others_move
+        else "no partition of the topic moves, so delete the entries that another tool left there (`kafka-configs --alter "
+        f"--entity-type topics --entity-name {topic} --delete-config {LIST_KEYS[Side.LEADER]},{LIST_KEYS[Side.FOLLOWER]}`)"
     )
     return (
         f"not begun, as it would not be throttled: the throttled-replica lists of topic {topic} have no room for it "
-        f"({LIST_CHARS_MAX} characters each) {until}"
+        f"({LIST_CHARS_MAX} characters each); {action}"
     )

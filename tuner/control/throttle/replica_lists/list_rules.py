@@ -1,18 +1,18 @@
-"""Which replicas have to be on the throttled-replica lists, so that what moves is throttled and nothing else is?
+"""Decides which replicas to add to and remove from the throttled-replica lists, and at which rate each side starts.
 
-Intuition: a throttle is two numbers and two lists, and counts only what the lists name. The leader's side gets every replica
-that may lead and serve the partition, so that a change of leader does not open the gate; the follower's side gets those that
-are being added, until they are in sync. A rate without a list throttles nobody, so a rate comes first and its list after it.
+A throttle consists of two rates and two lists, and applies only to replicas on the lists. required.py says which replicas belong
+there. A rate without a list throttles nothing, so a side gets its rate first and its list entries after it.
 
-A replica that was in sync and fell out would be held back by the leader's side, and it is no part of the move but of what
-producers rely on. While one comes back its partition is off the leader's list; what is being added stays on the other.
+The leader's list would also throttle a replica that fell out of sync, although producers depend on it and it is no part of the
+move. While such a replica catches up, its partition is off the leader's list; the adding replicas stay on the follower's list.
 
-Invariant: what is taken off was put on by us, and what is put on belongs to a move that runs. A "*" lists everything already.
+Invariant: every removed entry was added by the tuner, and every added entry belongs to a move in progress. A "*" lists all
+replicas.
 
 Vocabulary:
-    pair     (partition, broker), as a list has it.
-    needed   what has to be listed for the moves that run, whoever lists it.
-    ours     what we have put on, by the memory; what others have put on is theirs, also where it is the same pair.
+    pair      (partition, broker), as on a list.
+    required  pairs that the moves in progress need, no matter which tool lists them.
+    managed   pairs that the tuner has added. Entries of other tools are externally owned, even if they are equal.
 """
 
 from __future__ import annotations
@@ -42,74 +42,76 @@ from tuner.control.throttle.state import Memory
 from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 
-NOTHING = TopicThrottle()
-_NOT_NEEDED = RequiredReplicas()
-_DRAINS_OVER_STEADY_STATE = ControlLimits().min_rate_over_steady_state_low_headroom  # The law never means less.
-_PAIR_CHARS_MAX = 22  # Two numbers of ten digits, a colon, a comma: beyond that much of a list it is counted exactly.
+EMPTY_LISTS = TopicThrottle()
+_NOTHING_REQUIRED = RequiredReplicas()
+_DRAIN_OVER_STEADY_STATE = ControlLimits().min_rate_over_steady_state_low_headroom  # The control law never sets less.
+_PAIR_CHARS_MAX = (
+    22  # Two numbers of ten digits, a colon, a comma. An upper bound that avoids counting most lists exactly.
+)
 
 
-def required_by_topic(live: LiveCluster, kept: CycleCache | None = None) -> dict[str, RequiredReplicas]:
-    """What has to be listed, by topic."""
-    kept = kept or CycleCache()
-    kept.follow(live.moves)
-    found = {
-        topic: without_recovering(kept.required.answer_for(topic, moves), live) for topic, moves in kept.topics.items()
+def required_by_topic(live: LiveCluster, cache: CycleCache | None = None) -> dict[str, RequiredReplicas]:
+    """Returns the required replicas of each topic that has any."""
+    cache = cache or CycleCache()
+    cache.follow(live.moves)
+    required = {
+        topic: without_recovering(cache.required.result_for(topic, moves), live)
+        for topic, moves in cache.topics.items()
     }
-    return {topic: needed for topic, needed in found.items() if needed.follower}
+    return {topic: replicas for topic, replicas in required.items() if replicas.follower}
 
 
-def external_lists(live: LiveCluster, memory: Memory, kept: CycleCache | None = None) -> Mapping[str, TopicThrottle]:
-    """The lists as others have made them."""
+def external_lists(live: LiveCluster, memory: Memory, cache: CycleCache | None = None) -> Mapping[str, TopicThrottle]:
+    """Returns the current lists without the managed pairs."""
     if not memory.listed:
         return live.lists
-    others = (kept or CycleCache()).others
-    left = {
-        topic: others.answer_for(topic, throttle, memory.listed.get(topic, NOTHING))
+    memo = (cache or CycleCache()).external
+    external = {
+        topic: memo.result_for(topic, throttle, memory.listed.get(topic, EMPTY_LISTS))
         for topic, throttle in live.lists.items()
     }
-    others.retain(live.lists)
-    return {topic: throttle for topic, throttle in left.items() if throttle}
+    memo.retain(live.lists)
+    return {topic: throttle for topic, throttle in external.items() if throttle}
 
 
 def decide_list_changes(
-    view: MovesView, memory: Memory, again: Mapping[BrokerSide, int], kept: CycleCache | None = None
+    view: MovesView, memory: Memory, cleared_rates: Mapping[BrokerSide, int], cache: CycleCache | None = None
 ) -> list[Hold | StartRate | AddPairs | RemovePairs]:
-    """What the moves that are to be throttled need: first the rates, then what counts against them, and what does not any more.
+    """Returns the changes for all moves that have to be throttled: start rates first, then removals and additions.
 
     Args:
-        again: rates that stood there until somebody swept them away, lists and all.
+        cleared_rates: managed rates (bytes/s) that another tool has removed together with the lists.
     """
-    live, kept = view.live, kept or CycleCache()
+    live, cache = view.live, cache or CycleCache()
     if view.moves_to_list is not live.moves:
-        live, kept = replace(live, moves=view.moves_to_list), kept.for_listed_moves()
-    needed = required_by_topic(live, kept)
+        live, cache = replace(live, moves=view.moves_to_list), cache.for_listed_moves()
+    required = required_by_topic(live, cache)
     missing = {
-        topic: kept.missing.answer_for(topic, each, live.lists.get(topic, NOTHING)) for topic, each in needed.items()
+        topic: cache.missing.result_for(topic, replicas, live.lists.get(topic, EMPTY_LISTS))
+        for topic, replicas in required.items()
     }
-    starts = _starts(view, memory, needed, missing, again)
-    removals = remove_unneeded_pairs(memory, needed, kept=kept)
-    going: dict[str, TopicThrottle] = {}
+    starts = _start_rates(view, memory, required, missing, cleared_rates)
+    removals = remove_unneeded_pairs(memory, required, cache=cache)
+    removed: dict[str, TopicThrottle] = {}
     for removal in removals:
-        going[removal.topic] = going.get(removal.topic, NOTHING).plus(removal.pairs)
+        removed[removal.topic] = removed.get(removal.topic, EMPTY_LISTS).plus(removal.pairs)
     adds: list[AddPairs] = []
-    full: list[str] = []
-    rated = live.rates.keys() | {(start.broker, start.side) for start in starts}
-    for topic in _as_they_move({topic for topic, pairs in missing.items() if any(pairs.values())}, live):
-        pairs = missing[topic]
-        counted = {side: {pair for pair in pairs[side] if (pair[1], side) in rated} for side in Side}
-        stands = live.lists.get(topic, NOTHING).without(going.get(topic, NOTHING))
-        fits = {side: _that_fit(counted[side], stands.for_side(side), needed[topic].first) for side in Side}
-        if any(len(fits[side]) < len(counted[side]) for side in Side):
-            full.append(topic)
+    full_topics: list[str] = []
+    sides_with_rate = live.rates.keys() | {(start.broker, start.side) for start in starts}
+    for topic in _in_order_of_moves({topic for topic, pairs in missing.items() if any(pairs.values())}, live):
+        wanted = {side: {pair for pair in missing[topic][side] if (pair[1], side) in sides_with_rate} for side in Side}
+        current = live.lists.get(topic, EMPTY_LISTS).without(removed.get(topic, EMPTY_LISTS))
+        fits = {side: _fit(wanted[side], current.for_side(side), required[topic].current_leaders) for side in Side}
+        if any(len(fits[side]) < len(wanted[side]) for side in Side):
+            full_topics.append(topic)
         if any(fits.values()):
-            adds.append(_add(topic, fits))
-    kept.required.retain(kept.topics)
-    kept.missing.retain(needed)
-    return [*_full(full), *starts, *removals, *adds]
+            adds.append(_add_pairs(topic, fits))
+    cache.required.retain(cache.topics)
+    cache.missing.retain(required)
+    return [*_report_full_lists(full_topics), *starts, *removals, *adds]
 
 
-def _as_they_move(topics: Collection[str], live: LiveCluster) -> Sequence[str]:
-    """In the order in which the cluster tells of them."""
+def _in_order_of_moves(topics: Collection[str], live: LiveCluster) -> Sequence[str]:
     if len(topics) < 2:
         return [*topics]
     return [*dict.fromkeys(move.topic for move in live.moves if move.topic in topics)]
@@ -117,139 +119,138 @@ def _as_they_move(topics: Collection[str], live: LiveCluster) -> Sequence[str]:
 
 def remove_unneeded_pairs(
     memory: Memory,
-    needed: Mapping[str, RequiredReplicas],
+    required: Mapping[str, RequiredReplicas],
     reason: Reason = Reason.IN_SYNC,
     why: str = "in sync, or no longer moving",
     *,
-    kept: CycleCache | None = None,
+    cache: CycleCache | None = None,
 ) -> list[RemovePairs]:
-    """Of ours what is not needed."""
-    removals, answers = [], (kept or CycleCache()).unneeded
-    for topic, ours in sorted(memory.listed.items(), key=itemgetter(0)):
-        of_topic = needed.get(topic, _NOT_NEEDED)
-        done = {**answers.answer_for(topic, ours, of_topic)}
-        if not any(done.values()):
+    """Returns the removals of managed pairs that are not required."""
+    removals, memo = [], (cache or CycleCache()).unneeded
+    for topic, managed in sorted(memory.listed.items(), key=itemgetter(0)):
+        replicas = required.get(topic, _NOTHING_REQUIRED)
+        unneeded = {**memo.result_for(topic, managed, replicas)}
+        if not any(unneeded.values()):
             continue
-        back = frozenset(pair for pair in done[Side.LEADER] if pair[0] in of_topic.recovering)
-        if back:
-            removals.append(_remove_recovering(topic, back))
-            done[Side.LEADER] = done[Side.LEADER] - back
-        if any(done.values()):
-            count = sum(map(len, done.values()))
-            text = f"topic {topic}: {count} of our entries leave its throttled-replica lists: {why}"
-            removals.append(RemovePairs(topic, _sorted(done[Side.LEADER]), _sorted(done[Side.FOLLOWER]), reason, text))
-    answers.retain(memory.listed)
+        recovering = frozenset(pair for pair in unneeded[Side.LEADER] if pair[0] in replicas.recovering)
+        if recovering:
+            removals.append(_remove_recovering(topic, recovering))
+            unneeded[Side.LEADER] = unneeded[Side.LEADER] - recovering
+        if any(unneeded.values()):
+            count = sum(map(len, unneeded.values()))
+            text = f"topic {topic}: removes {count} managed entries from its throttled-replica lists: {why}"
+            leader, follower = _sorted(unneeded[Side.LEADER]), _sorted(unneeded[Side.FOLLOWER])
+            removals.append(RemovePairs(topic, leader, follower, reason, text))
+    memo.retain(memory.listed)
     return removals
 
 
 def without_sides(adds: Sequence[AddPairs], failed: Collection[BrokerSide]) -> list[AddPairs]:
-    """Without the pairs that would count against a rate that could not be set."""
-    kept = []
+    """Returns the additions without the pairs of sides whose rate could not be set."""
+    remaining = []
     for add in adds:
         leader = tuple(pair for pair in add.leader if (pair[1], Side.LEADER) not in failed)
         follower = tuple(pair for pair in add.follower if (pair[1], Side.FOLLOWER) not in failed)
         if leader or follower:
-            kept.append(replace(add, leader=leader, follower=follower))
-    return kept
+            remaining.append(replace(add, leader=leader, follower=follower))
+    return remaining
 
 
 def intend_pairs(memory: Memory, adds: Iterable[AddPairs]) -> Memory:
-    """From now on these may be on the lists, and are ours there."""
-    more = {add.topic: memory.listed.get(add.topic, NOTHING).plus(add.pairs) for add in adds}
-    return replace(memory, listed={**memory.listed, **more}) if more else memory
+    """Returns the memory before the write: from now on these pairs may be listed and count as managed."""
+    listed = {add.topic: memory.listed.get(add.topic, EMPTY_LISTS).plus(add.pairs) for add in adds}
+    return replace(memory, listed={**memory.listed, **listed}) if listed else memory
 
 
 def settle_pairs(memory: Memory, removals: Iterable[RemovePairs]) -> Memory:
-    """After they were taken off."""
-    join_names = dict(memory.listed)
+    """Returns the memory after the removals were written."""
+    listed = dict(memory.listed)
     for removal in removals:
-        left = join_names.pop(removal.topic, NOTHING).without(removal.pairs)
-        if left:
-            join_names[removal.topic] = left
-    return replace(memory, listed=join_names)
+        remaining = listed.pop(removal.topic, EMPTY_LISTS).without(removal.pairs)
+        if remaining:
+            listed[removal.topic] = remaining
+    return replace(memory, listed=listed)
 
 
-# -- what is missing --------------------------------------------------------------------------------------------------
-
-
-def _starts(
+def _start_rates(
     view: MovesView,
     memory: Memory,
-    needed: Mapping[str, RequiredReplicas],
+    required: Mapping[str, RequiredReplicas],
     missing: Mapping[str, Mapping[Side, frozenset[Pair]]],
-    again: Mapping[BrokerSide, int],
+    cleared_rates: Mapping[BrokerSide, int],
 ) -> list[StartRate]:
-    """A rate on every side where something of ours is to count, and none is in force."""
+    """Returns a rate for every side that managed pairs need and that has none."""
     live = view.live
     brokers = live.brokers - live.unreadable
-    bare = {(broker, side) for broker in brokers for side in Side} - live.rates.keys()
-    bare -= memory.externally_owned_until_ms.keys() | memory.missing_rates | view.ramping
-    if not bare:
+    without_rate = {(broker, side) for broker in brokers for side in Side} - live.rates.keys()
+    without_rate -= memory.externally_owned_until_ms.keys() | memory.missing_rates | view.ramping
+    if not without_rate:
         return []
-    wanted: set[BrokerSide] = set()
-    for topic, of_topic in needed.items():
-        ours = memory.listed.get(topic, NOTHING)
+    needed: set[BrokerSide] = set()
+    for topic, replicas in required.items():
+        managed = memory.listed.get(topic, EMPTY_LISTS)
         for side in Side:
-            pairs = missing[topic][side] | (ours.for_side(side).pairs & of_topic.of(side))
-            wanted.update((broker, side) for _, broker in pairs)
-    copies = copies_of(view.moves_to_list)
-    return [_start(side, view, copies.get(side[0], ONE_COPY), again) for side in sorted(wanted & bare)]
+            pairs = missing[topic][side] | (managed.for_side(side).pairs & replicas.for_side(side))
+            needed.update((broker, side) for _, broker in pairs)
+    copies = count_copies(view.moves_to_list)
+    return [
+        _start_rate(side, view, copies.get(side[0], ONE_COPY), cleared_rates) for side in sorted(needed & without_rate)
+    ]
 
 
-def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[BrokerSide, int]) -> StartRate:
+def _start_rate(
+    side: BrokerSide, view: MovesView, copies: Copies, cleared_rates: Mapping[BrokerSide, int]
+) -> StartRate:
     limits = view.limits_of(side)
-    order = limit_override(view.orders.overrides.get(side), view.limits)
-    if order is not None and view.now_ms < order.until_ms:
-        rate, why = order.bytes_per_s, f"by order of {order.by}"
+    override = limit_override(view.orders.overrides.get(side), view.limits)
+    if override is not None and view.now_ms < override.until_ms:
+        rate, why = override.bytes_per_s, f"by order of {override.by}"
         if not limits.closed_loop and side in view.empty_windows:
             rate = plan_fill(rate, limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
-    elif side in again:
-        stood = round(min(again[side], limits.rate_bytes_per_s_max))
-        rate, why = stood, "as it stood until it was swept away"
-        # Producers may write more by now. The law may have meant it to be as little as it may be; what does not even carry
-        # the fewest copies is meant by nobody.
-        drains = drains_bytes_per_s(side, view, copies)
-        if stood < drains:
-            rate, why = drains, f"{rate_text(stood)} stood until it was swept away, and would not drain any more"
+    elif side in cleared_rates:
+        cleared = round(min(cleared_rates[side], limits.rate_bytes_per_s_max))
+        rate, why = cleared, "its rate until another tool removed it"
+        # Producers may write more by now. A rate that does not even carry the fewest copies is no deliberate minimum.
+        draining = draining_rate_bytes_per_s(side, view, copies)
+        if cleared < draining:
+            rate, why = draining, f"another tool removed its {rate_text(cleared)}, which would not drain any more"
     elif not view.limits.closed_loop:
-        # The rate of the plan, whose step waits for it; a whole window of it would pass at once where nothing has moved.
-        most = round(limits.rate_bytes_per_s_max)
-        rate, why = most, "a plan of rheostat moves partitions through it"
+        # On an idle side, a whole quota window of this rate would pass at once.
+        ceiling = round(limits.rate_bytes_per_s_max)
+        rate, why = ceiling, "a plan of rheostat moves partitions through it"
         if side in view.empty_windows or side not in view.side_set:
-            rate = plan_fill(most, limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
-            why += f"; the rate rises to {rate_text(most)} as the window of its quota fills"
+            rate = plan_fill(ceiling, limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
+            why += f"; the rate rises to {rate_text(ceiling)} as the window of its quota fills"
     else:
-        rate, why = (
-            start_bytes_per_s(side, view, copies),
-            "a move that nobody throttles takes part here; the law goes on from it",
-        )
-    text = f"{side_name(side)}: {rate_text(rate)}, where none stood: {why}"
+        rate = start_rate_bytes_per_s(side, view, copies)
+        why = "a move without a throttle copies through it; closed-loop control continues from this rate"
+    text = f"{side_name(side)}: {rate_text(rate)}, where no rate was set: {why}"
     return StartRate(*side, rate, Reason.MOVE_FOUND, text)
 
 
-def start_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
-    """The least that drains, as far as it is known: the law takes it up from there, and nobody is hurt meanwhile."""
+def start_rate_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
+    """Returns the lowest rate that surely drains. Closed-loop control raises it later, so clients are safe meanwhile."""
     limits = view.limits_of(side)
-    # Before anything is listed only the writes are measured, and not what keeping up will take of the throttle.
+    # Before anything is listed, only the writes are measured, not what steady-state replication will take of the throttle.
     factor = copies.most if side[1] is Side.LEADER else 1
-    least = max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * factor * (_write(side, view) or 0.0))
-    return round(min(limits.rate_bytes_per_s_max, least))
+    draining = limits.min_rate_over_steady_state * factor * (_write_bytes_per_s(side, view) or 0.0)
+    return round(min(limits.rate_bytes_per_s_max, max(limits.rate_bytes_per_s_min, draining)))
 
 
-def drains_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
-    """Below this it surely does not drain; 0 where nothing fresh is known of it."""
+def draining_rate_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
+    """Returns the rate below which the side surely does not drain; 0 without a fresh signal."""
     factor = copies.fewest if side[1] is Side.LEADER else 1
-    least = _DRAINS_OVER_STEADY_STATE * factor * (_write(side, view) or 0.0)
-    return round(min(view.limits_of(side).rate_bytes_per_s_max, least))
+    draining = _DRAIN_OVER_STEADY_STATE * factor * (_write_bytes_per_s(side, view) or 0.0)
+    return round(min(view.limits_of(side).rate_bytes_per_s_max, draining))
 
 
-def _write(side: BrokerSide, view: MovesView) -> float | None:
+def _write_bytes_per_s(side: BrokerSide, view: MovesView) -> float | None:
     signal = view.fresh_signal(side)
     return signal.write_bytes_per_s if signal is not None else None
 
 
 class Copies(NamedTuple):
-    """How often a broker sends the bytes of a partition that it leads: to followers in sync, and to those that are added."""
+    """How often a leader sends the bytes of a partition, over all its partitions: to in-sync followers and adding replicas."""
 
     fewest: int
     most: int
@@ -258,36 +259,31 @@ class Copies(NamedTuple):
 ONE_COPY = Copies(1, 1)
 
 
-def copies_of(moves: Iterable[PartitionMove]) -> dict[int, Copies]:
-    """By leader."""
-    found: dict[int, Copies] = {}
+def count_copies(moves: Iterable[PartitionMove]) -> dict[int, Copies]:
+    """Returns the copies by leader."""
+    by_leader: dict[int, Copies] = {}
     for move in moves:
         copies = len({*move.isr, *move.adding} - {move.leader})
-        before = found.get(move.leader)
-        found[move.leader] = (
-            Copies(copies, copies) if before is None else Copies(min(copies, before.fewest), max(copies, before.most))
-        )
-    return found
+        known = by_leader.get(move.leader, Copies(copies, copies))
+        by_leader[move.leader] = Copies(min(copies, known.fewest), max(copies, known.most))
+    return by_leader
 
 
-def _that_fit(pairs: set[Pair], stands: ThrottledReplicas, first: frozenset[Pair]) -> tuple[Pair, ...]:
-    """As many as Kafka takes in one list: of what counts now before what might."""
-    if (len(pairs) + len(stands.pairs)) * _PAIR_CHARS_MAX <= LIST_CHARS_MAX:
+def _fit(pairs: set[Pair], current: ThrottledReplicas, first: frozenset[Pair]) -> tuple[Pair, ...]:
+    """Returns as many pairs as Kafka accepts in one list, those in ``first`` before the others."""
+    if (len(pairs) + len(current.pairs)) * _PAIR_CHARS_MAX <= LIST_CHARS_MAX:
         return _sorted(pairs)
-    left = LIST_CHARS_MAX - len(replica_list_text(stands.pairs))
-    taken = []
+    chars_left = LIST_CHARS_MAX - len(replica_list_text(current.pairs))
+    fits = []
     for pair in sorted(pairs, key=lambda pair: (pair not in first, pair)):
-        left -= len(f",{pair[0]}:{pair[1]}")
-        if left < 0:
+        chars_left -= len(f",{pair[0]}:{pair[1]}")
+        if chars_left < 0:
             break
-        taken.append(pair)
-    return tuple(sorted(taken))
+        fits.append(pair)
+    return tuple(sorted(fits))
 
 
-# -- in words ---------------------------------------------------------------------------------------------------------
-
-
-def _add(topic: str, fits: Mapping[Side, tuple[Pair, ...]]) -> AddPairs:
+def _add_pairs(topic: str, fits: Mapping[Side, tuple[Pair, ...]]) -> AddPairs:
     leader, follower = fits[Side.LEADER], fits[Side.FOLLOWER]
     partitions = len({partition for partition, _ in (*leader, *follower)})
     text = (
@@ -299,21 +295,19 @@ def _add(topic: str, fits: Mapping[Side, tuple[Pair, ...]]) -> AddPairs:
 
 def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:
     partitions = sorted({partition for partition, _ in pairs})
-    some = join_names(partitions, 5)
     text = (
-        f"topic {topic}: replicas of partition {some} that were in sync come back, and are not held up: off the leader's list "
-        "until they are"
+        f"topic {topic}: replicas of partition {join_names(partitions, 5)} that fell out of sync catch up without a throttle: off "
+        "the leader's list until they are in sync"
     )
     return RemovePairs(topic, _sorted(pairs), (), Reason.ISR_RECOVERY, text)
 
 
-def _full(topics: Sequence[str]) -> list[Hold]:
+def _report_full_lists(topics: Sequence[str]) -> list[Hold]:
     if not topics:
         return []
-    some = join_names(topics, 3)
     text = (
-        f"topic {some}: more replicas move than fit on one throttled-replica list ({LIST_CHARS_MAX} characters), so the rest "
-        "is not throttled until others are done: move fewer partitions at a time"
+        f"topic {join_names(topics, 3)}: more replicas move than fit on one throttled-replica list ({LIST_CHARS_MAX} characters), "
+        "so the rest is not throttled until others are done: move fewer partitions at a time"
     )
     return [Hold(None, None, Reason.LIST_FULL, text)]
 

@@ -1,12 +1,12 @@
-"""Steps of plans that are about to be asked for, as moves: throttled before their first byte, and not some seconds after it.
+"""Treats steps of plans that are about to begin as moves, so that they are throttled before their first byte.
 
-Intuition: a lorry is weighed before it is let onto the bridge. Kafka copies from the moment it is asked, and what small partitions
-have to copy is gone by before the next look finds them. So the executor of plans says first what it is about to ask for, the
-tuner takes it for a move that has copied nothing yet, and puts rates and lists on as it does for everything that moves. Only
-then is the step asked for. What is not asked for after all looks like a move that was cancelled: its entries leave the lists.
+Kafka copies as soon as a step is requested, and a small partition is copied before the next snapshot shows it. So the executor of
+plans first submits its steps. The tuner handles each as a move that has copied nothing yet, and sets its rates and lists. Only
+then does the executor request the step. A step that is not requested after all looks like a cancelled move: its entries leave the
+lists.
 
-Invariant: a step is withheld where its throttle could not be put on, or where somebody else has begun to reassign the partition
-meanwhile; and asked for wherever the tuner would not throttle a move. One that only waits for its turn has not failed.
+Invariant: a step is deferred if its throttle could not be set, or if another client has begun to reassign the partition. A step
+that the tuner would not throttle is never deferred. A step that waits for others has not failed.
 """
 
 from __future__ import annotations
@@ -20,116 +20,122 @@ from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 from tuner.core.reassignment_plan import ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import ReassignmentStep
 
-REASSIGNED_EXTERNALLY = "not begun: somebody has begun to reassign it meanwhile"
-CANCELLATION_FIRST = "what is stopped goes first"
-ORDER_CHANGED = "something else was said meanwhile"
+REASSIGNED_EXTERNALLY = "not begun: another client has begun to reassign the partition"
+CANCELLATION_FIRST = "cancelled steps are stopped first"
+ORDER_CHANGED = "an operator has changed the order meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
 class FailedThrottles:
-    """What a cycle could not put on."""
+    """Topics whose lists a cycle could not write, and sides whose rate it could not set."""
 
-    topics: frozenset[str] = frozenset()  # Whose lists could not be written.
-    sides: frozenset[BrokerSide] = frozenset()  # Whose rate could not be set.
+    topics: frozenset[str] = frozenset()
+    sides: frozenset[BrokerSide] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Deferred:
-    """Steps of a turn that are on record and are not asked for, and why."""
+    """Steps that are recorded and must not be requested yet, with the reason.
 
-    failed: Mapping[TopicPartition, str] = field(
-        default_factory=dict
-    )  # Something has to be mended first: tried again later.
-    waiting: Mapping[TopicPartition, str] = field(default_factory=dict)  # Nothing has: the next look goes on with them.
-    waiting_for_room: frozenset[TopicPartition] = frozenset()  # Of those, what a look at once would find as it is.
+    Attributes:
+        failed: an operator has to repair something; the steps are tried again later.
+        waiting: nothing has to be repaired; the next snapshot decides about the steps again.
+        waiting_for_capacity: the waiting steps for which an immediate new snapshot would change nothing.
+    """
+
+    failed: Mapping[TopicPartition, str] = field(default_factory=dict)
+    waiting: Mapping[TopicPartition, str] = field(default_factory=dict)
+    waiting_for_capacity: frozenset[TopicPartition] = frozenset()
 
 
 NONE_DEFERRED = Deferred()
 
 
-def steps_as_moves(steps: Iterable[ReassignmentStep], look: ReassignmentSnapshot) -> tuple[PartitionMove, ...]:
-    """The steps that copy anything, as Kafka will tell of them once they have begun."""
-    found = []
+def steps_as_moves(steps: Iterable[ReassignmentStep], snapshot: ReassignmentSnapshot) -> tuple[PartitionMove, ...]:
+    """Returns the steps that copy data, as Kafka will list them once they have begun."""
+    moves = []
     for step in steps:
-        now = look.partitions.get((step.topic, step.partition))
-        if now is None or not step.adding:
+        current = snapshot.partitions.get((step.topic, step.partition))
+        if current is None or not step.adding:
             continue
-        together = (*step.replicas, *(b for b in now.replicas if b not in step.replicas))
-        found.append(
-            PartitionMove(step.topic, step.partition, now.leader, together, step.adding, step.dropping, now.isr)
+        replicas = (*step.replicas, *(b for b in current.replicas if b not in step.replicas))
+        moves.append(
+            PartitionMove(step.topic, step.partition, current.leader, replicas, step.adding, step.dropping, current.isr)
         )
-    return tuple(found)
+    return tuple(moves)
 
 
-def with_prepared_moves(live: LiveCluster, announced: Sequence[PartitionMove]) -> LiveCluster:
-    """What moves by now is told by the cluster, and better."""
-    moving = {(move.topic, move.partition) for move in live.moves} if announced else set()
-    more = tuple(move for move in announced if (move.topic, move.partition) not in moving)
-    return replace(live, moves=(*live.moves, *more)) if more else live
+def with_prepared_moves(live: LiveCluster, prepared: Sequence[PartitionMove]) -> LiveCluster:
+    """Returns the snapshot with the prepared moves. For a partition that already moves, the cluster's own data is better."""
+    moving = {(move.topic, move.partition) for move in live.moves} if prepared else set()
+    new = tuple(move for move in prepared if (move.topic, move.partition) not in moving)
+    return replace(live, moves=(*live.moves, *new)) if new else live
 
 
-def sides_of(announced: Iterable[PartitionMove]) -> frozenset[BrokerSide]:
-    """What they copy through."""
-    return frozenset(
-        side
-        for move in announced
-        for side in ((move.leader, Side.LEADER), *((b, Side.FOLLOWER) for b in move.destinations))
-    )
+def sides_of(moves: Iterable[PartitionMove]) -> frozenset[BrokerSide]:
+    """Returns all sides that the moves copy through."""
+    return frozenset(side for move in moves for side in _sides_of_move(move))
 
 
 def sides_not_readable(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
-    """Where nobody can say by this look whether anything throttles: settings that could not be read, a rate that is gone since."""
+    """Returns the sides whose throttle is unknown: unreadable settings, or a rate that has disappeared since."""
     return memory.missing_rates | {(broker, side) for broker in live.unreadable for side in Side}
 
 
 def find_deferred_steps(
-    announced: Sequence[PartitionMove],
+    prepared: Sequence[PartitionMove],
     failed: FailedThrottles,
-    not_seen: Collection[BrokerSide] = frozenset(),
+    not_readable: Collection[BrokerSide] = frozenset(),
     moving: Collection[TopicPartition] = frozenset(),
 ) -> dict[TopicPartition, str]:
-    """Which of them must not begin, and why.
+    """Returns the prepared moves that must not begin, with the reason.
 
     Args:
-        not_seen: see ``sides_not_readable``.
-        moving: what is being reassigned by now.
+        not_readable: see ``sides_not_readable``.
+        moving: partitions that are being reassigned already.
     """
-    found = {}
-    for move in announced:
-        if (move.topic, move.partition) in moving:
-            found[(move.topic, move.partition)] = REASSIGNED_EXTERNALLY
+    deferred = {}
+    for move in prepared:
+        key = (move.topic, move.partition)
+        if key in moving:
+            deferred[key] = REASSIGNED_EXTERNALLY
             continue
-        why = _why_not(move, failed.topics, {*failed.sides, *not_seen})
-        if why is not None:
-            found[(move.topic, move.partition)] = why
-    return found
+        reason = _explain_unthrottled(move, failed.topics, {*failed.sides, *not_readable})
+        if reason is not None:
+            deferred[key] = reason
+    return deferred
 
 
 def classify_deferred(
-    found: Mapping[TopicPartition, str],
+    deferred: Mapping[TopicPartition, str],
     urgent: Collection[TopicPartition],
-    unsaid: Collection[TopicPartition],
-    without_room: Collection[TopicPartition] = (),
+    order_changed: Collection[TopicPartition],
+    waiting_for_capacity: Collection[TopicPartition] = (),
 ) -> Deferred:
-    """
+    """Sorts deferred steps into failed and waiting ones.
+
     Args:
-        found: what must not begin, as the tuner's cycle has said.
-        urgent: what producers wait for: only somebody else's reassignment keeps it from beginning.
-        unsaid: what nobody wants any more as it was wanted when it was announced.
-        without_room: of ``found``, what waits for others to be done.
+        deferred: the steps that must not begin, from the tuner's cycle.
+        urgent: steps that producers wait for. Only an external reassignment defers them.
+        order_changed: steps of plans whose state an operator has changed since they were submitted.
+        waiting_for_capacity: the deferred steps that wait for others to end.
     """
-    rests = frozenset(key for key in without_room if key in found and key not in urgent)
-    waits = {key: why for key, why in found.items() if why == REASSIGNED_EXTERNALLY or key in rests}
-    waits |= dict.fromkeys(unsaid, ORDER_CHANGED)
-    failed = {key: why for key, why in found.items() if key not in waits and key not in urgent}
-    return Deferred(failed, waits, rests - {*unsaid})
+    for_capacity = frozenset(key for key in waiting_for_capacity if key in deferred and key not in urgent)
+    waiting = {key: why for key, why in deferred.items() if why == REASSIGNED_EXTERNALLY or key in for_capacity}
+    waiting |= dict.fromkeys(order_changed, ORDER_CHANGED)
+    failed = {key: why for key, why in deferred.items() if key not in waiting and key not in urgent}
+    return Deferred(failed, waiting, for_capacity - {*order_changed})
 
 
-def _why_not(move: PartitionMove, topics: Collection[str], sides: Collection[BrokerSide]) -> str | None:
-    passed = [(move.leader, Side.LEADER), *((b, Side.FOLLOWER) for b in move.destinations)]
-    unset = [side_name(side) for side in passed if side in sides]
+def _explain_unthrottled(move: PartitionMove, topics: Collection[str], sides: Collection[BrokerSide]) -> str | None:
+    """Returns why the move would not be throttled; None if it would be."""
+    unset = [side_name(side) for side in _sides_of_move(move) if side in sides]
     if unset:
         return f"not begun, as it would not be throttled: {', '.join(unset)} could not be read or set"
     if move.topic in topics:
         return f"not begun, as it would not be throttled: the throttled-replica lists of topic {move.topic} could not be written"
     return None
+
+
+def _sides_of_move(move: PartitionMove) -> tuple[BrokerSide, ...]:
+    return ((move.leader, Side.LEADER), *((b, Side.FOLLOWER) for b in move.destinations))

@@ -1,7 +1,8 @@
-"""What has to be listed for the moves of one topic, whoever lists it.
+"""Computes which replicas have to be on the throttled-replica lists for the moves of one topic.
 
-The leader's side gets every replica that may lead and serve the partition, the follower's side those that are being added,
-until they are in sync; while a replica that was in sync comes back, its partition is off the leader's side (see lists.py).
+The leader's list gets every replica that may lead and serve the partition. The follower's list gets the replicas that are being
+added, until they are in sync. While a replica that fell out of sync catches up, its partition is off the leader's list (see
+list_rules.py).
 """
 
 from __future__ import annotations
@@ -17,46 +18,54 @@ from tuner.core.cluster import LiveCluster, PartitionMove
 
 @dataclass(frozen=True, slots=True)
 class RequiredReplicas:
-    """Of one topic."""
+    """Required pairs (partition, broker) of one topic.
+
+    Attributes:
+        current_leaders: pairs of the leader's list that matter now; the others matter only after a change of leader.
+        with_lost_replicas: moves of which a replica that was in sync has fallen out.
+        recovering: partitions that are off the leader's list for that reason.
+    """
 
     leader: frozenset[Pair] = frozenset()
     follower: frozenset[Pair] = frozenset()
-    first: frozenset[Pair] = frozenset()  # Of the leader's side, what counts now and not only after a failure.
-    with_lost_replicas: tuple[PartitionMove, ...] = ()  # Of which a replica that was in sync is not.
-    recovering: frozenset[int] = frozenset()  # Partitions that are off the leader's side for that.
+    current_leaders: frozenset[Pair] = frozenset()
+    with_lost_replicas: tuple[PartitionMove, ...] = ()
+    recovering: frozenset[int] = frozenset()
 
-    def of(self, side: Side) -> frozenset[Pair]:
+    def for_side(self, side: Side) -> frozenset[Pair]:
         return self.leader if side is Side.LEADER else self.follower
 
 
 def required_replicas(moves: Sequence[PartitionMove]) -> RequiredReplicas:
-    """As if nothing came back."""
+    """Returns the required replicas without regard to recovering replicas."""
     leader: set[Pair] = set()
     follower: set[Pair] = set()
-    first: set[Pair] = set()
-    out = []
+    current_leaders: set[Pair] = set()
+    with_lost_replicas = []
     for move in moves:
-        waited_for = [b for b in move.adding if b not in move.isr]
-        if not waited_for:
-            continue  # Nothing is to be copied, or nothing any more.
+        copying = [b for b in move.adding if b not in move.isr]
+        if not copying:
+            continue
         kept = [b for b in move.replicas if b not in move.adding]
-        follower.update((move.partition, b) for b in waited_for)
+        follower.update((move.partition, b) for b in copying)
         leader.update((move.partition, b) for b in kept)
-        first.add((move.partition, move.leader))
+        current_leaders.add((move.partition, move.leader))
         if not all(b in move.isr for b in kept):
-            out.append(move)
-    return RequiredReplicas(frozenset(leader), frozenset(follower), frozenset(first), tuple(out))
+            with_lost_replicas.append(move)
+    return RequiredReplicas(
+        frozenset(leader), frozenset(follower), frozenset(current_leaders), tuple(with_lost_replicas)
+    )
 
 
-def without_recovering(needed: RequiredReplicas, live: LiveCluster) -> RequiredReplicas:
-    """The same object where nothing comes back."""
-    recovering = frozenset(move.partition for move in needed.with_lost_replicas if find_lost_replicas(move, live))
+def without_recovering(required: RequiredReplicas, live: LiveCluster) -> RequiredReplicas:
+    """Takes recovering partitions off the leader's list. Returns the same object if there are none."""
+    recovering = frozenset(move.partition for move in required.with_lost_replicas if find_lost_replicas(move, live))
     if not recovering:
-        return needed
-    leader = frozenset(pair for pair in needed.leader if pair[0] not in recovering)
-    return replace(needed, leader=leader, recovering=recovering)
+        return required
+    leader = frozenset(pair for pair in required.leader if pair[0] not in recovering)
+    return replace(required, leader=leader, recovering=recovering)
 
 
 def pairs_missing_from(pairs: frozenset[Pair], others: frozenset[Pair]) -> frozenset[Pair]:
-    """What is not among the others; mostly nothing, which is cheaper to see than to make a set of."""
+    """Returns the pairs that are not among the others. Usually there are none, and a subset test is cheaper than a new set."""
     return frozenset() if pairs <= others else pairs - others

@@ -77,7 +77,7 @@ def test_paths_are_counted_as_a_new_one_counts_them(looks: list[list[PartitionMo
     for look in looks:
         kept.follow(tuple(look))
         new = CopyPaths()
-        new.change(look, 1)
+        new.add(look, 1)
         assert kept.paths.destinations_of == new.destinations_of
         assert set(kept.paths.destinations) == set(new.destinations)
         assert kept.paths.leaderless == new.leaderless
@@ -120,15 +120,15 @@ def test_an_answer_is_good_for_the_same_objects_alone() -> None:
     answers = IdentityMemo(count)
     one, equal = frozenset({1, 2}), frozenset({2, 1})
     assert [
-        answers.answer_for("a", one),
-        answers.answer_for("a", one),
-        answers.answer_for("b", one),
-        answers.answer_for("a", equal),
+        answers.result_for("a", one),
+        answers.result_for("a", one),
+        answers.result_for("b", one),
+        answers.result_for("a", equal),
     ] == [2] * 4
     assert len(asked) == 3
     answers.retain({"b"})
-    assert (answers.answer_for("b", one), len(asked)) == (2, 3)
-    assert (answers.answer_for("a", equal), len(asked)) == (2, 4)
+    assert (answers.result_for("b", one), len(asked)) == (2, 3)
+    assert (answers.result_for("a", equal), len(asked)) == (2, 4)
 
 
 def test_externally_changed_list_is_recomputed() -> None:

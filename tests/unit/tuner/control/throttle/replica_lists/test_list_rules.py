@@ -14,15 +14,15 @@ from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import AddPairs, Decision, Hold, Reason, RemovePairs, StartRate
 from tuner.control.throttle.replica_lists.list_rules import (
     Copies,
-    copies_of,
+    count_copies,
     decide_list_changes,
-    drains_bytes_per_s,
+    draining_rate_bytes_per_s,
     external_lists,
     intend_pairs,
     remove_unneeded_pairs,
     required_by_topic,
     settle_pairs,
-    start_bytes_per_s,
+    start_rate_bytes_per_s,
     without_sides,
 )
 from tuner.control.throttle.state import Memory
@@ -158,11 +158,9 @@ def test_cleared_rate_is_set_again_if_it_still_drains(stood: float, starts_at: i
     }
     assert found[SOURCE].value_bytes_per_s == starts_at
     if starts_at == 12_600_000:
-        assert (
-            f"{rate_text(stood * MB)} stood until it was swept away, and would not drain any more" in found[SOURCE].text
-        )
+        assert f"another tool removed its {rate_text(stood * MB)}, which would not drain any more" in found[SOURCE].text
     else:
-        assert "as it stood until it was swept away" in found[SOURCE].text
+        assert "its rate until another tool removed it" in found[SOURCE].text
 
 
 def test_cleared_rate_is_not_raised_without_fresh_signals() -> None:
@@ -171,12 +169,12 @@ def test_cleared_rate_is_not_raised_without_fresh_signals() -> None:
     (move, *_) = cluster.moves
     many = replace(move, partition=7, isr=(1, 2, 4, 5), replicas=frozenset({1, 2, 3, 4, 5}))
     cluster = replace(cluster, moves=(move, many), brokers=cluster.brokers | {4, 5})
-    copies = copies_of(cluster.moves)[SOURCE[0]]
+    copies = count_copies(cluster.moves)[SOURCE[0]]
     assert copies == Copies(2, 4)
     signals = (replace(move_signal(*SOURCE), write_bytes_per_s=10 * MB), move_signal(*TARGET))
     view = MovesView(observation(cluster, signals), cluster, THROTTLES)
-    assert drains_bytes_per_s(SOURCE, view, copies) == 21 * MB
-    assert start_bytes_per_s(SOURCE, view, copies) == 48 * MB
+    assert draining_rate_bytes_per_s(SOURCE, view, copies) == 21 * MB
+    assert start_rate_bytes_per_s(SOURCE, view, copies) == 48 * MB
     for stood, starts_at in ((40 * MB, 40 * MB), (20 * MB, 21 * MB)):
         found = {
             (d.broker, d.side): d
@@ -204,8 +202,8 @@ def test_partition_of_recovering_replica_leaves_leader_list() -> None:
     assert gone.pairs == throttle(leader=[(0, 1), (0, 2)])
     assert gone.reason is Reason.ISR_RECOVERY
     assert gone.text == (
-        "topic orders: replicas of partition 0 that were in sync come back, and are not held up: off the leader's list until "
-        "they are"
+        "topic orders: replicas of partition 0 that fell out of sync catch up without a throttle: off the leader's list until "
+        "they are in sync"
     )
 
 
@@ -250,14 +248,14 @@ def test_a_start_is_the_least_that_drains() -> None:
     source = replace(move_signal(*SOURCE, listed=0, steady_state=0.0), write_bytes_per_s=4.0 * MB)
     target = replace(move_signal(*TARGET, listed=0, steady_state=0.0), write_bytes_per_s=4.0 * MB)
     view = MovesView(observation(cluster, [source, target]), cluster, THROTTLES)
-    copies = copies_of(cluster.moves)
+    copies = count_copies(cluster.moves)
     two = Copies(2, 2)
     assert copies[SOURCE[0]] == two
-    assert start_bytes_per_s(SOURCE, view, two) == 9_600_000
-    assert start_bytes_per_s(TARGET, view, two) == 5 * MB
-    assert start_bytes_per_s((2, L), view, Copies(1, 1)) == 5 * MB
+    assert start_rate_bytes_per_s(SOURCE, view, two) == 9_600_000
+    assert start_rate_bytes_per_s(TARGET, view, two) == 5 * MB
+    assert start_rate_bytes_per_s((2, L), view, Copies(1, 1)) == 5 * MB
     fast = replace(source, write_bytes_per_s=80.0 * MB)
-    assert start_bytes_per_s(SOURCE, MovesView(observation(cluster, [fast]), cluster, THROTTLES), two) == 50 * MB
+    assert start_rate_bytes_per_s(SOURCE, MovesView(observation(cluster, [fast]), cluster, THROTTLES), two) == 50 * MB
 
 
 def test_start_rate_after_clearing_is_earlier_rate_or_order() -> None:

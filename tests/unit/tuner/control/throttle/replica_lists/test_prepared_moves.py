@@ -73,7 +73,7 @@ def test_step_that_would_run_unthrottled_is_deferred(failed: FailedThrottles, wh
 
 def test_step_that_another_tool_reassigns_is_deferred() -> None:
     (why,) = find_deferred_steps([ANNOUNCED], FailedThrottles(), moving={("orders", 0)}).values()
-    assert why == "not begun: somebody has begun to reassign it meanwhile"
+    assert why == "not begun: another client has begun to reassign the partition"
     assert find_deferred_steps([ANNOUNCED], FailedThrottles(), moving={("orders", 1)}) == {}
 
 
@@ -222,7 +222,7 @@ def test_move_started_by_another_tool_is_left_alone() -> None:
     rig.loop.connect_plans(dict, announcing)
     announcing.submit([move(), replace(move(), partition=5)])
     cycle(rig)
-    assert announcing.deferred == {("orders", 0): "not begun: somebody has begun to reassign it meanwhile"}
+    assert announcing.deferred == {("orders", 0): "not begun: another client has begun to reassign the partition"}
 
 
 def test_vanished_rate_is_confirmed_by_a_second_regular_snapshot() -> None:
@@ -347,7 +347,7 @@ def test_order_given_during_the_wait_applies() -> None:
         made.ticks()
         assert not made.cluster.asked, say
         assert not made.announcing.moves
-        said = "something else was said meanwhile"
+        said = "an operator has changed the order meanwhile"
         assert told(made) == [("waits", f"2 steps wait: t-0: {said}; t-1: {said}")]
         assert_waits_and_has_not_failed(made)
 
@@ -365,7 +365,7 @@ def test_urgent_step_waits_for_no_throttle() -> None:
     made.cluster.min_in_sync = {"t": 2}
     made.give({T0: (1, 3)})
     made.ticks()
-    made.announcing.answer({T0: "not begun: somebody has begun to reassign it meanwhile"})
+    made.announcing.answer({T0: "not begun: another client has begun to reassign the partition"})
     made.ticks()
     assert not made.cluster.asked
 
@@ -383,7 +383,7 @@ def test_cancellation_waits_for_no_throttle() -> None:
     made.ticks()
     assert made.cluster.asked[1:] == [(T0, None)]
     assert not made.announcing.moves
-    assert told(made) == [("waits", "1 step waits: t-1: what is stopped goes first")]
+    assert told(made) == [("waits", "1 step waits: t-1: cancelled steps are stopped first")]
     assert_waits_and_has_not_failed(made)
     # And the next look goes on with it.
     made.now_s += 1.0
