@@ -12,7 +12,7 @@ from rheostat.errors import CommandError, UnreachableError
 from rheostat.run.services import probe
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
 from streaming.shared.kafka.racks import broker_racks
-from tuner.planning.plan_file import TopicPartition
+from tuner.core.reassignment_plan import TopicPartition
 
 _ATTEMPTS_MAX = 5
 _RETRY_AFTER_S = 1.0

@@ -13,7 +13,7 @@ from streaming.shared.contract import BrokerSignal
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.units import span_text
-from tuner.planning.plan_file import TopicPartition
+from tuner.core.reassignment_plan import TopicPartition
 from tuner.planning.shared_rates import divide_by_size
 from tuner.runtime.observe.signals_reader import SignalReader
 

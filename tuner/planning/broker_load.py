@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionCounts, PartitionLimits
-from tuner.planning.plan_file import TopicPartition
+from tuner.core.reassignment_plan import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tuner.core.partition_limits import INTERNAL_TOPICS
+from tuner.core.reassignment_plan import TopicPartition
 from tuner.planning.broker_load import BrokerLoads, PlacedPartition
-from tuner.planning.plan_file import Target, TopicPartition
+from tuner.planning.plan_file import Target
 from tuner.planning.rebalance import even_out
 
 TOLERANCE = 0.1

@@ -15,13 +15,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.core.reassignment_plan import TopicPartition
 from tuner.planning.json_positions import Path
 from tuner.planning.plan_json import Faults, broker_list, check_brokers, read_body, read_entries
 
 _PLAN_KEYS = ("topic", "partition", "replicas", "log_dirs")
 _CURRENT_KEYS = (*_PLAN_KEYS, "leader", "isr", "size_bytes", "write_bytes_per_s")
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
+from tuner.core.reassignment_plan import TopicPartition
 from tuner.planning.broker_load import BrokerLoads
-from tuner.planning.plan_file import TopicPartition
 
 
 def even_out(loads: BrokerLoads, givers: Sequence[int], takers: Sequence[int], tolerance: float, *, both: bool) -> None:

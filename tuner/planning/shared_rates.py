@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.planning.plan_file import TopicPartition
+from tuner.core.reassignment_plan import TopicPartition
 
 
 def divide_by_size(

@@ -28,9 +28,10 @@ from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.core.freshness import Freshness, freshness
+from tuner.core.reassignment_plan import TopicPartition
 from tuner.core.side_load import PlannedPartition
 from tuner.planning.kip73 import RESPONSE_BYTES_MAX, kip73_figures
-from tuner.planning.plan_file import PlanFile, Target, TopicPartition
+from tuner.planning.plan_file import PlanFile, Target
 
 _RESPONSE_BYTES = "replica.fetch.response.max.bytes"
 _WINDOW_SAMPLES, _WINDOW_SAMPLES_DEFAULT = "replication.quota.window.num", 11.0

@@ -23,11 +23,11 @@ from rheostat.plan.write_rates import measure_write_rates
 from rheostat.reassign.active_plans import describe_active_plans
 from streaming.shared.short_lists import join_names
 from tuner.core.partition_limits import PartitionLimits
+from tuner.core.reassignment_plan import TopicPartition
 from tuner.core.side_load import PlannedPartition
 from tuner.planning.broker_load import BrokerLoads, PlacedPartition
 from tuner.planning.generate import GeneratedPlan, NoPlacementError
 from tuner.planning.kip73 import kip73_figures
-from tuner.planning.plan_file import TopicPartition
 
 _CLIENT_ID = "rheostat-plan"
 
