@@ -14,6 +14,7 @@ from typing import TypeVar
 from rheostat.errors import BadInputError, CommandError
 from streaming.shared.short_lists import join_names
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
+from tuner.core.reassignment_plan import TopicPartition
 from tuner.core.side_load import PlannedPartition
 from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73Figures, kip73_figures
 from tuner.planning.plan_file import (
@@ -21,7 +22,6 @@ from tuner.planning.plan_file import (
     CurrentPartition,
     PlanFile,
     Target,
-    TopicPartition,
     parse_current,
 )
 from tuner.planning.plan_json import PlanFileError
