@@ -1,7 +1,7 @@
-"""Accepts the connections of the HTTP server, within the limits of the connection table, and makes their TLS handshakes.
+"""Accepts the connections of the HTTP server within the limits of the connection table, and performs their TLS handshakes.
 
-asyncio's own server accepts without a limit, gives a handshake a minute, and writes thousands of lines a second once file
-descriptors run out. This one gives each connection a place before anything is read from it.
+asyncio's own server has no connection limit, allows a minute for a handshake, and logs thousands of lines a second once file
+descriptors run out. This acceptor registers each connection in the connection table before it reads anything from it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = structlog.get_logger("tuner")
 HANDSHAKE_S_MAX = 5.0
 _RETRY_S = 0.5
 _SUMMARY_S = 60.0
-_TOLD_MIN = 10  # In a minute; fewer are a slow client or a load balancer that only connects.
+_LOGGED_MIN = 10  # Per minute. Fewer are normal: a slow client, or a load balancer that only connects.
 _ADDRESSES_NAMED_MAX = 3
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -30,7 +30,7 @@ MakeProtocol = Callable[[OpenConnection], asyncio.Protocol]
 
 
 class Acceptor:
-    """Runs in the event loop of the server; uvicorn closes it like one of asyncio's servers."""
+    """Accepts connections in the server's event loop; uvicorn closes it like an asyncio server."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class Acceptor:
     ) -> None:
         """
         Args:
-            make_protocol: makes what reads from a connection and answers it.
-            tls: asked for each connection; None: the server speaks plain HTTP.
+            make_protocol: creates the protocol object that reads requests from a connection and answers them.
+            tls: returns the TLS context for the next connection; None means plain HTTP.
         """
         listening.setblocking(False)
         self._listening = listening
@@ -52,7 +52,7 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._handshakes: set[asyncio.Task[None]] = set()
         self._failed_handshakes = 0
-        self._told_s = time.monotonic()
+        self._summary_at_s = time.monotonic()
         self._accepting = self._loop.create_task(self._accept_all())
 
     def close(self) -> None:
@@ -63,32 +63,36 @@ class Acceptor:
         await asyncio.gather(self._accepting, *self._handshakes, return_exceptions=True)
 
     def tick(self) -> None:
-        """Closes what is late, and tells what was closed; to be called about ten times a second.
+        """Closes late connections and logs a summary of closed ones. The server calls it several times a second.
 
         Raises:
-            Exception: connections are accepted no more.
+            Exception: the accepting task has failed; no more connections are accepted.
         """
         if self._accepting.done():
             self._accepting.result()
         now_s = time.monotonic()
         self._table.expire_late(now_s)
-        if now_s - self._told_s >= _SUMMARY_S:
-            self._tell(now_s)
+        if now_s - self._summary_at_s >= _SUMMARY_S:
+            self._log_summary(now_s)
 
     async def _accept_all(self) -> None:
         while True:
             try:
                 accepted, address = await self._loop.sock_accept(self._listening)
             except OSError as error:
-                # As accept(2) advises, also where the fault is of the connection and not of this machine.
+                # accept(2) advises to retry, even if the error belongs to the connection and not to this machine.
                 if error.errno in _NO_RESOURCES:
-                    self._table.give_up_one()
-                    log.error("a connection could not be accepted; trying again", error=str(error), in_s=_RETRY_S)
+                    self._table.evict_one()
+                    log.error(
+                        "a connection could not be accepted, as this process is out of resources; trying again",
+                        error=str(error),
+                        in_s=_RETRY_S,
+                    )
                 await asyncio.sleep(_RETRY_S)
                 continue
             self._admit(accepted, str(address[0]))
-            # Lets the new task begin before the next connection could take its place: a task that is cancelled before it has
-            # begun would not close its socket.
+            # Lets the new task start before the next connection can evict it: a task that is cancelled before its start would not
+            # close its socket.
             await asyncio.sleep(0)
 
     def _admit(self, accepted: socket.socket, address: str) -> None:
@@ -106,7 +110,7 @@ class Acceptor:
         place.abort = abort
 
     async def _hand_over(self, accepted: socket.socket, place: OpenConnection) -> None:
-        """Makes the TLS handshake, if any, and gives the connection to its protocol, which removes it from the table."""
+        """Performs the TLS handshake, if any, and hands the connection to its protocol, which later removes it from the table."""
         context = self._tls()
         handed_over = False
         try:
@@ -118,22 +122,22 @@ class Acceptor:
                 ssl_shutdown_timeout=PHASE_S_MAX[Phase.CLOSING] if context is not None else None,
             )
             handed_over = True
-        except OSError:  # The client went away, spoke no TLS, or took too long.
+        except OSError:  # The client closed the connection, spoke no TLS, or took too long.
             self._failed_handshakes += 1
         finally:
             if not handed_over:
                 self._table.remove(place)
 
-    def _tell(self, now_s: float) -> None:
+    def _log_summary(self, now_s: float) -> None:
         closed, failed = self._table.take_closed_early(), self._failed_handshakes
-        self._failed_handshakes, self._told_s = 0, now_s
-        if closed.total() + failed < _TOLD_MIN:
+        self._failed_handshakes, self._summary_at_s = 0, now_s
+        if closed.total() + failed < _LOGGED_MIN:
             return
-        most = dict(closed.most_common(_ADDRESSES_NAMED_MAX))
+        addresses = dict(closed.most_common(_ADDRESSES_NAMED_MAX))
         log.warning(
             "connections over HTTP were closed early: their clients were too slow, or there were too many of them",
             closed=closed.total(),
             failed_handshakes=failed,
-            most_from=most,
+            most_from=addresses,
             open=len(self._table),
         )

@@ -1,4 +1,7 @@
-"""The doors of the routes: who may read, who may order, who may scrape."""
+"""Access checks of the HTTP routes: reading, giving orders, scraping metrics.
+
+Without configured tokens the tuner listens on this machine only (the settings enforce it), and any local caller may read.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ from tuner.api.limits import ORDERS, WRONG_TOKENS, TokenBuckets, peer_address
 
 log = structlog.get_logger("tuner")
 
-LOCAL_CALLER = ApiCaller("anybody on this machine", ApiRole.READ)
-_REBOUND = (
-    "without a token it answers to localhost or an address in the Host header: ask so, or set tuner.http.read_token"
+LOCAL_CALLER = ApiCaller("a local caller", ApiRole.READ)
+_FOREIGN_HOST_NAME = (
+    "without a token the Host header must be localhost or an address: use such a URL, or set tuner.http.read_token"
 )
 _bearer = HTTPBearer(auto_error=False, description="a token of tuner.http")
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
@@ -33,14 +36,14 @@ AccessCheck = Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable
 
 
 class AccessGuard:
-    """Each door lets through or refuses; who came through is in ``request.state.caller``."""
+    """Checks each request's token, and stores the caller in ``request.state.caller``."""
 
     def __init__(
         self, tokens: Tokens, monotonic: Callable[[], float] = time.monotonic, orders: TokenBuckets | None = None
     ) -> None:
         """
         Args:
-            orders: how many one caller may give.
+            orders: rate limit for the orders of one caller.
         """
         self._tokens = tokens
         self._wrong = TokenBuckets(WRONG_TOKENS, monotonic)
@@ -48,53 +51,57 @@ class AccessGuard:
 
     async def read(self, request: Request, shown: Credentials) -> None:
         if not self._tokens.needed:
-            if not _by_own_name(request.headers):
-                raise HTTPException(403, _REBOUND)
-            # Reached from this machine alone, or the settings would have been refused.
+            if not _has_local_host_name(request.headers):
+                raise HTTPException(403, _FOREIGN_HOST_NAME)
+            # Only this machine can connect: without tokens the settings refuse any other listen address.
             request.state.caller = LOCAL_CALLER
             return
         request.state.caller = self._caller(request, shown)
 
     def reader(self, scope: Scope) -> ApiCaller | None:
-        """Who asks, where they may read; None: they may not, and ``read`` says why."""
+        """Returns the caller if it may read; None if it may not (``read`` then raises the reason)."""
         headers = Headers(scope=scope)
         if not self._tokens.needed:
-            return LOCAL_CALLER if _by_own_name(headers) else None
+            return LOCAL_CALLER if _has_local_host_name(headers) else None
         scheme, _, secret = headers.get("authorization", "").partition(" ")
         return self._tokens.find(secret) if scheme.lower() == "bearer" else None
 
     def may_read(self, scope: Scope) -> bool:
-        """Whether the caller may read everything, for routes that answer all callers.
+        """Returns whether the caller may read everything, for routes that answer every caller with more or less detail.
 
-        A wrong token is counted; an address with too many of them is told nothing about another one.
+        Counts wrong tokens. After too many of them from an address, further tokens from it are not checked.
         """
-        where = counted_address(peer_address(scope))
-        if self._wrong.wait_s(where) > 0:
+        address = counted_address(peer_address(scope))
+        if self._wrong.wait_s(address) > 0:
             return False
         if self.reader(scope) is not None:
             return True
         if "authorization" in Headers(scope=scope):
-            self._wrong.take(where)
+            self._wrong.take(address)
         return False
 
     async def scrape(self, request: Request, shown: Credentials) -> None:
-        """As ``read``, and open to this machine: Prometheus often runs beside the tuner."""
-        if not (is_loopback(peer_address(request.scope)) and _by_own_name(request.headers)):
+        """Checks as ``read`` does, but lets this machine scrape without a token: Prometheus often runs beside the tuner."""
+        if not (is_loopback(peer_address(request.scope)) and _has_local_host_name(request.headers)):
             await self.read(request, shown)
 
     async def operate(self, request: Request, shown: Credentials) -> None:
-        # Whoever tries tokens here is counted, too, where none of them could give an order.
+        # The token is checked first, so that wrong tokens are counted even if no token could give an order.
         caller = self._caller(request, shown) if self._tokens.needed else LOCAL_CALLER
         if not self._tokens.can_operate:
             raise HTTPException(
                 403,
-                "nobody may give orders over HTTP here, as no token with the role operate is set: set "
+                "orders over HTTP are disabled, as no token with the role operate is configured: set "
                 "tuner.http.operate_token or tokens_file, or use `rheostat pause | resume | override | release`",
             )
         if not caller.role.covers(ApiRole.OPERATE):
-            raise HTTPException(403, f"the token of {caller.name} may read only: giving orders takes the role operate")
+            raise HTTPException(403, f"the token of {caller.name} may only read: an order needs the role operate")
         if (wait_s := self._orders.take(caller.name)) > 0:
-            raise HTTPException(429, f"too many orders of {caller.name} in a short time", _retry(wait_s))
+            raise HTTPException(
+                429,
+                f"too many orders from {caller.name} in a short time: try again after the time in Retry-After",
+                _retry_after(wait_s),
+            )
         request.state.caller = caller
 
     def _caller(self, request: Request, shown: HTTPAuthorizationCredentials | None) -> ApiCaller:
@@ -107,39 +114,43 @@ class AccessGuard:
             return caller
         where = peer_address(request.scope)
         if (wait_s := self._wrong.take(counted_address(where))) > 0:
-            raise HTTPException(429, "too many wrong tokens from this address", _retry(wait_s))
+            raise HTTPException(429, "too many wrong tokens from this address", _retry_after(wait_s))
         log.warning("a wrong token over HTTP", address=where, path=request.url.path)
         raise HTTPException(401, "this token is not known here", {"www-authenticate": 'Bearer error="invalid_token"'})
 
 
 async def declare_bearer_auth(shown: Credentials) -> None:
-    """For the API's description, of routes whose door stands before them."""
+    """Declares bearer authentication in the OpenAPI description, for routes that are checked by their route class."""
 
 
-def route_class_with_check(door: AccessCheck) -> type[APIRoute]:
-    """Routes whose door is asked before their body is read: who may not ask is not told what is wrong with the question."""
+def route_class_with_check(check: AccessCheck) -> type[APIRoute]:
+    """Returns a route class that checks access before the body is read, so that an unauthorised caller learns nothing about it."""
 
-    class Behind(APIRoute):
+    class CheckedRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             handler = super().get_route_handler()
 
-            async def asked(request: Request) -> Response:
-                await door(request, await _bearer(request))
+            async def check_and_handle(request: Request) -> Response:
+                await check(request, await _bearer(request))
                 return await handler(request)
 
-            return asked
+            return check_and_handle
 
-    return Behind
+    return CheckedRoute
 
 
 def caller_of(request: Request) -> ApiCaller:
-    found = request.state.caller
-    assert isinstance(found, ApiCaller), "this route has no door"
-    return found
+    """Returns the caller that an access check has stored in the request."""
+    caller = request.state.caller
+    assert isinstance(caller, ApiCaller), "this route has no access check"
+    return caller
 
 
-def _by_own_name(headers: Headers) -> bool:
-    """False: under another site's name, as a browser asks for a page whose DNS entry was turned to this machine."""
+def _has_local_host_name(headers: Headers) -> bool:
+    """Returns whether the Host header names localhost or an address.
+
+    Any other name may belong to a foreign web site whose DNS entry points to this machine (DNS rebinding).
+    """
     name = re.sub(r":\d+$", "", headers.get("host", "")).strip("[]").lower()
     if name == "localhost":
         return True
@@ -150,5 +161,5 @@ def _by_own_name(headers: Headers) -> bool:
     return True
 
 
-def _retry(wait_s: float) -> dict[str, str]:
+def _retry_after(wait_s: float) -> dict[str, str]:
     return {"retry-after": str(max(1, math.ceil(wait_s)))}

@@ -1,4 +1,4 @@
-"""What the routes and the page read from: one look a cycle, and the answers that are made of it."""
+"""What the routes and the page read: one status snapshot per cycle, and the responses that are cached for it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tuner.api.responses import json_bytes
 from tuner.api.status_snapshot import StatusSnapshot
 
 JSON = "application/json"
-_PATIENCE_S, _POLL_S = 0.1, 0.001
+_YIELD_S_MAX, _POLL_S = 0.1, 0.001
 
 
 class ApiState:
-    """What the routes and the page read from: one look a cycle, and what is made of it."""
+    """The snapshot of the newest cycle, the quota and plan snapshots, and the cached responses that are built from them."""
 
     def __init__(self, observers: Observers, quotas: QuotaStatusStore, plans: PlanStatusStore) -> None:
         self.observers = observers
@@ -33,8 +33,8 @@ class ApiState:
         self._version: object = None
         self._look: StatusSnapshot | None = None
         self._status: dict[str, Any] = {}
-        self._status_of: object = None
-        self._makes = False  # An answer, in the server's thread.
+        self._status_inputs: object = None
+        self._is_building = False  # A response, in the server's thread.
         observers.on_new_cycle(self._forget)
 
     def version(self) -> object:
@@ -53,17 +53,18 @@ class ApiState:
         return snapshot
 
     def _forget(self) -> None:
-        """In the loop's thread. One that was made since is of the newest cycle."""
+        """Drops the snapshot of an older cycle; called in the loop's thread."""
         snapshot = self._look
         if snapshot is not None and snapshot.cycle.version != self.observers.version:
             self._look = None
 
     def cached_json(self, make: Callable[[], object], *, each_s: bool = False, also: Stamp = no_stamp) -> Response:
-        """
+        """Returns a JSON response that the response cache reuses until the next cycle.
+
         Args:
-            make: what holds until the next cycle, for JSON.
-            each_s: what it says goes with the clock.
-            also: other than the last cycle's, a value that changes when the answer does.
+            make: builds the JSON value.
+            each_s: the value also depends on the clock, so it is built again every second.
+            also: returns a stamp of further inputs; the response is built again once the stamp changes.
         """
         return self.cached_response(lambda: json_bytes(make()), JSON, each_s=each_s, also=also)
 
@@ -75,28 +76,28 @@ class ApiState:
         def stamp() -> object:
             return self.version(), board.now_ms() // 1000 if each_s else None, also()
 
-        # Before: what comes while it is being made is in the next one.
+        # Taken before the build, so that a change during the build invalidates the response.
         stamped = stamp()
-        self._makes = True
+        self._is_building = True
         try:
             return CachedResponse(make(), media_type, stamped, stamp)
         finally:
-            self._makes = False
+            self._is_building = False
 
     def make_yielder(self) -> Callable[[], None]:
-        """For who works beside the server for nobody in a hurry: each call waits while an answer is made, a tenth of a second
-        in all. Of two threads each has half of the interpreter, of three a third, and behind the answer others wait.
+        """Returns a function that low-priority work calls to let responses go first.
+
+        A call waits while a response is being built; all calls together wait 0.1 s at most. The threads share one interpreter (GIL),
+        so low-priority work would slow the response down.
         """
-        left_s = _PATIENCE_S
+        left_s = _YIELD_S_MAX
 
         def give_way() -> None:
             nonlocal left_s
             began_s = time.monotonic()
             ends_s = began_s + left_s
-            while self._makes and time.monotonic() < ends_s:
-                time.sleep(
-                    _POLL_S
-                )  # In the scrape's own thread; an answer owes it no signal, and costs nothing more for it.
+            while self._is_building and time.monotonic() < ends_s:
+                time.sleep(_POLL_S)  # Polling costs the response nothing; a condition variable would.
             left_s -= time.monotonic() - began_s
 
         return give_way
@@ -104,11 +105,11 @@ class ApiState:
     def status(self, role: str) -> dict[str, Any]:
         board, snapshot = self.observers.status, self.snapshot()
         ready, why = board.ready()
-        # Only what goes with the clock is made anew every second.
+        # Only the values below that depend on the clock are built every second.
         shown = self.plans.snapshot()
-        made_of = (self._version, shown.number)
-        if made_of != self._status_of:
-            self._status, self._status_of = views.status_json(snapshot, plan_progress(shown)), made_of
+        inputs = (self._version, shown.number)
+        if inputs != self._status_inputs:
+            self._status, self._status_inputs = views.status_json(snapshot, plan_progress(shown)), inputs
         return {
             "cluster": board.cluster,
             "version": self._program,

@@ -1,13 +1,10 @@
-"""Who may ask, and who may order.
+"""Tokens of the HTTP API: the roles they grant, the tokens file, and the comparison in constant time.
 
-Intuition: whoever can turn a throttle can stop a cluster, so nobody may order over HTTP without a token that says so; and what
-can be read is for those on the machine itself, or for a token.
+Invariant: response times reveal nothing about a token. A presented token is compared by its digest with every known token.
 
-Invariant: how long an answer takes tells nothing about a token. Every token is compared whole, by its digest, with every other.
-
-Vocabulary:
-    role    ``read`` sees everything, ``operate`` gives orders, too.
-    caller  a name for the journal and a role; never the token itself.
+Terms:
+    role    ``read`` may read everything; ``operate`` may also give orders.
+    caller  a token's name, for the journal, and its role; never the token itself.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from streaming.shared.metrics_settings import token_problem
 log = structlog.get_logger("tuner")
 
 _NAME_LETTERS_MAX = 64
-_LOOK_EVERY_S = 2.0
+_CHECK_EVERY_S = 2.0
 
 
 class ApiRole(StrEnum):
@@ -39,7 +36,7 @@ class ApiRole(StrEnum):
 
 
 class AccessError(Exception):
-    """Tokens or certificates cannot be used; the text names the file and the line, and never a token."""
+    """Tokens or certificates cannot be used. The text names the file and the line, and never contains a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,26 +56,26 @@ def make_token(secret: str, name: str, role: ApiRole) -> Token:
 
 
 def find_caller(presented: str, known: Sequence[Token]) -> ApiCaller | None:
-    """Whose token it is."""
+    """Returns the caller to whom the presented token belongs; None if it is unknown."""
     digest = _digest(presented)
-    found: ApiCaller | None = None
-    for each in known:
-        # No way out at the first that fits: the time it takes is the same for all.
-        if hmac.compare_digest(digest, each.digest):
-            found = each.caller
-    return found
+    caller: ApiCaller | None = None
+    for candidate in known:
+        # No early exit, so that the time is the same for every token.
+        if hmac.compare_digest(digest, candidate.digest):
+            caller = candidate.caller
+    return caller
 
 
 def parse_tokens(text: str, name: str) -> tuple[Token, ...]:
-    """The lines of a tokens file.
+    """Returns the tokens of a tokens file.
 
     Args:
-        name: of the file, for complaints.
+        name: the file's name, for error messages.
 
     Raises:
         AccessError: a line is not ``role name token``.
     """
-    found: list[Token] = []
+    tokens: list[Token] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -87,23 +84,23 @@ def parse_tokens(text: str, name: str) -> tuple[Token, ...]:
             raise AccessError(f"{where}: expected a role, a name and a token, found {len(parts)} words")
         role, who, secret = parts
         if role not in tuple(ApiRole):
-            # What stands in the wrong place may be the token.
+            # The wrong word is not quoted, as it may be the token.
             raise AccessError(f"{where}: the first word is the role: expected read or operate")
         if len(who) > _NAME_LETTERS_MAX or not who.isprintable():
             raise AccessError(f"{where}: the second word is a name of at most {_NAME_LETTERS_MAX} letters")
         if (fault := token_problem(secret)) is not None:
             raise AccessError(f"{where}: the token of {who} {fault}")
         made = make_token(secret, who, ApiRole(role))
-        if any(hmac.compare_digest(made.digest, other.digest) for other in found):
-            raise AccessError(f"{where}: the token of {who} stands here twice: make another")
-        found.append(made)
-    if not found:
+        if any(hmac.compare_digest(made.digest, other.digest) for other in tokens):
+            raise AccessError(f"{where}: the token of {who} occurs twice: create another token")
+        tokens.append(made)
+    if not tokens:
         raise AccessError(f"{name}: holds no token: expected lines such as `operate kim 3f9c…`")
-    return tuple(found)
+    return tuple(tokens)
 
 
 class Tokens:
-    """Those of the settings, and those of a file, which is read again when it changes."""
+    """All known tokens: those of the settings, and those of the tokens file, which is read again when it changes."""
 
     def __init__(
         self, given: Sequence[Token] = (), file: str | None = None, *, monotonic: Callable[[], float] | None = None
@@ -116,20 +113,20 @@ class Tokens:
         self._file = file
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._looked_s = float("-inf")
+        self._checked_at_s = float("-inf")
         self._stamp: FileStamp | None = None
         self._from_file: tuple[Token, ...] = ()
         if file is not None:
-            self._stamp, self._from_file = file_stamp(file), self._checked(_read(file), file)
+            self._stamp, self._from_file = file_stamp(file), self._check_distinct(_read(file), file)
 
     @property
     def needed(self) -> bool:
-        """Whether there are any, so that one must be shown."""
+        """Whether any token is configured, so that every caller has to present one."""
         return bool(self._given) or self._file is not None
 
     @property
     def can_operate(self) -> bool:
-        return any(each.caller.role is ApiRole.OPERATE for each in self._known())
+        return any(token.caller.role is ApiRole.OPERATE for token in self._known())
 
     def find(self, presented: str) -> ApiCaller | None:
         return find_caller(presented, self._known())
@@ -138,32 +135,36 @@ class Tokens:
         if self._file is not None and self._monotonic is not None:
             with self._lock:
                 now_s = self._monotonic()
-                if now_s - self._looked_s >= _LOOK_EVERY_S:
-                    self._looked_s = now_s
-                    self._look_again(self._file)
+                if now_s - self._checked_at_s >= _CHECK_EVERY_S:
+                    self._checked_at_s = now_s
+                    self._reload_if_changed(self._file)
         return (*self._given, *self._from_file)
 
-    def _checked(self, found: tuple[Token, ...], file: str) -> tuple[Token, ...]:
-        for each in found:
-            if any(hmac.compare_digest(each.digest, other.digest) for other in self._given):
-                raise AccessError(f"{file}: the token of {each.caller.name} is in the settings, too: make another")
-        return found
+    def _check_distinct(self, tokens: tuple[Token, ...], file: str) -> tuple[Token, ...]:
+        for token in tokens:
+            if any(hmac.compare_digest(token.digest, other.digest) for other in self._given):
+                raise AccessError(
+                    f"{file}: the token of {token.caller.name} is in the settings, too: create another token"
+                )
+        return tokens
 
-    def _look_again(self, file: str) -> None:
-        """Reads the file again when it has changed.
+    def _reload_if_changed(self, file: str) -> None:
+        """Reads the file again if it has changed.
 
-        A file that cannot be read keeps the tokens that it had: nobody is locked out in the middle of its being written. It is read
-        at the first look that finds it changed, unlike a certificate: the next look comes with the next request, which may be
-        that of a token that was taken back.
+        A file that cannot be read changes nothing, so that no caller is locked out while the file is being written. Unlike a
+        certificate, the file is read at the first check that finds it changed: the next request may present a revoked token.
         """
         stamp = file_stamp(file)
         if stamp == self._stamp:
             return
         try:
-            self._from_file = self._checked(_read(file), file)
-            log.info("tokens are read again", file=file, tokens=len(self._from_file))
+            self._from_file = self._check_distinct(_read(file), file)
+            log.info("the tokens file was read again", file=file, tokens=len(self._from_file))
         except AccessError as error:
-            log.error("tokens cannot be read again, so those from before still hold", error=str(error))
+            log.error(
+                "the changed tokens file cannot be used, so the previous tokens still hold: correct the file",
+                error=str(error),
+            )
         self._stamp = stamp
 
 

@@ -1,4 +1,4 @@
-"""Every broker: how old its news is, what its clients feel and move, what it can carry, how full it is."""
+"""Prometheus metric families of brokers: signal age, client latency and traffic, capacity, number of partitions."""
 
 from __future__ import annotations
 
@@ -29,50 +29,53 @@ def broker_families(board: StatusStore, snapshot: CycleResult, now_ms: int, c: L
         return
     ages = {broker: age_s(signal, now_ms) for broker, signal in brokers.items()}
     yield metric_family(TunerMetric.SIGNAL_AGE_SECONDS, {(*c, str(b)): age for b, age in ages.items()})
-    # What a silent broker said last is not how it is now.
+    # A broker without fresh signals is left out: its last values may no longer be true.
     fresh = {b: s for b, s in brokers.items() if ages[b] <= board.limits.signal_age_s_max}
     yield from _clients(fresh, c)
     yield from _fills(board, brokers, now_ms, c)
 
 
 def _clients(fresh: Signals, c: Labels) -> Iterator[Metric]:
-    def each(values: Iterator[tuple[int, float | None]]) -> dict[Labels, float]:
+    def by_broker(values: Iterator[tuple[int, float | None]]) -> dict[Labels, float]:
         return {(*c, str(broker)): value for broker, value in values if value is not None}
 
-    def both(one: str, other: str, values: Iterator[tuple[int, float | None, float | None]]) -> dict[Labels, float]:
-        found = {}
+    def by_direction(
+        first_label: str, second_label: str, values: Iterator[tuple[int, float | None, float | None]]
+    ) -> dict[Labels, float]:
+        series = {}
         for broker, first, second in values:
             if first is not None:
-                found[(*c, str(broker), one)] = float(round(first))
+                series[(*c, str(broker), first_label)] = float(round(first))
             if second is not None:
-                found[(*c, str(broker), other)] = float(round(second))
-        return found
+                series[(*c, str(broker), second_label)] = float(round(second))
+        return series
 
     yield metric_family(
-        TunerMetric.PRODUCE_P99_SECONDS, each((b, _seconds(s.produce_p99_ms)) for b, s in fresh.items())
+        TunerMetric.PRODUCE_P99_SECONDS, by_broker((b, _seconds(s.produce_p99_ms)) for b, s in fresh.items())
     )
     yield metric_family(
-        TunerMetric.PRODUCE_MEAN_SECONDS, each((b, _seconds(s.produce_mean_ms)) for b, s in fresh.items())
+        TunerMetric.PRODUCE_MEAN_SECONDS, by_broker((b, _seconds(s.produce_mean_ms)) for b, s in fresh.items())
     )
     throttled = ((b, s.leader_throttled_bytes_per_s, s.follower_throttled_bytes_per_s) for b, s in fresh.items())
-    yield metric_family(TunerMetric.THROTTLED_BYTES, both("leader", "follower", throttled))
-    moved = ((b, s.client_in_bytes_per_s, s.client_out_bytes_per_s) for b, s in fresh.items())
-    yield metric_family(TunerMetric.CLIENT_BYTES, both("in", "out", moved))
+    yield metric_family(TunerMetric.THROTTLED_BYTES, by_direction("leader", "follower", throttled))
+    traffic = ((b, s.client_in_bytes_per_s, s.client_out_bytes_per_s) for b, s in fresh.items())
+    yield metric_family(TunerMetric.CLIENT_BYTES, by_direction("in", "out", traffic))
     yield metric_family(
-        TunerMetric.UNDER_MIN_ISR, nonzero_values(each((b, s.under_min_isr_partitions) for b, s in fresh.items()))
+        TunerMetric.UNDER_MIN_ISR, nonzero_values(by_broker((b, s.under_min_isr_partitions) for b, s in fresh.items()))
     )
     shrinks = [s.isr_shrinks_per_s for s in fresh.values() if s.isr_shrinks_per_s is not None]
     yield metric_family(TunerMetric.ISR_SHRINKS, {c: sum(shrinks)} if shrinks else {})
 
 
 def _capacities(board: StatusStore, c: Labels) -> Iterator[Metric]:
-    """Without a broker's name that of all that are not named: a thousand times the same number helps nobody."""
+    """Yields the configured capacities. The series with an empty broker label holds for all brokers without a value of their own."""
     if board.capacity is None:
         return
-    can = {"": board.capacity} | {str(broker): of for broker, of in board.capacity_by_broker.items()}
-    carried = {(*c, broker, "in"): of.in_bytes_per_s for broker, of in can.items()}
+    capacities = {"": board.capacity} | {str(b): capacity for b, capacity in board.capacity_by_broker.items()}
+    inbound = {(*c, broker, "in"): capacity.in_bytes_per_s for broker, capacity in capacities.items()}
     yield metric_family(
-        TunerMetric.CAPACITY_BYTES, carried | {(*c, broker, "out"): of.out_bytes_per_s for broker, of in can.items()}
+        TunerMetric.CAPACITY_BYTES,
+        inbound | {(*c, b, "out"): capacity.out_bytes_per_s for b, capacity in capacities.items()},
     )
 
 
@@ -80,14 +83,18 @@ def _fills(board: StatusStore, brokers: Signals, now_ms: int, c: Labels) -> Iter
     limits = board.partition_limits if board.partition_limits is not None else PartitionLimits()
     rows = partition_fills(brokers, limits, now_ms, board.limits.signal_age_s_max)
     cluster = next((row for row in rows if row.broker is None), None)
-    each = {(*c, str(row.broker)): row.partitions for row in rows if row.broker is not None}
+    partitions = {(*c, str(row.broker)): row.partitions for row in rows if row.broker is not None}
     yield metric_family(TunerMetric.CLUSTER_PARTITIONS, {c: cluster.partitions} if cluster is not None else {})
-    of_cluster = cluster.limit if cluster is not None else None
-    yield metric_family(TunerMetric.CLUSTER_PARTITIONS_LIMIT, {c: float(of_cluster)} if of_cluster is not None else {})
-    yield metric_family(TunerMetric.PARTITIONS, each)
-    of_all = limit_or_none(limits.broker_partitions_max)
+    cluster_limit = cluster.limit if cluster is not None else None
+    yield metric_family(
+        TunerMetric.CLUSTER_PARTITIONS_LIMIT, {c: float(cluster_limit)} if cluster_limit is not None else {}
+    )
+    yield metric_family(TunerMetric.PARTITIONS, partitions)
+    common_limit = limit_or_none(limits.broker_partitions_max)
     named = {(*c, str(b)): float(n) for b, n in limits.by_broker.items() if b in brokers}
-    yield metric_family(TunerMetric.PARTITIONS_LIMIT, ({(*c, ""): float(of_all)} if of_all is not None else {}) | named)
+    yield metric_family(
+        TunerMetric.PARTITIONS_LIMIT, ({(*c, ""): float(common_limit)} if common_limit is not None else {}) | named
+    )
 
 
 def _seconds(ms: float | None) -> float | None:

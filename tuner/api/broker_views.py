@@ -1,6 +1,6 @@
-"""Brokers as values for JSON and for the page: each with its two throttles, what passes, what must pass, and why.
+"""Brokers for JSON and for the page: each with its two throttles, their traffic, steady-state replication, and the reason.
 
-Invariant: what was not measured is None, never 0; what is shown was all seen in one cycle.
+Invariants: a value that was not measured is None, never 0; all values of a response are of one cycle.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.freshness import age_s
 
 
-def brokers_json(look: StatusSnapshot, wanted: Sequence[int]) -> list[dict[str, Any]]:
+def brokers_json(look: StatusSnapshot, brokers: Sequence[int]) -> list[dict[str, Any]]:
     snapshot, seen = look.cycle.result, look.observation
     signals = seen.brokers if seen is not None else {}
     now_ms = seen.now_ms if seen is not None else 0
     rows = []
-    for broker in wanted:
+    for broker in brokers:
         signal = signals.get(broker)
         rows.append(
             {

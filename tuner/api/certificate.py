@@ -1,4 +1,4 @@
-"""The certificate of the HTTP server, which is read again when its files change."""
+"""The TLS certificate of the HTTP server. Its files are read again when they change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = structlog.get_logger("tuner")
 
 
 class Certificate:
-    """Keeps the TLS context of the newest certificate and key that could be read."""
+    """Keeps the TLS context of the newest usable certificate and key."""
 
     def __init__(self, certfile: str, keyfile: str) -> None:
         """
@@ -21,37 +21,37 @@ class Certificate:
             AccessError: the files cannot be used.
         """
         self._files = (certfile, keyfile)
-        self._used = self._seen = self._stamp()
-        self._asked = False
+        self._loaded = self._last_stamp = self._stamp()
+        self._reload_requested = False
         self._context = self._load()
 
     def context(self) -> ssl.SSLContext:
         """Returns the context for the next connection."""
         return self._context
 
-    def ask(self) -> None:
-        """Has the files read again at the next look, changed or not; any thread may call it."""
-        self._asked = True
+    def request_reload(self) -> None:
+        """Makes the next check read the files again, even if they have not changed; any thread may call it."""
+        self._reload_requested = True
 
-    def look(self) -> None:
-        """Reads the files again when they have changed; to be called every few seconds.
+    def reload_if_changed(self) -> None:
+        """Reads the files again if they have changed. The server calls it every few seconds.
 
-        They are read at the second look that finds them the same, as certificate and key are not replaced at one moment. Files
-        that cannot be used change nothing.
+        A changed file is read once two checks in a row find it the same, as certificate and key are not replaced at the same
+        moment. Files that cannot be used change nothing.
         """
-        asked, self._asked = self._asked, False
+        requested, self._reload_requested = self._reload_requested, False
         stamp = self._stamp()
-        has_settled, self._seen = stamp == self._seen, stamp
-        if not asked and (stamp == self._used or not has_settled):
+        has_settled, self._last_stamp = stamp == self._last_stamp, stamp
+        if not requested and (stamp == self._loaded or not has_settled):
             return
-        self._used = stamp
+        self._loaded = stamp
         certfile, keyfile = self._files
         try:
             self._context = self._load()
         except AccessError as error:
             log.error(
-                "the certificate of tuner.http has changed and cannot be used; the one from before stays in use. Put a certificate "
-                "and its key there that belong together",
+                "the changed certificate of tuner.http cannot be used, so the previous one stays in use: provide a certificate and its "
+                "matching key",
                 error=str(error),
             )
         else:
@@ -65,9 +65,9 @@ class Certificate:
         certfile, keyfile = self._files
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
-            # With a password given, a key that needs one is an error, and not a question on the terminal.
+            # An empty password turns an encrypted key into an error; without it OpenSSL would ask on the terminal.
             context.load_cert_chain(certfile, keyfile, password="")
-        except OSError as error:  # ssl.SSLError is one.
+        except OSError as error:  # ssl.SSLError is a subclass.
             raise AccessError(f"{certfile} and {keyfile}: {error.strerror or error}") from error
         return context
 

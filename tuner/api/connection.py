@@ -1,6 +1,6 @@
-"""One HTTP connection: the size of what it may send, and the phases whose time the connection table limits.
+"""One HTTP connection: limits the size of request heads, and reports its phase to the connection table, which limits time.
 
-The parser is C's: beside a tuner that needs the processor itself, one in Python takes half of a request's time.
+It uses httptools, a parser in C: a parser in Python takes half of a request's time.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from uvicorn.server import ServerState
 from tuner.api.connection_table import PHASE_S_MAX, OpenConnection, Phase
 from tuner.api.responses import json_bytes
 
-_HEAD_BYTES_MAX = 64 * 1024  # Of a request, all but its body: its head, the lengths of its chunks, its trailers.
-_LAST_WORD_S_MAX = 1.0  # So long the end of a connection may take that has no answer to send.
+_HEAD_BYTES_MAX = 64 * 1024  # All of a request but its body: head, chunk lengths, trailers.
+_CLOSE_S_MAX = 1.0  # Time to close a connection that has no response to send.
 _TOO_SLOW = {
     phase: json_bytes({"detail": f"{phase.value} did not arrive within {PHASE_S_MAX[phase]:.0f} s: send it at once"})
     for phase in (Phase.HEAD, Phase.BODY)
@@ -27,13 +27,13 @@ _TOO_SLOW = {
 
 
 class Connection(HttpToolsProtocol):
-    """Tells the connection table its phase, and refuses a head that is too large or too slow."""
+    """Reports its phase to the connection table, and refuses a head that is too large or too slow."""
 
     _head_bytes = 0
-    _body_bytes = 0  # Of what was received last.
+    _body_bytes = 0  # In the data received last.
     _in_head = True
     _head_has_begun = False
-    _ended_one = False  # With what was received last.
+    _request_ended = False  # By the data received last.
     _has_host = False
 
     def __init__(
@@ -42,39 +42,39 @@ class Connection(HttpToolsProtocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         loop: asyncio.AbstractEventLoop,
-        place: OpenConnection,
+        entry: OpenConnection,
         on_lost: Callable[[OpenConnection], None],
     ) -> None:
         """
         Args:
-            place: in the connection table.
-            on_lost: called once, when the connection has ended.
+            entry: this connection's entry in the connection table.
+            on_lost: called once, after the connection has been closed.
         """
         super().__init__(config, server_state, app_state, loop)
-        self._place = place
+        self._entry = entry
         self._on_lost = on_lost
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._place.abort = transport.abort
-        self._place.expire = self._expire
+        self._entry.abort = transport.abort
+        self._entry.expire = self._expire
         self._enter(Phase.HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._on_lost(self._place)
+        self._on_lost(self._entry)
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        if self._place.phase is Phase.IDLE:
+        if self._entry.phase is Phase.IDLE:
             self._enter(Phase.HEAD)
-        self._ended_one, self._body_bytes = False, 0
+        self._request_ended, self._body_bytes = False, 0
         super().data_received(data)
-        if self._ended_one:
-            self._head_bytes = 0  # What has come of the next one is no more than a read's worth.
+        if self._request_ended:
+            self._head_bytes = 0  # The rest of the data belongs to the next request, and is at most one read.
             return
-        # The parser keeps all it is given of a head, and of what follows a body; who sends one without an end is sent home.
+        # The parser buffers heads and trailers without a limit, so an endless one is refused here.
         self._head_bytes += len(data) - self._body_bytes
         if self._head_bytes <= _HEAD_BYTES_MAX or self.transport.is_closing():
             return
@@ -89,12 +89,12 @@ class Connection(HttpToolsProtocol):
         self._has_host = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # What follows a body is no part of the head (RFC 9110, 6.5.1): whoever looked at that must have seen all there is.
+        # Trailers are not part of the head (RFC 9110, 6.5.1), and have not passed the access checks.
         if not self._in_head:
             return
         if name.lower() == b"host":
-            if self._has_host:  # Two readers might take it for two hosts (RFC 9112, 3.2).
-                raise HttpParserError("a second Host")
+            if self._has_host:  # A proxy and this server could choose different ones (RFC 9112, 3.2).
+                raise HttpParserError("the request has a second Host header")
             self._has_host = True
         super().on_header(name, value)
 
@@ -109,8 +109,8 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._in_head = self._ended_one = True
-        # A route that does not read the body may have answered before its end.
+        self._in_head = self._request_ended = True
+        # A route that does not read the body may have responded before the body ended.
         self._enter(self._next_phase() if self.cycle.response_complete else Phase.ANSWER)
 
     def on_response_complete(self) -> None:
@@ -118,43 +118,43 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             self._enter(Phase.CLOSING)
         elif not self.cycle.response_complete:
-            self._enter(Phase.ANSWER)  # Of the next request, which came before this answer.
+            self._enter(Phase.ANSWER)  # The next request arrived before this response was complete.
         elif self._in_head:
             self._enter(self._next_phase())
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._place.unread_since_s = time.monotonic()
+        self._entry.unread_since_s = time.monotonic()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._place.unread_since_s = None
+        self._entry.unread_since_s = None
 
     def _next_phase(self) -> Phase:
-        """After an answer; the next head may have begun to arrive before it."""
+        """Returns the phase after a response; the next head may already be arriving."""
         return Phase.HEAD if self._head_has_begun else Phase.IDLE
 
     def _enter(self, phase: Phase) -> None:
-        self._place.enter(phase, time.monotonic())
+        self._entry.enter(phase, time.monotonic())
 
     def _expire(self) -> bool:
-        """Closes the connection: politely first, and at once where that has not helped.
+        """Closes the connection: first gracefully, and by a reset if that takes too long.
 
         Returns:
-            whether its client was too slow.
+            Whether the client was too slow; an idle client is not.
         """
-        phase, is_unread = self._place.phase, self._place.is_unread(time.monotonic())
+        phase, is_unread = self._entry.phase, self._entry.is_unread(time.monotonic())
         if self.transport.is_closing() or is_unread:
             self.transport.abort()
             return is_unread
         can_refuse = self._head_has_begun if phase is Phase.HEAD else not self.cycle.response_started
         if phase in _TOO_SLOW and can_refuse:
             self.transport.write(_request_timeout(_TOO_SLOW[phase]))
-        has_answer_to_send = phase is Phase.IDLE and self.transport.get_write_buffer_size() > 0
+        has_unsent_response = phase is Phase.IDLE and self.transport.get_write_buffer_size() > 0
         self.transport.close()
         self._enter(Phase.CLOSING)
-        if not has_answer_to_send:
-            self._place.deadline_s = time.monotonic() + _LAST_WORD_S_MAX
+        if not has_unsent_response:
+            self._entry.deadline_s = time.monotonic() + _CLOSE_S_MAX
         return phase is Phase.BODY or (phase is Phase.HEAD and self._head_has_begun)
 
 

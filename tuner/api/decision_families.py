@@ -1,4 +1,4 @@
-"""What was decided and why, what came of it, and what people have said."""
+"""Prometheus metric families of decisions and their outcomes, and of operator orders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tuner.control.throttle.decision import (
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
 
-# Not judged for want of knowledge, or judged and not to be helped by turning the throttle.
+# Reasons that need an operator: inputs are missing, or changing the throttle cannot help.
 NEEDS_ATTENTION = frozenset(
     {
         Reason.SETTINGS_UNREADABLE,
@@ -51,38 +51,38 @@ def decision_families(snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator
     newest = last_decision_by_side(snapshot.decided)
     counted = Counter((action_of(decision), decision.reason.value) for decision in newest.values())
     yield metric_family(TunerMetric.SIDES, {(*c, *key): float(n) for key, n in counted.items()})
-    unwell = sorted((side, d.reason.value) for side, d in newest.items() if d.reason in NEEDS_ATTENTION)
+    attention = sorted((side, d.reason.value) for side, d in newest.items() if d.reason in NEEDS_ATTENTION)
     yield metric_family(
         TunerMetric.NEEDS_ATTENTION,
-        {(*c, str(broker), side.value, reason): 1.0 for (broker, side), reason in unwell[:SERIES_MAX]},
+        {(*c, str(broker), side.value, reason): 1.0 for (broker, side), reason in attention[:SERIES_MAX]},
     )
     yield from _orders(snapshot, now_ms, c)
 
 
 def last_decision_by_side(decided: tuple[Decision, ...]) -> dict[BrokerSide, Decision]:
-    """Of the last cycle; where it decided twice about a side, what it decided last."""
-    found: dict[BrokerSide, Decision] = {}
+    """Returns the last decision of the cycle about each side."""
+    decisions: dict[BrokerSide, Decision] = {}
     for decision in decided:
         if isinstance(decision, ClearLists | AddPairs | RemovePairs):
             continue
         if decision.broker is not None and decision.side is not None:
-            found[(decision.broker, decision.side)] = decision
-    return found
+            decisions[(decision.broker, decision.side)] = decision
+    return decisions
 
 
 def _orders(snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator[Metric]:
     orders = snapshot.observation.orders if snapshot.observation is not None else Orders()
     yield metric_family(TunerMetric.PAUSED, {c: float(orders.pause is not None)})
     yield metric_family(TunerMetric.RELEASED, {c: float(orders.pause is not None and orders.pause.released)})
-    inside = {_of(c, side): order for side, order in orders.overrides.items() if order.until_ms > now_ms}
-    yield metric_family(TunerMetric.OVERRIDE_UNTIL, {side: order.until_ms / 1000 for side, order in inside.items()})
-    yield metric_family(TunerMetric.OVERRIDE_RATE, {side: float(order.bytes_per_s) for side, order in inside.items()})
-    theirs = snapshot.memory.externally_owned_until_ms
+    active = {_labels(c, side): order for side, order in orders.overrides.items() if order.until_ms > now_ms}
+    yield metric_family(TunerMetric.OVERRIDE_UNTIL, {side: order.until_ms / 1000 for side, order in active.items()})
+    yield metric_family(TunerMetric.OVERRIDE_RATE, {side: float(order.bytes_per_s) for side, order in active.items()})
+    owned_until_ms = snapshot.memory.externally_owned_until_ms
     yield metric_family(
         TunerMetric.EXTERNAL_CHANGE_HOLD_UNTIL,
-        {_of(c, side): until / 1000 for side, until in theirs.items() if until > now_ms},
+        {_labels(c, side): until / 1000 for side, until in owned_until_ms.items() if until > now_ms},
     )
 
 
-def _of(c: Labels, side: tuple[int, Side]) -> Labels:
+def _labels(c: Labels, side: tuple[int, Side]) -> Labels:
     return (*c, str(side[0]), side[1].value)

@@ -1,4 +1,4 @@
-"""One event of the decisions as values for JSON and for the page: what was decided, why, and what came of it."""
+"""One decision event for JSON and for the page: the decision, its reason, and its outcome."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tuner.journal.entries import CONCURRENCY, DEFERRED, ORDER, QUOTAS, STEERING
 from tuner.journal.event_lines import event_text, failures_text
 
 _TOPICS_MAX = 20
-# The outcomes in words, the same on the page and in `rheostat status`.
+# The texts of the outcomes, on the page and in `rheostat status`.
 OUTCOMES = {
     "done": "done",
     "failed": "failed",
-    "in_progress": "under way",
+    "in_progress": "in progress",
     "started": "started",
-    "dry_run": "dry run: not done",
+    "dry_run": "dry run: not executed",
     "no_change": "no change",
     "waiting": "waiting",
-    "recorded": "on record",
+    "recorded": "recorded",
 }
 _FROM_TO = {
     "set": ("current_bytes_per_s", "setpoint_bytes_per_s"),
@@ -31,6 +31,11 @@ _FROM_TO = {
 
 
 def decision_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
+    """Returns the event as JSON values.
+
+    Args:
+        inputs: whether to include the inputs of the decision.
+    """
     acts = tuple(row.acts)
     entry, entries = acts[0].entry, [act.entry for act in acts]
     alone = len(acts) == 1
@@ -50,12 +55,12 @@ def decision_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
         "before_bytes_per_s": before,
         "after_bytes_per_s": after,
         "rates": [
-            {"broker": b, "side": _text(s), "before_bytes_per_s": live, "after_bytes_per_s": wanted}
-            for b, s, live, wanted in _rates(entries)
+            {"broker": b, "side": _text(s), "before_bytes_per_s": current, "after_bytes_per_s": setpoint}
+            for b, s, current, setpoint in _rates(entries)
         ],
         "quotas": [
-            {"entity": entity, "before_per_s": live, "after_per_s": wanted, "reason": reason}
-            for entity, live, wanted, reason in entry.decision.get("quotas", ())
+            {"entity": entity, "before_per_s": current, "after_per_s": setpoint, "reason": reason}
+            for entity, current, setpoint, reason in entry.decision.get("quotas", ())
         ],
         "outcome": _outcome_of(acts),
         "failure": _failure_of(acts),
@@ -66,9 +71,9 @@ def decision_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
 
 
 def _outcome_of(acts: Sequence[JournaledAct]) -> str:
-    """One word for an event: failed where any of it has failed, under way until all of it is over."""
-    found = [_outcome(act.entry, act.outcome) for act in acts]
-    return next((word for word in ("failed", "in_progress") if word in found), found[0])
+    """Returns the outcome of an event: failed if any act has failed, in progress until every act has ended."""
+    outcomes = [_outcome(act.entry, act.outcome) for act in acts]
+    return next((word for word in ("failed", "in_progress") if word in outcomes), outcomes[0])
 
 
 def _outcome(entry: Entry, outcome: Entry | None) -> str:
@@ -82,13 +87,13 @@ def _outcome(entry: Entry, outcome: Entry | None) -> str:
         return "waiting" if entry.reason == DEFERRED else "done"
     if entry.kind == CONCURRENCY:
         return "done"
-    # A decision to leave a throttle as it is changes nothing in a dry run either.
+    # A decision that keeps the throttle is not executed, so that a dry run makes no difference.
     if entry.kind == "decision" and entry.action != "allow_steering":
         return "no_change"
     if entry.dry_run:
         return "dry_run"
     if entry.kind in (STEERING, QUOTAS, STEPS) or entry.action == "allow_steering":
-        return "started"  # A failure is told by an entry of its own.
+        return "started"  # A failure has an entry of its own.
     return "in_progress"
 
 
@@ -98,7 +103,7 @@ def _failure_of(acts: Sequence[JournaledAct]) -> str | None:
 
 
 def _inputs(entries: Sequence[Entry]) -> dict[str, Any]:
-    """What the decision stood on; of several throttles by their names."""
+    """Returns the inputs of the decision; for several throttles, by the throttle's name."""
     if len(entries) == 1:
         return dict(entries[0].inputs)
     return {entry.text.partition(":")[0]: dict(entry.inputs) for entry in entries if entry.inputs}
@@ -115,18 +120,18 @@ def _rates(entries: Sequence[Entry]) -> Iterator[tuple[int, Any, int | None, int
 
 def _from_to(entry: Entry) -> tuple[int | None, int | None]:
     before, after = _FROM_TO.get(entry.action, (None, None))
-    said = entry.decision
-    return said.get(before) if before else None, said.get(after) if after else None
+    decision = entry.decision
+    return decision.get(before) if before else None, decision.get(after) if after else None
 
 
 def _topics(entries: Sequence[Entry]) -> list[str]:
-    named = [entry.decision["topic"] for entry in entries if entry.decision.get("topic") is not None]
-    rows = named or [row[0] for row in entries[0].decision.get("topics", ())]
-    return rows[:_TOPICS_MAX]
+    topics = [entry.decision["topic"] for entry in entries if entry.decision.get("topic") is not None]
+    names = topics or [row[0] for row in entries[0].decision.get("topics", ())]
+    return names[:_TOPICS_MAX]
 
 
 def _shared(values: Sequence[Any]) -> Any:
-    """The value that all of them have; None where they differ."""
+    """Returns the value that all of them have; None if they differ."""
     return values[0] if all(value == values[0] for value in values) else None
 
 

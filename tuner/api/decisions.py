@@ -1,9 +1,9 @@
-"""The newest decisions with all that is on record of them: what they stood on, what was before and after, what came of it.
+"""The newest decisions for the API, grouped by event: with inputs, values before and after, and outcome.
 
-Intuition: the journal has an entry before an act and one after it, for each throttle. A person asks for one thing, so here the two
-are one act, and the acts of one event (the end of a move, say) are one row with a list.
+The journal has one entry before an act and one after it, for each throttle. Here these two entries form one act, and all acts of
+one event (such as the end of a move) form one row.
 
-Invariant: what stands here is on record. An entry comes here after the journal has taken it, and never if it has not.
+Invariant: an entry is added only after the journal has stored it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tuner.journal.event_lines import (
 )
 
 ROWS_MAX = 5_000
-STEERING_TICKS_MAX = 600  # Seconds of the law; in a deque of their own, or they would push everything else out.
-_LOOK_BACK = 500  # For the act that an outcome belongs to.
-_EVENTS_BACK = 20  # For the event that a record belongs to: a cycle has few kinds of them.
-# A row's number is made of when it was decided, which is on record, so that a link to it holds across restarts: so many for each
-# millisecond, and every other one for the law's seconds. With today's clock that is below 2^53, which every program reads exactly.
+STEERING_TICKS_MAX = 600  # Kept apart from decisions, which they would displace.
+_ACTS_SEARCHED_MAX = 500  # When looking for the act of an outcome.
+_EVENTS_SEARCHED_MAX = 20  # When looking for the event of an entry; a cycle has few events.
+# A row's number is derived from its recorded time, so that links hold across restarts. Even numbers are decisions, odd ones are
+# steering ticks. The numbers stay below 2^53, which JSON numbers represent exactly.
 _NUMBERS_PER_MS = 2_000
 
 
 @dataclass(slots=True)
 class JournaledAct:
-    """One record of the journal, and what came of it."""
+    """One journal entry and its outcome; None while there is none."""
 
     entry: Entry
     outcome: Entry | None = None
@@ -42,37 +42,37 @@ class JournaledAct:
 
 @dataclass(slots=True)
 class EventRow:
-    """One event."""
+    """One event: the acts that belong together."""
 
     number: int
     acts: list[JournaledAct]
     event: Hashable | None = None
-    subjects: set[Hashable] = field(default_factory=set)  # Each is named once in an event.
+    subjects: set[Hashable] = field(default_factory=set)  # A subject occurs once in an event.
 
     @property
     def entry(self) -> Entry:
         return self.acts[0].entry
 
-    def takes(self, entry: Entry) -> bool:
-        """Whether this record belongs to the same event, given that ``event`` is the same."""
-        apart_ms = entry.at_ms - self.acts[-1].entry.at_ms
-        most_ms = CLEANUP_MS_MAX if is_cleanup(entry) else SAME_CYCLE_MS_MAX
-        return 0 <= apart_ms <= most_ms and subject_of(entry) not in self.subjects
+    def accepts(self, entry: Entry) -> bool:
+        """Returns whether the entry belongs to this row, given that its ``event`` is the same."""
+        gap_ms = entry.at_ms - self.acts[-1].entry.at_ms
+        gap_ms_max = CLEANUP_MS_MAX if is_cleanup(entry) else SAME_CYCLE_MS_MAX
+        return 0 <= gap_ms <= gap_ms_max and subject_of(entry) not in self.subjects
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionFilter:
-    """What is asked for; None is everything."""
+    """Selects decisions; None selects everything."""
 
     broker: int | None = None
     side: str | None = None
     action: str | None = None
     reason: str | None = None
     from_ms: int | None = None
-    to_ms: int | None = None  # Itself included.
-    changes_only: bool = False  # Only those that changed something, or would have.
+    to_ms: int | None = None  # Inclusive.
+    changes_only: bool = False  # Only decisions that changed something, or would have in a dry run.
 
-    def fits(self, entry: Entry) -> bool:
+    def matches(self, entry: Entry) -> bool:
         if self.from_ms is not None and entry.at_ms < self.from_ms:
             return False
         if self.to_ms is not None and entry.at_ms > self.to_ms:
@@ -89,29 +89,31 @@ class DecisionFilter:
 
 
 class DecisionStore:
+    """Holds the newest events in memory. Thread-safe: the loop adds entries, the server reads pages."""
+
     def __init__(self, rows_max: int = ROWS_MAX, turns_max: int = STEERING_TICKS_MAX) -> None:
         self._lock = threading.Lock()
         self._rows: deque[EventRow] = deque()
-        self._records, self._records_max = 0, rows_max  # Of the journal, in all rows.
+        self._records, self._records_max = 0, rows_max  # Journal entries in all rows.
         self._turns: deque[EventRow] = deque(maxlen=turns_max)
-        self._numbers = {False: 0, True: 0}  # The last of the decisions, and of the seconds of the law.
-        self._changes = {False: 0, True: 0}  # Of the decisions, and of the seconds of the law.
+        self._numbers = {False: 0, True: 0}  # The last row number, of decisions and of steering ticks.
+        self._revisions = {False: 0, True: 0}  # Of decisions and of steering ticks.
 
-    def changes(self, *, steering_ticks: bool = False) -> int:
-        """Another number whenever a page of them may be another."""
-        return self._changes[steering_ticks]
+    def revision(self, *, steering_ticks: bool = False) -> int:
+        """Returns a number that changes whenever a page may have changed."""
+        return self._revisions[steering_ticks]
 
-    def take(self, entries: Iterable[Entry]) -> None:
+    def add(self, entries: Iterable[Entry]) -> None:
         with self._lock:
             for entry in entries:
-                self._take(entry)
+                self._add(entry)
 
     def load_history(self, entries: Sequence[Entry]) -> None:
-        """What was on record before this process; what has come meanwhile stays behind it."""
+        """Adds older journal entries before those that were added meanwhile, and skips entries that are already known."""
         with self._lock:
             acts = [act for row in (*self._rows, *self._turns) for act in row.acts]
-            since = [act.entry for act in acts]
-            known = {_identity(entry) for entry in since}
+            newer = [act.entry for act in acts]
+            known = {_identity(entry) for entry in newer}
             outcomes = [act.outcome for act in acts if act.outcome is not None]
             known |= {_identity(entry) for entry in outcomes}
             older = [entry for entry in entries if _identity(entry) not in known]
@@ -119,51 +121,48 @@ class DecisionStore:
             self._turns.clear()
             self._records = 0
             self._numbers = {False: 0, True: 0}
-            # An outcome of the same millisecond comes after its act: the sort keeps the order of what is alike.
-            for entry in sorted((*older, *since, *outcomes), key=lambda each: (each.at_ms, each.kind == "outcome")):
-                self._take(entry)
+            # Within a millisecond an outcome sorts after its act; the sort is stable.
+            for entry in sorted((*older, *newer, *outcomes), key=lambda entry: (entry.at_ms, entry.kind == "outcome")):
+                self._add(entry)
 
     def page(
-        self, wanted: DecisionFilter, limit: int, *, before: int | None = None, steering_ticks: bool = False
+        self, selection: DecisionFilter, limit: int, *, before: int | None = None, steering_ticks: bool = False
     ) -> tuple[list[EventRow], int | None]:
-        """The newest first.
+        """Returns the newest rows first, and the value of ``before`` for the next page (None after the last page).
 
         Args:
             before: only rows with a smaller number.
-            steering_ticks: the seconds of the law instead of decisions.
-
-        Returns:
-            The rows, and what ``before`` is to be for those after them; None: there are no more.
+            steering_ticks: return steering ticks instead of decisions.
         """
         with self._lock:
             rows = list(self._turns if steering_ticks else self._rows)
-        found: list[EventRow] = []
+        page: list[EventRow] = []
         for row in reversed(rows):
-            fits = (wanted.fits(act.entry) for act in row.acts)
-            if (before is not None and row.number >= before) or not any(fits):
+            matches = (selection.matches(act.entry) for act in row.acts)
+            if (before is not None and row.number >= before) or not any(matches):
                 continue
-            if len(found) == limit:
-                return found, found[-1].number
-            found.append(row)
-        return found, None
+            if len(page) == limit:
+                return page, page[-1].number
+            page.append(row)
+        return page, None
 
     def row(self, number: int) -> EventRow | None:
         with self._lock:
             return next((row for row in (*self._rows, *self._turns) if row.number == number), None)
 
-    def _take(self, entry: Entry) -> None:
+    def _add(self, entry: Entry) -> None:
         if entry.kind == "outcome" and (act := self._act_of(entry)) is not None:
             act.outcome = entry
-            self._changes[False] += 1
+            self._revisions[False] += 1
             return
         turns = entry.kind == STEERING
-        self._changes[turns] += 1
+        self._revisions[turns] += 1
         event = event_key(entry)
         if not turns and (row := self._row_of(event, entry)) is not None:
             row.acts.append(JournaledAct(entry))
             row.subjects.add(subject_of(entry))
         else:
-            # What comes later has a larger one, whatever the clock says: pages go by it.
+            # Numbers grow even if the clock goes back, as pages rely on their order.
             number = max(entry.at_ms * _NUMBERS_PER_MS + turns, self._numbers[turns] + 2)
             self._numbers[turns] = number
             row = EventRow(number, [JournaledAct(entry)], event, {subject_of(entry)})
@@ -174,23 +173,23 @@ class DecisionStore:
                 self._records -= len(self._rows.popleft().acts)
 
     def _row_of(self, event: Hashable | None, entry: Entry) -> EventRow | None:
-        """The row of the event that this record belongs to; None: it begins one."""
+        """Returns the row that the entry belongs to; None if it starts a new row."""
         if event is None:
             return None
         for back, row in enumerate(reversed(self._rows)):
-            if back == _EVENTS_BACK:
+            if back == _EVENTS_SEARCHED_MAX:
                 return None
             if row.event == event:
-                return row if row.takes(entry) else None
+                return row if row.accepts(entry) else None
         return None
 
     def _act_of(self, outcome: Entry) -> JournaledAct | None:
-        looked = 0
+        searched = 0
         for row in reversed(self._rows):
             for act in reversed(row.acts):
-                if looked == _LOOK_BACK:
+                if searched == _ACTS_SEARCHED_MAX:
                     return None
-                looked += 1
+                searched += 1
                 same = act.entry.action == outcome.action and act.entry.text == outcome.text
                 if same and act.entry.kind == "intent" and act.outcome is None:
                     return act
@@ -198,27 +197,28 @@ class DecisionStore:
 
 
 class RecordedJournal:
-    """A journal that tells what it has taken."""
+    """Wraps a journal: adds every stored entry to the decision store."""
 
     def __init__(self, write: Callable[..., None], decisions: DecisionStore) -> None:
         """
         Args:
-            write: the journal's own; what it takes besides entries is its own matter.
+            write: the journal's own write; its other arguments are passed through.
         """
         self._write = write
         self._decisions = decisions
 
     def write(self, entries: Sequence[Entry] = (), **more: Any) -> None:
-        """
+        """Writes to the journal, then adds the entries to the decision store.
+
         Raises:
-            JournalError: as the journal itself.
+            JournalError: the journal has not stored the entries.
         """
         self._write(entries, **more)
-        self._decisions.take(entries)
+        self._decisions.add(entries)
 
 
 def throttles_of(entry: Entry) -> Iterator[tuple[int | None, str | None]]:
-    """Returns the throttles that a record is about."""
+    """Yields the throttles (broker, side) that an entry is about."""
     yield entry.decision.get("broker"), entry.decision.get("side")
     for broker, side, *_ in entry.decision.get("rates", ()):
         yield broker, side

@@ -1,10 +1,9 @@
-"""Server-sent events: what has happened, told at once to whoever listens, and never waited for.
+"""Server-sent events: publishes events to all subscribed listeners without waiting for any of them.
 
-Intuition: the loop drops a word into every listener's box and goes on. A box has so many places; whoever does not empty it loses
-the oldest word, and is told how many were lost. What was lost is no loss of state: every event only says that something is new,
-and what it is can be asked for.
+Each listener has a bounded queue. A listener that reads too slowly loses its oldest events, and a ``dropped`` event tells how many.
+No state is lost: an event only says that something has changed, and the API returns the new state.
 
-Invariant: telling costs the loop a few microseconds a listener, whatever the listener does or is.
+Invariant: publishing costs the loop a few microseconds per listener, however slow a listener is.
 """
 
 from __future__ import annotations
@@ -24,37 +23,39 @@ from tuner.api.responses import error_response
 LISTENERS_MAX = 32
 QUEUE_MAX = 64
 HEARTBEAT_S = 15.0
-UNREAD_S_MAX = 30.0  # So long a connection may take nothing; then it is let go.
+UNREAD_S_MAX = 30.0  # A connection that accepts no data for this long is closed.
 
 
 class EventListener:
-    """One box. Filled by any thread, emptied by the server's."""
+    """The bounded event queue of one listener. Any thread adds events; the server's thread drains them."""
 
-    def __init__(self, places: int = QUEUE_MAX, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, capacity: int = QUEUE_MAX, wake: Callable[[], None] = lambda: None) -> None:
         self._lock = threading.Lock()
-        self._box: deque[bytes] = deque()
-        self._places = places
+        self._events: deque[bytes] = deque()
+        self._capacity = capacity
         self._wake = wake
-        self._lost = 0
+        self._dropped = 0
 
     def put(self, event: bytes) -> None:
         with self._lock:
-            if len(self._box) == self._places:
-                self._box.popleft()
-                self._lost += 1
-            self._box.append(event)
+            if len(self._events) == self._capacity:
+                self._events.popleft()
+                self._dropped += 1
+            self._events.append(event)
         self._wake()
 
     def drain(self) -> bytes:
-        """All that is there, after how many were lost before it; empty when nothing is."""
+        """Returns and removes all queued events, preceded by a ``dropped`` event if any were lost; empty if there are none."""
         with self._lock:
-            events, lost = list(self._box), self._lost
-            self._box.clear()
-            self._lost = 0
-        return b"".join([encode_event("dropped", {"events": lost})] * bool(lost) + events)
+            events, dropped = list(self._events), self._dropped
+            self._events.clear()
+            self._dropped = 0
+        return b"".join([encode_event("dropped", {"events": dropped})] * bool(dropped) + events)
 
 
 class EventHub:
+    """Publishes events to all listeners. Thread-safe."""
+
     def __init__(self, listeners_max: int = LISTENERS_MAX) -> None:
         self._lock = threading.Lock()
         self._listeners: set[EventListener] = set()
@@ -71,19 +72,23 @@ class EventHub:
         return self._closed
 
     def publish(self, event: str, body: Mapping[str, Any]) -> None:
-        """To be called by any thread; returns at once."""
+        """Queues an event for every listener, and returns at once; any thread may call it."""
         with self._lock:
             listeners = list(self._listeners)
             self._number += 1
             number = self._number
         if not listeners:
             return
-        said = encode_event(event, body, number)
+        encoded = encode_event(event, body, number)
         for listener in listeners:
-            listener.put(said)
+            listener.put(encoded)
 
     def subscribe(self, wake: Callable[[], None]) -> EventListener | None:
-        """None: there are too many already."""
+        """Adds a listener; returns None if there are too many, or the hub is closed.
+
+        Args:
+            wake: called after each event for this listener.
+        """
         with self._lock:
             if self._closed or len(self._listeners) >= self._listeners_max:
                 return None
@@ -96,7 +101,7 @@ class EventHub:
             self._listeners.discard(listener)
 
     def close(self) -> None:
-        """Everybody goes home, so that a server can stop."""
+        """Publishes ``end`` and refuses new listeners, so that the server can stop."""
         with self._lock:
             self._closed = True
         self.publish("end", {})
@@ -108,62 +113,64 @@ def encode_event(event: str, body: Mapping[str, Any], number: int | None = None)
 
 
 class EventStream(Response):
-    """One listener's connection. What the socket does not take in time ends it; nobody else notices."""
+    """Streams events to one listener. A connection that accepts no data in time is closed; other listeners are not affected."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, hub: EventHub, *, heartbeat_s: float = HEARTBEAT_S, stuck_s_max: float = UNREAD_S_MAX) -> None:
+    def __init__(self, hub: EventHub, *, heartbeat_s: float = HEARTBEAT_S, unread_s_max: float = UNREAD_S_MAX) -> None:
         super().__init__(headers={"x-accel-buffering": "no"})
-        # Its length is not known before its end.
+        # The length of the stream is unknown.
         self.raw_headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
         self._hub = hub
         self._heartbeat_s = heartbeat_s
-        self._stuck_s_max = stuck_s_max
+        self._unread_s_max = unread_s_max
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        loop, news = asyncio.get_running_loop(), asyncio.Event()
+        loop, has_events = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            # The loop has ended where the server has: then nobody is left to be woken.
+            # After the server has stopped its loop is closed, and there is nothing to wake.
             if not loop.is_closed():
-                loop.call_soon_threadsafe(news.set)
+                loop.call_soon_threadsafe(has_events.set)
 
         listener = self._hub.subscribe(wake)
         if listener is None:
-            await error_response(503, "too many listen already: close a page, or ask again later", retry_after_s=10)(
-                scope, receive, send
-            )
+            await error_response(
+                503, "too many event streams are open: close a page, or try again later", retry_after_s=10
+            )(scope, receive, send)
             return
-        gone = asyncio.ensure_future(_gone(receive))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            await self._say(send, b": listening\nretry: 3000\n\n")
-            while not gone.done() and not self._hub.closed:
-                news.clear()
-                said = listener.drain()
-                if not said:
-                    waits = asyncio.ensure_future(news.wait())
+            await self._write(send, b": listening\nretry: 3000\n\n")
+            while not disconnected.done() and not self._hub.closed:
+                has_events.clear()
+                events = listener.drain()
+                if not events:
+                    waiting = asyncio.ensure_future(has_events.wait())
                     done, _ = await asyncio.wait(
-                        {waits, gone}, timeout=self._heartbeat_s, return_when=asyncio.FIRST_COMPLETED
+                        {waiting, disconnected}, timeout=self._heartbeat_s, return_when=asyncio.FIRST_COMPLETED
                     )
-                    waits.cancel()
+                    waiting.cancel()
                     if done:
                         continue
-                    said = b": still here\n\n"
-                await self._say(send, said)
-            if said := listener.drain():
-                await self._say(send, said)  # That it ends, for one.
+                    events = b": still here\n\n"
+                await self._write(send, events)
+            if events := listener.drain():
+                await self._write(send, events)  # The ``end`` event, for example.
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (TimeoutError, OSError):
-            pass  # It takes nothing, or is not there: the same to us.
+            pass  # The client reads nothing, or has closed the connection.
         finally:
             self._hub.unsubscribe(listener)
-            gone.cancel()
+            disconnected.cancel()
 
-    async def _say(self, send: Send, said: bytes) -> None:
-        await asyncio.wait_for(send({"type": "http.response.body", "body": said, "more_body": True}), self._stuck_s_max)
+    async def _write(self, send: Send, data: bytes) -> None:
+        await asyncio.wait_for(
+            send({"type": "http.response.body", "body": data, "more_body": True}), self._unread_s_max
+        )
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""The moment at which everything ends, for what is made without a look: the metrics and the short status."""
+"""The expected end of all moves and plans, for the metrics and for ``/status``, which are built without a status snapshot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tuner.core.plan_progress import expected_end
 
 
 def ends_at_ms(snapshot: CycleResult, shown: PlanSnapshot) -> int | None:
-    """Returns the same moment as the status; None while it is not known."""
+    """Returns the expected end (epoch ms), the same as in the API status; None while it is unknown."""
     eta_s = expected_end(
         snapshot.destinations().values(), stalled=bool(snapshot.stalled_brokers()), plans=plan_progress(shown)
     ).eta_s

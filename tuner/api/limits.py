@@ -1,10 +1,9 @@
-"""How much one caller may ask: so many requests, so large, that the tuner never waits for those who look at it.
+"""Rate limits per caller (token buckets) and the maximum size of request bodies.
 
-Intuition: a bucket fills at a rate and holds a burst; a request takes one token out of it, or is told when there will be one.
-Reads, orders and wrong tokens have buckets of their own, so that neither a busy dashboard nor somebody who guesses keeps an
-operator from pausing.
+Reads, orders and wrong tokens have separate buckets, so that neither a busy dashboard nor a client that guesses tokens keeps an
+operator from pausing the tuner.
 
-Invariant: of callers that come and go so many are remembered and no more; who is forgotten begins with a full bucket.
+Invariant: at most ``CALLERS_MAX`` callers are remembered per kind; a forgotten caller starts with a full bucket.
 """
 
 from __future__ import annotations
@@ -22,13 +21,15 @@ from tuner.api.responses import error_response
 
 BODY_BYTES_MAX = 16 * 1024
 CALLERS_MAX = 1024
-# Cheaper to answer than to refuse; and told "too many requests", who probes restarts the tuner.
+# Never refused: a refused health check could make an orchestrator restart the tuner.
 HEALTH_PATHS = ("/healthz", "/readyz", "/-/healthy", "/-/ready")
 METRICS_PATHS = ("/metrics",)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRate:
+    """A token bucket's refill rate and capacity."""
+
     per_s: float
     burst: float
 
@@ -45,7 +46,7 @@ class _Bucket:
 
 
 class TokenBuckets:
-    """One a caller. To be used by one thread."""
+    """One token bucket per caller. Not thread-safe."""
 
     def __init__(self, rate: RequestRate, monotonic: Callable[[], float], callers_max: int = CALLERS_MAX) -> None:
         self._rate = rate
@@ -54,21 +55,21 @@ class TokenBuckets:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, caller: str) -> float:
-        """0.0: it may. Else the seconds until it may."""
-        bucket = self._now(caller)
+        """Takes a token. Returns 0.0 on success, else the seconds until a token is available."""
+        bucket = self._refilled(caller)
         if bucket.tokens >= 1.0:
             bucket.tokens -= 1.0
             return 0.0
         return self._wait_s(bucket)
 
     def wait_s(self, caller: str) -> float:
-        """The same without taking anything."""
-        return self._wait_s(self._now(caller))
+        """Returns the seconds until a token is available, without taking one."""
+        return self._wait_s(self._refilled(caller))
 
     def _wait_s(self, bucket: _Bucket) -> float:
         return max(0.0, (1.0 - bucket.tokens) / self._rate.per_s)
 
-    def _now(self, caller: str) -> _Bucket:
+    def _refilled(self, caller: str) -> _Bucket:
         now_s = self._monotonic()
         bucket = self._buckets.pop(caller, None)
         if bucket is None:
@@ -82,7 +83,7 @@ class TokenBuckets:
 
 
 class RequestLimiter:
-    """Refuses requests of a caller that asks too often (429), and bodies that are too large (413)."""
+    """Middleware: refuses too frequent requests of a caller (429), and bodies that are too large (413)."""
 
     def __init__(self, app: ASGIApp, reads: TokenBuckets, body_bytes_max: int = BODY_BYTES_MAX) -> None:
         self._app = app
@@ -99,7 +100,7 @@ class RequestLimiter:
             else self._reads.take(f"{_kind(scope)} {counted_address(peer_address(scope))}")
         )
         if wait_s > 0:
-            await error_response(429, "too many requests from this address: ask less often", retry_after_s=wait_s)(
+            await error_response(429, "too many requests from this address: send fewer", retry_after_s=wait_s)(
                 scope, receive, send
             )
             return
@@ -107,14 +108,14 @@ class RequestLimiter:
         if length.isdigit() and int(length) > self._body_bytes_max:
             await error_response(413, f"the body is larger than {self._body_bytes_max} bytes")(scope, receive, send)
             return
-        # A body without a length, or with a wrong one, is counted as it comes; the app has not begun to answer then.
-        came = 0
+        # A body without a length, or with a wrong one, is counted as it arrives; no response has been started by then.
+        received_bytes = 0
 
         async def counted() -> Message:
-            nonlocal came
+            nonlocal received_bytes
             message = await receive()
-            came += len(message.get("body", b""))
-            if came > self._body_bytes_max:
+            received_bytes += len(message.get("body", b""))
+            if received_bytes > self._body_bytes_max:
                 raise HTTPException(413, f"the body is larger than {self._body_bytes_max} bytes")
             return message
 
@@ -122,13 +123,13 @@ class RequestLimiter:
 
 
 def _kind(scope: Scope) -> str:
-    """Orders and scrapes have a bucket each, so that readers keep neither out; of orders the gate has a smaller one."""
+    """Returns the kind of request; each kind has its own bucket. AccessGuard limits orders further."""
     if scope["method"] in ("POST", "DELETE"):
         return "order"
     return "scrape" if scope["path"] in METRICS_PATHS else "read"
 
 
 def peer_address(scope: Any) -> str:
-    """The address of whoever asks; an empty one where there is none, as of a Unix socket."""
+    """Returns the client's address; empty if there is none, as for a Unix socket."""
     client = scope.get("client")
     return str(client[0]) if client else ""

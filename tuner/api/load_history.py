@@ -1,4 +1,4 @@
-"""The decisions of before this process acted, from the journal: who looks after a restart at three in the morning asks of those."""
+"""Loads the decisions of earlier processes from the journal, so that the page shows them after a restart."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ log = structlog.get_logger("tuner")
 _RECORDS = 3_000
 
 
-def load_history(settings: KafkaSettings, topic: str, cluster: str, tell: Callable[[Sequence[Entry]], None]) -> None:
-    """Reads the newest records of the journal. Whatever fails, only the page knows less: so it is said, and that is all."""
+def load_history(settings: KafkaSettings, topic: str, cluster: str, deliver: Callable[[Sequence[Entry]], None]) -> None:
+    """Passes the newest journal entries to ``deliver``. A failure is logged only, as nothing but the page depends on them."""
     prefixes = tuple(entry_prefix(ring, cluster) for ring in RINGS)
-    found: list[Entry] = []
+    entries: list[Entry] = []
     try:
-        # What was not committed was not done.
+        # Uncommitted entries belong to acts that were not performed.
         reader = consumer(settings, "rheostat-tuner-before", isolation_level="read_committed")
         try:
             for record in TopicTail(reader, topic).read_recent(_RECORDS):
                 if record.value is not None and (record.key or b"").startswith(prefixes):
                     entry = decode_entry(record.value)
-                    found += [entry] if entry is not None else []
+                    entries += [entry] if entry is not None else []
         finally:
             reader.close(timeout_ms=2000)
     except KAFKA_ERRORS as error:
-        log.warning("the decisions of before cannot be read, so the page begins with those to come", error=str(error))
+        log.warning(
+            "earlier decisions cannot be read from the journal, so the page shows new ones only", error=str(error)
+        )
         return
-    tell(found)
+    deliver(entries)

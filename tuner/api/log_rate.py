@@ -1,4 +1,4 @@
-"""A limit on the log lines that clients of the HTTP server can cause in the libraries below it."""
+"""Limits the log lines that HTTP clients can cause in asyncio and uvicorn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PERIOD_S = 60.0
 
 
 class LogRateFilter(logging.Filter):
-    """Lets so many lines of each message pass in a period; the first line of the next says how many were left out."""
+    """Passes at most ``lines_max`` lines per message and period. The first line of the next period tells how many were dropped."""
 
     def __init__(
         self,
@@ -25,29 +25,29 @@ class LogRateFilter(logging.Filter):
         self._monotonic = monotonic
         self._began_s = monotonic()
         self._lines: dict[str, int] = {}
-        self._left_out = 0
+        self._dropped = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
         now_s = self._monotonic()
         if now_s - self._began_s >= self._period_s:
             self._began_s = now_s
             self._lines.clear()
-        # By the place in the code: a text may hold what a client has sent.
+        # Keyed by the place in the code, as the text may contain data from a client.
         key = f"{record.pathname}:{record.lineno}"
         count = self._lines[key] = self._lines.get(key, 0) + 1
         if count > self._lines_max:
-            self._left_out += 1
+            self._dropped += 1
             return False
-        if self._left_out and count == 1:
-            record.msg = f"{record.getMessage()} ({self._left_out} lines were left out before this one)"
+        if self._dropped and count == 1:
+            record.msg = f"{record.getMessage()} ({self._dropped} lines were dropped before this one)"
             record.args = ()
-            self._left_out = 0
+            self._dropped = 0
         return True
 
 
 def limit_library_logs() -> None:
-    """Limits the lines of asyncio and uvicorn in this process; once, however often it is called."""
+    """Adds the limit to the loggers of asyncio and uvicorn in this process; further calls change nothing."""
     for name in ("asyncio", "uvicorn.error"):
         logger = logging.getLogger(name)
-        if not any(isinstance(each, LogRateFilter) for each in logger.filters):
+        if not any(isinstance(known, LogRateFilter) for known in logger.filters):
             logger.addFilter(LogRateFilter())

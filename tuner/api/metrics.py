@@ -1,6 +1,6 @@
-"""The metrics, made anew from the last cycle at each scrape: a broker that has vanished vanishes here too.
+"""The tuner's Prometheus metrics, built from the last cycle at each scrape, so that removed brokers leave no stale series.
 
-Ages are of the moment of the scrape, so that a tuner whose cycles hang is not one whose signals stay young.
+Ages are computed at the time of the scrape. If cycles hang, the ages grow.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from tuner.core.freshness import age_s
 
 
 class StatusCollector(Collector):
+    """Collects the metrics of throttles, moves, brokers and decisions."""
+
     def __init__(self, board: StatusStore, quotas: QuotaStatusStore, plans: PlanStatusStore | None) -> None:
         self._board = board
         self._plans = plans
@@ -61,7 +63,7 @@ class StatusCollector(Collector):
 
 
 def _input_ages(snapshot: CycleResult, now_ms: int) -> dict[str, float]:
-    """Of the newest of each kind; a kind of which nothing has come is not there."""
+    """Returns the age (s) of the newest input of each kind; kinds without input are absent."""
     seen, ages = snapshot.observation, dict[str, float]()
     if snapshot.cluster_seen_at_ms is not None:
         ages["cluster"] = max(0.0, (now_ms - snapshot.cluster_seen_at_ms) / 1000)
@@ -73,23 +75,26 @@ def _input_ages(snapshot: CycleResult, now_ms: int) -> dict[str, float]:
 
 
 def _quota_input_ages(shown: QuotaSnapshot | None, now_ms: int) -> dict[str, float]:
-    """What only mutation quotas are turned by."""
+    """Returns the age (s) of the inputs that only the mutation quota controller uses."""
     if shown is None:
         return {}
-    heard: dict[str, list[ControllerSignal | TenantSignal]] = {
+    signals_by_kind: dict[str, list[ControllerSignal | TenantSignal]] = {
         "controller_signals": [*shown.view.controllers.values()],
         "tenant_signals": [*shown.view.tenants],
     }
-    return {name: min(age_s(signal, now_ms) for signal in signals) for name, signals in heard.items() if signals}
+    return {
+        name: min(age_s(signal, now_ms) for signal in signals) for name, signals in signals_by_kind.items() if signals
+    }
 
 
 def make_registry(
     board: StatusStore, quotas: QuotaStatusStore, own: Collector | None = None, plans: PlanStatusStore | None = None
 ) -> CollectorRegistry:
-    """
+    """Returns a registry with the collectors of throttles, mutation quotas and plans.
+
     Args:
-        own: what every process tells of itself.
-        plans: None where no plans are executed.
+        own: the collector of process metrics.
+        plans: None if this tuner executes no plans.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StatusCollector(board, quotas, plans))

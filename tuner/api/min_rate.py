@@ -1,4 +1,4 @@
-"""The floor of one throttle, as the table and the chart show it."""
+"""The minimum rate of one throttle, for the table and the chart."""
 
 from __future__ import annotations
 

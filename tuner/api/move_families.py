@@ -1,4 +1,4 @@
-"""What moves, how far it is, and what every throttle stands at, is meant to be, carries and must carry."""
+"""Prometheus metric families of moves and throttles: progress, stalls, current rate, setpoint, steady-state replication."""
 
 from __future__ import annotations
 
@@ -17,45 +17,50 @@ from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Decision
 from tuner.control.throttle.diagnosis.fetcher_bound import count_idle_threads_of_moves
 from tuner.core.cluster import LiveCluster, PartitionMove
 
-_LARGE_MOVE = 2_000  # Partitions; up to here counting takes some milliseconds.
+_LARGE_MOVE = 2_000  # Partitions. Counting collisions of more takes too long to do it every cycle.
 _COUNTED_EVERY_MS = 60_000
 
 
 def move_families(
     snapshot: CycleResult, now_ms: int, collisions: FetcherCollisions, partitions_named_max: int, c: Labels
 ) -> Iterator[Metric]:
-    """
+    """Yields the families of moves and throttles.
+
     Args:
-        collisions: what was counted of fetcher threads so far.
-        partitions_named_max: of how many moving partitions, the largest, each has a series.
+        collisions: keeps the counts between scrapes.
+        partitions_named_max: the number of moving partitions, the largest first, that get a series of their own.
     """
     live, seen = snapshot.live, snapshot.observation
     if live is not None:
         yield metric_family(TunerMetric.REASSIGNING_PARTITIONS, {c: float(len(live.moves))})
         yield metric_family(TunerMetric.RECOVERING_PARTITIONS, {c: float(snapshot.recovering_partitions())})
         yield metric_family(TunerMetric.ORPHANED_THROTTLE_SETTINGS, {c: float(snapshot.orphaned_settings())})
-        yield metric_family(TunerMetric.RATE_CURRENT, {_of(c, s): float(r.bytes_per_s) for s, r in live.rates.items()})
-        idle = collisions.of(live, now_ms)
+        yield metric_family(
+            TunerMetric.RATE_CURRENT, {_labels(c, s): float(r.bytes_per_s) for s, r in live.rates.items()}
+        )
+        idle = collisions.count(live, now_ms)
         yield metric_family(
             TunerMetric.FETCHER_COLLISIONS, largest_values({(*c, str(b)): float(n) for b, n in idle.items() if n})
         )
-    yield metric_family(TunerMetric.RATE_SETPOINT, {_of(c, s): float(r) for s, r in snapshot.setpoints.items()})
+    yield metric_family(TunerMetric.RATE_SETPOINT, {_labels(c, s): float(r) for s, r in snapshot.setpoints.items()})
     courses = seen.setpoints if seen is not None else {}
     yield metric_family(
-        TunerMetric.NO_HEADROOM, largest_values({_of(c, s): float(course.no_headroom) for s, course in courses.items()})
+        TunerMetric.NO_HEADROOM,
+        largest_values({_labels(c, s): float(course.no_headroom) for s, course in courses.items()}),
     )
     loads = snapshot.loads()
     yield metric_family(
-        TunerMetric.STEADY_STATE_BYTES, {_of(c, s): float(round(w.steady_state_bytes_per_s)) for s, w in loads.items()}
+        TunerMetric.STEADY_STATE_BYTES,
+        {_labels(c, s): float(round(w.steady_state_bytes_per_s)) for s, w in loads.items()},
     )
     yield metric_family(
-        TunerMetric.INFEASIBLE, largest_values({_of(c, s): float(snapshot.infeasible(s)) for s in loads})
+        TunerMetric.INFEASIBLE, largest_values({_labels(c, s): float(snapshot.infeasible(s)) for s in loads})
     )
-    yield from _onto(snapshot, partitions_named_max, c)
+    yield from _destination_families(snapshot, partitions_named_max, c)
 
 
-def _onto(snapshot: CycleResult, partitions_named_max: int, c: Labels) -> Iterator[Metric]:
-    """By destination."""
+def _destination_families(snapshot: CycleResult, partitions_named_max: int, c: Labels) -> Iterator[Metric]:
+    """Yields the families that have one series per destination broker."""
     stalls = snapshot.memory.stalls
     yield metric_family(TunerMetric.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})
     yield metric_family(TunerMetric.STALL_SCORE_SECONDS, {(*c, str(b)): round(s.lost_s, 3) for b, s in stalls.items()})
@@ -81,19 +86,22 @@ def _onto(snapshot: CycleResult, partitions_named_max: int, c: Labels) -> Iterat
 
 
 class FetcherCollisions:
-    """Counted anew where other partitions move than last time; of a large move, which changes all the time, once a minute."""
+    """Counts the moving partitions that share a fetcher thread, per broker.
+
+    It counts again when the set of moving partitions has changed. A large move changes every cycle, so it is counted once a minute.
+    """
 
     def __init__(self) -> None:
         self._moves: tuple[PartitionMove, ...] | None = None
         self._counted_at_ms = 0
-        self._found: dict[int, int] = {}
+        self._counts: dict[int, int] = {}
 
-    def of(self, live: LiveCluster, now_ms: int) -> dict[int, int]:
-        large = len(live.moves) > _LARGE_MOVE and bool(self._moves)
-        young = 0 <= now_ms - self._counted_at_ms < _COUNTED_EVERY_MS
-        if live.moves is not self._moves and not (large and young):
-            self._found, self._moves, self._counted_at_ms = count_idle_threads_of_moves(live), live.moves, now_ms
-        return self._found
+    def count(self, live: LiveCluster, now_ms: int) -> dict[int, int]:
+        is_large = len(live.moves) > _LARGE_MOVE and bool(self._moves)
+        is_recent = 0 <= now_ms - self._counted_at_ms < _COUNTED_EVERY_MS
+        if live.moves is not self._moves and not (is_large and is_recent):
+            self._counts, self._moves, self._counted_at_ms = count_idle_threads_of_moves(live), live.moves, now_ms
+        return self._counts
 
 
 def _largest(onto: dict[int, MoveSignal], count: int) -> list[tuple[float, int, str, int]]:
@@ -110,5 +118,5 @@ def _is_elsewhere(decided: Decision | None) -> bool:
     return decided is not None and decided.reason in NOT_THROTTLE_LIMITED
 
 
-def _of(c: Labels, side: tuple[int, Side]) -> Labels:
+def _labels(c: Labels, side: tuple[int, Side]) -> Labels:
     return (*c, str(side[0]), side[1].value)

@@ -1,4 +1,7 @@
-"""Where the loop's word goes: to the board, to the charts, and to whoever listens. One cycle is one picture for all of them."""
+"""Passes the results of each cycle to the status store, the rate history and the event listeners.
+
+All readers see the same cycle: ``snapshot`` returns one consistent state.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,10 @@ from tuner.journal.event_lines import outcome_text
 
 @dataclass(frozen=True, slots=True)
 class CycleSnapshot:
-    """The last cycle."""
+    """The last completed cycle."""
 
     result: CycleResult
-    version: int  # Another one after each cycle.
+    version: int  # Changes with each cycle.
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
@@ -31,6 +34,8 @@ class CycleSnapshot:
 
 
 class Observers:
+    """Receives cycles, acts and journal entries from the loop. Thread-safe."""
+
     """The loop's watcher, and what the routes read from."""
 
     def __init__(self, board: StatusStore) -> None:
@@ -42,10 +47,10 @@ class Observers:
         self._version = 0
         self._forget: list[Callable[[], None]] = []
 
-    # -- the loop's side ----------------------------------------------------------------------------------------------
+    # -- called by the loop ----------------------------------------------------------------------------------------------
 
     def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
-        # Before the version: who sees that makes what holds until the next cycle, of the picture and of what came before it.
+        # The history comes first: a reader that sees the new version caches a response until the next cycle, so it must be complete.
         self.history.record_cycle(observation, self.status.limits)
         with self._lock:
             self.status.record_cycle(observation, memory, decisions)
@@ -62,19 +67,21 @@ class Observers:
         self.hub.publish("acted", {"text": text, "failure": failure})
 
     def wrap_journal(self, write: Callable[..., None]) -> RecordedJournal:
-        """A journal that tells what it has taken."""
+        """Returns a journal that also adds its stored entries to the decision store."""
         return RecordedJournal(write, self.decisions)
 
     def load_history(self, entries: Sequence[Entry]) -> None:
-        """What is on record from before this process acted."""
+        """Adds the journal entries of earlier processes, and publishes ``history``."""
         self.decisions.load_history(entries)
         self.hub.publish("history", {"decisions": len(entries)})
 
-    # -- the reader's side --------------------------------------------------------------------------------------------
+    # -- called by readers --------------------------------------------------------------------------------------------
 
     def on_new_cycle(self, forget: Callable[[], None]) -> None:
-        """Who keeps a picture lets go of it as the next one comes: what of a large cluster is gone then takes a while to be
-        freed, and whoever holds it last waits for that."""
+        """Registers a callback for each new cycle, with which holders of a snapshot release it.
+
+        Freeing the snapshot of a large cluster takes time, and its last holder pays for it.
+        """
         self._forget.append(forget)
 
     @property
@@ -86,6 +93,6 @@ class Observers:
             return CycleSnapshot(self.status.snapshot(), self._version)
 
     def orders(self) -> Orders:
-        """As the loop has read them last."""
+        """Returns the orders that the loop has read last."""
         seen = self.status.snapshot().observation
         return seen.orders if seen is not None else Orders()

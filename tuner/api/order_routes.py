@@ -1,4 +1,4 @@
-"""/api/v1, what can be ordered: pause, resume, override, release. Each order is journaled with who gave it."""
+"""The routes of /api/v1 that give orders: pause, resume, override, release. The journal records each order with its author."""
 
 from __future__ import annotations
 
@@ -33,17 +33,20 @@ from tuner.api.views import orders_json
 
 log = structlog.get_logger("tuner")
 
-_SILENT_S_MAX = 45.0  # So long without a cycle, and what has been ordered meanwhile may not be known here.
+_CYCLE_AGE_S_MAX = 45.0  # If the last cycle is older, the orders that this tuner has read may be out of date.
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     **REFUSALS,
-    403: {"model": response_models.ErrorBody, "description": "the token may not, or nobody may"},
+    403: {
+        "model": response_models.ErrorBody,
+        "description": "the token may not give orders, or orders over HTTP are disabled",
+    },
     409: {
         "model": response_models.ErrorBody,
-        "description": "this tuner does not act: another has the lease, or it waits for something",
+        "description": "this tuner does not act: another has the lease, or it is not ready. The text says which",
     },
     503: {
         "model": response_models.ErrorBody,
-        "description": "the order is not recorded; or it is not known whether it is recorded, or would be acknowledged; or too "
+        "description": "the order is not recorded, or it is unknown whether it is recorded or would be acknowledged; or too "
         "many requests are open. The text says which",
     },
 }
@@ -63,58 +66,58 @@ def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderS
         route_class=route_class_with_check(guard.operate),
     )
 
-    # A plain function each, so that waiting for Kafka holds up one thread of many, and not the server.
+    # Plain functions: FastAPI runs them in its thread pool, so that waiting for Kafka does not block the server.
     @router.post("/pause", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
-    def pause(request: Request, asked: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
-        """Nothing is changed any more, neither up nor down, until `resume`."""
-        return _given(request, "pause", pause_change(caller_text(request)))
+    def pause(request: Request, body: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - validates the body
+        """Pauses the tuner: it changes no throttle and no quota until `resume`."""
+        return _submit(request, "pause", pause_change(caller_text(request)))
 
     @router.post("/resume", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
-    def resume(request: Request, asked: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
-        """Ends a pause or a release, and takes up again what was left alone because somebody else had changed it."""
-        return _given(request, "resume", resume_change(caller_text(request)))
+    def resume(request: Request, body: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - validates the body
+        """Ends a pause or a release. The tuner also manages again what another tool has changed."""
+        return _submit(request, "resume", resume_change(caller_text(request)))
 
     @router.post("/release", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
-    def release(request: Request, asked: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
-        """Everything that rheostat set is taken back, and nothing is changed until `resume`."""
-        return _given(request, "release", release_change(caller_text(request)))
+    def release(request: Request, body: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - validates the body
+        """Restores everything that rheostat has set, and pauses the tuner until `resume`."""
+        return _submit(request, "release", release_change(caller_text(request)))
 
     @router.post(
         "/override", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY | _OF_A_BROKER
     )
-    def override(request: Request, asked: response_models.OverrideRequest) -> Response:
-        """One broker's throttle stands at a rate for a while, and is tuned again after it."""
+    def override(request: Request, body: response_models.OverrideRequest) -> Response:
+        """Fixes a broker's throttle at a rate for a limited time; then the tuner controls it again."""
         limits = observers.status.limits
-        if (fault := rate_fault(asked.rate_bytes_per_s, limits.rate_bytes_per_s_max)) is not None:
+        if (fault := rate_fault(body.rate_bytes_per_s, limits.rate_bytes_per_s_max)) is not None:
             raise HTTPException(422, fault)
-        _alive(asked.broker)
-        side = Side(asked.side) if asked.side is not None else None
-        sides = override_rates(asked.broker, side, asked.rate_bytes_per_s)
-        return _given(request, "override", override_change(sides, asked.for_s, caller_text(request)))
+        _check_alive(body.broker)
+        side = Side(body.side) if body.side is not None else None
+        sides = override_rates(body.broker, side, body.rate_bytes_per_s)
+        return _submit(request, "override", override_change(sides, body.for_s, caller_text(request)))
 
     @router.delete(
         "/override/{broker}", status_code=202, response_model=response_models.OrderReceipt, responses=_OF_A_BROKER
     )
     def end_override(request: Request, broker: BrokerId) -> Response:
         """Ends the overrides of this broker now."""
-        # One of a broker that has gone can be ended, too.
-        if broker not in {b for b, _ in _ordered()}:
-            _alive(broker)
-        return _given(request, "end of override", end_override_change(broker, caller_text(request)))
+        # The override of a broker that is down can be ended, too.
+        if broker not in {b for b, _ in _overridden_sides()}:
+            _check_alive(broker)
+        return _submit(request, "end of override", end_override_change(broker, caller_text(request)))
 
-    def _ordered() -> set[tuple[int, Side]]:
+    def _overridden_sides() -> set[tuple[int, Side]]:
         seen = observers.snapshot().result.observation
         return set(seen.orders.overrides) if seen is not None else set()
 
-    def _alive(broker: int) -> None:
+    def _check_alive(broker: int) -> None:
         live = observers.snapshot().result.live
         if live is None:
             _, why = observers.status.ready()
-            raise HTTPException(503, f"it is not known which brokers are alive: {why}")
+            raise HTTPException(503, f"it is unknown which brokers are alive: {why}")
         if (fault := broker_fault(broker, live.brokers)) is not None:
             raise HTTPException(404, fault)
 
-    def _given(request: Request, name: str, change: OrderChange) -> Response:
+    def _submit(request: Request, name: str, change: OrderChange) -> Response:
         board = observers.status
         if not board.acting or order_service is None:
             _, why = board.ready()
@@ -123,15 +126,15 @@ def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderS
             )
         if (at_s := board.cycled_at_s) is None:
             raise HTTPException(
-                503, "the first cycle has not ended yet, so it is not known what is ordered: ask again in a moment"
+                503, "the first cycle has not ended yet, so the current orders are unknown: try again in a moment"
             )
-        if (silent_s := board.now_ms() / 1000 - at_s) > _SILENT_S_MAX:
-            raise HTTPException(503, f"no cycle has ended for {silent_s:.0f} s, so an order would not be acknowledged")
+        if (age_s := board.now_ms() / 1000 - at_s) > _CYCLE_AGE_S_MAX:
+            raise HTTPException(503, f"no cycle has ended for {age_s:.0f} s, so an order would not be acknowledged")
         try:
             orders = order_service.submit(change)
         except OrderNotRecorded as error:
             raise HTTPException(503, str(error)) from error
-        log.info("order over HTTP", order=name, by=caller_text(request))
+        log.info("an order was recorded over HTTP", order=name, by=caller_text(request))
         observers.hub.publish("ordered", {"order": name, "at_ms": orders.at_ms})
         return json_response({"by": caller_text(request), **orders_json(orders, orders.at_ms)}, 202)
 
@@ -139,5 +142,5 @@ def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderS
 
 
 def caller_text(request: Request) -> str:
-    """For the journal: the token's name, and where it came from."""
+    """Returns the author of an order for the journal: the token's name and the client's address."""
     return f"{caller_of(request).name} over HTTP from {peer_address(request.scope) or 'this machine'}"

@@ -1,7 +1,7 @@
-"""Orders over HTTP: what may be asked for, who asked, and how it comes on record.
+"""Operator orders: the changes that pause, resume, release and override make, and the service that writes them to Kafka.
 
-An order becomes a record in the orders' topic, the same that `rheostat pause` writes, and no more: the loop finds it there within
-a cycle, like everybody else's. No route turns a throttle.
+An order over HTTP becomes a record in the orders topic, the same that `rheostat pause` writes. The controllers read it there within
+a cycle; no route changes a throttle itself.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 log = structlog.get_logger("tuner")
 
 FOR_S_MAX = 30 * 86_400.0
-_NEWEST_RECORDS = (
-    500  # Of the journal, and all of its last minute: so far back an order may be that the loop has not read yet.
-)
-_CLIENT_ID = "rheostat-tuner-desk"
+_NEWEST_RECORDS = 500  # Read back from the end of the topic; an order that the loop has not read yet is among them.
+_CLIENT_ID = "rheostat-tuner-orders"
 _WAIT_S_MAX = 15.0
-_SAID_MAX = 10**15  # A longer number helps nobody who reads of it.
+_QUOTED_MAX = 10**15  # Longer numbers are not quoted in messages.
 _TRIES = 5
 
 OrderChange = Callable[[Orders, int], Orders]
 
 
 class OrderNotRecorded(Exception):
-    """It is not known that the order is on record, or it is not; the text says which, why, and what to do."""
+    """The order is not recorded, or it is unknown whether it is. The text says which, why, and what to do."""
 
 
 class OrderService(Protocol):
+    """Records operator orders."""
+
     def submit(self, change: OrderChange) -> Orders:
-        """Puts the orders, changed, on record.
+        """Applies the change to the current orders, records the result, and returns it.
 
         Raises:
-            NotTaken: it is not known that they are.
+            OrderNotRecorded: it is not recorded, or it is unknown whether it is.
         """
 
 
@@ -64,8 +64,8 @@ def resume_change(by: str) -> OrderChange:
 
 def release_change(by: str) -> OrderChange:
     def change(orders: Orders, now_ms: int) -> Orders:
-        said = _by(by, now_ms)
-        return replace(orders, pause=Pause(now_ms, said, released=True), overrides={}, by=said)
+        author = _by(by, now_ms)
+        return replace(orders, pause=Pause(now_ms, author, released=True), overrides={}, by=author)
 
     return change
 
@@ -73,31 +73,31 @@ def release_change(by: str) -> OrderChange:
 def override_change(sides: Mapping[BrokerSide, int], for_s: float, by: str) -> OrderChange:
     def change(orders: Orders, now_ms: int) -> Orders:
         until_ms = now_ms + round(for_s * 1000)
-        said = f"{_by(by, now_ms)}, until {moment(until_ms)}"
-        new = {side: Override(rate, until_ms, said) for side, rate in sides.items()}
-        return replace(orders, overrides=_standing(orders, now_ms) | new, by=_by(by, now_ms))
+        author = f"{_by(by, now_ms)}, until {moment(until_ms)}"
+        new = {side: Override(rate, until_ms, author) for side, rate in sides.items()}
+        return replace(orders, overrides=_unexpired_overrides(orders, now_ms) | new, by=_by(by, now_ms))
 
     return change
 
 
 def end_override_change(broker: int, by: str, side: Side | None = None) -> OrderChange:
-    """``side``: of that one only."""
-    over = {(broker, each) for each in Side if side in (None, each)}
+    """Ends the overrides of a broker; with ``side``, only that side's."""
+    ended = {(broker, each) for each in Side if side in (None, each)}
 
     def change(orders: Orders, now_ms: int) -> Orders:
-        kept = {side: order for side, order in _standing(orders, now_ms).items() if side not in over}
-        return replace(orders, overrides=kept, by=_by(by, now_ms))
+        remaining = {side: order for side, order in _unexpired_overrides(orders, now_ms).items() if side not in ended}
+        return replace(orders, overrides=remaining, by=_by(by, now_ms))
 
     return change
 
 
 def rate_fault(rate_bytes_per_s: int, rate_bytes_per_s_max: float) -> str | None:
-    """What is wrong with an override's rate, with the bounds."""
+    """Returns what is wrong with an override's rate; None if it is allowed."""
     if 1 <= rate_bytes_per_s <= rate_bytes_per_s_max:
         return None
-    said = rate_bytes_per_s if abs(rate_bytes_per_s) < _SAID_MAX else f"of {len(str(abs(rate_bytes_per_s)))} digits"
+    value = rate_bytes_per_s if abs(rate_bytes_per_s) < _QUOTED_MAX else f"of {len(str(abs(rate_bytes_per_s)))} digits"
     return (
-        f"rate_bytes_per_s {said} is outside the bounds: 1 to {rate_bytes_per_s_max:.0f} "
+        f"rate_bytes_per_s {value} is outside the bounds: 1 to {rate_bytes_per_s_max:.0f} "
         f"({rate_text(rate_bytes_per_s_max)}, tuner.rate_bytes_per_s_max, which is never exceeded)"
     )
 
@@ -110,7 +110,7 @@ def broker_fault(broker: int, alive: Iterable[int]) -> str | None:
 
 
 class KafkaOrderService:
-    """Reads what is ordered now, changes it, writes it; one order at a time."""
+    """Records orders in the orders topic: reads the current orders, changes them, writes them; one order at a time."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class KafkaOrderService:
     ) -> None:
         """
         Args:
-            latest: the newest that the loop has read, a cycle ago at most.
+            latest: returns the newest orders that the loop has read, at most a cycle old; used if the topic has none.
         """
         self._kafka = kafka_settings
         self._topic = topic
@@ -133,41 +133,41 @@ class KafkaOrderService:
 
     def submit(self, change: OrderChange) -> Orders:
         if not self._lock.acquire(timeout=_WAIT_S_MAX):
-            raise OrderNotRecorded("another order is still being written: ask again in a moment")
+            raise OrderNotRecorded("another order is still being written: try again in a moment")
         wrote = False
         try:
-            known = (self._on_record() or [self._latest()])[-1]
+            known = (self._read_recorded() or [self._latest()])[-1]
             before = known
             for _ in range(_TRIES):
                 now_ms = round(self._wall_clock() * 1000)
                 orders = replace(change(known, now_ms), at_ms=min(max(now_ms, known.at_ms + 1), TIMESTAMP_MS_MAX))
                 self._write(orders)
                 wrote = True
-                log = self._on_record()
-                at = log.index(orders) if orders in log else 0
-                if at == 0 or log[at - 1] == before:
+                recorded = self._read_recorded()
+                at = recorded.index(orders) if orders in recorded else 0
+                if at == 0 or recorded[at - 1] == before:
                     return orders
-                # Somebody's word came between our look and our own: theirs first, then ours.
-                known, before = log[at - 1], orders
+                # Another order was written between the read and the write: apply this change on top of it.
+                known, before = recorded[at - 1], orders
             raise OrderNotRecorded(
-                "others give orders at the same time, so it is not known which holds: look, and ask again"
+                "other orders are given at the same time, so it is unknown which one holds: check the status, and try again"
             )
         except NotSent as error:
             if wrote or error.may_be_recorded:
                 raise OrderNotRecorded(
-                    f"it is not known whether the order is taken, as {error}: look (`rheostat status`) before you give it again"
+                    f"it is unknown whether the order is recorded, as {error}: check `rheostat status` before you give it again"
                 ) from error
-            raise OrderNotRecorded(f"the order is not taken, as {error}") from error
+            raise OrderNotRecorded(f"the order is not recorded, as {error}") from error
         finally:
             self._lock.release()
 
-    def _on_record(self) -> list[Orders]:
-        """The newest in the order of the topic, as the loop takes them: the last one holds, whatever its clock said.
+    def _read_recorded(self) -> list[Orders]:
+        """Returns the newest orders in topic order, as the loop reads them. The last one holds, whatever its timestamp.
 
         Raises:
-            NotSent: they cannot be read.
+            NotSent: the topic cannot be read.
         """
-        found: list[Orders] = []
+        recorded: list[Orders] = []
         refused: list[RefusedBatch] = []
         try:
             reader = consumer(self._kafka, _CLIENT_ID, on_refused=refused.append)
@@ -176,19 +176,19 @@ class KafkaOrderService:
         try:
             for record in TopicTail(reader, self._topic).read_recent(_NEWEST_RECORDS):
                 if record.key == orders_key(self._cluster) and record.value is not None:
-                    found += _readable(record.value)
+                    recorded += _decode_readable(record.value)
         except KAFKA_ERRORS as error:
             raise NotSent(f"{self._topic} cannot be read: {error}", may_be_recorded=False) from error
         finally:
             reader.close(timeout_ms=2000)
-        if refused:  # A newer order may be in it, or the one that was written now.
+        if refused:  # It may contain a newer order, or the one that was just written.
             raise NotSent(str(UnreadableBatchError(refused[0])), may_be_recorded=False)
-        return found
+        return recorded
 
     def _write(self, orders: Orders) -> None:
         """
         Raises:
-            NotSent: it is not known that they are on record.
+            NotSent: the write failed, or its result is unknown.
         """
         sender = Sender(self._kafka, self._topic, _CLIENT_ID)
         try:
@@ -198,17 +198,19 @@ class KafkaOrderService:
             sender.close()
 
 
-def _readable(value: bytes) -> list[Orders]:
-    """None of it where this version cannot read it: the tuner passes over it as well, and the order that is given now takes its
-    place."""
+def _decode_readable(value: bytes) -> list[Orders]:
+    """Returns the decoded orders; none if this version cannot read them.
+
+    The tuner skips such a record as well, and the new order replaces it.
+    """
     try:
         return [decode_orders(value)]
     except ValueError as error:
-        log.warning("orders on record cannot be read, so those before them hold", error=str(error))
+        log.warning("recorded orders cannot be read by this version, so the orders before them hold", error=str(error))
         return []
 
 
-def _standing(orders: Orders, now_ms: int) -> dict[BrokerSide, Override]:
+def _unexpired_overrides(orders: Orders, now_ms: int) -> dict[BrokerSide, Override]:
     return {side: order for side, order in orders.overrides.items() if order.until_ms > now_ms}
 
 

@@ -1,7 +1,6 @@
-"""The status page: a shell that anybody may load, and its parts, which take what reading takes.
+"""The status page: an open shell without data, and its parts as HTML, which need read access.
 
-The shell holds nothing of the cluster. Each part is made once a cycle, however many look, and comes in HTML, so that what
-a person sees and what the API says are made of the same values.
+Each part is built once per cycle for all viewers, from the same values as the API.
 """
 
 from __future__ import annotations
@@ -54,21 +53,23 @@ def page_routes(desktop: ApiState, guard: AccessGuard) -> APIRouter:
 
     @router.get("/runbook")
     async def runbook_page() -> Response:
-        """What to do about each alert; made by dashboards/runbook_page.py. Open, as it is the same for everybody."""
+        """Returns the runbook, which dashboards/runbook_page.py generates. It needs no access check, as it holds no data."""
         return HTMLResponse(runbook)
 
     @router.get("/static/{path:path}")
     async def static(path: str) -> Response:
         if path not in files:
-            raise HTTPException(404, "not known here")
+            raise HTTPException(404, "no such file")
         body, kind = files[path]
         return Response(body, media_type=kind, headers={"cache-control": "public, max-age=86400"})
 
     def part(
         name: str, make: Callable[[], dict[str, Any]], *, each_s: bool = False, also: Stamp = no_stamp
     ) -> Response:
-        made = templates.get_template(name)
-        return desktop.cached_response(lambda: made.render(**make()).encode(), "text/html", each_s=each_s, also=also)
+        template = templates.get_template(name)
+        return desktop.cached_response(
+            lambda: template.render(**make()).encode(), "text/html", each_s=each_s, also=also
+        )
 
     @parts.get("/now")
     async def now() -> Response:
@@ -78,13 +79,13 @@ def page_routes(desktop: ApiState, guard: AccessGuard) -> APIRouter:
 
     @parts.get("/moves")
     async def moves() -> Response:
-        def made() -> dict[str, Any]:
+        def build() -> dict[str, Any]:
             look = desktop.snapshot()
-            found = views.destinations_by_urgency(look)
-            rows = [views.move_json(look, broker) for broker in found[:_MOVES]]
-            return {"rows": rows, "total": len(found), "plans": bool(desktop.plans.snapshot().plans)}
+            destinations = views.destinations_by_urgency(look)
+            rows = [views.move_json(look, broker) for broker in destinations[:_MOVES]]
+            return {"rows": rows, "total": len(destinations), "plans": bool(desktop.plans.snapshot().plans)}
 
-        return part("moves.html", made, also=lambda: bool(desktop.plans.snapshot().plans))
+        return part("moves.html", build, also=lambda: bool(desktop.plans.snapshot().plans))
 
     @parts.get("/plans")
     async def plans() -> Response:
@@ -99,18 +100,23 @@ def page_routes(desktop: ApiState, guard: AccessGuard) -> APIRouter:
         return part("brokers.html", lambda: _cards(desktop.snapshot(), find, offset))
 
     @parts.get("/decisions")
-    async def decisions(
+    async def decision_feed(
         broker: Digits = "", reason: Annotated[str, Query(max_length=64)] = "", changes_only: bool = False
     ) -> Response:
-        wanted = DecisionFilter(int(broker) if broker else None, reason=reason or None, changes_only=changes_only)
-        found = desktop.observers.decisions
+        selection = DecisionFilter(int(broker) if broker else None, reason=reason or None, changes_only=changes_only)
+        decisions = desktop.observers.decisions
 
-        def made() -> dict[str, Any]:
-            rows, further = found.page(wanted, _FEED)
+        def build() -> dict[str, Any]:
+            rows, next_before = decisions.page(selection, _FEED)
             shown = [decision_json(row, inputs=False) for row in rows]
-            return {"rows": shown, "further": further, "outcomes": OUTCOMES, "filtered": wanted != DecisionFilter()}
+            return {
+                "rows": shown,
+                "further": next_before,
+                "outcomes": OUTCOMES,
+                "filtered": selection != DecisionFilter(),
+            }
 
-        return part("decisions.html", made, also=found.changes)
+        return part("decisions.html", build, also=decisions.revision)
 
     @parts.get("/tenants")
     async def tenants() -> Response:
@@ -125,26 +131,26 @@ def page_routes(desktop: ApiState, guard: AccessGuard) -> APIRouter:
 
 
 def _cards(look: StatusSnapshot, find: str, offset: int) -> dict[str, Any]:
-    every = look.brokers
-    found = [broker for broker in every if not find or broker == int(find)]
-    # Who has paged beyond the end sees the last page.
-    offset = min(offset, max(0, len(found) - 1) // CARDS * CARDS)
-    page = page_json("brokers", found, offset, CARDS)
+    all_brokers = look.brokers
+    matching = [broker for broker in all_brokers if not find or broker == int(find)]
+    # Beyond the end: the last page.
+    offset = min(offset, max(0, len(matching) - 1) // CARDS * CARDS)
+    page = page_json("brokers", matching, offset, CARDS)
     return {
         "rows": broker_views.brokers_json(look, page["brokers"]),
         "objective": views.objective_json(look.objective),
         "ceiling_bytes_per_s": look.cycle.result.limits.rate_bytes_per_s_max,
         "cards": CARDS,
-        "last_offset": max(0, len(every) - 1) // CARDS * CARDS,
+        "last_offset": max(0, len(all_brokers) - 1) // CARDS * CARDS,
         "first": offset + 1,
         "last": offset + len(page["brokers"]),
-        "total": len(every) if find else page["total"],
-        "missing": find if find and not found else None,
+        "total": len(all_brokers) if find else page["total"],
+        "missing": find if find and not matching else None,
     }
 
 
 def _files() -> dict[str, tuple[bytes, str]]:
-    """All that may be asked for, by its path: whatever path comes in, it is only looked up here."""
+    """Returns the static files by path, with their media types. A requested path is only looked up here, never opened."""
     root = _FOLDER / "static"
     kinds = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
     return {
@@ -155,49 +161,49 @@ def _files() -> dict[str, tuple[bytes, str]]:
 
 
 def _templates() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    environment.filters |= {
         "overrides": sentences.override_lines,
         "with_code": html_with_code,
-        "rate": _known(rate_text),
-        "size": _known(size_text),
-        "span": _known(span_text),
-        "moment": _known(sentences.moment),
-        "clock": _known(lambda ms: sentences.moment(ms)[11:19]),
+        "rate": _or_dash(rate_text),
+        "size": _or_dash(size_text),
+        "span": _or_dash(span_text),
+        "moment": _or_dash(sentences.moment),
+        "clock": _or_dash(lambda ms: sentences.moment(ms)[11:19]),
         "iso": lambda ms: sentences.utc_datetime(ms).isoformat(timespec="milliseconds"),
-        "ms": _known(lambda ms: f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"),
-        "slope": _known(_slope),
-        "per_s": _known(lambda value: f"{value:g}/s"),
-        "or_dash": _known(str),
+        "ms": _or_dash(lambda ms: f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"),
+        "slope": _or_dash(_slope),
+        "per_s": _or_dash(lambda value: f"{value:g}/s"),
+        "or_dash": _or_dash(str),
         "sentence": lambda text: text if text.endswith(("?", "!", ".")) else f"{text}.",
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
     }
-    return made
+    return environment
 
 
 def html_with_code(text: str) -> Markup:
-    """Returns the text, escaped, with what stands between backticks as code."""
+    """Returns the text as escaped HTML, with text between backticks as ``<code>``."""
     parts = str(text).split("`")
-    # A backtick without its second one is a character like any other.
+    # A backtick without its counterpart is an ordinary character.
     whole, rest = (parts, []) if len(parts) % 2 else (parts[:-1], parts[-1:])
-    made = Markup("").join(
+    markup = Markup("").join(
         Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(whole)
     )
-    return made + escape("`".join(["", *rest]))
+    return markup + escape("`".join(["", *rest]))
 
 
-def _known(form: Callable[[Any], str]) -> Callable[[Any], str]:
-    """What was not measured is a dash."""
+def _or_dash(form: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Returns a filter that formats a value, and shows None as a dash."""
     return lambda value: "–" if value is None else form(value)
 
 
 def _slope(bytes_per_s: float) -> str:
     if abs(bytes_per_s) < 1000:
-        return "stands still"
+        return "unchanged"
     return f"{rate_text(abs(bytes_per_s))} {'nearer' if bytes_per_s < 0 else 'further off'}"

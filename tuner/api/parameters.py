@@ -1,7 +1,6 @@
 """Refuses query parameters that a route does not know.
 
-A misspelt filter would otherwise be answered as if it were not there. Each unknown parameter would also be another key of the
-answers that are kept, so that the same answer would be made again for each.
+Otherwise a misspelt filter would be ignored silently. Each unknown parameter would also add a key to the response cache.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 
 
 async def refuse_unknown_parameters(request: Request) -> None:
-    """A dependency of routes.
+    """Refuses unknown parameters; a dependency of routes.
 
     Raises:
         RequestValidationError: names the parameters that the route does not know.

@@ -1,4 +1,4 @@
-"""What the API gives of plans, for its OpenAPI description."""
+"""The OpenAPI models of reassignment plans."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PlanLimitsBody(BaseModel):
 class PlanStepBody(BaseModel):
     topic: str
     partition: int
-    replicas: list[int] = Field(description="that it ends with")
+    replicas: list[int] = Field(description="the replicas at the end of the step")
     adding: list[int]
     removing: list[int]
 
@@ -34,30 +34,30 @@ class PlanStatusBody(BaseModel):
     moving: int
     waiting: int
     electing: int
-    unclear: int = Field(description="not seen yet to have been taken")
+    unclear: int = Field(description="requested, and not confirmed by the controller yet")
     externally_owned: int
     dropped: int
-    total_bytes: float = Field(description="that it copies in all, by the sizes it was given with")
-    copied_bytes: float | None = Field(description="null while it is taken back")
+    total_bytes: float = Field(description="bytes to copy in all, by the partition sizes at submission")
+    copied_bytes: float | None = Field(description="null while the plan is being cancelled")
     done_ratio: float | None
     eta_s: float | None = Field(
-        description="until it has ended, at its mean pace so far and no sooner than the moves under way; null: nothing is copied "
-        "yet, it does not go on, or a move has stalled"
+        description="seconds until the plan ends, at its mean rate so far and not before the moves in progress; null: nothing is "
+        "copied yet, the plan is not progressing, or a move has stalled"
     )
-    batch: list[PlanStepBody] = Field(description="under way; the first twenty")
-    limits: PlanLimitsBody = Field(description="its own; null: none")
-    blockers: list[str] = Field(description="what holds it up")
-    concurrency: list[str] = Field(description="how many at a time a side of a broker has, and why")
+    batch: list[PlanStepBody] = Field(description="steps in progress; the first twenty")
+    limits: PlanLimitsBody = Field(description="the plan's own limits; null: none")
+    blockers: list[str] = Field(description="why the plan does not progress")
+    concurrency: list[str] = Field(description="the number of concurrent moves per side of a broker, and the reason")
 
 
 class Plans(Paged):
     limits: PlanLimitsBody | None = Field(
-        description="over all plans, the strictest that holds; null: no plan is on record here"
+        description="the strictest limits over all plans; null: this tuner has no plan"
     )
     observed_at_ms: int | None
     unknown_reason: str | None = Field(
-        description="why it is not known how the plans are: nothing new of them begins, and all else is as it was seen last; "
-        "null: it is known"
+        description="why the state of the plans is unknown; no new step begins, and the other fields are the last known ones; "
+        "null: the state is known"
     )
-    unknown_since_ms: int | None = Field(description="since when; null: it is known, or was not yet")
+    unknown_since_ms: int | None = Field(description="since when the state is unknown; null: it is known, or never was")
     plans: list[PlanStatusBody]

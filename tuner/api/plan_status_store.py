@@ -1,4 +1,4 @@
-"""Plans as the last look left them, for whoever asks over HTTP. Written by the loop's thread, read by the server's."""
+"""The last known state of reassignment plans, for the API and the metrics. The loop writes it, the server reads it."""
 
 from __future__ import annotations
 
@@ -18,40 +18,42 @@ from tuner.control.reassignment.policy import PlanDecision
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
 
-# A series for each state of each; whoever has more plans than this at a time has a tool that makes them.
+# Each plan has a series per state, so only this many plans are named.
 PLANS_NAMED_MAX = 20
-# A look at a large plan, its steps' throttles, their answers and the rest after it take less than half of it.
+# Twice the longest time that the executor needs for one pass over a large plan.
 SNAPSHOT_AGE_S_MAX = 120.0
-OVERDUE_REASON = "no look at them has ended since then, though one was due: the tuner's log says why"
+OVERDUE_REASON = "no check of the plans has ended since then, though one was due: see the tuner's log"
 
 
 class PlanSnapshot(NamedTuple):
-    """What one look found; without limits there was none, or it is somebody else's to tell."""
+    """The result of one check of the plans. Without limits there was none, or another tuner executes the plans."""
 
-    plans: tuple[PlanDecision, ...] = ()  # Those that have not ended, the oldest first.
-    limits: BatchLimits | None = None  # Over all plans: the strictest that holds.
+    plans: tuple[PlanDecision, ...] = ()  # Active plans, the oldest first.
+    limits: BatchLimits | None = None  # The strictest limits over all plans.
     figures: PartitionMeasurements = PartitionMeasurements()
     at_ms: int = 0
-    number: int = 0  # Another one after each look.
-    unknown_reason: str | None = None  # Why it is not known how they are: the rest is older. None: it is known.
-    unknown_since_ms: int | None = None  # Epoch; None: it is known, or was not yet.
-    total_bytes: Mapping[str, float] = {}  # By plan: what it copies in all, by the sizes that it was given with.
+    number: int = 0  # Changes with each update.
+    unknown_reason: str | None = None  # Why the state is unknown; the other fields are older then. None: it is known.
+    unknown_since_ms: int | None = None  # Epoch; None: the state is known, or never was.
+    total_bytes: Mapping[str, float] = {}  # By plan: bytes to copy, by the partition sizes at submission.
 
 
 class PlanStatusStore:
+    """Holds the newest plan snapshot. Thread-safe."""
+
     def __init__(self, cluster: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.cluster = cluster
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._shown = PlanSnapshot()
-        self._awaits = False  # A look: there are plans.
-        self._told_s = float("-inf")
+        self._expects_update = False  # There are plans, so the executor checks them regularly.
+        self._updated_at_s = float("-inf")
 
     def expect_snapshot(self) -> None:
-        """There are plans, and a look at them begins."""
+        """Notes that there are plans and a check of them starts, so that a missing result can be reported."""
         with self._lock:
-            if not self._awaits:
-                self._awaits, self._told_s = True, self._monotonic()
+            if not self._expects_update:
+                self._expects_update, self._updated_at_s = True, self._monotonic()
 
     def record_step(
         self,
@@ -78,33 +80,33 @@ class PlanStatusStore:
             self._shown = PlanSnapshot(
                 plans, limits, figures or PartitionMeasurements(), at_ms, number, total_bytes=total_bytes
             )
-            self._awaits = True
-            self._told_s = self._monotonic()
+            self._expects_update = True
+            self._updated_at_s = self._monotonic()
 
     def record_unknown(self, why: str, unknown_since_ms: int | None = None) -> None:
-        """There are plans, and it is not known how they are: what was seen last may not be so any more.
+        """Notes that the state of the plans is unknown; the last known state may be out of date.
 
         Args:
-            unknown_since_ms: epoch; None: since the last look that saw them, if there was one.
+            unknown_since_ms: epoch; None: since the last successful check, if there was one.
         """
         with self._lock:
             if self._shown.unknown_reason != why:
                 self._unknown(why, unknown_since_ms)
 
     def clear(self) -> None:
-        """What was seen last is somebody else's to tell from now on; or no plan is on record any more."""
+        """Drops the snapshot, because this tuner has become a standby, or no plan is left."""
         with self._lock:
-            self._awaits = False
+            self._expects_update = False
             if self._shown.limits is not None or self._shown.unknown_reason is not None:
                 self._shown = PlanSnapshot(number=self._shown.number + 1)
 
     def snapshot(self) -> PlanSnapshot:
         with self._lock:
-            # Whatever keeps looks from ending, nobody need have told of it.
+            # An executor that hangs reports nothing, so an overdue update is detected here.
             if (
-                self._awaits
+                self._expects_update
                 and self._shown.unknown_reason is None
-                and self._monotonic() - self._told_s > SNAPSHOT_AGE_S_MAX
+                and self._monotonic() - self._updated_at_s > SNAPSHOT_AGE_S_MAX
             ):
                 self._unknown(OVERDUE_REASON, None)
             return self._shown
@@ -117,11 +119,13 @@ class PlanStatusStore:
 
 
 def copies_bytes(part: PlanPartition) -> float:
-    """What it takes to bring this one to its target."""
+    """Returns the bytes to copy to bring the partition to its target replicas."""
     return part.size_bytes * sum(broker not in part.original_replicas for broker in part.target)
 
 
 class PlanCollector(Collector):
+    """Collects the metrics of reassignment plans."""
+
     def __init__(self, board: PlanStatusStore) -> None:
         self._board = board
 
@@ -129,7 +133,7 @@ class PlanCollector(Collector):
         shown, c = self._board.snapshot(), (self._board.cluster,)
         plans, limits = shown.plans, shown.limits
         yield metric_family(TunerMetric.PLANS_STATE_UNKNOWN, {c: float(shown.unknown_reason is not None)})
-        # What was under way when it was seen last is no sign that a plan goes on.
+        # An old state must not look like a progressing plan.
         if limits is None or shown.unknown_reason is not None:
             return
         named = plans[:PLANS_NAMED_MAX]
@@ -141,7 +145,7 @@ class PlanCollector(Collector):
                 for state, n in partition_counts(p.progress, len(p.likely_starts)).items()
             },
         )
-        wanted = {_of(c, p): p.plan.head.desired for p in named}
+        wanted = {_labels(c, p): p.plan.head.desired for p in named}
         yield metric_family(
             TunerMetric.PLAN_PAUSED, {plan: float(word is DesiredPlanState.PAUSED) for plan, word in wanted.items()}
         )
@@ -154,11 +158,11 @@ class PlanCollector(Collector):
             "partition": limits.partition_movements_max,
             "replica": limits.replica_movements_max,
         }
-        yield metric_family(TunerMetric.PLAN_MOVEMENTS_MAX, {(*c, of): float(n) for of, n in movements.items()})
+        yield metric_family(TunerMetric.PLAN_MOVEMENTS_MAX, {(*c, scope): float(n) for scope, n in movements.items()})
 
 
 def partition_counts(parts: PartitionProgress, starting: int) -> dict[str, int]:
-    """How many partitions of a plan are where; what begins now is moving, if it was not refused before.
+    """Returns the number of partitions of a plan by state. Partitions of steps that start now count as moving.
 
     Args:
         starting: of those that are ready.
@@ -174,5 +178,5 @@ def partition_counts(parts: PartitionProgress, starting: int) -> dict[str, int]:
     }
 
 
-def _of(c: Labels, plan: PlanDecision) -> Labels:
+def _labels(c: Labels, plan: PlanDecision) -> Labels:
     return (*c, plan.plan.id)

@@ -1,6 +1,6 @@
-"""Plans as values for JSON and for the page: what runs, how far each is, when it ends, how much at a time, and what holds it up.
+"""Reassignment plans for JSON and for the page: progress, expected end, concurrency, and blockers.
 
-Invariant: what is not known is None, never 0.
+Invariant: an unknown value is None, never 0.
 """
 
 from __future__ import annotations
@@ -15,35 +15,36 @@ from tuner.core.plan_progress import Progress
 from tuner.core.reassignment_plan import DesiredPlanState
 from tuner.core.reassignment_steps import UNLIMITED, ReassignmentStep
 
-BATCH_MAX = 20  # Steps under way that are named, of each plan.
+BATCH_MAX = 20  # Steps in progress that are listed, per plan.
 
 
 def plan_progress(shown: PlanSnapshot) -> dict[str, Progress]:
-    """Returns how far each plan is. What was seen last of plans that are not seen now does not go on."""
+    """Returns the progress of each plan. A plan whose state is unknown does not count as progressing."""
     return {turn.plan.id: _progress(shown, turn) for turn in shown.plans}
 
 
 def _progress(shown: PlanSnapshot, turn: PlanDecision) -> Progress:
     head = turn.plan.head
-    goes_on = (
+    is_progressing = (
         shown.unknown_reason is None
         and head.desired is DesiredPlanState.RUNNING
         and bool(turn.progress.running or turn.likely_starts)
     )
     elapsed_s = (shown.at_ms - head.submitted_at_ms - turn.plan.state.paused_total_ms) / 1000
-    return Progress(shown.total_bytes[turn.plan.id], copied_bytes(turn, shown.figures), elapsed_s, goes_on)
+    return Progress(shown.total_bytes[turn.plan.id], copied_bytes(turn, shown.figures), elapsed_s, is_progressing)
 
 
 def plan_json(shown: PlanSnapshot, turn: PlanDecision, eta_s: float | None) -> dict[str, Any]:
-    """
+    """Returns one plan as JSON values.
+
     Args:
-        eta_s: when it ends, as the status has it.
+        eta_s: seconds until the expected end, as in the status.
     """
     plan, parts, head = turn.plan, turn.progress, turn.plan.head
     counts = partition_counts(parts, len(turn.likely_starts))
     total, copied = shown.total_bytes[plan.id], copied_bytes(turn, shown.figures)
-    # Who takes a plan back copies nothing more; how far that is the counts say.
-    forth = head.desired is not DesiredPlanState.CANCELLING
+    # A plan that is being cancelled copies nothing; the counts show its progress.
+    copies = head.desired is not DesiredPlanState.CANCELLING
     steps = [*parts.running.values(), *turn.likely_starts]
     return {
         "plan": plan.id,
@@ -54,8 +55,8 @@ def plan_json(shown: PlanSnapshot, turn: PlanDecision, eta_s: float | None) -> d
         "partitions": len(plan.partitions),
         **counts,
         "total_bytes": total,
-        "copied_bytes": copied if forth else None,
-        "done_ratio": _done_ratio(total, copied, counts["arrived"], len(plan.partitions)) if forth else None,
+        "copied_bytes": copied if copies else None,
+        "done_ratio": _done_ratio(total, copied, counts["arrived"], len(plan.partitions)) if copies else None,
         "eta_s": eta_s,
         "batch": [_step(step) for step in steps[:BATCH_MAX]],
         "limits": limits_json(head.limits),
@@ -65,7 +66,7 @@ def plan_json(shown: PlanSnapshot, turn: PlanDecision, eta_s: float | None) -> d
 
 
 def limits_json(limits: BatchLimits) -> dict[str, int | None]:
-    """KIP-435's three; None: no limit."""
+    """Returns the three limits of KIP-435; None means no limit."""
     named = {
         "leader_movements_max": limits.leader_movements_max,
         "partition_movements_max": limits.partition_movements_max,
@@ -85,7 +86,7 @@ def copied_bytes(turn: PlanDecision, figures: PartitionMeasurements) -> float:
 
 
 def _done_ratio(total: float, copied: float, arrived: int, partitions: int) -> float:
-    # Of partitions where nothing is to be copied.
+    # If nothing has to be copied, progress is the share of finished partitions.
     return min(1.0, copied / total) if total > 0 else arrived / max(1, partitions)
 
 

@@ -1,4 +1,4 @@
-"""Mutation quotas as the last cycle left them, for whoever asks over HTTP. Written by the loop's thread, read by the server's."""
+"""The mutation quotas of the last cycle, for the API and the metrics. The loop writes them, the server reads them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tuner.core.cluster import ClusterUnreadable
 from tuner.core.controller import ControllerObjective
 from tuner.core.freshness import age_s
 
-# A series for each that is held back; client-ids may be made up anew each time.
+# Limits the series, as clients may create a new client-id for each request.
 TENANTS_NAMED_MAX = 50
-_TOKENS_MAX = 1e15
+_TOKENS_MAX = 1e15  # Kafka reports about 1e20 where no quota applies.
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaSnapshot:
-    """One cycle."""
+    """One cycle of the mutation quota controller."""
 
     view: QuotaView
     made: QuotaStep
@@ -40,18 +40,20 @@ class QuotaSnapshot:
 
 
 class QuotaStatusStore:
+    """Holds the newest quota snapshot and the counters. Thread-safe."""
+
     def __init__(self, cluster: str, objective: ControllerObjective | None = None) -> None:
         """
         Args:
-            objective: what the controller is kept within, to be shown beside what is.
+            objective: the limits of the Kafka controller's load, exported beside the measured values.
         """
         self.cluster = cluster
         self.objective = objective
         self._lock = threading.Lock()
         self._shown: QuotaSnapshot | None = None
         self._failures = 0
-        self.has_failed = False  # What turns them, by an error of its own.
-        self.number = 0  # Another one whenever something else is shown.
+        self.has_failed = False  # The last cycle ended with an unexpected error.
+        self.number = 0  # Changes with each update.
         self._decisions: Counter[tuple[str, str]] = Counter()
 
     def publish(self, view: QuotaView, step: QuotaStep, memory: MutationMemory) -> None:
@@ -62,18 +64,18 @@ class QuotaStatusStore:
                 self._decisions[(action_of(decision), decision.reason.value)] += 1
 
     def record_failures(self, count: int) -> None:
-        """So many writes of quotas did; the board outlives a term, and counts those of all."""
+        """Counts failed writes of quotas, over all leadership terms of this process."""
         with self._lock:
             self._failures += count
 
     def cycle_failed(self) -> None:
-        """By an error of its own: what was seen last is not how it is, and nobody looks for a while."""
+        """Drops the snapshot after an unexpected error, as the controller pauses and the last values become outdated."""
         with self._lock:
             self._shown, self.has_failed = None, True
             self.number += 1
 
     def clear(self) -> None:
-        """What was seen last is somebody else's to tell from now on."""
+        """Drops the snapshot, because this tuner has become a standby."""
         with self._lock:
             self._shown, self.has_failed = None, False
             self.number += 1
@@ -83,7 +85,7 @@ class QuotaStatusStore:
             return self._shown, self._failures, dict(self._decisions)
 
     def as_json(self) -> dict[str, Any] | None:
-        """None: nobody turns any quotas."""
+        """Returns the quotas as JSON values; None if this tuner controls no quotas."""
         shown, _, _ = self.snapshot()
         return None if shown is None else quotas_json(shown)
 
@@ -97,7 +99,7 @@ def quotas_json(shown: QuotaSnapshot) -> dict[str, Any]:
         "total_text": total.text if total is not None else None,
         "holds": [d.text for d in shown.made.decisions if isinstance(d, HoldQuota)],
         "observed_at_ms": view.now_ms,
-        # None: nobody was judged, and the holds say why. That is not to say that there is nobody.
+        # None means unknown: no tenant was evaluated, and the holds say why. An empty list means no tenant.
         "tenants": None
         if total is None and not shown.made.shares
         else [
@@ -119,6 +121,8 @@ def quotas_json(shown: QuotaSnapshot) -> dict[str, Any]:
 
 
 class QuotaCollector(Collector):
+    """Collects the metrics of mutation quotas, tenants and the Kafka controller."""
+
     def __init__(self, board: QuotaStatusStore) -> None:
         self._board = board
 
@@ -148,7 +152,7 @@ class QuotaCollector(Collector):
 
 
 def _controller(view: QuotaView, objective: ControllerObjective | None, c: Labels) -> Iterator[Metric]:
-    """Of the node that is active, by its own word; what it said last is not how it is now."""
+    """Yields the load of the active Kafka controller. Old signals are ignored, as the node may no longer be active."""
     ages = {node: age_s(signal, view.now_ms) for node, signal in view.controllers.items()}
     age_s_max = MutationLimits().hold_age_s
     active = [s for node, s in view.controllers.items() if s.active and ages[node] <= age_s_max]
@@ -162,9 +166,9 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
             (TunerMetric.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
         ):
             yield metric_family(definition, {c: value} if value is not None else {})
-    felt_ms = view.cluster_wide.create_probe_p90_ms
+    probe_ms = view.cluster_wide.create_probe_p90_ms
     yield metric_family(
-        TunerMetric.CREATE_PROBE_P90_SECONDS, {c: round(felt_ms / 1000, 6)} if felt_ms is not None else {}
+        TunerMetric.CREATE_PROBE_P90_SECONDS, {c: round(probe_ms / 1000, 6)} if probe_ms is not None else {}
     )
     busy = view.cluster_wide.forwarding_busy_ratio
     yield metric_family(TunerMetric.FORWARDING_BUSY, {c: round(busy, 6)} if busy is not None else {})
@@ -172,9 +176,9 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
         busy_max = objective.forwarding_busy_ratio_max
         yield metric_family(TunerMetric.FORWARDING_BUSY_OBJECTIVE, {c: busy_max} if busy_max is not None else {})
         queue_ms_max, idle_min = objective.queue_ms_max, objective.idle_ratio_min
-        felt_ms_max = objective.create_probe_p90_ms_max
+        probe_ms_max = objective.create_probe_p90_ms_max
         yield metric_family(
-            TunerMetric.CREATE_PROBE_P90_OBJECTIVE, {c: felt_ms_max / 1000} if felt_ms_max is not None else {}
+            TunerMetric.CREATE_PROBE_P90_OBJECTIVE, {c: probe_ms_max / 1000} if probe_ms_max is not None else {}
         )
         yield metric_family(
             TunerMetric.CONTROLLER_QUEUE_OBJECTIVE, {c: queue_ms_max / 1000} if queue_ms_max is not None else {}
@@ -183,21 +187,20 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
 
 
 def _tenants(shown: QuotaSnapshot, c: Labels) -> Iterator[Metric]:
-    """Who is held back comes first, then who does most."""
+    """Yields the tenants' series: throttled tenants first, then those with the highest demand."""
     rows = sorted(shown.made.shares, key=lambda row: (not row.backlogged, -row.rate_per_s, row.tenant.key))[
         :TENANTS_NAMED_MAX
     ]
-    of = {row: (*c, row.tenant.user or "", row.tenant.client_id or "") for row in rows}
+    labels = {row: (*c, row.tenant.user or "", row.tenant.client_id or "") for row in rows}
     tokens = _tokens(shown.view)
-    yield metric_family(TunerMetric.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.backlogged})
-    yield metric_family(TunerMetric.TENANT_RATE, {of[row]: round(row.rate_per_s, 3) for row in rows})
+    yield metric_family(TunerMetric.TENANT_EXHAUSTED, {labels[row]: 1.0 for row in rows if row.backlogged})
+    yield metric_family(TunerMetric.TENANT_RATE, {labels[row]: round(row.rate_per_s, 3) for row in rows})
     yield metric_family(
-        TunerMetric.TENANT_QUOTA, {of[row]: row.current_per_s for row in rows if row.current_per_s is not None}
+        TunerMetric.TENANT_QUOTA, {labels[row]: row.current_per_s for row in rows if row.current_per_s is not None}
     )
-    left = {of[row]: tokens.get((row.tenant.user, row.tenant.client_id)) for row in rows}
-    # Kafka's books say some 1e20 where no quota applies.
+    left = {labels[row]: tokens.get((row.tenant.user, row.tenant.client_id)) for row in rows}
     yield metric_family(
-        TunerMetric.TENANT_TOKENS, {who: n for who, n in left.items() if n is not None and n < _TOKENS_MAX}
+        TunerMetric.TENANT_TOKENS, {tenant: n for tenant, n in left.items() if n is not None and n < _TOKENS_MAX}
     )
 
 

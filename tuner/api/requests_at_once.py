@@ -1,8 +1,7 @@
-"""Limits how many requests are answered at once: in all, from the network, and of one address.
+"""Limits the number of concurrent requests: in total, from the network, and per address.
 
-Answers to slow readers and events keep their connection. With fewer of them than the connection table has places, a new
-connection always finds one, and a health check is answered while everything else is refused with 503. Scrapes have limits of
-their own, so that other requests do not keep Prometheus out.
+The limit is below the size of the connection table, so that a new connection always finds a slot, and a health check is answered
+while other requests are refused with 503. Scrapes of /metrics have limits of their own, so that other requests cannot block them.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from tuner.api.responses import error_response
 
 
 class ConcurrentRequestLimiter:
-    """Middleware: answers 503 while too many requests are under way. Probes are not counted: their answers are small."""
+    """Middleware: answers 503 while too many requests are in progress. Health checks are not counted, as they are cheap."""
 
     def __init__(self, app: ASGIApp, limits: ConnectionLimits | None = None) -> None:
         """
         Args:
-            limits: None: those of this process.
+            limits: None means the limits of this process.
         """
         limits = limits or process_limits()
         self._app = app
@@ -32,14 +31,14 @@ class ConcurrentRequestLimiter:
         if scope["type"] != "http" or scope["path"] in HEALTH_PATHS:
             await self._app(scope, receive, send)
             return
-        under_way = self._scrapes if scope["path"] in METRICS_PATHS else self._requests
+        in_progress = self._scrapes if scope["path"] in METRICS_PATHS else self._requests
         address = peer_address(scope)
-        if not under_way.acquire(address):
-            await error_response(503, "too many requests at once: ask again when others are answered", retry_after_s=1)(
+        if not in_progress.acquire(address):
+            await error_response(503, "too many requests at once: try again in a moment", retry_after_s=1)(
                 scope, receive, send
             )
             return
         try:
             await self._app(scope, receive, send)
         finally:
-            under_way.release(address)
+            in_progress.release(address)

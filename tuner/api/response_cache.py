@@ -1,8 +1,7 @@
-"""Answers of this cycle, given again before any route is asked: nine tenths of a request's cost are the way to an answer
-that is there already.
+"""Middleware that reuses responses within a cycle, without calling the route, which causes nine tenths of a request's cost.
 
-Invariant: an answer is given again only while the route would make the same one, and only to who may have it: the door is asked
-each time. Whoever the door would refuse goes on to the route, which says why.
+Invariants: a response is reused only while the route would build the same one, and only after an access check. A request that fails
+the check is passed to the route, which answers with the reason.
 """
 
 from __future__ import annotations
@@ -16,31 +15,32 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tuner.api.access_guard import AccessGuard
 from tuner.api.auth import ApiRole
 
-_SLOT = "rheostat.lane"
-_KEPT_MAX = 128
-_QUERY_BYTES_MAX = 512  # Nobody who looks in earnest asks more; so what is kept is bounded.
+_SLOT = "rheostat.response_slot"
+_RESPONSES_MAX = 128
+_QUERY_BYTES_MAX = 512  # Longer queries are not cached, which bounds the memory of the cache.
 
 Stamp = Callable[[], object]
 
 
 def no_stamp() -> None:
-    """The stamp of what nothing else changes."""
+    """The stamp of a response without further inputs."""
 
 
 class CachedResponse(Response):
-    """An answer that holds as long as its stamp stays the same."""
+    """A response that stays valid as long as its stamp is unchanged."""
 
     def __init__(self, body: bytes, media_type: str, stamped: object, stamp: Stamp) -> None:
         """
         Args:
-            stamped: what the stamp was before the body was made.
+            stamped: the stamp before the body was built.
+            stamp: returns the current stamp.
         """
         super().__init__(body, media_type=media_type)
         self.stamped = stamped
         self.stamp = stamp
 
     @property
-    def holds(self) -> bool:
+    def is_valid(self) -> bool:
         return self.stamp() == self.stamped
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,16 +51,18 @@ class CachedResponse(Response):
 
 @dataclass(slots=True)
 class _Slot:
-    """Where a route's answer is left for the next who asks; goes down to the route in the scope."""
+    """Receives the route's response for the cache; it is passed to the route in the ASGI scope."""
 
     answer: CachedResponse | None = None
 
 
 class ResponseCache:
+    """Caches GET responses by path, query and role."""
+
     def __init__(self, app: ASGIApp, guard: AccessGuard) -> None:
         self._app = app
         self._guard = guard
-        self._kept: dict[tuple[str, bytes, ApiRole], CachedResponse] = {}
+        self._responses: dict[tuple[str, bytes, ApiRole], CachedResponse] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET" or len(scope["query_string"]) > _QUERY_BYTES_MAX:
@@ -71,18 +73,18 @@ class ResponseCache:
             await self._app(scope, receive, send)
             return
         key = (scope["path"], scope["query_string"], caller.role)
-        kept = self._kept.get(key)
-        if kept is not None and kept.holds:
-            await kept(scope, receive, send)
+        cached = self._responses.get(key)
+        if cached is not None and cached.is_valid:
+            await cached(scope, receive, send)
             return
         slot = _Slot()
         await self._app({**scope, _SLOT: slot}, receive, send)
         if slot.answer is not None:
-            self._keep(key, slot.answer)
+            self._store(key, slot.answer)
 
-    def _keep(self, key: tuple[str, bytes, ApiRole], answer: CachedResponse) -> None:
-        if key not in self._kept and len(self._kept) >= _KEPT_MAX:
-            self._kept = {known: each for known, each in self._kept.items() if each.holds}
-            if len(self._kept) >= _KEPT_MAX:
-                self._kept = {}
-        self._kept[key] = answer
+    def _store(self, key: tuple[str, bytes, ApiRole], answer: CachedResponse) -> None:
+        if key not in self._responses and len(self._responses) >= _RESPONSES_MAX:
+            self._responses = {known: cached for known, cached in self._responses.items() if cached.is_valid}
+            if len(self._responses) >= _RESPONSES_MAX:
+                self._responses = {}
+        self._responses[key] = answer

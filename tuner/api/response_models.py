@@ -1,4 +1,4 @@
-"""What the API takes and gives, for its OpenAPI description. Answers are not built from these: a test holds them to it."""
+"""The OpenAPI models of requests and responses. Responses are not built from them; a test checks that they match."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ from pydantic import BaseModel, ConfigDict, Field
 from tuner.api.orders_api import FOR_S_MAX
 
 BROKER_MAX = 2**31 - 1  # Kafka's ids are 32 bits.
-_RATE_MAX = 2**53  # What every program reads exactly.
+_RATE_MAX = 2**53  # JSON numbers up to here are exact.
 
 
 class OrderRequest(BaseModel):
-    """What is sent: an unknown key is a misspelt one."""
+    """The body of an order. Unknown keys are refused, as they are probably misspelt."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class EmptyRequest(OrderRequest):
-    """No keys."""
+    """A body without keys."""
 
 
 class OverrideRequest(OrderRequest):
     broker: int = Field(ge=0, le=BROKER_MAX, description="the broker's id")
-    side: Literal["leader", "follower"] | None = Field(default=None, description="both when absent")
-    # Refused by the route, which knows the bounds and says them.
+    side: Literal["leader", "follower"] | None = Field(default=None, description="both sides if absent")
+    # The route checks the bounds, as the maximum is a setting.
     rate_bytes_per_s: int = Field(
         description="the throttle to set, 1 to tuner.rate_bytes_per_s_max, in bytes/s",
         json_schema_extra={"minimum": -_RATE_MAX, "maximum": _RATE_MAX},
     )
     for_s: float = Field(
-        gt=0, le=FOR_S_MAX, description="how long, in seconds; then the throttle is tuned again. There is no default"
+        gt=0,
+        le=FOR_S_MAX,
+        description="duration in seconds; then the tuner controls the throttle again. There is no default",
     )
 
 
 class ErrorBody(BaseModel):
-    detail: str = Field(description="what was wrong, and what to do")
+    detail: str = Field(description="what is wrong, and what to do")
 
 
 class PauseBody(BaseModel):
@@ -81,22 +83,20 @@ class Status(BaseModel):
     ready_text: str
     acting: bool
     dry_run: bool
-    dry_run_by_default: bool = Field(description="the tuner does not act because its settings do not say tuner.dry_run")
-    role: str = Field(description="what whoever asks may do: read or operate")
+    dry_run_by_default: bool = Field(description="the tuner is in a dry run because tuner.dry_run is not set")
+    role: str = Field(description="the role of the caller: read or operate")
     now_ms: int
     last_cycle_at_ms: int | None
-    cycle_s: float = Field(description="how long the last cycle took")
+    cycle_s: float = Field(description="duration of the last cycle")
     headline: str
     moving_partitions: int | None
     remaining_bytes: float | None
     done_ratio: float | None = Field(
-        description="of the most that was lacking since something last began to move; destinations that have ended count as done"
+        description="progress relative to the peak of remaining bytes since the cluster was last idle; ended destinations count as done"
     )
-    eta_s: float | None = Field(
-        description="until everything has ended that moves or that a plan has still to move; null: not known, or stalled"
-    )
-    ends_at_ms: int | None = Field(description="the moment of that end")
-    plans: int = Field(description="plans of `rheostat reassign` that have not ended")
+    eta_s: float | None = Field(description="seconds until all moves and plans have ended; null: unknown, or stalled")
+    ends_at_ms: int | None = Field(description="the expected end")
+    plans: int = Field(description="number of plans of `rheostat reassign` that have not ended")
     stalled_brokers: list[int]
     infeasible: list[SideNamed]
     brokers_alive: int | None
@@ -115,7 +115,7 @@ class Status(BaseModel):
     orders_acknowledged_at_ms: int
     paused: PauseBody | None
     overrides: list[OverrideBody]
-    next: list[str] = Field(description="what would be done next, as things are now, in sentences")
+    next: list[str] = Field(description="the tuner's next steps, in sentences")
 
 
 class LargestPartitionBody(BaseModel):
@@ -132,7 +132,7 @@ class Move(BaseModel):
     since_ms: int | None
     remaining_slope_bytes_per_s: float | None
     eta_s: float | None = Field(
-        description="until what moves onto this broker now has ended; null: not known, or stalled"
+        description="seconds until the moves onto this broker have ended; null: unknown, or stalled"
     )
     lag_messages: float | None
     write_bytes_per_s: float | None
@@ -206,9 +206,11 @@ class Brokers(Paged):
 
 class RateHistoryBody(BaseModel):
     times_ms: list[int]
-    rate_bytes_per_s_max: float = Field(description="the ceiling now, tuner.rate_bytes_per_s_max")
-    max_rates_bytes_per_s: list[float] = Field(description="the ceiling as it was at each of these times")
-    brokers: dict[str, dict[str, list[float | None]]] = Field(description="columns by broker; null is a gap")
+    rate_bytes_per_s_max: float = Field(description="the current tuner.rate_bytes_per_s_max")
+    max_rates_bytes_per_s: list[float] = Field(description="tuner.rate_bytes_per_s_max at each of these times")
+    brokers: dict[str, dict[str, list[float | None]]] = Field(
+        description="values by broker and column, one per time; null is a gap"
+    )
 
 
 class RateChange(BaseModel):
@@ -231,8 +233,8 @@ class DecisionBody(BaseModel):
     kind: str
     action: str
     reason: str
-    text: str = Field(description="one sentence for one event, which may be about many throttles")
-    records: int = Field(description="how many records of the journal it is made of")
+    text: str = Field(description="one sentence for the event, which may concern many throttles")
+    records: int = Field(description="number of journal entries of the event")
     broker: int | None = Field(description="null: several, or none")
     side: str | None = Field(description="null: both, or none")
     topics: list[str]
@@ -244,12 +246,12 @@ class DecisionBody(BaseModel):
     failure: str | None
     outcome_at_ms: int | None
     dry_run: bool
-    inputs: dict[str, Any] | None = Field(description="what it stood on; of several throttles by their names")
+    inputs: dict[str, Any] | None = Field(description="the inputs of the decision; for several throttles, by throttle")
 
 
 class DecisionPage(BaseModel):
     decisions: list[DecisionBody]
-    next_before: int | None = Field(description="`before` of the next page; null: there are no more")
+    next_before: int | None = Field(description="`before` for the next page; null: this is the last page")
 
 
 class TenantBody(BaseModel):
@@ -266,12 +268,12 @@ class TenantBody(BaseModel):
 
 
 class Tenants(BaseModel):
-    enabled: bool = Field(description="whether tuner.mutation_quota is set, or quotas of ours stand")
+    enabled: bool = Field(description="whether tuner.mutation_quota is set, or managed quotas are still set")
     total_per_s: float | None
     pressure: float | None
     total_text: str | None
     holds: list[str]
     observed_at_ms: int | None
-    tenants: list[TenantBody] | None = Field(description="null: nobody was judged, and the holds say why")
+    tenants: list[TenantBody] | None = Field(description="null: no tenant was evaluated, and the holds say why")
     total: int
     next_offset: int | None

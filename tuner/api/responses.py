@@ -1,4 +1,4 @@
-"""Answers that every route gives alike: one sentence on what was wrong, and the headers that keep a browser on its guard."""
+"""Responses that all routes share: JSON, errors as one sentence, and security headers for browsers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = structlog.get_logger("tuner")
 
-# Nothing inline and nothing from elsewhere: a topic's or a client's name that looks like a script stays a name.
+# No inline scripts and no foreign sources: a topic or client name that looks like a script is never executed.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
@@ -32,9 +32,10 @@ _TLS_ONLY = {"strict-transport-security": "max-age=31536000"}
 
 
 def error_response(status: int, detail: str, *, retry_after_s: float | None = None) -> Response:
-    """
+    """Returns an error as ``{"detail": "…"}``.
+
     Args:
-        retry_after_s: told in whole seconds, rounded up, as HTTP asks.
+        retry_after_s: sent as Retry-After, rounded up to whole seconds.
     """
     headers = {} if retry_after_s is None else {"retry-after": str(max(1, math.ceil(retry_after_s)))}
     return json_response({"detail": detail}, status, headers)
@@ -53,34 +54,34 @@ def json_bytes_response(body: bytes, status: int = 200, headers: dict[str, str] 
 
 
 class SharedBody:
-    """A body that takes long to make, made once for all who ask while its stamp stays the same; they wait for the first of them."""
+    """A response body that is expensive to build. It is built once per stamp; concurrent requests wait for the same build."""
 
     def __init__(self, make: Callable[[], bytes], stamp: Callable[[], object]) -> None:
         self._make = make
         self._stamp = stamp
         self._lock = threading.Lock()
-        self._begun = 0
-        self._stamped: object = None
+        self._builds = 0
+        self._body_stamp: object = None
         self._body = b""
 
     def body(self) -> bytes:
-        asked = self._begun
+        builds_at_request = self._builds
         with self._lock:
-            stamped = self._stamp()
-            # What was begun after this one asked is new enough, also where it took longer than its stamp was good for: else each
-            # of those who wait would make it again, one after the other.
-            if stamped != self._stamped and self._begun <= asked:
-                self._begun += 1
-                self._body, self._stamped = self._make(), stamped
+            stamp = self._stamp()
+            # A body whose build started after this request is new enough, even if its stamp has expired meanwhile. Otherwise each
+            # waiting request would build it again, one after the other.
+            if stamp != self._body_stamp and self._builds <= builds_at_request:
+                self._builds += 1
+                self._body, self._body_stamp = self._make(), stamp
             return self._body
 
 
 class SecurityHeaders:
-    """Puts the headers on every answer, also on those that no route gave, and on that to a request which broke something."""
+    """Adds the security headers to every response, including errors, and answers an unexpected exception with status 500."""
 
     def __init__(self, app: ASGIApp, *, tls: bool = False) -> None:
         self._app = app
-        # What stands in an answer is of this second, and some of it is for this caller alone.
+        # Responses must not be cached: they describe this second, and some are for this caller only.
         headers = {**SECURITY_HEADERS, **(_TLS_ONLY if tls else {}), "cache-control": "no-store"}
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
 
@@ -95,18 +96,25 @@ class SecurityHeaders:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                given = message.get("headers", [])
-                named = {name.lower() for name, _ in given}
-                # An answer that is given again keeps its own list of them.
-                message["headers"] = [*given, *(header for header in self._headers if header[0] not in named)]
+                headers = message.get("headers", [])
+                names = {name.lower() for name, _ in headers}
+                # A new list, as a cached response reuses its own.
+                message["headers"] = [*headers, *(header for header in self._headers if header[0] not in names)]
             await send(message)
 
         try:
             await self._app(scope, receive, guarded)
         except Exception as error:
             if begun:
-                raise  # Half an answer cannot be made a whole one: the server ends the connection.
-            # As text: values of variables, which some loggers add, may be tokens.
-            where = "".join(traceback.format_exception(error))
-            log.error("a request over HTTP failed", method=scope["method"], path=scope["path"], traceback=where)
-            await error_response(500, "the tuner could not answer this: its log says why")(scope, receive, guarded)
+                raise  # The response has been sent in part; the server closes the connection.
+            # Formatted here, as some loggers add the values of variables, which may be tokens.
+            trace = "".join(traceback.format_exception(error))
+            log.error(
+                "a request over HTTP failed with an unexpected error, and was answered with status 500",
+                method=scope["method"],
+                path=scope["path"],
+                traceback=trace,
+            )
+            await error_response(500, "the tuner failed to answer this request: see the tuner's log")(
+                scope, receive, guarded
+            )

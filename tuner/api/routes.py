@@ -1,6 +1,6 @@
-"""/api/v1, what can be read: status, moves, brokers, tenants, decisions, events.
+"""The read routes of /api/v1: status, moves, plans, brokers, history, tenants, decisions, reasons, events.
 
-An answer is made once a cycle, however many ask: between two cycles nothing of it changes, and the loop needs the processor.
+A response is built once per cycle for all callers, as its content changes only with the cycle.
 """
 
 from __future__ import annotations
@@ -29,58 +29,79 @@ from tuner.core.cluster import PartitionMove
 ROWS_MAX = 500
 BROKERS_MAX = 1000
 HISTORY_BROKERS_MAX = 24
-Offset = Annotated[int, Query(ge=0, le=10**9, description="skip so many")]
-Limit = Annotated[int, Query(ge=1, le=ROWS_MAX, description="so many at most")]
-ManyLimit = Annotated[int, Query(ge=1, le=BROKERS_MAX, description="so many at most")]
+Offset = Annotated[int, Query(ge=0, le=10**9, description="number of rows to skip")]
+Limit = Annotated[int, Query(ge=1, le=ROWS_MAX, description="maximum number of rows")]
+ManyLimit = Annotated[int, Query(ge=1, le=BROKERS_MAX, description="maximum number of rows")]
 BrokerId = Annotated[int, Path(ge=0, le=response_models.BROKER_MAX, description="the broker's id")]
-Moment = Annotated[int | None, Query(ge=0, le=2**53, description="epoch, in ms")]
+Moment = Annotated[int | None, Query(ge=0, le=2**53, description="epoch ms")]
 T = TypeVar("T")
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": response_models.ErrorBody, "description": "no token, or a wrong one"},
     403: {
         "model": response_models.ErrorBody,
-        "description": "without tokens in the settings: a name in the Host header",
+        "description": "without configured tokens: the Host header is neither localhost nor an address",
     },
     413: {"model": response_models.ErrorBody, "description": "the body is too large"},
     422: {
         "model": response_models.ErrorBody,
-        "description": "a value is not what it may be, or a parameter is not known",
+        "description": "a value is invalid, or a parameter is unknown",
     },
-    429: {"model": response_models.ErrorBody, "description": "asked too often; Retry-After says when to ask again"},
+    429: {"model": response_models.ErrorBody, "description": "too many requests; Retry-After says when to try again"},
     503: {
         "model": response_models.ErrorBody,
-        "description": "too many requests at once: Retry-After says when to ask again",
+        "description": "too many requests at once; Retry-After says when to try again",
     },
     500: {
         "model": response_models.ErrorBody,
-        "description": "something broke that nobody thought of: the tuner's log says what",
+        "description": "an unexpected error: see the tuner's log",
     },
 }
-_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": response_models.ErrorBody, "description": "not known here"}}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": response_models.ErrorBody, "description": "unknown id"}}
 
 
 def read_routes(desktop: ApiState, guard: AccessGuard, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
+    """Returns the router with all read routes, behind the access check.
+
+    Args:
+        openapi: returns the OpenAPI description.
+    """
     router = APIRouter(
         prefix="/api/v1", dependencies=[Depends(guard.read), Depends(refuse_unknown_parameters)], responses=REFUSALS
     )
-    observers = desktop.observers
+    _add_status_routes(router, desktop, openapi)
+    _add_move_routes(router, desktop)
+    _add_broker_routes(router, desktop)
+    _add_decision_routes(router, desktop)
+    _add_event_route(router, desktop)
+    return router
 
+
+def _add_status_routes(router: APIRouter, desktop: ApiState, openapi: Callable[[], dict[str, Any]]) -> None:
     @router.get("/openapi.json", include_in_schema=False)
     async def description() -> dict[str, Any]:
         return openapi()
 
     @router.get("/status", response_model=response_models.Status)
     async def status(request: Request) -> Response:
-        """What moves, how far it is, who has ordered what, and what comes next."""
+        """The state of the tuner and of all moves: progress, expected end, operator orders, next steps."""
         role = caller_of(request).role.value
         return desktop.cached_json(lambda: desktop.status(role), each_s=True)
 
+    @router.get("/tenants", response_model=response_models.Tenants)
+    async def tenants(offset: Offset = 0, limit: Limit = 100) -> Response:
+        """The demand and the mutation quota of each tenant, throttled tenants first."""
+        return desktop.cached_json(
+            lambda: tenants_json(desktop.quotas.as_json(), offset, limit), also=lambda: desktop.quotas.number
+        )
+
+
+def _add_move_routes(router: APIRouter, desktop: ApiState) -> None:
     @router.get("/moves", response_model=response_models.Moves)
     async def moves(offset: Offset = 0, limit: Limit = 100) -> Response:
-        """What is measured of the moves, by the broker that the replicas are made on; what is most urgent first."""
+        """The measurements of the moves by destination broker, the most urgent first."""
 
-        def made() -> dict[str, Any]:
+        def build() -> dict[str, Any]:
             look = desktop.snapshot()
             return page_json(
                 "moves",
@@ -90,11 +111,11 @@ def read_routes(desktop: ApiState, guard: AccessGuard, openapi: Callable[[], dic
                 lambda broker: views.move_json(look, broker),
             )
 
-        return desktop.cached_json(made)
+        return desktop.cached_json(build)
 
     @router.get("/plans", response_model=plan_response_models.Plans)
     async def plans(offset: Offset = 0, limit: Limit = 20) -> Response:
-        """The plans of `rheostat reassign` that have not ended: how far each is, what is under way, and what holds it up."""
+        """The active plans of `rheostat reassign`: progress, steps in progress, and blockers."""
         return desktop.cached_json(
             lambda: plans_json(desktop.snapshot(), desktop.plans.snapshot(), offset, limit),
             also=lambda: desktop.plans.snapshot().number,
@@ -108,29 +129,31 @@ def read_routes(desktop: ApiState, guard: AccessGuard, openapi: Callable[[], dic
     ) -> Response:
         """The partitions being reassigned, as the controller lists them."""
 
-        def made() -> dict[str, Any]:
+        def build() -> dict[str, Any]:
             live = desktop.snapshot().cycle.result.live
-            found: Sequence[PartitionMove] = live.moves if live is not None else ()
+            moves: Sequence[PartitionMove] = live.moves if live is not None else ()
             if topic is not None:
-                found = [move for move in found if move.topic == topic]
-            return page_json("partitions", found, offset, limit, views.partition_json)
+                moves = [move for move in moves if move.topic == topic]
+            return page_json("partitions", moves, offset, limit, views.partition_json)
 
-        return desktop.cached_json(made)
+        return desktop.cached_json(build)
 
+
+def _add_broker_routes(router: APIRouter, desktop: ApiState) -> None:
     @router.get("/brokers", response_model=response_models.Brokers)
     async def brokers(
         moving: Annotated[bool, Query(description="only those that take part in a move or have a throttle")] = False,
         offset: Offset = 0,
         limit: ManyLimit = 100,
     ) -> Response:
-        """Each broker's two throttles: what stands, what passes, what must pass, and why nothing else stands there."""
+        """The two throttles of each broker: current rate, setpoint, traffic, steady-state replication, and the reason."""
 
-        def made() -> dict[str, Any]:
+        def build() -> dict[str, Any]:
             look = desktop.snapshot()
             page = page_json("brokers", look.participating_brokers if moving else look.brokers, offset, limit)
             return {**page, "brokers": broker_views.brokers_json(look, page["brokers"])}
 
-        return desktop.cached_json(made)
+        return desktop.cached_json(build)
 
     @router.get("/brokers/{broker}", response_model=response_models.Broker, responses=_UNKNOWN)
     async def broker(broker: BrokerId) -> Response:
@@ -143,29 +166,26 @@ def read_routes(desktop: ApiState, guard: AccessGuard, openapi: Callable[[], dic
     async def history(
         broker: Annotated[
             list[Annotated[int, Query(ge=0, le=response_models.BROKER_MAX)]],
-            Query(min_length=1, max_length=HISTORY_BROKERS_MAX, description="may stand several times"),
+            Query(min_length=1, max_length=HISTORY_BROKERS_MAX, description="may be given several times"),
         ],
-        since_ms: Annotated[int, Query(ge=0, le=2**53, description="only what is newer; epoch, in ms")] = 0,
+        since_ms: Annotated[int, Query(ge=0, le=2**53, description="only newer values; epoch ms")] = 0,
     ) -> Response:
-        """The last quarter of an hour of the brokers named: what the charts show."""
+        """The last 15 minutes of the given brokers: the data of the charts."""
 
-        def made() -> dict[str, Any]:
-            series = observers.history.series(broker, since_ms)
+        def build() -> dict[str, Any]:
+            series = desktop.observers.history.series(broker, since_ms)
             return {
                 "times_ms": series.times_ms,
-                "rate_bytes_per_s_max": observers.status.limits.rate_bytes_per_s_max,
+                "rate_bytes_per_s_max": desktop.observers.status.limits.rate_bytes_per_s_max,
                 "max_rates_bytes_per_s": series.max_rates_bytes_per_s,
                 "brokers": series.columns,
             }
 
-        return desktop.cached_json(made)
+        return desktop.cached_json(build)
 
-    @router.get("/tenants", response_model=response_models.Tenants)
-    async def tenants(offset: Offset = 0, limit: Limit = 100) -> Response:
-        """Who creates and deletes how much, and who is held back: those who are first."""
-        return desktop.cached_json(
-            lambda: tenants_json(desktop.quotas.as_json(), offset, limit), also=lambda: desktop.quotas.number
-        )
+
+def _add_decision_routes(router: APIRouter, desktop: ApiState) -> None:
+    store = desktop.observers.decisions
 
     @router.get("/decisions", response_model=response_models.DecisionPage)
     async def decisions(
@@ -179,35 +199,39 @@ def read_routes(desktop: ApiState, guard: AccessGuard, openapi: Callable[[], dic
         ] = None,
         from_ms: Moment = None,
         to_ms: Moment = None,
-        changes_only: Annotated[bool, Query(description="only those that changed something, or would have")] = False,
-        steering_ticks: Annotated[bool, Query(description="the seconds of the law instead")] = False,
+        changes_only: Annotated[
+            bool, Query(description="only decisions that changed something, or would have in a dry run")
+        ] = False,
+        steering_ticks: Annotated[bool, Query(description="return steering ticks instead of decisions")] = False,
         before: Annotated[
-            int | None, Query(ge=0, le=2**53, description="only with a smaller id; for the next page")
+            int | None, Query(ge=0, le=2**53, description="only decisions with a smaller id; for the next page")
         ] = None,
-        inputs: Annotated[bool, Query(description="with what each stood on")] = True,
+        inputs: Annotated[bool, Query(description="include the inputs of each decision")] = True,
         limit: Limit = 50,
     ) -> Response:
-        """The newest decisions first: each with what it stood on, its reason, what was before and after, and what came of it."""
-        wanted = DecisionFilter(broker, side, action, reason, from_ms, to_ms, changes_only)
+        """The newest decisions first: inputs, reason, values before and after, and outcome."""
+        selection = DecisionFilter(broker, side, action, reason, from_ms, to_ms, changes_only)
 
-        def made() -> dict[str, Any]:
-            rows, further = observers.decisions.page(wanted, limit, before=before, steering_ticks=steering_ticks)
-            return {"decisions": [decision_json(row, inputs=inputs) for row in rows], "next_before": further}
+        def build() -> dict[str, Any]:
+            rows, next_before = store.page(selection, limit, before=before, steering_ticks=steering_ticks)
+            return {"decisions": [decision_json(row, inputs=inputs) for row in rows], "next_before": next_before}
 
-        return desktop.cached_json(made, also=lambda: observers.decisions.changes(steering_ticks=steering_ticks))
+        return desktop.cached_json(build, also=lambda: store.revision(steering_ticks=steering_ticks))
 
     @router.get("/decisions/{number}", response_model=response_models.DecisionBody, responses=_UNKNOWN)
     async def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
-        row = observers.decisions.row(number)
+        row = store.row(number)
         if row is None:
-            raise HTTPException(404, f"decision {number} is not among the newest; older ones: `rheostat replay`")
+            raise HTTPException(404, f"decision {number} is not among the newest; for older ones use `rheostat replay`")
         return json_bytes_response(json_bytes(decision_json(row)))
 
     @router.get("/reasons", response_model=list[str])
     async def reasons() -> list[str]:
-        """Every reason that a decision may have."""
+        """All reasons that a decision may have."""
         return sorted({reason.value for reason in (*Reason, *QuotaReason)})
 
+
+def _add_event_route(router: APIRouter, desktop: ApiState) -> None:
     @router.get(
         "/events",
         status_code=200,
@@ -216,22 +240,21 @@ def read_routes(desktop: ApiState, guard: AccessGuard, openapi: Callable[[], dic
             200: {"content": {"text/event-stream": {}}},
             503: {
                 "model": response_models.ErrorBody,
-                "description": "too many listen, or too many requests at once: Retry-After says when to ask again",
+                "description": "too many event streams or requests; Retry-After says when to try again",
             },
         },
     )
     async def events() -> Response:
-        """Server-sent events: `cycle` after each cycle, `acted` after each act, `ordered` after an order over HTTP, `history` when
-        the decisions of before a restart are there, `end` when the tuner stops; `dropped` says how many of them were lost, where
-        somebody does not read fast enough. Each says only that something is new; what it is can be asked for."""
-        return EventStream(observers.hub)
-
-    return router
+        """Server-sent events: `cycle` after each cycle, `acted` after each act, `ordered` after an order over HTTP, `history` once
+        the decisions from before a restart are loaded, `end` when the tuner stops. `dropped` tells a slow client how many events it
+        has lost. An event only says that something has changed; the other routes return the new state."""
+        return EventStream(desktop.observers.hub)
 
 
 def page_json(
     name: str, rows: Sequence[T], offset: int, limit: int, form: Callable[[T], object] | None = None
 ) -> dict[str, Any]:
+    """Returns one page of the rows, with the total and the next offset (None on the last page)."""
     shown = rows[offset : offset + limit]
     end = offset + limit
     return {
@@ -258,11 +281,11 @@ def plans_json(look: StatusSnapshot, shown: PlanSnapshot, offset: int, limit: in
 
 def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int) -> dict[str, Any]:
     if quotas is None:
-        nothing = dict.fromkeys(("total_per_s", "pressure", "total_text", "observed_at_ms", "tenants", "next_offset"))
-        return {"enabled": False, **nothing, "holds": [], "total": 0}
+        unknown = dict.fromkeys(("total_per_s", "pressure", "total_text", "observed_at_ms", "tenants", "next_offset"))
+        return {"enabled": False, **unknown, "holds": [], "total": 0}
     rows = quotas["tenants"]
     if rows is None:
         return {"enabled": True, **quotas, "total": 0, "next_offset": None}
-    # Who is held back first, then who does most.
-    first = sorted(rows, key=lambda row: (not row["throttled"], -row["demand_per_s"]))
-    return {"enabled": True, **quotas, **page_json("tenants", first, offset, limit)}
+    # Throttled tenants first, then those with the highest demand.
+    by_urgency = sorted(rows, key=lambda row: (not row["throttled"], -row["demand_per_s"]))
+    return {"enabled": True, **quotas, **page_json("tenants", by_urgency, offset, limit)}

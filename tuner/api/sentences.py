@@ -1,6 +1,6 @@
-"""What happens, and what happens next, in sentences: the first thing that somebody reads at three in the morning.
+"""Sentences about the state of the tuner and its next steps, for the page, the API and `rheostat status`.
 
-Each sentence says one thing, with its figure; what is not known is not said.
+Each sentence says one thing, with its figure. Unknown values are left out.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import Limits, StallLimits
 
 NAMED_MAX = 6
-# What is worked out in advance takes as long as a cycle does; with more partitions that would be felt.
+# A forecast takes as long as a cycle; with more partitions it would delay the response.
 FORECAST_PARTITIONS_MAX = 5_000
 
 
 def headline(
     moving: int,
-    onto: Iterable[int],
+    destinations: Iterable[int],
     remaining_bytes: float | None,
     eta_s: float | None,
     stalled: Sequence[int],
     *,
     plans_remaining_bytes: float | None = None,
 ) -> str:
-    """Returns what moves, how far it is from its end, and when that comes.
+    """Returns one sentence: what is moving, how much remains, and the expected end.
 
     Args:
-        remaining_bytes: of what moves now.
-        plans_remaining_bytes: of all plans, with what they have not begun; None without a plan.
+        destinations: the brokers that receive replicas.
+        remaining_bytes: of the moves in progress.
+        plans_remaining_bytes: of all plans, with the steps that have not started; None without a plan.
     """
     if not moving and plans_remaining_bytes is None:
         return "Nothing is moving."
-    brokers = sorted(onto)
+    brokers = sorted(destinations)
     is_moving = (
         f"{moving} {'partition is' if moving == 1 else 'partitions are'} moving" if moving else "Nothing is moving now"
     )
@@ -68,20 +69,20 @@ def brokers_text(brokers: Sequence[int]) -> str:
 
 
 def moment(at_ms: int) -> str:
-    """The time as text; one before 1970 or after the year 9999, which a calendar does not hold, as the nearest that it does."""
+    """Returns the time as UTC text; times outside of 1970 to 9999 are clamped."""
     return utc_datetime(at_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def utc_datetime(at_ms: int) -> datetime:
-    """The time as ``moment`` tells it."""
+    """Returns the time as a datetime in UTC, clamped as in ``moment``."""
     return datetime.fromtimestamp(min(max(0, at_ms), TIMESTAMP_MS_MAX) / 1000, UTC)
 
 
 def override_lines(overrides: Sequence[Mapping[str, Any]]) -> list[tuple[int, str]]:
-    """Returns a broker and a sentence for each override in force; one for both sides where they are of the same order.
+    """Returns a broker and a sentence for each active override; one sentence for both sides of the same order.
 
     Args:
-        overrides: as the status has them. ``by`` names who gave it, when, and until when it holds.
+        overrides: as in the status. ``by`` contains the author, the time of the order, and its end.
     """
     sides: dict[tuple[int, float, str], list[str]] = {}
     for row in overrides:
@@ -105,33 +106,33 @@ def next_steps(
     dry_run: bool,
     planned: bool = False,
 ) -> list[str]:
-    """What would be done next, as things are now.
+    """Returns the tuner's next steps in sentences.
 
     Args:
-        planned: there are plans of rheostat that have not ended.
+        planned: whether there are active plans.
     """
     if seen is None or not isinstance(seen.live, LiveCluster):
-        return ["It waits until the cluster is seen: what is not known changes nothing."]
+        return ["It waits until the cluster can be read, and changes nothing until then."]
     live = seen.live
     if seen.orders.pause is not None:
         return steps_after_resume(seen, memory, limits, stall_limits)
     steps = []
     acts = [decision for decision in decisions if not isinstance(decision, Hold | AllowSteering | Relinquish)]
-    would = "It would now do, were this no dry run" if dry_run else "Under way"
-    steps += [f"{would}: {text}" for text in first_sentences([decision.text for decision in acts])]
+    prefix = "It would do now, were this no dry run" if dry_run else "In progress"
+    steps += [f"{prefix}: {text}" for text in first_sentences([decision.text for decision in acts])]
     if steered := sum(isinstance(decision, AllowSteering) for decision in decisions):
         throttles = "throttle follows" if steered == 1 else "throttles follow"
         steps.append(f"{steered} {throttles} the clients, every second.")
     steps += upcoming_changes(seen, live, memory, limits, stall_limits, dry_run=dry_run)
     if not acts:
-        steps += _left_behind(live, memory, limits)
+        steps += _orphaned_throttles(live, memory, limits)
     if not steps and not live.moves:
         steps.append(
             "It waits for the next step of a plan."
             if planned
             else "It waits for a reassignment to begin, with any tool."
         )
-    return steps or ["It goes on watching: nothing that it may turn would help."]
+    return steps or ["It continues to monitor: no change of a throttle would help."]
 
 
 def upcoming_changes(
@@ -143,20 +144,20 @@ def upcoming_changes(
     *,
     dry_run: bool = False,
 ) -> list[str]:
-    """Of that what no decision has to be made for any more: when it is a stall, when an order ends, what the end takes back."""
+    """Returns the changes that will come without a further decision: stalls, ends of overrides, the cleanup after the moves."""
     ends = [
         f"{side_name(side)} is tuned again at {moment(order.until_ms)}, when the override ends."
         for side, order in sorted(seen.orders.overrides.items())[:NAMED_MAX]
         if order.until_ms > seen.now_ms
     ]
-    at_the_end = _at_the_end(live, memory, limits)
+    at_the_end = _cleanup_steps(live, memory, limits)
     if dry_run:
         at_the_end = [f"It would do this, were this no dry run. {step}" for step in at_the_end]
     return [*unthrottled_moves_warning(live, limits), *stall_warnings(memory, stall_limits), *ends, *at_the_end]
 
 
 def unthrottled_moves_warning(live: LiveCluster, limits: Limits) -> list[str]:
-    """That the ceiling does not hold for some moves, and why, where no side of them is throttled and the tuner leaves them so."""
+    """Returns a warning if some moves run unthrottled and the tuner leaves them so, as its settings say."""
     if limits.throttles_all_moves:
         return []
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
@@ -174,37 +175,37 @@ def unthrottled_moves_warning(live: LiveCluster, limits: Limits) -> list[str]:
 
 
 def steps_after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits) -> list[str]:
-    """Returns what a pause keeps from being done, where one is in force."""
+    """Returns the steps that an active pause or release postpones until resume."""
     pause = seen.orders.pause
     released = pause is not None and pause.released
-    said = "It takes back what is still its own, and then waits" if released else "It changes nothing, and waits"
-    steps = [f"{said} for somebody to resume."]
+    state = "It restores what it still manages, and then waits" if released else "It changes nothing, and waits"
+    steps = [f"{state} for an operator to resume."]
     if isinstance(seen.live, LiveCluster) and len(seen.live.moves) > FORECAST_PARTITIONS_MAX:
         return [
             *steps,
             f"After that: what the first cycle finds. With {len(seen.live.moves)} partitions it is not worked out before.",
         ]
-    # The same thinking on the same measurements, as if nobody had paused it: a dry run of the cycle after `resume`.
-    free = replace(seen, orders=Orders(seen.orders.at_ms, None, seen.now_ms, seen.orders.overrides))
-    _, decisions = decide(free, memory, limits, stall_limits)
+    # A dry run of the first cycle after `resume`, on the current measurements.
+    resumed = replace(seen, orders=Orders(seen.orders.at_ms, None, seen.now_ms, seen.orders.overrides))
+    _, decisions = decide(resumed, memory, limits, stall_limits)
     texts = [decision.text for decision in decisions if not isinstance(decision, Hold)]
     return steps + ([f"After that: {text}" for text in first_sentences(texts)] or ["After that: nothing at first."])
 
 
 def stall_warnings(memory: Memory, stall_limits: StallLimits) -> list[str]:
-    """Returns a sentence for each move that loses progress and is not called stalled yet."""
-    found = []
+    """Returns a sentence for each move that loses progress and is not stalled yet."""
+    warnings = []
     for broker, state in sorted(memory.stalls.items()):
         if not state.stalled and state.lost_s >= 1.0:
-            found.append(
+            warnings.append(
                 f"The move onto broker {broker} is called stalled when {stall_limits.stalled_lost_s:.0f} s of progress are lost; "
                 f"{state.lost_s:.0f} s are."
             )
-    return found[:NAMED_MAX]
+    return warnings[:NAMED_MAX]
 
 
-def _at_the_end(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
-    """What is taken back once nothing moves any more."""
+def _cleanup_steps(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
+    """Returns what the cleanup after the last move will change."""
     if not live.moves or not (memory.owned or memory.throttled):
         return []
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
@@ -219,12 +220,12 @@ def _at_the_end(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
         f"{len(rates) - gone} put back to what stood before" if len(rates) > gone else "",
         f"the throttled-replica lists of {lists} topic{'s' if lists != 1 else ''} cleared" if lists else "",
     ]
-    said = ", ".join(part for part in parts if part)
-    return [f"When the moves have ended: {said}."] if said else []
+    changes = ", ".join(part for part in parts if part)
+    return [f"When the moves have ended: {changes}."] if changes else []
 
 
-def _left_behind(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
-    """Throttles that stand where nothing moves, and are nobody's here."""
+def _orphaned_throttles(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
+    """Returns a sentence about orphaned throttles: set where nothing moves, and not managed by the tuner."""
     if not live.moves and (memory.owned or memory.throttled):
         return []
     count = count_orphaned_rates(live, memory, limits)
@@ -239,5 +240,5 @@ def _left_behind(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]
 
 
 def first_sentences(texts: Sequence[str]) -> list[str]:
-    """Returns the first sentences, and how many more there are."""
+    """Returns the first sentences, and a line with the number of the others."""
     return shorten_lines(texts, NAMED_MAX, "of this kind")

@@ -1,7 +1,6 @@
-"""Which series stand on the page where there could be thousands: enough to see where it is not well, and not all that is.
+"""Limits the number of series of a metric to 100, so that the metrics page stays small on large clusters.
 
-Of a cluster whose every throttle is in trouble one look at a hundred of them tells as much as at two thousand, and the page has a
-length that Prometheus takes. Up to a hundred nothing is left out.
+Up to 100 series nothing is left out. Beyond that only the largest values are exported: they show where a problem is.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ SERIES_MAX = 100
 
 
 def largest_values(values: Mapping[Labels, float]) -> Mapping[Labels, float]:
-    """The largest hundred; of equals always the same, so that none comes and goes while nothing changes."""
+    """Returns the largest 100 values. Ties are broken by label, so that the same series stay while nothing changes."""
     if len(values) <= SERIES_MAX:
         return values
-    return dict(nsmallest(SERIES_MAX, values.items(), key=lambda one: (-one[1], one[0])))
+    return dict(nsmallest(SERIES_MAX, values.items(), key=lambda item: (-item[1], item[0])))
 
 
 def nonzero_values(values: Mapping[Labels, float]) -> Mapping[Labels, float]:
-    """All that are not 0, so that a sum over them is right; zeros only as far as a hundred go."""
-    found = {labels: value for labels, value in values.items() if value}
-    return {**largest_values(values), **found} if len(values) > SERIES_MAX else values
+    """Returns all nonzero values, so that their sum is right, and at most 100 values if all are 0."""
+    nonzero = {labels: value for labels, value in values.items() if value}
+    return {**largest_values(values), **nonzero} if len(values) > SERIES_MAX else values

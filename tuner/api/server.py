@@ -1,13 +1,13 @@
-"""The tuner over HTTP.
+"""The tuner's HTTP server: the application, its middleware, and the server thread.
 
 /                          the status page
 /runbook                   what to do about each alert, one anchor an alert
 /metrics                   for Prometheus
-/healthz, /-/healthy       200 while cycles keep ending, the first one too; a process that only looks alive is not
-/readyz, /-/ready          200 while the cluster and fresh signals are seen, else 503 and what is missing; hosts and errors only to
-                           those who may read
-/status                    the last cycle as JSON, as it is
-/api/v1/...                what can be read, what can be ordered, events
+/healthz, /-/healthy       200 while cycles keep ending, else 503
+/readyz, /-/ready          200 while the cluster and fresh signals can be read, else 503 and what is missing; host names and errors
+                           only with read access
+/status                    the last cycle as raw JSON
+/api/v1/...                read routes, orders, events
 """
 
 from __future__ import annotations
@@ -47,12 +47,10 @@ from tuner.api.uvicorn_server import LimitedServer
 
 STOP_S_MAX = 10.0
 _CYCLES_MISSED_MAX = 12
-_FIRST_CYCLE_S_MAX = (
-    300.0  # It looks at everything, on a large and busy cluster for minutes; who is killed for that begins anew.
-)
-_UNREAD_MS_MAX = 60_000  # A connection whose other end takes nothing for so long is closed by the kernel.
+_FIRST_CYCLE_S_MAX = 300.0  # The first cycle reads the whole cluster; a restart meanwhile would start it again.
+_UNREAD_MS_MAX = 60_000  # The kernel closes a connection whose peer acknowledges no data for this long.
 _MESSAGES_MAX = 5
-_MISSPELT = re.compile(r"[A-Za-z_.]{1,40}")  # As our own keys; anything else may be a token in the wrong place.
+_MISSPELT = re.compile(r"[A-Za-z_.]{1,40}")  # Only such keys are quoted; any other text may be a misplaced token.
 
 
 def make_app(
@@ -87,7 +85,7 @@ def make_app(
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        description="What the tuner sees and does, and orders to it.",
+        description="State and decisions of the tuner, and orders to it.",
     )
     guard = AccessGuard(tokens or Tokens(), monotonic, orders)
     desktop = ApiState(observers, quotas, plans or PlanStatusStore(board.cluster))
@@ -100,16 +98,16 @@ def make_app(
     app.include_router(order_routes(observers, guard, order_service))
     app.include_router(page_routes(desktop, guard))
 
-    def of_this_second() -> object:
+    def stamp_of_this_second() -> object:
         return desktop.version(), int(wall_clock())
 
-    scraped = SharedBody(lambda: render_page(registry, desktop.make_yielder()), of_this_second)
-    seen = SharedBody(lambda: json_bytes(_status(board, quotas, desktop.plans)), of_this_second)
+    metrics_body = SharedBody(lambda: render_page(registry, desktop.make_yielder()), stamp_of_this_second)
+    status_body = SharedBody(lambda: json_bytes(_status(board, quotas, desktop.plans)), stamp_of_this_second)
 
-    # A plain function each, so that a second's work in making them holds up one thread of many, and not the server.
+    # Plain functions: FastAPI runs them in its thread pool, so that building a large body does not block the server.
     @app.get("/metrics", dependencies=[Depends(guard.scrape)], include_in_schema=False)
     def metrics() -> Response:
-        return Response(scraped.body(), media_type=CONTENT_TYPE_LATEST)
+        return Response(metrics_body.body(), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/healthz", include_in_schema=False)
     @app.get("/-/healthy", include_in_schema=False)
@@ -128,7 +126,7 @@ def make_app(
 
     @app.get("/status", dependencies=[Depends(guard.read)], include_in_schema=False)
     def status() -> Response:
-        return json_bytes_response(seen.body())
+        return json_bytes_response(status_body.body())
 
     return app
 
@@ -150,7 +148,7 @@ def _status(board: StatusStore, quotas: QuotaStatusStore, plans: PlanStatusStore
 
 
 async def _unprocessable(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the shape of a handler
-    """What was wrong in one sentence, and nothing of what was sent: it may hold what does not belong there."""
+    """Answers an invalid request with one sentence, without quoting its values, as they may contain a secret."""
     assert isinstance(error, RequestValidationError)
     faults = []
     for fault in error.errors()[:_MESSAGES_MAX]:
@@ -158,14 +156,14 @@ async def _unprocessable(request: Request, error: Exception) -> Response:  # noq
         if fault["type"] == "missing":
             faults.append(f"{key} is missing")
         elif fault["type"] == "extra_forbidden":
-            faults.append(f"{key if _MISSPELT.fullmatch(key) else 'a key that was sent'} is not known here")
+            faults.append(f"{key if _MISSPELT.fullmatch(key) else 'a key that was sent'} is unknown")
         else:
             faults.append(f"{key}: {str(fault['msg'])[:1].lower()}{str(fault['msg'])[1:]}")
     return error_response(422, "; ".join(faults))
 
 
 class HttpServer:
-    """uvicorn in a thread of its own, on a socket bound by us, so that a taken port is an error and not a log line."""
+    """Runs uvicorn in a thread of its own. The socket is bound in the constructor, so that a taken port raises an error."""
 
     def __init__(
         self,
@@ -178,28 +176,28 @@ class HttpServer:
     ) -> None:
         """
         Args:
-            tls: the files of certificate and key; they are read again when they change.
-            on_stop: sends those home who would listen for ever.
+            tls: the paths of certificate and key; changed files are read again.
+            on_stop: called before the stop; closes the endless event streams.
 
         Raises:
-            OSError: the port cannot be had.
-            AccessError: certificate or key cannot be used.
+            OSError: the port cannot be bound.
+            AccessError: the certificate or the key cannot be used.
         """
         self._on_stop = on_stop
         self._certificate = Certificate(*tls) if tls is not None else None
         self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections inherit it.
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux only; accepted connections inherit it.
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS_MAX)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # asyncio sets it only where the socket names its protocol; without it the kernel keeps an answer's body back until its
-        # head is acknowledged, which a client that waits for the body does 40 ms later. Connections inherit it.
+        # Without it the kernel delays the body of a response by 40 ms (delayed acknowledgement of its head). asyncio does not set it
+        # on such a socket. Accepted connections inherit it.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.bind((host, port))
-        self._socket.listen()  # Who asks before the server runs waits, and is not refused.
+        self._socket.listen()  # Clients that connect before the server runs wait, and are not refused.
         self.port: int = self._socket.getsockname()[1]
         self._server = LimitedServer(app, self._socket, self._certificate)
-        limit_library_logs()  # After uvicorn has set up its own.
+        limit_library_logs()  # After uvicorn has configured its loggers.
         self._thread = VitalThread(target=self._serve, name="http", daemon=True)
 
     def start(self) -> None:
@@ -208,12 +206,12 @@ class HttpServer:
     def _serve(self) -> None:
         self._server.run()
         if not self._server.should_exit:
-            raise RuntimeError("the HTTP server has ended by itself")
+            raise RuntimeError("the HTTP server has stopped unexpectedly")
 
     def reload_certificate(self) -> None:
-        """Has the files of certificate and key read again within seconds; any thread may call it."""
+        """Makes the server read certificate and key again within seconds; any thread may call it."""
         if self._certificate is not None:
-            self._certificate.ask()
+            self._certificate.request_reload()
 
     def stop(self) -> None:
         self._on_stop()

@@ -1,4 +1,4 @@
-"""One look at the tuner: all that the views are made of, from a single cycle."""
+"""The data of a single cycle, from which all API views are built."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from tuner.core.operator_orders import Orders
 
 @dataclass(frozen=True)
 class StatusSnapshot:
-    """All that the views are made of: the last cycle, what it is measured against, and what was seen before it.
+    """The last cycle with the reference values for progress. Values that several views need are computed once.
 
-    What several views need is made once.
+    Attributes:
+        peaks: the most remaining bytes of each destination.
     """
 
     cycle: CycleSnapshot
@@ -56,7 +57,7 @@ class StatusSnapshot:
 
     @cached_property
     def brokers(self) -> list[int]:
-        """Every broker that lives, or of which something is known; those that take part in a move first, the busiest before."""
+        """All known brokers: those with a stalled move first, then by remaining bytes, then those with a throttle."""
         live = self.cycle.result.live
         known = set(self.observation.brokers if self.observation is not None else ()) | set(
             live.brokers if live is not None else ()
@@ -71,23 +72,23 @@ class StatusSnapshot:
 
     @cached_property
     def participating_brokers(self) -> list[int]:
-        """Of ``brokers`` those that take part in a move or have a throttle."""
-        taking = {broker for sides in (self.rates, self.moves) for broker, _ in sides}
-        return [broker for broker in self.brokers if broker in taking]
+        """The brokers that take part in a move or have a throttle, in the order of ``brokers``."""
+        participants = {broker for sides in (self.rates, self.moves) for broker, _ in sides}
+        return [broker for broker in self.brokers if broker in participants]
 
     @cached_property
     def last_decisions(self) -> Mapping[BrokerSide, Decision]:
-        """What the last cycle said of each side."""
-        found: dict[BrokerSide, Decision] = {}
+        """The last cycle's decision about each side."""
+        decisions: dict[BrokerSide, Decision] = {}
         for decision in self.cycle.decisions:
             broker, side = getattr(decision, "broker", None), getattr(decision, "side", None)
             if broker is not None and side is not None:
-                found[(broker, side)] = decision
-        return found
+                decisions[(broker, side)] = decision
+        return decisions
 
     @cached_property
     def infeasible(self) -> Collection[BrokerSide]:
-        """The sides that neither throttle nor ceiling lets through; in order."""
+        """The sides whose moves can never end at the current and the maximum rate; sorted."""
         limits, rates = self.cycle.result.limits, self.rates
         both = [(side, load, rates[side]) for side, load in self.loads.items() if side in rates]
         return dict.fromkeys(sorted(side for side, load, rate in both if is_infeasible(rate.bytes_per_s, load, limits)))

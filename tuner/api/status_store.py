@@ -1,4 +1,4 @@
-"""The last cycle, held for whoever asks over HTTP. Written by the loop's thread, read by the server's."""
+"""The state of the last cycle, for the API and the metrics. The loop writes it, the server reads it."""
 
 from __future__ import annotations
 
@@ -39,15 +39,17 @@ from tuner.journal.entries import entry_of
 from tuner.journal.event_lines import event_text, group_by_event
 
 LAST_DECISIONS = 50
-_GROUPED_MAX = 500  # New decisions of a cycle, of which those of one event are one line.
+_GROUPED_MAX = 500  # New decisions of a cycle that are grouped by event for the list of last decisions.
 THROTTLES, MUTATION_QUOTAS, PLANS = CONTROLLERS = ("throttles", "mutation_quotas", "plans")
-FAILURES_IN_A_ROW_MAX = 3  # From so many on the tuner is not ready: it does not control the throttles.
+FAILURES_IN_A_ROW_MAX = 3  # From this many on the tuner is not ready, as it does not control the throttles.
 LOG_REPEAT_S = 60.0
 _SAMPLED_AT_MS = attrgetter("sampled_at_ms")
-STANDBY_REASON = "standing by: another tuner of this cluster has the lease, or it is just being given"
+STANDBY_REASON = "standing by: another tuner of this cluster has the lease, or the lease is just being assigned"
 
 
 class StatusStore:
+    """Holds the last cycle, counters, and readiness. Thread-safe."""
+
     def __init__(
         self,
         cluster: str,
@@ -64,16 +66,16 @@ class StatusStore:
     ) -> None:
         """
         Args:
-            dry_run_by_default: the settings do not say ``dry_run``.
-            objective, capacity, capacity_by_broker, partition_limits: what the operator has said of these, shown beside what is.
-            partitions_named_max: of how many moving partitions, the largest, the metrics name each.
+            dry_run_by_default: the dry run is the default, as the settings do not contain ``dry_run``.
+            objective, capacity, capacity_by_broker, partition_limits: the operator's settings, exported beside the measured values.
+            partitions_named_max: the number of moving partitions, the largest first, that get metrics of their own.
         """
         self.cluster = cluster
         self.limits = limits
         self.dry_run = dry_run
         self.dry_run_by_default = dry_run_by_default
         self.objective = objective
-        self.capacity = capacity  # Of all brokers that are not named.
+        self.capacity = capacity  # Of brokers without a value of their own.
         self.capacity_by_broker = capacity_by_broker or {}
         self.partition_limits = partition_limits
         self.partitions_named_max = partitions_named_max
@@ -82,9 +84,9 @@ class StatusStore:
         self._observation: Observation | None = None
         self._signal_ages = SignalAges()
         self._memory = Memory()
-        self._wanted: dict[tuple[int, Side], int] = {}
+        self._setpoints: dict[tuple[int, Side], int] = {}
         self._last: deque[dict[str, Any]] = deque(maxlen=LAST_DECISIONS)
-        self._said: dict[object, str] = {}
+        self._texts: dict[object, str] = {}
         self.decisions: Counter[tuple[str, str]] = Counter()
         self._decided: tuple[Decision, ...] = ()
         self._cluster_seen_at_ms: int | None = None
@@ -95,33 +97,30 @@ class StatusStore:
         self._acts_since_s: float | None = None
         self.acting = False
         self._waits_for = STANDBY_REASON
-        self.suspended_controllers: dict[
-            str, str
-        ] = {}  # Controllers beside the throttles that rest after an error, by name, and why.
-        self.cycle_failures: Counter[str] = Counter(
-            dict.fromkeys(CONTROLLERS, 0)
-        )  # By controller, since the process began.
-        # By topic: how many of its records could not be read.
+        self.suspended_controllers: dict[str, str] = {}  # Other controllers that pause after an error: name to reason.
+        self.cycle_failures: Counter[str] = Counter(dict.fromkeys(CONTROLLERS, 0))  # Since the start of the process.
+        # By topic: returns the number of unreadable records.
         self.refused: dict[str, Callable[[], int]] = dict.fromkeys(("signals", "orders"), lambda: 0)
-        self._told_failures: dict[str, tuple[str, float]] = {}  # By controller: what was logged last, and when.
-        self._failures_in_a_row = 0  # Of the throttles' cycles and the steps between them.
+        self._logged_failures: dict[str, tuple[str, float]] = {}  # By controller: the last logged error and its time.
+        self._failures_in_a_row = 0  # Of throttle cycles and steering ticks.
         self._failed_why: str | None = None
-        self._looped_at_s: float | None = None  # When a cycle ended last, well or not.
-        self.threads = ThreadWatch()  # None is watched, unless the process says which.
+        self._looped_at_s: float | None = None  # The end of the last cycle, successful or not.
+        self.threads = ThreadWatch()  # Empty; the process may set its own.
 
-    # -- the loop's side ----------------------------------------------------------------------------------------------
+    # -- called by the loop ----------------------------------------------------------------------------------------------
 
     def become_active(self) -> None:
+        """Notes that this tuner holds the lease and acts."""
         self._acts_since_s = self._wall_clock()
         self.acting = True
         self.suspended_controllers.clear()
         self.reset_failures()
 
     def become_standby(self, waits_for: str | None = None) -> None:
-        """What was seen last is somebody else's to tell from now on.
+        """Drops the state of the last cycle: this tuner no longer acts.
 
         Args:
-            waits_for: what it waits for, where it is not the lease alone.
+            waits_for: what the tuner waits for; None: only for the lease.
         """
         with self._lock:
             self._waits_for = waits_for or STANDBY_REASON
@@ -129,7 +128,7 @@ class StatusStore:
             self.suspended_controllers.clear()
             self.reset_failures()
             self._signal_ages, self._acts_since_s = SignalAges(), None
-            self._wanted, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
+            self._setpoints, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
 
     def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         newest_ms = max(map(_SAMPLED_AT_MS, observation.brokers.values()), default=None)
@@ -141,32 +140,39 @@ class StatusStore:
             if isinstance(observation.live, LiveCluster):
                 self._cluster_seen_at_ms = observation.now_ms
             self.cycled_at_s = self._looped_at_s = self._wall_clock()
-            wanted = {(d.broker, d.side): d.setpoint_bytes_per_s for d in decisions if isinstance(d, SetRate)}
+            written = {(d.broker, d.side): d.setpoint_bytes_per_s for d in decisions if isinstance(d, SetRate)}
             meant = {side: round(course.bytes_per_s) for side, course in observation.setpoints.items()}
-            self._wanted = {s: rate for s, rate in self._wanted.items() if s in observation.ramping} | wanted | meant
+            self._setpoints = (
+                {s: rate for s, rate in self._setpoints.items() if s in observation.ramping} | written | meant
+            )
             new: list[Decision] = []
-            # Of thousands of decisions nearly all are of one kind: the kinds are counted here, and each is named once.
+            # Counted by kind first: nearly all of thousands of decisions are of the same kind.
             kinds: dict[tuple[type, Reason], tuple[Decision, int]] = {}
-            said: dict[object, str] = {}
+            texts: dict[object, str] = {}
             for decision in decisions:
                 kind = (type(decision), decision.reason)
-                some = kinds.get(kind)
-                kinds[kind] = (decision, 1) if some is None else (some[0], some[1] + 1)
+                counted = kinds.get(kind)
+                kinds[kind] = (decision, 1) if counted is None else (counted[0], counted[1] + 1)
                 subject: object
                 if isinstance(decision, ClearLists | AddPairs | RemovePairs):
                     subject = (None, None, decision.topic)
                 else:
                     subject = (decision.broker, decision.side, None)
-                said[subject] = decision.text
-                if self._said.get(subject) != decision.text:
+                texts[subject] = decision.text
+                if self._texts.get(subject) != decision.text:
                     new.append(decision)
-            self._said = said  # Of this cycle alone: topics and brokers come and go for as long as a tuner runs.
+            self._texts = texts  # Of this cycle only, so that removed topics and brokers do not accumulate.
             for decision, count in kinds.values():
                 self.decisions[(action_of(decision), decision.reason.value)] += count
-            told = [entry_of("", decision, observation.now_ms) for decision in new[-_GROUPED_MAX:]]
+            entries = [entry_of("", decision, observation.now_ms) for decision in new[-_GROUPED_MAX:]]
             self._last.extend(
-                {"at_ms": some[0].at_ms, "action": some[0].action, "reason": some[0].reason, "text": event_text(some)}
-                for some in group_by_event(told)[-LAST_DECISIONS:]
+                {
+                    "at_ms": event[0].at_ms,
+                    "action": event[0].action,
+                    "reason": event[0].reason,
+                    "text": event_text(event),
+                }
+                for event in group_by_event(entries)[-LAST_DECISIONS:]
             )
 
     def record_actions(self, acts: Sequence[Acted]) -> None:
@@ -175,60 +181,60 @@ class StatusStore:
             self.failures += sum(failure is not None for _, failure in acts)
 
     def cycle_failed(self, controller: str, why: str, now_s: float) -> bool:
-        """Count an error of a controller (one of ``CONTROLLERS``). Returns whether the log is to tell it.
+        """Counts an error of a controller (one of ``CONTROLLERS``), and returns whether to log it.
 
-        The log tells each error once, and again after ``LOG_REPEAT_S``: a cycle may fail every second.
+        The same error is logged again only after ``LOG_REPEAT_S``, as a cycle may fail every second.
 
         Args:
-            now_s: of the monotonic clock.
+            now_s: monotonic time.
         """
         self.cycle_failures[controller] += 1
         if controller == THROTTLES:
             self._failures_in_a_row += 1
             self._failed_why = why
             self._looped_at_s = self._wall_clock()
-        before, told_at_s = self._told_failures.get(controller, ("", 0.0))
-        if why == before and now_s < told_at_s + LOG_REPEAT_S:
+        before, logged_at_s = self._logged_failures.get(controller, ("", 0.0))
+        if why == before and now_s < logged_at_s + LOG_REPEAT_S:
             return False
-        self._told_failures[controller] = why, now_s
+        self._logged_failures[controller] = why, now_s
         return True
 
     def reset_failures(self) -> None:
-        """Forget the errors of the throttles' cycles: one has gone well, and so have the steps before it."""
+        """Forgets the errors of throttle cycles, after a successful cycle."""
         self._failures_in_a_row, self._failed_why = 0, None
 
-    # -- the reader's side --------------------------------------------------------------------------------------------
+    # -- called by readers --------------------------------------------------------------------------------------------
 
     def now_ms(self) -> int:
         return round(self._wall_clock() * 1000)
 
     def silent_s(self) -> float:
-        """Since a cycle has ended, well or not, or since the first one could begin; 0 while it is another's turn."""
+        """Returns the seconds since the last cycle ended, or since this tuner became active; 0 while it is a standby."""
         ended_s, acts_s = self._looped_at_s, self._acts_since_s
         since_s = ended_s if ended_s is not None else acts_s
         return 0.0 if since_s is None else self._wall_clock() - since_s
 
     def ready(self) -> tuple[bool, str]:
-        """Whether the tuner sees what it needs, and if not, what is missing; also what else is not well."""
-        sees, _, why = self._check_readiness()
+        """Returns whether the tuner is ready, and a text: what is missing, and other problems."""
+        has_inputs, _, why = self._check_readiness()
         failed = [f"{self._failures_in_a_row} in a row: {self._failed_why}"] if self._failed_why is not None else []
-        return sees and not self._fails, "; ".join(
+        return has_inputs and not self._fails, "; ".join(
             [why, *failed, *self.suspended_controllers.values(), *self.threads.complaints()]
         )
 
     def public_readiness(self) -> tuple[bool, str]:
-        """As ``ready`` for those who have shown no token: without names of hosts and without texts of errors."""
-        sees, why, _ = self._check_readiness()
+        """Returns readiness for callers without a token: without host names and error texts."""
+        has_inputs, why, _ = self._check_readiness()
         also = {
             "a cycle has failed": self._failed_why is not None,
-            "a controller rests after an error": bool(self.suspended_controllers),
-            "a thread has ended by an error": bool(self.threads.count),
+            "a controller is suspended after an error": bool(self.suspended_controllers),
+            "a thread has ended with an error": bool(self.threads.count),
         }
-        return sees and not self._fails, "; ".join([why, *(text for text, holds in also.items() if holds)])
+        return has_inputs and not self._fails, "; ".join([why, *(text for text, holds in also.items() if holds)])
 
     @property
     def is_standby(self) -> bool:
-        """Whether nothing but the lease keeps this tuner from acting."""
+        """Whether only the missing lease keeps this tuner from acting."""
         return not self.acting and self._waits_for == STANDBY_REASON
 
     @property
@@ -236,21 +242,21 @@ class StatusStore:
         return self._failures_in_a_row >= FAILURES_IN_A_ROW_MAX
 
     def _check_readiness(self) -> tuple[bool, str, str]:
-        """Whether it sees what it needs; what is missing, for everybody; and the same with hosts and errors, for who may read."""
+        """Returns whether all inputs are available, the public text, and the text with host names and errors."""
         if self.is_standby:
             return False, STANDBY_REASON, STANDBY_REASON
         if not self.acting:
-            return False, "it cannot act yet", self._waits_for
+            return False, "the tuner cannot act yet", self._waits_for
         with self._lock:
-            seen, ages = self._observation, self._signal_ages
-        if seen is None:
+            observation, ages = self._observation, self._signal_ages
+        if observation is None:
             why = "the first cycle has not ended yet"
             return False, why, why
-        if isinstance(seen.live, ClusterUnreadable):
-            return False, "the cluster is not seen", f"the cluster is not seen: {seen.live.reason}"
+        if isinstance(observation.live, ClusterUnreadable):
+            return False, "the cluster cannot be read", f"the cluster cannot be read: {observation.live.reason}"
         now_ms, age_s_max = self.now_ms(), self.limits.signal_age_s_max
         if ages.sampled_at_ms is None:
-            why = self._no_signal()
+            why = self._missing_signal_text()
             return False, why, why
         late = signal_age.explain_stale_signal(ages, now_ms, age_s_max)
         if not signal_age.is_ready(ages, now_ms, age_s_max):
@@ -261,8 +267,8 @@ class StatusStore:
             return True, why, why
         return True, "ready", "ready"
 
-    def _no_signal(self) -> str:
-        """Why there is no signal: the stream still starts, or something is wrong."""
+    def _missing_signal_text(self) -> str:
+        """Returns why there is no signal: the stream is still starting, or something is wrong."""
         acts_since_s = self._acts_since_s
         waited_s = self._wall_clock() - acts_since_s if acts_since_s is not None else 0.0
         if waited_s <= start_time.LONGEST_S:
@@ -278,7 +284,7 @@ class StatusStore:
                 self.limits,
                 self._observation,
                 self._memory,
-                dict(self._wanted),
+                dict(self._setpoints),
                 list(self._last),
                 dict(self.decisions.items()),
                 self.failures,
@@ -289,7 +295,7 @@ class StatusStore:
 
 
 class CycleResult:
-    """One consistent picture. What is worked out of it is worked out once: there is a question for each broker."""
+    """One consistent state of the last cycle. Derived values are computed once, as they are needed for each broker."""
 
     def __init__(
         self,
@@ -305,7 +311,7 @@ class CycleResult:
         cluster_seen_at_ms: int | None = None,
     ) -> None:
         self.limits = limits
-        self.decided = decided  # By the last cycle.
+        self.decided = decided  # The decisions of the last cycle.
         self.actuations = actuations
         self.cluster_seen_at_ms = cluster_seen_at_ms
         self.decisions = decisions
@@ -323,7 +329,7 @@ class CycleResult:
         return live if isinstance(live, LiveCluster) else None
 
     def orphaned_settings(self) -> int:
-        """Rates and lists that serve no move."""
+        """Returns the number of orphaned throttle settings: rates and lists that no move needs."""
         live = self.live
         return count_orphaned_settings(live, self.memory, self.limits) if live is not None else 0
 
@@ -332,7 +338,7 @@ class CycleResult:
         return sum(bool(find_lost_replicas(move, live)) for move in live.moves) if live is not None else 0
 
     def moves(self) -> dict[BrokerSide, MoveSignal]:
-        """What is measured of moves now. When the last has ended no newer signal comes, and the last one is history."""
+        """Returns the fresh move signals. After the last move no new signal arrives, so that old ones are ignored."""
         if self._moves is None:
             seen = self.observation
             moves = seen.moves.items() if seen is not None else ()
@@ -341,11 +347,11 @@ class CycleResult:
         return self._moves
 
     def destinations(self) -> dict[int, MoveSignal]:
-        """What is measured of the moves, by destination; a measurement that comes after the last has ended is history."""
+        """Returns the move signals by destination broker; empty if the cluster lists no move, even if a late signal arrives."""
         if self.live is not None and not self.live.moves:
             return {}
-        onto = {b: s for (b, side), s in self.moves().items() if side is Side.FOLLOWER and s.moving_partitions}
-        return dict(sorted(onto.items(), key=itemgetter(0)))
+        signals = {b: s for (b, side), s in self.moves().items() if side is Side.FOLLOWER and s.moving_partitions}
+        return dict(sorted(signals.items(), key=itemgetter(0)))
 
     def stalled_brokers(self) -> list[int]:
         return sorted(b for b, state in self.memory.stalls.items() if state.stalled)

@@ -1,4 +1,4 @@
-"""uvicorn's server with an acceptor of ours: asyncio's accepts connections without a limit."""
+"""uvicorn's server with the tuner's own acceptor, as asyncio accepts connections without a limit."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tuner.api.certificate import Certificate
 from tuner.api.connection import Connection
 from tuner.api.connection_table import ConnectionTable, OpenConnection, process_limits
 
-_GOODBYE_S = 2  # For answers under way when the server stops.
-_NEVER_S = 86_400  # The connection table ends idle connections.
-_TICKS_PER_SWEEP, _TICKS_PER_LOOK = 5, 20  # uvicorn's, of a tenth of a second each.
+_SHUTDOWN_S = 2  # Time for requests in progress when the server stops.
+_NEVER_S = 86_400  # Disables uvicorn's own limit: the connection table closes idle connections.
+_TICKS_PER_EXPIRY_CHECK, _TICKS_PER_CERTIFICATE_CHECK = 5, 20  # A tick of uvicorn is 0.1 s.
 
 
 class LimitedServer(uvicorn.Server):
     def __init__(self, app: ASGIApp, listening: socket.socket, certificate: Certificate | None) -> None:
         """
         Args:
-            certificate: None: it speaks plain HTTP.
+            certificate: None means plain HTTP.
         """
         super().__init__(_config(app))
         self._listening = listening
@@ -31,23 +31,23 @@ class LimitedServer(uvicorn.Server):
         limits = process_limits()
         self._table = ConnectionTable(limits.connections, limits.connections_per_address)
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - it has its own
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - it has its own socket
         await self.lifespan.startup()
         loop = asyncio.get_running_loop()
 
-        def protocol(place: OpenConnection) -> Connection:
-            return Connection(self.config, self.server_state, self.lifespan.state, loop, place, self._table.remove)
+        def make_protocol(connection: OpenConnection) -> Connection:
+            return Connection(self.config, self.server_state, self.lifespan.state, loop, connection, self._table.remove)
 
         tls = self._certificate.context if self._certificate is not None else lambda: None
-        self._acceptor = Acceptor(self._listening, self._table, protocol, tls)
-        self.servers = [cast(asyncio.Server, self._acceptor)]  # For their end, which is all that uvicorn asks of them.
+        self._acceptor = Acceptor(self._listening, self._table, make_protocol, tls)
+        self.servers = [cast(asyncio.Server, self._acceptor)]  # uvicorn only closes them.
         self.started = True
 
     async def on_tick(self, counter: int) -> bool:
-        if counter % _TICKS_PER_SWEEP == 0:
+        if counter % _TICKS_PER_EXPIRY_CHECK == 0:
             self._acceptor.tick()
-        if self._certificate is not None and counter % _TICKS_PER_LOOK == 0:
-            self._certificate.look()
+        if self._certificate is not None and counter % _TICKS_PER_CERTIFICATE_CHECK == 0:
+            self._certificate.reload_if_changed()
         return await super().on_tick(counter)
 
 
@@ -60,7 +60,7 @@ def _config(app: ASGIApp) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         timeout_keep_alive=_NEVER_S,
-        timeout_graceful_shutdown=_GOODBYE_S,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
         proxy_headers=False,
         http=Connection,
         ws="none",

@@ -1,6 +1,6 @@
-"""The last cycle as values for JSON and for the page: status and moves. Every number has its unit in its name.
+"""Status and moves of the last cycle for JSON and for the page. Every number has its unit in its name.
 
-Invariant: what was not measured is None, never 0; what is shown was all seen in one cycle.
+Invariants: a value that was not measured is None, never 0; all values are of one cycle.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _LARGEST_MAX = 5
 
 
 def status_json(look: StatusSnapshot, plans: Mapping[str, Progress] | None = None) -> dict[str, Any]:
-    """
+    """Returns the status of the last cycle as JSON values.
+
     Args:
-        plans: how far the plans are that have not ended.
+        plans: the progress of the active plans.
     """
     snapshot, live, onto = look.cycle.result, look.cycle.result.live, look.destinations
     plans = plans or {}
@@ -48,7 +49,7 @@ def status_json(look: StatusSnapshot, plans: Mapping[str, Progress] | None = Non
             plans_remaining_bytes=sum(planned) if planned else None,
         )
         if moving is not None
-        else "The cluster is not seen.",
+        else "The cluster cannot be read.",
         "moving_partitions": moving,
         "remaining_bytes": remaining,
         "done_ratio": look.peaks.all_done_ratio(lacks),
@@ -68,7 +69,7 @@ def status_json(look: StatusSnapshot, plans: Mapping[str, Progress] | None = Non
         "objective": objective_json(look.objective),
         "rate_bytes_per_s_max": snapshot.limits.rate_bytes_per_s_max,
         "rate_bytes_per_s_min": snapshot.limits.rate_bytes_per_s_min,
-        "signals_age_s_min": _newest_s(brokers, look.observation),
+        "signals_age_s_min": _youngest_age_s(brokers, look.observation),
         "actuation_failures": snapshot.failures,
         **orders_json(orders, look.observation.now_ms if look.observation is not None else 0),
         "orders_by": orders.by,
@@ -78,14 +79,14 @@ def status_json(look: StatusSnapshot, plans: Mapping[str, Progress] | None = Non
 
 
 def snapshot_end(look: StatusSnapshot, plans: Mapping[str, Progress]) -> ExpectedEnd:
-    """When everything ends, and each plan: the same in every view."""
+    """Returns the expected end of everything and of each plan, the same for all views."""
     return expected_end(look.destinations.values(), stalled=bool(look.cycle.result.stalled_brokers()), plans=plans)
 
 
 def _destinations(look: StatusSnapshot) -> set[int]:
-    """As the controller lists them: what is measured of a move comes later than the move."""
+    """Returns the destinations that the controller lists; signals of a new move arrive later."""
     live = look.cycle.result.live
-    # What `destinations` of each says, of tens of thousands at once.
+    # Inlined ``move.destinations``, as there may be tens of thousands of moves.
     return {b for move in live.moves for b in move.adding if b != move.leader} if live is not None else set()
 
 
@@ -120,9 +121,10 @@ def orders_json(orders: Orders, now_ms: int) -> dict[str, Any]:
 
 
 def next_steps_json(look: StatusSnapshot, *, planned: bool = False) -> list[str]:
-    """
+    """Returns the tuner's next steps in sentences.
+
     Args:
-        planned: there are plans that have not ended.
+        planned: whether there are active plans.
     """
     snapshot = look.cycle.result
     return next_steps(
@@ -137,7 +139,7 @@ def next_steps_json(look: StatusSnapshot, *, planned: bool = False) -> list[str]
 
 
 def destinations_by_urgency(look: StatusSnapshot) -> list[int]:
-    """The brokers that replicas are made on: where it has stalled, where no end is in sight, then what ends last."""
+    """Returns the destination brokers: stalled ones first, then those without an expected end, then the last to end."""
     stalls = look.cycle.result.memory.stalls
 
     def urgency(broker: int) -> tuple[bool, bool, float, int]:
@@ -188,7 +190,7 @@ def partition_json(move: PartitionMove) -> dict[str, Any]:
     }
 
 
-def _newest_s(signals: Mapping[int, BrokerSignal], seen: Observation | None) -> float | None:
+def _youngest_age_s(signals: Mapping[int, BrokerSignal], seen: Observation | None) -> float | None:
     if seen is None:
         return None
     return min((age_s(signal, seen.now_ms) for signal in signals.values()), default=None)
