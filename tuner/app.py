@@ -42,7 +42,7 @@ from tuner.journal.read_ahead import ReadAhead
 from tuner.journal.transactions import transactional_settings
 from tuner.runtime.clock import Clock
 from tuner.runtime.gc_tuning import shorten_gil_switch, tune_gc
-from tuner.runtime.leadership_term import serve
+from tuner.runtime.leadership_term import Controllers, serve
 from tuner.runtime.lease import Lease, group_of
 from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.orders_reader import OrdersReader
@@ -270,9 +270,7 @@ def _run_term(process: _Process, current: _Settings, ahead: ReadAhead | None, re
         quotas = mutation_quota_controller(context, status.quotas)
         plans = reassignment_executor(context, status.plans, throttles)
         serve(
-            throttles,
-            quotas,
-            plans,
+            Controllers(throttles, quotas, plans),
             status.throttles,
             journal=journal,
             lease=lease,

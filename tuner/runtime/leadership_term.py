@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -27,10 +28,17 @@ _STEP_FAILED = "a step failed, so ramps stop at their current rate until a cycle
 REST_S = 60.0  # Pause of the quota controller or the executor after an exception.
 
 
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """The controllers of one leadership term. An optional one is None while the settings disable it."""
+
+    throttles: ThrottleController
+    quotas: MutationQuotaController | None = None
+    plans: ReassignmentExecutor | None = None
+
+
 def serve(
-    throttles: ThrottleController,
-    quotas: MutationQuotaController | None,
-    plans: ReassignmentExecutor | None,
+    controllers: Controllers,
     status: StatusStore,
     *,
     journal: KafkaJournal,
@@ -54,8 +62,8 @@ def serve(
         return is_leader and not journal.lost and not reloads.waiting() and orders_error() is None
 
     status.become_active()
-    run(throttles, quotas, plans, status, cycle_s=cycle_s, stop=stop, clock=clock, may_act=may_act)
-    throttles.end("stopped on the way: this tuner's term has ended")
+    run(controllers, status, cycle_s=cycle_s, stop=stop, clock=clock, may_act=may_act)
+    controllers.throttles.end("stopped on the way: this tuner's term has ended")
     status.become_standby("new settings are being applied" if reloads.waiting() else None)
     if not stop.is_set() and (why := orders_error()) is not None:
         status.become_standby(why)
@@ -84,9 +92,7 @@ def is_lease_held(lease: Lease, journal: KafkaJournal, stop: threading.Event, cl
 
 
 def run(
-    throttles: ThrottleController,
-    quotas: MutationQuotaController | None,
-    plans: ReassignmentExecutor | None,
+    controllers: Controllers,
     status: StatusStore,
     *,
     cycle_s: float,
@@ -99,10 +105,10 @@ def run(
     A throttle cycle that fails changes nothing, and the next one runs at its regular time. The quota controller and the executor
     pause for ``REST_S`` after an exception, so that an operator's order can arrive, and are then tried again.
     """
-    side_controllers: list[_SideController] = []
-    if quotas is not None:
+    throttles, side_controllers = controllers.throttles, list[_SideController]()
+    if (quotas := controllers.quotas) is not None:
         side_controllers.append(_SideController(MUTATION_QUOTAS, quotas, "no mutation quota is changed", status))
-    if plans is not None:
+    if (plans := controllers.plans) is not None:
         side_controllers.append(_SideController(PLANS, plans, "no plan goes on", status))
     due_s = clock.monotonic_s()
     was_ready: bool | None = None

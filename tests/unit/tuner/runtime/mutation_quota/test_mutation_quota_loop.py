@@ -34,7 +34,7 @@ from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import RecoveredQuotas
 from tuner.runtime.clock import Clock
-from tuner.runtime.leadership_term import run
+from tuner.runtime.leadership_term import Controllers, run
 from tuner.runtime.mutation_quota.actuator import (
     ENTITIES_PER_REQUEST,
     DryRunQuotaActuator,
@@ -651,7 +651,7 @@ def test_quota_controller_error_pauses_it_and_not_throttles() -> None:
         rig.now_s += 5.0
         with structlog.testing.capture_logs() as told:
             run(
-                throttles, rig.loop, None, board,
+                Controllers(throttles, rig.loop), board,
                 cycle_s=0.01, stop=threading.Event(), clock=Clock(monotonic_s=rig._now), may_act=partial(next, iter([True] * 4), False),
             )  # fmt: skip
         seen = registry.get_sample_value("rheostat_quotas_readable", {"cluster": "c"})
@@ -677,9 +677,7 @@ def test_quota_controller_error_pauses_it_and_not_throttles() -> None:
         return count is not None
 
     run(
-        throttles,
-        rig.loop,
-        None,
+        Controllers(throttles, rig.loop),
         board,
         cycle_s=0.01,
         stop=threading.Event(),

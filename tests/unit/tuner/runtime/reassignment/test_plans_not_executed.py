@@ -23,7 +23,7 @@ from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
 from tuner.core.throttle_limits import Limits
 from tuner.journal.plan_records import encode_parts, part_key
 from tuner.runtime.clock import Clock
-from tuner.runtime.leadership_term import run
+from tuner.runtime.leadership_term import Controllers, run
 from tuner.runtime.reassignment.recorder import HEADLESS_S_MAX
 
 RULES = Path(__file__).parents[5] / "dashboards" / "rules" / "moves.yaml"
@@ -184,7 +184,7 @@ def test_executor_error_is_reported_and_retried_after_pause() -> None:
         left = iter(at_s)
         parts: Any = SimpleNamespace(loop=loop, plans=plans)
         run(
-            parts.loop, None, parts.plans, board,
+            Controllers(parts.loop, plans=parts.plans), board,
             cycle_s=0.01, stop=stop, clock=Clock(monotonic_s=lambda: now_s), may_act=acts,
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import FAILURES_IN_A_ROW_MAX, StatusStore
 from tuner.control.throttle.objective import Objective
 from tuner.core.throttle_limits import MB
-from tuner.runtime.leadership_term import run
+from tuner.runtime.leadership_term import Controllers, run
 
 CYCLE_S = 5.0
 
@@ -44,7 +44,7 @@ class Term:
 
         with structlog.testing.capture_logs() as told:
             run(
-                self.rig.loop, None, None, self.board,
+                Controllers(self.rig.loop), self.board,
                 cycle_s=CYCLE_S, stop=cast(threading.Event, self), clock=self.rig.clock, may_act=acts,
             )  # fmt: skip
         self.told += told

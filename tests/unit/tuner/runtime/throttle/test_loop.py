@@ -36,7 +36,7 @@ from tuner.core.cluster import ClusterUnreadable, LiveCluster, PartitionMove
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.outcome import CHANGED_EXTERNALLY
 from tuner.core.throttle_limits import MB
-from tuner.runtime.leadership_term import serve
+from tuner.runtime.leadership_term import Controllers, serve
 from tuner.runtime.reload import NoReloads
 from tuner.runtime.throttle.cleanup import WRITES_PER_CYCLE_MAX
 from tuner.runtime.throttle.cycle_scheduler import FULL_SCAN_EVERY
@@ -198,7 +198,7 @@ def test_term_end_records_outcome_of_each_ramp(away: bool) -> None:
     lost: Any = SimpleNamespace(lost=True, holder="h")
     board: Any = StatusStore("c", LIMITS, dry_run=False, wall_clock=lambda: rig.now_s)
     serve(
-        rig.loop, None, None, board,
+        Controllers(rig.loop), board,
         journal=lost, lease=None, reloads=NoReloads(), cluster_error=lambda: None,
         cycle_s=5.0, stop=threading.Event(), clock=rig.clock,
     )  # fmt: skip
@@ -221,7 +221,7 @@ def test_unreadable_orders_end_term() -> None:
     journal: Any = SimpleNamespace(lost=False, holder="h")
     board = StatusStore("c", LIMITS, dry_run=False, wall_clock=lambda: rig.now_s)
     serve(
-        rig.loop, None, None, board,
+        Controllers(rig.loop), board,
         journal=journal, lease=None, reloads=NoReloads(), cluster_error=lambda: None, orders_error=lambda: "records 3 to 5 are not read",
         cycle_s=5.0, stop=threading.Event(), clock=rig.clock,
     )  # fmt: skip
