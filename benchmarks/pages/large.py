@@ -19,6 +19,7 @@ from benchmarks.sizes.world import CLUSTER, LargeCluster, now_ms, records, sized
 from rheostat.console.logs import set_up_logs
 from streaming.shared.contract import decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
+from tuner.api.api_state import ApiState
 from tuner.api.limits import RequestRate, TokenBuckets
 from tuner.api.metrics import make_registry
 from tuner.api.observers import Observers
@@ -92,13 +93,10 @@ class LargeTuner:
         quotas = metrics_extras.quotas(CLUSTER, now_ms(1))
         self._plans, self._turns = PlanStatusStore(CLUSTER), metrics_extras.turns()
         app = make_app(
-            board,
-            quotas,
+            ApiState(self._observers, quotas, self._plans),
             make_registry(board, quotas, plans=self._plans),
             CYCLE_MS / 1000,
             self.now_s,
-            observers=self._observers,
-            plans=self._plans,
             reads=TokenBuckets(_UNLIMITED, time.monotonic),
         )
         self.server = HttpServer(app, "127.0.0.1", 0, on_stop=self._observers.hub.close)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from rheostat.simulate.scenario_file import load_scenario
+from tuner.api.api_state import ApiState
 from tuner.api.auth import Tokens
 from tuner.api.metrics import make_registry
 from tuner.api.observers import Observers
@@ -116,13 +117,10 @@ class SimulatedTuner:
             steering=steering,
         )
         app = make_app(
-            self.board,
-            self.quotas,
+            ApiState(self.observers, self.quotas, self.plans),
             make_registry(self.board, self.quotas),
             CYCLE_S,
             self.now_s,
-            observers=self.observers,
-            plans=self.plans,
             tokens=tokens,
             order_service=self.orders,
         )

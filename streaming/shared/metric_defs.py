@@ -223,7 +223,7 @@ class TunerMetric:
         meaning="1 while the state of plans is unknown, because the cluster was not readable for two minutes; no plan proceeds. "
         "Else 0.")
     PLAN_PARTITIONS = _gauge("rheostat_plan_partitions", unit=Unit.COUNT, labels=("cluster", "plan", "state"),
-        meaning="Partitions of a plan by state: arrived, moving, waiting, electing (a leader), unclear (not yet seen to be "
+        meaning="Partitions of a plan by state: arrived, moving, waiting, electing (a leader), unconfirmed (not yet seen to be "
         "accepted), externally_owned, dropped; the oldest twenty unfinished plans.")
     PLAN_PAUSED = _gauge("rheostat_plan_paused", unit=Unit.TRUTH, labels=("cluster", "plan"),
         meaning="1 while an operator has paused this plan, else 0.")

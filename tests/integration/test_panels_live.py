@@ -20,6 +20,8 @@ from panels_kit import ROOT, SCRAPE_S, filled_in, prometheus, queries
 
 from streaming.metrics_server import serve
 from streaming.shared.metric_defs import TunerMetric
+from tuner.api.api_state import ApiState
+from tuner.api.observers import Observers
 from tuner.api.server import HttpServer, make_app
 
 sys.path.insert(0, str(ROOT / "tests" / "unit"))
@@ -38,7 +40,7 @@ def told() -> Iterator[tuple[Everything, dict[str, int]]]:
             server = serve(registries[part], "127.0.0.1", 0)
             stack.callback(server.close)
             ports[part] = server.port
-        app = make_app(everything.board, everything.quotas, registries["tune"], 5.0, time.time)
+        app = make_app(ApiState(Observers(everything.board), everything.quotas), registries["tune"], 5.0, time.time)
         tuner = HttpServer(app, "127.0.0.1", 0)
         tuner.start()
         stack.callback(tuner.stop)

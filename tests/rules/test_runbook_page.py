@@ -15,8 +15,10 @@ from dashboards import runbook_page
 from dashboards.runbook_page import PAGE, RUNBOOK_AT, SOURCE
 from rheostat.config.resources import conf_file
 from rheostat.config.settings import load_settings
+from tuner.api.api_state import ApiState
 from tuner.api.auth import ApiRole, Tokens, make_token
 from tuner.api.metrics import make_registry
+from tuner.api.observers import Observers
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import make_app
 from tuner.api.status_store import StatusStore
@@ -30,7 +32,7 @@ def served() -> TestClient:
     """A tuner that asks for a token: the runbook is there without."""
     board, quotas = StatusStore("lab", Limits(1e8), dry_run=True, wall_clock=lambda: 0.0), QuotaStatusStore("lab")
     tokens = Tokens((make_token("read-0123456789abcdef", "kim", ApiRole.READ),))
-    app = make_app(board, quotas, make_registry(board, quotas), 5.0, lambda: 0.0, tokens=tokens)
+    app = make_app(ApiState(Observers(board), quotas), make_registry(board, quotas), 5.0, lambda: 0.0, tokens=tokens)
     return TestClient(app, base_url="http://127.0.0.1")
 
 

@@ -106,7 +106,7 @@ def test_page_shows_eta_or_never(open_tuner: SimulatedTuner, sit: Sit) -> None:
     expect(page.locator("#now")).to_contain_text(re.compile(r"keeping up takes on\s+broker 1 \(leader\)"))
     expect(page.locator("#now .pills")).to_contain_text("infeasible")
     seen_once_more(open_tuner, moves={"remaining_slope_bytes_per_s": 1e6})
-    expect(page.locator("#headline")).to_contain_text("it is not known yet when that is done")
+    expect(page.locator("#headline")).to_contain_text("the expected end is not known yet")
     expect(page.locator("#now")).not_to_contain_text("done at about")
 
 
@@ -181,7 +181,7 @@ def test_stalled_is_on_screen_on_a_phone(browser: Browser, dark: bool) -> None:
         decisions = seat.page.locator("#decisions")
         expect(decisions).to_contain_text("dry run: not done")
         expect(decisions.locator("li.no_change").first).to_contain_text("no change")
-        expect(seat.page.locator("#now")).to_contain_text("It would do this, were this no dry run.")
+        expect(seat.page.locator("#now")).to_contain_text("Without the dry run the tuner would do this.")
         seat.close()
 
 

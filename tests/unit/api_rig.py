@@ -23,6 +23,7 @@ from tuner_cases import (
 )
 
 from streaming.shared.contract import Side
+from tuner.api.api_state import ApiState
 from tuner.api.auth import ApiRole, Tokens, make_token
 from tuner.api.limits import TokenBuckets
 from tuner.api.metrics import make_registry
@@ -100,8 +101,8 @@ class Rig:
         self.registry: CollectorRegistry = make_registry(self.board, self.quotas)
         known = (make_token(READ_TOKEN, "grafana", ApiRole.READ), make_token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
         self.app = make_app(
-            self.board, self.quotas, self.registry, 5.0, self.clock,
-            observers=self.observers, plans=self.plans, tokens=Tokens(known if tokens else ()), order_service=self.order_service, reads=reads, orders=orders,
+            ApiState(self.observers, self.quotas, self.plans), self.registry, 5.0, self.clock,
+            tokens=Tokens(known if tokens else ()), order_service=self.order_service, reads=reads, orders=orders,
             monotonic=self.clock,
         )  # fmt: skip
         self.http = TestClient(self.app, base_url="http://127.0.0.1")

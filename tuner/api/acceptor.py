@@ -21,10 +21,10 @@ log = structlog.get_logger("tuner")
 
 HANDSHAKE_S_MAX = 5.0
 _RETRY_S = 0.5
-_SUMMARY_S = 60.0
+_SUMMARY_S = 60.0  # Interval between two summaries in the log.
 _LOGGED_MIN = 10  # Per minute. Fewer are normal: a slow client, or a load balancer that only connects.
 _ADDRESSES_NAMED_MAX = 3
-_NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 MakeProtocol = Callable[[OpenConnection], asyncio.Protocol]
 
@@ -81,7 +81,7 @@ class Acceptor:
                 accepted, address = await self._loop.sock_accept(self._listening)
             except OSError as error:
                 # accept(2) advises to retry, even if the error belongs to the connection and not to this machine.
-                if error.errno in _NO_RESOURCES:
+                if error.errno in _OUT_OF_RESOURCES:
                     self._table.evict_one()
                     log.error(
                         "a connection could not be accepted, as this process is out of resources; trying again",
@@ -96,26 +96,26 @@ class Acceptor:
             await asyncio.sleep(0)
 
     def _admit(self, accepted: socket.socket, address: str) -> None:
-        place = self._table.admit(address, time.monotonic())
-        if place is None:
+        connection = self._table.admit(address, time.monotonic())
+        if connection is None:
             accepted.close()
             return
-        task = self._loop.create_task(self._hand_over(accepted, place))
+        task = self._loop.create_task(self._hand_over(accepted, connection))
         self._handshakes.add(task)
         task.add_done_callback(self._handshakes.discard)
 
         def abort() -> None:
             task.cancel()
 
-        place.abort = abort
+        connection.abort = abort
 
-    async def _hand_over(self, accepted: socket.socket, place: OpenConnection) -> None:
+    async def _hand_over(self, accepted: socket.socket, connection: OpenConnection) -> None:
         """Performs the TLS handshake, if any, and hands the connection to its protocol, which later removes it from the table."""
         context = self._tls()
         handed_over = False
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._make_protocol(place),
+                lambda: self._make_protocol(connection),
                 accepted,
                 ssl=context,
                 ssl_handshake_timeout=HANDSHAKE_S_MAX if context is not None else None,
@@ -126,7 +126,7 @@ class Acceptor:
             self._failed_handshakes += 1
         finally:
             if not handed_over:
-                self._table.remove(place)
+                self._table.remove(connection)
 
     def _log_summary(self, now_s: float) -> None:
         closed, failed = self._table.take_closed_early(), self._failed_handshakes
@@ -135,7 +135,7 @@ class Acceptor:
             return
         addresses = dict(closed.most_common(_ADDRESSES_NAMED_MAX))
         log.warning(
-            "connections over HTTP were closed early: their clients were too slow, or there were too many of them",
+            "HTTP connections were closed early, as their clients were too slow or opened too many",
             closed=closed.total(),
             failed_handshakes=failed,
             most_from=addresses,

@@ -49,14 +49,14 @@ class AccessGuard:
         self._wrong = TokenBuckets(WRONG_TOKENS, monotonic)
         self._orders = orders or TokenBuckets(ORDERS, monotonic)
 
-    async def read(self, request: Request, shown: Credentials) -> None:
+    async def read(self, request: Request, credentials: Credentials) -> None:
         if not self._tokens.needed:
             if not _has_local_host_name(request.headers):
                 raise HTTPException(403, _FOREIGN_HOST_NAME)
             # Only this machine can connect: without tokens the settings refuse any other listen address.
             request.state.caller = LOCAL_CALLER
             return
-        request.state.caller = self._caller(request, shown)
+        request.state.caller = self._caller(request, credentials)
 
     def reader(self, scope: Scope) -> ApiCaller | None:
         """Returns the caller if it may read; None if it may not (``read`` then raises the reason)."""
@@ -80,14 +80,14 @@ class AccessGuard:
             self._wrong.take(address)
         return False
 
-    async def scrape(self, request: Request, shown: Credentials) -> None:
+    async def scrape(self, request: Request, credentials: Credentials) -> None:
         """Checks as ``read`` does, but lets this machine scrape without a token: Prometheus often runs beside the tuner."""
         if not (is_loopback(peer_address(request.scope)) and _has_local_host_name(request.headers)):
-            await self.read(request, shown)
+            await self.read(request, credentials)
 
-    async def operate(self, request: Request, shown: Credentials) -> None:
+    async def operate(self, request: Request, credentials: Credentials) -> None:
         # The token is checked first, so that wrong tokens are counted even if no token could give an order.
-        caller = self._caller(request, shown) if self._tokens.needed else LOCAL_CALLER
+        caller = self._caller(request, credentials) if self._tokens.needed else LOCAL_CALLER
         if not self._tokens.can_operate:
             raise HTTPException(
                 403,
@@ -104,22 +104,24 @@ class AccessGuard:
             )
         request.state.caller = caller
 
-    def _caller(self, request: Request, shown: HTTPAuthorizationCredentials | None) -> ApiCaller:
-        if shown is None:
+    def _caller(self, request: Request, credentials: HTTPAuthorizationCredentials | None) -> ApiCaller:
+        if credentials is None:
             raise HTTPException(
                 401, "a token is needed: send `Authorization: Bearer …`", {"www-authenticate": "Bearer"}
             )
-        caller = self._tokens.find(shown.credentials)
+        caller = self._tokens.find(credentials.credentials)
         if caller is not None:
             return caller
-        where = peer_address(request.scope)
-        if (wait_s := self._wrong.take(counted_address(where))) > 0:
+        address = peer_address(request.scope)
+        if (wait_s := self._wrong.take(counted_address(address))) > 0:
             raise HTTPException(429, "too many wrong tokens from this address", _retry_after(wait_s))
-        log.warning("a wrong token over HTTP", address=where, path=request.url.path)
-        raise HTTPException(401, "this token is not known here", {"www-authenticate": 'Bearer error="invalid_token"'})
+        log.warning("an HTTP request with a wrong token was refused", address=address, path=request.url.path)
+        raise HTTPException(
+            401, "this token is unknown to the tuner", {"www-authenticate": 'Bearer error="invalid_token"'}
+        )
 
 
-async def declare_bearer_auth(shown: Credentials) -> None:
+async def declare_bearer_auth(credentials: Credentials) -> None:
     """Declares bearer authentication in the OpenAPI description, for routes that are checked by their route class."""
 
 

@@ -1,4 +1,4 @@
-"""What the routes and the page read: one status snapshot per cycle, and the responses that are cached for it."""
+"""The state that routes and page read: one status snapshot per cycle, and the responses cached for it."""
 
 from __future__ import annotations
 
@@ -19,51 +19,58 @@ from tuner.api.responses import json_bytes
 from tuner.api.status_snapshot import StatusSnapshot
 
 JSON = "application/json"
-_YIELD_S_MAX, _POLL_S = 0.1, 0.001
+_YIELD_S_MAX = 0.1
+_POLL_S = 0.001
 
 
 class ApiState:
     """The snapshot of the newest cycle, the quota and plan snapshots, and the cached responses that are built from them."""
 
-    def __init__(self, observers: Observers, quotas: QuotaStatusStore, plans: PlanStatusStore) -> None:
+    def __init__(self, observers: Observers, quotas: QuotaStatusStore, plans: PlanStatusStore | None = None) -> None:
+        """
+        Args:
+            plans: None: this tuner executes no plans.
+        """
         self.observers = observers
         self.quotas = quotas
-        self.plans = plans
-        self._program = installed_version()
+        self.plans = plans or PlanStatusStore(observers.status.cluster)
+        self._rheostat_version = installed_version()
         self._version: object = None
-        self._look: StatusSnapshot | None = None
+        self._snapshot: StatusSnapshot | None = None
         self._status: dict[str, Any] = {}
         self._status_inputs: object = None
-        self._is_building = False  # A response, in the server's thread.
-        observers.on_new_cycle(self._forget)
+        self._is_building = False  # The server's thread builds a response.
+        observers.on_new_cycle(self._release_old_snapshot)
 
     def version(self) -> object:
-        board = self.observers.status
-        return self.observers.version, board.cycled_at_s, board.acting
+        """Returns a value that changes with each cycle, and when the tuner becomes active or a standby."""
+        store = self.observers.status
+        return self.observers.version, store.cycled_at_s, store.acting
 
     def snapshot(self) -> StatusSnapshot:
-        version, snapshot = self.version(), self._look
+        """Returns the snapshot of the newest cycle; it is built once per cycle."""
+        version, snapshot = self.version(), self._snapshot
         if snapshot is None or version != self._version:
             observers = self.observers
-            board = observers.status
-            snapshot = self._look = StatusSnapshot(
-                observers.snapshot(), observers.history.peaks(), board.objective, board.dry_run
+            store = observers.status
+            snapshot = self._snapshot = StatusSnapshot(
+                observers.snapshot(), observers.history.peaks(), store.objective, store.dry_run
             )
             self._version = version
         return snapshot
 
-    def _forget(self) -> None:
+    def _release_old_snapshot(self) -> None:
         """Drops the snapshot of an older cycle; called in the loop's thread."""
-        snapshot = self._look
+        snapshot = self._snapshot
         if snapshot is not None and snapshot.cycle.version != self.observers.version:
-            self._look = None
+            self._snapshot = None
 
     def cached_json(self, make: Callable[[], object], *, each_s: bool = False, also: Stamp = no_stamp) -> Response:
         """Returns a JSON response that the response cache reuses until the next cycle.
 
         Args:
             make: builds the JSON value.
-            each_s: the value also depends on the clock, so it is built again every second.
+            each_s: whether the value also depends on the clock, so that it is built again every second.
             also: returns a stamp of further inputs; the response is built again once the stamp changes.
         """
         return self.cached_response(lambda: json_bytes(make()), JSON, each_s=each_s, also=also)
@@ -71,56 +78,56 @@ class ApiState:
     def cached_response(
         self, make: Callable[[], bytes], media_type: str, *, each_s: bool = False, also: Stamp = no_stamp
     ) -> Response:
-        board = self.observers.status
+        store = self.observers.status
 
         def stamp() -> object:
-            return self.version(), board.now_ms() // 1000 if each_s else None, also()
+            return self.version(), store.now_ms() // 1000 if each_s else None, also()
 
-        # Taken before the build, so that a change during the build invalidates the response.
-        stamped = stamp()
+        # Read before the build, so that a change during the build invalidates the response.
+        build_stamp = stamp()
         self._is_building = True
         try:
-            return CachedResponse(make(), media_type, stamped, stamp)
+            return CachedResponse(make(), media_type, build_stamp, stamp)
         finally:
             self._is_building = False
 
     def make_yielder(self) -> Callable[[], None]:
         """Returns a function that low-priority work calls to let responses go first.
 
-        A call waits while a response is being built; all calls together wait 0.1 s at most. The threads share one interpreter (GIL),
-        so low-priority work would slow the response down.
+        A call waits while a response is being built, since all threads share one interpreter lock (GIL). All calls together wait
+        0.1 s at most.
         """
         left_s = _YIELD_S_MAX
 
-        def give_way() -> None:
+        def yield_to_responses() -> None:
             nonlocal left_s
             began_s = time.monotonic()
-            ends_s = began_s + left_s
-            while self._is_building and time.monotonic() < ends_s:
+            end_s = began_s + left_s
+            while self._is_building and time.monotonic() < end_s:
                 time.sleep(_POLL_S)  # Polling costs the response nothing; a condition variable would.
             left_s -= time.monotonic() - began_s
 
-        return give_way
+        return yield_to_responses
 
     def status(self, role: str) -> dict[str, Any]:
-        board, snapshot = self.observers.status, self.snapshot()
-        ready, why = board.ready()
+        store, snapshot = self.observers.status, self.snapshot()
+        ready, why = store.ready()
         # Only the values below that depend on the clock are built every second.
-        shown = self.plans.snapshot()
-        inputs = (self._version, shown.number)
+        plans = self.plans.snapshot()
+        inputs = (self._version, plans.number)
         if inputs != self._status_inputs:
-            self._status, self._status_inputs = views.status_json(snapshot, plan_progress(shown)), inputs
+            self._status, self._status_inputs = views.status_json(snapshot, plan_progress(plans)), inputs
         return {
-            "cluster": board.cluster,
-            "version": self._program,
+            "cluster": store.cluster,
+            "version": self._rheostat_version,
             "ready": ready,
             "ready_text": why,
-            "acting": board.acting,
-            "dry_run": board.dry_run,
-            "dry_run_by_default": board.dry_run_by_default,
+            "acting": store.acting,
+            "dry_run": store.dry_run,
+            "dry_run_by_default": store.dry_run_by_default,
             "role": role,
-            "now_ms": board.now_ms(),
-            "last_cycle_at_ms": round(board.cycled_at_s * 1000) if board.cycled_at_s is not None else None,
-            "cycle_s": board.cycle_s,
+            "now_ms": store.now_ms(),
+            "last_cycle_at_ms": round(store.cycled_at_s * 1000) if store.cycled_at_s is not None else None,
+            "cycle_s": store.cycle_s,
             **self._status,
         }

@@ -1,10 +1,10 @@
 """Tokens of the HTTP API: the roles they grant, the tokens file, and the comparison in constant time.
 
-Invariant: response times reveal nothing about a token. A presented token is compared by its digest with every known token.
+Invariant: response times reveal nothing about a token. The digest of a presented token is compared with every known digest.
 
 Terms:
     role    ``read`` may read everything; ``operate`` may also give orders.
-    caller  a token's name, for the journal, and its role; never the token itself.
+    caller  the name and the role of a token, for the journal; never the token itself.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def find_caller(presented: str, known: Sequence[Token]) -> ApiCaller | None:
     return caller
 
 
-def parse_tokens(text: str, name: str) -> tuple[Token, ...]:
+def parse_tokens(text: str, file_name: str) -> tuple[Token, ...]:
     """Returns the tokens of a tokens file.
 
     Args:
-        name: the file's name, for error messages.
+        file_name: for error messages.
 
     Raises:
         AccessError: a line is not ``role name token``.
@@ -79,23 +79,23 @@ def parse_tokens(text: str, name: str) -> tuple[Token, ...]:
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        where, parts = f"{name}:{number}", line.split()
+        position, parts = f"{file_name}:{number}", line.split()
         if len(parts) != 3:
-            raise AccessError(f"{where}: expected a role, a name and a token, found {len(parts)} words")
-        role, who, secret = parts
+            raise AccessError(f"{position}: expected a role, a name and a token, found {len(parts)} words")
+        role, caller_name, secret = parts
         if role not in tuple(ApiRole):
             # The wrong word is not quoted, as it may be the token.
-            raise AccessError(f"{where}: the first word is the role: expected read or operate")
-        if len(who) > _NAME_LETTERS_MAX or not who.isprintable():
-            raise AccessError(f"{where}: the second word is a name of at most {_NAME_LETTERS_MAX} letters")
+            raise AccessError(f"{position}: the first word is the role: expected read or operate")
+        if len(caller_name) > _NAME_LETTERS_MAX or not caller_name.isprintable():
+            raise AccessError(f"{position}: the second word is a name of at most {_NAME_LETTERS_MAX} letters")
         if (fault := token_problem(secret)) is not None:
-            raise AccessError(f"{where}: the token of {who} {fault}")
-        made = make_token(secret, who, ApiRole(role))
-        if any(hmac.compare_digest(made.digest, other.digest) for other in tokens):
-            raise AccessError(f"{where}: the token of {who} occurs twice: create another token")
-        tokens.append(made)
+            raise AccessError(f"{position}: the token of {caller_name} {fault}")
+        token = make_token(secret, caller_name, ApiRole(role))
+        if any(hmac.compare_digest(token.digest, other.digest) for other in tokens):
+            raise AccessError(f"{position}: the token of {caller_name} occurs twice: create another token")
+        tokens.append(token)
     if not tokens:
-        raise AccessError(f"{name}: holds no token: expected lines such as `operate kim 3f9c…`")
+        raise AccessError(f"{file_name}: holds no token: expected lines such as `operate kim 3f9c…`")
     return tuple(tokens)
 
 
@@ -103,13 +103,17 @@ class Tokens:
     """All known tokens: those of the settings, and those of the tokens file, which is read again when it changes."""
 
     def __init__(
-        self, given: Sequence[Token] = (), file: str | None = None, *, monotonic: Callable[[], float] | None = None
+        self,
+        from_settings: Sequence[Token] = (),
+        file: str | None = None,
+        *,
+        monotonic: Callable[[], float] | None = None,
     ) -> None:
         """
         Raises:
             AccessError: the file cannot be read, or a line of it is wrong.
         """
-        self._given = tuple(given)
+        self._from_settings = tuple(from_settings)
         self._file = file
         self._monotonic = monotonic
         self._lock = threading.Lock()
@@ -122,7 +126,7 @@ class Tokens:
     @property
     def needed(self) -> bool:
         """Whether any token is configured, so that every caller has to present one."""
-        return bool(self._given) or self._file is not None
+        return bool(self._from_settings) or self._file is not None
 
     @property
     def can_operate(self) -> bool:
@@ -138,13 +142,13 @@ class Tokens:
                 if now_s - self._checked_at_s >= _CHECK_EVERY_S:
                     self._checked_at_s = now_s
                     self._reload_if_changed(self._file)
-        return (*self._given, *self._from_file)
+        return (*self._from_settings, *self._from_file)
 
     def _check_distinct(self, tokens: tuple[Token, ...], file: str) -> tuple[Token, ...]:
         for token in tokens:
-            if any(hmac.compare_digest(token.digest, other.digest) for other in self._given):
+            if any(hmac.compare_digest(token.digest, other.digest) for other in self._from_settings):
                 raise AccessError(
-                    f"{file}: the token of {token.caller.name} is in the settings, too: create another token"
+                    f"{file}: the token of {token.caller.name} is also in the settings: create another token"
                 )
         return tokens
 

@@ -18,26 +18,26 @@ from tuner.core.partition_limits import PartitionLimits, limit_or_none
 Signals = Mapping[int, BrokerSignal]
 
 
-def broker_families(board: StatusStore, snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator[Metric]:
-    if board.objective is not None:
-        yield metric_family(TunerMetric.LATENCY_OBJECTIVE_SECONDS, {c: board.objective.latency_ms / 1000})
-        finish_at_ms = board.objective.finish_at_ms
-        yield metric_family(TunerMetric.DEADLINE, {c: finish_at_ms / 1000} if finish_at_ms is not None else {})
-    yield from _capacities(board, c)
-    brokers = snapshot.observation.brokers if snapshot.observation is not None else {}
+def broker_families(store: StatusStore, result: CycleResult, now_ms: int, labels: Labels) -> Iterator[Metric]:
+    if store.objective is not None:
+        yield metric_family(TunerMetric.LATENCY_OBJECTIVE_SECONDS, {labels: store.objective.latency_ms / 1000})
+        finish_at_ms = store.objective.finish_at_ms
+        yield metric_family(TunerMetric.DEADLINE, {labels: finish_at_ms / 1000} if finish_at_ms is not None else {})
+    yield from _capacities(store, labels)
+    brokers = result.observation.brokers if result.observation is not None else {}
     if not brokers:
         return
     ages = {broker: age_s(signal, now_ms) for broker, signal in brokers.items()}
-    yield metric_family(TunerMetric.SIGNAL_AGE_SECONDS, {(*c, str(b)): age for b, age in ages.items()})
+    yield metric_family(TunerMetric.SIGNAL_AGE_SECONDS, {(*labels, str(b)): age for b, age in ages.items()})
     # A broker without fresh signals is left out: its last values may no longer be true.
-    fresh = {b: s for b, s in brokers.items() if ages[b] <= board.limits.signal_age_s_max}
-    yield from _clients(fresh, c)
-    yield from _fills(board, brokers, now_ms, c)
+    fresh = {b: s for b, s in brokers.items() if ages[b] <= store.limits.signal_age_s_max}
+    yield from _clients(fresh, labels)
+    yield from _fills(store, brokers, now_ms, labels)
 
 
-def _clients(fresh: Signals, c: Labels) -> Iterator[Metric]:
+def _clients(fresh: Signals, labels: Labels) -> Iterator[Metric]:
     def by_broker(values: Iterator[tuple[int, float | None]]) -> dict[Labels, float]:
-        return {(*c, str(broker)): value for broker, value in values if value is not None}
+        return {(*labels, str(broker)): value for broker, value in values if value is not None}
 
     def by_direction(
         first_label: str, second_label: str, values: Iterator[tuple[int, float | None, float | None]]
@@ -45,9 +45,9 @@ def _clients(fresh: Signals, c: Labels) -> Iterator[Metric]:
         series = {}
         for broker, first, second in values:
             if first is not None:
-                series[(*c, str(broker), first_label)] = float(round(first))
+                series[(*labels, str(broker), first_label)] = float(round(first))
             if second is not None:
-                series[(*c, str(broker), second_label)] = float(round(second))
+                series[(*labels, str(broker), second_label)] = float(round(second))
         return series
 
     yield metric_family(
@@ -64,36 +64,36 @@ def _clients(fresh: Signals, c: Labels) -> Iterator[Metric]:
         TunerMetric.UNDER_MIN_ISR, nonzero_values(by_broker((b, s.under_min_isr_partitions) for b, s in fresh.items()))
     )
     shrinks = [s.isr_shrinks_per_s for s in fresh.values() if s.isr_shrinks_per_s is not None]
-    yield metric_family(TunerMetric.ISR_SHRINKS, {c: sum(shrinks)} if shrinks else {})
+    yield metric_family(TunerMetric.ISR_SHRINKS, {labels: sum(shrinks)} if shrinks else {})
 
 
-def _capacities(board: StatusStore, c: Labels) -> Iterator[Metric]:
-    """Yields the configured capacities. The series with an empty broker label holds for all brokers without a value of their own."""
-    if board.capacity is None:
+def _capacities(store: StatusStore, labels: Labels) -> Iterator[Metric]:
+    """Yields the configured capacities. An empty broker label means: all brokers without a capacity of their own."""
+    if store.capacity is None:
         return
-    capacities = {"": board.capacity} | {str(b): capacity for b, capacity in board.capacity_by_broker.items()}
-    inbound = {(*c, broker, "in"): capacity.in_bytes_per_s for broker, capacity in capacities.items()}
+    capacities = {"": store.capacity} | {str(b): capacity for b, capacity in store.capacity_by_broker.items()}
+    inbound = {(*labels, broker, "in"): capacity.in_bytes_per_s for broker, capacity in capacities.items()}
     yield metric_family(
         TunerMetric.CAPACITY_BYTES,
-        inbound | {(*c, b, "out"): capacity.out_bytes_per_s for b, capacity in capacities.items()},
+        inbound | {(*labels, b, "out"): capacity.out_bytes_per_s for b, capacity in capacities.items()},
     )
 
 
-def _fills(board: StatusStore, brokers: Signals, now_ms: int, c: Labels) -> Iterator[Metric]:
-    limits = board.partition_limits if board.partition_limits is not None else PartitionLimits()
-    rows = partition_fills(brokers, limits, now_ms, board.limits.signal_age_s_max)
+def _fills(store: StatusStore, brokers: Signals, now_ms: int, labels: Labels) -> Iterator[Metric]:
+    limits = store.partition_limits if store.partition_limits is not None else PartitionLimits()
+    rows = partition_fills(brokers, limits, now_ms, store.limits.signal_age_s_max)
     cluster = next((row for row in rows if row.broker is None), None)
-    partitions = {(*c, str(row.broker)): row.partitions for row in rows if row.broker is not None}
-    yield metric_family(TunerMetric.CLUSTER_PARTITIONS, {c: cluster.partitions} if cluster is not None else {})
+    partitions = {(*labels, str(row.broker)): row.partitions for row in rows if row.broker is not None}
+    yield metric_family(TunerMetric.CLUSTER_PARTITIONS, {labels: cluster.partitions} if cluster is not None else {})
     cluster_limit = cluster.limit if cluster is not None else None
     yield metric_family(
-        TunerMetric.CLUSTER_PARTITIONS_LIMIT, {c: float(cluster_limit)} if cluster_limit is not None else {}
+        TunerMetric.CLUSTER_PARTITIONS_LIMIT, {labels: float(cluster_limit)} if cluster_limit is not None else {}
     )
     yield metric_family(TunerMetric.PARTITIONS, partitions)
     common_limit = limit_or_none(limits.broker_partitions_max)
-    named = {(*c, str(b)): float(n) for b, n in limits.by_broker.items() if b in brokers}
+    named = {(*labels, str(b)): float(n) for b, n in limits.by_broker.items() if b in brokers}
     yield metric_family(
-        TunerMetric.PARTITIONS_LIMIT, ({(*c, ""): float(common_limit)} if common_limit is not None else {}) | named
+        TunerMetric.PARTITIONS_LIMIT, ({(*labels, ""): float(common_limit)} if common_limit is not None else {}) | named
     )
 
 

@@ -15,18 +15,18 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.freshness import age_s
 
 
-def brokers_json(look: StatusSnapshot, brokers: Sequence[int]) -> list[dict[str, Any]]:
-    snapshot, seen = look.cycle.result, look.observation
-    signals = seen.brokers if seen is not None else {}
-    now_ms = seen.now_ms if seen is not None else 0
+def brokers_json(snapshot: StatusSnapshot, brokers: Sequence[int]) -> list[dict[str, Any]]:
+    result, observation = snapshot.cycle.result, snapshot.observation
+    signals = observation.brokers if observation is not None else {}
+    now_ms = observation.now_ms if observation is not None else 0
     rows = []
     for broker in brokers:
         signal = signals.get(broker)
         rows.append(
             {
                 "broker": broker,
-                "alive": snapshot.live is not None and broker in snapshot.live.brokers,
-                "sides": [_side(look, (broker, side), signal, now_ms) for side in Side],
+                "alive": result.live is not None and broker in result.live.brokers,
+                "sides": [_side(snapshot, (broker, side), signal, now_ms) for side in Side],
                 "produce_p99_ms": signal.produce_p99_ms if signal is not None else None,
                 "client_in_bytes_per_s": signal.client_in_bytes_per_s if signal is not None else None,
                 "client_out_bytes_per_s": signal.client_out_bytes_per_s if signal is not None else None,
@@ -39,12 +39,12 @@ def brokers_json(look: StatusSnapshot, brokers: Sequence[int]) -> list[dict[str,
     return rows
 
 
-def _side(look: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | None, now_ms: int) -> dict[str, Any]:
-    snapshot, seen = look.cycle.result, look.observation
-    setting, load, decision = look.rates.get(side), look.loads.get(side), look.last_decisions.get(side)
-    course = seen.setpoints.get(side) if seen is not None else None
-    externally_owned_until_ms = snapshot.memory.externally_owned_until_ms.get(side)
-    order = look.orders.overrides.get(side)
+def _side(snapshot: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | None, now_ms: int) -> dict[str, Any]:
+    result, observation = snapshot.cycle.result, snapshot.observation
+    setting, load, decision = snapshot.rates.get(side), snapshot.loads.get(side), snapshot.last_decisions.get(side)
+    setpoint = observation.setpoints.get(side) if observation is not None else None
+    externally_owned_until_ms = result.memory.externally_owned_until_ms.get(side)
+    order = snapshot.orders.overrides.get(side)
     actual = None
     if signal is not None:
         leads = side[1] is Side.LEADER
@@ -52,21 +52,21 @@ def _side(look: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | None, n
     return {
         "side": side[1].value,
         "current_rate_bytes_per_s": setting.bytes_per_s if setting is not None else None,
-        "setpoint_bytes_per_s": snapshot.setpoints.get(side),
+        "setpoint_bytes_per_s": result.setpoints.get(side),
         "throttled_bytes_per_s": actual,
         "throttled_by": signal.throttled_by if signal is not None else None,
         "steady_state_bytes_per_s": load.steady_state_bytes_per_s if load is not None else None,
-        "min_rate_bytes_per_s": current_min_rate_bytes_per_s(load, course, snapshot.limits)
+        "min_rate_bytes_per_s": current_min_rate_bytes_per_s(load, setpoint, result.limits)
         if load is not None
         else None,
-        "managed": side in snapshot.memory.owned,
+        "managed": side in result.memory.owned,
         "externally_owned_until_ms": externally_owned_until_ms
         if externally_owned_until_ms is not None and externally_owned_until_ms > now_ms
         else None,
         "overridden_until_ms": order.until_ms if order is not None and order.until_ms > now_ms else None,
-        "infeasible": side in look.infeasible,
-        "no_headroom": course.no_headroom if course is not None else None,
-        "changing": seen is not None and side in seen.ramping,
+        "infeasible": side in snapshot.infeasible,
+        "no_headroom": setpoint.no_headroom if setpoint is not None else None,
+        "changing": observation is not None and side in observation.ramping,
         "reason": decision.reason.value if decision is not None else None,
         "text": decision.text if decision is not None else None,
     }

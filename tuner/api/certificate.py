@@ -50,8 +50,8 @@ class Certificate:
             self._context = self._load()
         except AccessError as error:
             log.error(
-                "the changed certificate of tuner.http cannot be used, so the previous one stays in use: provide a certificate and its "
-                "matching key",
+                "the changed certificate of tuner.http cannot be used, so the previous one stays in use: provide a certificate "
+                "and its matching key",
                 error=str(error),
             )
         else:

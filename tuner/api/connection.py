@@ -1,6 +1,6 @@
 """One HTTP connection: limits the size of request heads, and reports its phase to the connection table, which limits time.
 
-It uses httptools, a parser in C: a parser in Python takes half of a request's time.
+It uses the C parser httptools, as a parser in Python would take half of a request's time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Connection(HttpToolsProtocol):
 
     _head_bytes = 0
     _body_bytes = 0  # In the data received last.
-    _in_head = True
+    _in_head = True  # The next bytes belong to a request head, or to no request.
     _head_has_begun = False
     _request_ended = False  # By the data received last.
     _has_host = False
@@ -111,14 +111,14 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         self._in_head = self._request_ended = True
         # A route that does not read the body may have responded before the body ended.
-        self._enter(self._next_phase() if self.cycle.response_complete else Phase.ANSWER)
+        self._enter(self._next_phase() if self.cycle.response_complete else Phase.RESPONSE)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.transport.is_closing():
             self._enter(Phase.CLOSING)
         elif not self.cycle.response_complete:
-            self._enter(Phase.ANSWER)  # The next request arrived before this response was complete.
+            self._enter(Phase.RESPONSE)  # The next request arrived before this response was complete.
         elif self._in_head:
             self._enter(self._next_phase())
 

@@ -5,8 +5,8 @@ waited longest for its client, so that slow or silent clients cannot lock out he
 
 Invariants:
 - Arriving data never extends the deadline of a phase.
-- A connection is never closed for another while its request is processed and its client reads the response. requests_at_once.py
-  limits the number of such connections to less than the table size, so a new connection always finds a slot.
+- A connection is never replaced while its request is processed and its client reads the response. requests_at_once.py limits
+  the number of such connections to less than the table size, so that a new connection always finds a slot.
 - A connection from the network never replaces one from this machine.
 """
 
@@ -62,7 +62,7 @@ class Phase(Enum):
     HANDSHAKE = "the TLS handshake"
     HEAD = "the head of a request"
     BODY = "the body of a request"
-    ANSWER = "the answer"
+    RESPONSE = "the response"
     IDLE = "the next request"
     CLOSING = "the end of the connection"
 
@@ -71,7 +71,7 @@ PHASE_S_MAX = {
     Phase.HANDSHAKE: math.inf,  # asyncio limits it, see acceptor.py.
     Phase.HEAD: 10.0,
     Phase.BODY: 30.0,
-    Phase.ANSWER: math.inf,  # A route may take as long as it needs; the event stream never ends.
+    Phase.RESPONSE: math.inf,  # A route may take as long as it needs; the event stream never ends.
     # Longer than the interval between two requests of Prometheus or of the page, so that they reuse their connection.
     Phase.IDLE: 20.0,
     Phase.CLOSING: 30.0,
@@ -113,7 +113,7 @@ class OpenConnection:
 
     @property
     def waits_for_client(self) -> bool:
-        return self.phase is not Phase.ANSWER or self.unread_since_s is not None
+        return self.phase is not Phase.RESPONSE or self.unread_since_s is not None
 
     def is_unread(self, now_s: float) -> bool:
         """Returns whether the client has not read its response for too long."""
@@ -144,9 +144,9 @@ class ConnectionTable:
         """
         network = counted_address(address)
         local = is_loopback(address)
-        of_address = [connection for connection in self._open if connection.address == network]
-        if len(of_address) >= self._per_address_max:
-            has_slot = self._evict(of_address)
+        same_address = [connection for connection in self._open if connection.address == network]
+        if len(same_address) >= self._per_address_max:
+            has_slot = self._evict(same_address)
         elif len(self._open) >= self._max:
             has_slot = self._evict([connection for connection in self._open if local or not connection.is_loopback])
         else:

@@ -43,20 +43,22 @@ NEEDS_ATTENTION = frozenset(
 )
 
 
-def decision_families(snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator[Metric]:
-    yield metric_family(TunerMetric.DECISIONS, {(*c, *key): float(n) for key, n in snapshot.decisions.items()})
-    yield metric_family(TunerMetric.ACTUATIONS, {c: float(snapshot.actuations)})
-    yield metric_family(TunerMetric.ACTUATION_FAILURES, {c: float(snapshot.failures)})
-    yield metric_family(TunerMetric.THROTTLES_OWNED, {c: float(len(snapshot.memory.owned))})
-    newest = last_decision_by_side(snapshot.decided)
-    counted = Counter((action_of(decision), decision.reason.value) for decision in newest.values())
-    yield metric_family(TunerMetric.SIDES, {(*c, *key): float(n) for key, n in counted.items()})
-    attention = sorted((side, d.reason.value) for side, d in newest.items() if d.reason in NEEDS_ATTENTION)
+def decision_families(result: CycleResult, now_ms: int, labels: Labels) -> Iterator[Metric]:
+    yield metric_family(TunerMetric.DECISIONS, {(*labels, *key): float(n) for key, n in result.decisions.items()})
+    yield metric_family(TunerMetric.ACTUATIONS, {labels: float(result.actuations)})
+    yield metric_family(TunerMetric.ACTUATION_FAILURES, {labels: float(result.failures)})
+    yield metric_family(TunerMetric.THROTTLES_OWNED, {labels: float(len(result.memory.owned))})
+    last_decisions = last_decision_by_side(result.decided)
+    counts = Counter((action_of(decision), decision.reason.value) for decision in last_decisions.values())
+    yield metric_family(TunerMetric.SIDES, {(*labels, *key): float(n) for key, n in counts.items()})
+    needing_attention = sorted(
+        (side, d.reason.value) for side, d in last_decisions.items() if d.reason in NEEDS_ATTENTION
+    )
     yield metric_family(
         TunerMetric.NEEDS_ATTENTION,
-        {(*c, str(broker), side.value, reason): 1.0 for (broker, side), reason in attention[:SERIES_MAX]},
+        {(*labels, str(broker), side.value, reason): 1.0 for (broker, side), reason in needing_attention[:SERIES_MAX]},
     )
-    yield from _orders(snapshot, now_ms, c)
+    yield from _orders(result, now_ms, labels)
 
 
 def last_decision_by_side(decided: tuple[Decision, ...]) -> dict[BrokerSide, Decision]:
@@ -70,19 +72,23 @@ def last_decision_by_side(decided: tuple[Decision, ...]) -> dict[BrokerSide, Dec
     return decisions
 
 
-def _orders(snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator[Metric]:
-    orders = snapshot.observation.orders if snapshot.observation is not None else Orders()
-    yield metric_family(TunerMetric.PAUSED, {c: float(orders.pause is not None)})
-    yield metric_family(TunerMetric.RELEASED, {c: float(orders.pause is not None and orders.pause.released)})
-    active = {_labels(c, side): order for side, order in orders.overrides.items() if order.until_ms > now_ms}
-    yield metric_family(TunerMetric.OVERRIDE_UNTIL, {side: order.until_ms / 1000 for side, order in active.items()})
-    yield metric_family(TunerMetric.OVERRIDE_RATE, {side: float(order.bytes_per_s) for side, order in active.items()})
-    owned_until_ms = snapshot.memory.externally_owned_until_ms
+def _orders(result: CycleResult, now_ms: int, labels: Labels) -> Iterator[Metric]:
+    orders = result.observation.orders if result.observation is not None else Orders()
+    yield metric_family(TunerMetric.PAUSED, {labels: float(orders.pause is not None)})
+    yield metric_family(TunerMetric.RELEASED, {labels: float(orders.pause is not None and orders.pause.released)})
+    overrides = {
+        _side_labels(labels, side): order for side, order in orders.overrides.items() if order.until_ms > now_ms
+    }
+    yield metric_family(TunerMetric.OVERRIDE_UNTIL, {side: order.until_ms / 1000 for side, order in overrides.items()})
+    yield metric_family(
+        TunerMetric.OVERRIDE_RATE, {side: float(order.bytes_per_s) for side, order in overrides.items()}
+    )
+    owned_until_ms = result.memory.externally_owned_until_ms
     yield metric_family(
         TunerMetric.EXTERNAL_CHANGE_HOLD_UNTIL,
-        {_labels(c, side): until / 1000 for side, until in owned_until_ms.items() if until > now_ms},
+        {_side_labels(labels, side): until / 1000 for side, until in owned_until_ms.items() if until > now_ms},
     )
 
 
-def _labels(c: Labels, side: tuple[int, Side]) -> Labels:
-    return (*c, str(side[0]), side[1].value)
+def _side_labels(labels: Labels, side: tuple[int, Side]) -> Labels:
+    return (*labels, str(side[0]), side[1].value)

@@ -21,7 +21,8 @@ OUTCOMES = {
     "waiting": "waiting",
     "recorded": "recorded",
 }
-_FROM_TO = {
+# By action: the fields of a decision with the rate before and after it.
+_BEFORE_AFTER = {
     "set": ("current_bytes_per_s", "setpoint_bytes_per_s"),
     "start": (None, "value_bytes_per_s"),
     "restore": ("current_bytes_per_s", "value_bytes_per_s"),
@@ -38,9 +39,8 @@ def decision_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
     """
     acts = tuple(row.acts)
     entry, entries = acts[0].entry, [act.entry for act in acts]
-    alone = len(acts) == 1
-    before, after = _from_to(entry) if alone else (None, None)
-    ends_ms = [act.outcome.at_ms for act in acts if act.outcome is not None]
+    before, after = _before_after(entry) if len(acts) == 1 else (None, None)
+    outcomes_at_ms = [act.outcome.at_ms for act in acts if act.outcome is not None]
     return {
         "id": row.number,
         "at_ms": entry.at_ms,
@@ -64,7 +64,7 @@ def decision_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
         ],
         "outcome": _outcome_of(acts),
         "failure": _failure_of(acts),
-        "outcome_at_ms": max(ends_ms) if len(ends_ms) == len(acts) else None,
+        "outcome_at_ms": max(outcomes_at_ms) if len(outcomes_at_ms) == len(acts) else None,
         "dry_run": entry.dry_run,
         "inputs": _inputs(entries) if inputs else None,
     }
@@ -115,13 +115,16 @@ def _rates(entries: Sequence[Entry]) -> Iterator[tuple[int, Any, int | None, int
         return
     for entry in entries:
         if (broker := entry.decision.get("broker")) is not None:
-            yield (broker, entry.decision.get("side"), *_from_to(entry))
+            yield (broker, entry.decision.get("side"), *_before_after(entry))
 
 
-def _from_to(entry: Entry) -> tuple[int | None, int | None]:
-    before, after = _FROM_TO.get(entry.action, (None, None))
+def _before_after(entry: Entry) -> tuple[int | None, int | None]:
+    before_field, after_field = _BEFORE_AFTER.get(entry.action, (None, None))
     decision = entry.decision
-    return decision.get(before) if before else None, decision.get(after) if after else None
+    return (
+        decision.get(before_field) if before_field else None,
+        decision.get(after_field) if after_field else None,
+    )
 
 
 def _topics(entries: Sequence[Entry]) -> list[str]:
@@ -131,7 +134,7 @@ def _topics(entries: Sequence[Entry]) -> list[str]:
 
 
 def _shared(values: Sequence[Any]) -> Any:
-    """Returns the value that all of them have; None if they differ."""
+    """Returns the common value; None if the values differ."""
     return values[0] if all(value == values[0] for value in values) else None
 
 

@@ -91,13 +91,14 @@ class DecisionFilter:
 class DecisionStore:
     """Holds the newest events in memory. Thread-safe: the loop adds entries, the server reads pages."""
 
-    def __init__(self, rows_max: int = ROWS_MAX, turns_max: int = STEERING_TICKS_MAX) -> None:
+    def __init__(self, rows_max: int = ROWS_MAX, ticks_max: int = STEERING_TICKS_MAX) -> None:
         self._lock = threading.Lock()
         self._rows: deque[EventRow] = deque()
         self._records, self._records_max = 0, rows_max  # Journal entries in all rows.
-        self._turns: deque[EventRow] = deque(maxlen=turns_max)
-        self._numbers = {False: 0, True: 0}  # The last row number, of decisions and of steering ticks.
-        self._revisions = {False: 0, True: 0}  # Of decisions and of steering ticks.
+        self._ticks: deque[EventRow] = deque(maxlen=ticks_max)
+        # By kind of row: False for decisions, True for steering ticks.
+        self._numbers = {False: 0, True: 0}  # The last row number.
+        self._revisions = {False: 0, True: 0}  # The number of changes.
 
     def revision(self, *, steering_ticks: bool = False) -> int:
         """Returns a number that changes whenever a page may have changed."""
@@ -111,14 +112,14 @@ class DecisionStore:
     def load_history(self, entries: Sequence[Entry]) -> None:
         """Adds older journal entries before those that were added meanwhile, and skips entries that are already known."""
         with self._lock:
-            acts = [act for row in (*self._rows, *self._turns) for act in row.acts]
+            acts = [act for row in (*self._rows, *self._ticks) for act in row.acts]
             newer = [act.entry for act in acts]
             known = {_identity(entry) for entry in newer}
             outcomes = [act.outcome for act in acts if act.outcome is not None]
             known |= {_identity(entry) for entry in outcomes}
             older = [entry for entry in entries if _identity(entry) not in known]
             self._rows.clear()
-            self._turns.clear()
+            self._ticks.clear()
             self._records = 0
             self._numbers = {False: 0, True: 0}
             # Within a millisecond an outcome sorts after its act; the sort is stable.
@@ -128,14 +129,14 @@ class DecisionStore:
     def page(
         self, selection: DecisionFilter, limit: int, *, before: int | None = None, steering_ticks: bool = False
     ) -> tuple[list[EventRow], int | None]:
-        """Returns the newest rows first, and the value of ``before`` for the next page (None after the last page).
+        """Returns the newest rows first, and the value of ``before`` for the next page (None on the last page).
 
         Args:
             before: only rows with a smaller number.
             steering_ticks: return steering ticks instead of decisions.
         """
         with self._lock:
-            rows = list(self._turns if steering_ticks else self._rows)
+            rows = list(self._ticks if steering_ticks else self._rows)
         page: list[EventRow] = []
         for row in reversed(rows):
             matches = (selection.matches(act.entry) for act in row.acts)
@@ -148,26 +149,26 @@ class DecisionStore:
 
     def row(self, number: int) -> EventRow | None:
         with self._lock:
-            return next((row for row in (*self._rows, *self._turns) if row.number == number), None)
+            return next((row for row in (*self._rows, *self._ticks) if row.number == number), None)
 
     def _add(self, entry: Entry) -> None:
         if entry.kind == "outcome" and (act := self._act_of(entry)) is not None:
             act.outcome = entry
             self._revisions[False] += 1
             return
-        turns = entry.kind == STEERING
-        self._revisions[turns] += 1
+        is_tick = entry.kind == STEERING
+        self._revisions[is_tick] += 1
         event = event_key(entry)
-        if not turns and (row := self._row_of(event, entry)) is not None:
+        if not is_tick and (row := self._row_of(event, entry)) is not None:
             row.acts.append(JournaledAct(entry))
             row.subjects.add(subject_of(entry))
         else:
             # Numbers grow even if the clock goes back, as pages rely on their order.
-            number = max(entry.at_ms * _NUMBERS_PER_MS + turns, self._numbers[turns] + 2)
-            self._numbers[turns] = number
+            number = max(entry.at_ms * _NUMBERS_PER_MS + is_tick, self._numbers[is_tick] + 2)
+            self._numbers[is_tick] = number
             row = EventRow(number, [JournaledAct(entry)], event, {subject_of(entry)})
-            (self._turns if turns else self._rows).append(row)
-        if not turns:
+            (self._ticks if is_tick else self._rows).append(row)
+        if not is_tick:
             self._records += 1
             while self._records > self._records_max and len(self._rows) > 1:
                 self._records -= len(self._rows.popleft().acts)

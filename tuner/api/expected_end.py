@@ -8,11 +8,11 @@ from tuner.api.status_store import CycleResult
 from tuner.core.plan_progress import expected_end
 
 
-def ends_at_ms(snapshot: CycleResult, shown: PlanSnapshot) -> int | None:
+def ends_at_ms(result: CycleResult, plans: PlanSnapshot) -> int | None:
     """Returns the expected end (epoch ms), the same as in the API status; None while it is unknown."""
     eta_s = expected_end(
-        snapshot.destinations().values(), stalled=bool(snapshot.stalled_brokers()), plans=plan_progress(shown)
+        result.destinations().values(), stalled=bool(result.stalled_brokers()), plans=plan_progress(plans)
     ).eta_s
-    if eta_s is None or snapshot.observation is None:
+    if eta_s is None or result.observation is None:
         return None
-    return snapshot.observation.now_ms + round(eta_s * 1000)
+    return result.observation.now_ms + round(eta_s * 1000)

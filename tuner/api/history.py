@@ -143,11 +143,11 @@ class RateHistoryStore:
                 columns[name].append(_rounded(value) if is_recorded and not math.isnan(value) else None)
         return columns
 
-    def _row(self, broker: int, seen: Observation, live: LiveCluster, limits: Limits) -> list[float]:
-        signal = seen.brokers.get(broker)
+    def _row(self, broker: int, observation: Observation, live: LiveCluster, limits: Limits) -> list[float]:
+        signal = observation.brokers.get(broker)
         row: list[float] = [self._cycle % _STAMP_MAX]
         for side in (Side.LEADER, Side.FOLLOWER):
-            setting, move = live.rates.get((broker, side)), seen.moves.get((broker, side))
+            setting, move = live.rates.get((broker, side)), observation.moves.get((broker, side))
             actual = None
             if signal is not None:
                 actual = (
@@ -163,16 +163,16 @@ class RateHistoryStore:
                 _NAN
                 if steady_state is None
                 else current_min_rate_bytes_per_s(
-                    SideLoad(0.0, steady_state), seen.setpoints.get((broker, side)), limits
+                    SideLoad(0.0, steady_state), observation.setpoints.get((broker, side)), limits
                 ),
             ]
-        inbound = seen.moves.get((broker, Side.FOLLOWER))
+        inbound = observation.moves.get((broker, Side.FOLLOWER))
         remaining = inbound.remaining_bytes if inbound is not None and inbound.moving_partitions else None
         row.append(_NAN if remaining is None else remaining)
         row.append(_NAN if signal is None or signal.produce_p99_ms is None else signal.produce_p99_ms)
         return row
 
-    def _update_peaks(self, seen: Observation, live: LiveCluster) -> RemainingPeaks:
+    def _update_peaks(self, observation: Observation, live: LiveCluster) -> RemainingPeaks:
         if not live.moves:
             return RemainingPeaks()
         # From the controller's list of reassignments: a missing signal does not mean that a move has ended.
@@ -181,13 +181,13 @@ class RateHistoryStore:
         peaks = {broker: peak for broker, peak in before.items() if broker in destinations}
         ended_bytes = sum(peak.remaining_bytes for broker, peak in before.items() if broker not in destinations)
         for broker in destinations:
-            signal = seen.moves.get((broker, Side.FOLLOWER))
+            signal = observation.moves.get((broker, Side.FOLLOWER))
             if signal is None or not signal.moving_partitions or signal.remaining_bytes is None:
                 continue
             peak = peaks.get(broker)
             if peak is None or signal.remaining_bytes > peak.remaining_bytes:
                 peaks[broker] = RemainingPeak(
-                    signal.remaining_bytes, peak.since_ms if peak is not None else seen.now_ms
+                    signal.remaining_bytes, peak.since_ms if peak is not None else observation.now_ms
                 )
         return RemainingPeaks(peaks, self._peaks.ended_bytes + ended_bytes)
 

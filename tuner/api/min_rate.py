@@ -8,7 +8,10 @@ from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import Limits
 
 
-def current_min_rate_bytes_per_s(load: SideLoad, course: Setpoint | None, limits: Limits) -> float:
-    """The law's floor comes down to what clients leave; what it means is never below it."""
-    least = min_draining_bytes_per_s(load, limits)
-    return least if course is None else min(least, course.bytes_per_s)
+def current_min_rate_bytes_per_s(load: SideLoad, setpoint: Setpoint | None, limits: Limits) -> float:
+    """Returns the lowest rate (bytes/s) that the tuner would set now.
+
+    The closed-loop control may go below the usual minimum if clients leave less; then its setpoint is the minimum.
+    """
+    min_rate = min_draining_bytes_per_s(load, limits)
+    return min_rate if setpoint is None else min(min_rate, setpoint.bytes_per_s)

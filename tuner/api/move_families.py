@@ -17,12 +17,12 @@ from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Decision
 from tuner.control.throttle.diagnosis.fetcher_bound import count_idle_threads_of_moves
 from tuner.core.cluster import LiveCluster, PartitionMove
 
-_LARGE_MOVE = 2_000  # Partitions. Counting collisions of more takes too long to do it every cycle.
+_LARGE_MOVE = 2_000  # Partitions. With more of them, counting collisions takes too long for each cycle.
 _COUNTED_EVERY_MS = 60_000
 
 
 def move_families(
-    snapshot: CycleResult, now_ms: int, collisions: FetcherCollisions, partitions_named_max: int, c: Labels
+    result: CycleResult, now_ms: int, collisions: FetcherCollisions, partitions_named_max: int, labels: Labels
 ) -> Iterator[Metric]:
     """Yields the families of moves and throttles.
 
@@ -30,57 +30,71 @@ def move_families(
         collisions: keeps the counts between scrapes.
         partitions_named_max: the number of moving partitions, the largest first, that get a series of their own.
     """
-    live, seen = snapshot.live, snapshot.observation
+    live, observation = result.live, result.observation
     if live is not None:
-        yield metric_family(TunerMetric.REASSIGNING_PARTITIONS, {c: float(len(live.moves))})
-        yield metric_family(TunerMetric.RECOVERING_PARTITIONS, {c: float(snapshot.recovering_partitions())})
-        yield metric_family(TunerMetric.ORPHANED_THROTTLE_SETTINGS, {c: float(snapshot.orphaned_settings())})
+        yield metric_family(TunerMetric.REASSIGNING_PARTITIONS, {labels: float(len(live.moves))})
+        yield metric_family(TunerMetric.RECOVERING_PARTITIONS, {labels: float(result.recovering_partitions())})
+        yield metric_family(TunerMetric.ORPHANED_THROTTLE_SETTINGS, {labels: float(result.orphaned_settings())})
         yield metric_family(
-            TunerMetric.RATE_CURRENT, {_labels(c, s): float(r.bytes_per_s) for s, r in live.rates.items()}
+            TunerMetric.RATE_CURRENT, {_side_labels(labels, s): float(r.bytes_per_s) for s, r in live.rates.items()}
         )
-        idle = collisions.count(live, now_ms)
+        collisions_by_broker = collisions.count(live, now_ms)
         yield metric_family(
-            TunerMetric.FETCHER_COLLISIONS, largest_values({(*c, str(b)): float(n) for b, n in idle.items() if n})
+            TunerMetric.FETCHER_COLLISIONS,
+            largest_values({(*labels, str(b)): float(n) for b, n in collisions_by_broker.items() if n}),
         )
-    yield metric_family(TunerMetric.RATE_SETPOINT, {_labels(c, s): float(r) for s, r in snapshot.setpoints.items()})
-    courses = seen.setpoints if seen is not None else {}
+    yield metric_family(
+        TunerMetric.RATE_SETPOINT, {_side_labels(labels, s): float(r) for s, r in result.setpoints.items()}
+    )
+    setpoints = observation.setpoints if observation is not None else {}
     yield metric_family(
         TunerMetric.NO_HEADROOM,
-        largest_values({_labels(c, s): float(course.no_headroom) for s, course in courses.items()}),
+        largest_values({_side_labels(labels, s): float(setpoint.no_headroom) for s, setpoint in setpoints.items()}),
     )
-    loads = snapshot.loads()
+    loads = result.loads()
     yield metric_family(
         TunerMetric.STEADY_STATE_BYTES,
-        {_labels(c, s): float(round(w.steady_state_bytes_per_s)) for s, w in loads.items()},
+        {_side_labels(labels, s): float(round(w.steady_state_bytes_per_s)) for s, w in loads.items()},
     )
     yield metric_family(
-        TunerMetric.INFEASIBLE, largest_values({_labels(c, s): float(snapshot.infeasible(s)) for s in loads})
+        TunerMetric.INFEASIBLE, largest_values({_side_labels(labels, s): float(result.infeasible(s)) for s in loads})
     )
-    yield from _destination_families(snapshot, partitions_named_max, c)
+    yield from _destination_families(result, partitions_named_max, labels)
 
 
-def _destination_families(snapshot: CycleResult, partitions_named_max: int, c: Labels) -> Iterator[Metric]:
+def _destination_families(result: CycleResult, partitions_named_max: int, labels: Labels) -> Iterator[Metric]:
     """Yields the families that have one series per destination broker."""
-    stalls = snapshot.memory.stalls
-    yield metric_family(TunerMetric.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})
-    yield metric_family(TunerMetric.STALL_SCORE_SECONDS, {(*c, str(b)): round(s.lost_s, 3) for b, s in stalls.items()})
-    onto = snapshot.destinations()
-    newest = last_decision_by_side(snapshot.decided)
-    elsewhere = {(*c, str(b)): float(_is_elsewhere(newest.get((b, Side.FOLLOWER)))) for b in snapshot.stalled_brokers()}
-    yield metric_family(TunerMetric.BOUND_ELSEWHERE, largest_values(elsewhere))
-    remaining = {b: s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None}
+    stalls = result.memory.stalls
+    yield metric_family(TunerMetric.STALLED, {(*labels, str(b)): float(s.stalled) for b, s in stalls.items()})
     yield metric_family(
-        TunerMetric.REMAINING_BYTES, {(*c, str(b)): float(round(left)) for b, left in remaining.items()}
+        TunerMetric.STALL_SCORE_SECONDS, {(*labels, str(b)): round(s.lost_s, 3) for b, s in stalls.items()}
     )
-    slopes = {b: s.remaining_slope_bytes_per_s for b, s in onto.items() if s.remaining_slope_bytes_per_s is not None}
-    yield metric_family(TunerMetric.REMAINING_SLOPE, {(*c, str(b)): float(round(slope)) for b, slope in slopes.items()})
-    lags = {(*c, str(b)): float(round(s.lag_messages)) for b, s in onto.items() if s.lag_messages is not None}
+    destinations = result.destinations()
+    last_decisions = last_decision_by_side(result.decided)
+    not_limited = {
+        (*labels, str(b)): float(_is_not_throttle_limited(last_decisions.get((b, Side.FOLLOWER))))
+        for b in result.stalled_brokers()
+    }
+    yield metric_family(TunerMetric.BOUND_ELSEWHERE, largest_values(not_limited))
+    remaining = {b: s.remaining_bytes for b, s in destinations.items() if s.remaining_bytes is not None}
+    yield metric_family(
+        TunerMetric.REMAINING_BYTES, {(*labels, str(b)): float(round(left)) for b, left in remaining.items()}
+    )
+    slopes = {
+        b: s.remaining_slope_bytes_per_s for b, s in destinations.items() if s.remaining_slope_bytes_per_s is not None
+    }
+    yield metric_family(
+        TunerMetric.REMAINING_SLOPE, {(*labels, str(b)): float(round(slope)) for b, slope in slopes.items()}
+    )
+    lags = {
+        (*labels, str(b)): float(round(s.lag_messages)) for b, s in destinations.items() if s.lag_messages is not None
+    }
     yield metric_family(TunerMetric.LAG_MESSAGES, largest_values(lags))
     yield metric_family(
         TunerMetric.PARTITION_REMAINING_BYTES,
         {
-            (*c, str(broker), topic, str(partition)): left
-            for left, broker, topic, partition in _largest(onto, partitions_named_max)
+            (*labels, str(broker), topic, str(partition)): left
+            for left, broker, topic, partition in _largest(destinations, partitions_named_max)
         },
     )
 
@@ -104,19 +118,19 @@ class FetcherCollisions:
         return self._counts
 
 
-def _largest(onto: dict[int, MoveSignal], count: int) -> list[tuple[float, int, str, int]]:
+def _largest(destinations: dict[int, MoveSignal], count: int) -> list[tuple[float, int, str, int]]:
     named = (
         (p.remaining_bytes, broker, p.topic, p.partition)
-        for broker, signal in onto.items()
+        for broker, signal in destinations.items()
         for p in signal.largest
         if p.remaining_bytes is not None
     )
     return nlargest(count, named) if count else []
 
 
-def _is_elsewhere(decided: Decision | None) -> bool:
-    return decided is not None and decided.reason in NOT_THROTTLE_LIMITED
+def _is_not_throttle_limited(decision: Decision | None) -> bool:
+    return decision is not None and decision.reason in NOT_THROTTLE_LIMITED
 
 
-def _labels(c: Labels, side: tuple[int, Side]) -> Labels:
-    return (*c, str(side[0]), side[1].value)
+def _side_labels(labels: Labels, side: tuple[int, Side]) -> Labels:
+    return (*labels, str(side[0]), side[1].value)

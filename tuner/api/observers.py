@@ -34,9 +34,7 @@ class CycleSnapshot:
 
 
 class Observers:
-    """Receives cycles, acts and journal entries from the loop. Thread-safe."""
-
-    """The loop's watcher, and what the routes read from."""
+    """Receives cycles, acts and journal entries from the loop, and holds the stores that the routes read. Thread-safe."""
 
     def __init__(self, board: StatusStore) -> None:
         self.status = board
@@ -45,18 +43,18 @@ class Observers:
         self.hub = EventHub()
         self._lock = threading.Lock()
         self._version = 0
-        self._forget: list[Callable[[], None]] = []
+        self._on_new_cycle: list[Callable[[], None]] = []
 
     # -- called by the loop ----------------------------------------------------------------------------------------------
 
     def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
-        # The history comes first: a reader that sees the new version caches a response until the next cycle, so it must be complete.
+        # The history is updated before the version: a reader that sees the new version caches its response until the next cycle.
         self.history.record_cycle(observation, self.status.limits)
         with self._lock:
             self.status.record_cycle(observation, memory, decisions)
             self._version += 1
-        for forget in self._forget:
-            forget()
+        for callback in self._on_new_cycle:
+            callback()
         live = observation.live
         moving = len(live.moves) if isinstance(live, LiveCluster) else None
         self.hub.publish("cycle", {"at_ms": observation.now_ms, "moving_partitions": moving})
@@ -77,12 +75,12 @@ class Observers:
 
     # -- called by readers --------------------------------------------------------------------------------------------
 
-    def on_new_cycle(self, forget: Callable[[], None]) -> None:
-        """Registers a callback for each new cycle, with which holders of a snapshot release it.
+    def on_new_cycle(self, callback: Callable[[], None]) -> None:
+        """Registers a callback that the loop calls in each new cycle, so that holders of an older snapshot release it.
 
-        Freeing the snapshot of a large cluster takes time, and its last holder pays for it.
+        Freeing the snapshot of a large cluster takes time. In the server's thread it would delay a response.
         """
-        self._forget.append(forget)
+        self._on_new_cycle.append(callback)
 
     @property
     def version(self) -> int:
@@ -94,5 +92,5 @@ class Observers:
 
     def orders(self) -> Orders:
         """Returns the orders that the loop has read last."""
-        seen = self.status.snapshot().observation
-        return seen.orders if seen is not None else Orders()
+        observation = self.status.snapshot().observation
+        return observation.orders if observation is not None else Orders()

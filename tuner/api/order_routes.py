@@ -53,12 +53,17 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 _WITH_BODY: dict[int | str, dict[str, Any]] = {
     400: {"model": response_models.ErrorBody, "description": "the body is not text"}
 }
-_OF_A_BROKER: dict[int | str, dict[str, Any]] = {
-    404: {"model": response_models.ErrorBody, "description": "no such broker"}
+_WITH_BROKER: dict[int | str, dict[str, Any]] = {
+    404: {"model": response_models.ErrorBody, "description": "the broker is not alive"}
 }
 
 
 def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderService | None) -> APIRouter:
+    """Returns the router with all order routes.
+
+    Args:
+        order_service: None: orders are refused.
+    """
     router = APIRouter(
         prefix="/api/v1",
         dependencies=[Depends(declare_bearer_auth), Depends(refuse_unknown_parameters)],
@@ -66,79 +71,97 @@ def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderS
         route_class=route_class_with_check(guard.operate),
     )
 
+    orders = _Orders(observers, order_service)
+
     # Plain functions: FastAPI runs them in its thread pool, so that waiting for Kafka does not block the server.
     @router.post("/pause", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
     def pause(request: Request, body: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - validates the body
         """Pauses the tuner: it changes no throttle and no quota until `resume`."""
-        return _submit(request, "pause", pause_change(caller_text(request)))
+        return orders.submit(request, "pause", pause_change(caller_text(request)))
 
     @router.post("/resume", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
     def resume(request: Request, body: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - validates the body
         """Ends a pause or a release. The tuner also manages again what another tool has changed."""
-        return _submit(request, "resume", resume_change(caller_text(request)))
+        return orders.submit(request, "resume", resume_change(caller_text(request)))
 
     @router.post("/release", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
     def release(request: Request, body: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - validates the body
         """Restores everything that rheostat has set, and pauses the tuner until `resume`."""
-        return _submit(request, "release", release_change(caller_text(request)))
+        return orders.submit(request, "release", release_change(caller_text(request)))
 
     @router.post(
-        "/override", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY | _OF_A_BROKER
+        "/override", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY | _WITH_BROKER
     )
     def override(request: Request, body: response_models.OverrideRequest) -> Response:
         """Fixes a broker's throttle at a rate for a limited time; then the tuner controls it again."""
         limits = observers.status.limits
         if (fault := rate_fault(body.rate_bytes_per_s, limits.rate_bytes_per_s_max)) is not None:
             raise HTTPException(422, fault)
-        _check_alive(body.broker)
+        orders.check_alive(body.broker)
         side = Side(body.side) if body.side is not None else None
         sides = override_rates(body.broker, side, body.rate_bytes_per_s)
-        return _submit(request, "override", override_change(sides, body.for_s, caller_text(request)))
+        return orders.submit(request, "override", override_change(sides, body.for_s, caller_text(request)))
 
     @router.delete(
-        "/override/{broker}", status_code=202, response_model=response_models.OrderReceipt, responses=_OF_A_BROKER
+        "/override/{broker}", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BROKER
     )
     def end_override(request: Request, broker: BrokerId) -> Response:
         """Ends the overrides of this broker now."""
         # The override of a broker that is down can be ended, too.
-        if broker not in {b for b, _ in _overridden_sides()}:
-            _check_alive(broker)
-        return _submit(request, "end of override", end_override_change(broker, caller_text(request)))
+        if broker not in orders.overridden_brokers():
+            orders.check_alive(broker)
+        return orders.submit(request, "end of override", end_override_change(broker, caller_text(request)))
 
-    def _overridden_sides() -> set[tuple[int, Side]]:
-        seen = observers.snapshot().result.observation
-        return set(seen.orders.overrides) if seen is not None else set()
+    return router
 
-    def _check_alive(broker: int) -> None:
-        live = observers.snapshot().result.live
+
+class _Orders:
+    """Checks and submits orders for the routes."""
+
+    def __init__(self, observers: Observers, order_service: OrderService | None) -> None:
+        self._observers = observers
+        self._order_service = order_service
+
+    def overridden_brokers(self) -> set[int]:
+        return {broker for broker, _ in self._observers.orders().overrides}
+
+    def check_alive(self, broker: int) -> None:
+        """
+        Raises:
+            HTTPException: the broker is not alive, or the live brokers are unknown.
+        """
+        live = self._observers.snapshot().result.live
         if live is None:
-            _, why = observers.status.ready()
+            _, why = self._observers.status.ready()
             raise HTTPException(503, f"it is unknown which brokers are alive: {why}")
         if (fault := broker_fault(broker, live.brokers)) is not None:
             raise HTTPException(404, fault)
 
-    def _submit(request: Request, name: str, change: OrderChange) -> Response:
-        board = observers.status
-        if not board.acting or order_service is None:
-            _, why = board.ready()
+    def submit(self, request: Request, name: str, change: OrderChange) -> Response:
+        """Records an order, and returns the receipt.
+
+        Raises:
+            HTTPException: this tuner cannot record or acknowledge orders now.
+        """
+        store = self._observers.status
+        if not store.acting or self._order_service is None:
+            _, why = store.ready()
             raise HTTPException(
                 409, f"{why}: give the order to the tuner that acts, or use `rheostat {name.split()[-1]}`"
             )
-        if (at_s := board.cycled_at_s) is None:
+        if (at_s := store.cycled_at_s) is None:
             raise HTTPException(
                 503, "the first cycle has not ended yet, so the current orders are unknown: try again in a moment"
             )
-        if (age_s := board.now_ms() / 1000 - at_s) > _CYCLE_AGE_S_MAX:
+        if (age_s := store.now_ms() / 1000 - at_s) > _CYCLE_AGE_S_MAX:
             raise HTTPException(503, f"no cycle has ended for {age_s:.0f} s, so an order would not be acknowledged")
         try:
-            orders = order_service.submit(change)
+            orders = self._order_service.submit(change)
         except OrderNotRecorded as error:
             raise HTTPException(503, str(error)) from error
         log.info("an order was recorded over HTTP", order=name, by=caller_text(request))
-        observers.hub.publish("ordered", {"order": name, "at_ms": orders.at_ms})
+        self._observers.hub.publish("ordered", {"order": name, "at_ms": orders.at_ms})
         return json_response({"by": caller_text(request), **orders_json(orders, orders.at_ms)}, 202)
-
-    return router
 
 
 def caller_text(request: Request) -> str:

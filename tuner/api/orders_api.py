@@ -1,4 +1,4 @@
-"""Operator orders: the changes that pause, resume, release and override make, and the service that writes them to Kafka.
+"""Operator orders: the changes by pause, resume, release and override, and the service that writes them to Kafka.
 
 An order over HTTP becomes a record in the orders topic, the same that `rheostat pause` writes. The controllers read it there within
 a cycle; no route changes a throttle itself.
@@ -33,10 +33,10 @@ FOR_S_MAX = 30 * 86_400.0
 _NEWEST_RECORDS = 500  # Read back from the end of the topic; an order that the loop has not read yet is among them.
 _CLIENT_ID = "rheostat-tuner-orders"
 _WAIT_S_MAX = 15.0
-_QUOTED_MAX = 10**15  # Longer numbers are not quoted in messages.
+_QUOTED_MAX = 10**15  # Larger numbers are not quoted in messages.
 _TRIES = 5
 
-OrderChange = Callable[[Orders, int], Orders]
+OrderChange = Callable[[Orders, int], Orders]  # From the current orders and the time (epoch ms) to the new orders.
 
 
 class OrderNotRecorded(Exception):
@@ -55,16 +55,16 @@ class OrderService(Protocol):
 
 
 def pause_change(by: str) -> OrderChange:
-    return lambda orders, now_ms: replace(orders, pause=Pause(now_ms, _by(by, now_ms)), by=_by(by, now_ms))
+    return lambda orders, now_ms: replace(orders, pause=Pause(now_ms, _author(by, now_ms)), by=_author(by, now_ms))
 
 
 def resume_change(by: str) -> OrderChange:
-    return lambda orders, now_ms: replace(orders, pause=None, resumed_at_ms=now_ms, by=_by(by, now_ms))
+    return lambda orders, now_ms: replace(orders, pause=None, resumed_at_ms=now_ms, by=_author(by, now_ms))
 
 
 def release_change(by: str) -> OrderChange:
     def change(orders: Orders, now_ms: int) -> Orders:
-        author = _by(by, now_ms)
+        author = _author(by, now_ms)
         return replace(orders, pause=Pause(now_ms, author, released=True), overrides={}, by=author)
 
     return change
@@ -73,9 +73,9 @@ def release_change(by: str) -> OrderChange:
 def override_change(sides: Mapping[BrokerSide, int], for_s: float, by: str) -> OrderChange:
     def change(orders: Orders, now_ms: int) -> Orders:
         until_ms = now_ms + round(for_s * 1000)
-        author = f"{_by(by, now_ms)}, until {moment(until_ms)}"
+        author = f"{_author(by, now_ms)}, until {moment(until_ms)}"
         new = {side: Override(rate, until_ms, author) for side, rate in sides.items()}
-        return replace(orders, overrides=_unexpired_overrides(orders, now_ms) | new, by=_by(by, now_ms))
+        return replace(orders, overrides=_unexpired_overrides(orders, now_ms) | new, by=_author(by, now_ms))
 
     return change
 
@@ -86,7 +86,7 @@ def end_override_change(broker: int, by: str, side: Side | None = None) -> Order
 
     def change(orders: Orders, now_ms: int) -> Orders:
         remaining = {side: order for side, order in _unexpired_overrides(orders, now_ms).items() if side not in ended}
-        return replace(orders, overrides=remaining, by=_by(by, now_ms))
+        return replace(orders, overrides=remaining, by=_author(by, now_ms))
 
     return change
 
@@ -103,10 +103,11 @@ def rate_fault(rate_bytes_per_s: int, rate_bytes_per_s_max: float) -> str | None
 
 
 def broker_fault(broker: int, alive: Iterable[int]) -> str | None:
-    there = sorted(alive)
-    if broker in there:
+    """Returns why orders for this broker are refused; None if it is alive."""
+    brokers = sorted(alive)
+    if broker in brokers:
         return None
-    return f"broker {broker} is not alive here; alive are {join_names(there, 20) or 'none'}"
+    return f"broker {broker} is not alive; alive are {join_names(brokers, 20) or 'none'}"
 
 
 class KafkaOrderService:
@@ -122,7 +123,7 @@ class KafkaOrderService:
     ) -> None:
         """
         Args:
-            latest: returns the newest orders that the loop has read, at most a cycle old; used if the topic has none.
+            latest: returns the orders that the loop has read last, at most a cycle ago; used if the topic has none.
         """
         self._kafka = kafka_settings
         self._topic = topic
@@ -134,26 +135,26 @@ class KafkaOrderService:
     def submit(self, change: OrderChange) -> Orders:
         if not self._lock.acquire(timeout=_WAIT_S_MAX):
             raise OrderNotRecorded("another order is still being written: try again in a moment")
-        wrote = False
+        has_written = False
         try:
-            known = (self._read_recorded() or [self._latest()])[-1]
-            before = known
+            known = (self._read_recorded() or [self._latest()])[-1]  # The change is applied to these orders.
+            before = known  # The record that must directly precede the new one.
             for _ in range(_TRIES):
                 now_ms = round(self._wall_clock() * 1000)
                 orders = replace(change(known, now_ms), at_ms=min(max(now_ms, known.at_ms + 1), TIMESTAMP_MS_MAX))
                 self._write(orders)
-                wrote = True
+                has_written = True
                 recorded = self._read_recorded()
-                at = recorded.index(orders) if orders in recorded else 0
-                if at == 0 or recorded[at - 1] == before:
+                position = recorded.index(orders) if orders in recorded else 0
+                if position == 0 or recorded[position - 1] == before:
                     return orders
                 # Another order was written between the read and the write: apply this change on top of it.
-                known, before = recorded[at - 1], orders
+                known, before = recorded[position - 1], orders
             raise OrderNotRecorded(
-                "other orders are given at the same time, so it is unknown which one holds: check the status, and try again"
+                "other orders are given at the same time, so it is unknown which one is in effect: check the status, and try again"
             )
         except NotSent as error:
-            if wrote or error.may_be_recorded:
+            if has_written or error.may_be_recorded:
                 raise OrderNotRecorded(
                     f"it is unknown whether the order is recorded, as {error}: check `rheostat status` before you give it again"
                 ) from error
@@ -162,7 +163,7 @@ class KafkaOrderService:
             self._lock.release()
 
     def _read_recorded(self) -> list[Orders]:
-        """Returns the newest orders in topic order, as the loop reads them. The last one holds, whatever its timestamp.
+        """Returns the newest orders in topic order, as the loop reads them. The last one is in effect, whatever its timestamp.
 
         Raises:
             NotSent: the topic cannot be read.
@@ -206,7 +207,9 @@ def _decode_readable(value: bytes) -> list[Orders]:
     try:
         return [decode_orders(value)]
     except ValueError as error:
-        log.warning("recorded orders cannot be read by this version, so the orders before them hold", error=str(error))
+        log.warning(
+            "recorded orders cannot be read by this version, so the previous orders stay in effect", error=str(error)
+        )
         return []
 
 
@@ -214,9 +217,10 @@ def _unexpired_overrides(orders: Orders, now_ms: int) -> dict[BrokerSide, Overri
     return {side: order for side, order in orders.overrides.items() if order.until_ms > now_ms}
 
 
-def _by(by: str, now_ms: int) -> str:
+def _author(by: str, now_ms: int) -> str:
     return f"{by}, {moment(now_ms)}"
 
 
 def override_rates(broker: int, side: Side | None, rate_bytes_per_s: int) -> dict[BrokerSide, int]:
+    """Returns the rate for each side of the broker that the order concerns; ``side`` None means both."""
     return {(broker, each): rate_bytes_per_s for each in Side if side is None or each is side}

@@ -28,32 +28,41 @@ from tuner.api.status_snapshot import StatusSnapshot
 from tuner.control.throttle.decision import Reason
 from tuner.core.dry_run_notice import dry_run_notice
 
+# Rows per part of the page.
 CARDS = 12
 _MOVES = 20
 _PLANS = 10
-_FEED = 30
+_DECISIONS = 30
 _TENANTS = 20
 _FOLDER = Path(__file__).parent / "page"
 Digits = Annotated[str, Query(pattern=r"^[0-9]{0,10}$")]
 
 
-def page_routes(desktop: ApiState, guard: AccessGuard) -> APIRouter:
+def page_routes(state: ApiState, guard: AccessGuard) -> APIRouter:
+    """Returns the router with the shell, the runbook, the static files, and the parts of the page."""
     router = APIRouter(include_in_schema=False)
-    parts = APIRouter(prefix="/page", dependencies=[Depends(guard.read), Depends(refuse_unknown_parameters)])
-    files = _files()
     templates = _templates()
+    _add_open_routes(router, templates)
+    parts = APIRouter(prefix="/page", dependencies=[Depends(guard.read), Depends(refuse_unknown_parameters)])
+    _add_parts(parts, state, templates)
+    router.include_router(parts)
+    return router
+
+
+def _add_open_routes(router: APIRouter, templates: Environment) -> None:
+    """Adds the routes without an access check: they return no data of the cluster."""
+    files = _files()
     stamp = sha256(b"".join(body for _, (body, _) in sorted(files.items()))).hexdigest()[:12]
     shell = templates.get_template("shell.html").render(stamp=stamp, reasons=sorted(reason.value for reason in Reason))
+    runbook = (_FOLDER / "runbook.html").read_bytes()
 
     @router.get("/")
     async def index() -> Response:
         return HTMLResponse(shell)
 
-    runbook = (_FOLDER / "runbook.html").read_bytes()
-
     @router.get("/runbook")
     async def runbook_page() -> Response:
-        """Returns the runbook, which dashboards/runbook_page.py generates. It needs no access check, as it holds no data."""
+        """Returns the runbook, which dashboards/runbook_page.py generates."""
         return HTMLResponse(runbook)
 
     @router.get("/static/{path:path}")
@@ -63,51 +72,51 @@ def page_routes(desktop: ApiState, guard: AccessGuard) -> APIRouter:
         body, kind = files[path]
         return Response(body, media_type=kind, headers={"cache-control": "public, max-age=86400"})
 
+
+def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> None:
     def part(
         name: str, make: Callable[[], dict[str, Any]], *, each_s: bool = False, also: Stamp = no_stamp
     ) -> Response:
         template = templates.get_template(name)
-        return desktop.cached_response(
-            lambda: template.render(**make()).encode(), "text/html", each_s=each_s, also=also
-        )
+        return state.cached_response(lambda: template.render(**make()).encode(), "text/html", each_s=each_s, also=also)
 
     @parts.get("/now")
     async def now() -> Response:
-        board = desktop.observers.status
+        board = state.observers.status
         notice = dry_run_notice(by_default=board.dry_run_by_default) if board.dry_run else None
-        return part("now.html", lambda: {"s": desktop.status("read"), "dry_run_notice": notice}, each_s=True)
+        return part("now.html", lambda: {"s": state.status("read"), "dry_run_notice": notice}, each_s=True)
 
     @parts.get("/moves")
     async def moves() -> Response:
         def build() -> dict[str, Any]:
-            look = desktop.snapshot()
-            destinations = views.destinations_by_urgency(look)
-            rows = [views.move_json(look, broker) for broker in destinations[:_MOVES]]
-            return {"rows": rows, "total": len(destinations), "plans": bool(desktop.plans.snapshot().plans)}
+            snapshot = state.snapshot()
+            destinations = views.destinations_by_urgency(snapshot)
+            rows = [views.move_json(snapshot, broker) for broker in destinations[:_MOVES]]
+            return {"rows": rows, "total": len(destinations), "plans": bool(state.plans.snapshot().plans)}
 
-        return part("moves.html", build, also=lambda: bool(desktop.plans.snapshot().plans))
+        return part("moves.html", build, also=lambda: bool(state.plans.snapshot().plans))
 
     @parts.get("/plans")
     async def plans() -> Response:
         return part(
             "plans.html",
-            lambda: {"p": plans_json(desktop.snapshot(), desktop.plans.snapshot(), 0, _PLANS)},
-            also=lambda: desktop.plans.snapshot().number,
+            lambda: {"p": plans_json(state.snapshot(), state.plans.snapshot(), 0, _PLANS)},
+            also=lambda: state.plans.snapshot().number,
         )
 
     @parts.get("/brokers")
     async def brokers(find: Digits = "", offset: Annotated[int, Query(ge=0, le=10**7)] = 0) -> Response:
-        return part("brokers.html", lambda: _cards(desktop.snapshot(), find, offset))
+        return part("brokers.html", lambda: _cards(state.snapshot(), find, offset))
 
     @parts.get("/decisions")
     async def decision_feed(
         broker: Digits = "", reason: Annotated[str, Query(max_length=64)] = "", changes_only: bool = False
     ) -> Response:
         selection = DecisionFilter(int(broker) if broker else None, reason=reason or None, changes_only=changes_only)
-        decisions = desktop.observers.decisions
+        decisions = state.observers.decisions
 
         def build() -> dict[str, Any]:
-            rows, next_before = decisions.page(selection, _FEED)
+            rows, next_before = decisions.page(selection, _DECISIONS)
             shown = [decision_json(row, inputs=False) for row in rows]
             return {
                 "rows": shown,
@@ -122,24 +131,21 @@ def page_routes(desktop: ApiState, guard: AccessGuard) -> APIRouter:
     async def tenants() -> Response:
         return part(
             "tenants.html",
-            lambda: {"t": tenants_json(desktop.quotas.as_json(), 0, _TENANTS)},
-            also=lambda: desktop.quotas.number,
+            lambda: {"t": tenants_json(state.quotas.as_json(), 0, _TENANTS)},
+            also=lambda: state.quotas.number,
         )
 
-    router.include_router(parts)
-    return router
 
-
-def _cards(look: StatusSnapshot, find: str, offset: int) -> dict[str, Any]:
-    all_brokers = look.brokers
+def _cards(snapshot: StatusSnapshot, find: str, offset: int) -> dict[str, Any]:
+    all_brokers = snapshot.brokers
     matching = [broker for broker in all_brokers if not find or broker == int(find)]
-    # Beyond the end: the last page.
+    # An offset beyond the end shows the last page.
     offset = min(offset, max(0, len(matching) - 1) // CARDS * CARDS)
     page = page_json("brokers", matching, offset, CARDS)
     return {
-        "rows": broker_views.brokers_json(look, page["brokers"]),
-        "objective": views.objective_json(look.objective),
-        "ceiling_bytes_per_s": look.cycle.result.limits.rate_bytes_per_s_max,
+        "rows": broker_views.brokers_json(snapshot, page["brokers"]),
+        "objective": views.objective_json(snapshot.objective),
+        "ceiling_bytes_per_s": snapshot.cycle.result.limits.rate_bytes_per_s_max,
         "cards": CARDS,
         "last_offset": max(0, len(all_brokers) - 1) // CARDS * CARDS,
         "first": offset + 1,

@@ -6,6 +6,7 @@ Otherwise a misspelt filter would be ignored silently. Each unknown parameter wo
 from __future__ import annotations
 
 from fastapi import Request
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 
 
@@ -15,8 +16,13 @@ async def refuse_unknown_parameters(request: Request) -> None:
     Raises:
         RequestValidationError: names the parameters that the route does not know.
     """
-    known = {field.alias for field in request.scope["route"].dependant.query_params}
-    if unknown := sorted(set(request.query_params) - known):
+    if unknown := sorted(set(request.query_params) - _query_names(request.scope["route"].dependant)):
         raise RequestValidationError(
             [{"type": "extra_forbidden", "loc": ("query", name), "msg": "unknown"} for name in unknown]
         )
+
+
+def _query_names(dependant: Dependant) -> set[str]:
+    """Returns the query parameters of a route and of its dependencies."""
+    names = {field.alias for field in dependant.query_params}
+    return names.union(*(_query_names(dependency) for dependency in dependant.dependencies))

@@ -34,15 +34,15 @@ class PlanStatusBody(BaseModel):
     moving: int
     waiting: int
     electing: int
-    unclear: int = Field(description="requested, and not confirmed by the controller yet")
+    unconfirmed: int = Field(description="requested, and not confirmed by the controller yet")
     externally_owned: int
     dropped: int
     total_bytes: float = Field(description="bytes to copy in all, by the partition sizes at submission")
     copied_bytes: float | None = Field(description="null while the plan is being cancelled")
     done_ratio: float | None
     eta_s: float | None = Field(
-        description="seconds until the plan ends, at its mean rate so far and not before the moves in progress; null: nothing is "
-        "copied yet, the plan is not progressing, or a move has stalled"
+        description="seconds until the plan ends, by its mean rate so far, and not before the moves in progress end; null: nothing is "
+        "copied yet, the plan does not progress, or a move has stalled"
     )
     batch: list[PlanStepBody] = Field(description="steps in progress; the first twenty")
     limits: PlanLimitsBody = Field(description="the plan's own limits; null: none")

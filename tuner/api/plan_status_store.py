@@ -26,11 +26,11 @@ OVERDUE_REASON = "no check of the plans has ended since then, though one was due
 
 
 class PlanSnapshot(NamedTuple):
-    """The result of one check of the plans. Without limits there was none, or another tuner executes the plans."""
+    """The result of one check of the plans. Without limits there was no check, or another tuner executes the plans."""
 
     plans: tuple[PlanDecision, ...] = ()  # Active plans, the oldest first.
     limits: BatchLimits | None = None  # The strictest limits over all plans.
-    figures: PartitionMeasurements = PartitionMeasurements()
+    measurements: PartitionMeasurements = PartitionMeasurements()
     at_ms: int = 0
     number: int = 0  # Changes with each update.
     unknown_reason: str | None = None  # Why the state is unknown; the other fields are older then. None: it is known.
@@ -45,7 +45,7 @@ class PlanStatusStore:
         self.cluster = cluster
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._shown = PlanSnapshot()
+        self._snapshot = PlanSnapshot()
         self._expects_update = False  # There are plans, so the executor checks them regularly.
         self._updated_at_s = float("-inf")
 
@@ -59,26 +59,28 @@ class PlanStatusStore:
         self,
         plans: tuple[PlanDecision, ...],
         limits: BatchLimits,
-        figures: PartitionMeasurements | None = None,
+        measurements: PartitionMeasurements | None = None,
         at_ms: int = 0,
     ) -> None:
-        """
+        """Stores the result of one check.
+
         Args:
-            plans: those that have not ended, the oldest first.
-            limits: the operator's, over all plans.
-            figures: what was measured of their partitions.
-            at_ms: of the look; epoch.
+            plans: active plans, the oldest first.
+            limits: the strictest limits over all plans.
+            at_ms: time of the check; epoch.
         """
-        known = self._shown.total_bytes
-        # A plan's parts never change, and there may be hundreds of thousands of them.
+        known_bytes = self._snapshot.total_bytes
+        # The partitions of a plan never change, and there may be hundreds of thousands, so the sum is computed once.
         total_bytes = {
-            p.plan.id: known[p.plan.id] if p.plan.id in known else sum(map(copies_bytes, p.plan.partitions.values()))
+            p.plan.id: known_bytes[p.plan.id]
+            if p.plan.id in known_bytes
+            else sum(map(copies_bytes, p.plan.partitions.values()))
             for p in plans
         }
         with self._lock:
-            number = self._shown.number + 1
-            self._shown = PlanSnapshot(
-                plans, limits, figures or PartitionMeasurements(), at_ms, number, total_bytes=total_bytes
+            number = self._snapshot.number + 1
+            self._snapshot = PlanSnapshot(
+                plans, limits, measurements or PartitionMeasurements(), at_ms, number, total_bytes=total_bytes
             )
             self._expects_update = True
             self._updated_at_s = self._monotonic()
@@ -90,32 +92,32 @@ class PlanStatusStore:
             unknown_since_ms: epoch; None: since the last successful check, if there was one.
         """
         with self._lock:
-            if self._shown.unknown_reason != why:
-                self._unknown(why, unknown_since_ms)
+            if self._snapshot.unknown_reason != why:
+                self._set_unknown(why, unknown_since_ms)
 
     def clear(self) -> None:
         """Drops the snapshot, because this tuner has become a standby, or no plan is left."""
         with self._lock:
             self._expects_update = False
-            if self._shown.limits is not None or self._shown.unknown_reason is not None:
-                self._shown = PlanSnapshot(number=self._shown.number + 1)
+            if self._snapshot.limits is not None or self._snapshot.unknown_reason is not None:
+                self._snapshot = PlanSnapshot(number=self._snapshot.number + 1)
 
     def snapshot(self) -> PlanSnapshot:
         with self._lock:
             # An executor that hangs reports nothing, so an overdue update is detected here.
             if (
                 self._expects_update
-                and self._shown.unknown_reason is None
+                and self._snapshot.unknown_reason is None
                 and self._monotonic() - self._updated_at_s > SNAPSHOT_AGE_S_MAX
             ):
-                self._unknown(OVERDUE_REASON, None)
-            return self._shown
+                self._set_unknown(OVERDUE_REASON, None)
+            return self._snapshot
 
-    def _unknown(self, why: str, since_ms: int | None) -> None:
-        shown = self._shown
+    def _set_unknown(self, why: str, since_ms: int | None) -> None:
+        snapshot = self._snapshot
         if since_ms is None:
-            since_ms = shown.unknown_since_ms or (shown.at_ms if shown.limits is not None else None)
-        self._shown = shown._replace(number=shown.number + 1, unknown_reason=why, unknown_since_ms=since_ms)
+            since_ms = snapshot.unknown_since_ms or (snapshot.at_ms if snapshot.limits is not None else None)
+        self._snapshot = snapshot._replace(number=snapshot.number + 1, unknown_reason=why, unknown_since_ms=since_ms)
 
 
 def copies_bytes(part: PlanPartition) -> float:
@@ -126,57 +128,60 @@ def copies_bytes(part: PlanPartition) -> float:
 class PlanCollector(Collector):
     """Collects the metrics of reassignment plans."""
 
-    def __init__(self, board: PlanStatusStore) -> None:
-        self._board = board
+    def __init__(self, store: PlanStatusStore) -> None:
+        self._store = store
 
     def collect(self) -> Iterator[Metric]:
-        shown, c = self._board.snapshot(), (self._board.cluster,)
-        plans, limits = shown.plans, shown.limits
-        yield metric_family(TunerMetric.PLANS_STATE_UNKNOWN, {c: float(shown.unknown_reason is not None)})
+        snapshot, labels = self._store.snapshot(), (self._store.cluster,)
+        plans, limits = snapshot.plans, snapshot.limits
+        yield metric_family(TunerMetric.PLANS_STATE_UNKNOWN, {labels: float(snapshot.unknown_reason is not None)})
         # An old state must not look like a progressing plan.
-        if limits is None or shown.unknown_reason is not None:
+        if limits is None or snapshot.unknown_reason is not None:
             return
         named = plans[:PLANS_NAMED_MAX]
         yield metric_family(
             TunerMetric.PLAN_PARTITIONS,
             {
-                (*c, p.plan.id, state): float(n)
+                (*labels, p.plan.id, state): float(n)
                 for p in named
                 for state, n in partition_counts(p.progress, len(p.likely_starts)).items()
             },
         )
-        wanted = {_labels(c, p): p.plan.head.desired for p in named}
+        desired_by_plan = {_plan_labels(labels, p): p.plan.head.desired for p in named}
         yield metric_family(
-            TunerMetric.PLAN_PAUSED, {plan: float(word is DesiredPlanState.PAUSED) for plan, word in wanted.items()}
+            TunerMetric.PLAN_PAUSED,
+            {plan: float(desired is DesiredPlanState.PAUSED) for plan, desired in desired_by_plan.items()},
         )
         yield metric_family(
             TunerMetric.PLAN_CANCELLING,
-            {plan: float(word is DesiredPlanState.CANCELLING) for plan, word in wanted.items()},
+            {plan: float(desired is DesiredPlanState.CANCELLING) for plan, desired in desired_by_plan.items()},
         )
         movements = {
             "leader": limits.leader_movements_max,
             "partition": limits.partition_movements_max,
             "replica": limits.replica_movements_max,
         }
-        yield metric_family(TunerMetric.PLAN_MOVEMENTS_MAX, {(*c, scope): float(n) for scope, n in movements.items()})
+        yield metric_family(
+            TunerMetric.PLAN_MOVEMENTS_MAX, {(*labels, scope): float(n) for scope, n in movements.items()}
+        )
 
 
-def partition_counts(parts: PartitionProgress, starting: int) -> dict[str, int]:
-    """Returns the number of partitions of a plan by state. Partitions of steps that start now count as moving.
+def partition_counts(progress: PartitionProgress, starting: int) -> dict[str, int]:
+    """Returns the number of partitions of a plan by state.
 
     Args:
-        starting: of those that are ready.
+        starting: number of ready partitions whose step starts now; they count as moving.
     """
     return {
-        "arrived": len(parts.arrived),
-        "moving": len(parts.running) + starting,
-        "waiting": len(parts.ready) - starting,
-        "electing": len(parts.to_elect),
-        "unclear": len(parts.unconfirmed),
-        "externally_owned": len(parts.externally_reassigned) + len(parts.stopped_externally),
-        "dropped": len(parts.dropped),
+        "arrived": len(progress.arrived),
+        "moving": len(progress.running) + starting,
+        "waiting": len(progress.ready) - starting,
+        "electing": len(progress.to_elect),
+        "unconfirmed": len(progress.unconfirmed),
+        "externally_owned": len(progress.externally_reassigned) + len(progress.stopped_externally),
+        "dropped": len(progress.dropped),
     }
 
 
-def _labels(c: Labels, plan: PlanDecision) -> Labels:
-    return (*c, plan.plan.id)
+def _plan_labels(labels: Labels, plan: PlanDecision) -> Labels:
+    return (*labels, plan.plan.id)

@@ -18,34 +18,35 @@ from tuner.core.reassignment_steps import UNLIMITED, ReassignmentStep
 BATCH_MAX = 20  # Steps in progress that are listed, per plan.
 
 
-def plan_progress(shown: PlanSnapshot) -> dict[str, Progress]:
+def plan_progress(snapshot: PlanSnapshot) -> dict[str, Progress]:
     """Returns the progress of each plan. A plan whose state is unknown does not count as progressing."""
-    return {turn.plan.id: _progress(shown, turn) for turn in shown.plans}
+    return {decision.plan.id: _progress(snapshot, decision) for decision in snapshot.plans}
 
 
-def _progress(shown: PlanSnapshot, turn: PlanDecision) -> Progress:
-    head = turn.plan.head
+def _progress(snapshot: PlanSnapshot, decision: PlanDecision) -> Progress:
+    head = decision.plan.head
     is_progressing = (
-        shown.unknown_reason is None
+        snapshot.unknown_reason is None
         and head.desired is DesiredPlanState.RUNNING
-        and bool(turn.progress.running or turn.likely_starts)
+        and bool(decision.progress.running or decision.likely_starts)
     )
-    elapsed_s = (shown.at_ms - head.submitted_at_ms - turn.plan.state.paused_total_ms) / 1000
-    return Progress(shown.total_bytes[turn.plan.id], copied_bytes(turn, shown.figures), elapsed_s, is_progressing)
+    elapsed_s = (snapshot.at_ms - head.submitted_at_ms - decision.plan.state.paused_total_ms) / 1000
+    total_bytes, copied = snapshot.total_bytes[decision.plan.id], copied_bytes(decision, snapshot.measurements)
+    return Progress(total_bytes, copied, elapsed_s, is_progressing)
 
 
-def plan_json(shown: PlanSnapshot, turn: PlanDecision, eta_s: float | None) -> dict[str, Any]:
+def plan_json(snapshot: PlanSnapshot, decision: PlanDecision, eta_s: float | None) -> dict[str, Any]:
     """Returns one plan as JSON values.
 
     Args:
         eta_s: seconds until the expected end, as in the status.
     """
-    plan, parts, head = turn.plan, turn.progress, turn.plan.head
-    counts = partition_counts(parts, len(turn.likely_starts))
-    total, copied = shown.total_bytes[plan.id], copied_bytes(turn, shown.figures)
+    plan, progress, head = decision.plan, decision.progress, decision.plan.head
+    counts = partition_counts(progress, len(decision.likely_starts))
+    total, copied = snapshot.total_bytes[plan.id], copied_bytes(decision, snapshot.measurements)
     # A plan that is being cancelled copies nothing; the counts show its progress.
     copies = head.desired is not DesiredPlanState.CANCELLING
-    steps = [*parts.running.values(), *turn.likely_starts]
+    steps = [*progress.running.values(), *decision.likely_starts]
     return {
         "plan": plan.id,
         "submitted_by": head.submitted_by,
@@ -75,13 +76,13 @@ def limits_json(limits: BatchLimits) -> dict[str, int | None]:
     return {name: None if value == UNLIMITED else value for name, value in named.items()}
 
 
-def copied_bytes(turn: PlanDecision, figures: PartitionMeasurements) -> float:
-    plan = turn.plan
-    done = sum(copies_bytes(plan.partitions[key]) for key in turn.progress.arrived)
-    for key, step in turn.progress.running.items():
-        remaining = figures.remaining_bytes.get(key)
+def copied_bytes(decision: PlanDecision, measurements: PartitionMeasurements) -> float:
+    plan = decision.plan
+    done = sum(copies_bytes(plan.partitions[key]) for key in decision.progress.arrived)
+    for key, step in decision.progress.running.items():
+        remaining = measurements.remaining_bytes.get(key)
         if remaining is not None:
-            done += max(0.0, figures.size(key, plan.partitions[key]) * len(step.adding) - remaining)
+            done += max(0.0, measurements.size(key, plan.partitions[key]) * len(step.adding) - remaining)
     return done
 
 

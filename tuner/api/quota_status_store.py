@@ -21,7 +21,7 @@ from tuner.core.cluster import ClusterUnreadable
 from tuner.core.controller import ControllerObjective
 from tuner.core.freshness import age_s
 
-# Limits the series, as clients may create a new client-id for each request.
+# Limits the number of series, as clients may use a new client-id for each request.
 TENANTS_NAMED_MAX = 50
 _TOKENS_MAX = 1e15  # Kafka reports about 1e20 where no quota applies.
 
@@ -31,12 +31,12 @@ class QuotaSnapshot:
     """One cycle of the mutation quota controller."""
 
     view: QuotaView
-    made: QuotaStep
+    step: QuotaStep
     memory: MutationMemory
 
     @property
     def total(self) -> TotalRateReport | None:
-        return next((d for d in self.made.decisions if isinstance(d, TotalRateReport)), None)
+        return next((d for d in self.step.decisions if isinstance(d, TotalRateReport)), None)
 
 
 class QuotaStatusStore:
@@ -50,7 +50,7 @@ class QuotaStatusStore:
         self.cluster = cluster
         self.objective = objective
         self._lock = threading.Lock()
-        self._shown: QuotaSnapshot | None = None
+        self._snapshot: QuotaSnapshot | None = None
         self._failures = 0
         self.has_failed = False  # The last cycle ended with an unexpected error.
         self.number = 0  # Changes with each update.
@@ -58,7 +58,7 @@ class QuotaStatusStore:
 
     def publish(self, view: QuotaView, step: QuotaStep, memory: MutationMemory) -> None:
         with self._lock:
-            self._shown, self.has_failed = QuotaSnapshot(view, step, memory), False
+            self._snapshot, self.has_failed = QuotaSnapshot(view, step, memory), False
             self.number += 1
             for decision in step.decisions:
                 self._decisions[(action_of(decision), decision.reason.value)] += 1
@@ -71,37 +71,37 @@ class QuotaStatusStore:
     def cycle_failed(self) -> None:
         """Drops the snapshot after an unexpected error, as the controller pauses and the last values become outdated."""
         with self._lock:
-            self._shown, self.has_failed = None, True
+            self._snapshot, self.has_failed = None, True
             self.number += 1
 
     def clear(self) -> None:
         """Drops the snapshot, because this tuner has become a standby."""
         with self._lock:
-            self._shown, self.has_failed = None, False
+            self._snapshot, self.has_failed = None, False
             self.number += 1
 
     def snapshot(self) -> tuple[QuotaSnapshot | None, int, dict[tuple[str, str], int]]:
         with self._lock:
-            return self._shown, self._failures, dict(self._decisions)
+            return self._snapshot, self._failures, dict(self._decisions)
 
     def as_json(self) -> dict[str, Any] | None:
         """Returns the quotas as JSON values; None if this tuner controls no quotas."""
-        shown, _, _ = self.snapshot()
-        return None if shown is None else quotas_json(shown)
+        snapshot, _, _ = self.snapshot()
+        return None if snapshot is None else quotas_json(snapshot)
 
 
-def quotas_json(shown: QuotaSnapshot) -> dict[str, Any]:
-    total, view, memory = shown.total, shown.view, shown.memory
+def quotas_json(snapshot: QuotaSnapshot) -> dict[str, Any]:
+    total, view, memory = snapshot.total, snapshot.view, snapshot.memory
     tokens = _tokens(view)
     return {
         "total_per_s": memory.total.rate_per_s if memory.total is not None else None,
         "pressure": total.pressure if total is not None else None,
         "total_text": total.text if total is not None else None,
-        "holds": [d.text for d in shown.made.decisions if isinstance(d, HoldQuota)],
+        "holds": [d.text for d in snapshot.step.decisions if isinstance(d, HoldQuota)],
         "observed_at_ms": view.now_ms,
         # None means unknown: no tenant was evaluated, and the holds say why. An empty list means no tenant.
         "tenants": None
-        if total is None and not shown.made.shares
+        if total is None and not snapshot.step.shares
         else [
             {
                 "user": row.tenant.user,
@@ -115,7 +115,7 @@ def quotas_json(shown: QuotaSnapshot) -> dict[str, Any]:
                 "rule": row.rule,
                 "reason": row.reason.value,
             }
-            for row in shown.made.shares
+            for row in snapshot.step.shares
         ],
     }
 
@@ -123,35 +123,37 @@ def quotas_json(shown: QuotaSnapshot) -> dict[str, Any]:
 class QuotaCollector(Collector):
     """Collects the metrics of mutation quotas, tenants and the Kafka controller."""
 
-    def __init__(self, board: QuotaStatusStore) -> None:
-        self._board = board
+    def __init__(self, store: QuotaStatusStore) -> None:
+        self._store = store
 
     def collect(self) -> Iterator[Metric]:
-        shown, failures, decisions = self._board.snapshot()
-        c = (self._board.cluster,)
+        snapshot, failures, decisions = self._store.snapshot()
+        labels = (self._store.cluster,)
         if decisions:
-            yield metric_family(TunerMetric.QUOTA_DECISIONS, {(*c, *key): float(n) for key, n in decisions.items()})
-            yield metric_family(TunerMetric.QUOTA_FAILURES, {c: float(failures)})
-        if self._board.has_failed:
-            yield metric_family(TunerMetric.QUOTAS_READABLE, {c: 0.0})
-        if shown is None:
+            yield metric_family(
+                TunerMetric.QUOTA_DECISIONS, {(*labels, *key): float(n) for key, n in decisions.items()}
+            )
+            yield metric_family(TunerMetric.QUOTA_FAILURES, {labels: float(failures)})
+        if self._store.has_failed:
+            yield metric_family(TunerMetric.QUOTAS_READABLE, {labels: 0.0})
+        if snapshot is None:
             return
-        total, memory = shown.total, shown.memory
+        total, memory = snapshot.total, snapshot.memory
         yield metric_family(
-            TunerMetric.QUOTAS_READABLE, {c: float(not isinstance(shown.view.quotas, ClusterUnreadable))}
+            TunerMetric.QUOTAS_READABLE, {labels: float(not isinstance(snapshot.view.quotas, ClusterUnreadable))}
         )
         if total is not None:
-            yield metric_family(TunerMetric.CONTROLLER_PRESSURE, {c: total.pressure})
+            yield metric_family(TunerMetric.CONTROLLER_PRESSURE, {labels: total.pressure})
         if memory.total is not None:
-            yield metric_family(TunerMetric.MUTATION_TOTAL, {c: memory.total.rate_per_s})
-        rows = shown.made.shares
-        yield metric_family(TunerMetric.TENANTS_THROTTLED, {c: float(sum(row.backlogged for row in rows))})
-        yield metric_family(TunerMetric.QUOTAS_OWNED, {c: float(len(memory.owned))})
-        yield from _controller(shown.view, self._board.objective, c)
-        yield from _tenants(shown, c)
+            yield metric_family(TunerMetric.MUTATION_TOTAL, {labels: memory.total.rate_per_s})
+        rows = snapshot.step.shares
+        yield metric_family(TunerMetric.TENANTS_THROTTLED, {labels: float(sum(row.backlogged for row in rows))})
+        yield metric_family(TunerMetric.QUOTAS_OWNED, {labels: float(len(memory.owned))})
+        yield from _controller(snapshot.view, self._store.objective, labels)
+        yield from _tenants(snapshot, labels)
 
 
-def _controller(view: QuotaView, objective: ControllerObjective | None, c: Labels) -> Iterator[Metric]:
+def _controller(view: QuotaView, objective: ControllerObjective | None, labels: Labels) -> Iterator[Metric]:
     """Yields the load of the active Kafka controller. Old signals are ignored, as the node may no longer be active."""
     ages = {node: age_s(signal, view.now_ms) for node, signal in view.controllers.items()}
     age_s_max = MutationLimits().hold_age_s
@@ -165,40 +167,41 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
             (TunerMetric.CONTROLLER_OPERATIONS, newest.operations_per_s),
             (TunerMetric.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
         ):
-            yield metric_family(definition, {c: value} if value is not None else {})
+            yield metric_family(definition, {labels: value} if value is not None else {})
     probe_ms = view.cluster_wide.create_probe_p90_ms
     yield metric_family(
-        TunerMetric.CREATE_PROBE_P90_SECONDS, {c: round(probe_ms / 1000, 6)} if probe_ms is not None else {}
+        TunerMetric.CREATE_PROBE_P90_SECONDS, {labels: round(probe_ms / 1000, 6)} if probe_ms is not None else {}
     )
     busy = view.cluster_wide.forwarding_busy_ratio
-    yield metric_family(TunerMetric.FORWARDING_BUSY, {c: round(busy, 6)} if busy is not None else {})
+    yield metric_family(TunerMetric.FORWARDING_BUSY, {labels: round(busy, 6)} if busy is not None else {})
     if objective is not None:
         busy_max = objective.forwarding_busy_ratio_max
-        yield metric_family(TunerMetric.FORWARDING_BUSY_OBJECTIVE, {c: busy_max} if busy_max is not None else {})
+        yield metric_family(TunerMetric.FORWARDING_BUSY_OBJECTIVE, {labels: busy_max} if busy_max is not None else {})
         queue_ms_max, idle_min = objective.queue_ms_max, objective.idle_ratio_min
         probe_ms_max = objective.create_probe_p90_ms_max
         yield metric_family(
-            TunerMetric.CREATE_PROBE_P90_OBJECTIVE, {c: probe_ms_max / 1000} if probe_ms_max is not None else {}
+            TunerMetric.CREATE_PROBE_P90_OBJECTIVE, {labels: probe_ms_max / 1000} if probe_ms_max is not None else {}
         )
         yield metric_family(
-            TunerMetric.CONTROLLER_QUEUE_OBJECTIVE, {c: queue_ms_max / 1000} if queue_ms_max is not None else {}
+            TunerMetric.CONTROLLER_QUEUE_OBJECTIVE, {labels: queue_ms_max / 1000} if queue_ms_max is not None else {}
         )
-        yield metric_family(TunerMetric.CONTROLLER_IDLE_OBJECTIVE, {c: idle_min} if idle_min is not None else {})
+        yield metric_family(TunerMetric.CONTROLLER_IDLE_OBJECTIVE, {labels: idle_min} if idle_min is not None else {})
 
 
-def _tenants(shown: QuotaSnapshot, c: Labels) -> Iterator[Metric]:
+def _tenants(snapshot: QuotaSnapshot, labels: Labels) -> Iterator[Metric]:
     """Yields the tenants' series: throttled tenants first, then those with the highest demand."""
-    rows = sorted(shown.made.shares, key=lambda row: (not row.backlogged, -row.rate_per_s, row.tenant.key))[
+    rows = sorted(snapshot.step.shares, key=lambda row: (not row.backlogged, -row.rate_per_s, row.tenant.key))[
         :TENANTS_NAMED_MAX
     ]
-    labels = {row: (*c, row.tenant.user or "", row.tenant.client_id or "") for row in rows}
-    tokens = _tokens(shown.view)
-    yield metric_family(TunerMetric.TENANT_EXHAUSTED, {labels[row]: 1.0 for row in rows if row.backlogged})
-    yield metric_family(TunerMetric.TENANT_RATE, {labels[row]: round(row.rate_per_s, 3) for row in rows})
+    tenant_labels = {row: (*labels, row.tenant.user or "", row.tenant.client_id or "") for row in rows}
+    tokens = _tokens(snapshot.view)
+    yield metric_family(TunerMetric.TENANT_EXHAUSTED, {tenant_labels[row]: 1.0 for row in rows if row.backlogged})
+    yield metric_family(TunerMetric.TENANT_RATE, {tenant_labels[row]: round(row.rate_per_s, 3) for row in rows})
     yield metric_family(
-        TunerMetric.TENANT_QUOTA, {labels[row]: row.current_per_s for row in rows if row.current_per_s is not None}
+        TunerMetric.TENANT_QUOTA,
+        {tenant_labels[row]: row.current_per_s for row in rows if row.current_per_s is not None},
     )
-    left = {labels[row]: tokens.get((row.tenant.user, row.tenant.client_id)) for row in rows}
+    left = {tenant_labels[row]: tokens.get((row.tenant.user, row.tenant.client_id)) for row in rows}
     yield metric_family(
         TunerMetric.TENANT_TOKENS, {tenant: n for tenant, n in left.items() if n is not None and n < _TOKENS_MAX}
     )

@@ -1,4 +1,4 @@
-"""Middleware that reuses responses within a cycle, without calling the route, which causes nine tenths of a request's cost.
+"""Middleware that reuses responses within a cycle. It saves the call of the route, nine tenths of a request's cost.
 
 Invariants: a response is reused only while the route would build the same one, and only after an access check. A request that fails
 the check is passed to the route, which answers with the reason.
@@ -19,7 +19,7 @@ _SLOT = "rheostat.response_slot"
 _RESPONSES_MAX = 128
 _QUERY_BYTES_MAX = 512  # Longer queries are not cached, which bounds the memory of the cache.
 
-Stamp = Callable[[], object]
+Stamp = Callable[[], object]  # Returns a value that changes whenever a cached response becomes invalid.
 
 
 def no_stamp() -> None:
@@ -29,23 +29,23 @@ def no_stamp() -> None:
 class CachedResponse(Response):
     """A response that stays valid as long as its stamp is unchanged."""
 
-    def __init__(self, body: bytes, media_type: str, stamped: object, stamp: Stamp) -> None:
+    def __init__(self, body: bytes, media_type: str, build_stamp: object, current_stamp: Stamp) -> None:
         """
         Args:
-            stamped: the stamp before the body was built.
-            stamp: returns the current stamp.
+            build_stamp: the stamp before the body was built.
+            current_stamp: returns the current stamp.
         """
         super().__init__(body, media_type=media_type)
-        self.stamped = stamped
-        self.stamp = stamp
+        self._build_stamp = build_stamp
+        self._current_stamp = current_stamp
 
     @property
     def is_valid(self) -> bool:
-        return self.stamp() == self.stamped
+        return self._current_stamp() == self._build_stamp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (slot := scope.get(_SLOT)) is not None:
-            slot.answer = self
+            slot.response = self
         await super().__call__(scope, receive, send)
 
 
@@ -53,7 +53,7 @@ class CachedResponse(Response):
 class _Slot:
     """Receives the route's response for the cache; it is passed to the route in the ASGI scope."""
 
-    answer: CachedResponse | None = None
+    response: CachedResponse | None = None
 
 
 class ResponseCache:
@@ -79,12 +79,12 @@ class ResponseCache:
             return
         slot = _Slot()
         await self._app({**scope, _SLOT: slot}, receive, send)
-        if slot.answer is not None:
-            self._store(key, slot.answer)
+        if slot.response is not None:
+            self._store(key, slot.response)
 
-    def _store(self, key: tuple[str, bytes, ApiRole], answer: CachedResponse) -> None:
+    def _store(self, key: tuple[str, bytes, ApiRole], response: CachedResponse) -> None:
         if key not in self._responses and len(self._responses) >= _RESPONSES_MAX:
             self._responses = {known: cached for known, cached in self._responses.items() if cached.is_valid}
             if len(self._responses) >= _RESPONSES_MAX:
                 self._responses = {}
-        self._responses[key] = answer
+        self._responses[key] = response

@@ -92,7 +92,7 @@ class Status(BaseModel):
     moving_partitions: int | None
     remaining_bytes: float | None
     done_ratio: float | None = Field(
-        description="progress relative to the peak of remaining bytes since the cluster was last idle; ended destinations count as done"
+        description="progress relative to the peak of remaining bytes since the cluster was last idle, with ended moves"
     )
     eta_s: float | None = Field(description="seconds until all moves and plans have ended; null: unknown, or stalled")
     ends_at_ms: int | None = Field(description="the expected end")

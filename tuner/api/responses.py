@@ -90,12 +90,12 @@ class SecurityHeaders:
             await self._app(scope, receive, send)
             return
 
-        begun = False
+        has_started = False
 
-        async def guarded(message: Message) -> None:
-            nonlocal begun
+        async def send_with_headers(message: Message) -> None:
+            nonlocal has_started
             if message["type"] == "http.response.start":
-                begun = True
+                has_started = True
                 headers = message.get("headers", [])
                 names = {name.lower() for name, _ in headers}
                 # A new list, as a cached response reuses its own.
@@ -103,9 +103,9 @@ class SecurityHeaders:
             await send(message)
 
         try:
-            await self._app(scope, receive, guarded)
+            await self._app(scope, receive, send_with_headers)
         except Exception as error:
-            if begun:
+            if has_started:
                 raise  # The response has been sent in part; the server closes the connection.
             # Formatted here, as some loggers add the values of variables, which may be tokens.
             trace = "".join(traceback.format_exception(error))
@@ -116,5 +116,5 @@ class SecurityHeaders:
                 traceback=trace,
             )
             await error_response(500, "the tuner failed to answer this request: see the tuner's log")(
-                scope, receive, guarded
+                scope, receive, send_with_headers
             )

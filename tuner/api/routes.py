@@ -60,7 +60,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": response_models.ErrorBody, "description": "unknown id"}}
 
 
-def read_routes(desktop: ApiState, guard: AccessGuard, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
+def read_routes(state: ApiState, guard: AccessGuard, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
     """Returns the router with all read routes, behind the access check.
 
     Args:
@@ -69,15 +69,15 @@ def read_routes(desktop: ApiState, guard: AccessGuard, openapi: Callable[[], dic
     router = APIRouter(
         prefix="/api/v1", dependencies=[Depends(guard.read), Depends(refuse_unknown_parameters)], responses=REFUSALS
     )
-    _add_status_routes(router, desktop, openapi)
-    _add_move_routes(router, desktop)
-    _add_broker_routes(router, desktop)
-    _add_decision_routes(router, desktop)
-    _add_event_route(router, desktop)
+    _add_status_routes(router, state, openapi)
+    _add_move_routes(router, state)
+    _add_broker_routes(router, state)
+    _add_decision_routes(router, state)
+    _add_event_route(router, state)
     return router
 
 
-def _add_status_routes(router: APIRouter, desktop: ApiState, openapi: Callable[[], dict[str, Any]]) -> None:
+def _add_status_routes(router: APIRouter, state: ApiState, openapi: Callable[[], dict[str, Any]]) -> None:
     @router.get("/openapi.json", include_in_schema=False)
     async def description() -> dict[str, Any]:
         return openapi()
@@ -86,39 +86,39 @@ def _add_status_routes(router: APIRouter, desktop: ApiState, openapi: Callable[[
     async def status(request: Request) -> Response:
         """The state of the tuner and of all moves: progress, expected end, operator orders, next steps."""
         role = caller_of(request).role.value
-        return desktop.cached_json(lambda: desktop.status(role), each_s=True)
+        return state.cached_json(lambda: state.status(role), each_s=True)
 
     @router.get("/tenants", response_model=response_models.Tenants)
     async def tenants(offset: Offset = 0, limit: Limit = 100) -> Response:
         """The demand and the mutation quota of each tenant, throttled tenants first."""
-        return desktop.cached_json(
-            lambda: tenants_json(desktop.quotas.as_json(), offset, limit), also=lambda: desktop.quotas.number
+        return state.cached_json(
+            lambda: tenants_json(state.quotas.as_json(), offset, limit), also=lambda: state.quotas.number
         )
 
 
-def _add_move_routes(router: APIRouter, desktop: ApiState) -> None:
+def _add_move_routes(router: APIRouter, state: ApiState) -> None:
     @router.get("/moves", response_model=response_models.Moves)
     async def moves(offset: Offset = 0, limit: Limit = 100) -> Response:
-        """The measurements of the moves by destination broker, the most urgent first."""
+        """The moves by destination broker with their measurements, the most urgent first."""
 
         def build() -> dict[str, Any]:
-            look = desktop.snapshot()
+            snapshot = state.snapshot()
             return page_json(
                 "moves",
-                views.destinations_by_urgency(look),
+                views.destinations_by_urgency(snapshot),
                 offset,
                 limit,
-                lambda broker: views.move_json(look, broker),
+                lambda broker: views.move_json(snapshot, broker),
             )
 
-        return desktop.cached_json(build)
+        return state.cached_json(build)
 
     @router.get("/plans", response_model=plan_response_models.Plans)
     async def plans(offset: Offset = 0, limit: Limit = 20) -> Response:
         """The active plans of `rheostat reassign`: progress, steps in progress, and blockers."""
-        return desktop.cached_json(
-            lambda: plans_json(desktop.snapshot(), desktop.plans.snapshot(), offset, limit),
-            also=lambda: desktop.plans.snapshot().number,
+        return state.cached_json(
+            lambda: plans_json(state.snapshot(), state.plans.snapshot(), offset, limit),
+            also=lambda: state.plans.snapshot().number,
         )
 
     @router.get("/moves/partitions", response_model=response_models.Partitions)
@@ -130,16 +130,16 @@ def _add_move_routes(router: APIRouter, desktop: ApiState) -> None:
         """The partitions being reassigned, as the controller lists them."""
 
         def build() -> dict[str, Any]:
-            live = desktop.snapshot().cycle.result.live
+            live = state.snapshot().cycle.result.live
             moves: Sequence[PartitionMove] = live.moves if live is not None else ()
             if topic is not None:
                 moves = [move for move in moves if move.topic == topic]
             return page_json("partitions", moves, offset, limit, views.partition_json)
 
-        return desktop.cached_json(build)
+        return state.cached_json(build)
 
 
-def _add_broker_routes(router: APIRouter, desktop: ApiState) -> None:
+def _add_broker_routes(router: APIRouter, state: ApiState) -> None:
     @router.get("/brokers", response_model=response_models.Brokers)
     async def brokers(
         moving: Annotated[bool, Query(description="only those that take part in a move or have a throttle")] = False,
@@ -149,18 +149,18 @@ def _add_broker_routes(router: APIRouter, desktop: ApiState) -> None:
         """The two throttles of each broker: current rate, setpoint, traffic, steady-state replication, and the reason."""
 
         def build() -> dict[str, Any]:
-            look = desktop.snapshot()
-            page = page_json("brokers", look.participating_brokers if moving else look.brokers, offset, limit)
-            return {**page, "brokers": broker_views.brokers_json(look, page["brokers"])}
+            snapshot = state.snapshot()
+            page = page_json("brokers", snapshot.participating_brokers if moving else snapshot.brokers, offset, limit)
+            return {**page, "brokers": broker_views.brokers_json(snapshot, page["brokers"])}
 
-        return desktop.cached_json(build)
+        return state.cached_json(build)
 
     @router.get("/brokers/{broker}", response_model=response_models.Broker, responses=_UNKNOWN)
     async def broker(broker: BrokerId) -> Response:
-        look = desktop.snapshot()
-        if (fault := broker_fault(broker, look.brokers)) is not None:
+        snapshot = state.snapshot()
+        if (fault := broker_fault(broker, snapshot.brokers)) is not None:
             raise HTTPException(404, fault)
-        return desktop.cached_json(lambda: broker_views.brokers_json(look, [broker])[0])
+        return state.cached_json(lambda: broker_views.brokers_json(snapshot, [broker])[0])
 
     @router.get("/history", response_model=response_models.RateHistoryBody)
     async def history(
@@ -173,35 +173,23 @@ def _add_broker_routes(router: APIRouter, desktop: ApiState) -> None:
         """The last 15 minutes of the given brokers: the data of the charts."""
 
         def build() -> dict[str, Any]:
-            series = desktop.observers.history.series(broker, since_ms)
+            series = state.observers.history.series(broker, since_ms)
             return {
                 "times_ms": series.times_ms,
-                "rate_bytes_per_s_max": desktop.observers.status.limits.rate_bytes_per_s_max,
+                "rate_bytes_per_s_max": state.observers.status.limits.rate_bytes_per_s_max,
                 "max_rates_bytes_per_s": series.max_rates_bytes_per_s,
                 "brokers": series.columns,
             }
 
-        return desktop.cached_json(build)
+        return state.cached_json(build)
 
 
-def _add_decision_routes(router: APIRouter, desktop: ApiState) -> None:
-    store = desktop.observers.decisions
+def _add_decision_routes(router: APIRouter, state: ApiState) -> None:
+    store = state.observers.decisions
 
     @router.get("/decisions", response_model=response_models.DecisionPage)
     async def decisions(
-        broker: Annotated[
-            int | None, Query(ge=0, le=response_models.BROKER_MAX, description="only about this broker")
-        ] = None,
-        side: Annotated[Literal["leader", "follower"] | None, Query()] = None,
-        action: Annotated[str | None, Query(max_length=64, description="set, hold, restore, …")] = None,
-        reason: Annotated[
-            str | None, Query(max_length=64, description="one of the reasons that /reasons lists")
-        ] = None,
-        from_ms: Moment = None,
-        to_ms: Moment = None,
-        changes_only: Annotated[
-            bool, Query(description="only decisions that changed something, or would have in a dry run")
-        ] = False,
+        selection: Annotated[DecisionFilter, Depends(_decision_filter)],
         steering_ticks: Annotated[bool, Query(description="return steering ticks instead of decisions")] = False,
         before: Annotated[
             int | None, Query(ge=0, le=2**53, description="only decisions with a smaller id; for the next page")
@@ -210,13 +198,12 @@ def _add_decision_routes(router: APIRouter, desktop: ApiState) -> None:
         limit: Limit = 50,
     ) -> Response:
         """The newest decisions first: inputs, reason, values before and after, and outcome."""
-        selection = DecisionFilter(broker, side, action, reason, from_ms, to_ms, changes_only)
 
         def build() -> dict[str, Any]:
             rows, next_before = store.page(selection, limit, before=before, steering_ticks=steering_ticks)
             return {"decisions": [decision_json(row, inputs=inputs) for row in rows], "next_before": next_before}
 
-        return desktop.cached_json(build, also=lambda: store.revision(steering_ticks=steering_ticks))
+        return state.cached_json(build, also=lambda: store.revision(steering_ticks=steering_ticks))
 
     @router.get("/decisions/{number}", response_model=response_models.DecisionBody, responses=_UNKNOWN)
     async def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
@@ -231,7 +218,24 @@ def _add_decision_routes(router: APIRouter, desktop: ApiState) -> None:
         return sorted({reason.value for reason in (*Reason, *QuotaReason)})
 
 
-def _add_event_route(router: APIRouter, desktop: ApiState) -> None:
+def _decision_filter(
+    broker: Annotated[
+        int | None, Query(ge=0, le=response_models.BROKER_MAX, description="only about this broker")
+    ] = None,
+    side: Annotated[Literal["leader", "follower"] | None, Query()] = None,
+    action: Annotated[str | None, Query(max_length=64, description="set, hold, restore, …")] = None,
+    reason: Annotated[str | None, Query(max_length=64, description="one of the reasons that /reasons lists")] = None,
+    from_ms: Moment = None,
+    to_ms: Moment = None,
+    changes_only: Annotated[
+        bool, Query(description="only decisions that changed something, or would have in a dry run")
+    ] = False,
+) -> DecisionFilter:
+    """Returns the filter that the query parameters describe."""
+    return DecisionFilter(broker, side, action, reason, from_ms, to_ms, changes_only)
+
+
+def _add_event_route(router: APIRouter, state: ApiState) -> None:
     @router.get(
         "/events",
         status_code=200,
@@ -248,7 +252,7 @@ def _add_event_route(router: APIRouter, desktop: ApiState) -> None:
         """Server-sent events: `cycle` after each cycle, `acted` after each act, `ordered` after an order over HTTP, `history` once
         the decisions from before a restart are loaded, `end` when the tuner stops. `dropped` tells a slow client how many events it
         has lost. An event only says that something has changed; the other routes return the new state."""
-        return EventStream(desktop.observers.hub)
+        return EventStream(state.observers.hub)
 
 
 def page_json(
@@ -264,9 +268,9 @@ def page_json(
     }
 
 
-def plans_json(look: StatusSnapshot, shown: PlanSnapshot, offset: int, limit: int) -> dict[str, Any]:
+def plans_json(snapshot: StatusSnapshot, shown: PlanSnapshot, offset: int, limit: int) -> dict[str, Any]:
     overall = plan_views.limits_json(shown.limits) if shown.limits is not None else None
-    ends_s = views.snapshot_end(look, plan_views.plan_progress(shown)).plans_eta_s
+    ends_s = views.snapshot_end(snapshot, plan_views.plan_progress(shown)).plans_eta_s
     page = page_json(
         "plans", shown.plans, offset, limit, lambda turn: plan_views.plan_json(shown, turn, ends_s[turn.plan.id])
     )

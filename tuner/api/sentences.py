@@ -38,7 +38,7 @@ def headline(
     *,
     plans_remaining_bytes: float | None = None,
 ) -> str:
-    """Returns one sentence: what is moving, how much remains, and the expected end.
+    """Returns one sentence: the partitions that are moving, the remaining bytes, and the expected end.
 
     Args:
         destinations: the brokers that receive replicas.
@@ -54,13 +54,13 @@ def headline(
     where = f" onto {brokers_text(brokers)}" if brokers else ""
     left = f"; {size_text(remaining_bytes)} remain" if remaining_bytes is not None else ""
     if plans_remaining_bytes is not None:
-        left = f"; {size_text(plans_remaining_bytes)} of what is planned remain"
+        left = f"; {size_text(plans_remaining_bytes)} of the plans remain"
     if stalled:
         end = f". The move onto {brokers_text(stalled)} has stalled"
     elif eta_s is not None:
         end = f", done in about {span_text(eta_s)}"
     else:
-        end = ", and it is not known yet when that is done" if left else ""
+        end = ", and the expected end is not known yet" if left else ""
     return f"{is_moving}{where}{left}{end}."
 
 
@@ -97,7 +97,7 @@ def override_lines(overrides: Sequence[Mapping[str, Any]]) -> list[tuple[int, st
 
 
 def next_steps(
-    seen: Observation | None,
+    observation: Observation | None,
     memory: Memory,
     decisions: Sequence[Decision],
     limits: Limits,
@@ -111,32 +111,32 @@ def next_steps(
     Args:
         planned: whether there are active plans.
     """
-    if seen is None or not isinstance(seen.live, LiveCluster):
-        return ["It waits until the cluster can be read, and changes nothing until then."]
-    live = seen.live
-    if seen.orders.pause is not None:
-        return steps_after_resume(seen, memory, limits, stall_limits)
+    if observation is None or not isinstance(observation.live, LiveCluster):
+        return ["The tuner waits until the cluster can be read, and changes nothing until then."]
+    live = observation.live
+    if observation.orders.pause is not None:
+        return steps_after_resume(observation, memory, limits, stall_limits)
     steps = []
     acts = [decision for decision in decisions if not isinstance(decision, Hold | AllowSteering | Relinquish)]
-    prefix = "It would do now, were this no dry run" if dry_run else "In progress"
+    prefix = "Without the dry run the tuner would now do this" if dry_run else "In progress"
     steps += [f"{prefix}: {text}" for text in first_sentences([decision.text for decision in acts])]
     if steered := sum(isinstance(decision, AllowSteering) for decision in decisions):
-        throttles = "throttle follows" if steered == 1 else "throttles follow"
-        steps.append(f"{steered} {throttles} the clients, every second.")
-    steps += upcoming_changes(seen, live, memory, limits, stall_limits, dry_run=dry_run)
+        throttles = "throttle" if steered == 1 else "throttles"
+        steps.append(f"The closed-loop control adjusts {steered} {throttles} every second.")
+    steps += upcoming_changes(observation, live, memory, limits, stall_limits, dry_run=dry_run)
     if not acts:
         steps += _orphaned_throttles(live, memory, limits)
     if not steps and not live.moves:
         steps.append(
-            "It waits for the next step of a plan."
+            "The tuner waits for the next step of a plan."
             if planned
-            else "It waits for a reassignment to begin, with any tool."
+            else "The tuner waits for a reassignment, started by any tool."
         )
-    return steps or ["It continues to monitor: no change of a throttle would help."]
+    return steps or ["The tuner continues to monitor: no change of a throttle would help."]
 
 
 def upcoming_changes(
-    seen: Observation,
+    observation: Observation,
     live: LiveCluster,
     memory: Memory,
     limits: Limits,
@@ -145,15 +145,15 @@ def upcoming_changes(
     dry_run: bool = False,
 ) -> list[str]:
     """Returns the changes that will come without a further decision: stalls, ends of overrides, the cleanup after the moves."""
-    ends = [
-        f"{side_name(side)} is tuned again at {moment(order.until_ms)}, when the override ends."
-        for side, order in sorted(seen.orders.overrides.items())[:NAMED_MAX]
-        if order.until_ms > seen.now_ms
+    override_ends = [
+        f"The override of {side_name(side)} ends at {moment(order.until_ms)}; then the tuner controls it again."
+        for side, order in sorted(observation.orders.overrides.items())[:NAMED_MAX]
+        if order.until_ms > observation.now_ms
     ]
-    at_the_end = _cleanup_steps(live, memory, limits)
+    cleanup = _cleanup_steps(live, memory, limits)
     if dry_run:
-        at_the_end = [f"It would do this, were this no dry run. {step}" for step in at_the_end]
-    return [*unthrottled_moves_warning(live, limits), *stall_warnings(memory, stall_limits), *ends, *at_the_end]
+        cleanup = [f"Without the dry run the tuner would do this. {step}" for step in cleanup]
+    return [*unthrottled_moves_warning(live, limits), *stall_warnings(memory, stall_limits), *override_ends, *cleanup]
 
 
 def unthrottled_moves_warning(live: LiveCluster, limits: Limits) -> list[str]:
@@ -161,32 +161,36 @@ def unthrottled_moves_warning(live: LiveCluster, limits: Limits) -> list[str]:
     if limits.throttles_all_moves:
         return []
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
-        free = 0 if live.lists else len(live.moves)
+        unthrottled = 0 if live.lists else len(live.moves)
     else:
-        free = sum(not is_throttled(move, live) for move in live.moves)
-    if not free:
+        unthrottled = sum(not is_throttled(move, live) for move in live.moves)
+    if not unthrottled:
         return []
-    moves = "1 partition moves" if free == 1 else f"{free} partitions move"
+    moves = "1 partition moves" if unthrottled == 1 else f"{unthrottled} partitions move"
     why = "tuner.unthrottled_moves is leave" if limits.closed_loop else "tuner.objective is not set"
     return [
-        f"{moves} without a throttle, so the ceiling of {rate_text(limits.rate_bytes_per_s_max)} does not hold: {why}, and the "
-        "tuner throttles its own plans only. Give the move a throttle with the tool that began it."
+        f"{moves} without a throttle, so the maximum rate of {rate_text(limits.rate_bytes_per_s_max)} does not apply: "
+        f"{why}, and the tuner throttles its own plans only. Set a throttle with the tool that started the move."
     ]
 
 
-def steps_after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits) -> list[str]:
+def steps_after_resume(
+    observation: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits
+) -> list[str]:
     """Returns the steps that an active pause or release postpones until resume."""
-    pause = seen.orders.pause
+    pause = observation.orders.pause
     released = pause is not None and pause.released
-    state = "It restores what it still manages, and then waits" if released else "It changes nothing, and waits"
-    steps = [f"{state} for an operator to resume."]
-    if isinstance(seen.live, LiveCluster) and len(seen.live.moves) > FORECAST_PARTITIONS_MAX:
+    state = "restores the throttles it still manages, and then waits" if released else "changes nothing, and waits"
+    steps = [f"The tuner {state} for an operator to resume."]
+    if isinstance(observation.live, LiveCluster) and len(observation.live.moves) > FORECAST_PARTITIONS_MAX:
         return [
             *steps,
-            f"After that: what the first cycle finds. With {len(seen.live.moves)} partitions it is not worked out before.",
+            f"After that: not known before the first cycle; {len(observation.live.moves)} partitions are too many for a forecast.",
         ]
     # A dry run of the first cycle after `resume`, on the current measurements.
-    resumed = replace(seen, orders=Orders(seen.orders.at_ms, None, seen.now_ms, seen.orders.overrides))
+    resumed = replace(
+        observation, orders=Orders(observation.orders.at_ms, None, observation.now_ms, observation.orders.overrides)
+    )
     _, decisions = decide(resumed, memory, limits, stall_limits)
     texts = [decision.text for decision in decisions if not isinstance(decision, Hold)]
     return steps + ([f"After that: {text}" for text in first_sentences(texts)] or ["After that: nothing at first."])
@@ -198,8 +202,8 @@ def stall_warnings(memory: Memory, stall_limits: StallLimits) -> list[str]:
     for broker, state in sorted(memory.stalls.items()):
         if not state.stalled and state.lost_s >= 1.0:
             warnings.append(
-                f"The move onto broker {broker} is called stalled when {stall_limits.stalled_lost_s:.0f} s of progress are lost; "
-                f"{state.lost_s:.0f} s are."
+                f"The move onto broker {broker} has lost {state.lost_s:.0f} s of progress; it counts as stalled from "
+                f"{stall_limits.stalled_lost_s:.0f} s on."
             )
     return warnings[:NAMED_MAX]
 
@@ -209,15 +213,15 @@ def _cleanup_steps(live: LiveCluster, memory: Memory, limits: Limits) -> list[st
     if not live.moves or not (memory.owned or memory.throttled):
         return []
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
-        return ["When the moves have ended: every throttle becomes what it was before them."]
+        return ["When the moves have ended: every throttle is restored to its rate before them."]
     after = LiveCluster(live.brokers, (), live.rates, live.lists, live.unreadable, live.quota_samples)
-    endings = cleanup_after_moves(after, memory, limits)
-    rates = [decision for decision in endings if isinstance(decision, RestoreRate)]
-    lists = len(endings) - len(rates)
-    gone = sum(decision.value_bytes_per_s is None for decision in rates)
+    decisions = cleanup_after_moves(after, memory, limits)
+    rates = [decision for decision in decisions if isinstance(decision, RestoreRate)]
+    lists = len(decisions) - len(rates)
+    removed = sum(decision.value_bytes_per_s is None for decision in rates)
     parts = [
-        f"{gone} throttle{'s' if gone != 1 else ''} removed" if gone else "",
-        f"{len(rates) - gone} put back to what stood before" if len(rates) > gone else "",
+        f"{removed} throttle{'s' if removed != 1 else ''} removed" if removed else "",
+        f"{len(rates) - removed} restored to the rate before the moves" if len(rates) > removed else "",
         f"the throttled-replica lists of {lists} topic{'s' if lists != 1 else ''} cleared" if lists else "",
     ]
     changes = ", ".join(part for part in parts if part)
@@ -231,11 +235,11 @@ def _orphaned_throttles(live: LiveCluster, memory: Memory, limits: Limits) -> li
     count = count_orphaned_rates(live, memory, limits)
     if count == 0:
         return []
-    stand = "1 throttle stands" if count == 1 else f"{count} throttles stand"
-    where = "on brokers that no move touches" if live.moves else "though nothing moves"
+    throttles = "1 throttle is" if count == 1 else f"{count} throttles are"
+    where = "on brokers without a move" if live.moves else "although nothing moves"
     return [
-        f"{stand} {where}: somebody else's, so they are left alone. How to take them off says the runbook, under "
-        "ThrottleLeftBehind."
+        f"{throttles} set {where}. The tuner does not manage them and changes nothing; ThrottleLeftBehind in the runbook says how "
+        "to remove them."
     ]
 
 

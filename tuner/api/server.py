@@ -1,7 +1,7 @@
 """The tuner's HTTP server: the application, its middleware, and the server thread.
 
 /                          the status page
-/runbook                   what to do about each alert, one anchor an alert
+/runbook                   what to do about each alert
 /metrics                   for Prometheus
 /healthz, /-/healthy       200 while cycles keep ending, else 503
 /readyz, /-/ready          200 while the cluster and fresh signals can be read, else 503 and what is missing; host names and errors
@@ -32,12 +32,9 @@ from tuner.api.certificate import Certificate
 from tuner.api.expected_end import ends_at_ms
 from tuner.api.limits import READS, RequestLimiter, TokenBuckets
 from tuner.api.log_rate import limit_library_logs
-from tuner.api.observers import Observers
 from tuner.api.order_routes import order_routes
 from tuner.api.orders_api import OrderService
 from tuner.api.page_routes import page_routes
-from tuner.api.plan_status_store import PlanStatusStore
-from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.requests_at_once import ConcurrentRequestLimiter
 from tuner.api.response_cache import ResponseCache
 from tuner.api.responses import SecurityHeaders, SharedBody, error_response, json_bytes, json_bytes_response
@@ -46,22 +43,19 @@ from tuner.api.status_store import StatusStore
 from tuner.api.uvicorn_server import LimitedServer
 
 STOP_S_MAX = 10.0
-_CYCLES_MISSED_MAX = 12
-_FIRST_CYCLE_S_MAX = 300.0  # The first cycle reads the whole cluster; a restart meanwhile would start it again.
+_CYCLES_MISSED_MAX = 12  # Then the health check fails.
+_FIRST_CYCLE_S_MAX = 300.0  # The first cycle reads the whole cluster; a restart would begin it anew.
 _UNREAD_MS_MAX = 60_000  # The kernel closes a connection whose peer acknowledges no data for this long.
 _MESSAGES_MAX = 5
-_MISSPELT = re.compile(r"[A-Za-z_.]{1,40}")  # Only such keys are quoted; any other text may be a misplaced token.
+_QUOTABLE_KEY = re.compile(r"[A-Za-z_.]{1,40}")  # Any other text is not quoted, as it may be a misplaced token.
 
 
 def make_app(
-    board: StatusStore,
-    quotas: QuotaStatusStore,
+    state: ApiState,
     registry: CollectorRegistry,
     cycle_s: float,
     wall_clock: Callable[[], float],
     *,
-    observers: Observers | None = None,
-    plans: PlanStatusStore | None = None,
     tokens: Tokens | None = None,
     order_service: OrderService | None = None,
     reads: TokenBuckets | None = None,
@@ -69,16 +63,15 @@ def make_app(
     monotonic: Callable[[], float] = time.monotonic,
     tls: bool = False,
 ) -> FastAPI:
-    """
+    """Returns the application with all routes and middleware.
+
     Args:
-        watched: what the loop tells of its cycles; None: only what the board is told.
-        plans: what the executor of plans tells; None: none are executed.
-        desk: where orders go; None: none can be given.
-        reads: how much one address may ask for.
-        orders: how many of them one caller may give.
-        tls: whether it is served over TLS.
+        cycle_s: interval of the tuner's cycles.
+        order_service: records orders; None: orders are refused.
+        reads: rate limit for the requests of one address.
+        orders: rate limit for the orders of one caller.
+        tls: whether the server speaks TLS.
     """
-    observers = observers or Observers(board)
     app = FastAPI(
         title="rheostat tuner",
         version=installed_version(),
@@ -88,41 +81,26 @@ def make_app(
         description="State and decisions of the tuner, and orders to it.",
     )
     guard = AccessGuard(tokens or Tokens(), monotonic, orders)
-    desktop = ApiState(observers, quotas, plans or PlanStatusStore(board.cluster))
     app.add_middleware(ResponseCache, guard=guard)
     app.add_middleware(RequestLimiter, reads=reads or TokenBuckets(READS, monotonic))
     app.add_middleware(ConcurrentRequestLimiter)
     app.add_middleware(SecurityHeaders, tls=tls)  # The one added last is outermost.
     app.add_exception_handler(RequestValidationError, _unprocessable)
-    app.include_router(read_routes(desktop, guard, app.openapi))
-    app.include_router(order_routes(observers, guard, order_service))
-    app.include_router(page_routes(desktop, guard))
+    app.include_router(read_routes(state, guard, app.openapi))
+    app.include_router(order_routes(state.observers, guard, order_service))
+    app.include_router(page_routes(state, guard))
+    _add_health_routes(app, state.observers.status, guard, cycle_s)
 
     def stamp_of_this_second() -> object:
-        return desktop.version(), int(wall_clock())
+        return state.version(), int(wall_clock())
 
-    metrics_body = SharedBody(lambda: render_page(registry, desktop.make_yielder()), stamp_of_this_second)
-    status_body = SharedBody(lambda: json_bytes(_status(board, quotas, desktop.plans)), stamp_of_this_second)
+    metrics_body = SharedBody(lambda: render_page(registry, state.make_yielder()), stamp_of_this_second)
+    status_body = SharedBody(lambda: json_bytes(_status(state)), stamp_of_this_second)
 
     # Plain functions: FastAPI runs them in its thread pool, so that building a large body does not block the server.
     @app.get("/metrics", dependencies=[Depends(guard.scrape)], include_in_schema=False)
     def metrics() -> Response:
         return Response(metrics_body.body(), media_type=CONTENT_TYPE_LATEST)
-
-    @app.get("/healthz", include_in_schema=False)
-    @app.get("/-/healthy", include_in_schema=False)
-    async def healthz() -> Response:
-        missed_s = _CYCLES_MISSED_MAX * cycle_s
-        allowed_s = missed_s if board.cycled_at_s is not None else max(missed_s, _FIRST_CYCLE_S_MAX)
-        if (silent_s := board.silent_s()) > allowed_s:
-            return Response(f"no cycle has ended for {silent_s:.0f} s\n", status_code=503)
-        return Response("ok\n")
-
-    @app.get("/readyz", include_in_schema=False)
-    @app.get("/-/ready", include_in_schema=False)
-    async def readyz(request: Request) -> Response:
-        ready, why = board.ready() if guard.may_read(request.scope) else board.public_readiness()
-        return Response(f"{why}\n", status_code=200 if ready else 503)
 
     @app.get("/status", dependencies=[Depends(guard.read)], include_in_schema=False)
     def status() -> Response:
@@ -131,19 +109,37 @@ def make_app(
     return app
 
 
-def _status(board: StatusStore, quotas: QuotaStatusStore, plans: PlanStatusStore) -> dict[str, Any]:
-    ready, why = board.ready()
-    snapshot = board.snapshot()
+def _add_health_routes(app: FastAPI, store: StatusStore, guard: AccessGuard, cycle_s: float) -> None:
+    @app.get("/healthz", include_in_schema=False)
+    @app.get("/-/healthy", include_in_schema=False)
+    async def healthz() -> Response:
+        missed_s = _CYCLES_MISSED_MAX * cycle_s
+        allowed_s = missed_s if store.cycled_at_s is not None else max(missed_s, _FIRST_CYCLE_S_MAX)
+        if (silent_s := store.silent_s()) > allowed_s:
+            return Response(f"no cycle has ended for {silent_s:.0f} s\n", status_code=503)
+        return Response("ok\n")
+
+    @app.get("/readyz", include_in_schema=False)
+    @app.get("/-/ready", include_in_schema=False)
+    async def readyz(request: Request) -> Response:
+        ready, why = store.ready() if guard.may_read(request.scope) else store.public_readiness()
+        return Response(f"{why}\n", status_code=200 if ready else 503)
+
+
+def _status(state: ApiState) -> dict[str, Any]:
+    store = state.observers.status
+    ready, why = store.ready()
+    result = store.snapshot()
     return {
-        "cluster": board.cluster,
+        "cluster": store.cluster,
         "ready": ready,
         "ready_text": why,
-        "dry_run": board.dry_run,
-        "dry_run_by_default": board.dry_run_by_default,
-        "rate_bytes_per_s_max": board.limits.rate_bytes_per_s_max,
-        "ends_at_ms": ends_at_ms(snapshot, plans.snapshot()),
-        **snapshot.as_json(),
-        "quotas": quotas.as_json(),
+        "dry_run": store.dry_run,
+        "dry_run_by_default": store.dry_run_by_default,
+        "rate_bytes_per_s_max": store.limits.rate_bytes_per_s_max,
+        "ends_at_ms": ends_at_ms(result, state.plans.snapshot()),
+        **result.as_json(),
+        "quotas": state.quotas.as_json(),
     }
 
 
@@ -156,7 +152,7 @@ async def _unprocessable(request: Request, error: Exception) -> Response:  # noq
         if fault["type"] == "missing":
             faults.append(f"{key} is missing")
         elif fault["type"] == "extra_forbidden":
-            faults.append(f"{key if _MISSPELT.fullmatch(key) else 'a key that was sent'} is unknown")
+            faults.append(f"{key if _QUOTABLE_KEY.fullmatch(key) else 'a key that was sent'} is unknown")
         else:
             faults.append(f"{key}: {str(fault['msg'])[:1].lower()}{str(fault['msg'])[1:]}")
     return error_response(422, "; ".join(faults))
@@ -190,8 +186,8 @@ class HttpServer:
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux only; accepted connections inherit it.
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS_MAX)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # Without it the kernel delays the body of a response by 40 ms (delayed acknowledgement of its head). asyncio does not set it
-        # on such a socket. Accepted connections inherit it.
+        # Without it the kernel delays the body of a response by 40 ms (delayed acknowledgement of its head). asyncio does not set
+        # it here. Accepted connections inherit it.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.bind((host, port))
         self._socket.listen()  # Clients that connect before the server runs wait, and are not refused.

@@ -85,8 +85,8 @@ class StatusStore:
         self._signal_ages = SignalAges()
         self._memory = Memory()
         self._setpoints: dict[tuple[int, Side], int] = {}
-        self._last: deque[dict[str, Any]] = deque(maxlen=LAST_DECISIONS)
-        self._texts: dict[object, str] = {}
+        self._last_decisions: deque[dict[str, Any]] = deque(maxlen=LAST_DECISIONS)
+        self._texts: dict[object, str] = {}  # The last cycle's decisions, by side or topic.
         self.decisions: Counter[tuple[str, str]] = Counter()
         self._decided: tuple[Decision, ...] = ()
         self._cluster_seen_at_ms: int | None = None
@@ -94,40 +94,42 @@ class StatusStore:
         self.failures = 0
         self.cycle_s = 0.0
         self.cycled_at_s: float | None = None
-        self._acts_since_s: float | None = None
+        self._active_since_s: float | None = None
         self.acting = False
-        self._waits_for = STANDBY_REASON
-        self.suspended_controllers: dict[str, str] = {}  # Other controllers that pause after an error: name to reason.
+        self._waiting_for = STANDBY_REASON
+        self.suspended_controllers: dict[
+            str, str
+        ] = {}  # Controllers of quotas or plans that pause after an error: name to reason.
         self.cycle_failures: Counter[str] = Counter(dict.fromkeys(CONTROLLERS, 0))  # Since the start of the process.
         # By topic: returns the number of unreadable records.
         self.refused: dict[str, Callable[[], int]] = dict.fromkeys(("signals", "orders"), lambda: 0)
         self._logged_failures: dict[str, tuple[str, float]] = {}  # By controller: the last logged error and its time.
         self._failures_in_a_row = 0  # Of throttle cycles and steering ticks.
         self._failed_why: str | None = None
-        self._looped_at_s: float | None = None  # The end of the last cycle, successful or not.
+        self._last_end_s: float | None = None  # The end of the last cycle, successful or not.
         self.threads = ThreadWatch()  # Empty; the process may set its own.
 
     # -- called by the loop ----------------------------------------------------------------------------------------------
 
     def become_active(self) -> None:
         """Notes that this tuner holds the lease and acts."""
-        self._acts_since_s = self._wall_clock()
+        self._active_since_s = self._wall_clock()
         self.acting = True
         self.suspended_controllers.clear()
         self.reset_failures()
 
-    def become_standby(self, waits_for: str | None = None) -> None:
+    def become_standby(self, waiting_for: str | None = None) -> None:
         """Drops the state of the last cycle: this tuner no longer acts.
 
         Args:
-            waits_for: what the tuner waits for; None: only for the lease.
+            waiting_for: why the tuner cannot act; None: it lacks only the lease.
         """
         with self._lock:
-            self._waits_for = waits_for or STANDBY_REASON
-            self.acting, self._observation, self.cycled_at_s, self._looped_at_s = False, None, None, None
+            self._waiting_for = waiting_for or STANDBY_REASON
+            self.acting, self._observation, self.cycled_at_s, self._last_end_s = False, None, None, None
             self.suspended_controllers.clear()
             self.reset_failures()
-            self._signal_ages, self._acts_since_s = SignalAges(), None
+            self._signal_ages, self._active_since_s = SignalAges(), None
             self._setpoints, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
 
     def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
@@ -139,11 +141,11 @@ class StatusStore:
             )
             if isinstance(observation.live, LiveCluster):
                 self._cluster_seen_at_ms = observation.now_ms
-            self.cycled_at_s = self._looped_at_s = self._wall_clock()
+            self.cycled_at_s = self._last_end_s = self._wall_clock()
             written = {(d.broker, d.side): d.setpoint_bytes_per_s for d in decisions if isinstance(d, SetRate)}
-            meant = {side: round(course.bytes_per_s) for side, course in observation.setpoints.items()}
+            steered = {side: round(course.bytes_per_s) for side, course in observation.setpoints.items()}
             self._setpoints = (
-                {s: rate for s, rate in self._setpoints.items() if s in observation.ramping} | written | meant
+                {s: rate for s, rate in self._setpoints.items() if s in observation.ramping} | written | steered
             )
             new: list[Decision] = []
             # Counted by kind first: nearly all of thousands of decisions are of the same kind.
@@ -165,7 +167,7 @@ class StatusStore:
             for decision, count in kinds.values():
                 self.decisions[(action_of(decision), decision.reason.value)] += count
             entries = [entry_of("", decision, observation.now_ms) for decision in new[-_GROUPED_MAX:]]
-            self._last.extend(
+            self._last_decisions.extend(
                 {
                     "at_ms": event[0].at_ms,
                     "action": event[0].action,
@@ -192,7 +194,7 @@ class StatusStore:
         if controller == THROTTLES:
             self._failures_in_a_row += 1
             self._failed_why = why
-            self._looped_at_s = self._wall_clock()
+            self._last_end_s = self._wall_clock()
         before, logged_at_s = self._logged_failures.get(controller, ("", 0.0))
         if why == before and now_s < logged_at_s + LOG_REPEAT_S:
             return False
@@ -210,35 +212,37 @@ class StatusStore:
 
     def silent_s(self) -> float:
         """Returns the seconds since the last cycle ended, or since this tuner became active; 0 while it is a standby."""
-        ended_s, acts_s = self._looped_at_s, self._acts_since_s
-        since_s = ended_s if ended_s is not None else acts_s
+        ended_s, active_s = self._last_end_s, self._active_since_s
+        since_s = ended_s if ended_s is not None else active_s
         return 0.0 if since_s is None else self._wall_clock() - since_s
 
     def ready(self) -> tuple[bool, str]:
         """Returns whether the tuner is ready, and a text: what is missing, and other problems."""
         has_inputs, _, why = self._check_readiness()
         failed = [f"{self._failures_in_a_row} in a row: {self._failed_why}"] if self._failed_why is not None else []
-        return has_inputs and not self._fails, "; ".join(
+        return has_inputs and not self._is_failing, "; ".join(
             [why, *failed, *self.suspended_controllers.values(), *self.threads.complaints()]
         )
 
     def public_readiness(self) -> tuple[bool, str]:
         """Returns readiness for callers without a token: without host names and error texts."""
         has_inputs, why, _ = self._check_readiness()
-        also = {
+        problems = {
             "a cycle has failed": self._failed_why is not None,
             "a controller is suspended after an error": bool(self.suspended_controllers),
             "a thread has ended with an error": bool(self.threads.count),
         }
-        return has_inputs and not self._fails, "; ".join([why, *(text for text, holds in also.items() if holds)])
+        return has_inputs and not self._is_failing, "; ".join(
+            [why, *(text for text, is_present in problems.items() if is_present)]
+        )
 
     @property
     def is_standby(self) -> bool:
         """Whether only the missing lease keeps this tuner from acting."""
-        return not self.acting and self._waits_for == STANDBY_REASON
+        return not self.acting and self._waiting_for == STANDBY_REASON
 
     @property
-    def _fails(self) -> bool:
+    def _is_failing(self) -> bool:
         return self._failures_in_a_row >= FAILURES_IN_A_ROW_MAX
 
     def _check_readiness(self) -> tuple[bool, str, str]:
@@ -246,7 +250,7 @@ class StatusStore:
         if self.is_standby:
             return False, STANDBY_REASON, STANDBY_REASON
         if not self.acting:
-            return False, "the tuner cannot act yet", self._waits_for
+            return False, "the tuner cannot act yet", self._waiting_for
         with self._lock:
             observation, ages = self._observation, self._signal_ages
         if observation is None:
@@ -258,19 +262,19 @@ class StatusStore:
         if ages.sampled_at_ms is None:
             why = self._missing_signal_text()
             return False, why, why
-        late = signal_age.explain_stale_signal(ages, now_ms, age_s_max)
+        stale_text = signal_age.explain_stale_signal(ages, now_ms, age_s_max)
         if not signal_age.is_ready(ages, now_ms, age_s_max):
-            why = f"{late}: are the collector and the stream running?"
+            why = f"{stale_text}: are the collector and the stream running?"
             return False, why, why
-        if late is not None:
-            why = f"ready; {late}: no rate is raised until a newer one comes"
+        if stale_text is not None:
+            why = f"ready; {stale_text}: no rate is raised until a newer signal arrives"
             return True, why, why
         return True, "ready", "ready"
 
     def _missing_signal_text(self) -> str:
         """Returns why there is no signal: the stream is still starting, or something is wrong."""
-        acts_since_s = self._acts_since_s
-        waited_s = self._wall_clock() - acts_since_s if acts_since_s is not None else 0.0
+        active_since_s = self._active_since_s
+        waited_s = self._wall_clock() - active_since_s if active_since_s is not None else 0.0
         if waited_s <= start_time.LONGEST_S:
             return (
                 "starting: no broker signal has arrived yet; the stream takes about "
@@ -285,7 +289,7 @@ class StatusStore:
                 self._observation,
                 self._memory,
                 dict(self._setpoints),
-                list(self._last),
+                list(self._last_decisions),
                 dict(self.decisions.items()),
                 self.failures,
                 self._decided,
@@ -340,9 +344,9 @@ class CycleResult:
     def moves(self) -> dict[BrokerSide, MoveSignal]:
         """Returns the fresh move signals. After the last move no new signal arrives, so that old ones are ignored."""
         if self._moves is None:
-            seen = self.observation
-            moves = seen.moves.items() if seen is not None else ()
-            now_ms, age_s_max = seen.now_ms if seen is not None else 0, self.limits.signal_age_s_max
+            observation = self.observation
+            moves = observation.moves.items() if observation is not None else ()
+            now_ms, age_s_max = observation.now_ms if observation is not None else 0, self.limits.signal_age_s_max
             self._moves = {side: s for side, s in moves if freshness(s, now_ms, age_s_max) is Freshness.FRESH}
         return self._moves
 

@@ -20,6 +20,8 @@ _TICKS_PER_EXPIRY_CHECK, _TICKS_PER_CERTIFICATE_CHECK = 5, 20  # A tick of uvico
 
 
 class LimitedServer(uvicorn.Server):
+    """A uvicorn server that accepts connections within the limits of the connection table."""
+
     def __init__(self, app: ASGIApp, listening: socket.socket, certificate: Certificate | None) -> None:
         """
         Args:
@@ -31,7 +33,7 @@ class LimitedServer(uvicorn.Server):
         limits = process_limits()
         self._table = ConnectionTable(limits.connections, limits.connections_per_address)
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - it has its own socket
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - the constructor received the socket
         await self.lifespan.startup()
         loop = asyncio.get_running_loop()
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from streaming.shared.contract import BrokerSignal, Side
+from streaming.shared.contract import Side
 from tuner.api.sentences import headline, next_steps
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.control.throttle.objective import Objective
-from tuner.core.cluster import Observation, PartitionMove
+from tuner.core.cluster import PartitionMove
 from tuner.core.freshness import age_s
 from tuner.core.operator_orders import Orders
 from tuner.core.plan_progress import ExpectedEnd, Progress, expected_end, move_eta_s
@@ -21,71 +21,93 @@ from tuner.core.throttle_limits import StallLimits
 _LARGEST_MAX = 5
 
 
-def status_json(look: StatusSnapshot, plans: Mapping[str, Progress] | None = None) -> dict[str, Any]:
+def status_json(snapshot: StatusSnapshot, plans: Mapping[str, Progress] | None = None) -> dict[str, Any]:
     """Returns the status of the last cycle as JSON values.
 
     Args:
         plans: the progress of the active plans.
     """
-    snapshot, live, onto = look.cycle.result, look.cycle.result.live, look.destinations
-    plans = plans or {}
-    moving = len(live.moves) if live is not None else None
-    lacks = {b: s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None}
-    remaining = sum(lacks.values()) if lacks else None
-    stalled = snapshot.stalled_brokers()
-    ends_s = snapshot_end(look, plans).eta_s
-    planned = [max(0.0, plan.total_bytes - plan.copied_bytes) for plan in plans.values()]
-    brokers = look.observation.brokers if look.observation is not None else {}
-    p99s = [(s.produce_p99_ms, b) for b, s in brokers.items() if s.produce_p99_ms is not None]
-    worst = max(p99s, default=None)
-    orders = look.orders
+    result, orders, observation = snapshot.cycle.result, snapshot.orders, snapshot.observation
     return {
-        "headline": headline(
-            moving,
-            _destinations(look),
-            remaining,
-            ends_s,
-            stalled,
-            plans_remaining_bytes=sum(planned) if planned else None,
-        )
-        if moving is not None
-        else "The cluster cannot be read.",
-        "moving_partitions": moving,
-        "remaining_bytes": remaining,
-        "done_ratio": look.peaks.all_done_ratio(lacks),
-        "eta_s": ends_s,
-        "ends_at_ms": None
-        if ends_s is None or look.observation is None
-        else look.observation.now_ms + round(ends_s * 1000),
-        "plans": len(plans),
-        "stalled_brokers": stalled,
-        "infeasible": [{"broker": broker, "side": side.value} for broker, side in look.infeasible],
-        "brokers_alive": len(live.brokers) if live is not None else None,
-        "throttles": len(live.rates) if live is not None else None,
-        "throttles_managed": len(snapshot.memory.owned),
-        "orphaned_throttle_settings": snapshot.orphaned_settings() if live is not None else None,
-        "produce_p99_ms_max": worst[0] if worst is not None else None,
-        "produce_p99_ms_max_broker": worst[1] if worst is not None else None,
-        "objective": objective_json(look.objective),
-        "rate_bytes_per_s_max": snapshot.limits.rate_bytes_per_s_max,
-        "rate_bytes_per_s_min": snapshot.limits.rate_bytes_per_s_min,
-        "signals_age_s_min": _youngest_age_s(brokers, look.observation),
-        "actuation_failures": snapshot.failures,
-        **orders_json(orders, look.observation.now_ms if look.observation is not None else 0),
+        **_progress_json(snapshot, plans or {}),
+        **_throttles_json(snapshot),
+        **_latency_json(snapshot),
+        "actuation_failures": result.failures,
+        **orders_json(orders, observation.now_ms if observation is not None else 0),
         "orders_by": orders.by,
-        "orders_acknowledged_at_ms": snapshot.memory.orders_at_ms,
-        "next": next_steps_json(look, planned=bool(plans)),
+        "orders_acknowledged_at_ms": result.memory.orders_at_ms,
+        "next": next_steps_json(snapshot, planned=bool(plans)),
     }
 
 
-def snapshot_end(look: StatusSnapshot, plans: Mapping[str, Progress]) -> ExpectedEnd:
-    """Returns the expected end of everything and of each plan, the same for all views."""
-    return expected_end(look.destinations.values(), stalled=bool(look.cycle.result.stalled_brokers()), plans=plans)
+def _progress_json(snapshot: StatusSnapshot, plans: Mapping[str, Progress]) -> dict[str, Any]:
+    live, observation = snapshot.cycle.result.live, snapshot.observation
+    moving = len(live.moves) if live is not None else None
+    by_broker = {b: s.remaining_bytes for b, s in snapshot.destinations.items() if s.remaining_bytes is not None}
+    remaining_bytes = sum(by_broker.values()) if by_broker else None
+    plans_bytes = [max(0.0, plan.total_bytes - plan.copied_bytes) for plan in plans.values()]
+    stalled = snapshot.cycle.result.stalled_brokers()
+    eta_s = snapshot_end(snapshot, plans).eta_s
+    text = "The cluster cannot be read."
+    if moving is not None:
+        plans_remaining_bytes = sum(plans_bytes) if plans_bytes else None
+        text = headline(
+            moving,
+            _destinations(snapshot),
+            remaining_bytes,
+            eta_s,
+            stalled,
+            plans_remaining_bytes=plans_remaining_bytes,
+        )
+    return {
+        "headline": text,
+        "moving_partitions": moving,
+        "remaining_bytes": remaining_bytes,
+        "done_ratio": snapshot.peaks.all_done_ratio(by_broker),
+        "eta_s": eta_s,
+        "ends_at_ms": None if eta_s is None or observation is None else observation.now_ms + round(eta_s * 1000),
+        "plans": len(plans),
+        "stalled_brokers": stalled,
+    }
 
 
-def _destinations(look: StatusSnapshot) -> set[int]:
+def _throttles_json(snapshot: StatusSnapshot) -> dict[str, Any]:
+    result, live = snapshot.cycle.result, snapshot.cycle.result.live
+    return {
+        "infeasible": [{"broker": broker, "side": side.value} for broker, side in snapshot.infeasible],
+        "brokers_alive": len(live.brokers) if live is not None else None,
+        "throttles": len(live.rates) if live is not None else None,
+        "throttles_managed": len(result.memory.owned),
+        "orphaned_throttle_settings": result.orphaned_settings() if live is not None else None,
+        "rate_bytes_per_s_max": result.limits.rate_bytes_per_s_max,
+        "rate_bytes_per_s_min": result.limits.rate_bytes_per_s_min,
+    }
+
+
+def _latency_json(snapshot: StatusSnapshot) -> dict[str, Any]:
+    observation = snapshot.observation
+    signals = observation.brokers if observation is not None else {}
+    p99s = [(signal.produce_p99_ms, b) for b, signal in signals.items() if signal.produce_p99_ms is not None]
+    p99_ms, broker = max(p99s, default=(None, None))
+    ages_s = [age_s(signal, observation.now_ms) for signal in signals.values()] if observation is not None else []
+    return {
+        "produce_p99_ms_max": p99_ms,
+        "produce_p99_ms_max_broker": broker,
+        "objective": objective_json(snapshot.objective),
+        "signals_age_s_min": min(ages_s, default=None),
+    }
+
+
+def snapshot_end(snapshot: StatusSnapshot, plans: Mapping[str, Progress]) -> ExpectedEnd:
+    """Returns the expected end of all moves and of each plan, the same for all views."""
+    return expected_end(
+        snapshot.destinations.values(), stalled=bool(snapshot.cycle.result.stalled_brokers()), plans=plans
+    )
+
+
+def _destinations(snapshot: StatusSnapshot) -> set[int]:
     """Returns the destinations that the controller lists; signals of a new move arrive later."""
-    live = look.cycle.result.live
+    live = snapshot.cycle.result.live
     # Inlined ``move.destinations``, as there may be tens of thousands of moves.
     return {b for move in live.moves for b in move.adding if b != move.leader} if live is not None else set()
 
@@ -102,6 +124,7 @@ def objective_json(objective: Objective | None) -> dict[str, Any] | None:
 
 
 def orders_json(orders: Orders, now_ms: int) -> dict[str, Any]:
+    """Returns the pause and the overrides that have not expired."""
     pause = orders.pause
     return {
         "orders_at_ms": orders.at_ms,
@@ -120,45 +143,45 @@ def orders_json(orders: Orders, now_ms: int) -> dict[str, Any]:
     }
 
 
-def next_steps_json(look: StatusSnapshot, *, planned: bool = False) -> list[str]:
+def next_steps_json(snapshot: StatusSnapshot, *, planned: bool = False) -> list[str]:
     """Returns the tuner's next steps in sentences.
 
     Args:
         planned: whether there are active plans.
     """
-    snapshot = look.cycle.result
+    result = snapshot.cycle.result
     return next_steps(
-        look.observation,
-        snapshot.memory,
-        look.cycle.decisions,
-        snapshot.limits,
+        snapshot.observation,
+        result.memory,
+        snapshot.cycle.decisions,
+        result.limits,
         StallLimits(),
-        dry_run=look.dry_run,
+        dry_run=snapshot.dry_run,
         planned=planned,
     )
 
 
-def destinations_by_urgency(look: StatusSnapshot) -> list[int]:
+def destinations_by_urgency(snapshot: StatusSnapshot) -> list[int]:
     """Returns the destination brokers: stalled ones first, then those without an expected end, then the last to end."""
-    stalls = look.cycle.result.memory.stalls
+    stalls = snapshot.cycle.result.memory.stalls
 
     def urgency(broker: int) -> tuple[bool, bool, float, int]:
-        signal, state = look.destinations[broker], stalls.get(broker)
+        signal, state = snapshot.destinations[broker], stalls.get(broker)
         ends_s = move_eta_s(signal)
         stalled = state is not None and state.stalled
         return not stalled, ends_s is not None, -(ends_s or signal.remaining_bytes or 0.0), broker
 
-    return sorted(look.destinations, key=urgency)
+    return sorted(snapshot.destinations, key=urgency)
 
 
-def move_json(look: StatusSnapshot, broker: int) -> dict[str, Any]:
-    signal, decision = look.destinations[broker], look.last_decisions.get((broker, Side.FOLLOWER))
-    peak, state = look.peaks.by_broker.get(broker), look.cycle.result.memory.stalls.get(broker)
+def move_json(snapshot: StatusSnapshot, broker: int) -> dict[str, Any]:
+    signal, decision = snapshot.destinations[broker], snapshot.last_decisions.get((broker, Side.FOLLOWER))
+    peak, state = snapshot.peaks.by_broker.get(broker), snapshot.cycle.result.memory.stalls.get(broker)
     return {
         "broker": broker,
         "moving_partitions": signal.moving_partitions,
         "remaining_bytes": signal.remaining_bytes,
-        "done_ratio": look.peaks.done_ratio(broker, signal.remaining_bytes),
+        "done_ratio": snapshot.peaks.done_ratio(broker, signal.remaining_bytes),
         "since_ms": peak.since_ms if peak is not None else None,
         "remaining_slope_bytes_per_s": signal.remaining_slope_bytes_per_s,
         "eta_s": None if state is not None and state.stalled else move_eta_s(signal),
@@ -188,9 +211,3 @@ def partition_json(move: PartitionMove) -> dict[str, Any]:
         "removing": list(move.removing),
         "isr": list(move.isr),
     }
-
-
-def _youngest_age_s(signals: Mapping[int, BrokerSignal], seen: Observation | None) -> float | None:
-    if seen is None:
-        return None
-    return min((age_s(signal, seen.now_ms) for signal in signals.values()), default=None)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import structlog
 from prometheus_client import CollectorRegistry
 
+from tuner.api.api_state import ApiState
 from tuner.api.auth import AccessError, ApiRole, Tokens, make_token
 from tuner.api.orders_api import OrderService
 from tuner.api.server import HttpServer, make_app
@@ -46,13 +47,10 @@ def http_server(
     """
     try:
         app = make_app(
-            stores.throttles,
-            stores.quotas,
+            ApiState(stores.observers, stores.quotas, stores.plans),
             registry,
             cycle_s,
             clock.wall_s,
-            observers=stores.observers,
-            plans=stores.plans,
             tokens=_tokens(http, clock.monotonic_s),
             order_service=orders,
             tls=http.tls_certfile is not None,

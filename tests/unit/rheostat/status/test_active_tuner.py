@@ -145,7 +145,7 @@ def test_expected_end_is_that_of_the_plan() -> None:
     plans = {"p": Progress(1e9, 5e8, 410.0, is_advancing=True)}
     found = status(plans=plans)
     assert (found["eta_s"], found["ends_at_ms"]) == (400.0, NOW_MS + 400_000)
-    assert "500 MB of what is planned remain, done in about 6 min 40 s." in text_of(found)
+    assert "500 MB of the plans remain, done in about 6 min 40 s." in text_of(found)
     assert status()["eta_s"] == 300.0
 
 

@@ -143,7 +143,7 @@ def still_for(seconds: int) -> MoveSignal:
 
 def test_move_without_progress_is_shown_as_stalled() -> None:
     losing = status(measured(still_for(20)))
-    assert losing["next"][0] == "The move onto broker 3 is called stalled when 15 s of progress are lost; 10 s are."
+    assert losing["next"][0] == "The move onto broker 3 has lost 10 s of progress; it counts as stalled from 15 s on."
     assert "10 s of progress lost" in shown(losing)
     stalled = status(measured(still_for(60)))
     assert stalled["stalled_brokers"] == [3]
@@ -200,7 +200,7 @@ def test_next_steps_omit_those_that_need_the_unknown_state() -> None:
     assert status(memory=None)["next"] == []
     assert status(memory=None, cluster=live(moves=()))["next"] == []
     assert status(cluster=live({}, moves=(), lists={}), memory=Memory())["next"] == [
-        "It waits for a reassignment to begin, with any tool."
+        "The tuner waits for a reassignment, started by any tool."
     ]
 
 

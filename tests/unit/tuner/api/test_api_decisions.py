@@ -75,7 +75,7 @@ def test_lists_are_named_by_their_topics() -> None:
 
 def test_the_seconds_of_the_law_are_kept_apart() -> None:
     change = SetRate(*SOURCE, 10 * MB, 11 * MB, Reason.FOLLOWS_CLIENTS, "10 → 11")
-    decisions = DecisionStore(turns_max=3)
+    decisions = DecisionStore(ticks_max=3)
     decisions.take([steering_entry([change], NOW_MS + n) for n in range(5)])
     decisions.take([entry("intent")])
     assert len(rows(decisions)) == 1

@@ -13,6 +13,7 @@ from tuner_cases import NOW_MS, SOURCE
 from rheostat.config.settings import load_settings
 from rheostat.errors import BadInputError
 from streaming.shared.contract import MoveSignal, Side
+from tuner.api.api_state import ApiState
 from tuner.api.auth import AccessError, ApiRole, Tokens, make_token
 from tuner.api.limits import RequestRate, TokenBuckets
 from tuner.api.orders_api import OrderChange
@@ -50,7 +51,7 @@ def test_a_wrong_token_is_counted_also_where_nobody_may_give_orders() -> None:
     rig = Rig()
     rig.cycle()
     app = make_app(
-        rig.board, rig.quotas, rig.registry, 5.0, rig.clock, observers=rig.observers,
+        ApiState(rig.observers, rig.quotas), rig.registry, 5.0, rig.clock,
         tokens=Tokens((make_token(READ_TOKEN, "grafana", ApiRole.READ),)), order_service=rig.order_service, monotonic=rig.clock,
     )  # fmt: skip
     http = TestClient(app, base_url="http://127.0.0.1")
@@ -108,7 +109,7 @@ def test_before_the_first_cycle_nobody_knows_what_is_ordered() -> None:
 def test_a_token_that_was_given_twice_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"operate kim {READ_TOKEN}\n")
-    with pytest.raises(AccessError, match="is in the settings, too"):
+    with pytest.raises(AccessError, match="is also in the settings"):
         Tokens((make_token(READ_TOKEN, "grafana", ApiRole.READ),), str(file))
 
 

@@ -54,11 +54,11 @@ def test_unknown_parameters_are_refused_and_make_no_answer(rig: Rig, monkeypatch
     made = made_anew(monkeypatch)
     for number in range(5):
         refused = rig.get(f"/api/v1/moves?limit=3&x{number}=1")
-        assert (refused.status_code, refused.json()["detail"]) == (422, "a key that was sent is not known here")
+        assert (refused.status_code, refused.json()["detail"]) == (422, "a key that was sent is unknown")
     assert made == []
-    assert rig.get("/api/v1/decisions?brokr=1").json() == {"detail": "brokr is not known here"}
+    assert rig.get("/api/v1/decisions?brokr=1").json() == {"detail": "brokr is unknown"}
     assert rig.get("/page/brokers?fnd=1").status_code == 422
-    assert rig.post("/api/v1/pause?for_s=60").json() == {"detail": "for_s is not known here"}
+    assert rig.post("/api/v1/pause?for_s=60").json() == {"detail": "for_s is unknown"}
 
 
 def test_what_goes_with_the_clock_is_another_answer_in_the_next_second(rig: Rig) -> None:

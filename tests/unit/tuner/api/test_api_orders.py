@@ -95,9 +95,9 @@ def test_a_release_ends_the_overrides_too(rig: Rig) -> None:
         ),
         ({"rate_bytes_per_s": -(10**300)}, 422, "rate_bytes_per_s of 301 digits is outside the bounds: 1 to 50000000"),
         ({"rate_bytes_per_s": "50MB"}, 422, "rate_bytes_per_s: input should be a valid integer"),
-        ({"broker": 7}, 404, "broker 7 is not alive here; alive are 1, 2, 3"),
+        ({"broker": 7}, 404, "broker 7 is not alive; alive are 1, 2, 3"),
         ({"side": "both"}, 422, "side: input should be 'leader' or 'follower'"),
-        ({"for": "30m"}, 422, "for is not known here"),
+        ({"for": "30m"}, 422, "for is unknown"),
     ],
 )
 def test_a_faulty_override_is_refused_and_nothing_is_on_record(

@@ -76,7 +76,7 @@ def test_a_plan_says_how_far_it_is_what_is_under_way_and_within_which_limits() -
     assert row["copied_bytes"] == 1000.0
     # A third of it in a minute, of which ten seconds are its start: two thirds take a hundred.
     assert row["eta_s"] == 100.0
-    assert rig.get("/api/v1/status").json()["next"] == ["It waits for the next step of a plan."]
+    assert rig.get("/api/v1/status").json()["next"] == ["The tuner waits for the next step of a plan."]
     page = rig.get("/page/plans").text
     assert f"<b>33 %</b>: 1.00 kB of 3.00 kB; done in about {span_text(100.0)}." in page
     assert "1 of 3 partitions have arrived, 1 under way, 1 waiting;" in page

@@ -50,7 +50,9 @@ def test_reading_takes_a_token_of_either_role(rig: Rig, path: str) -> None:
     assert rig.get(f"/api/v1/{path}", OPERATE_TOKEN).status_code == 200
     without = rig.get(f"/api/v1/{path}", None)
     assert (without.status_code, without.headers["www-authenticate"]) == (401, "Bearer")
-    assert rig.get(f"/api/v1/{path}", "wrong-0123456789abcdef").json() == {"detail": "this token is not known here"}
+    assert rig.get(f"/api/v1/{path}", "wrong-0123456789abcdef").json() == {
+        "detail": "this token is unknown to the tuner"
+    }
 
 
 def test_whoever_tries_many_tokens_is_slowed_down_and_the_right_one_still_passes(rig: Rig) -> None:
@@ -101,7 +103,7 @@ def test_every_answer_keeps_the_browser_on_its_guard(rig: Rig) -> None:
 def test_a_wrong_token_is_logged_without_it(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     rig.get("/api/v1/status", "wrong-0123456789abcdef")
     said = capsys.readouterr()
-    assert "a wrong token over HTTP" in said.out + said.err
+    assert "an HTTP request with a wrong token was refused" in said.out + said.err
     assert "0123456789abcdef" not in said.out + said.err
 
 
@@ -125,7 +127,7 @@ def test_status_of_a_cluster_that_is_not_seen(rig: Rig) -> None:
     rig.observers.record_cycle(Observation(NOW_MS, ClusterUnreadable("away")), Memory(), ())
     found = rig.get("/api/v1/status").json()
     assert (found["headline"], found["moving_partitions"], found["ready"]) == ("The cluster is not seen.", None, False)
-    assert found["next"] == ["It waits until the cluster is seen: what is not known changes nothing."]
+    assert found["next"] == ["The tuner waits until the cluster can be read, and changes nothing until then."]
 
 
 def test_a_move_of_which_nothing_is_measured_yet_is_named_as_the_controller_lists_it(rig: Rig) -> None:
@@ -170,9 +172,7 @@ def test_a_move_that_comes_no_nearer_has_no_end(rig: Rig) -> None:
     rig.cycle(memory=Memory(), signals=[move_signal(*TARGET, slope=1 * MB)])
     assert rig.get("/api/v1/moves").json()["moves"][0]["eta_s"] is None
     assert (
-        rig.get("/api/v1/status")
-        .json()["headline"]
-        .endswith("600 MB remain, and it is not known yet when that is done.")
+        rig.get("/api/v1/status").json()["headline"].endswith("600 MB remain, and the expected end is not known yet.")
     )
 
 
@@ -211,7 +211,7 @@ def test_a_floor_that_the_law_has_brought_down_is_told_as_it_is(rig: Rig, meant:
 
 def test_a_broker_that_is_not_there_is_named_with_those_that_are(rig: Rig) -> None:
     answer = rig.get("/api/v1/brokers/7")
-    assert (answer.status_code, answer.json()) == (404, {"detail": "broker 7 is not alive here; alive are 1, 2, 3"})
+    assert (answer.status_code, answer.json()) == (404, {"detail": "broker 7 is not alive; alive are 1, 2, 3"})
 
 
 def test_brokers_that_take_part_come_first_and_alone_when_asked(rig: Rig) -> None:

@@ -30,7 +30,7 @@ def steps(seen: Observation, *decisions: Decision, memory: Memory | None = None,
         ((1, [3], 600 * MB, 75.0, []), "1 partition is moving onto broker 3; 600 MB remain, done in about 75 s."),
         (
             (4, [3, 4], 4e11, None, []),
-            "4 partitions are moving onto brokers 3, 4; 400 GB remain, and it is not known yet when that is done.",
+            "4 partitions are moving onto brokers 3, 4; 400 GB remain, and the expected end is not known yet.",
         ),
         (
             (4, [3], 600 * MB, 75.0, [3]),
@@ -46,10 +46,10 @@ def test_the_headline(arguments: tuple, said: str) -> None:  # type: ignore[type
 
 def test_headline_with_a_plan_tells_what_all_of_it_lacks() -> None:
     assert headline(4, [3], 600 * MB, 89.0, [], plans_remaining_bytes=2e9) == (
-        "4 partitions are moving onto broker 3; 2.00 GB of what is planned remain, done in about 89 s."
+        "4 partitions are moving onto broker 3; 2.00 GB of the plans remain, done in about 89 s."
     )
     assert headline(0, [], None, None, [], plans_remaining_bytes=2e9) == (
-        "Nothing is moving now; 2.00 GB of what is planned remain, and it is not known yet when that is done."
+        "Nothing is moving now; 2.00 GB of the plans remain, and the expected end is not known yet."
     )
 
 
@@ -65,7 +65,7 @@ def test_override_of_both_sides_is_one_line_with_one_end() -> None:
 
 def test_what_is_not_seen_changes_nothing() -> None:
     assert steps(Observation(NOW_MS, ClusterUnreadable("away"))) == [
-        "It waits until the cluster is seen: what is not known changes nothing."
+        "The tuner waits until the cluster can be read, and changes nothing until then."
     ]
 
 
@@ -73,10 +73,12 @@ def test_what_is_under_way_what_follows_and_what_is_near() -> None:
     memory = Memory(stalls={3: StallState(lost_s=9.0)})
     assert steps(observation(live()), SET, STEER, Hold(*TARGET, Reason.PROGRESSING, "well"), memory=memory) == [
         "Under way: raise it",
-        "1 throttle follows the clients, every second.",
-        "The move onto broker 3 is called stalled when 15 s of progress are lost; 9 s are.",
+        "The closed-loop control adjusts 1 throttle every second.",
+        "The move onto broker 3 has lost 9 s of progress; it counts as stalled from 15 s on.",
     ]
-    assert steps(observation(live()), SET, dry_run=True) == ["It would now do, were this no dry run: raise it"]
+    assert steps(observation(live()), SET, dry_run=True) == [
+        "Without the dry run the tuner would now do this: raise it"
+    ]
 
 
 def test_of_many_some_are_named() -> None:
@@ -86,20 +88,20 @@ def test_of_many_some_are_named() -> None:
 
 
 def test_nothing_to_do() -> None:
-    assert steps(observation(live({}, moves=()))) == ["It waits for a reassignment to begin, with any tool."]
+    assert steps(observation(live({}, moves=()))) == ["The tuner waits for a reassignment, started by any tool."]
     assert steps(observation(live())) == ["It goes on watching: nothing that it may turn would help."]
 
 
 def test_throttles_that_somebody_left_are_said_to_be_so_and_ours_are_not() -> None:
     still = observation(live(moves=()))
     (said,) = steps(still)
-    assert said.startswith("2 throttles stand though nothing moves: somebody else's, so they are left alone.")
+    assert said.startswith("2 throttles are set although nothing moves. The tuner does not manage them")
     (said,) = steps(observation(live({SOURCE: 10 * MB}, moves=())))
-    assert said.startswith("1 throttle stands")
+    assert said.startswith("1 throttle is set")
     (said,) = steps(observation(live({SOURCE: 10 * MB, (4, L): 5 * MB}, brokers=(1, 2, 3, 4))))
-    assert said.startswith("1 throttle stands on brokers that no move touches: somebody else's")
+    assert said.startswith("1 throttle is set on brokers without a move.")
     for memory in (Memory(owned={SOURCE: owned(None, 10 * MB)}), Memory(throttled=True)):
-        assert steps(still, memory=memory) == ["It waits for a reassignment to begin, with any tool."]
+        assert steps(still, memory=memory) == ["The tuner waits for a reassignment, started by any tool."]
     assert steps(still, SET) == ["Under way: raise it"], "they may be the ones that go"
 
 
@@ -109,25 +111,27 @@ def test_an_override_has_an_end_and_one_that_is_over_is_not_named() -> None:
         5, overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "kim"), TARGET: Override(5 * MB, NOW_MS, "kim")}
     )
     found = steps(Observation(seen.now_ms, seen.live, seen.brokers, seen.moves, orders=orders))
-    assert found == ["broker 1 leader throttle is tuned again at 2023-11-14 22:14:20 UTC, when the override ends."]
+    assert found == [
+        "The override of broker 1 leader throttle ends at 2023-11-14 22:14:20 UTC; then the tuner controls it again."
+    ]
 
 
 def test_of_a_large_move_nothing_is_worked_out_in_advance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentences, "FORECAST_PARTITIONS_MAX", 2)
     cluster = live(moves=tuple(move(partition=p) for p in range(3)))
     assert steps(observation(cluster), memory=Memory(throttled=True)) == [
-        "When the moves have ended: every throttle becomes what it was before them."
+        "When the moves have ended: every throttle is restored to its rate before them."
     ]
     seen = observation(cluster)
     paused = Observation(seen.now_ms, cluster, seen.brokers, seen.moves, orders=Orders(5, Pause(NOW_MS, "kim")))
-    assert steps(paused)[1].startswith("After that: what the first cycle finds.")
+    assert steps(paused)[1].startswith("After that: not known before the first cycle;")
 
 
 def test_moves_without_a_throttle_are_said_to_be_above_no_ceiling() -> None:
     bare = observation(live(lists={}))
     (said,) = [step for step in steps(bare) if "ceiling" in step]
     assert said == (
-        "1 partition moves without a throttle, so the ceiling of 50.0 MB/s does not hold: tuner.objective is not set, and the tuner "
+        "1 partition moves without a throttle, so the maximum rate of 50.0 MB/s does not apply: tuner.objective is not set, and the tuner "
         "throttles its own plans only. Give the move a throttle with the tool that began it."
     )
     assert [step for step in steps(observation(live({}))) if "ceiling" in step], (

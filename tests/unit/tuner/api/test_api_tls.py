@@ -14,6 +14,7 @@ from api_rig import READ_TOKEN, Rig, bearer
 from tls_files import certificate_files
 
 from tuner.api import uvicorn_server
+from tuner.api.api_state import ApiState
 from tuner.api.certificate import Certificate
 from tuner.api.server import HttpServer, make_app
 
@@ -32,7 +33,7 @@ def rig() -> Rig:
 
 @pytest.fixture
 def server(rig: Rig, files: tuple[str, str]) -> Iterator[HttpServer]:
-    app = make_app(rig.board, rig.quotas, rig.registry, 5.0, rig.clock, observers=rig.observers, tls=True)
+    app = make_app(ApiState(rig.observers, rig.quotas), rig.registry, 5.0, rig.clock, tls=True)
     made = HttpServer(app, "127.0.0.1", 0, tls=files)
     made.start()
     yield made

@@ -29,7 +29,9 @@ from tuner_cases import (
 from streaming.shared.metric_def import MetricDef
 from streaming.shared.metric_defs import BY_PROCESS
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
+from tuner.api.api_state import ApiState
 from tuner.api.metrics import make_registry
+from tuner.api.observers import Observers
 from tuner.api.quota_status_store import TENANTS_NAMED_MAX, QuotaCollector, QuotaStatusStore
 from tuner.api.server import make_app
 from tuner.api.status_store import LAST_DECISIONS, StatusStore
@@ -238,7 +240,9 @@ def test_idle_keys(board: StatusStore, cluster: LiveCluster, keys: int) -> None:
 
 
 def client(board: StatusStore, clock: Clock) -> TestClient:
-    app = make_app(board, QuotaStatusStore("lab"), make_registry(board, QuotaStatusStore("lab")), 5.0, clock)
+    app = make_app(
+        ApiState(Observers(board), QuotaStatusStore("lab")), make_registry(board, QuotaStatusStore("lab")), 5.0, clock
+    )
     return TestClient(app, base_url="http://127.0.0.1")
 
 
@@ -287,7 +291,7 @@ def test_ready_says_what_is_missing(board: StatusStore, clock: Clock) -> None:
     seen(board, brokers=[broker_signal(1, age_s=2), broker_signal(3, age_s=90)])
     assert answer() == (200, "ready")
     clock.now_s += 14  # The newest is now 16 s old.
-    late = "ready; the newest broker signal is 16 s old (limit 15 s): no rate is raised until a newer one comes"
+    late = "ready; the newest broker signal is 16 s old (limit 15 s): no rate is raised until a newer signal arrives"
     assert answer() == (200, late)
     clock.now_s += 15
     late = "the newest broker signal is 31 s old (limit 15 s): are the collector and the stream running?"

@@ -97,7 +97,7 @@ def test_a_look_that_was_made_since_is_kept(rig: Rig, desktop: ApiState) -> None
     rig.observers.on_new_cycle(lambda: made.append(desktop.snapshot()))
     other = ApiState(rig.observers, rig.quotas, rig.plans)
     rig.observers.on_new_cycle(lambda: made.append(other.snapshot()))
-    rig.observers._forget.reverse()  # As if a thread of the server's had been quicker than the loop's.
+    rig.observers._on_new_cycle.reverse()  # As if a thread of the server's had been quicker than the loop's.
     rig.cycle()
     assert [desktop.snapshot(), other.snapshot()] == made[::-1]
     assert other.snapshot() is made[0]

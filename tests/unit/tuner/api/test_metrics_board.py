@@ -295,7 +295,7 @@ def test_labels_are_escaped_as_prometheus_reads_them(everything: Everything) -> 
 def test_partitions_of_a_plan_are_counted_by_where_they_are(everything: Everything) -> None:
     found = {state: count for (_, state), count in series(everything, "rheostat_plan_partitions").items()}
     assert found == {
-        "arrived": 1.0, "moving": 2.0, "waiting": 1.0, "electing": 0.0, "unclear": 0.0, "externally_owned": 0.0, "dropped": 1.0,
+        "arrived": 1.0, "moving": 2.0, "waiting": 1.0, "electing": 0.0, "unconfirmed": 0.0, "externally_owned": 0.0, "dropped": 1.0,
     }  # fmt: skip
     assert series(everything, "rheostat_plan_paused") == {("move-7",): 0.0}
     many = tuple(plan(f"plan-{number}") for number in range(PLANS_NAMED_MAX + 5))
