@@ -41,7 +41,7 @@ class PlanStatusBody(BaseModel):
     copied_bytes: float | None = Field(description="null while the plan is being cancelled")
     done_ratio: float | None
     eta_s: float | None = Field(
-        description="seconds until the plan ends, by its mean rate so far, and not before the moves in progress end; null: nothing is "
+        description="seconds until the plan ends, by its mean rate so far, not before the current moves end; null: nothing is "
         "copied yet, the plan does not progress, or a move has stalled"
     )
     batch: list[PlanStepBody] = Field(description="steps in progress; the first twenty")
