@@ -62,7 +62,7 @@ def test_page_order_is_recorded_and_keeps_command_orders(tmp_path: Path) -> None
 
 def test_order_is_refused_when_no_cluster_answers() -> None:
     nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_timeout_s=1)
-    with pytest.raises(OrderNotRecorded, match="the order is not taken"):
+    with pytest.raises(OrderNotRecorded, match="the order is not recorded"):
         KafkaOrderService(nowhere, "rheostat.orders", "lab", Orders, time.time).submit(resume_change("kim"))
     found: list[Entry] = []
     load_history(nowhere, "rheostat.journal", "lab", found.extend)

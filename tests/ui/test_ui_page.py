@@ -283,7 +283,7 @@ def test_an_operator_pauses_and_resumes(guarded_tuner: SimulatedTuner, sit: Sit)
     guarded_tuner.advance(6)
     expect(page.locator("#said")).to_have_text("Pause: acknowledged.")
     expect(page.locator("#now")).to_contain_text("Paused by kim over HTTP from 127.0.0.1")
-    expect(page.locator("#now")).to_contain_text("It changes nothing, and waits for somebody to resume.")
+    expect(page.locator("#now")).to_contain_text("The tuner changes nothing, and waits for an operator to resume.")
     expect(page.locator("#now")).to_contain_text("After that:")
     page.get_by_role("button", name="Resume…").click()
     dialog.get_by_role("button", name="Resume", exact=True).click()
@@ -416,7 +416,7 @@ def test_page_filters_brokers_and_decisions(guarded_tuner: SimulatedTuner, sit: 
     of_broker = page.get_by_role("search", name="Decisions").get_by_role("textbox", name="Broker")
     of_broker.fill("4")
     of_broker.press("Tab")
-    about = [entry for entry in of_it if DecisionFilter(4).fits(entry)]
+    about = [entry for entry in of_it if DecisionFilter(4).matches(entry)]
     expect(page.locator("#decisions li .pill")).to_have_count(len(about))
 
 

@@ -105,7 +105,7 @@ def test_all_that_can_be_read_is_asked_for() -> None:
 def test_requested_paths_exist() -> None:
     rig = Rig()
     rig.cycle()
-    rig.observers.decisions.take([entry("intent")])
+    rig.observers.decisions.add([entry("intent")])
     newest = rig.get("/api/v1/decisions?limit=1").json()["decisions"][0]["id"]
     for path in (*PATHS, SCRAPED):
         there = (200, 404) if path == "/api/v1/brokers/7" else (200,)  # This small cluster has no broker 7.

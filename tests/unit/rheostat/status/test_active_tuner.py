@@ -135,7 +135,7 @@ def test_without_active_tuner_next_steps_are_simulated() -> None:
         steps = status(stalled, tuners=tuners)["next"]
         assert steps[0].startswith(f"{subject} would do this: broker 1 leader throttle 10.0 MB/s → ")
     assert status(tuners=[])["next"] == ["An active tuner would change nothing now."]
-    assert status(orders=ORDERS, tuners=[DRY])["next"][0] == "It changes nothing, and waits for somebody to resume."
+    assert status(orders=ORDERS, tuners=[DRY])["next"][0] == "The tuner changes nothing, and waits for an operator to resume."
     # The running tuner's maximum rate counts, not that of the settings file.
     low = replace(DRY, rate_bytes_per_s_max=12e6)
     assert "→ 12.0 MB/s" in status(stalled, tuners=[low])["next"][0]
@@ -205,6 +205,6 @@ def test_decision_of_a_dry_run_is_shown_as_not_done() -> None:
     said = {"broker": 1, "side": "leader", "current_bytes_per_s": 10 * MB, "setpoint_bytes_per_s": 50 * MB}
     intent = Entry(NOW_MS, "intent", "set", "stalled_throttle_bound", text, said, dry_run=True)
     found = status(None, None, intent, tuners=[DRY])
-    assert f"{text} (dry run: not done)" in text_of(found)
+    assert f"{text} (dry run: not executed)" in text_of(found)
     assert "intent" not in text_of(found)
     assert found["last_decisions"][0]["outcome"] == "dry_run"

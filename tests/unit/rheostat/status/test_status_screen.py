@@ -111,7 +111,7 @@ def test_screen_shows_progress_rates_orders_and_decisions() -> None:
     assert "75 % copied; done at about 2023-11-14 22:14:35 UTC." in text
     assert "Paused by kim, until `rheostat resume`." in text
     assert "Broker 1 leader throttle: 5.00 MB/s by order of li, until later." in text
-    assert "It changes nothing, and waits for somebody to resume." in text
+    assert "The tuner changes nothing, and waits for an operator to resume." in text
     assert "22:13:20 all is well (failed: refused)" in text
     assert text.startswith("Tuner: acting on host:7 since 2023-11-14 22:12:20 UTC.")
     assert "the maximum rate is 50.0 MB/s" in text

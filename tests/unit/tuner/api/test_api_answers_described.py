@@ -149,4 +149,4 @@ def test_all_refusals_say_in_words_what_they_are_for() -> None:
                 if int(code) >= 400:
                     assert answer["description"][0].islower(), (method, path, code, "as FastAPI names it by itself")
     said = DESCRIBED["/api/v1/pause"]["post"]["responses"]["503"]["description"]
-    assert "not known whether it is" in said
+    assert "unknown whether it is" in said

@@ -36,7 +36,7 @@ def test_who_may_operate_may_read_and_not_the_other_way_round() -> None:
         (f"# x\nadmin kim {KIM}\n", "tokens:2: the first word is the role: expected read or operate"),
         ("read kim short-secret\n", "tokens:1: the token of kim has fewer than 16 letters"),
         (f"read kim {KIM}ü\n", "tokens:1: the token of kim has spaces or letters outside ASCII"),
-        (f"read kim {KIM}\noperate li {KIM}\n", "tokens:2: the token of li stands here twice"),
+        (f"read kim {KIM}\noperate li {KIM}\n", "tokens:2: the token of li occurs twice"),
         (f"read {'k' * 65} {KIM}\n", "tokens:1: the second word is a name of at most 64 letters"),
         ("# nobody\n", "tokens: holds no token"),
     ],

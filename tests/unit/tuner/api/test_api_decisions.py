@@ -27,9 +27,9 @@ def rows(decisions: DecisionStore, wanted: DecisionFilter | None = None, **more:
 
 def test_an_act_and_what_came_of_it_are_one_row() -> None:
     decisions = DecisionStore()
-    decisions.take([entry("intent", inputs={"move": {"remaining_bytes": 5}})])
+    decisions.add([entry("intent", inputs={"move": {"remaining_bytes": 5}})])
     assert rows(decisions)[0]["outcome"] == "in_progress"
-    decisions.take([entry("outcome", at_ms=NOW_MS + 9000)])
+    decisions.add([entry("outcome", at_ms=NOW_MS + 9000)])
     only = rows(decisions)[0]
     assert (only["outcome"], only["outcome_at_ms"], only["at_ms"]) == ("done", NOW_MS + 9000, NOW_MS)
     assert (only["before_bytes_per_s"], only["after_bytes_per_s"]) == (10 * MB, 50 * MB)
@@ -38,14 +38,14 @@ def test_an_act_and_what_came_of_it_are_one_row() -> None:
 
 def test_the_same_act_twice_has_each_its_own_outcome() -> None:
     decisions = DecisionStore()
-    decisions.take([entry("intent"), entry("outcome", failure="refused"), entry("intent", at_ms=NOW_MS + 1)])
-    decisions.take([entry("outcome", at_ms=NOW_MS + 2)])
+    decisions.add([entry("intent"), entry("outcome", failure="refused"), entry("intent", at_ms=NOW_MS + 1)])
+    decisions.add([entry("outcome", at_ms=NOW_MS + 2)])
     assert [(row["outcome"], row["failure"]) for row in rows(decisions)] == [("done", None), ("failed", "refused")]
 
 
 def test_an_outcome_whose_act_is_not_known_is_a_row_of_its_own() -> None:
     decisions = DecisionStore()
-    decisions.take([entry("outcome")])
+    decisions.add([entry("outcome")])
     assert rows(decisions)[0]["outcome"] == "done"
 
 
@@ -61,7 +61,7 @@ def test_an_outcome_whose_act_is_not_known_is_a_row_of_its_own() -> None:
 )
 def test_before_and_after(decision: Any, before: int | None, after: int | None) -> None:
     decisions = DecisionStore()
-    decisions.take([entry("decision", decision)])
+    decisions.add([entry("decision", decision)])
     only = rows(decisions)[0]
     assert (only["before_bytes_per_s"], only["after_bytes_per_s"]) == (before, after)
 
@@ -69,15 +69,15 @@ def test_before_and_after(decision: Any, before: int | None, after: int | None) 
 def test_lists_are_named_by_their_topics() -> None:
     pairs = [AddPairs(f"t{n}", ((0, 1),), (), Reason.MOVE_FOUND, "on the lists") for n in range(30)]
     decisions = DecisionStore()
-    decisions.take([lists_entry("intent", pairs, NOW_MS)])
+    decisions.add([lists_entry("intent", pairs, NOW_MS)])
     assert rows(decisions)[0]["topics"] == [f"t{n}" for n in range(20)]
 
 
 def test_the_seconds_of_the_law_are_kept_apart() -> None:
     change = SetRate(*SOURCE, 10 * MB, 11 * MB, Reason.FOLLOWS_CLIENTS, "10 → 11")
     decisions = DecisionStore(ticks_max=3)
-    decisions.take([steering_entry([change], NOW_MS + n) for n in range(5)])
-    decisions.take([entry("intent")])
+    decisions.add([steering_entry([change], NOW_MS + n) for n in range(5)])
+    decisions.add([entry("intent")])
     assert len(rows(decisions)) == 1
     turns = rows(decisions, steering_ticks=True)
     assert [row["at_ms"] for row in turns] == [NOW_MS + 4, NOW_MS + 3, NOW_MS + 2]
@@ -91,7 +91,7 @@ def test_the_seconds_of_the_law_are_kept_apart() -> None:
 
 def test_what_is_asked_for_is_what_comes() -> None:
     decisions = DecisionStore()
-    decisions.take(
+    decisions.add(
         [entry("intent", RAISE, NOW_MS), entry("decision", WELL, NOW_MS + 1), entry("decision", LET_GO, NOW_MS + 2)]
     )
 
@@ -112,12 +112,12 @@ def test_what_is_asked_for_is_what_comes() -> None:
 
 def test_pages_join_without_a_gap_or_a_repetition_while_more_comes() -> None:
     decisions = DecisionStore()
-    decisions.take([entry("decision", WELL, NOW_MS + n) for n in range(25)])
+    decisions.add([entry("decision", WELL, NOW_MS + n) for n in range(25)])
     seen, before = [], None
     while True:
         found, before = decisions.page(DecisionFilter(), 10, before=before)
         seen += [row.entry.at_ms - NOW_MS for row in found]
-        decisions.take([entry("decision", WELL, NOW_MS + 100)])
+        decisions.add([entry("decision", WELL, NOW_MS + 100)])
         if before is None:
             break
     assert seen == list(range(24, -1, -1))
@@ -125,12 +125,12 @@ def test_pages_join_without_a_gap_or_a_repetition_while_more_comes() -> None:
 
 def test_of_many_only_the_newest_stay() -> None:
     decisions = DecisionStore(rows_max=10)
-    decisions.take([entry("decision", WELL, NOW_MS + n) for n in range(25)])
+    decisions.add([entry("decision", WELL, NOW_MS + n) for n in range(25)])
     assert len(rows(decisions)) == 10
     ten = [row["id"] for row in rows(decisions)]
     assert ten == sorted(ten, reverse=True)
     assert decisions.row(ten[-1]) is not None
-    decisions.take([entry("decision", WELL, NOW_MS + 25)])
+    decisions.add([entry("decision", WELL, NOW_MS + 25)])
     assert decisions.row(ten[-1]) is None
 
 
@@ -138,7 +138,7 @@ def test_what_was_on_record_before_comes_behind_what_has_come_since_and_once() -
     decisions = DecisionStore()
     old = [entry("intent", RAISE, NOW_MS), entry("outcome", RAISE, NOW_MS + 5)]
     new = [entry("decision", WELL, NOW_MS + 50)]
-    decisions.take(new)
+    decisions.add(new)
     decisions.load_history([*old, *new])
     assert [(row["at_ms"] - NOW_MS, row["outcome"]) for row in rows(decisions)] == [(50, "no_change"), (0, "done")]
     decisions.load_history([*old, *new])  # A second term reads the same again.
@@ -164,12 +164,12 @@ def test_a_link_and_a_page_hold_across_a_restart() -> None:
     ]
     first = DecisionStore()
     for each in record:
-        first.take([each])
+        first.add([each])
     at = first.page(DecisionFilter(), 20)[1]
     first_ids = {turns: [row["id"] for row in rows(first, steering_ticks=turns)] for turns in (False, True)}
     assert len({*first_ids[False], *first_ids[True]}) == 6 * 9, "each has its own"
     again = DecisionStore()
-    again.take([entry("decision", WELL, NOW_MS + 60_000)])  # Decided before the journal was read.
+    again.add([entry("decision", WELL, NOW_MS + 60_000)])  # Decided before the journal was read.
     again.load_history(record[10:])
     for turns, ids in first_ids.items():
         assert [row["id"] for row in rows(again, steering_ticks=turns)][0 if turns else 1 :] == ids[
@@ -181,7 +181,7 @@ def test_a_link_and_a_page_hold_across_a_restart() -> None:
 
 def test_numbers_grow_although_the_clock_is_set_back_and_are_read_exactly() -> None:
     decisions = DecisionStore()
-    decisions.take([entry("decision", WELL, NOW_MS + at) for at in (0, 50, -9000, 60)])
+    decisions.add([entry("decision", WELL, NOW_MS + at) for at in (0, 50, -9000, 60)])
     ids = [row["id"] for row in rows(decisions)]
     assert ids == sorted(set(ids), reverse=True)
     assert ids[0] < 2**53
@@ -206,13 +206,11 @@ def test_what_the_journal_does_not_take_is_not_shown() -> None:
 def test_over_http() -> None:
     rig = Rig()
     rig.cycle()
-    rig.observers.decisions.take([entry("intent", RAISE, NOW_MS + n) for n in range(3)])
+    rig.observers.decisions.add([entry("intent", RAISE, NOW_MS + n) for n in range(3)])
     found = rig.get("/api/v1/decisions?broker=1&limit=2&inputs=false").json()
     assert [row["at_ms"] - NOW_MS for row in found["decisions"]] == [2, 1]
     assert found["decisions"][0]["inputs"] is None
-    rig.observers.decisions.take(
-        [entry("outcome", RAISE, NOW_MS + 9)]
-    )  # What came of it is told before the next cycle.
+    rig.observers.decisions.add([entry("outcome", RAISE, NOW_MS + 9)])  # What came of it is told before the next cycle.
     again = rig.get("/api/v1/decisions?broker=1&limit=2&inputs=false").json()
     assert [row["outcome"] for row in again["decisions"]] == ["done", "in_progress"]
     rest = rig.get(f"/api/v1/decisions?broker=1&limit=2&before={found['next_before']}").json()

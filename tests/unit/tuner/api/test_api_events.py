@@ -61,7 +61,7 @@ def wait_for(what: object, limit_s: float = 10.0) -> None:
 
 
 def test_a_full_box_loses_the_oldest_and_says_how_many() -> None:
-    box = EventListener(places=3)
+    box = EventListener(capacity=3)
     for number in range(5):
         box.put(encode_event("cycle", {"n": number}))
     said = box.drain()
@@ -110,7 +110,7 @@ def test_one_who_never_reads_costs_the_loop_nothing_and_nobody_else_anything(rig
         told_s = []
 
         def lost() -> list[int]:
-            return sorted(listener._lost for listener in rig.observers.hub._listeners)
+            return sorted(listener._dropped for listener in rig.observers.hub._listeners)
 
         # Both ends of a socket hold some MB before anything is lost.
         for burst in range(500):
@@ -124,7 +124,7 @@ def test_one_who_never_reads_costs_the_loop_nothing_and_nobody_else_anything(rig
                 break
         assert lost()[0] == 0, "the one that reads has lost nothing"
         assert lost()[1] > 0, "the one that does not has, and would be told"
-        assert max(len(listener._box) for listener in rig.observers.hub._listeners) <= QUEUE_MAX
+        assert max(len(listener._events) for listener in rig.observers.hub._listeners) <= QUEUE_MAX
         told_s.sort()
         assert told_s[len(told_s) // 2] < 0.001
 

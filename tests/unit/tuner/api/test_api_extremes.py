@@ -97,7 +97,7 @@ RIG = Rig(reads=TokenBuckets(RequestRate(1e9, 1e9), Clock()), orders=TokenBucket
 @GENERATED
 def test_every_route_answers_whatever_values_arrive(world: dict[str, Any]) -> None:
     RIG.cycle(**world)
-    RIG.observers.decisions.take([entry("intent"), entry("outcome", failure="refused")])
+    RIG.observers.decisions.add([entry("intent"), entry("outcome", failure="refused")])
     for path in PATHS:
         assert RIG.get(path).status_code in (200, 503), path
 

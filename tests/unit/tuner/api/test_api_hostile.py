@@ -94,7 +94,10 @@ def test_a_request_that_breaks_something_is_answered_with_the_same_headers(capsy
 
     rig.order_service.submit = broken  # type: ignore[method-assign]
     answer = rig.post("/api/v1/pause")
-    assert (answer.status_code, answer.json()) == (500, {"detail": "the tuner could not answer this: its log says why"})
+    assert (answer.status_code, answer.json()) == (
+        500,
+        {"detail": "the tuner failed to answer this request: see the tuner's log"},
+    )
     assert SECURITY_HEADERS.items() <= dict(answer.headers).items()
     assert answer.headers["cache-control"] == "no-store"
     said = capsys.readouterr().out

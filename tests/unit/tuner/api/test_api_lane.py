@@ -71,7 +71,7 @@ def test_what_goes_with_the_clock_is_another_answer_in_the_next_second(rig: Rig)
 
 def test_a_decision_on_record_is_told_before_the_cycle_ends(rig: Rig) -> None:
     assert rig.get("/api/v1/decisions").json()["decisions"] == []
-    rig.observers.decisions.take([entry("decision", WELL)])
+    rig.observers.decisions.add([entry("decision", WELL)])
     assert len(rig.get("/api/v1/decisions").json()["decisions"]) == 1
 
 
@@ -116,16 +116,16 @@ def test_what_is_kept_is_bounded_and_what_does_not_hold_goes_first() -> None:
 
     for number in range(100):
         asks(b"%d" % number)
-    assert len(lane._kept) == 100
+    assert len(lane._responses) == 100
     now[0] += 1
     for number in range(100, 140):
         asks(b"%d" % number)
-    assert len(lane._kept) == 40
+    assert len(lane._responses) == 40
     for number in range(140, 400):
         asks(b"%d" % number)
-    assert len(lane._kept) <= 128
+    assert len(lane._responses) <= 128
     asks(b"x" * 513)
-    assert max(len(query) for _, query, _ in lane._kept) <= 512
+    assert max(len(query) for _, query, _ in lane._responses) <= 512
 
 
 def test_metrics_are_made_once_a_second_however_many_scrape() -> None:

@@ -45,7 +45,7 @@ def test_who_asks_too_often_is_told_when_to_ask_again() -> None:
     answers = [rig.get("/api/v1/reasons") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert answers[2].headers["retry-after"] == "2"
-    assert answers[2].json() == {"detail": "too many requests from this address: ask less often"}
+    assert answers[2].json() == {"detail": "too many requests from this address: send fewer"}
     assert answers[2].headers["x-content-type-options"] == "nosniff"
 
 

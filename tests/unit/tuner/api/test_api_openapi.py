@@ -43,9 +43,7 @@ def full_rig() -> Rig:
     rig = Rig(reads=TokenBuckets(RequestRate(1e9, 1e9), Clock()), orders=TokenBuckets(RequestRate(1e9, 1e9), Clock()))
     orders = Orders(9, Pause(NOW_MS, "li"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "kim")})
     rig.cycle(RAISE, WELL, orders=orders, courses={SOURCE: Setpoint(12 * MB, no_headroom=True)})
-    rig.observers.decisions.take(
-        [entry("intent"), entry("outcome", failure="refused"), steering_entry([RAISE], NOW_MS)]
-    )
+    rig.observers.decisions.add([entry("intent"), entry("outcome", failure="refused"), steering_entry([RAISE], NOW_MS)])
     held = TenantShare(Tenant("ann"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
     said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
     rig.quotas.publish(

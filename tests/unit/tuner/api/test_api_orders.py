@@ -36,7 +36,7 @@ def test_an_order_takes_the_role_operate(rig: Rig, name: str, body: dict[str, An
     for who, status in ((None, 401), ("wrong-0123456789abcdef", 401), (READ_TOKEN, 403)):
         answer = rig.post(f"/api/v1/{name}", body, who)
         assert answer.status_code == status, answer.text
-    assert answer.json() == {"detail": "the token of grafana may read only: giving orders takes the role operate"}
+    assert answer.json() == {"detail": "the token of grafana may only read: an order needs the role operate"}
     assert rig.order_service.orders == Orders()
     assert rig.post(f"/api/v1/{name}", body).status_code == 202
     assert rig.order_service.orders.at_ms == NOW_MS
@@ -142,7 +142,7 @@ def test_what_is_not_on_record_is_not_said_to_be(rig: Rig) -> None:
     }
     rig.observers.record_cycle(Observation(NOW_MS, ClusterUnreadable("away")), MEMORY, ())
     answer = rig.post("/api/v1/override", ORDERS[3][1])
-    assert answer.json() == {"detail": "it is not known which brokers are alive: the cluster is not seen: away"}
+    assert answer.json() == {"detail": "it is unknown which brokers are alive: the cluster cannot be read: away"}
     assert rig.order_service.orders == Orders()
 
 

@@ -93,7 +93,7 @@ def test_a_large_partition_counts_as_it_comes() -> None:
     executor.cycle(finish=False)
     executor.cycle(finish=False)
     shown = rig.plans.snapshot()._replace(
-        figures=PartitionMeasurements(size_bytes={A: 1000.0}, remaining_bytes={A: 250.0})
+        measurements=PartitionMeasurements(size_bytes={A: 1000.0}, remaining_bytes={A: 250.0})
     )
     row = plan_json(shown, shown.plans[0], 7.0)
     assert (row["copied_bytes"], row["done_ratio"], row["eta_s"]) == (750.0, 0.75, 7.0)

@@ -120,13 +120,17 @@ def test_status(rig: Rig) -> None:
     assert (found["produce_p99_ms_max"], found["objective"]["latency_ms"]) == (9.0, 30.0)
     assert (found["rate_bytes_per_s_max"], found["throttles"], found["throttles_managed"]) == (50 * MB, 2, 1)
     assert found["orders_acknowledged_at_ms"] == 7
-    assert found["next"][0].startswith("Under way: broker 1 leader throttle 10.0 MB/s → 50.0 MB/s")
+    assert found["next"][0].startswith("In progress: broker 1 leader throttle 10.0 MB/s → 50.0 MB/s")
 
 
 def test_status_of_a_cluster_that_is_not_seen(rig: Rig) -> None:
     rig.observers.record_cycle(Observation(NOW_MS, ClusterUnreadable("away")), Memory(), ())
     found = rig.get("/api/v1/status").json()
-    assert (found["headline"], found["moving_partitions"], found["ready"]) == ("The cluster is not seen.", None, False)
+    assert (found["headline"], found["moving_partitions"], found["ready"]) == (
+        "The cluster cannot be read.",
+        None,
+        False,
+    )
     assert found["next"] == ["The tuner waits until the cluster can be read, and changes nothing until then."]
 
 
@@ -237,7 +241,7 @@ def test_what_it_would_do_were_it_not_paused_is_a_dry_run_of_the_same_thinking(r
     )
     rig.cycle(memory=stalled, orders=Orders(9, Pause(NOW_MS, "li")))
     said = rig.get("/api/v1/status").json()["next"]
-    assert said[0] == "It changes nothing, and waits for somebody to resume."
+    assert said[0] == "The tuner changes nothing, and waits for an operator to resume."
     assert any(text.startswith("After that: broker 1 leader throttle 10.0 MB/s →") for text in said)
 
 

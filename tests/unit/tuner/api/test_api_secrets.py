@@ -39,7 +39,7 @@ ORDERS: list[tuple[str, str, Any]] = [
 @pytest.fixture
 def rig() -> Rig:
     made = Rig()
-    made.observers.decisions.take([entry("intent")])
+    made.observers.decisions.add([entry("intent")])
     return made
 
 
@@ -84,8 +84,10 @@ def test_readyz_names_hosts_and_errors_only_with_a_token(rig: Rig, what: str) ->
 def test_readyz_does_not_help_to_guess_a_token(rig: Rig) -> None:
     rig.board.become_standby("the journal has no producer")
     for _ in range(10):
-        assert rig.get("/readyz", WRONG_TOKEN).text == "it cannot act yet\n"
-    assert rig.get("/readyz", READ_TOKEN).text == "it cannot act yet\n", "after ten wrong ones no token is looked at"
+        assert rig.get("/readyz", WRONG_TOKEN).text == "the tuner cannot act yet\n"
+    assert rig.get("/readyz", READ_TOKEN).text == "the tuner cannot act yet\n", (
+        "after ten wrong ones no token is looked at"
+    )
     rig.clock.now_s += 60
     assert rig.get("/readyz", READ_TOKEN).text == "the journal has no producer\n"
 
@@ -127,7 +129,7 @@ def test_no_answer_to_an_order_does_and_none_of_its_events(rig: Rig, capsys: pyt
     for path in ("/api/v1/status", "/page/now", "/page/brokers", "/status"):
         holds_none(asked(rig, "GET", path, READ_TOKEN), path)
     said = capsys.readouterr()
-    assert "order over HTTP" in said.out + said.err
+    assert "order was recorded over HTTP" in said.out + said.err
     assert not any(secret in said.out + said.err for secret in SECRETS)
 
 

@@ -72,7 +72,7 @@ def test_what_is_not_seen_changes_nothing() -> None:
 def test_what_is_under_way_what_follows_and_what_is_near() -> None:
     memory = Memory(stalls={3: StallState(lost_s=9.0)})
     assert steps(observation(live()), SET, STEER, Hold(*TARGET, Reason.PROGRESSING, "well"), memory=memory) == [
-        "Under way: raise it",
+        "In progress: raise it",
         "The closed-loop control adjusts 1 throttle every second.",
         "The move onto broker 3 has lost 9 s of progress; it counts as stalled from 15 s on.",
     ]
@@ -83,13 +83,13 @@ def test_what_is_under_way_what_follows_and_what_is_near() -> None:
 
 def test_of_many_some_are_named() -> None:
     found = steps(observation(live()), *[SET] * 9)
-    assert found[-1] == "Under way: and 3 more of this kind"
+    assert found[-1] == "In progress: and 3 more of this kind"
     assert len(found) == 7
 
 
 def test_nothing_to_do() -> None:
     assert steps(observation(live({}, moves=()))) == ["The tuner waits for a reassignment, started by any tool."]
-    assert steps(observation(live())) == ["It goes on watching: nothing that it may turn would help."]
+    assert steps(observation(live())) == ["The tuner continues to monitor: no change of a throttle would help."]
 
 
 def test_throttles_that_somebody_left_are_said_to_be_so_and_ours_are_not() -> None:
@@ -102,7 +102,7 @@ def test_throttles_that_somebody_left_are_said_to_be_so_and_ours_are_not() -> No
     assert said.startswith("1 throttle is set on brokers without a move.")
     for memory in (Memory(owned={SOURCE: owned(None, 10 * MB)}), Memory(throttled=True)):
         assert steps(still, memory=memory) == ["The tuner waits for a reassignment, started by any tool."]
-    assert steps(still, SET) == ["Under way: raise it"], "they may be the ones that go"
+    assert steps(still, SET) == ["In progress: raise it"], "they may be the ones that go"
 
 
 def test_an_override_has_an_end_and_one_that_is_over_is_not_named() -> None:
@@ -129,15 +129,15 @@ def test_of_a_large_move_nothing_is_worked_out_in_advance(monkeypatch: pytest.Mo
 
 def test_moves_without_a_throttle_are_said_to_be_above_no_ceiling() -> None:
     bare = observation(live(lists={}))
-    (said,) = [step for step in steps(bare) if "ceiling" in step]
+    (said,) = [step for step in steps(bare) if "without a throttle" in step]
     assert said == (
         "1 partition moves without a throttle, so the maximum rate of 50.0 MB/s does not apply: tuner.objective is not set, and the tuner "
-        "throttles its own plans only. Give the move a throttle with the tool that began it."
+        "throttles its own plans only. Set a throttle with the tool that started the move."
     )
-    assert [step for step in steps(observation(live({}))) if "ceiling" in step], (
+    assert [step for step in steps(observation(live({}))) if "without a throttle" in step], (
         "a list without a rate throttles nothing"
     )
-    assert not [step for step in steps(observation(live())) if "ceiling" in step]
+    assert not [step for step in steps(observation(live())) if "without a throttle" in step]
     steered = replace(LIMITS, closed_loop=True, throttles_all_moves=True)
     assert not [s for s in next_steps(bare, Memory(), (), steered, STALL, dry_run=False) if "ceiling" in s]
     left = replace(LIMITS, closed_loop=True)

@@ -195,7 +195,7 @@ def test_events_outlive_every_deadline(client: Client, server: HttpServer, monke
         with contextlib.suppress(OSError):
             client.connect(handshake=False)
     time.sleep(1.2)  # Longer than each deadline.
-    (answered,) = [each for each in server._server._table._open if each.phase is Phase.ANSWER]
+    (answered,) = [each for each in server._server._table._open if each.phase is Phase.RESPONSE]
     assert answered.address == HERE
 
 
@@ -285,7 +285,7 @@ def test_logs_of_a_library_are_limited_by_place_and_period() -> None:
     record = logging.LogRecord("asyncio", logging.ERROR, "here.py", 7, "broken %d", (99,), None)
     assert limit.filter(record)
     assert passed == ["broken 0", "broken 1"]
-    assert record.getMessage() == "broken 99 (8 lines were left out before this one)"
+    assert record.getMessage() == "broken 99 (8 lines were dropped before this one)"
 
 
 def received(connection: socket.socket) -> bytes:

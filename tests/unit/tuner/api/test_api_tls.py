@@ -66,7 +66,7 @@ def test_over_tls_a_token_is_safe_and_the_browser_is_told_to_come_back_that_way(
 def test_server_shows_a_new_certificate_without_a_restart(
     server: HttpServer, files: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uvicorn_server, "_TICKS_PER_LOOK", 1)
+    monkeypatch.setattr(uvicorn_server, "_TICKS_PER_CERTIFICATE_CHECK", 1)
     before = shown(server)
     new = certificate_files(tmp_path, "new")
     replace(files, new)
@@ -80,23 +80,23 @@ def test_server_shows_a_new_certificate_without_a_restart(
 def test_certificate_is_read_at_the_second_look_after_a_change(files: tuple[str, str], tmp_path: Path) -> None:
     certificate = Certificate(*files)
     before = certificate.context()
-    certificate.look()
+    certificate.reload_if_changed()
     assert certificate.context() is before
     replace(files, certificate_files(tmp_path, "new"))
-    certificate.look()
+    certificate.reload_if_changed()
     assert certificate.context() is before, "the files may still be being written"
-    certificate.look()
+    certificate.reload_if_changed()
     assert certificate.context() is not before
 
 
 def test_certificate_is_read_at_once_when_asked_for(files: tuple[str, str]) -> None:
     certificate = Certificate(*files)
     before = certificate.context()
-    certificate.ask()
-    certificate.look()
+    certificate.request_reload()
+    certificate.reload_if_changed()
     assert certificate.context() is not before
     again = certificate.context()
-    certificate.look()
+    certificate.reload_if_changed()
     assert certificate.context() is again
 
 
@@ -113,10 +113,10 @@ def test_certificate_that_cannot_be_used_keeps_the_old_one(
     else:
         Path(files[0]).write_text("-----BEGIN CERTIFICATE-----\nno\n")
     for _ in range(4):
-        certificate.look()
+        certificate.reload_if_changed()
     assert certificate.context() is before
-    assert capsys.readouterr().out.count("cannot be used; the one from before stays in use") == 1
+    assert capsys.readouterr().out.count("cannot be used, so the previous one stays in use") == 1
     replace(files, certificate_files(tmp_path, "newest"))
     for _ in range(2):
-        certificate.look()
+        certificate.reload_if_changed()
     assert certificate.context() is not before

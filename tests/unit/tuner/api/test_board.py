@@ -278,7 +278,7 @@ def test_ready_says_what_is_missing(board: StatusStore, clock: Clock) -> None:
 
     assert answer() == (503, "the first cycle has not ended yet")
     board.record_cycle(Observation(NOW_MS, ClusterUnreadable("no broker answers")), Memory(), ())
-    assert answer() == (503, "the cluster is not seen: no broker answers")
+    assert answer() == (503, "the cluster cannot be read: no broker answers")
     seen(board, brokers=[])
     starting = "starting: no broker signal has arrived yet; the stream takes about 30 to 60 s to start, {} s so far"
     assert answer() == (503, starting.format(0))
@@ -336,7 +336,7 @@ def test_of_what_was_said_only_the_last_cycle_is_kept(board: StatusStore) -> Non
     for number in range(200):
         gone = ClearLists(f"topic-{number}", (L,), Reason.MOVE_ENDED, f"clear {number}")
         board.record_cycle(observation(live()), MEMORY, (hold(), gone))
-    assert len(board._said) == 2
+    assert len(board._texts) == 2
     assert said("clear 199") == 1
     assert said("well") == 0, "said once, 200 cycles ago, and not again since"
 

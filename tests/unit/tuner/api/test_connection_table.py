@@ -87,15 +87,15 @@ def test_local_connection_takes_the_place_of_a_remote_one() -> None:
 
 def test_answered_connection_is_closed_for_no_other() -> None:
     closed = Closed(table(connections_max=2))
-    closed.open(REMOTE, "events", 0.0, Phase.ANSWER)
-    closed.open(REMOTE, "events too", 0.0, Phase.ANSWER)
+    closed.open(REMOTE, "events", 0.0, Phase.RESPONSE)
+    closed.open(REMOTE, "events too", 0.0, Phase.RESPONSE)
     assert closed.open(LOCAL, "local", 9.0) is None
     assert closed.aborted == []
 
 
 def test_answer_that_its_client_leaves_unread_is_given_up() -> None:
     closed = Closed(table(connections_max=1))
-    connection = closed.open(REMOTE, "deaf", 0.0, Phase.ANSWER)
+    connection = closed.open(REMOTE, "deaf", 0.0, Phase.RESPONSE)
     assert connection is not None
     connection.unread_since_s = 1.0
     assert closed.open(OTHER, "new", 2.0) is not None
@@ -116,7 +116,7 @@ def test_connection_expires_when_its_phase_is_over(phase: Phase) -> None:
 
 def test_answer_expires_only_while_its_client_reads_nothing() -> None:
     closed = Closed(table())
-    connection = closed.open(REMOTE, "events", 0.0, Phase.ANSWER)
+    connection = closed.open(REMOTE, "events", 0.0, Phase.RESPONSE)
     assert connection is not None
     closed.table.expire_late(1e9)
     assert closed.expired == []

@@ -50,7 +50,7 @@ def test_who_gives_way_waits_for_the_answer_that_is_made(
     rig: Rig, desktop: ApiState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig.cycle()
-    monkeypatch.setattr(module, "_PATIENCE_S", WAIT_S_MAX)
+    monkeypatch.setattr(module, "_YIELD_S_MAX", WAIT_S_MAX)
     made: list[str] = []
     gives_way = threading.Event()
 

@@ -116,8 +116,8 @@ def put(broker: Broker) -> str:
     return "taken"
 
 
-NOT_KNOWN = "it is not known whether the order is taken, as "
-LOOK = ": look (`rheostat status`) before you give it again"
+NOT_KNOWN = "it is unknown whether the order is recorded, as "
+LOOK = ": check `rheostat status` before you give it again"
 
 
 # -- orders ---------------------------------------------------------------------------------------------------------------
@@ -134,13 +134,13 @@ def test_an_order_that_is_not_answered_may_be_taken_and_is_not_said_to_take_a_ri
 
 def test_an_order_that_takes_a_right_is_not_taken_and_says_which(broker: Broker) -> None:
     broker.takes = [FORBIDDEN]
-    assert give(broker) == "the order is not taken, as it takes the right Write on Topic rheostat.orders"
+    assert give(broker) == "the order is not recorded, as it takes the right Write on Topic rheostat.orders"
 
 
 @pytest.mark.parametrize("where", ["begins", "refuses"])
 def test_an_order_that_never_was_on_its_way_is_not_taken(broker: Broker, where: str) -> None:
     setattr(broker, where, kafka.errors.KafkaTimeoutError("no metadata"))
-    assert give(broker).startswith("the order is not taken, as ")
+    assert give(broker).startswith("the order is not recorded, as ")
     assert "right" not in give(broker)
 
 
@@ -178,7 +178,7 @@ def test_an_order_that_is_written_is_not_said_to_be_refused_where_it_cannot_be_r
     assert give(broker).startswith(NOT_KNOWN)
     assert len(broker.records) == 1
     broker.unread_after = 0
-    assert give(broker).startswith("the order is not taken, as ")
+    assert give(broker).startswith("the order is not recorded, as ")
     assert len(broker.records) == 1
 
 

@@ -323,13 +323,13 @@ def test_fetchers_of_a_large_move_are_counted_once_a_minute() -> None:
         return LiveCluster(frozenset({1, 3, 4}), moves, fetchers={3: 2, 4: 2})
 
     small = FetcherCollisions()
-    assert list(small.of(live(30, 3), 0)) == [3]
-    assert list(small.of(live(30, 4), 1)) == [4], "a small one is counted at once"
+    assert list(small.count(live(30, 3), 0)) == [3]
+    assert list(small.count(live(30, 4), 1)) == [4], "a small one is counted at once"
     large = FetcherCollisions()
-    assert list(large.of(live(2_001, 3), 0)) == [3]
-    assert list(large.of(live(2_001, 4), 59_000)) == [3]
-    assert list(large.of(live(2_001, 4), 60_000)) == [4]
-    assert list(large.of(live(0, 4), 61_000)) == [], "nothing moves any more"
+    assert list(large.count(live(2_001, 3), 0)) == [3]
+    assert list(large.count(live(2_001, 4), 59_000)) == [3]
+    assert list(large.count(live(2_001, 4), 60_000)) == [4]
+    assert list(large.count(live(0, 4), 61_000)) == [], "nothing moves any more"
 
 
 # -- a page that stays readable ----------------------------------------------------------------------------------------

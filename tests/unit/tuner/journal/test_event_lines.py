@@ -63,9 +63,9 @@ def rows(decisions: DecisionStore, wanted: DecisionFilter | None = None) -> list
 def test_decision_rows_end_of_move_is_one_row() -> None:
     decisions = DecisionStore()
     for number, decision in enumerate(ENDED):
-        decisions.take([entry("intent", decision, NOW_MS + 20 * number)])
+        decisions.add([entry("intent", decision, NOW_MS + 20 * number)])
         assert rows(decisions)[0]["outcome"] == "in_progress"
-        decisions.take([entry("outcome", decision, NOW_MS + 20 * number + 9)])
+        decisions.add([entry("outcome", decision, NOW_MS + 20 * number + 9)])
     (row,) = rows(decisions)
     assert (row["text"], row["records"], row["outcome"]) == (TEXT, 12, "done")
     assert (row["broker"], row["side"], row["topics"]) == (None, None, ["orders", "audit"])
@@ -84,8 +84,8 @@ def test_decision_rows_end_of_move_is_one_row() -> None:
 def test_decision_rows_failure_is_named_and_retry_is_new_row() -> None:
     decisions = DecisionStore()
     for decision in ENDED[2:5]:
-        decisions.take([entry("intent", decision)])
-    decisions.take(
+        decisions.add([entry("intent", decision)])
+    decisions.add(
         [entry("outcome", ENDED[2]), entry("outcome", ENDED[3], failure="refused"), entry("outcome", ENDED[4])]
     )
     (row,) = rows(decisions)
@@ -93,7 +93,7 @@ def test_decision_rows_failure_is_named_and_retry_is_new_row() -> None:
         "failed",
         "1 of 3: broker 1 follower throttle 5.00 MB/s removed: refused",
     )
-    decisions.take([entry("intent", ENDED[3], NOW_MS + 5000), entry("outcome", ENDED[3], NOW_MS + 5001)])
+    decisions.add([entry("intent", ENDED[3], NOW_MS + 5000), entry("outcome", ENDED[3], NOW_MS + 5001)])
     again, before = rows(decisions)
     assert (again["outcome"], again["text"], before) == ("done", ENDED[3].text, row)
 
@@ -107,13 +107,13 @@ def test_decision_rows_without_throttle_are_not_grouped() -> None:
         ("restore", {"topic": "t"}),
     ]
     decisions = DecisionStore()
-    decisions.take([Entry(NOW_MS, "intent", action, "move_ended", "it ends", said) for action, said in strange])
+    decisions.add([Entry(NOW_MS, "intent", action, "move_ended", "it ends", said) for action, said in strange])
     assert [row["text"] for row in rows(decisions)] == ["it ends"] * 4
 
 
 def test_decision_rows_two_ends_are_two_rows() -> None:
     decisions = DecisionStore()
-    decisions.take([entry("intent", ENDED[2]), entry("intent", ENDED[3], NOW_MS + 16_000)])
+    decisions.add([entry("intent", ENDED[2]), entry("intent", ENDED[3], NOW_MS + 16_000)])
     assert [row["records"] for row in rows(decisions)] == [1, 1]
 
 
@@ -121,7 +121,7 @@ def test_decision_rows_same_reason_shares_a_line() -> None:
     why = "somebody has changed it; left alone for 1 h"
     same = [Hold(b, s, Reason.EXTERNALLY_OWNED, f"broker {b} {s} throttle: {why}") for b, s in SIDES[:3]]
     decisions = DecisionStore()
-    decisions.take([entry("decision", each) for each in [*same, WELL]])
+    decisions.add([entry("decision", each) for each in [*same, WELL]])
     well, shared = rows(decisions)
     assert shared["text"] == f"broker 1 leader throttle, broker 1 follower throttle, broker 2 leader throttle: {why}"
     assert (well["text"], well["records"], shared["records"]) == (WELL.text, 1, 3)
@@ -130,15 +130,15 @@ def test_decision_rows_same_reason_shares_a_line() -> None:
 def test_decision_store_full_drops_oldest_events() -> None:
     decisions = DecisionStore(rows_max=12)
     for decision in ENDED:
-        decisions.take([entry("intent", decision)])
-    decisions.take([entry("decision", WELL, NOW_MS + 20_000)])
+        decisions.add([entry("intent", decision)])
+    decisions.add([entry("decision", WELL, NOW_MS + 20_000)])
     assert [row["records"] for row in rows(decisions)] == [1]
 
 
 def test_decision_store_loads_same_events_after_restart() -> None:
     record = [entry("intent", decision, NOW_MS + 20 * number) for number, decision in enumerate(ENDED)]
     first, again = DecisionStore(), DecisionStore()
-    first.take(record)
+    first.add(record)
     # As the journal gives it back: sides are words there.
     again.load_history([Entry(**json.loads(json.dumps({n: getattr(e, n) for n in e.__slots__}))) for e in record])
     assert rows(again) == rows(first)
@@ -208,7 +208,7 @@ STEER = AllowSteering(1, L, MB, Reason.FOLLOWS_CLIENTS, "broker 1 leader throttl
 )
 def test_decision_rows_outcome_by_kind_of_record(record: Entry, outcome: str) -> None:
     decisions = DecisionStore()
-    decisions.take([record])
+    decisions.add([record])
     assert [row["outcome"] for row in rows(decisions)] == [outcome]
 
 

@@ -208,7 +208,7 @@ ENTRIES = [
 def test_decision_store_shows_hostile_entries(values: list[bytes]) -> None:
     decisions = DecisionStore()
     decisions.load_history([entry for value in values if (entry := entries.decode_entry(value)) is not None])
-    decisions.take([entries.read_entry(ENTRIES[0])])
+    decisions.add([entries.read_entry(ENTRIES[0])])
     for wanted in (
         DecisionFilter(),
         DecisionFilter(broker=1, side="leader", changes_only=True),
