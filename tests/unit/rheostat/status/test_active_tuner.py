@@ -135,7 +135,10 @@ def test_without_active_tuner_next_steps_are_simulated() -> None:
         steps = status(stalled, tuners=tuners)["next"]
         assert steps[0].startswith(f"{subject} would do this: broker 1 leader throttle 10.0 MB/s → ")
     assert status(tuners=[])["next"] == ["An active tuner would change nothing now."]
-    assert status(orders=ORDERS, tuners=[DRY])["next"][0] == "The tuner changes nothing, and waits for an operator to resume."
+    assert (
+        status(orders=ORDERS, tuners=[DRY])["next"][0]
+        == "The tuner changes nothing, and waits for an operator to resume."
+    )
     # The running tuner's maximum rate counts, not that of the settings file.
     low = replace(DRY, rate_bytes_per_s_max=12e6)
     assert "→ 12.0 MB/s" in status(stalled, tuners=[low])["next"][0]
