@@ -324,7 +324,10 @@ def test_http_https_mixup_is_named(agents: Agents, certificates: Certificates) -
     assert found.cause in (Cause.TLS, Cause.TIMEOUT)
     with served(certificates.server("good")) as behind_tls:
         found = failure(behind_tls.url().replace("https:", "http:"))
-        assert (found.cause, "http or https as set" in str(found)) == (Cause.HTTP, True)
+        assert (found.cause, "check that this is the agent's port, and http or https" in str(found)) == (
+            Cause.HTTP,
+            True,
+        )
 
 
 def guarded(user: str, password: str) -> Answer:
@@ -353,7 +356,7 @@ def test_unfit_file_names_its_setting(certificates: Certificates, tmp_path: Path
         (AccessFiles(ca=str(empty)), "collector.tls_ca_file"),
         (AccessFiles(cert=cert, key=key), "collector.tls_cert_file"),
         (AccessFiles(username="me", password=absent), "collector.password_file"),
-        (AccessFiles(username="me", password=str(empty)), "its first line is empty"),
+        (AccessFiles(username="me", password=str(empty)), "its first line must be the password, and is empty"),
     ):
         with pytest.raises(AgentAccessError, match=said):
             files.load()
