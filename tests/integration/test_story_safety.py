@@ -63,7 +63,7 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                 assert any(
                     line.startswith("Next: The dry run would do this: broker 1 leader throttle") for line in lines
                 )
-                assert "(dry run: not done)" in status.stdout
+                assert "(dry run: not executed)" in status.stdout
                 asked = (
                     "plan",
                     "estimate",

@@ -179,7 +179,7 @@ def test_stalled_is_on_screen_on_a_phone(browser: Browser, dark: bool) -> None:
         assert box is not None
         assert 0 < box["x"] < box["x"] + box["width"] <= 390
         decisions = seat.page.locator("#decisions")
-        expect(decisions).to_contain_text("dry run: not done")
+        expect(decisions).to_contain_text("dry run: not executed")
         expect(decisions.locator("li.no_change").first).to_contain_text("no change")
         expect(seat.page.locator("#now")).to_contain_text("Without the dry run the tuner would do this.")
         seat.close()
