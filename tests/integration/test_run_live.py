@@ -186,6 +186,7 @@ def test_a_cluster_that_goes_away_is_waited_for(make_lab: MakeLab, tmp_path: Pat
         running(*RHEOSTAT, "collect", "--config", config, log=tmp_path / "collect.log") as collect,
     ):
         until(lambda: events(tune, "tuner started") and events(collect, "collector started"), 30, "both have started")
+        until(lambda: b"no broker signal has arrived yet" in body(port, "readyz"), 60, "the tuner acts")
         collected_before = end_offset(lab)
         until(lambda: end_offset(lab) > collected_before, 20, "records are written")
 
