@@ -52,8 +52,8 @@ class LiveCluster:
         unreadable: brokers whose settings could not be read.
         quota_samples: replication.quota.window.num, by broker.
         fetchers: num.replica.fetchers, by broker.
-        lost_replica_sides: by leader, the sides whose lists throttle a replica that is alive, has fallen out of sync, and belongs
-            to a partition that is not being reassigned.
+        lost_replica_sides: by the broker that leads the partition, the sides that throttle a lost replica: one that fell out of
+            the ISR and tries to rejoin. Only replicas on live brokers, of partitions that are not being reassigned.
     """
 
     brokers: frozenset[int]
@@ -75,7 +75,7 @@ class ClusterUnreadable:
 
 @dataclass(frozen=True, slots=True)
 class Setpoint:
-    """The rate that the control law wants on one side, as of its last second."""
+    """The rate that the control law wants on one side, as computed in its latest run (once a second)."""
 
     bytes_per_s: float
     no_headroom: bool = False  # Clients leave less bandwidth than steady-state replication takes.
@@ -89,8 +89,9 @@ class Observation:
     Attributes:
         ramping: sides whose rate is being changed in steps right now.
         setpoints: setpoints of the sides that the control law steers now.
-        empty_windows: sides whose quota window is empty and through which a step of a plan is about to copy. Also sides whose
-            warm-up runs or was interrupted.
+        brokers, moves: the newest signals, by broker and by side.
+        empty_windows: sides whose rate must rise step by step, because their quota window is empty and a full rate would pass at
+            once: a plan is about to copy through them, or their warm-up is running or was interrupted.
         plan_moves: partitions that plans of rheostat move now or are about to move, with the throttle of their plan.
     """
 

@@ -25,7 +25,7 @@ from tuner.simulation.run import run
 from tuner.simulation.swarm_draw import DrawnRun, draw_run
 from tuner.simulation.swarm_watch import (
     CYCLE_S,
-    SHOWN_S,
+    VISIBLE_AFTER_S,
     Findings,
     ProcessSuspended,
     SwarmJournal,
@@ -65,7 +65,7 @@ class SwarmRunner:
         if self._kills and now_s >= self._kills[0]:
             self._kills.pop(0)
             if mishaps.suspended_s < float("inf"):
-                self.throttles.suspends = True
+                self.throttles.suspend_next_write = True
             else:
                 self._kill(now_s)
         if self.loop is None:
@@ -112,7 +112,7 @@ class SwarmRunner:
             self._cleared_parts = 1
             for side in list(cluster.controller.rates):
                 cluster.controller.write(now_s, side, None)
-        if self._cleared_parts == 1 and now_s >= at_s + SHOWN_S:
+        if self._cleared_parts == 1 and now_s >= at_s + VISIBLE_AFTER_S:
             self._cleared_parts = 2
             for topic in list(cluster.lists):
                 cluster.set_lists(topic, TopicThrottle())

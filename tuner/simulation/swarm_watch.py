@@ -1,11 +1,12 @@
-"""Checks the tuner's invariants in each world of the swarm, at every write and once more at the end.
+"""Checks the tuner's invariants in randomly drawn simulations: at every write of the tuner, and once more at the end of the run.
 
-bounds           a written rate lies between minimum rate and ceiling, or is the rate from before; no rate falls below what drains
+bounds           a written rate lies between minimum rate and ceiling, or restores the earlier rate; the backlog can still shrink
 write-ahead      a written rate was recorded as managed before
 external change  a rate that an operator wrote over a managed one is not touched any more
 freshness        without fresh signals no rate rises
-exact lists      an added pair belongs to a move, has a rate, and was recorded as managed; a removed pair is managed
-no trace         in the end each rate is the one from before, or the one that an operator wrote
+exact lists      an added entry (partition, broker) belongs to a running move, its side has a rate, and it was recorded as managed
+                 before; a removed entry was managed
+no trace         in the end no rate is left but one that an operator wrote, and no list entry
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from tuner.simulation.swarm_draw import TICK_MS, DrawnRun
 from tuner.simulation.world import OperatorWrite
 
 CYCLE_S = 5.0
-SHOWN_S = 1.0  # An operator's write shows within this time.
-_ROUND = 1.001
+VISIBLE_AFTER_S = 1.0  # The tuner sees a change by others at the latest after this time.
+_ROUNDING = 1.001  # Written rates are rounded to whole bytes/s.
 
 
 @dataclass(slots=True)
@@ -84,8 +85,8 @@ class WatchedThrottles(SimulatedThrottles):
         self._drawn = drawn
         self._journal = journal
         self._findings = findings
-        self.suspends = False  # The process is suspended in the next write.
-        self.suspended_writes: dict[BrokerSide, int | None] = {}  # The write in which it is suspended.
+        self.suspend_next_write = False
+        self.suspended_writes: dict[BrokerSide, int | None] = {}  # The rates of that write.
         self._written_at_s: dict[BrokerSide, list[float]] = {}
         self._before = {(s.broker, s.side): s.rate_bytes_per_s for s in drawn.world.rates}
 
@@ -94,8 +95,8 @@ class WatchedThrottles(SimulatedThrottles):
             for what in self._find_violations(side, rate):
                 self._findings.note(self._simulated.cluster.now_s, f"broker {side[0]} {side[1]} → {rate}: {what}")
             self._written_at_s.setdefault(side, []).append(self._simulated.cluster.now_s)
-        if self.suspends:
-            self.suspends, self.suspended_writes = False, dict(rates)
+        if self.suspend_next_write:
+            self.suspend_next_write, self.suspended_writes = False, dict(rates)
             raise ProcessSuspended
         return super().write_rates(rates)
 
@@ -104,11 +105,12 @@ class WatchedThrottles(SimulatedThrottles):
         moving = {(m.topic, m.partition): m for m in moves_of(cluster)}
         for topic, side, (partition, broker) in _iterate_pairs(pairs):
             move = moving.get((topic, partition))
-            if move is None or broker not in move.replicas or (broker in move.adding) is (side is Side.LEADER):
+            expected_side = Side.FOLLOWER if move is not None and broker in move.adding else Side.LEADER
+            if move is None or broker not in move.replicas or side is not expected_side:
                 self._findings.note(now_s, f"{topic}-{partition} on broker {broker}: listed, and no part of a move")
-            # Another tool may just be removing the rates, which the snapshot still showed; it removes the lists a moment later.
-            sweeps = 0 <= now_s - self._drawn.mishaps.cleared_at_s < SHOWN_S
-            if not sweeps and cluster.controller.expected((broker, side), now_s + CONFIRM_S_MAX) is None:
+            # Exempt: another tool has just removed all rates, after the tuner's snapshot, and removes the lists next.
+            tool_is_clearing = 0 <= now_s - self._drawn.mishaps.cleared_at_s < VISIBLE_AFTER_S
+            if not tool_is_clearing and cluster.controller.expected((broker, side), now_s + CONFIRM_S_MAX) is None:
                 self._findings.note(now_s, f"{topic}-{partition} on broker {broker} {side}: listed without a rate")
             if (partition, broker) not in self._journal.memory.listed.get(topic, TopicThrottle()).for_side(side).pairs:
                 self._findings.note(
@@ -133,30 +135,37 @@ class WatchedThrottles(SimulatedThrottles):
         if rate is not None and not restores:
             signal = self._simulated.signals.moves.get(side)
             wall_ms = round(self._drawn.mishaps.wall_s(now_s) * 1000)  # As the tuner has it.
-            stale = freshness(signal, wall_ms, limits.signal_age_s_max + CYCLE_S) is not Freshness.FRESH
-            # On a side without a rate the tuner may not know W, or not its recent value.
-            fresh = freshness(signal, wall_ms, limits.signal_age_s_max) is Freshness.FRESH
-            min_rate = self._min_rate_bytes_per_s(side) if fresh or current is not None else limits.rate_bytes_per_s_min
-            # A rescue rises from below the minimum rate step by step.
-            may_be_below = current is not None and (stale or self._drawn.objective is None)
+            surely_stale = freshness(signal, wall_ms, limits.signal_age_s_max + CYCLE_S) is not Freshness.FRESH
+            # The tuner decides up to one cycle before it writes, so a signal between both ages may count as fresh or as stale.
+            surely_fresh = freshness(signal, wall_ms, limits.signal_age_s_max) is Freshness.FRESH
+            min_rate = (
+                self._min_rate_bytes_per_s(side) if surely_fresh or current is not None else limits.rate_bytes_per_s_min
+            )
+            # A rate below the minimum may stay there: without fresh signals no rate rises, and a rescue raises it step by step.
+            may_be_below = current is not None and (surely_stale or self._drawn.objective is None)
             lowest = min(min_rate, current) if may_be_below and current is not None else min_rate
-            if not lowest / _ROUND <= rate <= max(limits.rate_bytes_per_s_max, current or 0) * _ROUND:
+            if not lowest / _ROUNDING <= rate <= max(limits.rate_bytes_per_s_max, current or 0) * _ROUNDING:
                 findings.append(f"not within {lowest} and {limits.rate_bytes_per_s_max:.0f}")
             if owned_rate is None or rate not in owned_rate.possible_rates:
                 findings.append("not recorded as managed")
-            if stale and current is not None and rate > current * _ROUND and now_s < self._drawn.mishaps.clock_set_at_s:
+            if (
+                surely_stale
+                and current is not None
+                and rate > current * _ROUNDING
+                and now_s < self._drawn.mishaps.clock_set_at_s
+            ):
                 findings.append(f"raised from {current} without fresh signals")
         for operator in self._drawn.operator_writes:
             if (
                 (operator.broker, operator.side) == side
-                and now_s > operator.at_s + SHOWN_S
+                and now_s > operator.at_s + VISIBLE_AFTER_S
                 and self.is_overwritten(operator)
             ):
                 findings.append(f"an operator had written {operator.rate_bytes_per_s} over a managed rate")
         return findings
 
     def _min_rate_bytes_per_s(self, side: BrokerSide) -> float:
-        """Returns the smallest rate that drains, by the newest signal of W; the law may fall to it at low headroom."""
+        """Returns the lowest rate that the control law may set: just above steady-state replication in the newest signal."""
         limits, signal = self._drawn.limits, self._simulated.signals.moves.get(side)
         # After a leader change the newest signal of the old leader still covers what it led.
         leads = side[1] is Side.FOLLOWER or any(move.leader == side[0] for move in moves_of(self._simulated.cluster))
@@ -172,7 +181,7 @@ class WatchedThrottles(SimulatedThrottles):
         """
         mishaps, now_s = self._drawn.mishaps, self._simulated.cluster.now_s
         if mishaps.clock_by_s > 0 and now_s >= mishaps.clock_set_at_s:
-            return False  # By that clock the hold after an external change may be over.
+            return False  # The clock was set forward, so the hold after an external change may be over for the tuner.
         side = (operator.broker, operator.side)
         was_managed = side in self._journal.managed_at.get(operator.at_s, frozenset())
         return was_managed and not any(
@@ -183,6 +192,7 @@ class WatchedThrottles(SimulatedThrottles):
 def find_leftovers(
     drawn: DrawnRun, throttles: WatchedThrottles, journal: SwarmJournal, simulated: SimulatedCluster
 ) -> list[str]:
+    """Returns what the tuner left at the end of the run: rates, list entries, records, and operators' rates that are gone."""
     findings = []
     rates = simulated.cluster.controller.rates
     operator_writes = {(p.broker, p.side): p for p in drawn.operator_writes}

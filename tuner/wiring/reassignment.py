@@ -27,20 +27,21 @@ log = structlog.get_logger("tuner")
 
 
 def reassignment_executor(
-    context: TermContext, status: PlanStatusStore, throttles: ThrottleController
+    context: TermContext, status: PlanStatusStore, throttle_controller: ThrottleController
 ) -> ReassignmentExecutor | None:
     """Returns None if this tuner executes no plans. In a dry run the executor only reports what it would begin.
 
     Args:
-        throttles: throttles the steps of plans before they begin.
+        throttle_controller: sets the throttle of each step of a plan before the step is submitted to Kafka.
     """
     settings, journal, orders = context.settings, context.journal, context.orders
     orders.plans = None
     if not settings.reassign.enabled:
-        # Moves of a plan that another tuner executes stay throttled.
-        throttles.connect_plans(dict, PrepareHandshake(), lambda: journal.plans.known)
+        # Another tuner may execute plans. Their moves stay throttled, so the controller needs to know the plans.
+        throttle_controller.connect_plans(dict, PrepareHandshake(), lambda: journal.plans.known)
         return None
-    orders.plans, orders.plans_whole = journal.plans, settings.dry_run
+    orders.plans = journal.plans
+    orders.plans_whole = settings.dry_run  # A dry run reads also the progress that the executing tuner records.
     for plan, why in journal.plans.unreadable_plans.items():
         log.error(
             "the tuner does not execute a recorded plan that it cannot read: run the version of rheostat that wrote it, "
@@ -60,7 +61,7 @@ def reassignment_executor(
         caller=ThreadCaller(),
         orders=orders,
         signals=context.signals,
-        throttle_state=lambda: throttles.throttling,
+        throttle_state=lambda: throttle_controller.throttling,
         refusal=partial(refusal, journal),
         observer=status,
         handshake=handshake if not settings.dry_run else None,
@@ -78,11 +79,12 @@ def reassignment_executor(
         outbox=context.outbox,
     )
     executor = ReassignmentExecutor(ports, config, context.clock, recorder)
-    throttles.connect_plans(lambda: executor.pending_bytes, handshake, lambda: journal.plans.known)
+    throttle_controller.connect_plans(lambda: executor.pending_bytes, handshake, lambda: journal.plans.known)
     return executor
 
 
 def _operator_limits(settings: TunerSettings, partition_limits: PartitionLimits | None) -> OperatorLimits:
+    """Returns the operator's limits for steps. They include the objective of Kafka's controller, which each step loads."""
     quotas = settings.mutation_quota
     return OperatorLimits(
         settings.reassign.limits(),

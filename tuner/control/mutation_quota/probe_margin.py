@@ -1,19 +1,20 @@
-"""Measures how much the creation probe latency fluctuates, and the safety margin below its objective that follows.
+"""Measures how much the latency of the creation probes fluctuates, and derives how far below its objective it has to stay.
 
 The latency is the tail of a few hundred requests. It fluctuates from one 30 s window to the next even at a constant total rate. The
 window slides, so two consecutive values share most of their requests. Their difference is scaled up to that of two windows without
 common requests.
 
-    likely ratio = ratio × (1 + spreads × spread)    the value that the ratio may reach soon without any change
+    likely ratio = ratio × (1 + margin_spreads × spread)    the value that the ratio may reach soon without any change
 
-Above the objective the likely ratio causes a small cut; below its target it allows a raise (total_rate.py).
+A likely ratio above 1 causes a small cut of the total rate; one below ``probe_target_ratio`` allows a raise (total_rate.py).
 
 Invariant: the margin is never negative, and no single measurement determines it. Measurements far below the objective, and those
 shortly after a change of the total, do not count.
 
 Terms:
-    ratio   latency ÷ objective.
-    spread  relative standard deviation of the ratio between independent windows at a constant total.
+    ratio           latency ÷ objective.
+    margin_spreads  width of the margin, in spreads (limits.probe_margin_spreads).
+    spread          relative standard deviation of the ratio between independent windows at a constant total.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.probe_window import WINDOW_S
 from tuner.control.mutation_quota.state import ProbeTrend
 
-_RATIO_MIN = 0.5  # Below it a little more load doubles the latency, which is no fluctuation.
-_SPREAD_MAX = 0.2  # One measurement counts at most this: a larger change is the start or end of a load.
+# Lower ratios do not count: there the latency changes much with small changes of load, which is not random fluctuation.
+_RATIO_MIN = 0.5
+_SPREAD_MAX = 0.2  # Upper limit of one measurement's spread: a larger change means that a load has begun or ended.
 
 
 def update_trend(
     previous: ProbeTrend | None,
     ratio: float | None,
     at_ms: int,
-    since_s: float | None,
+    elapsed_s: float | None,
     total_changed_at_ms: int,
     limits: MutationLimits,
 ) -> ProbeTrend:
@@ -41,20 +43,21 @@ def update_trend(
 
     Args:
         ratio: None: not configured or not measured.
-        since_s: time since the previous measurement; None: there was none, or too long ago.
+        elapsed_s: time since the previous measurement; None: there was none, or too long ago.
         total_changed_at_ms: the last change of the total. Its effect takes time to show.
     """
     trend = previous or ProbeTrend()
     if ratio is None:
         return replace(trend, ratio=None, since_ms=0)
-    if trend.ratio is None or since_s is None:
+    if trend.ratio is None or elapsed_s is None:
         return replace(trend, ratio=ratio, since_ms=at_ms)
-    window_fills = at_ms - trend.since_ms < 1000 * WINDOW_S
+    # A measurement does not count until the window holds only requests of this series, nor shortly after a change of the total.
+    window_is_incomplete = at_ms - trend.since_ms < 1000 * WINDOW_S
     total_changed = at_ms - total_changed_at_ms <= 1000 * limits.hold_after_cut_s
-    if window_fills or total_changed or since_s <= 0 or max(trend.ratio, ratio) < _RATIO_MIN:
+    if window_is_incomplete or total_changed or elapsed_s <= 0 or max(trend.ratio, ratio) < _RATIO_MIN:
         return replace(trend, ratio=ratio)
-    spread = update_spread(current_spread(trend, limits), trend.ratio, ratio, since_s, limits)
-    return replace(trend, ratio=ratio, spread=spread, learned_s=trend.learned_s + since_s)
+    spread = update_spread(current_spread(trend, limits), trend.ratio, ratio, elapsed_s, limits)
+    return replace(trend, ratio=ratio, spread=spread, learned_s=trend.learned_s + elapsed_s)
 
 
 def is_spread_known(trend: ProbeTrend, limits: MutationLimits) -> bool:
@@ -67,13 +70,15 @@ def current_spread(trend: ProbeTrend, limits: MutationLimits) -> float:
     return limits.probe_spread_start if trend.spread is None else trend.spread
 
 
-def update_spread(spread: float, previous_ratio: float, ratio: float, since_s: float, limits: MutationLimits) -> float:
-    """Returns the spread after one more measurement, ``since_s`` (above 0) after the previous one."""
-    new_share = min(1.0, since_s / WINDOW_S)
+def update_spread(
+    spread: float, previous_ratio: float, ratio: float, elapsed_s: float, limits: MutationLimits
+) -> float:
+    """Returns the spread after one more measurement, ``elapsed_s`` (above 0) after the previous one."""
+    new_share = min(1.0, elapsed_s / WINDOW_S)
     change = math.log(max(_RATIO_MIN, ratio) / max(_RATIO_MIN, previous_ratio))
-    # Two windows that share all but ``new_share`` of their requests differ by 2 × new_share of one window's variance.
+    # If two windows share all but ``new_share`` of their requests, the variance of their difference is 2 × new_share × that of one.
     variance = min(_SPREAD_MAX**2, change**2 / (2 * new_share))
-    memory = math.exp(-since_s / limits.probe_spread_memory_s)
+    memory = math.exp(-elapsed_s / limits.probe_spread_memory_s)
     return math.sqrt(memory * spread**2 + (1 - memory) * variance)
 
 

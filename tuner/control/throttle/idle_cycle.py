@@ -26,11 +26,12 @@ def decide_without_moves(
     observation: Observation, live: LiveCluster, memory: Memory, limits: Limits
 ) -> tuple[Memory, Sequence[Decision]]:
     """Returns the next state, and the decisions that end the moves' throttles once enough cycles were idle."""
-    # Another tool that adds list entries is still at work: batches of small partitions end before a cycle observes them.
-    continues = memory.after_moves is not None and _has_new_entries(
+    # New list entries mean that another tool has begun its next batch, even if no cycle saw the batch's moves because they were too
+    # short. The count of idle snapshots starts again.
+    tool_is_active = memory.after_moves is not None and _has_new_entries(
         external_lists(live, memory), memory.after_moves.listed
     )
-    idle_snapshots = 1 if continues else memory.idle_snapshots + 1
+    idle_snapshots = 1 if tool_is_active else memory.idle_snapshots + 1
     memory = replace(
         memory,
         after_moves=_record_idle_throttles(live, memory),
@@ -38,12 +39,13 @@ def decide_without_moves(
         unmeasured_since_ms={},
         decayed_at_ms={},
     )
-    removals = remove_unneeded_pairs(memory, {})
+    removals = remove_unneeded_pairs(memory, {})  # Without moves no managed entry is required.
     if idle_snapshots < limits.idle_snapshots_before_cleanup:
         return memory, removals
     sides_kept_open = _find_sides_kept_open(observation, live, limits)
-    live = replace(live, lists=external_lists(live, memory))
-    cleanup: list[Decision] = [*removals, *cleanup_after_moves(live, memory, limits)]
+    # The managed entries are removed above, so the cleanup sees only the lists of others.
+    external = replace(live, lists=external_lists(live, memory))
+    cleanup: list[Decision] = [*removals, *cleanup_after_moves(external, memory, limits)]
     if sides_kept_open:
         cleanup = [_hold_open(d) if _is_lowering(d) and (d.broker, d.side) in sides_kept_open else d for d in cleanup]
     memory = replace(memory, stalls={}, rescued=frozenset())
@@ -53,17 +55,18 @@ def decide_without_moves(
         if side[0] not in live.brokers
     ]
     # The moves are forgotten only when no cleanup is left, so that a failed write is tried again.
-    return memory if cleanup else _forget_ended_moves(live, memory, limits), [*cleanup, *absent]
+    return memory if cleanup else _forget_ended_moves(external, memory, limits), [*cleanup, *absent]
 
 
 def _find_sides_kept_open(observation: Observation, live: LiveCluster, limits: Limits) -> frozenset[BrokerSide]:
-    """Returns the throttles that the cleanup does not lower, as writes may wait for replicas that come back through them.
+    """Returns the sides whose throttle the cleanup must not lower.
 
-    An operator's override is carried out even there.
+    Lost replicas catch up through these throttles, and writes may be blocked until they are back in sync. Sides with an operator's
+    override are not returned: the override applies in any case.
     """
     fresh_brokers = fresh_signals(observation.brokers, observation.now_ms, limits.signal_age_s_max)
-    ordered = {side for side, order in observation.orders.overrides.items() if observation.now_ms < order.until_ms}
-    return sides_possibly_blocking_writes(live, fresh_brokers) - ordered
+    overridden = {side for side, order in observation.orders.overrides.items() if observation.now_ms < order.until_ms}
+    return sides_possibly_blocking_writes(live, fresh_brokers) - overridden
 
 
 def _hold_open(decision: RestoreRate) -> Hold:
@@ -71,8 +74,8 @@ def _hold_open(decision: RestoreRate) -> Hold:
     return Hold(
         *side,
         Reason.ISR_RECOVERY,
-        f"{side_name(side)}: nothing moves any more, but partitions may accept no writes until lost replicas come back through "
-        f"it: it stays at {rate_text(decision.current_bytes_per_s)}",
+        f"{side_name(side)}: keeps {rate_text(decision.current_bytes_per_s)} although nothing moves: partitions may be rejecting "
+        "writes until lost replicas have caught up through this throttle",
     )
 
 
@@ -84,22 +87,25 @@ def _is_lowering(decision: Decision) -> TypeGuard[RestoreRate]:
 
 
 def _record_idle_throttles(live: LiveCluster, memory: Memory) -> IdleThrottles | None:
-    """Returns the current throttles, with those that appeared since the moves ended.
+    """Returns the current throttles and which of them appeared since the moves ended; None if no move waits for its cleanup.
 
     A throttle that was absent and is there again is not that of the ended moves, even with the same value.
     """
+    # ``moving_replicas`` also has the ended moves until their cleanup.
     if not memory.moving_replicas:
         return None
     rates = frozenset(side for side, setting in live.rates.items() if setting.is_own)
-    lists, listed = frozenset(live.lists), external_lists(live, memory)
+    topics, external_entries = frozenset(live.lists), external_lists(live, memory)
     before, readable = memory.after_moves, live.brokers - live.unreadable
     if before is None:
-        return IdleThrottles(readable, rates, lists, listed=listed)
-    # It is unknown whether a broker that could not be read had a rate.
+        return IdleThrottles(readable, rates, topics, listed=external_entries)
+    # A rate counts as new only if its broker could be read before; otherwise it may have been there already.
     new = {side for side in rates - before.rates - memory.owned.keys() if side[0] in before.brokers}
     removed = {side for side in before.new_rates if side[0] in readable and side not in rates}
-    new_lists = before.new_lists | (lists - before.lists - memory.listed.keys())
-    return IdleThrottles(readable, rates, lists, (before.new_rates | new) - removed, new_lists & lists, listed)
+    new_lists = before.new_lists | (topics - before.lists - memory.listed.keys())
+    return IdleThrottles(
+        readable, rates, topics, (before.new_rates | new) - removed, new_lists & topics, listed=external_entries
+    )
 
 
 def _has_new_entries(now: Mapping[str, TopicThrottle], before: Mapping[str, TopicThrottle]) -> bool:
@@ -112,7 +118,10 @@ def _has_new_entries(now: Mapping[str, TopicThrottle], before: Mapping[str, Topi
 
 
 def _hold_for_absent_broker(side: BrokerSide, owned: OwnedRate) -> Hold:
-    """Returns the reminder that a dynamic setting outlives its broker: the next broker with this id gets it."""
+    """Returns a Hold that reports a managed rate on an absent broker.
+
+    The dynamic setting remains in Kafka, and any broker that starts with this id gets it.
+    """
     return Hold(
         *side,
         Reason.BROKER_DOWN,
@@ -122,29 +131,36 @@ def _hold_for_absent_broker(side: BrokerSide, owned: OwnedRate) -> Hold:
 
 
 def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
-    """Returns the state after a complete cleanup: the throttles that are set now came with no move."""
+    """Returns the state after a complete cleanup.
+
+    Throttles that are set now are recorded as preexisting: the end of a later move does not remove them.
+    """
     readable = live.brokers - live.unreadable
     absent = unreadable_participants(live, memory)
+    # Absent brokers are cleared when they are back.
     to_clear = absent & memory.brokers_to_clear
     if memory.moving_replicas and is_throttle_of_move(live, memory, limits):
         to_clear = absent
-    existing = {side: rate for side, rate in memory.preexisting_rates.items() if side[0] not in readable}
-    external = memory.externally_owned_until_ms
-    current = {side: r.bytes_per_s for side, r in live.rates.items() if r.is_own and side not in external}
-    # A rate next to a list may belong to a move that is about to start, unless both were there in the cycle before.
+    preexisting = {side: rate for side, rate in memory.preexisting_rates.items() if side[0] not in readable}
+    externally_owned = memory.externally_owned_until_ms
+    current = {side: r.bytes_per_s for side, r in live.rates.items() if r.is_own and side not in externally_owned}
+    # kafka-reassign-partitions sets lists and rates a moment before the move starts. So a rate is preexisting
+    # - at once if there is no list;
+    # - if all lists and the rate itself were there in the last idle cycle;
+    # - beside a new list only if it was preexisting already.
     if not live.lists:
-        existing |= current
+        preexisting |= current
     elif live.lists.keys() <= memory.idle_lists:
-        existing |= {side: rate for side, rate in current.items() if memory.idle_rates.get(side) == rate}
+        preexisting |= {side: rate for side, rate in current.items() if memory.idle_rates.get(side) == rate}
     else:
-        existing |= {side: rate for side, rate in memory.preexisting_rates.items() if side in live.rates}
+        preexisting |= {side: rate for side, rate in memory.preexisting_rates.items() if side in live.rates}
     idle_lists = frozenset(live.lists)
     return replace(
         memory,
         owned={side: owned for side, owned in memory.owned.items() if side[0] not in readable},
         moving_replicas={},
         throttled=False,
-        preexisting_rates=existing,
+        preexisting_rates=preexisting,
         preexisting_lists=idle_lists & memory.idle_lists,
         idle_lists=idle_lists,
         idle_rates=current,

@@ -4,7 +4,7 @@ Clients come first. The headroom that they leave on the slowest link sets the ti
 gets just the rate with which it ends at T. The steps, each in a module of its own:
 
     broker_estimate      each broker's load and its clients' latency, and the margin that the latency asks for
-    latency_filter       removes from Kafka's p99 what it remembers of an earlier peak
+    latency_filter       estimates the present latency: Kafka's p99 still contains peaks of the last minutes
     headroom             forecasts the client load, and computes what it leaves of the link
     target_rate          computes T, and each side's rate for it within its bounds
     side_control         one side: its setpoint, also while its inputs are stale, and whether a write is worthwhile
@@ -61,7 +61,7 @@ def control_step(
     estimates = _update_estimates(inputs, state, objective, limits)
     sides = _bound_sides(inputs, state, estimates, objective, limits)
     target = _find_target(inputs, state, sides, objective, limits)
-    # Plans get additional rate only in the modes that want the move fast.
+    # Sides of a running plan get additional rate, but only if the objective's mode uses all headroom.
     planned = inputs.planned_sides if objective.uses_all_headroom else frozenset[BrokerSide]()
     side_states: dict[BrokerSide, SideControlState] = {}
     writes: dict[BrokerSide, int] = {}
@@ -89,15 +89,15 @@ def control_step(
 def _update_estimates(
     inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> dict[int, BrokerEstimate]:
-    fills_link, low_headroom = set(), set()
+    saturated_brokers, low_headroom_brokers = set(), set()
     for (broker, which), side_state in state.side_states.items():
-        # Low latency is evidence about the link only while replication fills what it was given.
+        # Low latency shows spare capacity only while replication uses its whole throttle rate.
         if side_state.setpoint.at_ceiling and is_throttle_full(
             which, side_state, throttled_bytes_per_s(which, inputs.brokers.get(broker)), limits
         ):
-            fills_link.add(broker)
+            saturated_brokers.add(broker)
         if _has_low_headroom(side_state, limits):
-            low_headroom.add(broker)
+            low_headroom_brokers.add(broker)
     # An estimate from the far future came from a wrong clock, and would keep out all signals after it.
     latest_ms = inputs.now_ms + limits.hold_age_s * 1000
     past = {broker: e for broker, e in state.broker_estimates.items() if e.sampled_at_ms <= latest_ms}
@@ -105,10 +105,10 @@ def _update_estimates(
         broker: update_estimate(
             signal,
             past.get(broker),
-            broker in fills_link,
+            broker in saturated_brokers,
             objective,
             limits,
-            low_headroom=broker in low_headroom,
+            low_headroom=broker in low_headroom_brokers,
             near_capacity=broker in past and _is_near_capacity(past[broker], inputs.capacities.get(broker), limits),
         )
         for broker, signal in inputs.brokers.items()
@@ -122,6 +122,11 @@ def _bound_sides(
     objective: Objective,
     limits: ControlLimits,
 ) -> _Sides:
+    """Returns load, inputs and bounds of each side in which partitions move.
+
+    The bounds: the minimum rate; the maximum rate, which settings, plan and capacity allow; and the ceiling, the rate that the
+    headroom allows now, which never exceeds the maximum.
+    """
     loads = _find_loads(inputs, state)
     all_inputs, bounds = {}, {}
     for side, load in loads.items():
@@ -140,7 +145,7 @@ def _bound_sides(
 def _find_target(
     inputs: ControlInput, state: ControlState, sides: _Sides, objective: Objective, limits: ControlLimits
 ) -> MoveTarget:
-    """Returns T, and the slowest side if something other than its throttle limits it."""
+    """Returns T, and the side that determines it if something else than its throttle limits that side; else None."""
     # A side without a recent signal sets no time: its broker is gone, or its part of the move was cancelled.
     recent = {s: load for s, load in sides.loads.items() if _is_recent(sides.inputs[s].move, inputs.now_ms, limits)}
     min_rates = {side: bounds.min_bytes_per_s for side, bounds in sides.bounds.items()}
@@ -148,11 +153,10 @@ def _find_target(
     times_s = drain_times_s(recent or sides.loads, min_rates, ceilings)
     target_s = drain_target_s(times_s, objective, inputs.now_ms, limits)
     slowest = max(times_s, key=times_s.__getitem__, default=None)
-    if slowest is not None and not _is_not_throttle_limited(
+    limited_elsewhere = slowest is not None and _is_or_was_limited_elsewhere(
         state.side_states.get(slowest), sides.inputs[slowest], inputs.now_ms, limits
-    ):
-        slowest = None
-    return MoveTarget(target_s, slowest)
+    )
+    return MoveTarget(target_s, slowest if limited_elsewhere else None)
 
 
 def _find_loads(inputs: ControlInput, state: ControlState) -> dict[BrokerSide, SideLoad]:
@@ -170,6 +174,7 @@ def _find_loads(inputs: ControlInput, state: ControlState) -> dict[BrokerSide, S
                 signal.remaining_bytes, old.steady_state_bytes_per_s if steady_state is None else steady_state
             )
         elif (before is not None or side in inputs.restore_rates) and side in inputs.current_rates:
+            # A managed side without a signal of its remaining bytes keeps its last load; after a restart it has none.
             loads[side] = old
     return loads
 
@@ -196,12 +201,12 @@ def _is_near_capacity(estimate: BrokerEstimate, capacity: Capacity | None, limit
     ) >= limits.near_capacity_ratio * capacity.in_bytes_per_s
 
 
-def _is_not_throttle_limited(
+def _is_or_was_limited_elsewhere(
     state: SideControlState | None, inputs: SideInputs, now_ms: int, limits: ControlLimits
 ) -> bool:
     """Returns whether something other than the throttle limits a leader side, now or within the last ``decoupled_for_s``.
 
-    A follower's throttle stands above its leader's, so its measured bytes cannot show this.
+    Always False for a follower side: its throttle is higher than its leader's, so unused rate there proves nothing.
     """
     if state is None or inputs.which is Side.FOLLOWER:
         return False
@@ -216,13 +221,16 @@ def _ceiling(
     objective: Objective,
     limits: ControlLimits,
 ) -> float:
-    """Returns the side's ceiling in bytes/s; 0 if its broker is not known, and the old setpoint if its move is not."""
+    """Returns the rate that the headroom allows the side now, in bytes/s.
+
+    Without a signal of its moves it is the previous setpoint; without an estimate or the capacity of its broker it is 0.
+    """
     estimate, other_load = inputs.estimate, inputs.other_load
     if inputs.move is None:
         return before.setpoint.rate_bytes_per_s if before is not None else 0.0
     if estimate is None or inputs.capacity is None or other_load is None:
         return 0.0
-    # A trend is extrapolated for no longer than its signals are trusted.
+    # The forecast is for the middle of the coming step. Neither part is longer than signals are trusted.
     age_s = min(limits.hold_age_s, (now_ms - estimate.sampled_at_ms) / 1000)
     horizon_s = age_s + min(limits.hold_age_s, estimate.step_s) / 2
     room = headroom_bytes_per_s(inputs.capacity_bytes_per_s, other_load, estimate.margin, horizon_s, limits)
@@ -230,7 +238,10 @@ def _ceiling(
 
 
 def _available_bytes_per_s(inputs: SideInputs, limits: ControlLimits) -> float:
-    """Returns a conservative estimate of what clients usually leave to this throttle, W included; infinite if not known."""
+    """Returns a conservative estimate of the rate that clients usually leave to this side, steady-state replication included.
+
+    It is infinite if the clients' load is not known.
+    """
     other_load = inputs.other_load
     if inputs.move is None or other_load is None:
         return math.inf
