@@ -1,6 +1,6 @@
 """Tables that map samples to the fields of signals. No logic.
 
-The order within a table is the order of the arrays in a row, and therefore part of a checkpoint's format.
+A row stores its values in arrays, in the order of these tables. The order is therefore part of the checkpoint's format.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 from streaming.formats import cruise_control
 from streaming.shared.contract import Metric
 
-SMOOTHED = "_smoothed"  # Suffix of a rate that the source computed itself; used if there is no counter.
+SMOOTHED = "_smoothed"  # Suffix of a mean rate from Cruise Control's reporter; used only if a broker has no counter.
 
-# Field → sample name and labels; labels None: sum over all labels.
+# Field → sample name and labels. Labels "": the sample without labels; None: the sum over all labels.
 FieldSamples = dict[str, tuple[str, str | None]]
 
+# A counter is named after the rate that is computed from it.
 BROKER_COUNTERS: FieldSamples = {
     "replication_in_bytes_per_s": (Metric.REPLICATION_IN, ""),
     "replication_out_bytes_per_s": (Metric.REPLICATION_OUT, ""),
@@ -41,6 +42,7 @@ BROKER_GAUGES: FieldSamples = {
     "partitions": (Metric.PARTITION_COUNT, ""),
     "leaders": (Metric.LEADER_COUNT, ""),
     "metadata_lag_ms": (Metric.BROKER_METADATA_LAG, ""),
+    # One field for each rate of Cruise Control's reporter.
     **{f"{field}{SMOOTHED}": (name, "") for name, field in cruise_control.RATES.items()},
     "produce_mean": (Metric.TOTAL_TIME_MEAN, "request=Produce"),
 }
@@ -70,7 +72,7 @@ CONTROLLER_GAUGES: FieldSamples = {
     "create_mean": (Metric.TOTAL_TIME_MEAN, "request=CreateTopics"),
     "delete_mean": (Metric.TOTAL_TIME_MEAN, "request=DeleteTopics"),
 }
-# Field → mean and count since JVM start. Their product is a counter: the ms spent so far.
+# Field → mean and count since JVM start. Mean × count is a counter of the milliseconds spent; the field is named after its rate.
 Totals = dict[str, tuple[str, str]]
 
 BROKER_TOTALS: Totals = {"produced_ms_per_s": ("produce_mean", "produced_per_s")}
@@ -80,7 +82,7 @@ CONTROLLER_TOTALS: Totals = {
     "created_ms_per_s": ("create_mean", "created_per_s"),
     "deleted_ms_per_s": ("delete_mean", "deleted_per_s"),
 }
-# Field → total and count. The ratio of their increases is the mean over the window instead of since JVM start.
+# Field → total and count, as above. Increase of the total ÷ increase of the count = mean over the window.
 BROKER_MEANS: Totals = {"produce_mean_ms": ("produced_ms_per_s", "produced_per_s")}
 CONTROLLER_MEANS: Totals = {
     "event_queue_time_mean_ms": ("queued_ms_per_s", "events_per_s"),
@@ -94,8 +96,8 @@ TENANT_GAUGES = {
     "throttle_time_ms": Metric.MUTATION_THROTTLE_TIME,
 }
 ROW_TABLES = (BROKER_COUNTERS, BROKER_GAUGES, CONTROLLER_COUNTERS, CONTROLLER_GAUGES, TENANT_GAUGES)
-# Samples that only brokers have. Controllers too have request handlers, sockets and topic metrics, but no replicas.
-SURELY_BROKERS = sorted(
+# Samples that identify a node as a broker. Metrics of request handlers, sockets and topics are left out: controllers have them too.
+BROKER_ONLY_SAMPLES = sorted(
     {
         Metric.LEADER_THROTTLED,
         Metric.FOLLOWER_THROTTLED,
@@ -109,7 +111,7 @@ SURELY_BROKERS = sorted(
         *cruise_control.RATES,
     }
 )
-SURELY_CONTROLLERS = sorted(
+CONTROLLER_ONLY_SAMPLES = sorted(
     {
         name
         for name, _ in [*CONTROLLER_COUNTERS.values(), *CONTROLLER_GAUGES.values()]

@@ -75,10 +75,11 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
             return EXIT_NOT_WELL
         with raise_as_command_errors("The topic cannot be created"):
             refusal = client.create_placed(topic.name, placement, configs)
+        # "Already exists" is not yet a refusal: the client repeats a request that timed out, and the first attempt may have created
+        # the topic. Only if the topic has another placement did another client create it.
         if refusal is not None and refusal.code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
             raise refusal_error(refusal)
         is_read_back = _wait_for_placement(client, topic.name, placement)
-        # The client may repeat the request on a second broker after the first timed out, although the first created the topic.
         if refusal is not None and not is_read_back:
             raise CommandError(f"Topic {topic.name} was just created by another client: nothing was changed.")
         after = read_layout(client, settings, _CLIENT_ID)
@@ -129,7 +130,8 @@ def find_exceeded_limits(placement: Placement, after: PartitionCounts, limits: P
 
 def _race_text(subject: str, count: int, limit: int) -> str:
     return (
-        f"POLICY_VIOLATION in a race: {subject} {count} partitions of {limit}, because others were created at the same time. "
+        f"POLICY_VIOLATION: {subject} {count} partitions, and the limit is {limit}, because other topics were created at the same "
+        "time. "
         "Nothing was deleted: delete topics that are not needed."
     )
 

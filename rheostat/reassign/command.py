@@ -80,7 +80,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
         return _report_no_changes(changes, request)
     stored = plan_store.read_plans(settings)
     constraints = read_constraints(
-        settings, request.throttle, may_run=cluster.tuners != 0, standalone=request.standalone
+        settings, request.throttle, lease_has_members=cluster.tuners != 0, standalone=request.standalone
     )
     result = check_plan(
         changes,

@@ -1,6 +1,7 @@
-"""Holds the limits that apply to a plan before it is submitted, as the tuner that will execute it reports them.
+"""Reads the limits for a plan, and checks the plan's throttle against them before the plan is submitted.
 
-The settings file of the command may differ from the tuner's file, or be newer than what the tuner has read.
+The limits come from the report of the tuner that will execute the plan, not from this command's settings file: that file may differ
+from the tuner's, or be newer than what the tuner has read.
 """
 
 from __future__ import annotations
@@ -52,28 +53,34 @@ class PlanConstraints:
         return plan_throttle_rate(self.throttle, self.ceiling_bytes_per_s)
 
 
-def read_constraints(settings: Settings, throttle: PlanThrottle, *, may_run: bool, standalone: bool) -> PlanConstraints:
+def read_constraints(
+    settings: Settings, throttle: PlanThrottle, *, lease_has_members: bool, standalone: bool
+) -> PlanConstraints:
     """Reads the constraints of a plan that is submitted now.
 
     Args:
-        may_run: False: no tuner takes part in the lease, so the command does not wait for one.
+        lease_has_members: whether the lease's consumer group has a member. Without one the command does not wait for a report.
         standalone: this command starts a tuner if no other acts.
 
     Raises:
         BadInputError: the throttle is above the ceiling.
         CommandError: the reports of the tuners cannot be read.
     """
-    deadline_s = time.monotonic() + (_REPORTED_S_MAX if may_run else 0.0)
+    deadline_s = time.monotonic() + (_REPORTED_S_MAX if lease_has_members else 0.0)
     while not (tuners := read_tuners(settings, round(time.time() * 1000))) and time.monotonic() < deadline_s:
         threading.Event().wait(_POLL_S)
-    running = drop_ended_tuners(tuners, may_run=may_run)
+    running = drop_killed_tuners(tuners, lease_has_members=lease_has_members)
     return check_throttle(select_constraints(settings, running, throttle, standalone=standalone))
 
 
-def drop_ended_tuners(tuners: Sequence[TunerPresence], *, may_run: bool) -> list[TunerPresence]:
-    """Returns the tuners that still run: without a member of the lease, an acting or standby tuner was just killed."""
+def drop_killed_tuners(tuners: Sequence[TunerPresence], *, lease_has_members: bool) -> list[TunerPresence]:
+    """Returns the tuners without those that were killed.
+
+    Acting and standby tuners are members of the lease. If it has no member, their reports are left over from killed processes.
+    Tuners that are starting or in a dry run are never members, so their reports are kept.
+    """
     without_lease = (TunerMode.DRY_RUN, TunerMode.STARTING)
-    return [tuner for tuner in tuners if may_run or tuner.mode in without_lease]
+    return [tuner for tuner in tuners if lease_has_members or tuner.mode in without_lease]
 
 
 def select_constraints(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from rheostat.config.settings import Settings
 from tuner.api import views
 from tuner.api.decision_rows import decision_json
-from tuner.api.decisions import ROWS_MAX, DecisionFilter, DecisionStore
+from tuner.api.decisions import ENTRIES_MAX, DecisionFilter, DecisionStore
 from tuner.api.history import RateHistoryStore, RemainingPeaks
 from tuner.api.observers import CycleSnapshot
 from tuner.api.sentences import (
@@ -166,5 +166,5 @@ def steps_of_acting_tuner(
 
 def _acts_in_progress(decisions: DecisionStore, now_ms: int) -> list[str]:
     recent = DecisionFilter(from_ms=now_ms - _RECENT_MS)
-    rows = [decision_json(row, inputs=False) for row in decisions.page(recent, ROWS_MAX)[0]]
+    rows = [decision_json(row, inputs=False) for row in decisions.page(recent, ENTRIES_MAX)[0]]
     return [row["text"] for row in rows if row["outcome"] == "in_progress" and now_ms - row["at_ms"] < _RECENT_MS]

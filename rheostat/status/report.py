@@ -137,7 +137,7 @@ def status_json(
     """
     tuner = tuner_json(tuners, settings.tuner.rate_bytes_per_s_max)
     steering_ticks = newest.entries["steering"]
-    decisions = DecisionStore(rows_max=RING_SIZES["entry"])
+    decisions = DecisionStore(entries_max=RING_SIZES["entry"])
     decisions.load_history(newest.entries["entry"])
     by_throttle = _last_decisions(decisions, live)
     snapshot = (evaluator or StatusEvaluator(settings)).evaluate(

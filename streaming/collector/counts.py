@@ -22,10 +22,11 @@ class Counts:
     round_s: float = 0.0  # Duration of the last round.
     records: int = 0
     admin_failures: int = 0
-    full_scans: int = 0  # Written by the full scan's thread, like the next one.
+    # The full scan's thread writes these two.
+    full_scans: int = 0
     full_scan_s: float = 0.0  # Duration of the last full scan.
     access_valid: bool = True  # Whether certificates and password were valid when last read.
-    failures: Counter[tuple[int, Cause]] = field(default_factory=Counter)
+    scrape_failures_by_cause: Counter[tuple[int, Cause]] = field(default_factory=Counter)  # By node and cause.
     scraped_at_s: dict[int, float] = field(default_factory=dict)  # Last good scrape by node, epoch seconds.
     scrape_s_sum: float = 0.0
     scrape_s_counts: list[int] = field(default_factory=lambda: [0] * (len(SCRAPE_S_BUCKETS) + 1))
@@ -36,7 +37,7 @@ class Counts:
     def scrape_failures(self) -> dict[int, int]:
         """Failed scrapes by node."""
         totals: dict[int, int] = {}
-        for (node, _), count in self.failures.copy().items():
+        for (node, _), count in self.scrape_failures_by_cause.copy().items():
             totals[node] = totals.get(node, 0) + count
         return totals
 
@@ -55,11 +56,11 @@ class Counts:
         self.scrape_s_counts[bisect_left(SCRAPE_S_BUCKETS, seconds)] += 1
 
     def add_scrape_failure(self, node: int, cause: Cause) -> None:
-        self.failures[(node, cause)] += 1
+        self.scrape_failures_by_cause[(node, cause)] += 1
 
     def keep_only(self, nodes: Collection[int]) -> None:
         """Removes nodes that no longer exist."""
         for node in self.scraped_at_s.keys() - set(nodes):
             del self.scraped_at_s[node]
-        for key in [key for key in self.failures if key[0] not in nodes]:
-            del self.failures[key]
+        for key in [key for key in self.scrape_failures_by_cause if key[0] not in nodes]:
+            del self.scrape_failures_by_cause[key]

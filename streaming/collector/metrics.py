@@ -24,7 +24,7 @@ class CountsCollector(Collector):
         yield self._scrape_seconds()
         yield metric_family(
             CollectorMetric.SCRAPE_FAILURES,
-            {(*c, str(node), cause.value): n for (node, cause), n in counts.failures.copy().items()},
+            {(*c, str(node), cause.value): n for (node, cause), n in counts.scrape_failures_by_cause.copy().items()},
         )
         yield metric_family(
             CollectorMetric.SCRAPED_AT, {(*c, str(node)): at_s for node, at_s in counts.scraped_at_s.copy().items()}

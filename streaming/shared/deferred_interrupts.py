@@ -1,8 +1,12 @@
 """Defers SIGINT, SIGTERM and SIGHUP while code runs that they must not interrupt.
 
-Normally a signal handler's exception unwinds the running code. In three places it would be lost or do harm: in a fork (Python can
-only print it), in kafka-python's tasks of a client being closed (kafka-python takes it for the task's own error), and in an
-operation that cannot be undone half-way. ``DeferredInterrupts`` holds signals during such moments and delivers them afterwards.
+Normally a signal handler raises an exception that unwinds the running code. In three places it would be lost or do harm:
+
+- in a fork: Python only prints it;
+- while kafka-python closes a client and waits for its tasks: kafka-python mistakes it for an error of the task;
+- in an operation that must not stop half-way.
+
+``DeferredInterrupts`` holds signals during such moments and delivers them afterwards.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from types import FrameType
 class DeferredInterrupts:
     """A context manager that delivers deferred signals to the previous handlers on exit; those may raise.
 
+    Only signals with a Python handler are deferred; one with the default action (SIG_DFL) still ends the process.
     Outside the main thread it does nothing, because Python runs and installs signal handlers in the main thread only.
     """
 
@@ -49,6 +54,7 @@ class DeferredInterrupts:
             self._deliver()
 
     def _deliver(self) -> None:
+        """Raises the deferred signals in their order. If a handler raises, the remaining signals are delivered all the same."""
         try:
             if self._pending:
                 signal.raise_signal(self._pending.pop(0))

@@ -132,7 +132,7 @@ class World:
         if (
             self.memory.quotas_were_read
             and value is not None
-            and not _same(value, self.memory.foreign_per_s.get(entity))
+            and not _same(value, self.memory.unowned_per_s.get(entity))
         ):
             self.theirs_at_ms[entity] = self.now_ms
         else:

@@ -23,7 +23,7 @@ from tuner.journal.event_lines import (
     subject_of,
 )
 
-ROWS_MAX = 5_000
+ENTRIES_MAX = 5_000
 STEERING_TICKS_MAX = 600  # Kept apart from decisions, which they would displace.
 _ACTS_SEARCHED_MAX = 500  # When looking for the act of an outcome.
 _EVENTS_SEARCHED_MAX = 20  # When looking for the event of an entry; a cycle has few events.
@@ -34,7 +34,7 @@ _NUMBERS_PER_MS = 2_000
 
 @dataclass(slots=True)
 class JournaledAct:
-    """One journal entry and its outcome; None while there is none."""
+    """A journal entry and the entry of its outcome; ``outcome`` is None until the act has ended."""
 
     entry: Entry
     outcome: Entry | None = None
@@ -81,6 +81,8 @@ class DecisionFilter:
             return False
         if self.reason is not None and entry.reason != self.reason:
             return False
+        # Entries of the kind "decision" wrote nothing to Kafka. Two of them are changes nevertheless: a throttle left to another
+        # owner, and an order.
         if self.changes_only and entry.kind == "decision" and entry.action not in ("relinquish", ORDER):
             return False
         return (self.broker is None and self.side is None) or any(
@@ -91,10 +93,10 @@ class DecisionFilter:
 class DecisionStore:
     """Holds the newest events in memory. Thread-safe: the loop adds entries, the server reads pages."""
 
-    def __init__(self, rows_max: int = ROWS_MAX, ticks_max: int = STEERING_TICKS_MAX) -> None:
+    def __init__(self, entries_max: int = ENTRIES_MAX, ticks_max: int = STEERING_TICKS_MAX) -> None:
         self._lock = threading.Lock()
         self._rows: deque[EventRow] = deque()
-        self._records, self._records_max = 0, rows_max  # Journal entries in all rows.
+        self._entry_count, self._entries_max = 0, entries_max  # Journal entries in all rows.
         self._ticks: deque[EventRow] = deque(maxlen=ticks_max)
         # By kind of row: False for decisions, True for steering ticks.
         self._numbers = {False: 0, True: 0}  # The last row number.
@@ -110,7 +112,7 @@ class DecisionStore:
                 self._add(entry)
 
     def load_history(self, entries: Sequence[Entry]) -> None:
-        """Adds older journal entries before those that were added meanwhile, and skips entries that are already known."""
+        """Adds the entries from before the start, although newer ones were added already. Skips known entries."""
         with self._lock:
             acts = [act for row in (*self._rows, *self._ticks) for act in row.acts]
             newer = [act.entry for act in acts]
@@ -120,7 +122,7 @@ class DecisionStore:
             older = [entry for entry in entries if _identity(entry) not in known]
             self._rows.clear()
             self._ticks.clear()
-            self._records = 0
+            self._entry_count = 0
             self._numbers = {False: 0, True: 0}
             # Within a millisecond an outcome sorts after its act; the sort is stable.
             for entry in sorted((*older, *newer, *outcomes), key=lambda entry: (entry.at_ms, entry.kind == "outcome")):
@@ -169,9 +171,9 @@ class DecisionStore:
             row = EventRow(number, [JournaledAct(entry)], event, {subject_of(entry)})
             (self._ticks if is_tick else self._rows).append(row)
         if not is_tick:
-            self._records += 1
-            while self._records > self._records_max and len(self._rows) > 1:
-                self._records -= len(self._rows.popleft().acts)
+            self._entry_count += 1
+            while self._entry_count > self._entries_max and len(self._rows) > 1:
+                self._entry_count -= len(self._rows.popleft().acts)
 
     def _row_of(self, event: Hashable | None, entry: Entry) -> EventRow | None:
         """Returns the row that the entry belongs to; None if it starts a new row."""
@@ -185,6 +187,7 @@ class DecisionStore:
         return None
 
     def _act_of(self, outcome: Entry) -> JournaledAct | None:
+        """Returns the newest act without an outcome that has the outcome's action and text; None if there is none."""
         searched = 0
         for row in reversed(self._rows):
             for act in reversed(row.acts):

@@ -96,7 +96,7 @@ def make_registry(
     """Returns a registry with the collectors of throttles, mutation quotas and plans.
 
     Args:
-        own: the collector of process metrics.
+        process_metrics: the collector of this process's metrics; None: not registered.
         plans: None if this tuner executes no plans.
     """
     registry = CollectorRegistry(auto_describe=False)

@@ -29,25 +29,27 @@ class PlanStatusBody(BaseModel):
     ordered_by: str = Field(description="who gave the newest order about it")
     submitted_at_ms: int
     desired: Literal["running", "paused", "cancelling"]
-    partitions: int
-    arrived: int
+    partitions: int = Field(description="number of partitions in the plan; the next fields are this number by state")
+    arrived: int = Field(description="have their target replicas")
     moving: int
     waiting: int
-    electing: int
+    electing: int = Field(description="have their target replicas; the preferred leader is not elected yet")
     unconfirmed: int = Field(description="requested, and not confirmed by the controller yet")
-    externally_owned: int
-    dropped: int
+    externally_owned: int = Field(description="another tool reassigns them or stopped their step")
+    dropped: int = Field(description="no longer part of the plan, for example because the topic was recreated")
     total_bytes: float = Field(description="bytes to copy in all, by the partition sizes at submission")
     copied_bytes: float | None = Field(description="null while the plan is being cancelled")
     done_ratio: float | None
     eta_s: float | None = Field(
-        description="seconds until the plan ends, by its mean rate so far, not before the current moves end; null: nothing is "
-        "copied yet, the plan does not progress, or a move has stalled"
+        description="seconds until the plan ends, estimated from its mean rate so far, and at least until its current moves end; "
+        "null if nothing is copied yet, the plan does not progress, or a move has stalled"
     )
     batch: list[PlanStepBody] = Field(description="steps in progress; the first twenty")
-    limits: PlanLimitsBody = Field(description="the plan's own limits; null: none")
+    limits: PlanLimitsBody = Field(description="the plan's own limits; a limit that is null is not set")
     blockers: list[str] = Field(description="why the plan does not progress")
-    concurrency: list[str] = Field(description="the number of concurrent moves per side of a broker, and the reason")
+    concurrency: list[str] = Field(
+        description="sentences: how many moves run concurrently on each broker side, and why"
+    )
 
 
 class Plans(Paged):
@@ -56,8 +58,10 @@ class Plans(Paged):
     )
     observed_at_ms: int | None
     unknown_reason: str | None = Field(
-        description="why the state of the plans is unknown; no new step begins, and the other fields are the last known ones; "
-        "null: the state is known"
+        description="why the state of the plans is unknown; null if it is known. While it is unknown, no new step begins and the "
+        "other fields hold the last known values"
     )
-    unknown_since_ms: int | None = Field(description="since when the state is unknown; null: it is known, or never was")
+    unknown_since_ms: int | None = Field(
+        description="since when the state is unknown; null if it is known, or if it was never known since the start"
+    )
     plans: list[PlanStatusBody]

@@ -45,12 +45,12 @@ def _progress_json(snapshot: StatusSnapshot, plans: Mapping[str, Progress]) -> d
     moving = len(live.moves) if live is not None else None
     by_broker = {b: s.remaining_bytes for b, s in snapshot.destinations.items() if s.remaining_bytes is not None}
     remaining_bytes = sum(by_broker.values()) if by_broker else None
-    plans_bytes = [max(0.0, plan.total_bytes - plan.copied_bytes) for plan in plans.values()]
     stalled = snapshot.cycle.result.stalled_brokers()
     eta_s = snapshot_end(snapshot, plans).eta_s
     text = "The cluster cannot be read."
     if moving is not None:
-        plans_remaining_bytes = sum(plans_bytes) if plans_bytes else None
+        remaining_by_plan = [max(0.0, plan.total_bytes - plan.copied_bytes) for plan in plans.values()]
+        plans_remaining_bytes = sum(remaining_by_plan) if plans else None
         text = headline(
             moving,
             _destinations(snapshot),
@@ -99,14 +99,14 @@ def _latency_json(snapshot: StatusSnapshot) -> dict[str, Any]:
 
 
 def snapshot_end(snapshot: StatusSnapshot, plans: Mapping[str, Progress]) -> ExpectedEnd:
-    """Returns the expected end of all moves and of each plan, the same for all views."""
+    """Returns the expected end of all moves and of each plan. All views call this, so that they show the same end."""
     return expected_end(
         snapshot.destinations.values(), stalled=bool(snapshot.cycle.result.stalled_brokers()), plans=plans
     )
 
 
 def _destinations(snapshot: StatusSnapshot) -> set[int]:
-    """Returns the destinations that the controller lists; signals of a new move arrive later."""
+    """Returns the destination brokers of the reassignments that Kafka lists. ``snapshot.destinations`` has them later."""
     live = snapshot.cycle.result.live
     # Inlined ``move.destinations``, as there may be tens of thousands of moves.
     return {b for move in live.moves for b in move.adding if b != move.leader} if live is not None else set()
@@ -162,14 +162,18 @@ def next_steps_json(snapshot: StatusSnapshot, *, planned: bool = False) -> list[
 
 
 def destinations_by_urgency(snapshot: StatusSnapshot) -> list[int]:
-    """Returns the destination brokers: stalled ones first, then those without an expected end, then the last to end."""
+    """Returns the destination brokers, most urgent first.
+
+    Stalled brokers come first, then those without an expected end (most remaining bytes first), then the others (latest end first).
+    """
     stalls = snapshot.cycle.result.memory.stalls
 
     def urgency(broker: int) -> tuple[bool, bool, float, int]:
         signal, state = snapshot.destinations[broker], stalls.get(broker)
         ends_s = move_eta_s(signal)
         stalled = state is not None and state.stalled
-        return not stalled, ends_s is not None, -(ends_s or signal.remaining_bytes or 0.0), broker
+        size = ends_s or signal.remaining_bytes or 0.0
+        return not stalled, ends_s is not None, -size, broker
 
     return sorted(snapshot.destinations, key=urgency)
 

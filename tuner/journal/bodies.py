@@ -172,7 +172,7 @@ class QuotaBody(Struct):
 
 class TotalBody(Struct):
     rate_per_s: Quota
-    raised_at_ms: TimestampMs = 0
+    changed_at_ms: TimestampMs = 0
     cut_at_ms: TimestampMs = 0
     known_limit_per_s: Quota | None = None
     known_limit_at_ms: TimestampMs = 0

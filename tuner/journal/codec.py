@@ -97,7 +97,7 @@ _ITEMS_PER_PIECE = {
     "signals.tenants": 1024,
     "mutation.tenants": 512,
     "mutation.owned": 512,
-    "mutation.foreign_per_s": 1024,
+    "mutation.unowned_per_s": 1024,
     "plan_moves": 1024,
     "steering.max_rates": 1024,
 }

@@ -17,8 +17,8 @@ from tuner.runtime.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, group_
 from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.signals_reader import SignalReader
 
-# These consumers commit nothing, so they may close fast. A stopping tuner closes everything in turn: where no broker answers, the
-# lease (5 s), the journal (2 s) and its inputs (5 s) add up to 14 s with them.
+# These consumers commit nothing, so they may close fast. A stopping tuner closes its clients one after the other. If no broker
+# answers, that takes 14 s: lease 5, journal 2, recorder of the inputs 5, and these two consumers 1 each.
 _CLOSE_MS = 1_000
 
 
@@ -69,8 +69,11 @@ def orders_reader(
 
 
 def leadership_lease(cleanups: ExitStack, cluster: str, kafka: KafkaSettings, topics: Topics) -> Lease:
-    """Returns a lease that no tuner holds yet: membership in the consumer group of the cluster's tuners."""
-    member = partial(
+    """Returns this tuner's lease, which it has not acquired yet.
+
+    The lease is membership in the consumer group of the cluster's tuners. The member with the journal topic's partition has it.
+    """
+    create_consumer = partial(
         consumer,
         kafka,
         "rheostat-tuner-lease",
@@ -80,6 +83,6 @@ def leadership_lease(cleanups: ExitStack, cluster: str, kafka: KafkaSettings, to
         heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
         partition_assignment_strategy=ASSIGNORS,
     )
-    lease = Lease(member, topics.journal, group_of(cluster))
+    lease = Lease(create_consumer, topics.journal, group_of(cluster))
     cleanups.callback(named_teardown("lease", lease.leave))
     return lease

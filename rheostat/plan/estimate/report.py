@@ -1,4 +1,7 @@
-"""Estimates a reassignment, by KIP-73's formula and for each side; also as a JSON record. Does no I/O."""
+"""Estimates the throttle rate and the duration of a reassignment, and converts the estimate to JSON. Does no I/O.
+
+There are two answers: by KIP-73's formula for the whole cluster, and, more precisely, from the load of each broker side.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,19 @@ from tuner.core.drain_time import (
 from tuner.core.side_load import idle_steady_state_bytes_per_s, side_loads
 from tuner.planning.kip73 import ResponseRule
 
-_KIP73 = "cluster"  # KIP-73's formula has one side, the whole cluster.
+_WHOLE_CLUSTER = "cluster"  # The only side of KIP-73's formula.
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateQuestion:
-    """The limits that the operator sets; None: not set.
+    """What the operator asks: which limits the reassignment has to respect. None: not set.
 
     Attributes:
-        rate_bytes_per_s: the throttle, see ``rate_bytes_per_s_max``.
+        rate_bytes_per_s: the throttle rate (--rate); excludes ``capacity_bytes_per_s``.
         time_s: the reassignment has to end within this time.
         share: the largest share of the capacity to use, from 0 to 1.
-        capacity_bytes_per_s: the network rate of one broker in one direction.
-        network_bytes_per_s: the same, for KIP-73's rule about response sizes.
+        capacity_bytes_per_s: what one broker can carry in one direction (--capacity); with ``share`` it limits the throttle.
+        network_bytes_per_s: a broker's network speed (--network), used only by KIP-73's rule on response sizes.
     """
 
     rate_bytes_per_s: float | None = None
@@ -70,7 +73,7 @@ class EstimateReport:
     """The figures, the question, and both answers.
 
     Attributes:
-        loads: by side, of all sides that data is copied through.
+        loads: the load of each side that copies data, by side.
         per_side: None if there are only KIP-73's figures, or if there is nothing to copy.
     """
 
@@ -101,10 +104,11 @@ class EstimateReport:
 
     @property
     def rate_bytes_per_s(self) -> int:
-        """The rate to set; without a limit in the question, the smallest rate that ends."""
+        """The rate to set. Without any limit it is the smallest rate at which the reassignment ends."""
         return self.best.rate_bytes_per_s or self.best.rate_bytes_per_s_min
 
     def exit_code(self) -> int:
+        """Returns EXIT_DONE if the reassignment ends within all limits, else EXIT_NOT_WELL."""
         return EXIT_DONE if self.has_nothing_to_copy or self.best.verdict is RateVerdict.ENDS else EXIT_NOT_WELL
 
 
@@ -120,7 +124,7 @@ def estimate_plan(figures: EstimateFigures, question: EstimateQuestion) -> Estim
     return EstimateReport(
         figures,
         question,
-        estimate_rate({_KIP73: figures.kip73.load()}, **limits),
+        estimate_rate({_WHOLE_CLUSTER: figures.kip73.load()}, **limits),
         loads,
         estimate_rate(loads, **limits) if loads else None,
     )
@@ -151,10 +155,14 @@ def to_record(report: EstimateReport) -> dict[str, Any]:
 
 
 def _per_side_record(report: EstimateReport, estimate: RateEstimate[BrokerSide]) -> dict[str, Any]:
-    time_s, rate = report.question.time_s, report.best.rate_bytes_per_s
+    time_limit_s, rate = (
+        report.question.time_s,
+        estimate.rate_bytes_per_s,
+    )  # None without a limit: no side has a duration then.
     idle = idle_steady_state_bytes_per_s(report.figures.partitions)
     return {
         **_estimate_record(estimate),
+        # The side with the most steady-state replication; it determines ``rate_bytes_per_s_min``.
         "steady_state_side": _side_record(estimate.steady_state_side),
         "slowest_side": _side_record(estimate.slowest_side),
         "sides": [
@@ -163,11 +171,12 @@ def _per_side_record(report: EstimateReport, estimate: RateEstimate[BrokerSide])
                 "remaining_bytes": load.remaining_bytes,
                 "steady_state_bytes_per_s": load.steady_state_bytes_per_s,
                 "rate_bytes_per_s_min": rate_bytes_per_s_min(load),
-                "rate_bytes_per_s_needed": None if time_s is None else rate_for_time(load, time_s),
+                "rate_bytes_per_s_needed": None if time_limit_s is None else rate_for_time(load, time_limit_s),
                 "time_s": None if rate is None else drain_s(load, rate),
             }
             for side, load in report.loads.items()
         ],
+        # What partitions of the plan that do not move use of each leader's throttle.
         "idle_steady_state_bytes_per_s": {str(broker): value for broker, value in sorted(idle.items())},
     }
 

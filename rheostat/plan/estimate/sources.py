@@ -31,7 +31,11 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True)
 class EstimateInputs:
-    """Figures from the command line, which override those from other sources; None: not given."""
+    """Figures from the command line; None: not given.
+
+    ``size_bytes`` and ``write_bytes_per_s`` apply to partitions for which the file has no value. All others override those from
+    other sources.
+    """
 
     size_bytes: float | None = None
     write_bytes_per_s: float | None = None
@@ -45,7 +49,7 @@ class EstimateInputs:
 
 @dataclass(frozen=True, slots=True)
 class EstimateFigures:
-    """The figures that both answers are calculated from.
+    """The input of both estimates: KIP-73's formula for the whole cluster, and the estimate by broker side.
 
     Attributes:
         source: the origin of the figures, as text for the operator.
@@ -84,8 +88,8 @@ def from_numbers(inputs: EstimateInputs) -> EstimateFigures:
             f"{', '.join(missing)}: missing. Give a plan with --config (the live cluster) or --current (a file), or all four "
             f"figures of KIP-73's formula: {', '.join(options)}."
         )
-    zeros = Kip73Figures(0.0, 0.0, 1, 0.0)
-    return apply_overrides(EstimateFigures("the command line", zeros), inputs)
+    placeholder = Kip73Figures(0.0, 0.0, 1, 0.0)  # All four are given, so the overrides replace them.
+    return apply_overrides(EstimateFigures("the command line", placeholder), inputs)
 
 
 def apply_overrides(figures: EstimateFigures, inputs: EstimateInputs) -> EstimateFigures:
@@ -156,6 +160,7 @@ def from_files(plan: PlanFile, current: CurrentFile, current_path: Path, inputs:
     check_plan(plan, current.brokers, current.partitions)
     named = {b for s in current.partitions.values() for b in s.replicas} | {b for t in plan.targets for b in t.replicas}
     brokers = sorted(current.brokers if current.brokers is not None else named)
+    # From here on every partition has both figures; ``or 0.0`` below satisfies the type checker.
     states = {key: _fill_in(state, inputs, current_path) for key, state in current.partitions.items()}
     planned = tuple(
         PlannedPartition(

@@ -3,8 +3,7 @@
     total → minus the use of unmanaged tenants → max–min shares → at least the standing share → writes
 
 Invariant: managed quotas add up to at most ``over_allocation`` times the allocated rate, guaranteed rates excepted. New tenants,
-which the ``<default>`` quota serves, come on top. No quota is removed to make a tenant unlimited that is not exempt, and no quota
-of another tool is changed.
+which the ``<default>`` quota serves, come on top. Only exempt tenants become unlimited, and no quota of another tool is changed.
 
 Terms:
     standing share  what an idle tenant keeps: its part, by weight, of the rate that is allocated beyond the total.
@@ -122,7 +121,8 @@ def _share(
 ) -> tuple[Sharing, float]:
     """Returns the shares of the managed tenants and the rate that was shared."""
     claims = [claim_of(t, limits) for t in managed]
-    # The brake near the partition limit takes nothing from guaranteed rates, as far as the total covers them without the brake.
+    # Near the partition limit ``remaining_per_s`` is braked. Guaranteed rates are still met, as far as the total before the brake
+    # covers them.
     unbraked_per_s = (
         max(remaining_per_s, memory.total.rate_per_s - unmanaged_per_s) if memory.total is not None else remaining_per_s
     )

@@ -5,8 +5,8 @@ that rate the lag grows without end. Only its growth shows the sustainable rate:
 
     lag growth       seconds of lag per second, while the lag is the worst measure
     sustained rate   arrival rate × (1 − lag growth)
-    known limit      the sustained rate when the objective was last missed. It is forgotten with (t/T)³: so much of itself, or of
-                     the start rate if that is more, is added to it.
+    known limit      the sustained rate when the objective was last missed. It is forgotten over time: after t seconds it is raised
+                     by (t/T)³ × itself, or × the start rate if that is higher.
 
 Invariant: nothing here raises the total. A lag that shrinks is no sign of a higher sustainable rate.
 """
@@ -25,7 +25,7 @@ _SUSTAINED_RATIO_MIN = 0.5  # One window may be odd, so less is never believed.
 
 @dataclass(frozen=True, slots=True)
 class PressureTrend:
-    """How the pressure develops, and what else the total depends on.
+    """All inputs of the total besides the pressure itself: how it develops, the probe, forwarding, and the tenants' rates.
 
     Attributes:
         pressure_before: pressure in the window before; None: no such window, or of another controller.
@@ -93,7 +93,7 @@ def is_first_lag_breach(pressure: Pressure, trend: PressureTrend) -> bool:
 
 
 def known_limit_per_s(total: TotalRate, now_ms: int, limits: MutationLimits) -> float:
-    """Returns the rate at which the objective was last missed, raised with its age; infinite if it never was."""
+    """Returns the known limit, raised with its age; infinite if the objective was never missed."""
     if total.known_limit_per_s is None:
         return math.inf
     age_ratio = max(0, now_ms - total.known_limit_at_ms) / 1000 / limits.known_limit_memory_s

@@ -35,11 +35,11 @@ def clamp_to_now(memory: MutationMemory, now_ms: int, limits: MutationLimits) ->
 
 
 def _clamp_total(total: TotalRate | None, now_ms: int) -> TotalRate | None:
-    if total is None or max(total.raised_at_ms, total.cut_at_ms, total.known_limit_at_ms) <= now_ms:
+    if total is None or max(total.changed_at_ms, total.cut_at_ms, total.known_limit_at_ms) <= now_ms:
         return total
     return replace(
         total,
-        raised_at_ms=min(total.raised_at_ms, now_ms),
+        changed_at_ms=min(total.changed_at_ms, now_ms),
         cut_at_ms=min(total.cut_at_ms, now_ms),
         known_limit_at_ms=min(total.known_limit_at_ms, now_ms),
     )

@@ -8,8 +8,8 @@ two costs cannot be told apart while topics and partitions keep the same proport
 The arrival rate is known only roughly: Kafka's tenant metrics are means over up to a minute, and the change of the partition count
 hides topics that were created and deleted again. While a burst fades, the costs are therefore not lowered.
 
-Invariant: costs stay above 0. A window with a saturated controller may raise them but never lowers them, because it hides work that
-was left over. The ratio of other work never exceeds the measured busy ratio.
+Invariant: costs stay above 0. A window with a saturated controller may raise them but never lowers them: part of its
+mutations is still queued at its end. The ratio of other work never exceeds the measured busy ratio.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def update_cost(
     topic_part, partition_part = topics_per_s * cost.topic_ms / 1000, partitions_per_s * cost.partition_ms / 1000
     error = busy_ratio - cost.other_busy_ratio - topic_part - partition_part
     if busy_ratio < cost.other_busy_ratio:
-        # The amount of other work is unknown; the mutations took at most the whole busy time.
+        # The remembered other work is too high, by an unknown amount. The mutations took at most the whole busy time, so the costs
+        # may fall here, but not rise.
         cost, error = replace(cost, other_busy_ratio=other), min(0.0, busy_ratio - topic_part - partition_part)
     size = partitions_per_s / topics_per_s if topics_per_s > 0 else cost.partitions_per_topic
     # Small topics cost more per partition. To be safe, a smaller size is believed at once, a larger one slowly.

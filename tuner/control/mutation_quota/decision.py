@@ -60,7 +60,7 @@ class QuotaReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HoldQuota:
-    """Nothing is written for ``entity``; None: for any entity."""
+    """Tells why something is not written. ``entity`` is left alone; None: ``text`` says what is held."""
 
     entity: QuotaEntity | None
     reason: QuotaReason

@@ -1,7 +1,8 @@
 """Decides the managed ``<default>`` quota, which limits tenants that have no quota by name.
 
 Kafka applies the first quota in its order of precedence. A ``<default>`` user quota therefore disables all quotas for client-ids,
-and a ``<default>`` quota from an earlier ``default_entity`` may disable the present one. Such quotas are held back or restored.
+and a ``<default>`` quota from an earlier ``default_entity`` may disable the present one. A managed
+``<default>`` quota that would disable others is not set, or is restored if it is set already.
 
 Invariant: no managed ``<default>`` quota disables a quota that the operator or another tool has set.
 """
@@ -30,7 +31,7 @@ UNLIMITED_PER_S = 1e9
 def find_shadowed_quotas(
     entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], memory: MutationMemory
 ) -> tuple[QuotaEntity, ...]:
-    """Returns the foreign and adopted quotas with a lower precedence than a quota for ``entity``, sorted."""
+    """Returns the foreign quotas, adopted ones included, with a lower precedence than a quota for ``entity``, sorted."""
     created = {e for e, owned in memory.owned.items() if owned.before_per_s is None}
     rank = precedence_rank(entity)
     return tuple(sorted((e for e in quotas if e not in created and precedence_rank(e) > rank), key=str))
@@ -67,7 +68,8 @@ def decide_default_quota(
         return None
     if lowers_only and (current is None or setpoint > current):
         return None
-    # Written rarely and in large steps, because it concerns no known tenant. A cut that limits a tenant is urgent.
+    # It serves mostly tenants that are not known yet, so it changes in large steps, at most twice a minute. A large cut is urgent
+    # while this quota limits a known tenant.
     if current is not None:
         if abs(setpoint - current) <= 3 * limits.deadband_ratio * current:
             return None
@@ -113,6 +115,6 @@ def restore_unwanted_defaults(
 
 
 def _is_foreign(entity: QuotaEntity, memory: MutationMemory) -> bool:
-    """Returns whether an existing quota is foreign or adopted, not created by rheostat."""
+    """Returns whether an existing quota was not created by rheostat; an adopted one was not."""
     owned = memory.owned.get(entity)
     return owned is None or owned.before_per_s is not None

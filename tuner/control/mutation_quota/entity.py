@@ -7,7 +7,7 @@ that fits a client. The kind of that quota decides the token bucket: one per use
     user + client-id → user + <default> → user → <default> + client-id → <default> + <default> → <default> user
         → client-id → <default> client-id
 
-Invariant: a quota that is set for a tenant's own name comes first in that order for this tenant's bucket.
+Invariant: of all quotas that can fill a tenant's bucket, the one for the tenant's own name has the highest precedence.
 
 Terms:
     tenant  the owner of a bucket: a user, a client-id, or a pair of the two, as in the labels of Kafka's metrics.
@@ -127,7 +127,7 @@ def find_rebucketed_tenants(
     """Returns the tenants whose clients would move to another bucket if a new quota were set for this entity.
 
     A quota for a user has precedence over quotas for ``<default>`` users with a client-id. It would move such a pair into the
-    user's bucket. No other quota for a tenant's own name moves clients.
+    user's bucket. Only tenants that are pairs are checked here; ``find_shadowed_quota`` (precedence.py) checks foreign quotas.
     """
     if entity in quotas:
         return ()
@@ -135,12 +135,10 @@ def find_rebucketed_tenants(
     for tenant in tenants:
         if tenant.user is None or tenant.client_id is None:
             continue
+        if entity.user != tenant.user:
+            continue
         before = resolve_quota(quotas, tenant.user, tenant.client_id)
-        after = (
-            resolve_quota({**quotas, entity: 0.0}, tenant.user, tenant.client_id)
-            if entity.user == tenant.user
-            else before
-        )
-        if before is not None and after is not None and before[1] == tenant != after[1]:
+        after = resolve_quota({**quotas, entity: 0.0}, tenant.user, tenant.client_id)
+        if before is not None and after is not None and before[1] == tenant and after[1] != tenant:
             moved.append(tenant)
     return tuple(moved)

@@ -103,7 +103,7 @@ def _decide_one(
         and next_in_force == default
         and not would_lift_out_of_foreign(tenant, find_foreign_quotas(quotas, memory), default)
     )
-    # An adopted quota is the operator's own. Without a limiting default there is nothing to be freed of.
+    # An adopted quota gets the operator's value back. Without a default that limits the tenant, no unlimited quota is needed.
     if (owned is not None and owned.before_per_s is not None) or not limited_by_default:
         return restore(entity, quotas, memory, QuotaReason.EXEMPT) if owned is not None else None
     if status.named_quota_per_s == UNLIMITED_PER_S:

@@ -24,7 +24,7 @@ def track_external_changes(
     Args:
         quotas: all quotas in Kafka now, in partitions/s.
     """
-    unconfirmed_before, foreign_before = memory.unconfirmed, memory.foreign_per_s
+    unconfirmed_before, foreign_before = memory.unconfirmed, memory.unowned_per_s
     memory, relinquished = relinquish_changed(quotas, memory, now_ms, limits)
     decisions: list[RelinquishQuota | HoldQuota] = [*relinquished]
     external, unconfirmed = dict(memory.externally_owned_until_ms), dict(memory.unconfirmed)
@@ -54,7 +54,7 @@ def track_external_changes(
         externally_owned_until_ms=external,
         unconfirmed=unconfirmed,
         # An equal mapping keeps its identity, so that the journal writes no change.
-        foreign_per_s=foreign_before if foreign == foreign_before else foreign,
+        unowned_per_s=foreign_before if foreign == foreign_before else foreign,
         quotas_were_read=True,
     )
     return memory, decisions

@@ -55,7 +55,7 @@ class MutationLimits:
     rate_per_s_start: float = 50.0  # A small controller sustains this rate before anything is learned.
     rate_per_s_max: float = 5_000.0
     rate_per_s_min: float = 1.0
-    # Any controller sustains this rate. The total is not cut below it for the latency of other clients.
+    # Any controller sustains this rate, so a moderate excess of the creation probe latency does not cut the total below it.
     rate_per_s_safe: float = 25.0
     # Below this share of the safe rate, mutations cannot be the cause of the pressure.
     light_load_ratio: float = 0.2
@@ -63,7 +63,7 @@ class MutationLimits:
     # The share of one tenant.
     tenant_rate_per_s_min: float = 0.1  # Below it one partition is a debt of more than 10 s. Kafka refuses 0.
     # Quotas may add up to this multiple of the total, because tenants are rarely active at once (KIP-599: "safe to over
-    # allocate"). With 2, an idle tenant keeps its whole share while others use it.
+    # allocate"). With 2, the quotas of idle tenants may add up to a whole total while active tenants use another.
     over_allocation: float = 2.0
     # The <default> quota leaves room for this number of tenants that are not known yet.
     new_tenants_expected: float = 10.0
@@ -76,7 +76,9 @@ class MutationLimits:
     target_ratio: float = 0.85  # Pressure above this share of the objective allows no raise.
     raise_every_s: float = 35.0  # One signal window and its delay: the effect of the last raise must be visible.
     raise_ratio_max: float = 1.0
-    raise_cap_ratio: float = 0.05  # Near the objective one raise is at most this share of the cap.
+    raise_cap_ratio: float = (
+        0.05  # Near the objective one raise is at most this share of the total's cap (total_rate.py).
+    )
     # The creation probe latency fluctuates. The law keeps this many standard deviations below its objective (probe_margin.py).
     probe_target_ratio: float = 0.9
     probe_margin_spreads: float = 1.5
@@ -116,7 +118,7 @@ class MutationLimits:
     deadband_ratio: float = 0.04
     urgent_ratio: float = 0.15
     write_every_s: float = 30.0
-    third_write_after_s: float = 61.0  # Since the write before the last one; a little over a minute.
+    third_write_after_s: float = 61.0  # From the first of three writes to the third: no minute has more than two.
     tenants_max: int = 2_000  # Quotas by name. Beyond it only <default> applies, because client-ids may be random.
     absent_after_s: float = 3_600.0  # Kafka also drops its metrics of a tenant after this time.
 

@@ -39,6 +39,7 @@ def step_with_orders(
         text = f"the quotas could not be read: {view.quotas.reason}"
         return QuotaStep(memory, (HoldQuota(None, QuotaReason.QUOTAS_UNREADABLE, text),))
     memory, changes = track_external_changes(view.quotas, memory, view.now_ms, limits)
+    # A release is stored as a pause with ``released`` set: it restores the quotas instead of leaving them.
     if orders.pause is not None and not orders.pause.released:
         text = f"paused by {orders.pause.by}: no quota is changed until `rheostat resume`"
         return QuotaStep(memory, (*changes, HoldQuota(None, QuotaReason.PAUSED, text)))

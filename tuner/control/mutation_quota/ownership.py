@@ -112,13 +112,13 @@ def settle(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
     match decision:
         case SetQuota(entity=entity, setpoint_per_s=setpoint) if entity in memory.owned:
             owned = memory.owned[entity]
-            # If the value from before shows up again, another tool has set it.
+            # The value from before is no longer expected: if it shows up again, another tool has set it.
             late = tuple(value for value in owned.possible_per_s if value not in (owned.before_per_s, setpoint))
             return _with_owned(memory, entity, replace(owned, possible_per_s=(*late[-_LATE_WRITES_MAX:], setpoint)))
         case RestoreQuota(entity=entity, value_per_s=value):
             memory = _with_owned(memory, entity, None)
             # The next snapshot must not take the restored value for an external change.
-            return memory if value is None else replace(memory, foreign_per_s={**memory.foreign_per_s, entity: value})
+            return memory if value is None else replace(memory, unowned_per_s={**memory.unowned_per_s, entity: value})
         case _:
             return memory
 

@@ -5,7 +5,8 @@
 A tenant that needs less than its fair share is never limited. Tenants that need more share the rest by weight. An idle tenant keeps
 a standing share, so that it can start without waiting.
 
-Invariant: missing signals raise no quota. The total rate stays until there is a new signal of the active controller.
+Invariant: missing signals raise no quota. The total rate changes only with a new signal of the active controller, except that it
+decays if signals are missing for longer than ``decay_age_s``.
 Source: KIP-599.
 """
 
@@ -86,12 +87,12 @@ def _step_with_signal(
         view = replace(view, cluster_wide=measures)
     if memory.window is None or signal.sampled_at_ms > memory.window.sampled_at_ms:
         memory = replace(memory, idle_baselines_ms=learn_idle_baselines(view.cluster_wide, memory.idle_baselines_ms))
-    load = worst_pressure(signal, view.cluster_wide, policy.objective, memory.idle_baselines_ms)
+    pressure = worst_pressure(signal, view.cluster_wide, policy.objective, memory.idle_baselines_ms)
     brake_ratio = size_brake_ratio(signal.partitions, policy, view.cluster_wide.replicas)
-    if load is None or (brake_ratio is None and memory.total is None):
+    if pressure is None or (brake_ratio is None and memory.total is None):
         missing = (
             "none of the signals of its objective is measured"
-            if load is None
+            if pressure is None
             else "its number of partitions is not measured"
         )
         text = f"controller {signal.node}: {missing}: quotas stay as they are"
@@ -100,7 +101,7 @@ def _step_with_signal(
     memory = replace(memory, tenants=_update_tenants(view, quotas, memory, signal.node, limits))
     tenants, holds = assess_tenants(quotas, memory, policy, find_absent_tenants(memory, view.now_ms, limits))
     missing_signals = missing_measures(signal, view.cluster_wide, policy.objective)
-    update = ControllerUpdate(signal, load, active_since_ms, _metered_per_s(view, signal.node, limits))
+    update = ControllerUpdate(signal, pressure, active_since_ms, _metered_per_s(view, signal.node, limits))
     braked = brake_ratio != 1 or bool(missing_signals)
     memory, report = update_total(view, update, memory, tenants, policy, braked=braked)
     assert memory.total is not None
@@ -157,7 +158,10 @@ def _hold_all(
 
 
 def _find_active_controller(view: QuotaView) -> ControllerSignal | None:
-    """Returns the newest signal of an active controller. After a fail-over two nodes may report to be active for a moment."""
+    """Returns the newest signal of an active controller; backlog signals are history.
+
+    After a fail-over two nodes may report to be active for a moment.
+    """
     active = [s for s in view.controllers.values() if s.active is not None and s.active >= 0.5 and not s.backlog]
     return max(active, key=lambda s: (s.sampled_at_ms, s.node), default=None)
 

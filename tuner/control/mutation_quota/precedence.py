@@ -1,8 +1,8 @@
 """Checks whether a managed quota for a tenant's own name would shadow a quota that the operator or another tool has set.
 
 Kafka applies the first quota in its order of precedence, and it counts in a bucket of that quota's kind: per user, per client-id,
-or per pair. A quota for a user therefore disables every client-id quota for this user's clients. Managed quotas by name that were
-written under an earlier ``default_entity`` would in the same way disable quotas of the present one.
+or per pair. A quota for a user therefore disables every client-id quota for this user's clients. Quotas by name that rheostat wrote
+while ``default_entity`` had another bucket kind would likewise disable those that it writes now.
 
 Invariant: no managed quota by name disables a foreign quota.
 
@@ -26,7 +26,7 @@ class ForeignQuotas:
 
     Attributes:
         of_client_ids: entities without a user, sorted.
-        unconfirmed: entities whose value may only be a broker that lags behind.
+        unconfirmed: entities with a changed value that perhaps only a broker that lags behind still shows.
     """
 
     quotas: Mapping[QuotaEntity, float]
@@ -50,8 +50,8 @@ def bucket_kind(owner: QuotaEntity | Tenant) -> tuple[bool, bool]:
 def find_shadowed_quota(tenant: Tenant, foreign: ForeignQuotas) -> QuotaEntity | None:
     """Returns a foreign quota that a quota for this tenant's name would disable for the tenant's clients; None if there is none.
 
-    Quotas of ``<default>`` users with a client-id are not checked for a user here: ``find_rebucketed_tenants`` does that, because
-    only the metrics show whether the user has such a client.
+    If the tenant is a user, quotas for ``<default>`` user + client-id are not checked here. Only the metrics show whether the user
+    has such a client, so ``find_rebucketed_tenants`` checks them.
     """
     user, client_id = tenant.user, tenant.client_id
     if user is None:
@@ -59,6 +59,7 @@ def find_shadowed_quota(tenant: Tenant, foreign: ForeignQuotas) -> QuotaEntity |
     if client_id is not None:
         quota = resolve_quota(foreign.quotas, user, client_id)
         return quota[0] if quota is not None and quota[1] != tenant else None
+    # A foreign quota for this user or for ``<default>`` users already has precedence over every client-id quota.
     if QuotaEntity(user) in foreign.quotas or QuotaEntity(DEFAULT) in foreign.quotas:
         return None
     return next(iter(foreign.of_client_ids), None)
@@ -71,7 +72,7 @@ def would_lift_out_of_foreign(tenant: Tenant, foreign: ForeignQuotas, default: Q
     """
     user, client_id = tenant.user, tenant.client_id
     if user is None:
-        return False  # Only the <default> client-id has lower precedence.
+        return False  # A client-id quota precedes only that of the <default> client-id.
     if client_id is None:
         return any(entity.user is DEFAULT and entity.client_id is not None for entity in foreign.quotas)
     quota = resolve_quota({**foreign.quotas, default: 0.0}, user, client_id)
@@ -83,4 +84,5 @@ def is_leftover_bucket(tenant: Tenant, foreign: ForeignQuotas, default_entity: Q
     if default_entity is None or bucket_kind(tenant) == bucket_kind(default_entity):
         return False
     quota = find_quota_in_force(foreign.quotas, tenant)
+    # A quota that perhaps only a broker that lags behind still shows counts as none.
     return quota is None or quota[0] in foreign.unconfirmed

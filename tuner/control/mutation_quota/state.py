@@ -37,13 +37,13 @@ class TotalRate:
     """The rate for all tenants together.
 
     Attributes:
-        raised_at_ms: the last change in either direction.
+        changed_at_ms: the last change, raise or cut.
         cut_at_ms: the last cut.
         known_limit_per_s: highest rate that the cluster sustained when it last missed the objective; None: it never did.
     """
 
     rate_per_s: float
-    raised_at_ms: int = 0
+    changed_at_ms: int = 0
     cut_at_ms: int = 0
     known_limit_per_s: float | None = None
     known_limit_at_ms: int = 0
@@ -135,15 +135,15 @@ class ControllerWindow:
 
 @dataclass(frozen=True, slots=True)
 class MutationMemory:
-    """The controller's whole state.
+    """All that the control of mutation quotas remembers from cycle to cycle.
 
     Attributes:
         owned: managed quotas.
-        unconfirmed: quotas that differ from what was written, but may only be a broker that lags behind.
+        unconfirmed: quotas that differ from what was written; perhaps a broker that lags behind only shows an old value.
         externally_owned_until_ms: quotas that another tool has set, each with the time until which they are left alone.
         idle_baselines_ms: latency of each measure (``Measure``) while the controller is idle.
         orders_at_ms: time of the newest operator orders that were acknowledged.
-        foreign_per_s: unmanaged quotas in the last snapshot.
+        unowned_per_s: quotas in the last snapshot that rheostat does not own.
         quotas_were_read: whether there was such a snapshot; without one, new quotas cannot be told from old ones.
     """
 
@@ -158,5 +158,5 @@ class MutationMemory:
     last_step_at_ms: int = 0
     orders_at_ms: int = 0
     default_written_at_ms: int = 0
-    foreign_per_s: Mapping[QuotaEntity, float] = field(default_factory=dict)
+    unowned_per_s: Mapping[QuotaEntity, float] = field(default_factory=dict)
     quotas_were_read: bool = False

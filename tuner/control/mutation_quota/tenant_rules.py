@@ -85,8 +85,8 @@ def update_tenant_state(
     decayed = state.rate_per_s * math.exp(-since_s / limits.rate_memory_s)
     backlogged = _is_backlogged(state, signal, quota_per_s, limits)
     measured = signal.mutation_rate_per_s or 0.0
-    # Kafka's mean covers up to a minute, but a backlogged tenant uses at least its quota. Two exceptions: a tenant that only waits
-    # until its debt is paid does nothing, and a foreign quota may be higher than any controller can work.
+    # Kafka's mean covers up to a minute, so it may be too low: a backlogged tenant uses at least its quota. This does not hold for
+    # a tenant that is idle until its debt is paid. A foreign quota counts as at most what any controller sustains.
     admitted = (
         min(quota_per_s, limits.rate_per_s_max)
         if backlogged and quota_per_s is not None and not _is_idle(signal)
@@ -109,11 +109,11 @@ def _is_backlogged(state: TenantState, signal: TenantSignal, quota_per_s: float 
     if quota_per_s is None or quota_per_s >= UNLIMITED_PER_S:
         return False
     # After a raise the bucket is not full yet. An idle tenant is therefore only backlogged while it has a debt.
-    idle = signal.mutation_rate_per_s is None or _is_idle(signal)
+    idle_or_unknown = signal.mutation_rate_per_s is None or _is_idle(signal)
     if signal.tokens is None:
-        return state.backlogged and not idle
+        return state.backlogged and not idle_or_unknown
     burst = quota_per_s * limits.samples * limits.window_s
-    if signal.tokens <= (0.0 if idle else limits.bucket_empty_ratio * burst):
+    if signal.tokens <= (0.0 if idle_or_unknown else limits.bucket_empty_ratio * burst):
         return True
     return state.backlogged and signal.tokens < limits.bucket_refilled_ratio * burst
 

@@ -140,7 +140,7 @@ def _exclude_shadowing(
 def _exclude_surplus(
     tenants: list[TenantStatus], memory: MutationMemory, holds: list[HoldQuota], limits: MutationLimits
 ) -> tuple[list[TenantStatus], list[HoldQuota]]:
-    """Marks the least busy tenants beyond ``tenants_max``. Tenants that already have a managed quota come first."""
+    """Marks the tenants beyond ``tenants_max`` as unmanaged. It keeps those with a managed quota first, then the busiest."""
     managed = [status for status in tenants if status.unmanaged_reason is None]
     if len(managed) <= limits.tenants_max:
         return tenants, holds

@@ -1,7 +1,7 @@
 """Computes the total rate of all tenants from the pressure on the controller. The pressure is 1 at the objective.
 
-    cap    samples × window × cost × total ≤ ``burst_ms_max``: all buckets spent at once keep the controller busy no longer. A
-           bucket passes its burst at once, so no feedback could prevent it.
+    cap    samples × window × cost × total ≤ ``burst_ms_max``: all buckets spent at once keep the controller busy for at most
+           that time. A bucket lets its burst through at once, before any feedback could react.
     raise  by half of the remaining headroom, and at most by one step; only while some quota limits a tenant. It also stays below
            a rate that was too high before.
     cut    at once and in proportion to the excess. If brokers fall behind in applying metadata, to less than the rate that they
@@ -76,7 +76,7 @@ def initial_total(
         rate = limits.rate_per_s_safe
     else:
         rate = recent_per_s / pressure.ratio
-    return TotalRate(_bound(rate, cap, limits), raised_at_ms=now_ms)
+    return TotalRate(_bound(rate, cap, limits), changed_at_ms=now_ms)
 
 
 def next_total(
@@ -107,14 +107,15 @@ def next_total(
         return _cut_to(total, base * limits.heartbeat_cut_factor, QuotaReason.HEARTBEAT_TIMEOUTS, cycle)
     minimum = min(cap, _forwarding_minimum_per_s(trend, limits))
     forwarding_is_full = _forwarding_ratio(trend) >= limits.forwarding_target_ratio
-    # Another measure has cut the total below the guaranteed rates, and forwarding alone does not justify that.
+    # An earlier cut for another measure left the total below forwarding's minimum. Now forwarding is the worst measure, and it does
+    # not justify so low a total: the total rises to that minimum.
     if pressure.measure is Measure.FORWARDING and forwarding_is_full and rate < minimum and binding and hold_is_over:
-        return replace(total, rate_per_s=cycle.bounded(minimum), raised_at_ms=now_ms), QuotaReason.AT_MINIMUM
+        return replace(total, rate_per_s=cycle.bounded(minimum), changed_at_ms=now_ms), QuotaReason.AT_MINIMUM
     if pressure.ratio > 1:
-        if _is_light_load(recent_per_s, limits) and not (binding or trend.tenants_held_back):
+        if _is_light_load(recent_per_s, limits) and not trend.tenants_held_back:
             return _limit_to_safe_rate(total, cycle)
         result = _respond_to_excess(total, pressure, cycle)
-        # The probe latency is at its minimum rate. Forwarding has a lower one.
+        # The worst measure, the probe latency, justifies no lower total. Forwarding misses its objective too, with a lower minimum.
         if result[1] is QuotaReason.AT_MINIMUM and trend.forwarding is not None and trend.forwarding.ratio > 1:
             return _respond_to_excess(total, trend.forwarding, cycle)
         return result
@@ -138,7 +139,7 @@ def _limit_to_safe_rate(total: TotalRate, cycle: _Cycle) -> tuple[TotalRate, Quo
 def _respond_to_excess(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tuple[TotalRate, QuotaReason]:
     """Cuts the total because the pressure exceeds its objective, unless an earlier cut still takes effect."""
     trend, base, now_ms, limits = cycle.trend, cycle.base_per_s, cycle.now_ms, cycle.limits
-    # Almost no mutations arrive, so they are not the cause.
+    # Below this rate almost no mutations arrive: they are not the cause, and no known limit is noted.
     in_use = base >= limits.learn_rate_per_s_min
     limit_age_ms = now_ms - total.known_limit_at_ms
     if in_use and is_falling_behind(pressure, trend) and limit_age_ms >= limits.hold_after_cut_s * 1000:
@@ -177,17 +178,17 @@ def _cut_in_advance(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tupl
     trend, rate, now_ms, limits = cycle.trend, total.rate_per_s, cycle.now_ms, cycle.limits
     # A growing lag keeps growing, and beyond the objective a larger cut would be needed.
     if is_creeping_up(pressure, trend, limits):
-        # The deadband may have kept that much of the last raise from being written.
+        # The quotas in Kafka may be lower than the total by one deadband, so a smaller cut of the total might not reach them.
         factor = limits.smallest_cut_factor - limits.deadband_ratio
         total = with_known_limit(total, rate, trend, now_ms, limits)
         return _cut(total, rate * factor, cycle), QuotaReason.FALLING_BEHIND
     reduced = _reduce_near_objective(rate, trend, limits)
     if reduced >= rate or not trend.is_new_window:
         return None
-    if now_ms - total.raised_at_ms < limits.raise_every_s * 1000:
+    if now_ms - total.changed_at_ms < limits.raise_every_s * 1000:
         return total, QuotaReason.SETTLING
     # It does not count as a cut: an urgent cut may follow at once, and no known limit is noted.
-    return replace(total, rate_per_s=cycle.bounded(reduced), raised_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
+    return replace(total, rate_per_s=cycle.bounded(reduced), changed_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
 
 
 def _raise(total: TotalRate, pressure: Pressure, cycle: _Cycle, *, binding: bool) -> tuple[TotalRate, QuotaReason]:
@@ -205,7 +206,7 @@ def _raise(total: TotalRate, pressure: Pressure, cycle: _Cycle, *, binding: bool
     if trend.forwarding is not None and trend.forwarding.ratio <= 0:
         return total, QuotaReason.SETTLING
     # The window must cover the last change. A fluctuating measure must have left headroom during the whole window.
-    last_ms = max(total.raised_at_ms, trend.no_headroom_at_ms)
+    last_ms = max(total.changed_at_ms, trend.no_headroom_at_ms)
     if not cycle.hold_is_over or now_ms - last_ms < limits.raise_every_s * 1000:
         return total, QuotaReason.SETTLING
     distance = limits.known_limit_margin_ratio * known_limit_per_s(total, now_ms, limits) - rate
@@ -213,7 +214,7 @@ def _raise(total: TotalRate, pressure: Pressure, cycle: _Cycle, *, binding: bool
         return total, QuotaReason.NEAR_KNOWN_LIMIT
     largest = max(distance / 2, limits.deadband_ratio * rate)
     step = min(_raise_step(rate, pressure, trend.probe_ratio, cycle.cap_per_s, limits), largest)
-    return replace(total, rate_per_s=cycle.bounded(rate + step), raised_at_ms=now_ms), QuotaReason.HEADROOM_AVAILABLE
+    return replace(total, rate_per_s=cycle.bounded(rate + step), changed_at_ms=now_ms), QuotaReason.HEADROOM_AVAILABLE
 
 
 def _raise_step(rate: float, pressure: Pressure, probe_ratio: float, cap: float, limits: MutationLimits) -> float:
@@ -320,7 +321,7 @@ def _cut_to(total: TotalRate, rate: float, reason: QuotaReason, cycle: _Cycle) -
 
 
 def _cut(total: TotalRate, rate: float, cycle: _Cycle) -> TotalRate:
-    return replace(total, rate_per_s=cycle.bounded(rate), raised_at_ms=cycle.now_ms, cut_at_ms=cycle.now_ms)
+    return replace(total, rate_per_s=cycle.bounded(rate), changed_at_ms=cycle.now_ms, cut_at_ms=cycle.now_ms)
 
 
 def _bound(rate: float, cap: float, limits: MutationLimits) -> float:

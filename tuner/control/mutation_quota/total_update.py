@@ -104,7 +104,7 @@ def _next_window(
         create_probe_ratio(view.cluster_wide, policy.objective),
         signal.sampled_at_ms,
         (signal.sampled_at_ms - previous.sampled_at_ms) / 1000 if previous is not None else None,
-        max(total.cut_at_ms, total.raised_at_ms) if total is not None else 0,
+        max(total.cut_at_ms, total.changed_at_ms) if total is not None else 0,
         policy.limits,
     )
     return ControllerWindow(
@@ -154,7 +154,7 @@ def _describe_trend(
         forwarding=forwarding,
         guaranteed_per_s=math.fsum(claim_of(t, limits).guaranteed_demand for t in managed),
         unmanaged_per_s=math.fsum(used_per_s(t) for t in tenants if t.unmanaged_reason is not None),
-        # The managed <default> quota follows the total, so the total also limits the tenants that it limits.
+        # The managed <default> quota follows the total: a tenant that this quota limits is limited by the total.
         tenants_held_back=any(
             t.state.backlogged for t in tenants if t.unmanaged_reason is None or t.bound_by_managed_default
         ),
@@ -182,6 +182,6 @@ _EXPLANATIONS = {
     QuotaReason.FALLING_BEHIND: "lowered a little, because brokers would soon fall too far behind",
     QuotaReason.NEAR_OBJECTIVE: "lowered a little, because the objective is likely to be exceeded soon",
     QuotaReason.OVER_OBJECTIVE: "lowered, because the objective is exceeded",
-    QuotaReason.AT_MINIMUM: "the objective is exceeded, but the total is at its minimum",
+    QuotaReason.AT_MINIMUM: "at its minimum: the objective is exceeded or nearly so, but a further cut would not help",
     QuotaReason.HEARTBEAT_TIMEOUTS: "lowered by half, because heartbeats of brokers time out",
 }

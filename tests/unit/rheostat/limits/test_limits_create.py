@@ -47,10 +47,10 @@ PLACEMENT = ((1, 2), (2, 1))  # Before it the brokers had 8, 6 and 9 partitions.
     [
         ({1: 10, 2: 8, 3: 9}, PartitionLimits(10, 30), []),
         ({1: 10, 2: 8, 3: 12}, PartitionLimits(10), []),  # Broker 3 gets none of the new replicas.
-        ({1: 11, 2: 8, 3: 9}, PartitionLimits(10, 30), ["broker 1 has 11 partitions of 10, because others were created"]),
+        ({1: 11, 2: 8, 3: 9}, PartitionLimits(10, 30), ["broker 1 has 11 partitions, and the limit is 10, because other topics"]),
         (
             {1: 11, 2: 10, 3: 10}, PartitionLimits(10, 30),
-            ["broker 1 has 11 partitions of 10, because others were created", "the cluster has 31 partitions of 30"],
+            ["broker 1 has 11 partitions, and the limit is 10, because other topics", "the cluster has 31 partitions, and the limit is 30"],
         ),
     ],
 )  # fmt: skip
@@ -60,4 +60,4 @@ def test_find_exceeded_limits_names_only_limits_lost_in_a_race(
     texts = find_exceeded_limits(PLACEMENT, PartitionCounts(after), limits)
     assert len(texts) == len(violations)
     for text, violation in zip(texts, violations, strict=True):
-        assert text.startswith(f"POLICY_VIOLATION in a race: {violation}")
+        assert text.startswith(f"POLICY_VIOLATION: {violation}")

@@ -8,7 +8,7 @@ import pytest
 
 from rheostat.config.settings import Settings, parse_settings
 from rheostat.errors import BadInputError
-from rheostat.reassign.constraints import check_throttle, describe_rate, drop_ended_tuners, select_constraints
+from rheostat.reassign.constraints import check_throttle, describe_rate, drop_killed_tuners, select_constraints
 from rheostat.reassign.text import throttle_text
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import PlanThrottle
@@ -74,8 +74,8 @@ def test_starting_tuner_will_execute_the_plan(settings: Settings) -> None:
 
 
 def test_drop_ended_tuners_without_lease_keeps_only_dry_runs() -> None:
-    assert drop_ended_tuners([ACTING, DRY_RUN, STANDBY], may_run=False) == [DRY_RUN]
-    assert drop_ended_tuners([ACTING, DRY_RUN], may_run=True) == [ACTING, DRY_RUN]
+    assert drop_killed_tuners([ACTING, DRY_RUN, STANDBY], lease_has_members=False) == [DRY_RUN]
+    assert drop_killed_tuners([ACTING, DRY_RUN], lease_has_members=True) == [ACTING, DRY_RUN]
 
 
 def test_standalone_constraints_come_from_the_settings_file(settings: Settings) -> None:

@@ -94,18 +94,18 @@ def update_estimate(
     if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:
         return before
     step_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000 if before is not None else _STEP_S_DEFAULT
-    whole = before is not None and step_s < _LOST_SIGNAL_RATIO * before.signal_interval_s
+    no_signal_lost = before is not None and step_s < _LOST_SIGNAL_RATIO * before.signal_interval_s
     steps = _steps_in_window(signal)
-    directions = _update_directions(signal, before, step_s, steps, whole, limits)
+    directions = _update_directions(signal, before, step_s, steps, no_signal_lost, limits)
     latency_before = before.latency if before is not None else LatencyFilter()
     p99_ms = _produce_p99_ms(signal, limits)
-    latency = update_filter(latency_before, signal.produce_mean_ms, p99_ms, step_s, steps, whole, limits)
+    latency = update_filter(latency_before, signal.produce_mean_ms, p99_ms, step_s, steps, no_signal_lost, limits)
     margin, held_until_ms = _update_margin(
         signal, before, directions, latency, fills_link, objective, limits, low_headroom=low_headroom
     )
-    # A margin below the fixed one holds only for clients that were seen to bear a link that full.
+    # A margin below ``margin_min`` is kept only while the link is nearly full: only then was it seen that clients bear that.
     margin = max(margin, min_margin(fast_component(latency) if near_capacity else 1.0, limits))
-    interval_s = step_s if whole else _STEP_S_DEFAULT
+    interval_s = step_s if no_signal_lost else _STEP_S_DEFAULT
     reported_s = reported_step_s(signal)
     newest_step_s = interval_s if reported_s is None else reported_s
     return BrokerEstimate(signal.sampled_at_ms, newest_step_s, margin, directions, held_until_ms, latency, interval_s)
@@ -167,12 +167,17 @@ def _update_margin(
 
 
 def _update_directions(
-    signal: BrokerSignal, before: BrokerEstimate | None, step_s: float, steps: int, whole: bool, limits: ControlLimits
+    signal: BrokerSignal,
+    before: BrokerEstimate | None,
+    step_s: float,
+    steps: int,
+    no_signal_lost: bool,
+    limits: ControlLimits,
 ) -> dict[Side, DirectionEstimate]:
     directions = {}
     for side in (Side.LEADER, Side.FOLLOWER):
         old = before.directions[side] if before is not None else DirectionEstimate()
-        newest = _newest_steps(old, signal, side, steps, whole)
+        newest = _newest_steps(old, signal, side, steps, no_signal_lost)
         if newest is None:  # The bytes of this step are unknown, and those of an older step must not stand for them.
             directions[side] = replace(old, network=StepRates(), catch_up=StepRates(), jumped=False)
         else:
@@ -202,19 +207,19 @@ def _produce_p99_ms(signal: BrokerSignal, limits: ControlLimits) -> float:
 
 
 def _newest_steps(
-    old: DirectionEstimate, signal: BrokerSignal, side: Side, steps: int, whole: bool
+    old: DirectionEstimate, signal: BrokerSignal, side: Side, steps: int, no_signal_lost: bool
 ) -> tuple[StepRates, StepRates] | None:
     """Returns all bytes/s and the catch-up bytes/s by step, the newest included; None if the newest is not known."""
     network, catch_up = step_rates(signal, side) if reported_step_s(signal) is not None else (None, None)
     if _is_plausible(network, catch_up):
-        known = steps - 1 if whole else 0
+        known = steps - 1 if no_signal_lost else 0
         return _append_step(old.network, network, known), _append_step(old.catch_up, catch_up, known)
     network, catch_up = window_rates(signal, side)
     if network is None or catch_up is None:
         return None
     return (
-        append_step_from_mean(old.network if whole else StepRates(), network, steps),
-        append_step_from_mean(old.catch_up if whole else StepRates(), catch_up, steps),
+        append_step_from_mean(old.network if no_signal_lost else StepRates(), network, steps),
+        append_step_from_mean(old.catch_up if no_signal_lost else StepRates(), catch_up, steps),
     )
 
 
@@ -224,7 +229,7 @@ def _is_plausible(network: float | None, catch_up: float | None) -> bool:
 
 
 def _append_step(steps: StepRates, bytes_per_s: float | None, known: int) -> StepRates:
-    """Returns the steps with one more, of which a whole window is kept in case that the next signal reports only a mean."""
+    """Returns the steps with one more, and keeps a whole window of them, in case the next signal reports only a mean."""
     return StepRates((*(steps.rates[-known:] if known > 0 else ()), max(0.0, bytes_per_s or 0.0)))
 
 

@@ -2,11 +2,11 @@
 
 The headroom is what the forecast client load leaves below the allowed utilisation (90 % of the link). Latency adjusts that
 utilisation by a margin: the margin grows while the p99 is above its aim, and shrinks slowly while the p99 is below. The aim lies
-below the objective, because a p99 that follows every moment needs room for the next one. A smooth p99 (small fast component, see
-latency_filter.py) already contains those moments, so its aim is closer to the objective and its margin may become negative.
+below the objective, because a p99 that follows every moment may be higher in the next one. A smooth p99 (small fast component, see
+latency_filter.py) already covers such peaks, so its aim is closer to the objective and its margin may become negative.
 
-At low headroom, where the whole ceiling is little more than the steady-state replication, each step of the margin costs a multiple
-of the time. There the margin reacts only to a p99 close to the objective.
+At low headroom, where the whole ceiling is little more than the steady-state replication, one step of the margin multiplies the
+time that the move takes. So there the margin reacts only to a p99 close to the objective.
 
 Invariant: the margin stays within its limits, and shrinks only while replication fills the link. An idle link gives no evidence
 about how full the link may be (anti-windup).
@@ -95,8 +95,8 @@ def next_margin(
         error = min(1.0, latency_ratio - aim) + limits.miss_weight
     else:
         nearer_aim = max(aim, min(limits.latency_aim_max, 1.0 - fast_component * (1.0 - limits.latency_aim)))
-        # The error is measured in shares of the distance between aim and objective. At low headroom the factor 1 − aim is small, so
-        # the reaction is weak on purpose.
+        # The error is 0 at ``nearer_aim`` and 1 − aim at the objective, whatever the fast component is. At low headroom 1 − aim is
+        # small, so the reaction is weak on purpose.
         # A fast p99 may be higher the next moment, so the margin shrinks at most half as fast as it grows.
         error = max(0.5 * fast_component - 1.0, (latency_ratio - nearer_aim) * (1.0 - aim) / (1.0 - nearer_aim))
     if error < 0 and not fills_link:
@@ -109,8 +109,8 @@ def next_margin(
 def min_margin(fast_component: float, limits: ControlLimits) -> float:
     """Returns the smallest margin that is allowed at any latency, as a share of the capacity.
 
-    A fast p99 says nothing about the next seconds, so a positive margin covers them. A slow p99 contains them: as long as it is
-    below its aim the link carries more than ``utilisation_max``, and the margin may become negative.
+    A fast p99 says nothing about the next seconds, so a positive margin covers them. A slow p99 already covers them: while it
+    is below its aim, clients bear a link that is fuller than ``utilisation_max``, so the margin may become negative.
     """
     return fast_component * limits.margin_min + (1.0 - fast_component) * min(
         limits.margin_min, limits.margin_min_slow_p99

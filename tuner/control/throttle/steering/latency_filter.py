@@ -24,8 +24,8 @@ from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.core.value import value
 
-# Yammer's ExponentiallyDecayingReservoir: weights fall by e in 1 ÷ 0.015 s. A third of its contents shrinks to a hundredth, and so
-# stops mattering for the p99, after 3.5 times that. Twice that forgets too early rather than too late.
+# Yammer's ExponentiallyDecayingReservoir: weights fall by e in τ = 1 ÷ 0.015 s. A peak that fills a third of it shrinks to a
+# hundredth, and so stops mattering for the p99, after 3.5 τ. The 2 τ used here forget too early rather than too late.
 _PEAK_MEMORY_S = 2.0 / 0.015
 # Variation of the p99 ÷ variation of the mean. From the first value on the p99 is fully fast, below the second it is a memory. On
 # real brokers the ratio falls to a tenth within a minute of a move.
@@ -62,7 +62,7 @@ def update_filter(
     p99_ms: float,
     step_s: float,
     steps: int,
-    whole: bool,
+    no_signal_lost: bool,
     limits: ControlLimits,
 ) -> LatencyFilter:
     """Returns the state after one more window.
@@ -73,11 +73,11 @@ def update_filter(
         p99_ms: Kafka's p99 at the end of the window.
         step_s: seconds since the window before.
         steps: how many steps the window spans.
-        whole: no signal was lost since the window before.
+        no_signal_lost: no signal was lost since the window before.
     """
     if mean_ms is None or p99_ms <= 0.0:
         return LatencyFilter()
-    newest = append_step_from_mean(before.steps if whole else StepRates(), mean_ms, steps)
+    newest = append_step_from_mean(before.steps if no_signal_lost else StepRates(), mean_ms, steps)
     if before.mean_ms is None:
         return LatencyFilter(mean_ms, mean_ms, newest, p99_ms, p99_ms)
     decay = 1.0 - math.exp(-step_s / _PEAK_MEMORY_S)
@@ -85,7 +85,7 @@ def update_filter(
     if mean_ms >= peak_mean_ms:
         peak_mean_ms, peak_p99_ms = mean_ms, p99_ms
     mean_variation, p99_variation = before.mean_variation, before.p99_variation
-    if whole:
+    if no_signal_lost:
         change_ms = abs((newest.newest or 0.0) - (before.steps.newest or 0.0))
         mean_variation += limits.variation_gain * (min(1.0, change_ms / max(mean_ms, 1e-9)) - mean_variation)
         p99_variation += limits.variation_gain * (min(1.0, abs(p99_ms - before.p99_ms) / p99_ms) - p99_variation)

@@ -3,7 +3,8 @@
 Which setpoint a side gets, in order:
 
     never measured  The inputs were never complete since the takeover. The current rate stays. A managed side, whose rate is left
-                    from before a restart, decays after a while to the rate before the tuner's first write, or to what drains.
+                    from before a restart, decays after ``decay_age_s`` to the rate before the tuner's first write, or to the
+                    minimum rate if that is higher.
     too old         The inputs are older than ``decay_age_s``. The setpoint decays to the minimum rate, which hurts clients little.
     stale           The inputs are older than ``hold_age_s`` or incomplete. The setpoint stays.
     ISR recovery    The throttle delays replicas outside the ISR. The setpoint is all that the operator and the link allow.
@@ -94,8 +95,8 @@ class SideContext(NamedTuple):
         return self.side[1]
 
 
-class _Followed(NamedTuple):
-    """The setpoint that follows the move's target, and the memory that goes with it."""
+class _NextSetpoint(NamedTuple):
+    """The setpoint for this second, and the memory that goes with it."""
 
     setpoint: TargetRate
     boost: float
@@ -206,7 +207,7 @@ def _follow_target(
     target: MoveTarget,
     now_ms: int,
     limits: ControlLimits,
-) -> _Followed:
+) -> _NextSetpoint:
     bounds, boost, boosted_at_ms = side.bounds, before.boost, before.boosted_at_ms
     not_limited_until_ms = before.not_throttle_limited_until_ms
     if now_ms - boosted_at_ms >= limits.boost_interval_s * 1000:
@@ -235,14 +236,15 @@ def _follow_target(
     # A rate below the minimum drains nothing, so the takeover's ramp starts at the minimum.
     initial = max(before.initial_rate_bytes_per_s, min_rate)
     setpoint = limit_takeover(setpoint, initial, since_s, limits)
-    return _Followed(setpoint, boost, boosted_at_ms, not_limited_until_ms)
+    return _NextSetpoint(setpoint, boost, boosted_at_ms, not_limited_until_ms)
 
 
 def _initial_state(side: SideContext, now_ms: int, limits: ControlLimits) -> SideControlState:
     """Returns the state at the takeover: the setpoint is the current rate, and the window holds what was measured.
 
-    Two windows count as full instead. A rate at or below the steady-state replication limits the move, although Kafka's mean over a
-    young move counts seconds before its start. The same mean misleads on a side that a plan uses by turns.
+    In two cases Kafka's mean misleads, and the window counts as full instead. A rate at or below the steady-state replication
+    limits the move, but the mean over a young move still counts seconds before its start. On a side that a plan uses by turns,
+    the mean counts its pauses.
     """
     current = float(side.current_bytes_per_s)
     above_steady_state = side.current_bytes_per_s > side.load.steady_state_bytes_per_s
@@ -260,12 +262,12 @@ def _was_clock_set(state: SideControlState, now_ms: int) -> bool:
     return not -_CLOCK_SLEW_BACK_MS_MAX <= now_ms - state.window.until_ms <= SECONDS_KEPT * 1000
 
 
-def _unchanged(before: SideControlState) -> _Followed:
+def _unchanged(before: SideControlState) -> _NextSetpoint:
     """Returns the memory of before; the setpoint counts as below its ceiling, because the ceiling is not known now."""
     setpoint = before.setpoint
     if setpoint.at_ceiling:
         setpoint = TargetRate(setpoint.rate_bytes_per_s, setpoint.infeasible)
-    return _Followed(setpoint, before.boost, before.boosted_at_ms, before.not_throttle_limited_until_ms)
+    return _NextSetpoint(setpoint, before.boost, before.boosted_at_ms, before.not_throttle_limited_until_ms)
 
 
 def _decay(before: TargetRate, current_bytes_per_s: int, min_bytes_per_s: float, limits: ControlLimits) -> TargetRate:

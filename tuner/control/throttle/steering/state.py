@@ -73,7 +73,7 @@ class ControlInput:
         recovering_sides: sides whose throttle delays replicas that have left the ISR and whose broker is alive.
         restore_rates: managed sides and the rate before the tuner's first write, in bytes/s; 0: no throttle was set.
         planned_sides: sides on which plans still have partitions to start.
-        max_rates: what plans allow the sides that they use, in bytes/s; only rates below the operator's ceiling.
+        max_rates: what plans allow the sides that they use, in bytes/s; only rates below the operator's maximum.
     """
 
     now_ms: int
@@ -89,7 +89,10 @@ class ControlInput:
 
 
 def in_sync_bytes_per_s(move: MoveSignal | None) -> float:
-    """Returns the part of the throttled bytes that in-sync followers fetch, in bytes/s; 0 on a follower side."""
+    """Returns the part of the throttled bytes that in-sync followers fetch, in bytes/s; 0 on a follower side.
+
+    W of a leader counts the write rate once for each in-sync follower and once for the adding replica.
+    """
     if move is None or move.side is Side.FOLLOWER:
         return 0.0
     return max(0.0, (move.steady_state_bytes_per_s or 0.0) - (move.write_bytes_per_s or 0.0))

@@ -51,14 +51,14 @@ class TargetRate:
 def max_rate_bytes_per_s(
     side: Side, in_sync_bytes_per_s: float, capacity: Capacity | None, objective: Objective, limits: ControlLimits
 ) -> float:
-    """Returns the operator's ceiling; in share mode also at most the share of the link.
+    """Returns the maximum rate of a side: the operator's, and in share mode at most the share of the link.
 
     Args:
         side: leader or follower.
         in_sync_bytes_per_s: what in-sync followers fetch. The share is meant for the move, and the throttle counts these bytes too.
         capacity: of the broker; None if it is not known, and then the share is not applied.
         objective: gives mode and share.
-        limits: gives the operator's ceiling.
+        limits: gives the operator's maximum rate.
     """
     max_rate = limits.rate_bytes_per_s_max
     if objective.mode is Mode.SHARE and objective.share_max is not None and capacity is not None:
@@ -77,7 +77,7 @@ def min_rate_bytes_per_s(
         limits: give the operator's bounds and the factors on W.
         available_bytes_per_s: what clients usually leave to this throttle, W included; infinite if it is not known. If it is below
             the usual minimum, every byte above it would delay clients. So the minimum falls to it, but stays above W.
-        max_bytes_per_s: the side's maximum rate; the operator's ceiling applies without it.
+        max_bytes_per_s: the side's maximum rate; infinite: only the operator's maximum applies.
     """
     steady_state = load.steady_state_bytes_per_s
     draining = max(
@@ -150,7 +150,7 @@ def target_rate(
         target_s: T.
         limits: the constants of the law.
         boost: factor on the needed rate, for a side whose move has stalled at a full throttle.
-        max_bytes_per_s: the side's maximum rate; the operator's ceiling applies without it.
+        max_bytes_per_s: the side's maximum rate; infinite: only the operator's maximum applies.
         planned: a plan still has partitions to start on this side.
     """
     slack = margin_ratio(side, limits, planned=planned)
@@ -169,7 +169,7 @@ def target_rate(
 
 
 def margin_ratio(side: Side, limits: ControlLimits, *, planned: bool) -> float:
-    """Returns the factor on the side's even share of the catch-up bytes."""
+    """Returns the factor on B ÷ T, the catch-up rate with which the side would end exactly at T."""
     ratio = limits.leader_margin_ratio if side is Side.LEADER else limits.follower_margin_ratio
     return max(ratio, limits.plan_margin_ratio) if planned else ratio
 

@@ -4,10 +4,11 @@ The leader's throttle limits a copy, so its rate compensates for the window: it 
 or less. Exceptions:
     follower        Its rate is the setpoint, which stands above the leader's. It is not lowered below what its window holds: then
                     nothing would pass until the window has emptied.
-    leader in plan  Moves end and begin within its window all the time. So its rate is not compensated: it goes in a line from one
-                    setpoint to the next.
+    leader in plan  Moves end and begin within its window all the time. So its rate is not compensated: it changes linearly from
+                    one setpoint to the next.
 
-Invariant: a measured step wins over the model of the window. The rate never exceeds the operator's ceiling.
+Invariant: a measured step wins over the model of the window. Compensation raises no rate above the operator's maximum; a setpoint
+that is above it already, at a takeover, is written as it is.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ def compensated_rate(
         which: leader or follower.
         state: the side's setpoint, load and window.
         limits: the constants of the law.
-        compensation_range: how far a leader's rate may differ from the planned one, as a share of it; 0 if it is not known what the
-            window holds.
+        compensation_range: how far the compensation may move a leader's rate, as a share of the uncompensated rate; 0 if it is not
+            known what the window holds.
         planned: a plan still has partitions to start on this side.
     """
     setpoint = state.setpoint.rate_bytes_per_s
     if which is Side.FOLLOWER:
         return _follower_rate(state, limits, window_known=compensation_range > 0.0)
     next_bytes = _next_second_bytes(state, limits) if compensation_range > 0.0 else setpoint
-    # The unused share of a rate shows only in a window that the law has controlled throughout.
+    # Moves leave a small share of their rate unused. That share is known only once the law has controlled a whole window.
     controlled = state.window.until_ms - state.controlled_since_ms >= SECONDS_KEPT * 1000
     unused_ratio = limits.unused_ratio if controlled and compensation_range > 0.0 else 0.0
     rate = rate_for_setpoint(
@@ -57,8 +58,8 @@ def compensated_rate(
     )
     min_rate = min_rate_bytes_per_s(state.load, limits)
     if setpoint < min_rate:
-        # Here the minimum rate has fallen below its usual value. A compensation only upwards would let more through than the
-        # setpoint. But a written rate may stay for long if the tuner stops, so it has to drain.
+        # The setpoint is below the usual minimum rate. If that minimum bounded the written rate, too much would pass. So the rate
+        # may be lower, but not so low that the move does not drain: if the tuner stops, the rate stays.
         draining = limits.min_rate_over_steady_state_low_headroom * state.load.steady_state_bytes_per_s
         min_rate = min(setpoint, max(limits.rate_bytes_per_s_min, draining, (1.0 - compensation_range) * setpoint))
     lowest = max(min_rate, _takeover_min_rate(state, limits) if compensation_range > 0.0 else 0.0)
@@ -129,15 +130,15 @@ def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
     should rise would be lowered first. A setpoint below the initial rate needs no such minimum: the result is 0 as well.
     """
     observed_ms = state.window.until_ms - state.controlled_since_ms
-    whole = observed_ms >= limits.quota_samples * 1000
+    window_observed = observed_ms >= limits.quota_samples * 1000
     initial = state.initial_rate_bytes_per_s
-    if whole or state.setpoint.rate_bytes_per_s < initial:
+    if window_observed or state.setpoint.rate_bytes_per_s < initial:
         return 0.0
     return (1.0 - limits.window_compensation_range) * initial
 
 
 def _next_second_bytes(state: SideControlState, limits: ControlLimits) -> float:
-    """Returns what the next second should bring: the setpoint; on a long way down, a share of the setpoints in the window."""
+    """Returns the bytes for the next second: the setpoint, but on a steep fall at least a share of the window's mean setpoint."""
     setpoints = state.window.setpoints[-min(limits.quota_samples, SECONDS_KEPT) :]
     return max(state.setpoint.rate_bytes_per_s, limits.setpoint_fall_ratio_min * sum(setpoints) / len(setpoints))
 

@@ -83,7 +83,7 @@ def test_apply_lag_nearing_objective_causes_early_small_cut() -> None:
     assert reason is QuotaReason.FALLING_BEHIND
     assert found.rate_per_s == pytest.approx(145.6)
     assert found.known_limit_per_s == pytest.approx(158.4)
-    assert found.cut_at_ms == found.raised_at_ms == found.known_limit_at_ms == NOW
+    assert found.cut_at_ms == found.changed_at_ms == found.known_limit_at_ms == NOW
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_apply_lag_nearing_objective_causes_early_small_cut() -> None:
 )
 def test_steady_apply_lag_below_objective_causes_no_cut(ms: float, course: PressureTrend) -> None:
     # Given too lately for a raise, and long enough ago for a cut.
-    before = TotalRate(160, raised_at_ms=NOW)
+    before = TotalRate(160, changed_at_ms=NOW)
     assert after(before, ms, course)[0] == before
 
 

@@ -97,9 +97,9 @@ def test_total_does_not_grow_without_backlog() -> None:
 
 
 def test_it_waits_until_the_last_change_is_seen() -> None:
-    before = TotalRate(100, raised_at_ms=NOW - 34_000)
+    before = TotalRate(100, changed_at_ms=NOW - 34_000)
     assert after(before, 0.1) == (before, QuotaReason.SETTLING)
-    assert after(replace(before, raised_at_ms=NOW - 35_000), 0.1)[1] is QuotaReason.HEADROOM_AVAILABLE
+    assert after(replace(before, changed_at_ms=NOW - 35_000), 0.1)[1] is QuotaReason.HEADROOM_AVAILABLE
 
 
 def test_between_aim_and_objective_it_stays() -> None:
@@ -309,7 +309,7 @@ def test_excess_within_early_step_predates_the_step(
 def test_slow_start_keeps_minimum_total() -> None:
     """One in ten of the first answers took 41 of 38 ms while next to nothing was done, and everybody had 1/s for a minute."""
     ease = LIMITS.rate_per_s_safe
-    assert initial_total(pressed(1.1), 0.35, 1_000, NOW, LIMITS) == TotalRate(ease, raised_at_ms=NOW)
+    assert initial_total(pressed(1.1), 0.35, 1_000, NOW, LIMITS) == TotalRate(ease, changed_at_ms=NOW)
     assert after(TotalRate(50), 1.1, done=0.35, binds=False) == (TotalRate(ease, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
     assert after(TotalRate(10), 1.1, done=0.35, binds=False) == (TotalRate(10), QuotaReason.NOT_BINDING)
 
