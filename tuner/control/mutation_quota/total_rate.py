@@ -112,7 +112,7 @@ def next_total(
     if pressure.measure is Measure.FORWARDING and forwarding_is_full and rate < minimum and binding and hold_is_over:
         return replace(total, rate_per_s=cycle.bounded(minimum), changed_at_ms=now_ms), QuotaReason.AT_MINIMUM
     if pressure.ratio > 1:
-        if _is_light_load(recent_per_s, limits) and not trend.tenants_held_back:
+        if _is_light_load(recent_per_s, limits) and not (binding or trend.tenants_held_back):
             return _limit_to_safe_rate(total, cycle)
         result = _respond_to_excess(total, pressure, cycle)
         # The worst measure, the probe latency, justifies no lower total. Forwarding misses its objective too, with a lower minimum.

@@ -124,7 +124,7 @@ def test_pages_join_without_a_gap_or_a_repetition_while_more_comes() -> None:
 
 
 def test_of_many_only_the_newest_stay() -> None:
-    decisions = DecisionStore(rows_max=10)
+    decisions = DecisionStore(entries_max=10)
     decisions.add([entry("decision", WELL, NOW_MS + n) for n in range(25)])
     assert len(rows(decisions)) == 10
     ten = [row["id"] for row in rows(decisions)]

@@ -128,7 +128,7 @@ def test_decision_rows_same_reason_shares_a_line() -> None:
 
 
 def test_decision_store_full_drops_oldest_events() -> None:
-    decisions = DecisionStore(rows_max=12)
+    decisions = DecisionStore(entries_max=12)
     for decision in ENDED:
         decisions.add([entry("intent", decision)])
     decisions.add([entry("decision", WELL, NOW_MS + 20_000)])
