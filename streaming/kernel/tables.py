@@ -31,7 +31,7 @@ def _node(
     gauges: FieldSamples,
     totals: Totals,
     means: Totals,
-    surely: list[str],
+    only_samples: list[str],
     *,
     first_hidden: str,
     first_shown: int,
@@ -40,6 +40,7 @@ def _node(
     """Returns the table of one kind of node.
 
     Args:
+        only_samples: samples that only this kind of node reports; the kernel recognises the kind by them.
         first_hidden: the first of the counters that only serve the means and are not in the signal.
         first_shown: index of the first gauge that the signal copies; the kernel evaluates those before it.
         places: indexes of the rates and gauges that the kernel uses by name.
@@ -51,7 +52,7 @@ def _node(
     return {
         "counters": list(counters.values()),
         "gauges": list(gauges.values()),
-        "surely": surely,
+        "surely": only_samples,
         "total_means": [gauge_names.index(mean) for mean, _ in totals.values()],
         "total_counts": [counter_names.index(count) for _, count in totals.values()],
         "rates": rates,

@@ -454,7 +454,10 @@ def test_hanging_nodes_delay_no_others_and_recover_soon(agents: Agents) -> None:
             assert asked[f"/{node}"] >= 11, "it answers, and had to wait for those that do not"
         for node in hanging:
             assert 1 <= asked[f"/{node}"] <= 7, asked
-        assert {cause for (node, cause) in counts.failures if node in hanging} <= {Cause.TIMEOUT, Cause.NO_SLOT}
+        assert {cause for (node, cause) in counts.scrape_failures_by_cause if node in hanging} <= {
+            Cause.TIMEOUT,
+            Cause.NO_SLOT,
+        }
 
         healed.set()
         healed_ms = time.time() * 1000
@@ -496,7 +499,9 @@ def test_a_password_that_changes_is_read_again(agents: Agents, tmp_path: Path) -
         interval_s=1, timeout_s=0.5, endpoints={1: agents.url()}, username="metrics", password_file=str(password)
     )
     with structlog.testing.capture_logs() as said, collecting(settings) as watch:
-        until(lambda: watch.collector.counts.failures[(1, Cause.AUTH)] >= 2, 10, "the old one is refused")
+        until(
+            lambda: watch.collector.counts.scrape_failures_by_cause[(1, Cause.AUTH)] >= 2, 10, "the old one is refused"
+        )
         password.write_text("new\n")
         until(lambda: watch.of(1), 10, "the new one is in use")
         password.unlink()

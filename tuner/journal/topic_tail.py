@@ -9,8 +9,8 @@ from typing import Any
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
-# How long a poll waits for the answer to a new fetch. Without waiting it returns only records of the previous fetch, which the
-# broker may have answered empty (fetch.max.wait.ms). Newer records would be read one poll later.
+# How long a poll waits for a new fetch. A poll with timeout 0 returns only what the previous fetch brought, which may be nothing:
+# records written since then would arrive one poll later.
 ANSWER_MS = 50
 
 POLLS_MAX = 50  # Bounds the time of one call while records keep coming.

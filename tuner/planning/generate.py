@@ -4,7 +4,8 @@ Copying bytes is the cost of a plan. A drain copies exactly what has to leave. A
 with too much to one with too little, and stops within a tolerance of the mean. Large partitions go first; small ones fill gaps.
 
 Invariants: a partition keeps its number of replicas, and each replica its position in the list. No broker exceeds its partition
-limit. A partition ends on fewer racks only if a replica that leaves a broker has no other place; the plan names it.
+limit. A partition ends on fewer racks only if its replica must leave a broker and no broker keeps the racks, or if
+the operator chose the successor; ``GeneratedPlan.on_fewer_racks`` lists it.
 
 Not included: leaders, rates and topics are not balanced, only bytes (or replicas, if there are no bytes).
 """
@@ -46,7 +47,7 @@ def drain_brokers(loads: BrokerLoads, brokers: Collection[int]) -> GeneratedPlan
 
 
 def replace_brokers(loads: BrokerLoads, pairs: Mapping[int, int]) -> GeneratedPlan:
-    """Returns a plan that moves each broker's replicas to its successor, or to another broker if the successor has one.
+    """Returns a plan that moves each broker's replicas to its successor; if that hosts the partition already, to another.
 
     Args:
         pairs: old → new broker; no broker is both.
@@ -80,11 +81,11 @@ def _empty_brokers(
         for old in p.replicas:
             if old not in leaving:
                 continue
-            # A stable sort: the successor comes before all others.
+            # A stable sort: the successor, which the operator chose, comes first, and is accepted even on fewer racks.
             choices = sorted(loads.choices(p.key, old, remaining), key=lambda b: b != successors.get(old))
-            apart = [b for b in choices if b == successors.get(old) or loads.keeps_racks(p.key, old, b)]
+            preferred = [b for b in choices if b == successors.get(old) or loads.keeps_racks(p.key, old, b)]
             if not (
-                _place_replica(loads, p.key, old, apart, remaining, set(), racks=True)
+                _place_replica(loads, p.key, old, preferred, remaining, set(), racks=True)
                 or _place_replica(loads, p.key, old, choices, remaining, set(), racks=False)
             ):
                 raise NoPlacementError(_no_placement_text(p, old, choices))

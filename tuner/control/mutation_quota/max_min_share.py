@@ -77,15 +77,15 @@ def _find_rate_per_weight(remaining: float, claims: Sequence[Claim]) -> float:
             events.append((claim.guaranteed / claim.weight, claim.weight))
             if claim.demand < math.inf:
                 events.append((claim.demand / claim.weight, -claim.weight))
-    # At the same λ, which rounding can cause, a claim joins before it leaves.
+    # Rounding can give a claim's start and end the same λ. Then the start sorts first.
     events.sort(key=lambda event: (event[0], -event[1]))
-    rate, weights, joined = 0.0, 0.0, 0
+    rate, weights, active = 0.0, 0.0, 0
+    # Whether any claim takes part is read from their count: after all have left, rounding can leave the sum of weights above 0.
     for next_rate, change in events:
-        if joined > 0 and remaining < weights * (next_rate - rate):
+        if active > 0 and remaining < weights * (next_rate - rate):
             break
-        remaining -= weights * (next_rate - rate) if joined > 0 else 0.0
+        remaining -= weights * (next_rate - rate) if active > 0 else 0.0
         rate = next_rate
-        # The count of claims decides, because rounding leaves the sum of weights slightly above 0.
-        joined += 1 if change > 0 else -1
-        weights = weights + change if joined > 0 else 0.0
+        active += 1 if change > 0 else -1
+        weights = weights + change if active > 0 else 0.0
     return rate + max(0.0, remaining) / weights if weights > 0 else rate

@@ -26,15 +26,15 @@ class SideControlState:
         initial_rate_bytes_per_s: the throttle rate that was set at that time.
         setpoint: the mean rate that the side should have.
         window: the model of Kafka's quota window.
-        corrected_until_ms: end of the newest measured step that the window contains; epoch.
+        corrected_until_ms: end of the newest measured step with which the window was corrected; epoch.
         load: the newest known load.
         known_at_ms: when all inputs of the side were last measured; None: never since the takeover.
         inputs_stale: some input is missing or too old now.
         initial_flow_bytes_per_s: what passed at the takeover, if the throttle did not limit the move then; else None.
         boost: factor on the needed rate, above 1 while the move stalls at a full throttle.
         boosted_at_ms: when ``boost`` last changed; epoch.
-        not_throttle_limited_until_ms: until then the other sides do not wait for this one, because something other than its
-            throttle limits it; epoch.
+        not_throttle_limited_until_ms: until then (epoch) this side is left out when the law makes all sides end together, because
+            something other than its throttle limits it.
     """
 
     controlled_since_ms: int

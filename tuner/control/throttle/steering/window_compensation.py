@@ -1,9 +1,9 @@
 """Converts a side's setpoint to the throttle rate that is written, given what Kafka's quota window has counted.
 
-The leader's throttle limits a copy, so its rate compensates for the window: it varies around the setpoint as the window holds more
-or less. Exceptions:
-    follower        Its rate is the setpoint, which stands above the leader's. It is not lowered below what its window holds: then
-                    nothing would pass until the window has emptied.
+The leader's throttle limits a copy, so the leader's rate compensates for the window: it varies around the setpoint as the window
+holds more or less. Exceptions:
+    follower        Its rate is the setpoint, which is above the leader's. It is kept above the mean of its window: Kafka lets
+                    nothing through a throttle whose rate is below that mean.
     leader in plan  Moves end and begin within its window all the time. So its rate is not compensated: it changes linearly from
                     one setpoint to the next.
 
@@ -42,13 +42,13 @@ def compensated_rate(
             known what the window holds.
         planned: a plan still has partitions to start on this side.
     """
-    setpoint = state.setpoint.rate_bytes_per_s
+    setpoint, window_known = state.setpoint.rate_bytes_per_s, compensation_range > 0.0
     if which is Side.FOLLOWER:
-        return _follower_rate(state, limits, window_known=compensation_range > 0.0)
-    next_bytes = _next_second_bytes(state, limits) if compensation_range > 0.0 else setpoint
+        return _follower_rate(state, limits, window_known=window_known)
+    next_bytes = _next_second_bytes(state, limits) if window_known else setpoint
     # Moves leave a small share of their rate unused. That share is known only once the law has controlled a whole window.
     controlled = state.window.until_ms - state.controlled_since_ms >= SECONDS_KEPT * 1000
-    unused_ratio = limits.unused_ratio if controlled and compensation_range > 0.0 else 0.0
+    unused_ratio = limits.unused_ratio if controlled and window_known else 0.0
     rate = rate_for_setpoint(
         state.window,
         next_bytes,
@@ -58,11 +58,11 @@ def compensated_rate(
     )
     min_rate = min_rate_bytes_per_s(state.load, limits)
     if setpoint < min_rate:
-        # The setpoint is below the usual minimum rate. If that minimum bounded the written rate, too much would pass. So the rate
-        # may be lower, but not so low that the move does not drain: if the tuner stops, the rate stays.
+        # The usual minimum is above the setpoint and would let too much through, so a lower one applies. Even at that one the move
+        # ends, because the written rate stays if the tuner stops.
         draining = limits.min_rate_over_steady_state_low_headroom * state.load.steady_state_bytes_per_s
         min_rate = min(setpoint, max(limits.rate_bytes_per_s_min, draining, (1.0 - compensation_range) * setpoint))
-    lowest = max(min_rate, _takeover_min_rate(state, limits) if compensation_range > 0.0 else 0.0)
+    lowest = max(min_rate, _takeover_min_rate(state, limits) if window_known else 0.0)
     return round(min(max(setpoint, limits.rate_bytes_per_s_max), max(rate, lowest)))
 
 
@@ -97,7 +97,8 @@ def replay_window(
     catch_up = estimate.directions[inputs.which].catch_up.newest
     if catch_up is not None:
         passing = catch_up + inputs.in_sync_bytes_per_s
-        # If the throttle did not limit the move at the takeover, its window is a guess until a whole step since then is measured.
+        # If the throttle did not limit the move at the takeover, the window was guessed. The first step that lies wholly after the
+        # takeover replaces the guess.
         first_use = initial_flow is not None and until_ms < state.controlled_since_ms + estimate.step_s * 1000
         if first_use:
             # Whatever limited the move before lets at least the measured bytes through.
@@ -126,8 +127,9 @@ def _follower_rate(state: SideControlState, limits: ControlLimits, *, window_kno
 def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
     """Returns the rate at the takeover minus the compensation range, until a whole window has been observed; then 0.
 
-    Kafka's mean over a young move counts seconds before its start. They make the window look emptier than it is, and a rate that
-    should rise would be lowered first. A setpoint below the initial rate needs no such minimum: the result is 0 as well.
+    Kafka's window over a young move includes empty seconds from before its start. An emptier window lets more through at the same
+    rate, so the compensation would lower a rate that should rise. A setpoint below the initial rate needs no such minimum: the result
+    is 0 as well.
     """
     observed_ms = state.window.until_ms - state.controlled_since_ms
     window_observed = observed_ms >= limits.quota_samples * 1000
