@@ -128,7 +128,7 @@ def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
     """Returns the rate at the takeover minus the compensation range, until a whole window has been observed; then 0.
 
     Kafka's window over a young move includes empty seconds from before its start. An emptier window lets more through at the same
-    rate, so the compensation would lower a rate that should rise. A setpoint below the initial rate needs no such minimum: it returns
+    rate, so the compensation would lower a rate that should rise. A setpoint below the initial rate needs no minimum: it returns
     0 as well.
     """
     observed_ms = state.window.until_ms - state.controlled_since_ms
