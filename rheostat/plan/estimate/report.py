@@ -176,7 +176,7 @@ def _per_side_record(report: EstimateReport, estimate: RateEstimate[BrokerSide])
             }
             for side, load in report.loads.items()
         ],
-        # What partitions of the plan that do not move use of each leader's throttle.
+        # The part of each leader's throttle that unmoved partitions of the plan use.
         "idle_steady_state_bytes_per_s": {str(broker): value for broker, value in sorted(idle.items())},
     }
 
