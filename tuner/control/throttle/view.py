@@ -29,6 +29,8 @@ from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import Freshness, fresh_signals, freshness
 from tuner.core.throttle_limits import Limits, StallLimits
 
+_NEVER_MS = float("-inf")
+
 
 class MovesView:
     """One observation, indexed by side and by destination. Answers are computed once, some only on request.
@@ -73,7 +75,6 @@ class MovesView:
         fresh_brokers = fresh_signals(observation.brokers, self.now_ms, limits.signal_age_s_max)
         self.blocking_writes = sides_blocking_writes(live, fresh_brokers)
         self._unmeasured_brokers = live.brokers - fresh_brokers.keys()
-        self._rates_since = rates_since
         self._signals = observation.moves
         self._brokers = observation.brokers
         self._paths = cache.paths
@@ -100,6 +101,12 @@ class MovesView:
         setpoints = ((side, self.setpoints.get(side)) for side in self.sides)
         self._unsteered = {side for side, setpoint in setpoints if setpoint is None or setpoint.inputs_stale}
         self._unsteered_leaders = {broker for broker, which in self._unsteered if which is Side.LEADER}
+        # The control law changes a rate every second; such a change does not count.
+        self._changed_ms = {
+            side: since.since_ms
+            for side, since in rates_since.items()
+            if since.since_ms > 0 and (side not in self._freshness or side in self._unsteered)
+        }
         self._unmeasured = {side for side in self.sides if not self._is_measured(side)}
         self._mean_rates = {side: self._mean_rate(side) for side in self.sides}
         self._surplus = {side: self._surplus_of(side) for side in self.sides}
@@ -230,7 +237,7 @@ class MovesView:
         Substitute metrics that count other bytes too are not used: a throttle would seem to limit a move that it does not.
         """
         signal, move = self._fresh_broker(side[0]), self._signals.get(side)
-        if signal is None or signal.sampled_at_ms < self._changed_ms(side) + WINDOW_S * 1000:
+        if signal is None or signal.sampled_at_ms < self._changed_ms.get(side, _NEVER_MS) + WINDOW_S * 1000:
             return None
         unlisted_moves = move is not None and move.moving_partitions > move.listed_partitions
         match signal.throttled_by:
@@ -240,16 +247,14 @@ class MovesView:
                 return None
         return signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
 
-    def _changed_ms(self, side: BrokerSide) -> float:
-        """Returns when the rate of this side last changed; minus infinity if it did not, or if the control law sets it."""
-        known = self._rates_since.get(side)
-        if known is None or known.since_ms == 0 or (side in self._freshness and side not in self._unsteered):
-            return float("-inf")
-        return known.since_ms
-
     def changed_ms(self, destination: int) -> float:
-        """Returns the last rate change of any side that moves onto this broker use; minus infinity if there was none."""
-        return max(map(self._changed_ms, self.sides_of(destination)))
+        """Returns the last rate change of any side that moves onto this broker use; minus infinity if there was none.
+
+        A rate that the control law sets counts as unchanged.
+        """
+        if not self._changed_ms:
+            return _NEVER_MS
+        return max(self._changed_ms.get(side, _NEVER_MS) for side in self.sides_of(destination))
 
     def _fresh_broker(self, broker: int) -> BrokerSignal | None:
         if broker not in self._fresh_brokers:
