@@ -33,6 +33,8 @@ from benchmarks.bursts.methods import MB, Feedback, Method, Phases, each, in_one
 from streaming.shared.contract import Side
 from tuner.simulation.world import MIB, FetchSettings, InitialRate, TopicLists
 
+pytestmark = pytest.mark.slow
+
 TOLERANCE = 0.25
 TICKS_MS = pytest.mark.parametrize("tick_ms", [50, 250])
 STEP = in_one_step

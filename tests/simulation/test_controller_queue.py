@@ -29,6 +29,8 @@ from tuner.core.controller import ControllerObjective
 from tuner.core.controller_pressure import worst_pressure
 from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 
+pytestmark = pytest.mark.slow
+
 SETTLED_S = 300.0  # Storms begin at 60 s; from here on objectives are held.
 STORMS = [f"storm-{i}" for i in range(10)]
 # Who wants others' creations to take no longer than half as long again keeps the controller idle for nine tenths of the time:

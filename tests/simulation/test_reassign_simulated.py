@@ -21,6 +21,8 @@ from tuner.simulation.controller import Controller
 from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
 from tuner.simulation.world import BrokerLoss, World
 
+pytestmark = pytest.mark.slow
+
 
 def world(seed: int = 5) -> World:
     """Two brokers join eight; 400 partitions go there, a fifth of the time of the large benchmark."""

@@ -16,7 +16,9 @@ FIRST = 50_000
 def as_before() -> Iterator[None]:
     thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
     gc.collect()
+    gc.freeze()  # What other tests left on the heap would make each collection take seconds.
     yield
+    gc.unfreeze()
     gc.set_threshold(*thresholds)
     gc.callbacks[:] = callbacks
 
