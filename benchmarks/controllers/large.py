@@ -106,10 +106,12 @@ class _Journal:
         self._inputs = inputs
         self.written = 0  # Bytes.
 
-    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
+    def write(
+        self, entries: Sequence[Entry] = (), *, other_records: Mapping[bytes, bytes | None] | None = None
+    ) -> None:
         for entry in entries:
             self.written += len(encode_entry(entry))
-        self.written += sum(len(value or b"") for value in (beside or {}).values())
+        self.written += sum(len(value or b"") for value in (other_records or {}).values())
         self.written += sum(map(len, self._inputs.take_records()))
 
 

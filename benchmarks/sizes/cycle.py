@@ -74,7 +74,7 @@ class SilentJournal:
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, OwnedRate] | None = None,
-        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        moving_replicas: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         self._entries += len(entries)
@@ -86,7 +86,7 @@ class SilentJournal:
             if memory is not None:
                 yield encode_memory(memory)
             yield from (encode_owned(side, value) for side, value in (owned or {}).items())
-            yield from (encode_moving(topic, rows) for topic, rows in (seen or {}).items())
+            yield from (encode_moving(topic, rows) for topic, rows in (moving_replicas or {}).items())
             yield from (encode_listed(topic, pairs) for topic, pairs in (listed or {}).items())
 
         def counted() -> Iterator[bytes]:

@@ -102,7 +102,9 @@ def test_read_ahead_plus_newer_records_is_whole_journal(lab: Lab, client: Cluste
         read_on(ahead)
         # The last that it reads of itself is behind; what is written after it stands by no more comes first in what is read then.
         ahead.stop()
-        old.write([ENTRY] * 3, memory=replace(Memory(), recorded_orders=given), beside={head_key(CLUSTER, "p"): None})
+        old.write(
+            [ENTRY] * 3, memory=replace(Memory(), recorded_orders=given), other_records={head_key(CLUSTER, "p"): None}
+        )
         # It dies within its next write, which whoever takes over ends: nothing of that was done.
         dying = old._writer
         dying.begin_transaction()

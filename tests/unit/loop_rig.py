@@ -123,7 +123,7 @@ class FakeJournal:
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, OwnedRate] | None = None,
-        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        moving_replicas: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         if self.refusing or any(entry.kind in self.refusing_kinds for entry in entries):
@@ -137,9 +137,11 @@ class FakeJournal:
             self.seen.clear()
             self.listed.clear()
             self.events.append(("memory", tuple(memory.owned)))
-        if seen:
-            self.seen.update({(topic, p): brokers for topic, rows in seen.items() for p, brokers in rows.items()})
-            self.events.append(("seen", tuple(sorted(seen))))
+        if moving_replicas:
+            self.seen.update(
+                {(topic, p): brokers for topic, rows in moving_replicas.items() for p, brokers in rows.items()}
+            )
+            self.events.append(("seen", tuple(sorted(moving_replicas))))
         if owned:
             self.owned.update(owned)
             self.events.append(("owned", tuple(owned)))

@@ -30,11 +30,13 @@ class FilmedJournal(FakeJournal):
     runs: int = 0
     film: list[bytes] = field(default_factory=list)
 
-    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
+    def write(
+        self, entries: Sequence[Entry] = (), *, other_records: Mapping[bytes, bytes | None] | None = None
+    ) -> None:
         assert self.inputs is not None
         taken = self.inputs.take_records()
         try:
-            super().write(entries, beside=beside)
+            super().write(entries, other_records=other_records)
         except JournalError:
             self.inputs.discard_pending()
             raise

@@ -132,11 +132,13 @@ class Journal:
     away: bool = False
     kills: int | None = None  # Writes until the tuner dies, with the write done.
 
-    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
+    def write(
+        self, entries: Sequence[Entry] = (), *, other_records: Mapping[bytes, bytes | None] | None = None
+    ) -> None:
         if self.away:
             raise JournalError("the journal is away")
         self.entries += entries
-        self.records += (beside or {}).items()
+        self.records += (other_records or {}).items()
         if self.kills is not None:
             self.kills -= 1
             if self.kills < 0:

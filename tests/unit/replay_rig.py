@@ -40,13 +40,13 @@ class FilmedJournal(FakeJournal):
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, OwnedRate] | None = None,
-        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        moving_replicas: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         **more: object,
     ) -> None:
         assert self.inputs is not None
         taken = self.inputs.take_records()
         try:
-            super().write(entries, memory=memory, owned=owned, seen=seen, **more)  # type: ignore[arg-type]
+            super().write(entries, memory=memory, owned=owned, moving_replicas=moving_replicas, **more)  # type: ignore[arg-type]
         except JournalError:
             self.inputs.discard_pending()
             raise

@@ -46,7 +46,7 @@ class AccessGuard:
             orders: rate limit for the orders of one caller.
         """
         self._tokens = tokens
-        self._wrong = TokenBuckets(WRONG_TOKENS, monotonic)
+        self._wrong_tokens = TokenBuckets(WRONG_TOKENS, monotonic)
         self._orders = orders or TokenBuckets(ORDERS, monotonic)
 
     async def read(self, request: Request, credentials: Credentials) -> None:
@@ -72,12 +72,12 @@ class AccessGuard:
         Counts wrong tokens. After too many of them from an address, further tokens from it are not checked.
         """
         address = counted_address(peer_address(scope))
-        if self._wrong.wait_s(address) > 0:
+        if self._wrong_tokens.wait_s(address) > 0:
             return False
         if self.reader(scope) is not None:
             return True
         if "authorization" in Headers(scope=scope):
-            self._wrong.take(address)
+            self._wrong_tokens.take(address)
         return False
 
     async def scrape(self, request: Request, credentials: Credentials) -> None:
@@ -113,7 +113,7 @@ class AccessGuard:
         if caller is not None:
             return caller
         address = peer_address(request.scope)
-        if (wait_s := self._wrong.take(counted_address(address))) > 0:
+        if (wait_s := self._wrong_tokens.take(counted_address(address))) > 0:
             raise HTTPException(429, "too many wrong tokens from this address", _retry_after(wait_s))
         log.warning("an HTTP request with a wrong token was refused", address=address, path=request.url.path)
         raise HTTPException(

@@ -14,7 +14,7 @@ from tuner.api.observers import Observers
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.plan_views import plan_progress
 from tuner.api.quota_status_store import QuotaStatusStore
-from tuner.api.response_cache import CachedResponse, Stamp, no_stamp
+from tuner.api.response_cache import CachedResponse, StampSource, no_stamp
 from tuner.api.responses import json_bytes
 from tuner.api.status_snapshot import StatusSnapshot
 
@@ -35,11 +35,11 @@ class ApiState:
         self.quotas = quotas
         self.plans = plans or PlanStatusStore(observers.status.cluster)
         self._rheostat_version = installed_version()
-        self._version: object = None
+        self._snapshot_version: object = None
         self._snapshot: StatusSnapshot | None = None
         self._status: dict[str, Any] = {}
         self._status_inputs: object = None
-        self._is_building = False  # The server's thread builds a response.
+        self._is_building = False  # True while the server's thread builds a response.
         observers.on_new_cycle(self._release_old_snapshot)
 
     def version(self) -> object:
@@ -50,44 +50,54 @@ class ApiState:
     def snapshot(self) -> StatusSnapshot:
         """Returns the snapshot of the newest cycle; it is built once per cycle."""
         version, snapshot = self.version(), self._snapshot
-        if snapshot is None or version != self._version:
+        if snapshot is None or version != self._snapshot_version:
             observers = self.observers
             store = observers.status
             snapshot = self._snapshot = StatusSnapshot(
                 observers.snapshot(), observers.history.peaks(), store.objective, store.dry_run
             )
-            self._version = version
+            self._snapshot_version = version
         return snapshot
 
     def _release_old_snapshot(self) -> None:
-        """Drops the snapshot of an older cycle; called in the loop's thread."""
+        """Drops the snapshot of an older cycle, which would use memory until the next request. The loop's thread calls it."""
         snapshot = self._snapshot
         if snapshot is not None and snapshot.cycle.version != self.observers.version:
             self._snapshot = None
 
-    def cached_json(self, make: Callable[[], object], *, each_s: bool = False, also: Stamp = no_stamp) -> Response:
+    def cached_json(
+        self, build: Callable[[], object], *, every_second: bool = False, further_stamp: StampSource = no_stamp
+    ) -> Response:
         """Returns a JSON response that the response cache reuses until the next cycle.
 
         Args:
-            make: builds the JSON value.
-            each_s: whether the value also depends on the clock, so that it is built again every second.
-            also: returns a stamp of further inputs; the response is built again once the stamp changes.
+            build: builds the JSON value.
+            every_second: whether the value also depends on the clock, so that it is built again every second.
+            further_stamp: returns a stamp of the inputs that change between cycles; the response is built again once the stamp
+                changes.
         """
-        return self.cached_response(lambda: json_bytes(make()), JSON, each_s=each_s, also=also)
+        return self.cached_response(
+            lambda: json_bytes(build()), JSON, every_second=every_second, further_stamp=further_stamp
+        )
 
     def cached_response(
-        self, make: Callable[[], bytes], media_type: str, *, each_s: bool = False, also: Stamp = no_stamp
+        self,
+        build: Callable[[], bytes],
+        media_type: str,
+        *,
+        every_second: bool = False,
+        further_stamp: StampSource = no_stamp,
     ) -> Response:
         store = self.observers.status
 
         def stamp() -> object:
-            return self.version(), store.now_ms() // 1000 if each_s else None, also()
+            return self.version(), store.now_ms() // 1000 if every_second else None, further_stamp()
 
         # Read before the build, so that a change during the build invalidates the response.
         build_stamp = stamp()
         self._is_building = True
         try:
-            return CachedResponse(make(), media_type, build_stamp, stamp)
+            return CachedResponse(build(), media_type, build_stamp, stamp)
         finally:
             self._is_building = False
 
@@ -114,7 +124,7 @@ class ApiState:
         ready, why = store.ready()
         # Only the values below that depend on the clock are built every second.
         plans = self.plans.snapshot()
-        inputs = (self._version, plans.number)
+        inputs = (self._snapshot_version, plans.number)
         if inputs != self._status_inputs:
             self._status, self._status_inputs = views.status_json(snapshot, plan_progress(plans)), inputs
         return {

@@ -110,6 +110,9 @@ class Tokens:
         monotonic: Callable[[], float] | None = None,
     ) -> None:
         """
+        Args:
+            monotonic: None: the file is never read again.
+
         Raises:
             AccessError: the file cannot be read, or a line of it is wrong.
         """

@@ -45,15 +45,15 @@ def _side(snapshot: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | Non
     setpoint = observation.setpoints.get(side) if observation is not None else None
     externally_owned_until_ms = result.memory.externally_owned_until_ms.get(side)
     order = snapshot.orders.overrides.get(side)
-    actual = None
+    throttled = None
     if signal is not None:
         leads = side[1] is Side.LEADER
-        actual = signal.leader_throttled_bytes_per_s if leads else signal.follower_throttled_bytes_per_s
+        throttled = signal.leader_throttled_bytes_per_s if leads else signal.follower_throttled_bytes_per_s
     return {
         "side": side[1].value,
         "current_rate_bytes_per_s": setting.bytes_per_s if setting is not None else None,
         "setpoint_bytes_per_s": result.setpoints.get(side),
-        "throttled_bytes_per_s": actual,
+        "throttled_bytes_per_s": throttled,
         "throttled_by": signal.throttled_by if signal is not None else None,
         "steady_state_bytes_per_s": load.steady_state_bytes_per_s if load is not None else None,
         "min_rate_bytes_per_s": current_min_rate_bytes_per_s(load, setpoint, result.limits)

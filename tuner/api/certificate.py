@@ -21,7 +21,7 @@ class Certificate:
             AccessError: the files cannot be used.
         """
         self._files = (certfile, keyfile)
-        self._loaded = self._last_stamp = self._stamp()
+        self._loaded_stamp = self._last_stamp = self._stamp()
         self._reload_requested = False
         self._context = self._load()
 
@@ -36,15 +36,15 @@ class Certificate:
     def reload_if_changed(self) -> None:
         """Reads the files again if they have changed. The server calls it every few seconds.
 
-        A changed file is read once two checks in a row find it the same, as certificate and key are not replaced at the same
-        moment. Files that cannot be used change nothing.
+        An operator replaces certificate and key one after the other. So changed files are read only once two checks in a row find
+        the same state of both. If the files cannot be used, the previous certificate stays in use.
         """
         requested, self._reload_requested = self._reload_requested, False
         stamp = self._stamp()
         has_settled, self._last_stamp = stamp == self._last_stamp, stamp
-        if not requested and (stamp == self._loaded or not has_settled):
+        if not requested and (stamp == self._loaded_stamp or not has_settled):
             return
-        self._loaded = stamp
+        self._loaded_stamp = stamp
         certfile, keyfile = self._files
         try:
             self._context = self._load()

@@ -1,6 +1,6 @@
 """One HTTP connection: limits the size of request heads, and reports its phase to the connection table, which limits time.
 
-It uses the C parser httptools, as a parser in Python would take half of a request's time.
+The class builds on uvicorn's protocol with the C parser httptools, as a parser in Python would take half of a request's time.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Connection(HttpToolsProtocol):
     """Reports its phase to the connection table, and refuses a head that is too large or too slow."""
 
     _head_bytes = 0
-    _body_bytes = 0  # In the data received last.
-    _in_head = True  # The next bytes belong to a request head, or to no request.
+    _body_bytes = 0  # The number of body bytes in the data received last.
+    _in_head = True  # Whether the next bytes belong to a request head, or to no request.
     _head_has_begun = False
-    _request_ended = False  # By the data received last.
-    _has_host = False
+    _request_ended = False  # Whether a request ended in the data received last.
+    _has_host = False  # Whether the current head has a Host header.
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Connection(HttpToolsProtocol):
         if self._request_ended:
             self._head_bytes = 0  # The rest of the data belongs to the next request, and is at most one read.
             return
-        # The parser buffers heads and trailers without a limit, so an endless one is refused here.
+        # The parser buffers heads and trailers without a limit, so an endless head or trailer is refused here.
         self._head_bytes += len(data) - self._body_bytes
         if self._head_bytes <= _HEAD_BYTES_MAX or self.transport.is_closing():
             return
@@ -93,7 +93,9 @@ class Connection(HttpToolsProtocol):
         if not self._in_head:
             return
         if name.lower() == b"host":
-            if self._has_host:  # A proxy and this server could choose different ones (RFC 9112, 3.2).
+            if (
+                self._has_host
+            ):  # With two of them, a proxy and this server could choose different hosts (RFC 9112, 3.2).
                 raise HttpParserError("the request has a second Host header")
             self._has_host = True
         super().on_header(name, value)
@@ -147,6 +149,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing() or is_unread:
             self.transport.abort()
             return is_unread
+        # A refusal answers a request: one has begun, and has no response yet.
         can_refuse = self._head_has_begun if phase is Phase.HEAD else not self.cycle.response_started
         if phase in _TOO_SLOW and can_refuse:
             self.transport.write(_request_timeout(_TOO_SLOW[phase]))

@@ -46,6 +46,7 @@ def limits_for_descriptors(descriptors: int) -> ConnectionLimits:
     A quarter of the descriptors is for HTTP; the rest is for the tuner's own files and its connections to Kafka.
     """
     connections = CONNECTIONS_MAX if descriptors < 0 else min(CONNECTIONS_MAX, max(_CONNECTIONS_MIN, descriptors // 4))
+    # Each of the two: in total, from the network, and per address.
     requests = SlotLimits(connections * 4 // 5, connections * 3 // 5, connections * 6 // 25)
     scrapes = SlotLimits(connections // 10, connections * 3 // 40, max(1, connections // 40))
     return ConnectionLimits(connections, connections * 8 // 25, requests, scrapes)
@@ -94,7 +95,7 @@ class OpenConnection:
         abort: closes the connection at once; set by the code that owns its socket.
         expire: called when the time of the phase is over. It closes the connection, with a response if one is possible, and
             returns whether the client was too slow. An idle client is not too slow.
-        unread_since_s: monotonic time since when the send buffer is full, because the client does not read; None: it is not full.
+        unread_since_s: monotonic time at which the send buffer became full because the client does not read; None: it is not full.
     """
 
     address: str
@@ -172,6 +173,7 @@ class ConnectionTable:
 
     def take_closed_early(self) -> Counter[str]:
         """Returns, by address, how many connections these limits have closed or refused since the last call."""
+        # The plus sign leaves out addresses with the count 0.
         closed, self._closed_early = +self._closed_early, Counter()
         return closed
 
@@ -180,7 +182,7 @@ class ConnectionTable:
         if not waiting:
             return False
         counts = Counter(connection.address for connection in self._open)
-        # The address with the most connections loses one, so that its connections do not cost another address its only one.
+        # The address with the most connections loses a connection, and not an address that has only one.
         victim = max(waiting, key=lambda candidate: (counts[candidate.address], -candidate.since_s))
         self._closed_early[victim.address] += 1
         self.remove(victim)

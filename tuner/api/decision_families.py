@@ -76,12 +76,12 @@ def _orders(result: CycleResult, now_ms: int, labels: Labels) -> Iterator[Metric
     orders = result.observation.orders if result.observation is not None else Orders()
     yield metric_family(TunerMetric.PAUSED, {labels: float(orders.pause is not None)})
     yield metric_family(TunerMetric.RELEASED, {labels: float(orders.pause is not None and orders.pause.released)})
-    overrides = {
-        _side_labels(labels, side): order for side, order in orders.overrides.items() if order.until_ms > now_ms
-    }
-    yield metric_family(TunerMetric.OVERRIDE_UNTIL, {side: order.until_ms / 1000 for side, order in overrides.items()})
+    overrides = {side: order for side, order in orders.overrides.items() if order.until_ms > now_ms}
     yield metric_family(
-        TunerMetric.OVERRIDE_RATE, {side: float(order.bytes_per_s) for side, order in overrides.items()}
+        TunerMetric.OVERRIDE_UNTIL, {_side_labels(labels, side): o.until_ms / 1000 for side, o in overrides.items()}
+    )
+    yield metric_family(
+        TunerMetric.OVERRIDE_RATE, {_side_labels(labels, side): float(o.bytes_per_s) for side, o in overrides.items()}
     )
     owned_until_ms = result.memory.externally_owned_until_ms
     yield metric_family(

@@ -1,4 +1,7 @@
-"""One decision event for JSON and for the page: the decision, its reason, and its outcome."""
+"""Formats one event of decisions as JSON values, for the API and the page: the decision, its reason, and its outcome.
+
+An event is one or more journal entries that belong together, for example one for each throttle that the end of a move restores.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ OUTCOMES = {
     "waiting": "waiting",
     "recorded": "recorded",
 }
-# By action: the fields of a decision with the rate before and after it.
+# By action: the fields of a decision that hold the rate before and after it; None: the decision has no such field.
 _BEFORE_AFTER = {
     "set": ("current_bytes_per_s", "setpoint_bytes_per_s"),
     "start": (None, "value_bytes_per_s"),
@@ -49,8 +52,8 @@ def decision_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
         "reason": entry.reason,
         "text": event_text(entries),
         "records": len(acts),
-        "broker": _shared([each.decision.get("broker") for each in entries]),
-        "side": _shared([_text(each.decision.get("side")) for each in entries]),
+        "broker": _common_value([each.decision.get("broker") for each in entries]),
+        "side": _common_value([_text(each.decision.get("side")) for each in entries]),
         "topics": _topics(entries),
         "before_bytes_per_s": before,
         "after_bytes_per_s": after,
@@ -62,21 +65,21 @@ def decision_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
             {"entity": entity, "before_per_s": current, "after_per_s": setpoint, "reason": reason}
             for entity, current, setpoint, reason in entry.decision.get("quotas", ())
         ],
-        "outcome": _outcome_of(acts),
-        "failure": _failure_of(acts),
+        "outcome": _event_outcome(acts),
+        "failure": _event_failure(acts),
         "outcome_at_ms": max(outcomes_at_ms) if len(outcomes_at_ms) == len(acts) else None,
         "dry_run": entry.dry_run,
         "inputs": _inputs(entries) if inputs else None,
     }
 
 
-def _outcome_of(acts: Sequence[JournaledAct]) -> str:
+def _event_outcome(acts: Sequence[JournaledAct]) -> str:
     """Returns the outcome of an event: failed if any act has failed, in progress until every act has ended."""
-    outcomes = [_outcome(act.entry, act.outcome) for act in acts]
+    outcomes = [_act_outcome(act.entry, act.outcome) for act in acts]
     return next((word for word in ("failed", "in_progress") if word in outcomes), outcomes[0])
 
 
-def _outcome(entry: Entry, outcome: Entry | None) -> str:
+def _act_outcome(entry: Entry, outcome: Entry | None) -> str:
     if (outcome or entry).failure is not None:
         return "failed"
     if entry.action == ORDER:
@@ -87,7 +90,7 @@ def _outcome(entry: Entry, outcome: Entry | None) -> str:
         return "waiting" if entry.reason == DEFERRED else "done"
     if entry.kind == CONCURRENCY:
         return "done"
-    # A decision that keeps the throttle is not executed, so that a dry run makes no difference.
+    # A decision that keeps the throttle executes nothing, so the outcome is the same in a dry run.
     if entry.kind == "decision" and entry.action != "allow_steering":
         return "no_change"
     if entry.dry_run:
@@ -97,19 +100,20 @@ def _outcome(entry: Entry, outcome: Entry | None) -> str:
     return "in_progress"
 
 
-def _failure_of(acts: Sequence[JournaledAct]) -> str | None:
+def _event_failure(acts: Sequence[JournaledAct]) -> str | None:
     failed = [(act.entry, failure) for act in acts if (failure := (act.outcome or act.entry).failure) is not None]
     return failures_text(failed, len(acts))
 
 
 def _inputs(entries: Sequence[Entry]) -> dict[str, Any]:
-    """Returns the inputs of the decision; for several throttles, by the throttle's name."""
+    """Returns the inputs of the decision; for several throttles, by the throttle's name, with which the entry's text begins."""
     if len(entries) == 1:
         return dict(entries[0].inputs)
     return {entry.text.partition(":")[0]: dict(entry.inputs) for entry in entries if entry.inputs}
 
 
 def _rates(entries: Sequence[Entry]) -> Iterator[tuple[int, Any, int | None, int | None]]:
+    """Yields broker, side, current rate and setpoint of each throttle. The entry of a steering tick lists all its throttles."""
     if len(entries) == 1:
         yield from entries[0].decision.get("rates", ())
         return
@@ -129,11 +133,12 @@ def _before_after(entry: Entry) -> tuple[int | None, int | None]:
 
 def _topics(entries: Sequence[Entry]) -> list[str]:
     topics = [entry.decision["topic"] for entry in entries if entry.decision.get("topic") is not None]
+    # An entry about several topics has a row for each, which begins with the name.
     names = topics or [row[0] for row in entries[0].decision.get("topics", ())]
     return names[:_TOPICS_MAX]
 
 
-def _shared(values: Sequence[Any]) -> Any:
+def _common_value(values: Sequence[Any]) -> Any:
     """Returns the common value; None if the values differ."""
     return values[0] if all(value == values[0] for value in values) else None
 

@@ -1,7 +1,7 @@
 """The newest decisions for the API, grouped by event: with inputs, values before and after, and outcome.
 
-The journal has one entry before an act and one after it, for each throttle. Here these two entries form one act, and all acts of
-one event (such as the end of a move) form one row.
+For each throttle that the tuner changes, the journal has one entry before the act and one with its outcome. Here these two entries
+form one act, and all acts of one event (such as the end of a move) form one row.
 
 Invariant: an entry is added only after the journal has stored it.
 """
@@ -47,14 +47,14 @@ class EventRow:
     number: int
     acts: list[JournaledAct]
     event: Hashable | None = None
-    subjects: set[Hashable] = field(default_factory=set)  # A subject occurs once in an event.
+    subjects: set[Hashable] = field(default_factory=set)  # Throttles and topics; each occurs once in an event.
 
     @property
     def entry(self) -> Entry:
         return self.acts[0].entry
 
     def accepts(self, entry: Entry) -> bool:
-        """Returns whether the entry belongs to this row, given that its ``event`` is the same."""
+        """Returns whether the entry, whose event key equals ``event``, belongs to this row. A later one may repeat the event."""
         gap_ms = entry.at_ms - self.acts[-1].entry.at_ms
         gap_ms_max = CLEANUP_MS_MAX if is_cleanup(entry) else SAME_CYCLE_MS_MAX
         return 0 <= gap_ms <= gap_ms_max and subject_of(entry) not in self.subjects
@@ -112,7 +112,7 @@ class DecisionStore:
                 self._add(entry)
 
     def load_history(self, entries: Sequence[Entry]) -> None:
-        """Adds the entries from before the start, although newer ones were added already. Skips known entries."""
+        """Adds the entries from before the start. Newer ones were added meanwhile, so all rows are built again in order of time."""
         with self._lock:
             acts = [act for row in (*self._rows, *self._ticks) for act in row.acts]
             newer = [act.entry for act in acts]
@@ -206,18 +206,18 @@ class RecordedJournal:
     def __init__(self, write: Callable[..., None], decisions: DecisionStore) -> None:
         """
         Args:
-            write: the journal's own write; its other arguments are passed through.
+            write: the method of the wrapped journal. It receives the entries and all further arguments unchanged.
         """
         self._write = write
         self._decisions = decisions
 
-    def write(self, entries: Sequence[Entry] = (), **more: Any) -> None:
+    def write(self, entries: Sequence[Entry] = (), **further_arguments: Any) -> None:
         """Writes to the journal, then adds the entries to the decision store.
 
         Raises:
             JournalError: the journal has not stored the entries.
         """
-        self._write(entries, **more)
+        self._write(entries, **further_arguments)
         self._decisions.add(entries)
 
 

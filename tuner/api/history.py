@@ -21,7 +21,7 @@ from tuner.core.cluster import LiveCluster, Observation
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import Limits
 
-SLOTS = 180
+SLOTS = 180  # 15 minutes at the default interval of cycles, 5 s.
 # A slot holds the cycle number as its stamp, and then these columns.
 COLUMNS = (
     "leader_throttled_bytes_per_s",
@@ -36,26 +36,28 @@ COLUMNS = (
     "produce_p99_ms",
 )
 _WIDTH = len(COLUMNS) + 1
-_STAMP_MAX = 2**20  # A C float represents these integers exactly.
+_STAMP_MAX = (
+    2**20
+)  # The stamp is the cycle number modulo this, as a C float represents only such small integers exactly.
 _NAN = math.nan
 
 
 @dataclass(frozen=True, slots=True)
 class RemainingPeak:
-    """The most remaining bytes of a destination since its move was first observed, and that time (epoch ms)."""
+    """The most remaining bytes of a destination since its move was first observed."""
 
     remaining_bytes: float
-    since_ms: int
+    since_ms: int  # When the move was first observed; epoch.
 
 
 @dataclass(frozen=True, slots=True)
 class RemainingPeaks:
     """The reference values for the progress of moves.
 
-    Destinations whose move has ended still count towards the total; otherwise the progress would drop whenever one ends.
+    Destinations whose move has ended still count towards the total; otherwise the progress would drop whenever a move ends.
     """
 
-    by_broker: Mapping[int, RemainingPeak] = field(default_factory=dict)  # Of the moves in progress.
+    by_broker: Mapping[int, RemainingPeak] = field(default_factory=dict)  # By destination of a move in progress.
     ended_bytes: float = 0.0  # Sum of the peaks of ended moves, since the cluster was last idle.
 
     def done_ratio(self, broker: int, remaining_bytes: float | None) -> float | None:
@@ -92,7 +94,9 @@ class RateHistoryStore:
         self._times: list[int] = []  # Epoch ms of the last cycles, newest last.
         self._max_rates: list[float] = []  # Bytes/s, of the same cycles.
         self._rows: dict[int, array[float]] = {}
-        self._newest: dict[int, int] = {}  # The last cycle in which a broker took part in a move or had a throttle.
+        self._last_cycles: dict[
+            int, int
+        ] = {}  # By broker: the last cycle in which it took part in a move or had a throttle.
         self._peaks = RemainingPeaks()
 
     def record_cycle(self, observation: Observation, limits: Limits) -> None:
@@ -109,16 +113,17 @@ class RateHistoryStore:
             if not isinstance(live, LiveCluster):
                 return
             brokers = {broker for broker, _ in (*live.rates, *observation.moves)}
-            at = self._cycle % self._slots * _WIDTH
+            start = self._cycle % self._slots * _WIDTH
             for broker in brokers:
                 rows = self._rows.get(broker)
                 if rows is None:
                     rows = self._rows[broker] = array("f", [_NAN]) * (self._slots * _WIDTH)
-                rows[at : at + _WIDTH] = array("f", self._row(broker, observation, live, limits))
-                self._newest[broker] = self._cycle
-            gone = [broker for broker, cycle in self._newest.items() if self._cycle - cycle >= self._slots]
-            for broker in gone:
-                del self._rows[broker], self._newest[broker]
+                rows[start : start + _WIDTH] = array("f", self._row(broker, observation, live, limits))
+                self._last_cycles[broker] = self._cycle
+            # All slots of these brokers are out of date.
+            inactive = [broker for broker, cycle in self._last_cycles.items() if self._cycle - cycle >= self._slots]
+            for broker in inactive:
+                del self._rows[broker], self._last_cycles[broker]
             self._peaks = self._update_peaks(observation, live)
 
     def peaks(self) -> RemainingPeaks:
@@ -126,20 +131,20 @@ class RateHistoryStore:
             return self._peaks
 
     def series(self, brokers: Collection[int], since_ms: int = 0) -> RateSeries:
-        """Returns the values newer than ``since_ms`` for the known ones among the brokers."""
+        """Returns the values newer than ``since_ms``. Brokers without a history are left out."""
         with self._lock:
             times = [at for at in self._times if at > since_ms]
-            first = self._cycle - len(times) + 1
-            rows = {b: self._columns(self._rows[b], first) for b in brokers if b in self._rows}
-            return RateSeries(times, rows, self._max_rates[len(self._max_rates) - len(times) :])
+            first_cycle = self._cycle - len(times) + 1
+            columns = {b: self._columns(self._rows[b], first_cycle) for b in brokers if b in self._rows}
+            return RateSeries(times, columns, self._max_rates[len(self._max_rates) - len(times) :])
 
-    def _columns(self, rows: array[float], first: int) -> dict[str, list[float | None]]:
+    def _columns(self, rows: array[float], first_cycle: int) -> dict[str, list[float | None]]:
         columns: dict[str, list[float | None]] = {name: [] for name in COLUMNS}
-        for cycle in range(first, self._cycle + 1):
-            at = cycle % self._slots * _WIDTH
-            is_recorded = rows[at] == cycle % _STAMP_MAX
+        for cycle in range(first_cycle, self._cycle + 1):
+            start = cycle % self._slots * _WIDTH
+            is_recorded = rows[start] == cycle % _STAMP_MAX
             for offset, name in enumerate(COLUMNS, start=1):
-                value = rows[at + offset]
+                value = rows[start + offset]
                 columns[name].append(_rounded(value) if is_recorded and not math.isnan(value) else None)
         return columns
 
@@ -148,16 +153,16 @@ class RateHistoryStore:
         row: list[float] = [self._cycle % _STAMP_MAX]
         for side in (Side.LEADER, Side.FOLLOWER):
             setting, move = live.rates.get((broker, side)), observation.moves.get((broker, side))
-            actual = None
+            throttled = None
             if signal is not None:
-                actual = (
+                throttled = (
                     signal.leader_throttled_bytes_per_s
                     if side is Side.LEADER
                     else signal.follower_throttled_bytes_per_s
                 )
             steady_state = move.steady_state_bytes_per_s if move is not None else None
             row += [
-                _NAN if actual is None else actual,
+                _NAN if throttled is None else throttled,
                 _NAN if setting is None else setting.bytes_per_s,
                 _NAN if steady_state is None else steady_state,
                 _NAN
@@ -175,7 +180,7 @@ class RateHistoryStore:
     def _update_peaks(self, observation: Observation, live: LiveCluster) -> RemainingPeaks:
         if not live.moves:
             return RemainingPeaks()
-        # From the controller's list of reassignments: a missing signal does not mean that a move has ended.
+        # Kafka's list of reassignments tells which moves run: a missing signal does not mean that a move has ended.
         destinations = {broker for move in live.moves for broker in move.adding if broker != move.leader}
         before = self._peaks.by_broker
         peaks = {broker: peak for broker, peak in before.items() if broker in destinations}

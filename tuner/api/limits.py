@@ -3,7 +3,8 @@
 Reads, orders and wrong tokens have separate buckets, so that neither a busy dashboard nor a client that guesses tokens keeps an
 operator from pausing the tuner.
 
-Invariant: at most ``CALLERS_MAX`` callers are remembered per kind; a forgotten caller starts with a full bucket.
+Invariant: at most ``CALLERS_MAX`` callers have a bucket of each kind, which bounds the memory. The caller that has been silent
+longest loses its bucket, and starts with a full one again.
 """
 
 from __future__ import annotations
@@ -108,10 +109,10 @@ class RequestLimiter:
         if length.isdigit() and int(length) > self._body_bytes_max:
             await error_response(413, f"the body is larger than {self._body_bytes_max} bytes")(scope, receive, send)
             return
-        # A body without a length, or with a wrong one, is counted as it arrives; no response has been started by then.
+        # The client may send no length or a wrong one, so the bytes are also counted as they arrive. No response has started yet.
         received_bytes = 0
 
-        async def counted() -> Message:
+        async def receive_limited() -> Message:
             nonlocal received_bytes
             message = await receive()
             received_bytes += len(message.get("body", b""))
@@ -119,7 +120,7 @@ class RequestLimiter:
                 raise HTTPException(413, f"the body is larger than {self._body_bytes_max} bytes")
             return message
 
-        await self._app(scope, counted, send)
+        await self._app(scope, receive_limited, send)
 
 
 def _kind(scope: Scope) -> str:

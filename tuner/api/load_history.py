@@ -12,11 +12,11 @@ from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 
 log = structlog.get_logger("tuner")
 
-_RECORDS = 3_000
+_RECORDS = 3_000  # Read from the end of the journal.
 
 
 def load_history(settings: KafkaSettings, topic: str, cluster: str, deliver: Callable[[Sequence[Entry]], None]) -> None:
-    """Passes the newest journal entries to ``deliver``. A failure is logged only, as nothing but the page depends on them."""
+    """Passes the newest journal entries to ``deliver``. A failure is only logged, as only the page depends on the entries."""
     prefixes = tuple(entry_prefix(ring, cluster) for ring in RINGS)
     entries: list[Entry] = []
     try:

@@ -17,8 +17,8 @@ from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Decision
 from tuner.control.throttle.diagnosis.fetcher_bound import count_idle_threads_of_moves
 from tuner.core.cluster import LiveCluster, PartitionMove
 
-_LARGE_MOVE = 2_000  # Partitions. With more of them, counting collisions takes too long for each cycle.
-_COUNTED_EVERY_MS = 60_000
+_LARGE_MOVE = 2_000  # Partitions. Counting the collisions of more of them takes too long to do it for each scrape.
+_COUNT_INTERVAL_MS = 60_000  # Between two counts of a large move.
 
 
 def move_families(
@@ -27,7 +27,7 @@ def move_families(
     """Yields the families of moves and throttles.
 
     Args:
-        collisions: keeps the counts between scrapes.
+        collisions: counts the collisions of moving partitions on fetcher threads, and keeps the counts between scrapes.
         partitions_named_max: the number of moving partitions, the largest first, that get a series of their own.
     """
     live, observation = result.live, result.observation
@@ -100,9 +100,10 @@ def _destination_families(result: CycleResult, partitions_named_max: int, labels
 
 
 class FetcherCollisions:
-    """Counts the moving partitions that share a fetcher thread, per broker.
+    """Counts, per broker, the fetcher threads that idle while moving partitions collide on another thread.
 
-    It counts again when the set of moving partitions has changed. A large move changes every cycle, so it is counted once a minute.
+    The counts are kept until the set of moving partitions changes. That set changes in every cycle of a large move, whose counts
+    are therefore kept for a minute.
     """
 
     def __init__(self) -> None:
@@ -112,20 +113,21 @@ class FetcherCollisions:
 
     def count(self, live: LiveCluster, now_ms: int) -> dict[int, int]:
         is_large = len(live.moves) > _LARGE_MOVE and bool(self._moves)
-        is_recent = 0 <= now_ms - self._counted_at_ms < _COUNTED_EVERY_MS
+        is_recent = 0 <= now_ms - self._counted_at_ms < _COUNT_INTERVAL_MS  # Negative if the clock was set back.
         if live.moves is not self._moves and not (is_large and is_recent):
             self._counts, self._moves, self._counted_at_ms = count_idle_threads_of_moves(live), live.moves, now_ms
         return self._counts
 
 
 def _largest(destinations: dict[int, MoveSignal], count: int) -> list[tuple[float, int, str, int]]:
-    named = (
+    """Returns remaining bytes, destination, topic and partition of the ``count`` largest moving partitions."""
+    partitions = (
         (p.remaining_bytes, broker, p.topic, p.partition)
         for broker, signal in destinations.items()
         for p in signal.largest
         if p.remaining_bytes is not None
     )
-    return nlargest(count, named) if count else []
+    return nlargest(count, partitions) if count else []
 
 
 def _is_not_throttle_limited(decision: Decision | None) -> bool:

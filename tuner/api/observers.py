@@ -36,8 +36,8 @@ class CycleSnapshot:
 class Observers:
     """Receives cycles, acts and journal entries from the loop, and holds the stores that the routes read. Thread-safe."""
 
-    def __init__(self, board: StatusStore) -> None:
-        self.status = board
+    def __init__(self, status: StatusStore) -> None:
+        self.status = status
         self.history = RateHistoryStore()
         self.decisions = DecisionStore()
         self.hub = EventHub()
@@ -78,7 +78,7 @@ class Observers:
     def on_new_cycle(self, callback: Callable[[], None]) -> None:
         """Registers a callback that the loop calls in each new cycle, so that holders of an older snapshot release it.
 
-        Freeing the snapshot of a large cluster takes time. In the server's thread it would delay a response.
+        Freeing the snapshot of a large cluster takes time, which would delay a response if the server's thread did it.
         """
         self._on_new_cycle.append(callback)
 

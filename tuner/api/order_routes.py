@@ -107,7 +107,7 @@ def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderS
     )
     def end_override(request: Request, broker: BrokerId) -> Response:
         """Ends the overrides of this broker now."""
-        # The override of a broker that is down can be ended, too.
+        # A broker that is down may have an override, which can be ended.
         if broker not in orders.overridden_brokers():
             orders.check_alive(broker)
         return orders.submit(request, "end of override", end_override_change(broker, caller_text(request)))
@@ -146,6 +146,7 @@ class _Orders:
         store = self._observers.status
         if not store.acting or self._order_service is None:
             _, why = store.ready()
+            # The last word of the name is the command, also of "end of override".
             raise HTTPException(
                 409, f"{why}: give the order to the tuner that acts, or use `rheostat {name.split()[-1]}`"
             )

@@ -29,7 +29,7 @@ from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 
 log = structlog.get_logger("tuner")
 
-FOR_S_MAX = 30 * 86_400.0
+OVERRIDE_S_MAX = 30 * 86_400.0
 _NEWEST_RECORDS = 500  # Read back from the end of the topic; an order that the loop has not read yet is among them.
 _CLIENT_ID = "rheostat-tuner-orders"
 _WAIT_S_MAX = 15.0
@@ -137,19 +137,20 @@ class KafkaOrderService:
             raise OrderNotRecorded("another order is still being written: try again in a moment")
         has_written = False
         try:
-            known = (self._read_recorded() or [self._latest()])[-1]  # The change is applied to these orders.
-            before = known  # The record that must directly precede the new one.
+            base = (self._read_recorded() or [self._latest()])[-1]  # The change is applied to these orders.
+            expected_predecessor = base  # The record that must directly precede the new one.
             for _ in range(_TRIES):
                 now_ms = round(self._wall_clock() * 1000)
-                orders = replace(change(known, now_ms), at_ms=min(max(now_ms, known.at_ms + 1), TIMESTAMP_MS_MAX))
+                orders = replace(change(base, now_ms), at_ms=min(max(now_ms, base.at_ms + 1), TIMESTAMP_MS_MAX))
                 self._write(orders)
                 has_written = True
                 recorded = self._read_recorded()
+                # At position 0 no record precedes the new one, so no other order was overlooked.
                 position = recorded.index(orders) if orders in recorded else 0
-                if position == 0 or recorded[position - 1] == before:
+                if position == 0 or recorded[position - 1] == expected_predecessor:
                     return orders
-                # Another order was written between the read and the write: apply this change on top of it.
-                known, before = recorded[position - 1], orders
+                # Another order was written between the read and the write: apply this change on top of that order.
+                base, expected_predecessor = recorded[position - 1], orders
             raise OrderNotRecorded(
                 "other orders are given at the same time, so it is unknown which one is in effect: check the status, and try again"
             )

@@ -22,7 +22,7 @@ from tuner.api.api_state import ApiState
 from tuner.api.decision_rows import OUTCOMES, decision_json
 from tuner.api.decisions import DecisionFilter
 from tuner.api.parameters import refuse_unknown_parameters
-from tuner.api.response_cache import Stamp, no_stamp
+from tuner.api.response_cache import StampSource, no_stamp
 from tuner.api.routes import page_json, plans_json, tenants_json
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.control.throttle.decision import Reason
@@ -75,16 +75,25 @@ def _add_open_routes(router: APIRouter, templates: Environment) -> None:
 
 def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> None:
     def part(
-        name: str, make: Callable[[], dict[str, Any]], *, each_s: bool = False, also: Stamp = no_stamp
+        name: str,
+        build: Callable[[], dict[str, Any]],
+        *,
+        every_second: bool = False,
+        further_stamp: StampSource = no_stamp,
     ) -> Response:
         template = templates.get_template(name)
-        return state.cached_response(lambda: template.render(**make()).encode(), "text/html", each_s=each_s, also=also)
+        return state.cached_response(
+            lambda: template.render(**build()).encode(),
+            "text/html",
+            every_second=every_second,
+            further_stamp=further_stamp,
+        )
 
     @parts.get("/now")
     async def now() -> Response:
-        board = state.observers.status
-        notice = dry_run_notice(by_default=board.dry_run_by_default) if board.dry_run else None
-        return part("now.html", lambda: {"s": state.status("read"), "dry_run_notice": notice}, each_s=True)
+        store = state.observers.status
+        notice = dry_run_notice(by_default=store.dry_run_by_default) if store.dry_run else None
+        return part("now.html", lambda: {"s": state.status("read"), "dry_run_notice": notice}, every_second=True)
 
     @parts.get("/moves")
     async def moves() -> Response:
@@ -94,14 +103,14 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
             rows = [views.move_json(snapshot, broker) for broker in destinations[:_MOVES]]
             return {"rows": rows, "total": len(destinations), "plans": bool(state.plans.snapshot().plans)}
 
-        return part("moves.html", build, also=lambda: bool(state.plans.snapshot().plans))
+        return part("moves.html", build, further_stamp=lambda: bool(state.plans.snapshot().plans))
 
     @parts.get("/plans")
     async def plans() -> Response:
         return part(
             "plans.html",
             lambda: {"p": plans_json(state.snapshot(), state.plans.snapshot(), 0, _PLANS)},
-            also=lambda: state.plans.snapshot().number,
+            further_stamp=lambda: state.plans.snapshot().number,
         )
 
     @parts.get("/brokers")
@@ -125,14 +134,14 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
                 "filtered": selection != DecisionFilter(),
             }
 
-        return part("decisions.html", build, also=decisions.revision)
+        return part("decisions.html", build, further_stamp=decisions.revision)
 
     @parts.get("/tenants")
     async def tenants() -> Response:
         return part(
             "tenants.html",
             lambda: {"t": tenants_json(state.quotas.as_json(), 0, _TENANTS)},
-            also=lambda: state.quotas.number,
+            further_stamp=lambda: state.quotas.number,
         )
 
 
@@ -158,11 +167,11 @@ def _cards(snapshot: StatusSnapshot, find: str, offset: int) -> dict[str, Any]:
 def _files() -> dict[str, tuple[bytes, str]]:
     """Returns the static files by path, with their media types. A requested path is only looked up here, never opened."""
     root = _FOLDER / "static"
-    kinds = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
+    media_types = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".txt": "text/plain"}
     return {
-        path.relative_to(root).as_posix(): (path.read_bytes(), kinds[path.suffix])
+        path.relative_to(root).as_posix(): (path.read_bytes(), media_types[path.suffix])
         for path in sorted(root.rglob("*"))
-        if path.suffix in kinds
+        if path.suffix in media_types
     }
 
 
@@ -196,17 +205,17 @@ def _templates() -> Environment:
 def html_with_code(text: str) -> Markup:
     """Returns the text as escaped HTML, with text between backticks as ``<code>``."""
     parts = str(text).split("`")
-    # A backtick without its counterpart is an ordinary character.
-    whole, rest = (parts, []) if len(parts) % 2 else (parts[:-1], parts[-1:])
+    # A last backtick without a counterpart is an ordinary character, like the text after it.
+    paired, unpaired = (parts, []) if len(parts) % 2 else (parts[:-1], parts[-1:])
     markup = Markup("").join(
-        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(whole)
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(paired)
     )
-    return markup + escape("`".join(["", *rest]))
+    return markup + escape("`".join(["", *unpaired]))
 
 
-def _or_dash(form: Callable[[Any], str]) -> Callable[[Any], str]:
-    """Returns a filter that formats a value, and shows None as a dash."""
-    return lambda value: "–" if value is None else form(value)
+def _or_dash(to_text: Callable[[Any], str]) -> Callable[[Any], str]:
+    """Returns a filter that formats a value with ``to_text``, and shows None as a dash."""
+    return lambda value: "–" if value is None else to_text(value)
 
 
 def _slope(bytes_per_s: float) -> str:

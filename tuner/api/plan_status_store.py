@@ -26,15 +26,17 @@ OVERDUE_REASON = "no check of the plans has ended since then, though one was due
 
 
 class PlanSnapshot(NamedTuple):
-    """The result of one check of the plans. Without limits there was no check, or another tuner executes the plans."""
+    """The result of one check of the plans. ``limits`` is None if no check has ended, or another tuner executes the plans."""
 
     plans: tuple[PlanDecision, ...] = ()  # Active plans, the oldest first.
     limits: BatchLimits | None = None  # The strictest limits over all plans.
     measurements: PartitionMeasurements = PartitionMeasurements()
     at_ms: int = 0
     number: int = 0  # Changes with each update.
-    unknown_reason: str | None = None  # Why the state is unknown; the other fields are older then. None: it is known.
-    unknown_since_ms: int | None = None  # Epoch; None: the state is known, or never was.
+    unknown_reason: str | None = (
+        None  # Why the state is unknown; the other fields are then the last known ones. None: known.
+    )
+    unknown_since_ms: int | None = None  # Epoch; None: the state is known, or has never been known.
     total_bytes: Mapping[str, float] = {}  # By plan: bytes to copy, by the partition sizes at submission.
 
 
@@ -46,7 +48,7 @@ class PlanStatusStore:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._snapshot = PlanSnapshot()
-        self._expects_update = False  # There are plans, so the executor checks them regularly.
+        self._expects_update = False  # True while there are plans: the executor then checks them regularly.
         self._updated_at_s = float("-inf")
 
     def expect_snapshot(self) -> None:
@@ -74,7 +76,7 @@ class PlanStatusStore:
         total_bytes = {
             p.plan.id: known_bytes[p.plan.id]
             if p.plan.id in known_bytes
-            else sum(map(copies_bytes, p.plan.partitions.values()))
+            else sum(map(bytes_to_copy, p.plan.partitions.values()))
             for p in plans
         }
         with self._lock:
@@ -120,9 +122,9 @@ class PlanStatusStore:
         self._snapshot = snapshot._replace(number=snapshot.number + 1, unknown_reason=why, unknown_since_ms=since_ms)
 
 
-def copies_bytes(part: PlanPartition) -> float:
+def bytes_to_copy(partition: PlanPartition) -> float:
     """Returns the bytes to copy to bring the partition to its target replicas."""
-    return part.size_bytes * sum(broker not in part.original_replicas for broker in part.target)
+    return partition.size_bytes * sum(broker not in partition.original_replicas for broker in partition.target)
 
 
 class PlanCollector(Collector):
@@ -183,5 +185,5 @@ def partition_counts(progress: PartitionProgress, starting: int) -> dict[str, in
     }
 
 
-def _plan_labels(labels: Labels, plan: PlanDecision) -> Labels:
-    return (*labels, plan.plan.id)
+def _plan_labels(labels: Labels, decision: PlanDecision) -> Labels:
+    return (*labels, decision.plan.id)

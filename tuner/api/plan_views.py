@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.api.plan_status_store import PlanSnapshot, copies_bytes, partition_counts
+from tuner.api.plan_status_store import PlanSnapshot, bytes_to_copy, partition_counts
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.policy import PlanDecision
 from tuner.core.batch_limits import BatchLimits
@@ -68,22 +68,23 @@ def plan_json(snapshot: PlanSnapshot, decision: PlanDecision, eta_s: float | Non
 
 def limits_json(limits: BatchLimits) -> dict[str, int | None]:
     """Returns the three limits of KIP-435; None means no limit."""
-    named = {
+    values = {
         "leader_movements_max": limits.leader_movements_max,
         "partition_movements_max": limits.partition_movements_max,
         "replica_movements_max": limits.replica_movements_max,
     }
-    return {name: None if value == UNLIMITED else value for name, value in named.items()}
+    return {name: None if value == UNLIMITED else value for name, value in values.items()}
 
 
 def copied_bytes(decision: PlanDecision, measurements: PartitionMeasurements) -> float:
+    """Returns the bytes that the plan has copied: those of finished partitions, and of running steps what does not remain."""
     plan = decision.plan
-    done = sum(copies_bytes(plan.partitions[key]) for key in decision.progress.arrived)
+    copied = sum(bytes_to_copy(plan.partitions[key]) for key in decision.progress.arrived)
     for key, step in decision.progress.running.items():
         remaining = measurements.remaining_bytes.get(key)
         if remaining is not None:
-            done += max(0.0, measurements.size(key, plan.partitions[key]) * len(step.adding) - remaining)
-    return done
+            copied += max(0.0, measurements.size(key, plan.partitions[key]) * len(step.adding) - remaining)
+    return copied
 
 
 def _done_ratio(total: float, copied: float, arrived: int, partitions: int) -> float:

@@ -81,6 +81,7 @@ class QuotaStatusStore:
             self.number += 1
 
     def snapshot(self) -> tuple[QuotaSnapshot | None, int, dict[tuple[str, str], int]]:
+        """Returns the newest snapshot, the number of failed writes, and the number of decisions by action and reason."""
         with self._lock:
             return self._snapshot, self._failures, dict(self._decisions)
 

@@ -1,4 +1,4 @@
-"""Middleware that reuses responses within a cycle. It saves the call of the route, nine tenths of a request's cost.
+"""Middleware that reuses responses within a cycle. A reused response skips the route, which is nine tenths of a request's cost.
 
 Invariants: a response is reused only while the route would build the same one, and only after an access check. A request that fails
 the check is passed to the route, which answers with the reason.
@@ -16,20 +16,21 @@ from tuner.api.access_guard import AccessGuard
 from tuner.api.auth import ApiRole
 
 _SLOT = "rheostat.response_slot"
-_RESPONSES_MAX = 128
+_RESPONSES_MAX = 128  # When the cache is full of valid responses, it starts empty again.
 _QUERY_BYTES_MAX = 512  # Longer queries are not cached, which bounds the memory of the cache.
 
-Stamp = Callable[[], object]  # Returns a value that changes whenever a cached response becomes invalid.
+# Returns the current stamp: a value that changes whenever a cached response becomes invalid.
+StampSource = Callable[[], object]
 
 
 def no_stamp() -> None:
-    """The stamp of a response without further inputs."""
+    """The stamp source of a response that depends on nothing but the cycle."""
 
 
 class CachedResponse(Response):
     """A response that stays valid as long as its stamp is unchanged."""
 
-    def __init__(self, body: bytes, media_type: str, build_stamp: object, current_stamp: Stamp) -> None:
+    def __init__(self, body: bytes, media_type: str, build_stamp: object, current_stamp: StampSource) -> None:
         """
         Args:
             build_stamp: the stamp before the body was built.

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tuner.api.orders_api import FOR_S_MAX
+from tuner.api.orders_api import OVERRIDE_S_MAX
 
 BROKER_MAX = 2**31 - 1  # Kafka's ids are 32 bits.
 _RATE_MAX = 2**53  # JSON numbers up to here are exact.
@@ -25,14 +25,14 @@ class EmptyRequest(OrderRequest):
 class OverrideRequest(OrderRequest):
     broker: int = Field(ge=0, le=BROKER_MAX, description="the broker's id")
     side: Literal["leader", "follower"] | None = Field(default=None, description="both sides if absent")
-    # The route checks the bounds, as the maximum is a setting.
+    # The schema allows every integer that JSON holds exactly. The route checks the real bounds, as the maximum is a setting.
     rate_bytes_per_s: int = Field(
         description="the throttle to set, 1 to tuner.rate_bytes_per_s_max, in bytes/s",
         json_schema_extra={"minimum": -_RATE_MAX, "maximum": _RATE_MAX},
     )
     for_s: float = Field(
         gt=0,
-        le=FOR_S_MAX,
+        le=OVERRIDE_S_MAX,
         description="duration in seconds; then the tuner controls the throttle again. There is no default",
     )
 
@@ -92,7 +92,7 @@ class Status(BaseModel):
     moving_partitions: int | None
     remaining_bytes: float | None
     done_ratio: float | None = Field(
-        description="progress relative to the peak of remaining bytes since the cluster was last idle, with ended moves"
+        description="progress (0 to 1) of all moves since the cluster was last idle, relative to the peak of their remaining bytes"
     )
     eta_s: float | None = Field(description="seconds until all moves and plans have ended; null: unknown, or stalled")
     ends_at_ms: int | None = Field(description="the expected end")

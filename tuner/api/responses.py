@@ -56,8 +56,8 @@ def json_bytes_response(body: bytes, status: int = 200, headers: dict[str, str] 
 class SharedBody:
     """A response body that is expensive to build. It is built once per stamp; concurrent requests wait for the same build."""
 
-    def __init__(self, make: Callable[[], bytes], stamp: Callable[[], object]) -> None:
-        self._make = make
+    def __init__(self, build: Callable[[], bytes], stamp: Callable[[], object]) -> None:
+        self._make = build
         self._stamp = stamp
         self._lock = threading.Lock()
         self._builds = 0

@@ -23,6 +23,7 @@ from tuner.api.plan_status_store import PlanSnapshot
 from tuner.api.responses import json_bytes, json_bytes_response
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.control.mutation_quota.decision import QuotaReason
+from tuner.control.reassignment.policy import PlanDecision
 from tuner.control.throttle.decision import Reason
 from tuner.core.cluster import PartitionMove
 
@@ -57,7 +58,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         "description": "an unexpected error: see the tuner's log",
     },
 }
-_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": response_models.ErrorBody, "description": "unknown id"}}
+_UNKNOWN_ID: dict[int | str, dict[str, Any]] = {404: {"model": response_models.ErrorBody, "description": "unknown id"}}
 
 
 def read_routes(state: ApiState, guard: AccessGuard, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
@@ -86,13 +87,13 @@ def _add_status_routes(router: APIRouter, state: ApiState, openapi: Callable[[],
     async def status(request: Request) -> Response:
         """The state of the tuner and of all moves: progress, expected end, operator orders, next steps."""
         role = caller_of(request).role.value
-        return state.cached_json(lambda: state.status(role), each_s=True)
+        return state.cached_json(lambda: state.status(role), every_second=True)
 
     @router.get("/tenants", response_model=response_models.Tenants)
     async def tenants(offset: Offset = 0, limit: Limit = 100) -> Response:
         """The demand and the mutation quota of each tenant, throttled tenants first."""
         return state.cached_json(
-            lambda: tenants_json(state.quotas.as_json(), offset, limit), also=lambda: state.quotas.number
+            lambda: tenants_json(state.quotas.as_json(), offset, limit), further_stamp=lambda: state.quotas.number
         )
 
 
@@ -118,7 +119,7 @@ def _add_move_routes(router: APIRouter, state: ApiState) -> None:
         """The active plans of `rheostat reassign`: progress, steps in progress, and blockers."""
         return state.cached_json(
             lambda: plans_json(state.snapshot(), state.plans.snapshot(), offset, limit),
-            also=lambda: state.plans.snapshot().number,
+            further_stamp=lambda: state.plans.snapshot().number,
         )
 
     @router.get("/moves/partitions", response_model=response_models.Partitions)
@@ -155,7 +156,7 @@ def _add_broker_routes(router: APIRouter, state: ApiState) -> None:
 
         return state.cached_json(build)
 
-    @router.get("/brokers/{broker}", response_model=response_models.Broker, responses=_UNKNOWN)
+    @router.get("/brokers/{broker}", response_model=response_models.Broker, responses=_UNKNOWN_ID)
     async def broker(broker: BrokerId) -> Response:
         snapshot = state.snapshot()
         if (fault := broker_fault(broker, snapshot.brokers)) is not None:
@@ -203,9 +204,9 @@ def _add_decision_routes(router: APIRouter, state: ApiState) -> None:
             rows, next_before = store.page(selection, limit, before=before, steering_ticks=steering_ticks)
             return {"decisions": [decision_json(row, inputs=inputs) for row in rows], "next_before": next_before}
 
-        return state.cached_json(build, also=lambda: store.revision(steering_ticks=steering_ticks))
+        return state.cached_json(build, further_stamp=lambda: store.revision(steering_ticks=steering_ticks))
 
-    @router.get("/decisions/{number}", response_model=response_models.DecisionBody, responses=_UNKNOWN)
+    @router.get("/decisions/{number}", response_model=response_models.DecisionBody, responses=_UNKNOWN_ID)
     async def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
         row = store.row(number)
         if row is None:
@@ -256,34 +257,51 @@ def _add_event_route(router: APIRouter, state: ApiState) -> None:
 
 
 def page_json(
-    name: str, rows: Sequence[T], offset: int, limit: int, form: Callable[[T], object] | None = None
+    name: str, rows: Sequence[T], offset: int, limit: int, to_json: Callable[[T], object] | None = None
 ) -> dict[str, Any]:
-    """Returns one page of the rows, with the total and the next offset (None on the last page)."""
+    """Returns one page of the rows, with the total and the next offset (None on the last page).
+
+    Args:
+        name: the key of the list of rows.
+        to_json: makes the JSON value of a row; None: rows are JSON values already.
+    """
     shown = rows[offset : offset + limit]
     end = offset + limit
     return {
         "total": len(rows),
         "next_offset": end if end < len(rows) else None,
-        name: [form(row) for row in shown] if form is not None else list(shown),
+        name: [to_json(row) for row in shown] if to_json is not None else list(shown),
     }
 
 
-def plans_json(snapshot: StatusSnapshot, shown: PlanSnapshot, offset: int, limit: int) -> dict[str, Any]:
-    overall = plan_views.limits_json(shown.limits) if shown.limits is not None else None
-    ends_s = views.snapshot_end(snapshot, plan_views.plan_progress(shown)).plans_eta_s
-    page = page_json(
-        "plans", shown.plans, offset, limit, lambda turn: plan_views.plan_json(shown, turn, ends_s[turn.plan.id])
-    )
+def plans_json(snapshot: StatusSnapshot, plans: PlanSnapshot, offset: int, limit: int) -> dict[str, Any]:
+    """Returns one page of the active plans as JSON values.
+
+    Args:
+        snapshot: the last cycle, whose moves the expected end of each plan depends on.
+    """
+    limits = plan_views.limits_json(plans.limits) if plans.limits is not None else None
+    etas_s = views.snapshot_end(snapshot, plan_views.plan_progress(plans)).plans_eta_s
+
+    def to_json(decision: PlanDecision) -> dict[str, Any]:
+        return plan_views.plan_json(plans, decision, etas_s[decision.plan.id])
+
+    page = page_json("plans", plans.plans, offset, limit, to_json)
     return {
-        "limits": overall,
-        "observed_at_ms": shown.at_ms if shown.limits is not None else None,
-        "unknown_reason": shown.unknown_reason,
-        "unknown_since_ms": shown.unknown_since_ms,
+        "limits": limits,
+        "observed_at_ms": plans.at_ms if plans.limits is not None else None,
+        "unknown_reason": plans.unknown_reason,
+        "unknown_since_ms": plans.unknown_since_ms,
         **page,
     }
 
 
 def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int) -> dict[str, Any]:
+    """Returns one page of the tenants as JSON values.
+
+    Args:
+        quotas: as ``QuotaStatusStore.as_json`` returns them.
+    """
     if quotas is None:
         unknown = dict.fromkeys(("total_per_s", "pressure", "total_text", "observed_at_ms", "tenants", "next_offset"))
         return {"enabled": False, **unknown, "holds": [], "total": 0}

@@ -51,17 +51,17 @@ def headline(
     is_moving = (
         f"{moving} {'partition is' if moving == 1 else 'partitions are'} moving" if moving else "Nothing is moving now"
     )
-    where = f" onto {brokers_text(brokers)}" if brokers else ""
-    left = f"; {size_text(remaining_bytes)} remain" if remaining_bytes is not None else ""
+    onto = f" onto {brokers_text(brokers)}" if brokers else ""
+    remaining = f"; {size_text(remaining_bytes)} remain" if remaining_bytes is not None else ""
     if plans_remaining_bytes is not None:
-        left = f"; {size_text(plans_remaining_bytes)} of the plans remain"
+        remaining = f"; {size_text(plans_remaining_bytes)} of the plans remain"
     if stalled:
         end = f". The move onto {brokers_text(stalled)} has stalled"
     elif eta_s is not None:
         end = f", done in about {span_text(eta_s)}"
     else:
-        end = ", and the expected end is not known yet" if left else ""
-    return f"{is_moving}{where}{left}{end}."
+        end = ", and the expected end is not known yet" if remaining else ""
+    return f"{is_moving}{onto}{remaining}{end}."
 
 
 def brokers_text(brokers: Sequence[int]) -> str:
@@ -104,12 +104,12 @@ def next_steps(
     stall_limits: StallLimits,
     *,
     dry_run: bool,
-    planned: bool = False,
+    has_plans: bool = False,
 ) -> list[str]:
     """Returns the tuner's next steps in sentences.
 
     Args:
-        planned: whether there are active plans.
+        has_plans: whether there are active plans.
     """
     if observation is None or not isinstance(observation.live, LiveCluster):
         return ["The tuner waits until the cluster can be read, and changes nothing until then."]
@@ -129,7 +129,7 @@ def next_steps(
     if not steps and not live.moves:
         steps.append(
             "The tuner waits for the next step of a plan."
-            if planned
+            if has_plans
             else "The tuner waits for a reassignment, started by any tool."
         )
     return steps or ["The tuner continues to monitor: no change of a throttle would help."]
@@ -161,6 +161,7 @@ def unthrottled_moves_warning(live: LiveCluster, limits: Limits) -> list[str]:
     if limits.throttles_all_moves:
         return []
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
+        # Too many to look up each one: any throttled-replica list counts as a throttle of all moves.
         unthrottled = 0 if live.lists else len(live.moves)
     else:
         unthrottled = sum(not is_throttled(move, live) for move in live.moves)
@@ -214,8 +215,8 @@ def _cleanup_steps(live: LiveCluster, memory: Memory, limits: Limits) -> list[st
         return []
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
         return ["When the moves have ended: every throttle is restored to its rate before them."]
-    after = LiveCluster(live.brokers, (), live.rates, live.lists, live.unreadable, live.quota_samples)
-    decisions = cleanup_after_moves(after, memory, limits)
+    without_moves = LiveCluster(live.brokers, (), live.rates, live.lists, live.unreadable, live.quota_samples)
+    decisions = cleanup_after_moves(without_moves, memory, limits)
     rates = [decision for decision in decisions if isinstance(decision, RestoreRate)]
     lists = len(decisions) - len(rates)
     removed = sum(decision.value_bytes_per_s is None for decision in rates)
@@ -231,7 +232,7 @@ def _cleanup_steps(live: LiveCluster, memory: Memory, limits: Limits) -> list[st
 def _orphaned_throttles(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
     """Returns a sentence about orphaned throttles: set where nothing moves, and not managed by the tuner."""
     if not live.moves and (memory.owned or memory.throttled):
-        return []
+        return []  # The cleanup after the last move is still in progress.
     count = count_orphaned_rates(live, memory, limits)
     if count == 0:
         return []
@@ -244,5 +245,5 @@ def _orphaned_throttles(live: LiveCluster, memory: Memory, limits: Limits) -> li
 
 
 def first_sentences(texts: Sequence[str]) -> list[str]:
-    """Returns the first sentences, and a line with the number of the others."""
+    """Returns the first ``NAMED_MAX`` sentences, and a line with the number of the rest."""
     return shorten_lines(texts, NAMED_MAX, "of this kind")

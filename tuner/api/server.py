@@ -43,7 +43,7 @@ from tuner.api.status_store import StatusStore
 from tuner.api.uvicorn_server import LimitedServer
 
 STOP_S_MAX = 10.0
-_CYCLES_MISSED_MAX = 12  # Then the health check fails.
+_CYCLES_MISSED_MAX = 12  # The health check fails once no cycle has ended for this many intervals.
 _FIRST_CYCLE_S_MAX = 300.0  # The first cycle reads the whole cluster; a restart would begin it anew.
 _UNREAD_MS_MAX = 60_000  # The kernel closes a connection whose peer acknowledges no data for this long.
 _MESSAGES_MAX = 5
@@ -85,7 +85,7 @@ def make_app(
     app.add_middleware(RequestLimiter, reads=reads or TokenBuckets(READS, monotonic))
     app.add_middleware(ConcurrentRequestLimiter)
     app.add_middleware(SecurityHeaders, tls=tls)  # The one added last is outermost.
-    app.add_exception_handler(RequestValidationError, _unprocessable)
+    app.add_exception_handler(RequestValidationError, _answer_invalid_request)
     app.include_router(read_routes(state, guard, app.openapi))
     app.include_router(order_routes(state.observers, guard, order_service))
     app.include_router(page_routes(state, guard))
@@ -143,7 +143,7 @@ def _status(state: ApiState) -> dict[str, Any]:
     }
 
 
-async def _unprocessable(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the shape of a handler
+async def _answer_invalid_request(request: Request, error: Exception) -> Response:  # noqa: ARG001 - the shape of a handler
     """Answers an invalid request with one sentence, without quoting its values, as they may contain a secret."""
     assert isinstance(error, RequestValidationError)
     faults = []
@@ -186,8 +186,8 @@ class HttpServer:
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux only; accepted connections inherit it.
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS_MAX)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # Without it the kernel delays the body of a response by 40 ms (delayed acknowledgement of its head). asyncio does not set
-        # it here. Accepted connections inherit it.
+        # Without TCP_NODELAY the kernel delays the body of a response by 40 ms (delayed acknowledgement of its head). asyncio does
+        # not set the option on these connections. Accepted connections inherit it.
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.bind((host, port))
         self._socket.listen()  # Clients that connect before the server runs wait, and are not refused.

@@ -62,13 +62,13 @@ class StatusSnapshot:
         known = set(self.observation.brokers if self.observation is not None else ()) | set(
             live.brokers if live is not None else ()
         )
-        load: dict[int, float] = {}
+        remaining_bytes: dict[int, float] = {}
         for (broker, _), signal in self.moves.items():
-            load[broker] = max(load.get(broker, 0.0), signal.remaining_bytes or 0.0)
-        rates = {broker for broker, _ in self.rates}
-        known |= rates | set(load)
+            remaining_bytes[broker] = max(remaining_bytes.get(broker, 0.0), signal.remaining_bytes or 0.0)
+        throttled = {broker for broker, _ in self.rates}
+        known |= throttled | set(remaining_bytes)
         stalled = {b for b, state in self.cycle.result.memory.stalls.items() if state.stalled}
-        return sorted(known, key=lambda b: (b not in stalled, -load.get(b, -1.0), b not in rates, b))
+        return sorted(known, key=lambda b: (b not in stalled, -remaining_bytes.get(b, -1.0), b not in throttled, b))
 
     @cached_property
     def participating_brokers(self) -> list[int]:
@@ -88,7 +88,10 @@ class StatusSnapshot:
 
     @cached_property
     def infeasible(self) -> Collection[BrokerSide]:
-        """The sides whose moves can never end at the current and the maximum rate; sorted."""
+        """The sides whose moves can end neither at the current rate nor at the maximum rate; sorted."""
         limits, rates = self.cycle.result.limits, self.rates
-        both = [(side, load, rates[side]) for side, load in self.loads.items() if side in rates]
-        return dict.fromkeys(sorted(side for side, load, rate in both if is_infeasible(rate.bytes_per_s, load, limits)))
+        throttled = [(side, load, rates[side]) for side, load in self.loads.items() if side in rates]
+        # The keys of a dictionary: in order, and quick to look up.
+        return dict.fromkeys(
+            sorted(side for side, load, rate in throttled if is_infeasible(rate.bytes_per_s, load, limits))
+        )

@@ -41,7 +41,9 @@ from tuner.journal.event_lines import event_text, group_by_event
 LAST_DECISIONS = 50
 _GROUPED_MAX = 500  # New decisions of a cycle that are grouped by event for the list of last decisions.
 THROTTLES, MUTATION_QUOTAS, PLANS = CONTROLLERS = ("throttles", "mutation_quotas", "plans")
-FAILURES_IN_A_ROW_MAX = 3  # From this many on the tuner is not ready, as it does not control the throttles.
+FAILURES_IN_A_ROW_MAX = (
+    3  # After this many failed cycles in a row the tuner is not ready, as it does not control the throttles.
+)
 LOG_REPEAT_S = 60.0
 _SAMPLED_AT_MS = attrgetter("sampled_at_ms")
 STANDBY_REASON = "standing by: another tuner of this cluster has the lease, or the lease is just being assigned"
@@ -97,15 +99,14 @@ class StatusStore:
         self._active_since_s: float | None = None
         self.acting = False
         self._waiting_for = STANDBY_REASON
-        self.suspended_controllers: dict[
-            str, str
-        ] = {}  # Controllers of quotas or plans that pause after an error: name to reason.
+        # The controllers of quotas or plans that pause after an error, by name; the value is the reason.
+        self.suspended_controllers: dict[str, str] = {}
         self.cycle_failures: Counter[str] = Counter(dict.fromkeys(CONTROLLERS, 0))  # Since the start of the process.
         # By topic: returns the number of unreadable records.
         self.refused: dict[str, Callable[[], int]] = dict.fromkeys(("signals", "orders"), lambda: 0)
         self._logged_failures: dict[str, tuple[str, float]] = {}  # By controller: the last logged error and its time.
         self._failures_in_a_row = 0  # Of throttle cycles and steering ticks.
-        self._failed_why: str | None = None
+        self._last_failure: str | None = None
         self._last_end_s: float | None = None  # The end of the last cycle, successful or not.
         self.threads = ThreadWatch()  # Empty; the process may set its own.
 
@@ -143,11 +144,12 @@ class StatusStore:
                 self._cluster_seen_at_ms = observation.now_ms
             self.cycled_at_s = self._last_end_s = self._wall_clock()
             written = {(d.broker, d.side): d.setpoint_bytes_per_s for d in decisions if isinstance(d, SetRate)}
-            steered = {side: round(course.bytes_per_s) for side, course in observation.setpoints.items()}
+            steered = {side: round(setpoint.bytes_per_s) for side, setpoint in observation.setpoints.items()}
+            # An earlier setpoint still holds while the rate ramps towards it.
             self._setpoints = (
                 {s: rate for s, rate in self._setpoints.items() if s in observation.ramping} | written | steered
             )
-            new: list[Decision] = []
+            changed: list[Decision] = []  # Decisions whose text differs from the previous cycle's.
             # Counted by kind first: nearly all of thousands of decisions are of the same kind.
             kinds: dict[tuple[type, Reason], tuple[Decision, int]] = {}
             texts: dict[object, str] = {}
@@ -162,11 +164,11 @@ class StatusStore:
                     subject = (decision.broker, decision.side, None)
                 texts[subject] = decision.text
                 if self._texts.get(subject) != decision.text:
-                    new.append(decision)
+                    changed.append(decision)
             self._texts = texts  # Of this cycle only, so that removed topics and brokers do not accumulate.
             for decision, count in kinds.values():
                 self.decisions[(action_of(decision), decision.reason.value)] += count
-            entries = [entry_of("", decision, observation.now_ms) for decision in new[-_GROUPED_MAX:]]
+            entries = [entry_of("", decision, observation.now_ms) for decision in changed[-_GROUPED_MAX:]]
             self._last_decisions.extend(
                 {
                     "at_ms": event[0].at_ms,
@@ -193,17 +195,17 @@ class StatusStore:
         self.cycle_failures[controller] += 1
         if controller == THROTTLES:
             self._failures_in_a_row += 1
-            self._failed_why = why
+            self._last_failure = why
             self._last_end_s = self._wall_clock()
-        before, logged_at_s = self._logged_failures.get(controller, ("", 0.0))
-        if why == before and now_s < logged_at_s + LOG_REPEAT_S:
+        logged_why, logged_at_s = self._logged_failures.get(controller, ("", 0.0))
+        if why == logged_why and now_s < logged_at_s + LOG_REPEAT_S:
             return False
         self._logged_failures[controller] = why, now_s
         return True
 
     def reset_failures(self) -> None:
         """Forgets the errors of throttle cycles, after a successful cycle."""
-        self._failures_in_a_row, self._failed_why = 0, None
+        self._failures_in_a_row, self._last_failure = 0, None
 
     # -- called by readers --------------------------------------------------------------------------------------------
 
@@ -219,7 +221,7 @@ class StatusStore:
     def ready(self) -> tuple[bool, str]:
         """Returns whether the tuner is ready, and a text: what is missing, and other problems."""
         has_inputs, _, why = self._check_readiness()
-        failed = [f"{self._failures_in_a_row} in a row: {self._failed_why}"] if self._failed_why is not None else []
+        failed = [f"{self._failures_in_a_row} in a row: {self._last_failure}"] if self._last_failure is not None else []
         return has_inputs and not self._is_failing, "; ".join(
             [why, *failed, *self.suspended_controllers.values(), *self.threads.complaints()]
         )
@@ -228,7 +230,7 @@ class StatusStore:
         """Returns readiness for callers without a token: without host names and error texts."""
         has_inputs, why, _ = self._check_readiness()
         problems = {
-            "a cycle has failed": self._failed_why is not None,
+            "a cycle has failed": self._last_failure is not None,
             "a controller is suspended after an error": bool(self.suspended_controllers),
             "a thread has ended by an error": bool(self.threads.count),
         }
@@ -342,7 +344,7 @@ class CycleResult:
         return sum(bool(find_lost_replicas(move, live)) for move in live.moves) if live is not None else 0
 
     def moves(self) -> dict[BrokerSide, MoveSignal]:
-        """Returns the fresh move signals. After the last move no new signal arrives, so that old ones are ignored."""
+        """Returns the fresh move signals. Old ones are ignored: after the last move no newer signal replaces them."""
         if self._moves is None:
             observation = self.observation
             moves = observation.moves.items() if observation is not None else ()

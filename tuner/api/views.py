@@ -36,7 +36,7 @@ def status_json(snapshot: StatusSnapshot, plans: Mapping[str, Progress] | None =
         **orders_json(orders, observation.now_ms if observation is not None else 0),
         "orders_by": orders.by,
         "orders_acknowledged_at_ms": result.memory.orders_at_ms,
-        "next": next_steps_json(snapshot, planned=bool(plans)),
+        "next": next_steps_json(snapshot, has_plans=bool(plans)),
     }
 
 
@@ -106,7 +106,10 @@ def snapshot_end(snapshot: StatusSnapshot, plans: Mapping[str, Progress]) -> Exp
 
 
 def _destinations(snapshot: StatusSnapshot) -> set[int]:
-    """Returns the destination brokers of the reassignments that Kafka lists. ``snapshot.destinations`` has them later."""
+    """Returns the destination brokers of the reassignments that Kafka lists.
+
+    ``snapshot.destinations`` has a broker only once its first move signal has arrived.
+    """
     live = snapshot.cycle.result.live
     # Inlined ``move.destinations``, as there may be tens of thousands of moves.
     return {b for move in live.moves for b in move.adding if b != move.leader} if live is not None else set()
@@ -143,11 +146,11 @@ def orders_json(orders: Orders, now_ms: int) -> dict[str, Any]:
     }
 
 
-def next_steps_json(snapshot: StatusSnapshot, *, planned: bool = False) -> list[str]:
+def next_steps_json(snapshot: StatusSnapshot, *, has_plans: bool = False) -> list[str]:
     """Returns the tuner's next steps in sentences.
 
     Args:
-        planned: whether there are active plans.
+        has_plans: whether there are active plans.
     """
     result = snapshot.cycle.result
     return next_steps(
@@ -157,7 +160,7 @@ def next_steps_json(snapshot: StatusSnapshot, *, planned: bool = False) -> list[
         result.limits,
         StallLimits(),
         dry_run=snapshot.dry_run,
-        planned=planned,
+        has_plans=has_plans,
     )
 
 
@@ -170,10 +173,10 @@ def destinations_by_urgency(snapshot: StatusSnapshot) -> list[int]:
 
     def urgency(broker: int) -> tuple[bool, bool, float, int]:
         signal, state = snapshot.destinations[broker], stalls.get(broker)
-        ends_s = move_eta_s(signal)
+        eta_s = move_eta_s(signal)
         stalled = state is not None and state.stalled
-        size = ends_s or signal.remaining_bytes or 0.0
-        return not stalled, ends_s is not None, -size, broker
+        seconds_or_bytes = eta_s or signal.remaining_bytes or 0.0
+        return not stalled, eta_s is not None, -seconds_or_bytes, broker
 
     return sorted(snapshot.destinations, key=urgency)
 

@@ -225,9 +225,9 @@ class KafkaJournal:
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, OwnedRate] | None = None,
-        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        moving_replicas: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
-        beside: Records | None = None,
+        other_records: Records | None = None,
     ) -> None:
         """Writes everything in one transaction.
 
@@ -243,7 +243,7 @@ class KafkaJournal:
             JournalLost: this object cannot write any more.
         """
         inputs = self._inputs.take_records() if self._inputs is not None else []
-        if not (entries or memory is not None or owned or seen or listed or beside or inputs):
+        if not (entries or memory is not None or owned or moving_replicas or listed or other_records or inputs):
             return
         numbered = [self._numbered(entry) for entry in entries]
 
@@ -255,11 +255,11 @@ class KafkaJournal:
                 yield memory_key(self._cluster), encode_memory(memory, self.holder)
             for side, value in (owned or {}).items():
                 yield owned_key(self._cluster, side), encode_owned(side, value)
-            for topic, rows in (seen or {}).items():
+            for topic, rows in (moving_replicas or {}).items():
                 yield moving_key(self._cluster, topic), encode_moving(topic, rows)
             for topic, pairs in (listed or {}).items():
                 yield listed_key(self._cluster, topic), encode_listed(topic, pairs)
-            yield from (beside or {}).items()
+            yield from (other_records or {}).items()
 
         try:
             self._send(records(), inputs)

@@ -19,7 +19,9 @@ class CurrentOrders(Protocol):
 class RecordJournal(Protocol):
     """A journal of decisions, with records beside them that replace older ones of the same key."""
 
-    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
+    def write(
+        self, entries: Sequence[Entry] = (), *, other_records: Mapping[bytes, bytes | None] | None = None
+    ) -> None:
         """Writes all of it or nothing.
 
         Args:

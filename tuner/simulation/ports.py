@@ -182,13 +182,15 @@ class MemoryJournal:
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, OwnedRate] | None = None,
-        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        moving_replicas: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         self.entries.extend(entries)
         before = self.memory if memory is None else memory
         more = {
-            (topic, partition): brokers for topic, rows in (seen or {}).items() for partition, brokers in rows.items()
+            (topic, partition): brokers
+            for topic, rows in (moving_replicas or {}).items()
+            for partition, brokers in rows.items()
         }
         managed = {topic: pairs for topic, pairs in {**before.listed, **(listed or {})}.items() if pairs}
         self.memory = replace(

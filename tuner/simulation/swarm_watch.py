@@ -60,12 +60,12 @@ class SwarmJournal(MemoryJournal):
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, OwnedRate] | None = None,
-        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        moving_replicas: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         if self.is_down:
             raise JournalError("the brokers of the journal do not answer")
-        super().write(entries, memory=memory, owned=owned, seen=seen, listed=listed)
+        super().write(entries, memory=memory, owned=owned, moving_replicas=moving_replicas, listed=listed)
         self.saw_move |= bool(self.memory.moving_replicas)
 
     def recovered(self) -> Memory:

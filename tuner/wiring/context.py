@@ -26,7 +26,8 @@ class TermContext:
 
     Attributes:
         topics: rheostat's own topics.
-        settings: do not change during the term; the same goes for ``partition_limits``.
+        settings: do not change during the term; nor do the ``partition_limits``.
+        live: reads the state of the cluster.
         journal: already read to its end.
         observers: receive every cycle for the API and the metrics.
         outbox: events that are not in the journal yet.
@@ -49,5 +50,5 @@ class TermContext:
     clock: Clock
 
     def is_leadership_proved(self) -> bool:
-        """Returns whether the last proof of leadership is recent enough to write. It sends no request; any thread may call it."""
+        """Returns whether the last proof of leadership is recent enough to write. Sends no request; any thread may call this."""
         return not self.journal.lost and self.journal.proof_age_s() <= PROOF_S_MAX

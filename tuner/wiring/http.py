@@ -35,11 +35,11 @@ def http_server(
     cycle_s: float,
     clock: Clock,
 ) -> HttpServer:
-    """Returns a server that has its port already; it answers once it is started.
+    """Returns a server that has bound its port already; the server answers requests once it is started.
 
     Args:
-        registry: the metrics.
-        orders: accepts operator orders.
+        registry: the Prometheus metrics to serve.
+        orders: records operator orders.
 
     Raises:
         PortError: the server cannot listen on its port.

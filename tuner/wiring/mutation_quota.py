@@ -23,7 +23,7 @@ from tuner.wiring.context import TermContext
 def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) -> MutationQuotaController | None:
     """Returns None if no mutation quotas are configured and the tuner manages none.
 
-    Its Kafka client has its own client-id, because Kafka throttles clients by their id.
+    The controller's Kafka client has its own client-id, because Kafka throttles clients by their id.
     """
     settings, journal, live = context.settings, context.journal, context.live
     policy = settings.mutation_policy(context.partition_limits)
@@ -66,9 +66,9 @@ def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) ->
 
 
 def _started_probe(context: TermContext) -> CreationProbe:
-    """Returns a running probe. It asks to create the journal's topic, which exists as long as a tuner acts."""
-    asker = ControllerPing(context.kafka, "rheostat-tuner-felt", context.topics.journal)
-    probe = CreationProbe(asker, rng=random.Random(), monotonic=context.clock.monotonic_s)
+    """Returns a running probe. Its requests name the journal's topic, which exists as long as a tuner acts."""
+    ping = ControllerPing(context.kafka, "rheostat-tuner-felt", context.topics.journal)
+    probe = CreationProbe(ping, rng=random.Random(), monotonic=context.clock.monotonic_s)
     context.cleanups.callback(named_teardown("creation probe", probe.stop))
     probe.start()
     return probe

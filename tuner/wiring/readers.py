@@ -49,7 +49,7 @@ def orders_reader(
         dry_run: the reader also follows the plans in the journal, because another tuner executes them.
     """
     refused_batches: list[RefusedBatch] = []
-    # If the topic was deleted and created again, all its records are new.
+    # "earliest": if the topic was deleted and created again, all its records are new.
     client = consumer(kafka, "rheostat-tuner-orders", on_refused=refused_batches.append, auto_offset_reset="earliest")
     cleanups.callback(named_teardown("orders consumer", lambda: client.close(timeout_ms=_CLOSE_MS)))
     plans_client: KafkaConsumer | None = None

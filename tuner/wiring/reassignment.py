@@ -37,11 +37,12 @@ def reassignment_executor(
     settings, journal, orders = context.settings, context.journal, context.orders
     orders.plans = None
     if not settings.reassign.enabled:
-        # Another tuner may execute plans. Their moves stay throttled, so the controller needs to know the plans.
+        # Another tuner may execute plans. Their moves stay throttled, so the throttle controller needs to know the plans. Calling
+        # ``dict`` returns no pending bytes.
         throttle_controller.connect_plans(dict, PrepareHandshake(), lambda: journal.plans.known)
         return None
     orders.plans = journal.plans
-    orders.plans_whole = settings.dry_run  # A dry run reads also the progress that the executing tuner records.
+    orders.plans_whole = settings.dry_run  # A dry run also reads the progress that the executing tuner records.
     for plan, why in journal.plans.unreadable_plans.items():
         log.error(
             "the tuner does not execute a recorded plan that it cannot read: run the version of rheostat that wrote it, "
@@ -84,7 +85,7 @@ def reassignment_executor(
 
 
 def _operator_limits(settings: TunerSettings, partition_limits: PartitionLimits | None) -> OperatorLimits:
-    """Returns the operator's limits for steps. They include the objective of Kafka's controller, which each step loads."""
+    """Returns the operator's limits for steps. They include the limits of the Kafka controller's load, as each step adds load."""
     quotas = settings.mutation_quota
     return OperatorLimits(
         settings.reassign.limits(),

@@ -19,7 +19,7 @@ class StatusStores:
     """The reports of the three controllers.
 
     Attributes:
-        observers: pass on the reports of the throttle controller; ``throttles`` is one of them.
+        observers: pass the reports of the throttle controller to ``throttles`` and to the other readers of the API.
     """
 
     throttles: StatusStore

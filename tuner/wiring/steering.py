@@ -11,7 +11,7 @@ from tuner.settings.tuner import TunerSettings
 
 
 def steering_controller(settings: TunerSettings, throttles: Throttles, inputs: InputLog) -> SteeringController | None:
-    """Returns None if the settings name no objective or no capacity: then the tuner only rescues stalled moves."""
+    """Returns None if the settings have no objective or no capacity: without closed-loop control the tuner only rescues moves."""
     if settings.objective is None or settings.capacity is None:
         return None
     return SteeringController(

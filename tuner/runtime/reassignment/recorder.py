@@ -181,7 +181,7 @@ class ReassignmentRecorder:
         """Writes the entries and records, together with the entries that an earlier write has left, or nothing."""
         if not entries and not records and not self._outbox.entries:
             return
-        self._journal.write((*self._outbox.entries, *entries), beside=records)
+        self._journal.write((*self._outbox.entries, *entries), other_records=records)
         self._outbox.entries.clear()
         for key, value in records.items():
             self.book.take(key, value)

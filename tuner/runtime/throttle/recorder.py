@@ -60,7 +60,7 @@ class Journal(Protocol):
         *,
         memory: Memory | None = None,
         owned: Mapping[BrokerSide, OwnedRate] | None = None,
-        seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
+        moving_replicas: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         """Writes all of it or nothing; ``owned``, ``seen`` and ``listed`` (by topic) are newer than the memory written last."""
@@ -123,7 +123,9 @@ class ThrottleRecorder:
         elif memory.moving_replicas is not saved.moving_replicas or memory.listed is not saved.listed:
             listed = _changed_lists(memory.listed, saved.listed)
             self._write(
-                entries, seen=self._seen.grown_topics(saved.moving_replicas, memory.moving_replicas), listed=listed
+                entries,
+                moving_replicas=self._seen.grown_topics(saved.moving_replicas, memory.moving_replicas),
+                listed=listed,
             )
             self._saved = memory
         else:

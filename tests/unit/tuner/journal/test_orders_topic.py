@@ -151,7 +151,7 @@ def test_tuner_writes_tombstones_of_plans_into_the_orders_topic(monkeypatch: pyt
     producer: Any = object()
     journal = KafkaJournal(producer, TOPICS.journal, "c")
     beside = {**tombstones("c", "p", 1), head_key("c", "old"): None, state_key("c", "p"): b"{}"}
-    journal.write(beside=beside)
+    journal.write(other_records=beside)
     assert {key: topic for topic, key, _ in sent} == {
         part_key("c", "p", 0): TOPICS.orders,
         requested_key("c", "p", 0): TOPICS.journal,

@@ -64,11 +64,13 @@ class FakeJournal:
     entries: list[Entry] = field(default_factory=list)
     away: bool = False
 
-    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
+    def write(
+        self, entries: Sequence[Entry] = (), *, other_records: Mapping[bytes, bytes | None] | None = None
+    ) -> None:
         if self.away:
             raise JournalError("the journal is away")
         self.entries += entries
-        self.records += (beside or {}).items()
+        self.records += (other_records or {}).items()
 
     def recovered(self) -> MutationMemory:
         found = RecoveredQuotas("c")
