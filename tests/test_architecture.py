@@ -34,15 +34,15 @@ IMPURE_MODULES = {
 IMPURE_NAMES = {"open", "print", "input"}
 
 
-def test_imports_point_down() -> None:
-    """The contracts of pyproject.toml, run by import-linter."""
+def test_imports_follow_the_layers() -> None:
+    """Runs import-linter with the contracts of pyproject.toml."""
     lint = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([lint, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("path", PURE, ids=lambda p: str(p.relative_to(ROOT)))
-def test_the_pure_rooms_read_no_clock_and_touch_nothing(path: Path) -> None:
+def test_pure_modules_use_no_clock_and_no_io(path: Path) -> None:
     tree = ast.parse(path.read_text())
     imported = {
         alias.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
@@ -57,17 +57,17 @@ def test_the_pure_rooms_read_no_clock_and_touch_nothing(path: Path) -> None:
     assert not called & IMPURE_NAMES
 
 
-def test_the_pure_rooms_are_there() -> None:
+def test_pure_modules_are_found() -> None:
     assert len(PURE) >= 12, "the list above found too little to check"
 
 
-def test_the_tuner_loads_no_spark() -> None:
+def test_tuner_loads_no_spark() -> None:
     program = "import sys, tuner.app; print(sorted(m for m in sys.modules if m.split('.')[0] in ('pyspark', 'py4j')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_reasons_in_the_document_are_those_of_the_code() -> None:
+def test_reasons_in_architecture_document_match_the_code() -> None:
     section = (ROOT / "docs" / "architecture.md").read_text().partition("## The reasons")[2].partition("\n## ")[0]
     cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
     assert sorted(re.findall(r"`(\w+)`", "".join(cells))) == sorted(Reason)

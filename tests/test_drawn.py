@@ -14,14 +14,14 @@ from hypothesis.internal.conjecture import engine
 TESTS = sorted(Path(__file__).resolve().parent.rglob("test_*.py"))
 
 
-def test_what_is_drawn_has_no_deadline() -> None:
+def test_hypothesis_default_has_no_deadline() -> None:
     assert settings.default is not None
     assert settings.default.deadline is None
     assert HealthCheck.too_slow in settings.default.suppress_health_check
     assert settings.default.print_blob
 
 
-def test_what_failed_is_said_before_the_tests_own_timeout_ends_the_run(request: pytest.FixtureRequest) -> None:
+def test_hypothesis_shrinking_ends_before_the_test_timeout(request: pytest.FixtureRequest) -> None:
     assert settings.default is not None
     assert Phase.explain not in settings.default.phases
     assert timedelta(seconds=engine.MAX_SHRINKING_SECONDS) < timedelta(
@@ -29,7 +29,7 @@ def test_what_failed_is_said_before_the_tests_own_timeout_ends_the_run(request: 
     )
 
 
-def test_what_failed_says_what_was_drawn() -> None:
+def test_hypothesis_failure_names_the_drawn_values() -> None:
     @settings(database=None)
     @given(st.just(17))
     def drawn(number: int) -> None:
@@ -40,7 +40,7 @@ def test_what_failed_says_what_was_drawn() -> None:
     assert "number=17" in "\n".join(failed.value.__notes__)
 
 
-def test_a_test_with_settings_of_its_own_has_that_too() -> None:
+def test_hypothesis_own_settings_keep_the_defaults() -> None:
     @settings(max_examples=1)
     @given(st.none())
     def drawn(_: None) -> None: ...
@@ -48,7 +48,7 @@ def test_a_test_with_settings_of_its_own_has_that_too() -> None:
     assert drawn._hypothesis_internal_use_settings.deadline is None  # type: ignore[attr-defined]
 
 
-def test_no_test_asks_for_another() -> None:
+def test_hypothesis_tests_set_no_deadline() -> None:
     asked = [
         f"{path.name}:{keyword.value.lineno}"
         for path in TESTS

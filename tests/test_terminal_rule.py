@@ -60,7 +60,7 @@ def is_false(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is False
 
 
-def test_terminal_text_takes_the_one_way() -> None:
+def test_terminal_text_is_printed_only_through_console() -> None:
     found = {
         str(path.relative_to(ROOT)): set(ways_around(ast.parse(path.read_text())))
         for path in FILES
@@ -78,6 +78,6 @@ def test_terminal_text_takes_the_one_way() -> None:
         "console.print(x, markup=True)", "from rich.markup import render", "console.print(x, highlight=True)",
     ],
 )  # fmt: skip
-def test_terminal_rule_another_way_is_seen(code: str) -> None:
+def test_terminal_rule_finds_direct_output(code: str) -> None:
     assert _HINT.search(code)
     assert list(ways_around(ast.parse(code)))

@@ -38,7 +38,7 @@ def subjects(request: pytest.FixtureRequest) -> tuple[ProbeClient, ProbeClient]:
     return found
 
 
-def test_every_live_broker_answers(subjects: tuple[ProbeClient, ProbeClient]) -> None:
+def test_ping_every_live_broker_answers(subjects: tuple[ProbeClient, ProbeClient]) -> None:
     asker, _ = subjects
     brokers = [broker.node for broker in asker.brokers()]
     assert len(brokers) >= 2
@@ -46,7 +46,7 @@ def test_every_live_broker_answers(subjects: tuple[ProbeClient, ProbeClient]) ->
     assert [asker.ping(broker) for broker in brokers for _ in range(3)] == [None] * 3 * len(brokers)
 
 
-def test_absent_broker_is_reported_and_others_answer(
+def test_ping_absent_broker_is_unreachable_and_others_answer(
     subjects: tuple[ProbeClient, ProbeClient],
 ) -> None:
     asker, _ = subjects

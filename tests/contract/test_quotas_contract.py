@@ -102,7 +102,7 @@ def test_written_quota_is_read_bit_for_bit(subject: Subject) -> None:
     assert subject.port.read() == rates
 
 
-def test_none_removes_and_leaves_the_others(subject: Subject) -> None:
+def test_writing_none_removes_only_that_quota(subject: Subject) -> None:
     put(subject, {ALICE: 5.0, PAIR: 7.0})
     put(subject, {ALICE: None})
     assert subject.port.read() == {PAIR: 7.0}
@@ -112,18 +112,18 @@ def test_removal_of_absent_quota_succeeds(subject: Subject) -> None:
     put(subject, {ALICE: None})
 
 
-def test_nothing_asked_is_nothing_done(subject: Subject) -> None:
+def test_write_of_no_quotas_does_nothing(subject: Subject) -> None:
     assert subject.port.write({}) == {}
 
 
-def test_refused_quota_says_why_and_others_are_written(subject: Subject) -> None:
+def test_refused_quota_has_reason_and_others_are_written(subject: Subject) -> None:
     outcome = subject.port.write({ALICE: 0.0, PAIR: 7.0})
     assert "must be greater than 0" in str(outcome[ALICE])
     assert outcome[PAIR] is None
     until_read(subject.port, {PAIR: 7.0})
 
 
-def test_more_entities_than_go_into_one_request(subject: Subject) -> None:
+def test_more_entities_than_fit_one_request_are_written(subject: Subject) -> None:
     many: dict[QuotaEntity, float | None] = {
         QuotaEntity(client_id=f"client-{n}"): 1.0 + n for n in range(ENTITIES_PER_REQUEST + 1)
     }

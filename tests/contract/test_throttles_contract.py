@@ -191,7 +191,7 @@ def test_written_throttle_is_read(subject: Subject) -> None:
     assert subject.port.read_rates([LEADER_1]) == {LEADER_1: 5_000_000}
 
 
-def test_one_side_does_not_touch_the_other_nor_another_broker(subject: Subject) -> None:
+def test_write_of_one_side_leaves_other_sides_unchanged(subject: Subject) -> None:
     put(subject, {LEADER_1: 5_000_000, FOLLOWER_1: 6_000_000, LEADER_2: 7_000_000})
     put(subject, {LEADER_1: 8_000_000})
     assert subject.port.read_rates(ALL) == {
@@ -202,7 +202,7 @@ def test_one_side_does_not_touch_the_other_nor_another_broker(subject: Subject) 
     }
 
 
-def test_set_and_remove_go_in_one_call(subject: Subject) -> None:
+def test_one_write_sets_and_removes_throttles(subject: Subject) -> None:
     put(subject, {LEADER_1: 5_000_000, LEADER_2: 5_000_000})
     put(subject, {LEADER_1: None, FOLLOWER_1: 9_000_000, LEADER_2: 6_000_000})
     assert subject.port.read_rates(ALL) == {
@@ -218,12 +218,12 @@ def test_removal_of_absent_throttle_succeeds(subject: Subject) -> None:
     assert subject.port.read_rates([LEADER_1]) == {LEADER_1: None}
 
 
-def test_a_rate_of_zero_is_a_rate(subject: Subject) -> None:
+def test_rate_of_zero_is_stored(subject: Subject) -> None:
     put(subject, {FOLLOWER_1: 0})
     assert subject.port.read_rates([FOLLOWER_1]) == {FOLLOWER_1: 0}
 
 
-def test_a_refused_value_is_a_failure_and_changes_nothing(subject: Subject) -> None:
+def test_refused_value_fails_and_changes_nothing(subject: Subject) -> None:
     put(subject, {LEADER_1: 5_000_000})
     failures = subject.port.write_rates({LEADER_1: -1})
     assert "Value must be at least 0" in (failures[LEADER_1] or "")
@@ -269,13 +269,13 @@ def test_confirm_on_an_unknown_broker_fails(subject: Subject) -> None:
     assert subject.impatient.confirm_rates({nobody: None})[nobody] is not None
 
 
-def test_an_inherited_rate_is_not_set_on_the_broker(subject: Subject) -> None:
-    """It comes from <default>: what is read here is what the broker itself carries, which a removal takes back to."""
+def test_inherited_default_rate_reads_as_no_throttle(subject: Subject) -> None:
+    """Only the broker's own setting is read: after a removal the default applies again."""
     subject.set_default(Side.LEADER, 4_000_000)
     assert subject.port.read_rates([LEADER_1, LEADER_2]) == {LEADER_1: None, LEADER_2: None}
 
 
-def test_an_own_rate_hides_the_inherited_one_and_goes_alone(subject: Subject) -> None:
+def test_own_rate_overrides_default_and_is_removed_alone(subject: Subject) -> None:
     subject.set_default(Side.LEADER, 4_000_000)
     put(subject, {LEADER_1: 5_000_000})
     assert subject.port.read_rates([LEADER_1]) == {LEADER_1: 5_000_000}
@@ -283,7 +283,7 @@ def test_an_own_rate_hides_the_inherited_one_and_goes_alone(subject: Subject) ->
     assert subject.port.read_rates([LEADER_1]) == {LEADER_1: None}
 
 
-def test_nothing_asked_is_nothing_answered(subject: Subject) -> None:
+def test_calls_without_sides_return_nothing(subject: Subject) -> None:
     assert subject.port.read_rates([]) == {}
     assert subject.port.write_rates({}) == {}
     assert subject.port.confirm_rates({}) == {}
@@ -296,7 +296,7 @@ def test_both_lists_are_cleared(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize("side", Side)
-def test_one_list_is_cleared_and_the_other_stays(subject: Subject, side: Side) -> None:
+def test_clearing_one_list_keeps_the_other(subject: Subject, side: Side) -> None:
     subject.set_lists(TOPIC, Side)
     assert subject.port.clear_lists(TOPIC, (side,)) is None
     assert_stands(subject.lists, TOPIC, set(Side) - {side})
@@ -313,7 +313,7 @@ def test_clearing_lists_of_absent_topic_fails(subject: Subject) -> None:
     assert subject.port.clear_lists("nothing-of-that-name", tuple(Side)) is not None
 
 
-def test_a_dry_run_reads_the_real_thing_and_writes_nothing(subject: Subject) -> None:
+def test_dry_run_reads_throttles_and_writes_none(subject: Subject) -> None:
     put(subject, {LEADER_1: 5_000_000})
     subject.set_lists(TOPIC, Side)
     dry = DryRunThrottles(subject.port)
@@ -348,12 +348,12 @@ def listing(leader: Iterable[Pair] = (), follower: Iterable[Pair] = ()) -> Topic
 STAR = ThrottledReplicas(all_replicas=True)
 
 
-def test_pairs_make_a_list_where_there_was_none(subject: Subject) -> None:
+def test_added_pairs_create_a_missing_list(subject: Subject) -> None:
     assert subject.port.add_pairs({TOPIC: listing([(0, 1), (0, 2)], [(0, 3)])}) == {TOPIC: None}
     assert_stands(subject.pairs, TOPIC, listing([(0, 1), (0, 2)], [(0, 3)]))
 
 
-def test_pairs_join_those_that_are_there_and_stand_once(subject: Subject) -> None:
+def test_added_pairs_join_the_list_without_duplicates(subject: Subject) -> None:
     subject.set_pairs(listing([(0, 1), (7, 7)]))
     assert subject.port.add_pairs({TOPIC: listing([(0, 1), (0, 2)])}) == {TOPIC: None}
     assert_stands(subject.pairs, TOPIC, listing([(0, 1), (0, 2), (7, 7)]))
@@ -361,7 +361,7 @@ def test_pairs_join_those_that_are_there_and_stand_once(subject: Subject) -> Non
     assert_stands(subject.pairs, TOPIC, listing([(0, 1), (0, 2), (7, 7)]))
 
 
-def test_only_the_pairs_asked_for_go(subject: Subject) -> None:
+def test_removal_takes_only_the_given_pairs(subject: Subject) -> None:
     subject.set_pairs(listing([(0, 1), (0, 2), (7, 7)], [(0, 3)]))
     assert subject.port.remove_pairs({TOPIC: listing([(0, 1), (0, 2), (9, 9)])}) == {TOPIC: None}
     assert_stands(subject.pairs, TOPIC, listing([(7, 7)], [(0, 3)]))
@@ -378,7 +378,7 @@ def test_removal_of_absent_pair_creates_no_list(subject: Subject) -> None:
     assert_stands(subject.lists, TOPIC, set())
 
 
-def test_a_star_stays_a_star(subject: Subject) -> None:
+def test_wildcard_list_stays_unchanged(subject: Subject) -> None:
     subject.set_pairs(TopicThrottle(STAR, ThrottledReplicas(pairs=frozenset({(0, 3)}))))
     assert subject.port.add_pairs({TOPIC: listing([(0, 1)], [(0, 4)])}) == {TOPIC: None}
     assert subject.port.remove_pairs({TOPIC: listing([(0, 1)], [(0, 4)])}) == {TOPIC: None}
@@ -386,7 +386,7 @@ def test_a_star_stays_a_star(subject: Subject) -> None:
 
 
 def test_list_replaced_by_wildcard_meanwhile_counts_as_containing_pairs(subject: Subject) -> None:
-    """Kafka refuses to add pairs to "*"; a broker that is a little behind shows the list that it replaced."""
+    """Kafka refuses to add pairs to "*", and a broker may still show the list that "*" replaced."""
     star = TopicThrottle(STAR, ThrottledReplicas(pairs=frozenset({(0, 3)})))
     port = subject.port.guarded(lambda: subject.set_pairs(star))
     assert port.add_pairs({TOPIC: listing([(0, 1)], [(0, 4)])}) == {TOPIC: None}
@@ -401,15 +401,15 @@ def test_absent_topic_of_two_fails_alone(subject: Subject) -> None:
     assert_stands(subject.pairs, OTHER, listing([(0, 2)]))
 
 
-def test_a_topic_that_is_gone_has_lost_its_pairs_already(subject: Subject) -> None:
+def test_removal_of_pairs_of_deleted_topic_succeeds(subject: Subject) -> None:
     subject.set_pairs(listing([(0, 1)]))
     pairs = {NO_TOPIC: listing([(0, 1)]), TOPIC: listing([(0, 1)])}
     assert subject.port.remove_pairs(pairs) == {NO_TOPIC: None, TOPIC: None}
     assert_stands(subject.lists, TOPIC, set())
 
 
-def test_list_length_is_limited_to_what_kafka_accepts(subject: Subject) -> None:
-    """32,767 characters: 4,000 pairs like these fit, and 10,000 do not, in whatever pieces they come."""
+def test_list_longer_than_kafkas_limit_is_refused(subject: Subject) -> None:
+    """Kafka's limit is 32,767 characters: 4,000 of these pairs fit, 7,000 do not."""
     some = [(partition, 1 + partition % 9) for partition in range(4000)]
     assert subject.port.add_pairs({TOPIC: listing(some)}) == {TOPIC: None}
     assert_stands(subject.pairs, TOPIC, listing(some))
@@ -422,7 +422,7 @@ def test_list_length_is_limited_to_what_kafka_accepts(subject: Subject) -> None:
     assert_stands(subject.pairs, TOPIC, listing(some[3000:] + more))
 
 
-def test_no_list_is_written_where_it_is_refused_just_then(subject: Subject) -> None:
+def test_guard_that_refuses_prevents_every_list_write(subject: Subject) -> None:
     subject.set_pairs(listing([(0, 1)]))
     port = subject.port.guarded(lambda: "not now")
     assert port.add_pairs({TOPIC: listing([(0, 2)])}) == {TOPIC: "not now"}
@@ -431,7 +431,7 @@ def test_no_list_is_written_where_it_is_refused_just_then(subject: Subject) -> N
     assert subject.port.add_pairs({TOPIC: listing([(0, 2)])}) == {TOPIC: None}
 
 
-def test_no_pairs_are_no_change(subject: Subject) -> None:
+def test_adding_no_pairs_changes_nothing(subject: Subject) -> None:
     assert subject.port.add_pairs({}) == {}
     assert subject.port.remove_pairs({}) == {}
     assert subject.port.add_pairs({TOPIC: TopicThrottle()}) == {TOPIC: None}

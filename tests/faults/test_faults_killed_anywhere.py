@@ -48,7 +48,7 @@ def points(mode: str) -> Points:
 
 
 @pytest.mark.parametrize("number", range(1, STORIES + 1))
-def test_killed_between_every_two_steps(
+def test_tuner_killed_between_any_two_steps_cleans_up(
     number: int, mode: str, points: Points, make_stage: MakeStage, record_property: Tell
 ) -> None:
     before = len(points.died)
@@ -57,7 +57,9 @@ def test_killed_between_every_two_steps(
 
 
 @pytest.mark.timeout(900)
-def test_no_point_was_left_out(mode: str, points: Points, make_stage: MakeStage, record_property: Tell) -> None:
+def test_tuner_was_killed_at_every_point(
+    mode: str, points: Points, make_stage: MakeStage, record_property: Tell
+) -> None:
     for number in range(1, STORIES_MAX + 1):
         before = len(points.died)
         stage = make_stage(f"{mode}-rest-{number}", steers=mode == "law", megabytes=MEGABYTES)

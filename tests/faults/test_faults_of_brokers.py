@@ -37,7 +37,7 @@ def noticed(lines: list[dict[str, Any]]) -> bool:
 
 
 @pytest.mark.parametrize("broker", [1, 4, 2], ids=["source", "destination", "bystander"])
-def test_broker_killed(broker: int, make_stage: MakeStage, record_property: Tell) -> None:
+def test_killed_broker_is_restored_when_it_returns(broker: int, make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage(f"killed{broker}", megabytes=30)
     tuner = stage.start_tuner()
     stage.move()
@@ -52,12 +52,11 @@ def test_broker_killed(broker: int, make_stage: MakeStage, record_property: Tell
     record_property("told", "its side held, the others went on; its settings were put right when it was back")
 
 
-def test_replicas_that_writes_wait_for_come_back_first(make_stage: MakeStage, record_property: Tell) -> None:
-    """The tool's list names every replica of what moves, so the throttle holds back one that has fallen out as well: 40 MB at
-    0.3 MB/s. Then the last but one is lost, too. Without an objective, and the move itself goes on well, so nothing else raises it.
+def test_replica_needed_for_min_isr_recovers_before_the_move(make_stage: MakeStage, record_property: Tell) -> None:
+    """The tool's throttle lists every replica, so it also slows a replica that left the ISR: 40 MB at 0.3 MB/s.
 
-    A replica that is behind in nothing but what was written since comes back at once: while there are too few, Kafka's high
-    watermark stands, and up to there it has all (KIP-966).
+    Then a second replica is lost and writes wait for the ISR. The tuner has no objective and the move makes progress, so only the
+    ISR recovery can raise the throttle. The replica must lack 40 MB: one that lacks only recent writes returns at once (KIP-966).
     """
     stage = make_stage("lost", steers=False, stalled=False, megabytes=30, journal_on=1)
     tuner = stage.start_tuner()
@@ -92,7 +91,7 @@ def test_replicas_that_writes_wait_for_come_back_first(make_stage: MakeStage, re
 
 
 def test_replicas_throttled_by_wildcard_recover_before_the_move(make_stage: MakeStage, record_property: Tell) -> None:
-    """The same of a topic that does not move, on brokers that no move touches: an operator has put "*" on its lists."""
+    """An operator has set "*" on the lists of another topic, so the throttle also slows a replica that no move concerns."""
     stage = make_stage("star", steers=False, stalled=False, megabytes=30, journal_on=1)
     beside, every = "star-beside", dict.fromkeys(LIST_KEYS.values(), "*")
     stage.create(beside, {0: (3, 2, 4)}, **{"min.insync.replicas": str(MIN_ISR)}, **every)
@@ -146,7 +145,7 @@ def test_replicas_throttled_by_wildcard_recover_before_the_move(make_stage: Make
     record_property("told", f"opened within {opened_s:.0f} s, in sync after {in_sync_s:.0f} s, and then as they were")
 
 
-def test_destination_is_killed_and_the_move_cancelled_meanwhile(make_stage: MakeStage, record_property: Tell) -> None:
+def test_move_cancelled_while_destination_is_down_is_cleaned_up(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("away")
     stage.start_tuner()
     stage.move()
@@ -160,8 +159,8 @@ def test_destination_is_killed_and_the_move_cancelled_meanwhile(make_stage: Make
 
 
 @pytest.mark.parametrize("node", [4, 100], ids=["destination", "controller"])
-def test_admin_calls_time_out(node: int, make_stage: MakeStage, record_property: Tell) -> None:
-    """Stopped for longer than any call may take."""
+def test_timed_out_admin_calls_are_repeated(node: int, make_stage: MakeStage, record_property: Tell) -> None:
+    """The node is suspended for longer than the timeout of any call."""
     stage = make_stage(f"hangs{node}", megabytes=30)
     tuner = stage.start_tuner()
     stage.move()
@@ -180,8 +179,8 @@ def test_admin_calls_time_out(node: int, make_stage: MakeStage, record_property:
     record_property("told", "said, and tried again later each time; nothing of it was lost or taken for somebody's")
 
 
-def test_journal_without_a_leader(make_stage: MakeStage, record_property: Tell) -> None:
-    """It was put on one broker, against the advice that the tuner gives at its start, and that broker is gone."""
+def test_journal_without_a_leader_stops_rate_writes(make_stage: MakeStage, record_property: Tell) -> None:
+    """The journal has a single replica, which the tuner warns about at its start, and that broker dies."""
     stage = make_stage("journal", megabytes=40, journal_on=2)
     tuner = stage.start_tuner()
     stage.move()

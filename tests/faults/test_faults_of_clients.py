@@ -25,8 +25,10 @@ pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_slow_connections(tls: bool, make_stage: MakeStage, tmp_path: Path, record_property: Tell) -> None:
-    """Each loses its place in time, every health check is answered, and the tuner goes on turning."""
+def test_slow_http_connections_do_not_delay_the_tuner(
+    tls: bool, make_stage: MakeStage, tmp_path: Path, record_property: Tell
+) -> None:
+    """Every slow connection is closed in time, every health check is answered, and the tuner keeps controlling."""
     both = papers(tmp_path).broker
     http = {"port": 0, **({"tls_certfile": str(both), "tls_keyfile": str(both)} if tls else {})}
     stage = make_stage(f"slow-{'tls' if tls else 'plain'}", megabytes=60, http=http)

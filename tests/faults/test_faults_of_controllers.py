@@ -43,7 +43,9 @@ def active_controller(lab: Lab) -> int:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_active_controller(how: signal.Signals, make_stage: MakeStage, record_property: Tell) -> None:
+def test_lost_active_controller_is_replaced_and_writes_continue(
+    how: signal.Signals, make_stage: MakeStage, record_property: Tell
+) -> None:
     stage = make_stage(f"controller-{how.name.lower()}", megabytes=30)
     tuner = stage.start_tuner()
     stage.move()
@@ -83,7 +85,9 @@ def rights(stage: Stage) -> tuple[list[ACL], ACL]:
     return every, acl(ResourceType.CLUSTER, "kafka-cluster", ACLOperation.ALTER_CONFIGS)
 
 
-def test_the_right_to_change_settings_is_taken_away(lab: Lab, make_stage: MakeStage, record_property: Tell) -> None:
+def test_revoked_alter_configs_right_is_named_and_retried(
+    lab: Lab, make_stage: MakeStage, record_property: Tell
+) -> None:
     kafka = KafkaSettings(
         bootstrap_servers=lab.sasl_bootstrap_servers, security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN",
         sasl_username=USER, sasl_password=f"pw-{USER}",

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
 KEY = "num.replica.fetchers"
 
 
-def test_a_broker_that_stops_takes_the_change_back(
+def test_fetcher_change_is_undone_when_a_broker_stops(
     lab: Lab, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     config = tmp_path / "rheostat.yaml"

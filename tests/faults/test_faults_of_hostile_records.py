@@ -60,7 +60,7 @@ def told(tuner: Tuner, what: str) -> bool:
     return any(what in line["event"] or what in str(line.get("error", "")) for line in tuner.lines())
 
 
-def test_hostile_records_of_signals(make_stage: MakeStage, record_property: Tell) -> None:
+def test_hostile_signal_records_do_not_stop_the_tuner(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("hostile-signals", megabytes=40)
     tuner = stage.start_tuner()
     stage.move()
@@ -76,7 +76,7 @@ def test_hostile_records_of_signals(make_stage: MakeStage, record_property: Tell
     record_property("told", f"{sent} hostile signals; the tuner went on; {stage.end()}")
 
 
-def test_records_with_header_keys_that_are_not_utf8(make_stage: MakeStage, record_property: Tell) -> None:
+def test_records_with_non_utf8_header_keys_are_read(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("hostile-headers", megabytes=40)
     read_by_tuner = (stage.topics.signals, stage.topics.orders, stage.topics.journal)
     write_records_with_bad_headers(stage.kafka, read_by_tuner)
@@ -92,7 +92,7 @@ def test_records_with_header_keys_that_are_not_utf8(make_stage: MakeStage, recor
     record_property("told", f"a tuner started, and commands were acknowledged; {stage.end()}")
 
 
-def test_hostile_records_of_the_journal(make_stage: MakeStage, record_property: Tell) -> None:
+def test_hostile_journal_records_are_repaired_by_command(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("hostile-journal", megabytes=60)
     cluster = stage.cluster
     tuner = stage.start_tuner()

@@ -29,7 +29,7 @@ WATCHED_S = 0.5  # Between what stands and the look that sees it.
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
 
 
-def test_verify_while_it_moves(make_stage: MakeStage, record_property: Tell) -> None:
+def test_verify_during_a_move_keeps_throttles(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("verify", megabytes=40)
     tuner = stage.start_tuner()
     stage.move()
@@ -44,8 +44,8 @@ def test_verify_while_it_moves(make_stage: MakeStage, record_property: Tell) -> 
     record_property("told", "Kafka 4.2 keeps throttles while anything moves; the tuner goes on")
 
 
-def test_a_tool_clears_rates_and_lists_while_it_moves(make_stage: MakeStage, record_property: Tell) -> None:
-    """Set right within a cycle: one look sees it, and what it sees is on record, set, and read back before the next."""
+def test_rates_and_lists_cleared_by_a_tool_are_set_again(make_stage: MakeStage, record_property: Tell) -> None:
+    """The tuner notices the removal at its next observation and sets both again within that cycle."""
     stage = make_stage("cleared", megabytes=1_000)
     tuner = stage.start_tuner()
     stage.move()
@@ -70,8 +70,10 @@ def test_a_tool_clears_rates_and_lists_while_it_moves(make_stage: MakeStage, rec
 
 
 @pytest.mark.parametrize("history", ["tool", "unthrottled", "killed", "changed"])
-def test_release_restores_earlier_rates_and_lists(history: str, make_stage: MakeStage, record_property: Tell) -> None:
-    """In the middle of a move that goes on: rates of brokers and lists of topics, each as somebody else had made it."""
+def test_release_during_a_move_restores_rates_and_lists(
+    history: str, make_stage: MakeStage, record_property: Tell
+) -> None:
+    """The move continues meanwhile; every rate and list returns to the value from before the tuner."""
     stage = make_stage(f"release-{history}", megabytes=1_000)
     beside = f"{stage.topic}-beside"
     stage.create(beside, {0: REPLICAS}, **dict.fromkeys(LIST_KEYS.values(), "*"))
@@ -108,7 +110,7 @@ def test_release_restores_earlier_rates_and_lists(history: str, make_stage: Make
     record_property("told", "rates, lists, a `*` and a bystander's rate stood as before while the move went on")
 
 
-def test_an_override_ends_by_itself(make_stage: MakeStage, record_property: Tell) -> None:
+def test_expired_override_returns_to_control(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("override", megabytes=1_000)
     tuner = stage.start_tuner()
     stage.move()
@@ -172,7 +174,7 @@ def longest_cycle_s(tuner: Tuner, since_s: float) -> float:
     return longest_s
 
 
-def test_reassignment_cancelled(make_stage: MakeStage, record_property: Tell) -> None:
+def test_cancelled_reassignment_is_taken_for_ended(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("cancelled")
     stage.start_tuner()
     stage.move()
@@ -182,7 +184,7 @@ def test_reassignment_cancelled(make_stage: MakeStage, record_property: Tell) ->
     record_property("told", "seen within three looks; all of the move's throttle went")
 
 
-def test_second_reassignment_added(make_stage: MakeStage, record_property: Tell) -> None:
+def test_second_reassignment_keeps_throttle_until_the_last_ends(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("second")
     second = f"{stage.topic}-too"
     stage.create(second, {0: REPLICAS, 1: REPLICAS})
@@ -199,7 +201,7 @@ def test_second_reassignment_added(make_stage: MakeStage, record_property: Tell)
     record_property("told", "both end, the throttle goes with the last")
 
 
-def test_topic_deleted(make_stage: MakeStage, record_property: Tell) -> None:
+def test_deletion_of_moving_topic_removes_its_throttle(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("deleted")
     stage.start_tuner()
     stage.move()
@@ -211,7 +213,7 @@ def test_topic_deleted(make_stage: MakeStage, record_property: Tell) -> None:
     record_property("told", "the brokers' rates went though no list says any more whose they were")
 
 
-def test_leaders_elected_while_it_moves(make_stage: MakeStage, record_property: Tell) -> None:
+def test_leader_election_during_a_move_moves_the_throttle(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("election", megabytes=40)
     stage.start_tuner()
     stage.move(wanted=(2, 3, 4))  # Its first replica is in sync, so it can be made leader at once.

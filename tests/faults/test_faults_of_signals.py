@@ -31,7 +31,7 @@ def goes_on(stage: Stage, tuner: Tuner) -> None:
     stage.end()
 
 
-def test_metrics_fall_silent(make_stage: MakeStage, record_property: Tell) -> None:
+def test_missing_metrics_hold_then_lower_rates(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("silent", megabytes=60)
     tuner = stage.start_tuner()
     stage.move()
@@ -44,7 +44,7 @@ def test_metrics_fall_silent(make_stage: MakeStage, record_property: Tell) -> No
     record_property("told", f"{told}; went on when they came back")
 
 
-def test_metrics_are_two_minutes_late(make_stage: MakeStage, record_property: Tell) -> None:
+def test_metrics_two_minutes_late_count_as_stale(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("late", megabytes=60)
     tuner = stage.start_tuner()
     stage.move()
@@ -58,7 +58,9 @@ def test_metrics_are_two_minutes_late(make_stage: MakeStage, record_property: Te
 
 
 @pytest.mark.parametrize("shift_s", [3600.0, -3600.0], ids=["an_hour_on", "an_hour_back"])
-def test_its_clock_is_set(shift_s: float, make_stage: MakeStage, record_property: Tell) -> None:
+def test_tuner_clock_off_by_an_hour_counts_as_stale(
+    shift_s: float, make_stage: MakeStage, record_property: Tell
+) -> None:
     stage = make_stage(f"clock{shift_s:+.0f}".replace("+", "-on").replace("--", "-back"), megabytes=60)
     tuner = stage.start_tuner()
     stage.move()

@@ -82,7 +82,7 @@ def all_in_sync(client: ClusterClient, brokers: int) -> bool:
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["leader", "leader-and-coordinator"])
-def test_leader_of_the_journal_killed(lab: Lab, both: bool, record_property: Tell) -> None:
+def test_journal_is_written_soon_after_its_leader_dies(lab: Lab, both: bool, record_property: Tell) -> None:
     with ClusterClient(lab.kafka_settings(), "test") as client, ExitStack() as stack:
         ensure_topics(client, TOPICS)
         until(lambda: all_in_sync(client, len(lab.brokers)), 60, "all brokers are in sync")

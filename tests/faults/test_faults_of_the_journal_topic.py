@@ -12,7 +12,7 @@ Tell = Callable[[str, object], None]
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
 
 
-def test_journal_topic_deleted(make_stage: MakeStage, record_property: Tell) -> None:
+def test_deleted_journal_topic_stops_writes_and_is_recreated(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("nojournal", megabytes=40)
     tuner = stage.start_tuner()
     stage.move()

@@ -79,7 +79,7 @@ def scrape(node: int, ts_ms: int, count: float) -> Scrape:
 @pytest.mark.parametrize(
     ("codec", "bomb"), [("gzip", gzip_bomb), ("zstd", java_bomb("zstd")), ("lz4", java_bomb("lz4"))]
 )
-def test_a_record_that_unpacks_to_400_mb_is_left_out(
+def test_record_that_unpacks_to_400_mb_is_left_out(
     lab: Lab, tmp_path: Path, row: list[str], codec: str, bomb: Callable[[Lab, str, Path], None]
 ) -> None:
     topics = Topics.with_prefix(codec)

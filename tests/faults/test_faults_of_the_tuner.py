@@ -15,7 +15,7 @@ pytestmark = pytest.mark.campaign
 
 
 @pytest.mark.timeout(240)
-def test_the_one_that_acts_is_stopped_and_woken_up(make_stage: MakeStage, record_property: Tell) -> None:
+def test_suspended_leader_writes_nothing_after_it_wakes(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("stopped", megabytes=40)
     leader, other = stage.start_two()
     stage.move()
@@ -37,10 +37,10 @@ def up_there(tuner: Tuner) -> bool:
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("steers", [True, False], ids=["law", "rescue"])
-def test_a_request_comes_when_another_has_taken_over(
+def test_late_request_of_old_leader_is_recognised_and_corrected(
     steers: bool, make_stage: MakeStage, record_property: Tell
 ) -> None:
-    """Stopped exactly between the proof that it may and its request, which Kafka takes from whoever sends it."""
+    """The old leader is suspended between its lease check and its request, which Kafka still accepts."""
     stage = make_stage(f"late-{steers}", steers=steers, megabytes=400)
     leader, other = stage.start_two()
     leader.stop_before_its_next_write()

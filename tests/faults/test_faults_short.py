@@ -13,7 +13,7 @@ Tell = Callable[[str, object], None]
 pytestmark = pytest.mark.timeout(240)
 
 
-def test_operator_changes_a_throttle(make_stage: MakeStage, record_property: Tell) -> None:
+def test_throttle_changed_by_operator_is_left_alone(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("operator")
     tuner = stage.start_tuner()
     stage.move()
@@ -25,7 +25,7 @@ def test_operator_changes_a_throttle(make_stage: MakeStage, record_property: Tel
 
 
 @pytest.mark.campaign  # tests/integration/test_one_hand.py holds the lease's part of it in every `make test`.
-def test_kill_of_one_of_two_tuners(make_stage: MakeStage, record_property: Tell) -> None:
+def test_standby_takes_over_when_the_leader_is_killed(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("two")
     leader, other = stage.start_two()
     stage.move()

@@ -22,7 +22,7 @@ def look(at_s: float, rate: int | None, *, listed: bool = True, moving: bool = T
     return Look(at_s, round(at_s * 1000), {SIDE: rate}, sides, moving)
 
 
-def test_a_setting_that_is_left_or_lost_is_named() -> None:
+def test_left_behind_names_left_and_lost_settings() -> None:
     before = {("broker", "1"): {"log.cleaner.threads": "2"}, ("topic", "orders"): {}}
     assert left_behind(before, before) == []
     assert left_behind(before, {**before, ("broker", "1"): {}}) == [
@@ -32,7 +32,7 @@ def test_a_setting_that_is_left_or_lost_is_named() -> None:
     assert left_behind(before, now) == ["topic orders: leader.replication.throttled.replicas was None, now it is "]
 
 
-def test_a_persons_value_must_stand_from_its_first_look_on() -> None:
+def test_overwritten_reports_lost_operator_values() -> None:
     people = Words(stood={KIMS}, final={SIDE: (2.0, KIMS)})
     stands = [look(1, OURS), look(3, KIMS), look(4, KIMS)]
     assert overwritten(stands, people) == []
@@ -40,14 +40,14 @@ def test_a_persons_value_must_stand_from_its_first_look_on() -> None:
     assert "was never seen" in overwritten([look(1, OURS), look(3, OURS)], people)[0]
 
 
-def test_rates_stay_within_limits_except_operator_rates() -> None:
+def test_outside_reports_rates_beyond_limits_except_operators() -> None:
     people = Words(stood={STOOD, 9_000_000})
     assert outside([look(1, STOOD), look(2, OURS), look(3, 9_000_000)], people, FLOOR, CEILING) == []
     assert "1500001 stood there" in outside([look(1, 1_500_001)], people, FLOOR, CEILING)[0]
     assert "199999 stood there" in outside([look(1, 199_999)], people, FLOOR, CEILING)[0]
 
 
-def test_a_throttle_may_go_only_after_its_list() -> None:
+def test_outside_reports_throttle_removed_before_its_list() -> None:
     gone = [look(1, OURS), look(2, None)]
     assert "unlimited" in outside(gone, NOBODY, FLOOR, CEILING)[0]
     assert outside(gone, Words(stood={STOOD}, removed={SIDE}), FLOOR, CEILING) == []
@@ -70,14 +70,14 @@ def test_only_newest_lease_holder_acts() -> None:
     assert "held by [7, 8, 7]" in two_hands([*first, *second], held(7, 8, 7), CLUSTER)[0]
 
 
-def test_nothing_rises_once_signals_are_too_old() -> None:
+def test_rises_reports_raises_with_stale_signals() -> None:
     looks = [look(1, STOOD), look(5, OURS), look(15, OURS), look(20, STOOD), look(31, HIGHER)]
     assert rises(looks, [(2.0, 30.0)], age_s_max=10) == []
     assert "from 600000 to 900000" in rises([*looks[:3], look(21, HIGHER)], [(2.0, 30.0)], age_s_max=10)[0]
     assert "from 600000 to None" in rises([*looks[:3], look(21, None)], [(2.0, 30.0)], age_s_max=10)[0]
 
 
-def test_every_write_was_recorded_before() -> None:
+def test_not_on_record_reports_writes_without_earlier_record() -> None:
     whole = Record(500, memory_key(CLUSTER), encode_memory(Memory(owned={SIDE: OwnedRate(STOOD, OURS, (STOOD, OURS))})))
     newer = Record(1_500, owned_key(CLUSTER, SIDE), encode_owned(SIDE, OwnedRate(STOOD, HIGHER, (OURS, HIGHER))))
     looks = [look(0.1, STOOD), look(1, OURS), look(2, HIGHER)]

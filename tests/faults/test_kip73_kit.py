@@ -22,7 +22,7 @@ def moved(case: Case, rates: list[float], written: float = 0.0) -> Moved:
     return Moved(case, looks)
 
 
-def test_the_cases_are_those_of_the_plan() -> None:
+def test_cases_match_the_kip73_test_plan() -> None:
     adding = {name: {b: len(own) for b, own in case.adding.items()} for name, case in BY_NAME.items()}
     assert adding["2 nodes"] == {2: 100}
     assert adding["3 nodes, 1 to 2"] == {2: 50, 3: 50}
@@ -41,7 +41,7 @@ def test_produce_traffic_is_deducted_per_pass(name: str, room: float) -> None:
     assert moved(BY_NAME[name], [0.5 * room] * 40, written=1 * MB).steady(5.0) == pytest.approx(0.5)
 
 
-def test_the_fullest_stretch_is_found_wherever_it_is() -> None:
+def test_fullest_12_s_stretch_is_found_at_any_offset() -> None:
     even = moved(BY_NAME["2 nodes"], [QUOTA] * 40)
     assert even.fullest() == pytest.approx(1.0)
     burst = moved(BY_NAME["2 nodes"], [QUOTA] * 20 + [2.2 * QUOTA] + [QUOTA] * 20)
@@ -50,7 +50,7 @@ def test_the_fullest_stretch_is_found_wherever_it_is() -> None:
 
 
 def test_twelve_second_pattern_counts_once_at_any_phase() -> None:
-    """A second of four times the quota and three of nothing in every twelve, seen by looks that do not hit its seconds."""
+    """In every 12 s one second carries four times the quota and three carry nothing; samples fall between the seconds."""
     case = BY_NAME["2 nodes"]
     rhythm = moved(case, ([QUOTA] * 8 + [4 * QUOTA, 0.0, 0.0, 0.0]) * 4)
     seconds = [look.added_bytes for look in rhythm.looks]

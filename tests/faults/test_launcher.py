@@ -20,7 +20,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_it_dies_at_the_first_point_that_is_not_spared(tmp_path: Path) -> None:
+def test_steps_die_at_first_point_not_spared(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     made = "\n".join(f"steps.made({step!r})" for step in ("record turn", "commit turn", "alter", "record turn"))
     code = f"from pathlib import Path\nfrom launcher import Steps\nsteps = Steps(Path({str(trace)!r}), {{}}, Path({str(trace)!r} + '-stops'))\n{made}"
@@ -34,7 +34,7 @@ def test_it_dies_at_the_first_point_that_is_not_spared(tmp_path: Path) -> None:
         assert json.loads(trace.read_text().splitlines()[-1])["point"] == point
 
 
-def test_everything_that_changes_the_cluster_is_a_step(tmp_path: Path) -> None:
+def test_every_call_that_changes_the_cluster_is_a_step(tmp_path: Path) -> None:
     code = f"""
 from pathlib import Path
 import launcher
@@ -54,8 +54,10 @@ for owner in (ClusterClient, ReassignmentClient, KafkaThrottles, KafkaJournal):
 
 
 def test_only_known_requests_write() -> None:
-    """No other file of the tuner knows a request that changes something; two more know one that commands alone send, and one knows
-    how such a request is made that Kafka only looks at."""
+    """Each Kafka request that changes the cluster is sent from one known file.
+
+    Two more files send requests for commands only, and one file sends a request with ``validate_only``.
+    """
     root = HERE.parents[1]
     files = [*(root / "tuner").rglob("*.py"), *(root / "streaming").rglob("*.py")]
     changing = (
@@ -81,7 +83,7 @@ def test_only_known_requests_write() -> None:
         assert [f for f in (root / "tuner").rglob("*.py") if module in f.read_text()] == []
 
 
-def test_the_clock_is_as_wrong_as_the_file_says(tmp_path: Path) -> None:
+def test_set_clock_shifts_time_by_the_file_value(tmp_path: Path) -> None:
     file = tmp_path / "clock"
     file.write_text("-3600")
     code = f"""

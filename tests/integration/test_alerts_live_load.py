@@ -61,7 +61,7 @@ def allowed() -> list[ACL]:
     ]  # fmt: skip
 
 
-def test_a_slow_destination_and_a_tuner_that_may_not_write(tmp_path: Path, allowed: list[ACL]) -> None:
+def test_slow_destination_and_missing_write_right_fire_alerts(tmp_path: Path, allowed: list[ACL]) -> None:
     spec = LabSpec(brokers=3, users={USER: "secret"}, settings_by_node=SMALL)
     with Lab(spec) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         with lab.admin() as admin:

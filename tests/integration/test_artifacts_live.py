@@ -101,14 +101,14 @@ def test_cached_artifacts_need_no_java_and_no_network(cache: Path, tmp_path: Pat
     assert int(out) > 20  # Nothing else: no progress is shown where nothing is done.
 
 
-def test_every_artifact_that_is_pinned_is_there(artifacts: Artifacts) -> None:
+def test_every_pinned_artifact_is_present(artifacts: Artifacts) -> None:
     assert "jmx_prometheus_javaagent-1.0.1" in artifacts.jmx_agent.name
     assert any(jar.name.startswith("kafka_2.13-4.2.0") for jar in artifacts.kafka_jars)
     assert any(jar.name.startswith("spark-sql-kafka-0-10_2.13-4.2.0") for jar in artifacts.spark_jars)
 
 
-def test_the_kernel_is_compiled_once_and_the_same_everywhere(cache: Path, artifacts: Artifacts) -> None:
-    """Of the same sources the same bytes: executors and a class archive may tell it by them."""
+def test_kernel_is_compiled_once_to_identical_bytes(cache: Path, artifacts: Artifacts) -> None:
+    """Equal sources give equal bytes, so executors and the class archive can recognise the jar."""
     known = kernel_jar(artifacts)
     mine = replace(artifacts, home=home_of(cache))
     there = {entry.name for entry in mine.home.iterdir()}  # Also of other sources, where those were compiled before.
@@ -136,7 +136,7 @@ def test_compile_errors_name_file_and_line(
         kernel_jar(artifacts)
 
 
-def test_a_cache_that_takes_nothing_is_named(artifacts: Artifacts, tmp_path: Path) -> None:
+def test_unwritable_cache_is_named(artifacts: Artifacts, tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=rf"cannot be put into {tmp_path}/gone .*RHEOSTAT_CACHE_DIR"):
         kernel_jar(replace(artifacts, home=tmp_path / "gone"))
 
@@ -150,7 +150,7 @@ def flipped(jar: Path) -> None:
     jar.write_bytes(content)
 
 
-def test_a_jar_with_two_flipped_bytes_is_refused(cache: Path, artifacts: Artifacts) -> None:
+def test_jar_with_two_flipped_bytes_is_refused(cache: Path, artifacts: Artifacts) -> None:
     jar = next((home_of(cache) / "jmx").glob("*.jar"))
     flipped(jar)
 
@@ -164,7 +164,7 @@ def test_a_jar_with_two_flipped_bytes_is_refused(cache: Path, artifacts: Artifac
     )
 
 
-def test_a_missing_jar_is_named(cache: Path) -> None:
+def test_missing_jar_is_named(cache: Path) -> None:
     jar = next((home_of(cache) / "jmx").glob("*.jar"))
     jar.unlink()
 
@@ -175,7 +175,7 @@ def test_a_missing_jar_is_named(cache: Path) -> None:
     assert one_sentence(err).endswith(f"remove {home_of(cache)} and try again; it is fetched anew.")
 
 
-def test_a_registry_that_serves_another_jar_is_refused(artifacts: Artifacts, tmp_path: Path) -> None:
+def test_registry_serving_another_jar_is_refused(artifacts: Artifacts, tmp_path: Path) -> None:
     mirror = mirror_of(artifacts, tmp_path / "registry")
     flipped(next(mirror.rglob("ecj-*.jar")))
     settings = tmp_path / "ivysettings.xml"
@@ -200,7 +200,7 @@ def test_a_registry_that_serves_another_jar_is_refused(artifacts: Artifacts, tmp
     ],
     ids=["none", "11", "8", "something else", "broken"],
 )
-def test_missing_or_unfit_java_is_one_sentence(tmp_path: Path, script: str | None, expected: str) -> None:
+def test_missing_or_unfit_java_is_reported_in_one_sentence(tmp_path: Path, script: str | None, expected: str) -> None:
     path = tmp_path / "nothing" if script is None else fake_java(tmp_path / "java", script)
 
     code, out, err = resolve({"RHEOSTAT_CACHE_DIR": str(tmp_path / "cache"), "PATH": str(path)})
@@ -210,14 +210,14 @@ def test_missing_or_unfit_java_is_one_sentence(tmp_path: Path, script: str | Non
     assert "apt-get install openjdk-17-jre-headless" in err
 
 
-def test_java_home_wins_and_is_named_when_it_is_wrong(tmp_path: Path) -> None:
+def test_java_home_has_precedence_and_is_named_if_wrong(tmp_path: Path) -> None:
     code, _, err = resolve({"RHEOSTAT_CACHE_DIR": str(tmp_path / "cache"), "JAVA_HOME": str(tmp_path / "gone")})
 
     assert code == 1
     assert f"JAVA_HOME={tmp_path / 'gone'}" in one_sentence(err)
 
 
-def test_no_registry_is_one_sentence_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+def test_unreachable_registry_is_reported_and_leaves_no_partial_file(tmp_path: Path) -> None:
     settings = tmp_path / "ivysettings.xml"
     settings.write_text(registry("http://127.0.0.1:9/", tmp_path))
     code, _, err = resolve({"RHEOSTAT_CACHE_DIR": str(tmp_path / "cache"), "RHEOSTAT_IVY_SETTINGS": str(settings)})
@@ -229,8 +229,8 @@ def test_no_registry_is_one_sentence_and_leaves_nothing_half_written(tmp_path: P
     assert [p.name for p in (tmp_path / "cache" / "jvm").iterdir() if p.suffix != ".lock"] == []
 
 
-def test_two_processes_at_once_fetch_once(artifacts: Artifacts, tmp_path: Path) -> None:
-    """From a registry in a folder, made of the real artifacts, so that no network is needed."""
+def test_two_concurrent_processes_fetch_artifacts_once(artifacts: Artifacts, tmp_path: Path) -> None:
+    """The registry is a local folder with the real artifacts, so the test needs no network."""
     settings = tmp_path / "ivysettings.xml"
     settings.write_text(registry(mirror_of(artifacts, tmp_path / "registry").as_uri() + "/", tmp_path))
     env = {"RHEOSTAT_CACHE_DIR": str(tmp_path / "cache"), "RHEOSTAT_IVY_SETTINGS": str(settings)}
@@ -306,7 +306,7 @@ def pom(root: Path, organisation: str, name: str, revision: str, needs: list[tup
     )
 
 
-def test_the_java_that_is_found_is_the_one_that_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_find_java_returns_java_from_java_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     real = find_java()
     bin_folder = fake_java(tmp_path / "java", f'exec {real.executable} "$@"')
     monkeypatch.setenv("JAVA_HOME", str(bin_folder.parent))

@@ -65,7 +65,7 @@ def test_settings_error_names_key_line_and_expected_value(tmp_path: Path, old: s
 
 
 @pytest.mark.parametrize("command", ["run", "collect", "stream", "tune", "status", "signals", "doctor"])
-def test_no_command_starts_with_a_file_that_has_faults(tmp_path: Path, command: str) -> None:
+def test_no_command_starts_with_a_faulty_file(tmp_path: Path, command: str) -> None:
     config = write(tmp_path, yaml.safe_dump({**GOOD, "speed": 9}, sort_keys=False))
 
     done = rheostat(*command.split(), "--config", config)
@@ -87,7 +87,7 @@ def test_all_settings_errors_are_reported_in_one_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [None, b"\xff\xfe", b"- a\n- b\n", b""], ids=["none", "not text", "a list", "empty"]
 )
-def test_a_file_that_is_no_settings_file_is_refused(tmp_path: Path, content: bytes | None) -> None:
+def test_file_without_settings_is_refused(tmp_path: Path, content: bytes | None) -> None:
     config = tmp_path / "rheostat.yaml"
     if content is not None:
         config.write_bytes(content)
@@ -99,7 +99,7 @@ def test_a_file_that_is_no_settings_file_is_refused(tmp_path: Path, content: byt
     assert "Traceback" not in done.stderr
 
 
-def test_a_fault_in_the_environment_is_refused_too(tmp_path: Path) -> None:
+def test_fault_in_the_environment_is_refused(tmp_path: Path) -> None:
     done = rheostat("config", "check", "--config", good(tmp_path), env={"RHEOSTAT_TUNER__DRY_RUNN": "true"})
 
     assert done.returncode == 2
@@ -147,7 +147,7 @@ def test_settings_reference_names_every_key_and_checks_files(tmp_path: Path) -> 
     assert "is not current" in stale.stderr
 
 
-def test_the_file_that_comes_with_it_is_fine() -> None:
+def test_shipped_settings_file_is_valid_and_dry_run() -> None:
     shipped = Path(__file__).resolve().parents[2] / "conf" / "rheostat.yaml"
 
     assert rheostat("config", "check", "--config", shipped).returncode == 0
@@ -183,7 +183,7 @@ def test_absent_cluster_is_reported_within_ten_seconds(tmp_path: Path, commands:
 
 
 def test_silent_cluster_is_reported_within_ten_seconds(tmp_path: Path) -> None:
-    """The port is open and silent, as behind a firewall that swallows, or with a broker that hangs."""
+    """The port accepts connections and never answers, like a hanging broker or a firewall that drops packets."""
     with socket.socket() as silent, ThreadPoolExecutor(2) as pool:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -194,14 +194,14 @@ def test_silent_cluster_is_reported_within_ten_seconds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("tune",), ("tune", "--config"), ("retune",), ("lab", "sideways")], ids=" ".join)
-def test_a_wrong_command_line_is_bad_input(arguments: tuple[str, ...]) -> None:
+def test_wrong_command_line_is_bad_input(arguments: tuple[str, ...]) -> None:
     done = rheostat(*arguments)
 
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
-def test_output_that_its_reader_closes_ends_the_command_quietly() -> None:
+def test_closed_output_pipe_ends_the_command_quietly() -> None:
     process = subprocess.Popen([*RHEOSTAT, "config", "reference"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None

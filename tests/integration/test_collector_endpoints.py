@@ -120,7 +120,7 @@ def failure(url: str, access: jmx.Access = jmx.NO_ACCESS, timeout_s: float = 5.0
 # -- one scrape ------------------------------------------------------------------------------------------------------
 
 
-def test_plain_and_packed_answers_are_read(agents: Agents) -> None:
+def test_plain_and_gzip_responses_are_read(agents: Agents) -> None:
     agents.answers["/gzip"] = lambda h: well(h, gzip.compress(BODY), Content_Encoding="gzip")
     assert jmx.scrape(agents.url(), 5) == SAMPLES
     assert jmx.scrape(agents.url("/gzip"), 5) == SAMPLES
@@ -144,7 +144,7 @@ def drip(handler: http.server.BaseHTTPRequestHandler, head: bytes) -> None:
     ],
     ids=["body", "header", "chunk", "status"],
 )
-def test_an_agent_that_drips_costs_its_timeout_and_no_more(agents: Agents, head: bytes) -> None:
+def test_slowly_sending_agent_costs_one_timeout(agents: Agents, head: bytes) -> None:
     agents.answers["/metrics"] = lambda h: drip(h, head)
     began = time.monotonic()
     assert failure(agents.url(), timeout_s=TIMEOUT_S).cause is Cause.TIMEOUT
@@ -161,7 +161,7 @@ def test_silent_port_costs_one_timeout(certificates: Certificates) -> None:
             assert time.monotonic() - began < TIMEOUT_S + LATE_S_MAX
 
 
-def test_an_answer_has_a_size_packed_or_not(agents: Agents) -> None:
+def test_response_above_size_limit_is_refused_packed_or_not(agents: Agents) -> None:
     many = b"kafka_a 1.0\n" * 100_000
     agents.answers["/plain"] = lambda h: well(h, many)
     agents.answers["/bomb"] = lambda h: well(h, gzip.compress(many), Content_Encoding="gzip")
@@ -207,7 +207,7 @@ def packed_and_cut_off(handler: http.server.BaseHTTPRequestHandler) -> None:
     ],
     ids=["404", "500", "302", "401", "cut off", "gzip cut off", "not gzip", "html", "empty", "ssh"],
 )
-def test_invalid_answer_says_what_to_check(agents: Agents, answer: Answer, cause: Cause, said: str) -> None:
+def test_invalid_response_is_reported_with_a_remedy(agents: Agents, answer: Answer, cause: Cause, said: str) -> None:
     agents.answers["/metrics"] = answer
     found = failure(agents.url())
     assert found.cause is cause
@@ -288,7 +288,7 @@ def test_tls_agent_is_read_with_its_ca(certificates: Certificates) -> None:
         ("elsewhere", "ca.pem", "certificate is for another host"),
     ],
 )
-def test_a_certificate_that_is_wrong_is_refused_and_says_why(
+def test_invalid_certificate_is_refused_with_its_reason(
     certificates: Certificates, server: str, ca: str | None, said: str
 ) -> None:
     access = AccessFiles(ca=certificates.file(ca) if ca else None).load()
@@ -299,7 +299,7 @@ def test_a_certificate_that_is_wrong_is_refused_and_says_why(
         assert agents.asked == []
 
 
-def test_foreign_host_name_may_pass_but_not_foreign_ca(certificates: Certificates) -> None:
+def test_unverified_host_name_still_requires_the_right_ca(certificates: Certificates) -> None:
     with served(certificates.server("elsewhere")) as agents:
         lax = AccessFiles(ca=certificates.file("ca.pem"), verify_host=False).load()
         assert jmx.scrape(agents.url(), 5, lax) == SAMPLES
@@ -307,7 +307,7 @@ def test_foreign_host_name_may_pass_but_not_foreign_ca(certificates: Certificate
         assert "not signed by a known authority" in str(failure(agents.url(), other))
 
 
-def test_an_agent_may_want_our_certificate(certificates: Certificates) -> None:
+def test_agent_that_requires_client_certificate_is_read_with_one(certificates: Certificates) -> None:
     ca = certificates.file("ca.pem")
     ours = AccessFiles(ca=ca, cert=certificates.file("client.pem"), key=certificates.file("client.key")).load()
     with served(certificates.server("good", client_ca="ca.pem")) as agents:
@@ -397,7 +397,7 @@ def collecting(settings: CollectorSettings) -> Iterator[Watch]:
             assert not thread.is_alive()
 
 
-def test_many_nodes_share_the_slots_and_keep_their_moment(agents: Agents) -> None:
+def test_many_nodes_share_slots_and_keep_their_interval(agents: Agents) -> None:
     nodes, at_once = range(60), 8
     under_way, most, lock = 0, 0, threading.Lock()
 
@@ -430,7 +430,7 @@ def test_many_nodes_share_the_slots_and_keep_their_moment(agents: Agents) -> Non
 
 
 def test_hanging_nodes_delay_no_others_and_recover_soon(agents: Agents) -> None:
-    """As many hang as answer, and each slot would be needed three times over if all were asked each round."""
+    """Half of the nodes hang; if all were asked in every round, the slots would be three times overbooked."""
     healthy, hanging = range(20), range(100, 120)
     healed = threading.Event()
 
@@ -468,7 +468,7 @@ def test_hanging_nodes_delay_no_others_and_recover_soon(agents: Agents) -> None:
 
 
 def test_collector_asks_a_cold_agent_twice_in_its_first_round(agents: Agents) -> None:
-    """Its first answer takes longer than the timeout, as that of a JVM which compiles the agent's code."""
+    """The first answer exceeds the timeout, as in a JVM that still compiles the agent's code."""
     cold = threading.Event()
 
     def slow_once(handler: http.server.BaseHTTPRequestHandler) -> None:
@@ -491,7 +491,7 @@ def test_collector_asks_a_cold_agent_twice_in_its_first_round(agents: Agents) ->
     )
 
 
-def test_a_password_that_changes_is_read_again(agents: Agents, tmp_path: Path) -> None:
+def test_changed_password_file_is_read_again(agents: Agents, tmp_path: Path) -> None:
     agents.answers["/metrics"] = guarded("metrics", "new")
     password = tmp_path / "password"
     password.write_text("old\n")
@@ -518,7 +518,7 @@ def test_a_password_that_changes_is_read_again(agents: Agents, tmp_path: Path) -
 # -- the collector about itself --------------------------------------------------------------------------------------
 
 
-def test_the_collectors_own_metrics_follow_its_counts() -> None:
+def test_collector_metrics_follow_its_counts() -> None:
     counts = Counts()
     counts.rounds, counts.late_rounds, counts.records, counts.full_scan_s = 7, 1, 40, 0.5
     for seconds in (0.02, 0.03, 99.0):

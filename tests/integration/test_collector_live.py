@@ -160,7 +160,7 @@ def read_metrics(lab: Lab, *, until_each_node_has: int) -> list[tuple[bytes, dic
     return found
 
 
-def test_the_samples_tell_of_the_move(seen: tuple[Collector, Seen], lab: Lab) -> None:
+def test_samples_describe_the_throttled_move(seen: tuple[Collector, Seen], lab: Lab) -> None:
     _, published = seen
     labels = [partition_labels(TOPIC, p) for p in range(PARTITIONS)]
 
@@ -236,9 +236,7 @@ def mutations_refused(lab: Lab) -> Iterator[None]:
         mutation_quota(lab, "--delete-config", "controller_mutation_rate")
 
 
-def test_every_name_of_the_contract_that_kafka_has_arrives(
-    seen: tuple[Collector, Seen], mutations_refused: None
-) -> None:
+def test_every_kafka_metric_of_the_contract_arrives(seen: tuple[Collector, Seen], mutations_refused: None) -> None:
     _, published = seen
     wanted = {name for key, name in vars(Metric).items() if key.isupper() and name.startswith("kafka_")}
     of_controllers = {name for name in wanted if name.startswith(OF_CONTROLLERS)}
@@ -289,7 +287,7 @@ def test_remaining_bytes_shrink_at_throttle_rate(seen: tuple[Collector, Seen], l
     assert 0 < gained_per_s < 8 * THROTTLE_BYTES_PER_S  # Kafka lets bursts pass, but not the whole log.
 
 
-def test_a_frozen_broker_costs_its_own_records_only(seen: tuple[Collector, Seen], lab: Lab) -> None:
+def test_frozen_broker_loses_only_its_own_records(seen: tuple[Collector, Seen], lab: Lab) -> None:
     collector, published = seen
     process = lab.nodes[FOLLOWER].process
     assert process is not None
@@ -331,7 +329,7 @@ def test_a_frozen_broker_costs_its_own_records_only(seen: tuple[Collector, Seen]
     assert published.of(FOLLOWER, thawed_s)[0][1].role is NodeRole.BROKER
 
 
-def test_a_broker_that_is_stopped_and_started_is_seen_again(seen: tuple[Collector, Seen], lab: Lab) -> None:
+def test_restarted_broker_is_scraped_again(seen: tuple[Collector, Seen], lab: Lab) -> None:
     collector, published = seen
     node = lab.nodes[FOLLOWER]
     before = collector.counts.scrape_failures.get(FOLLOWER, 0)

@@ -55,7 +55,7 @@ def sources(settings: Settings) -> dict[str, Finding]:
     return {f.check: f for f in examine(settings) if f.check.startswith("source ")}
 
 
-def test_others_topics_are_looked_at_and_the_advice_helps(settings: Settings, client: ClusterClient) -> None:
+def test_doctor_examines_foreign_topics_and_its_advice_helps(settings: Settings, client: ClusterClient) -> None:
     found = sources(settings)
     assert {check: f.verdict for check, f in found.items()} == {
         f"source {PLAIN}": FindingVerdict.FAILED,

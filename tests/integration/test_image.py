@@ -104,7 +104,7 @@ def config_dir(lab: Lab, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_jvm_artifacts_are_in_it(engine: docker.DockerClient, image: str) -> None:
+def test_image_contains_the_jvm_artifacts(engine: docker.DockerClient, image: str) -> None:
     code = (
         "from rheostat.jvm.artifacts import artifacts_present; from rheostat.jvm.java import find_java;"
         "print(artifacts_present(), find_java().major)"
@@ -118,7 +118,9 @@ def test_the_jvm_artifacts_are_in_it(engine: docker.DockerClient, image: str) ->
     assert_nothing_left(engine)
 
 
-def test_run_becomes_ready_and_ends_cleanly(engine: docker.DockerClient, image: str, config_dir: Path) -> None:
+def test_run_in_container_becomes_ready_and_ends_cleanly(
+    engine: docker.DockerClient, image: str, config_dir: Path
+) -> None:
     ports = dict(zip(("TUNER", "COLLECTOR", "STREAM"), free_ports(3), strict=True))
     port = ports["TUNER"]
     # The lab listens, and advertises itself, on this machine's loopback only.
@@ -170,7 +172,7 @@ def test_run_becomes_ready_and_ends_cleanly(engine: docker.DockerClient, image: 
     assert_nothing_left(engine)
 
 
-def test_readme_runs_it_as_hardened_as_this_test() -> None:
+def test_readme_runs_container_as_hardened_as_this_test() -> None:
     readme = (ROOT / "README.md").read_text().replace("\\\n", " ")
     (command,) = re.findall(r"^docker run .*$", readme, re.M)
     options = shlex.split(command)
@@ -181,7 +183,7 @@ def test_readme_runs_it_as_hardened_as_this_test() -> None:
     assert given["--env-file"] == "rheostat.env"
 
 
-def test_readme_makes_the_token_before_it_is_used(tmp_path: Path) -> None:
+def test_readme_creates_the_token_before_using_it(tmp_path: Path) -> None:
     (block,) = re.findall(r"docker build -t rheostat \.\n(.*?)docker run", (ROOT / "README.md").read_text(), re.S)
     subprocess.run(["bash", "-euc", block], cwd=tmp_path, check=True, timeout=20)
     file = tmp_path / "rheostat.env"

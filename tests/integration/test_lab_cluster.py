@@ -33,7 +33,7 @@ LAB = LabSpec(
 )
 
 
-def test_it_is_up_in_seconds_with_every_broker_registered(lab: Lab) -> None:
+def test_lab_starts_within_seconds_with_every_broker_registered(lab: Lab) -> None:
     with ClusterClient(lab.kafka_settings(), "test") as client:
         assert sorted(e.node for e in client.brokers()) == [1, 2]
         # Registered is not enough: a broker that is still fenced takes no replica.
@@ -62,7 +62,7 @@ def test_every_lab_node_runs_the_jmx_agent(lab: Lab) -> None:
         assert 10 < len(names) < 150
 
 
-def test_settings_arrive_for_all_nodes_for_brokers_and_for_one(lab: Lab) -> None:
+def test_settings_apply_to_all_nodes_brokers_or_one_node(lab: Lab) -> None:
     keys = ["log.retention.hours", "num.replica.fetchers", "log.segment.bytes"]
     with ClusterClient(lab.kafka_settings(), "test") as client:
         answers = client.broker_configs([1, 2], keys)
@@ -74,7 +74,7 @@ def test_settings_arrive_for_all_nodes_for_brokers_and_for_one(lab: Lab) -> None
     }
 
 
-def test_a_write_to_it_is_replicated(lab: Lab) -> None:
+def test_record_written_to_lab_is_replicated(lab: Lab) -> None:
     with lab.admin() as admin:
         admin.create_topics([NewTopic("written", num_partitions=1, replication_factor=2)])
     with ProducerLoad(
@@ -91,7 +91,7 @@ def test_a_write_to_it_is_replicated(lab: Lab) -> None:
         until(both_have_it, 20, "both replicas hold the megabyte")
 
 
-def test_the_load_keeps_its_rate(lab: Lab) -> None:
+def test_producer_load_keeps_its_rate(lab: Lab) -> None:
     with lab.admin() as admin:
         admin.create_topics([NewTopic("paced", num_partitions=1, replication_factor=1)])
     began = time.monotonic()
@@ -103,7 +103,7 @@ def test_the_load_keeps_its_rate(lab: Lab) -> None:
     assert time.monotonic() - began >= 1.8
 
 
-def test_two_labs_stand_side_by_side(lab: Lab, make_lab: MakeLab) -> None:
+def test_two_labs_run_side_by_side(lab: Lab, make_lab: MakeLab) -> None:
     other = make_lab(LabSpec(brokers=1))
 
     ports = [p for a in (lab, other) for n in a.nodes.values() for p in (n.port, n.jmx_port)]
@@ -119,7 +119,7 @@ def test_two_labs_stand_side_by_side(lab: Lab, make_lab: MakeLab) -> None:
         assert len(two.brokers()) == 1
 
 
-def test_three_controllers_elect_one_and_outlive_one(make_lab: MakeLab) -> None:
+def test_three_controllers_survive_loss_of_the_active_one(make_lab: MakeLab) -> None:
     lab = make_lab(LabSpec(brokers=1, controllers=3))
     controllers = [n for n in lab.nodes.values() if n.role is NodeRole.CONTROLLER]
     assert [n.node_id for n in controllers] == [100, 101, 102]
@@ -158,10 +158,10 @@ def test_node_that_cannot_start_is_named_with_its_log() -> None:
     lab.home.rmdir()
 
 
-def test_a_taken_port_is_not_the_end(monkeypatch: pytest.MonkeyPatch, make_lab: MakeLab) -> None:
-    """Between finding a port and binding it somebody else may take it; here somebody does, the first time.
+def test_lab_with_taken_port_retries_other_ports(monkeypatch: pytest.MonkeyPatch, make_lab: MakeLab) -> None:
+    """Another process takes the port of the broker's JMX agent after it was found free, on the first try only.
 
-    The agent's port: a broker without it ends at once, one without its own listener takes half a minute to say so.
+    The test uses the agent's port because a broker without it ends at once; without its listener it takes half a minute.
     """
     tries: list[int] = []
 
@@ -184,8 +184,8 @@ def test_a_taken_port_is_not_the_end(monkeypatch: pytest.MonkeyPatch, make_lab: 
         assert len(client.brokers()) == 1
 
 
-def test_a_failure_inside_leaves_neither_process_nor_data() -> None:
-    """Not even a broker that is frozen, and so deaf to every request to end."""
+def test_failure_inside_a_lab_leaves_no_process_or_data() -> None:
+    """The broker is suspended and ignores every request to end."""
 
     lab = Lab(LabSpec(brokers=1))
 
@@ -202,7 +202,7 @@ def test_a_failure_inside_leaves_neither_process_nor_data() -> None:
     assert not lab.home.exists()
 
 
-def test_a_lab_needs_a_broker_and_an_odd_quorum() -> None:
+def test_lab_without_broker_or_odd_quorum_is_refused() -> None:
     for spec in ({"brokers": 0}, {"controllers": 2}, {"controllers": 0}):
         with pytest.raises(ValueError, match="at least one broker"):
             LabSpec(**spec)

@@ -30,7 +30,7 @@ def env(tmp_path: Path) -> Iterator[dict[str, str]]:
     assert java_of(tmp_path) == []
 
 
-def test_up_use_down(env: dict[str, str], tmp_path: Path) -> None:
+def test_lab_commands_start_use_and_stop_a_lab(env: dict[str, str], tmp_path: Path) -> None:
     up = rheostat("lab", "up", "--brokers", "1", env=env, timeout_s=120)
     assert (up.returncode, up.stderr) == (0, "")
     servers = re.search(r"bootstrap_servers (\S+)", up.stdout)
@@ -96,7 +96,7 @@ def test_keeper_killed_during_start_leaves_nothing(env: dict[str, str], tmp_path
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_up_that_is_interrupted_leaves_no_lab(env: dict[str, str], tmp_path: Path) -> None:
+def test_interrupted_lab_up_leaves_no_lab(env: dict[str, str], tmp_path: Path) -> None:
     with running(
         sys.executable, "-m", "rheostat", "lab", "up", "--brokers", "1", log=tmp_path / "up.log", env=env
     ) as up:  # fmt: skip
@@ -117,7 +117,7 @@ def test_up_that_is_interrupted_leaves_no_lab(env: dict[str, str], tmp_path: Pat
         (("--brokers", "many"), "valid integer"),
     ],
 )
-def test_a_lab_that_cannot_be_is_refused(env: dict[str, str], arguments: tuple[str, ...], expected: str) -> None:
+def test_impossible_lab_options_are_refused(env: dict[str, str], arguments: tuple[str, ...], expected: str) -> None:
     refused = rheostat("lab", "up", *arguments, env=env)
 
     assert refused.returncode == 2

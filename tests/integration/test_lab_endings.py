@@ -49,7 +49,7 @@ def await_up(holder: Running) -> None:
     assert len(nodes(holder)) == 2
 
 
-def test_killed_without_a_word_it_takes_its_nodes_along(holder: Running, tmp_path: Path) -> None:
+def test_sigkill_of_lab_holder_ends_its_nodes(holder: Running, tmp_path: Path) -> None:
     await_up(holder)
 
     assert holder.end(signal.SIGKILL) == -signal.SIGKILL
@@ -83,8 +83,8 @@ def test_lab_stopped_while_starting_leaves_nothing(
     assert "Traceback" not in holder.said()
 
 
-def test_an_impatient_second_signal_leaves_no_process(holder: Running, tmp_path: Path) -> None:
-    """Ctrl-C, then whatever is at hand: the second one must not stop the ending of nodes halfway."""
+def test_second_stop_signal_leaves_no_process(holder: Running, tmp_path: Path) -> None:
+    """Further signals after Ctrl-C must not interrupt the shutdown of the nodes."""
     await_up(holder)
 
     holder.process.send_signal(signal.SIGINT)

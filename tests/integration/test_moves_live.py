@@ -75,7 +75,7 @@ def threads_of(lab: Lab) -> set[tuple[int, str, int, str]]:
     return found
 
 
-def test_predicted_cells_are_those_of_the_running_brokers(
+def test_predicted_fetcher_threads_match_the_running_brokers(
     lab: Lab, client: ClusterClient, lab_config_file: Path
 ) -> None:
     expected = sum(len(s.replicas) - 1 for s in client.partitions())
@@ -122,7 +122,7 @@ def hosted(client: ClusterClient) -> dict[int, int]:
     return dict(Counter(b for s in client.partitions() if not s.topic.startswith("__") for b in s.replicas))
 
 
-def test_limits_agree_with_the_cluster(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
+def test_limits_report_matches_the_cluster(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
     assert broker_racks(lab.kafka_settings(), "test") == RACKS
     found = told("limits", "-c", lab_config_file)
     assert {row["broker"]: row["partitions"] for row in found["brokers"]} == hosted(client)
@@ -173,7 +173,7 @@ def replicas_of(client: ClusterClient) -> Replicas:
     return {(s.topic, s.partition): tuple(s.replicas) for s in client.partitions()}
 
 
-def test_a_drained_broker_keeps_nothing_and_racks_stay_apart(
+def test_drained_broker_keeps_no_replica_and_racks_stay_distinct(
     lab: Lab, client: ClusterClient, lab_config_file: Path, tmp_path: Path
 ) -> None:
     before = replicas_of(client)
@@ -237,7 +237,7 @@ def moved(lab: Lab, client: ClusterClient, config: Path, *what: str) -> tuple[Re
     return before, target
 
 
-def test_a_broker_takes_anothers_place(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
+def test_replacement_broker_takes_all_replicas(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
     every = replicas_of(client)
     # The fourth, which was drained, has the third's rack.
     assert {4, 3} & {b for replicas in every.values() for b in replicas} == {3}

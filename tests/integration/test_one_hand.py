@@ -126,7 +126,7 @@ def members(lab: Lab) -> int:
 
 
 def test_holder_keeps_the_lease_while_others_come_and_go(lab: Lab, two: tuple[Tuner, Tuner], tmp_path: Path) -> None:
-    """Three stand-bys join one after the other and leave again. Then both tuners are restarted, the stand-by first."""
+    """Three standbys join one after another and leave again. Then both tuners are restarted, the standby first."""
     holder, first_stand_by = two
     with stand_by(lab, tmp_path, "c", of=3) as c, stand_by(lab, tmp_path, "d", of=4) as d:
         for leaving in (d, c):
@@ -184,7 +184,7 @@ def recovered(lab: Lab, of: KafkaJournal) -> Memory:
 
 
 def test_reader_waits_for_records_behind_open_transaction(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another tuner was killed in the middle of its write: until that is aborted, Kafka shows nothing that came after it."""
+    """Another tuner died during a write: Kafka hides all later records until its transaction is aborted."""
     topics = Topics.with_prefix("open")
     with ClusterClient(lab.kafka_settings(), "test") as client:
         ensure_topics(client, topics)

@@ -84,10 +84,10 @@ def test_release_without_tuner_restores_earlier_settings(
     assert throttles.read_rates([OURS, NOT_OURS, FRESH]) == {OURS: 5 * MB, NOT_OURS: 7 * MB, FRESH: None}
 
 
-def test_another_name_of_the_same_cluster_waits_for_the_first(
+def test_second_cluster_name_waits_for_release_of_the_first(
     lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles
 ) -> None:
-    """Who renames `cluster` has another lease, another fence and no memory."""
+    """A tuner with a changed `cluster` setting has another lease, another producer epoch and no memory."""
     left_by_a_tuner_that_died(lab, throttles)
     file, port = config
     renamed = file.with_name("renamed.yaml")
@@ -170,7 +170,7 @@ def test_running_tuners_report_their_presence_until_they_end(lab: Lab, config: t
         assert status().startswith("Tuner: none runs.")
 
 
-def test_a_running_tuner_pauses_resumes_and_releases(
+def test_running_tuner_pauses_resumes_and_releases(
     lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles
 ) -> None:
     file, port = config
@@ -217,7 +217,7 @@ def test_a_running_tuner_pauses_resumes_and_releases(
         (("--broker", "1", "--rate", "5MB/s", "--side", "left"), "--side: expected leader or follower, found 'left'"),
     ],
 )
-def test_an_override_that_cannot_be_meant_is_named(
+def test_invalid_override_is_refused_with_reason(
     config: tuple[Path, int], arguments: tuple[str, ...], said: str
 ) -> None:
     done = rheostat("override", "--config", config[0], *arguments)
@@ -225,8 +225,8 @@ def test_an_override_that_cannot_be_meant_is_named(
     assert said in " ".join(done.stderr.split()), done.stderr
 
 
-def test_dangerous_orders_ask_and_obey(lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles) -> None:
-    """Broker 1: leader 20 MB/s, follower 7 MB/s. Without a tuner an order that is given is on record only."""
+def test_dangerous_orders_require_confirmation(lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles) -> None:
+    """Broker 1 has a leader rate of 20 MB/s and a follower rate of 7 MB/s. No tuner runs, so orders are only recorded."""
     left_by_a_tuner_that_died(lab, throttles)
     file = config[0]
 

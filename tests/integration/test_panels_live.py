@@ -47,7 +47,7 @@ def told() -> Iterator[tuple[Everything, dict[str, int]]]:
         yield everything, ports | {"tune": tuner.port}
 
 
-def test_every_query_of_every_panel_has_an_answer(told: tuple[Everything, dict[str, int]], tmp_path: Path) -> None:
+def test_every_panel_query_returns_data(told: tuple[Everything, dict[str, int]], tmp_path: Path) -> None:
     everything, ports = told
     everything.beat()
     with prometheus(tmp_path, ports) as asked:

@@ -120,7 +120,7 @@ def started(run: Running, event: str) -> None:
 
 @pytest.mark.campaign
 def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path) -> None:
-    """From the brokers' metrics to a signal, a tuner that acts on it, and an operator who pauses it."""
+    """The whole chain runs: metrics, signals, an acting tuner, and an operator who pauses it."""
     for name in ("collector", "stream", "tuner", "dry"):
         (tmp_path / name).mkdir()
     files = {
@@ -169,7 +169,7 @@ def test_operator_writes_orders_and_nothing_else(lab: Lab, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("user", ["collector", "stream", "reader", "dry", "operator"])
-def test_processes_that_parse_or_look_on_may_change_nothing(lab: Lab, user: str) -> None:
+def test_only_the_tuner_may_change_settings(lab: Lab, user: str) -> None:
     with ClusterClient(kafka_of(lab, user), "test") as client:
         for answers in (
             client.alter_broker_configs({1: {kafka_names.LEADER_RATE: "1"}}, validate_only=True),
@@ -179,7 +179,7 @@ def test_processes_that_parse_or_look_on_may_change_nothing(lab: Lab, user: str)
 
 
 @pytest.mark.campaign
-def test_tuner_refuses_a_journal_that_forgets_until_it_does_not(lab: Lab, tmp_path: Path) -> None:
+def test_tuner_waits_while_the_journal_topic_deletes_records(lab: Lab, tmp_path: Path) -> None:
     with ClusterClient(lab.kafka_settings(), "test") as client:
 
         def set_policy(policy: str) -> None:
@@ -212,5 +212,5 @@ def test_doctor_names_other_principals_with_write_rights(lab: Lab, tmp_path: Pat
     assert "User:reader" not in "".join(lines.values())
 
 
-def test_tables_name_the_group_and_the_id_that_tuners_use() -> None:
+def test_permission_tables_name_the_tuners_group_and_transactional_id() -> None:
     assert f"`{group_of('<cluster>')}`" in PAGE

@@ -132,10 +132,10 @@ def test_estimate_counts_partitions_and_predicts_duration(
 def test_estimate_near_minimum_rate_is_accurate(
     lab: Lab, client: ClusterClient, lab_config_file: Path, tmp_path: Path
 ) -> None:
-    """W at 0.8 of the rate: a fifth of the throttle is left for copying, so every error counts five times.
+    """W is 0.8 of the rate: a fifth of the throttle is left for copying, so every error counts five times.
 
-    The quota's window lets the traffic through in clumps of up to window × rate, and the last of them ends the move: here that
-    is worth 55 s, and comes early. What must not be is that it takes much longer than was said.
+    The quota window passes traffic in bursts of up to window × rate. The last burst ends the move up to 55 s early here.
+    The test fails if the move takes much longer than estimated.
     """
     near, config = "near", ("--config", lab_config_file)
     write = 1 * MB

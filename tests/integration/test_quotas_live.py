@@ -73,12 +73,12 @@ def test_refused_quota_does_not_block_other_entities(quotas: QuotaClient) -> Non
     seen(quotas, {bob: 5.0})
 
 
-def test_removal_of_absent_quota_is_no_failure(quotas: QuotaClient) -> None:
+def test_removal_of_absent_quota_succeeds(quotas: QuotaClient) -> None:
     assert quotas.alter_mutation_quotas({QuotaEntity(user="nobody"): None}) == {QuotaEntity(user="nobody"): None}
     assert quotas.alter_mutation_quotas({}) == {}
 
 
-def test_a_check_changes_nothing(quotas: QuotaClient) -> None:
+def test_validate_only_changes_no_quota(quotas: QuotaClient) -> None:
     assert quotas.alter_mutation_quotas({ALICE: 5.0}, validate_only=True) == {ALICE: None}
     assert quotas.alter_mutation_quotas({QuotaEntity(user="bob"): 7.0}) == {QuotaEntity(user="bob"): None}
     seen(quotas, {QuotaEntity(user="bob"): 7.0})
@@ -107,8 +107,8 @@ def other_quotas(wire: Wire) -> dict[str, float]:
     return {str(v.key): float(v.value) for entry in answer.entries for v in entry.values}
 
 
-def test_quotas_of_addresses_are_passed_over(lab: Lab, quotas: QuotaClient) -> None:
-    """Kafka tells all client quotas at once, also those that are no mutation quotas."""
+def test_quotas_of_ip_addresses_are_skipped(lab: Lab, quotas: QuotaClient) -> None:
+    """Kafka lists all client quotas together, including those that are no mutation quotas."""
     wire = Wire(lab.kafka_settings(), "test-ip")
     data = AlterClientQuotasRequest.EntryData
 
@@ -135,7 +135,7 @@ def test_entity_without_name_is_refused() -> None:
         QuotaEntity()
 
 
-def test_an_entity_is_shown_as_kafka_configs_shows_it() -> None:
+def test_entity_text_equals_that_of_kafka_configs() -> None:
     assert str(QuotaEntity("alice", ANY)) == "user 'alice', client-id <default>"
 
 
@@ -143,8 +143,8 @@ def partitions(requests: list[Request], client_id: str) -> int:
     return sum(r.mutations for r in requests if r.client_id == client_id and r.creates)
 
 
-def test_a_storm_feels_the_quota_and_its_neighbour_does_not(lab: Lab, quotas: QuotaClient) -> None:
-    """5/s with Kafka's eleven seconds of burst: 55 pass at once, and then as many as come in, the last topic overdraws."""
+def test_storm_is_throttled_by_quota_and_neighbour_is_not(lab: Lab, quotas: QuotaClient) -> None:
+    """The quota is 5/s with a burst of 11 s: 55 mutations pass at once, then 5/s; the last topic may exceed it."""
     polite, rude = QuotaEntity(client_id="polite"), QuotaEntity(client_id="rude")
     quotas.alter_mutation_quotas({polite: 5.0, rude: 5.0})
     seen(quotas, {polite: 5.0, rude: 5.0})
@@ -174,13 +174,13 @@ def test_a_storm_feels_the_quota_and_its_neighbour_does_not(lab: Lab, quotas: Qu
 
 
 @pytest.mark.parametrize("wrong", [{"requests_per_s": 0.0}, {"partitions": 0}, {"connections": 0}])
-def test_a_tenant_that_does_nothing_is_no_tenant(wrong: dict[str, float]) -> None:
+def test_storm_tenant_without_demand_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="tenant nobody"):
         replace(StormTenant("nobody", 1.0), **wrong)  # type: ignore[arg-type]  # Which field is wrong is what varies.
 
 
 def test_creation_probe_changes_nothing_and_logs_nothing(lab: Lab, settings: KafkaSettings) -> None:
-    """Five times a second, for months: no quota is spent, no setting is set, no log of a broker's or a controller's grows."""
+    """Probes run five times a second for months: they must spend no quota, change no setting and fill no broker log."""
     asker = ControllerPing(settings, "asking", "there-already")
     client = ClusterClient(settings, "somebody")
 

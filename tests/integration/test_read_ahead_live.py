@@ -144,7 +144,7 @@ def test_recreated_journal_is_read_from_its_beginning(lab: Lab, client: ClusterC
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_standby_takes_over_a_full_journal(lab: Lab, tmp_path: Path) -> None:
-    """As it is after some months of moves, and just before it is compacted."""
+    """The journal is as long as after months of moves, just before its compaction."""
     topics = Topics.with_prefix("rheostat")
     with ClusterClient(lab.kafka_settings(), "test") as made:
         ensure_topics(made, topics)

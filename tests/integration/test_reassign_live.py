@@ -205,8 +205,10 @@ def test_moves_of_unreadable_plan_keep_their_throttle_after_restart(
 
 
 @pytest.mark.campaign
-def test_no_step_begins_before_it_is_throttled(lab: Lab, client: ReassignmentClient, tmp_path: Path) -> None:
-    """Small partitions would else be through before the next look finds them."""
+def test_plan_step_is_listed_as_throttled_before_it_copies(
+    lab: Lab, client: ReassignmentClient, tmp_path: Path
+) -> None:
+    """Otherwise small partitions would be copied unthrottled before the next observation."""
     make_topic(lab, "weighed", BEFORE, 48)
     config, rate = tmp_path / "rheostat.yaml", 1_500_000
     steers = {

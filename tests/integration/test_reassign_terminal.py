@@ -94,7 +94,7 @@ def interrupted_on_the_way(shown: Terminal) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(900)
-def test_a_cancel_puts_back_before_the_service_ends(desk: Desk) -> None:
+def test_cancelled_plan_is_rolled_back_before_exit(desk: Desk) -> None:
     with desk.reassign(*ONE_BY_ONE) as shown:
         shown.shows(r"%\s+[\d.]+ k?M?B of 48\.0 MB", START_S_MAX)
         shown.shows(r"0 of 24 partitions, ", 5)
@@ -117,7 +117,7 @@ def test_a_cancel_puts_back_before_the_service_ends(desk: Desk) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(900)
-def test_a_plan_that_is_paused_rests_before_the_service_ends(desk: Desk) -> None:
+def test_paused_plan_stops_moving_before_exit(desk: Desk) -> None:
     with desk.reassign(*ONE_BY_ONE, columns=80) as shown:
         interrupted_on_the_way(shown)
         shown.press("p\n")
@@ -151,7 +151,7 @@ def test_detached_plan_continues_with_next_tuner(desk: Desk) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(900)
-def test_a_plan_that_ends_takes_its_throttles_along(lab: Lab, tmp_path: Path, client: ReassignmentClient) -> None:
+def test_ended_plan_leaves_no_throttles(lab: Lab, tmp_path: Path, client: ReassignmentClient) -> None:
     make_topic(lab, "steered", BEFORE, 24)
     until(lambda: not client.group_members(group_of("lab")), 60, "nobody has the lease")
     capacity = {"in_bytes_per_s": 60_000_000, "out_bytes_per_s": 60_000_000}

@@ -181,7 +181,7 @@ def replayed(*arguments: str | Path, code: int) -> dict[str, Any]:
     return found
 
 
-def test_both_lives_replay_to_the_same_decisions(config: Path, tmp_path: Path) -> None:
+def test_recording_with_restart_replays_to_the_same_decisions(config: Path, tmp_path: Path) -> None:
     file = tmp_path / "case.jsonl"
     found = replayed("--config", config, "--from", "-15m", "--export", file, code=0)
     assert found["same"]
@@ -230,14 +230,14 @@ def test_empty_replay_range_reports_the_recorded_range(config: Path) -> None:
     assert "there are records from " in done.stderr
 
 
-def test_the_status_shows_the_laws_turns(config: Path) -> None:
+def test_status_shows_the_last_steering_ticks(config: Path) -> None:
     done = rheostat("status", "--config", config)
     assert done.returncode == 0, done.stderr
     assert "Last steering ticks:" in done.stdout
     assert "broker 1 leader throttle" in done.stdout.split("Last steering ticks:")[1]
 
 
-def test_without_the_cluster_it_is_not_reached(config: Path, tmp_path: Path) -> None:
+def test_replay_without_cluster_exits_with_3(config: Path, tmp_path: Path) -> None:
     away = tmp_path / "away.yaml"
     body = json.loads(config.read_text())
     body["kafka"]["bootstrap_servers"] = f"127.0.0.1:{free_ports(1)[0]}"

@@ -130,7 +130,7 @@ def right_of(call: Callable[[], Any]) -> str:
     return raised.value.right
 
 
-def test_without_rights_quotas_say_which_one_is_missing(lab: Lab) -> None:
+def test_quota_calls_without_rights_name_the_missing_right(lab: Lab) -> None:
     client = QuotaClient(kafka_of(lab, NOBODY), "test")
     alice = QuotaEntity(user="alice")
     try:
@@ -142,7 +142,7 @@ def test_without_rights_quotas_say_which_one_is_missing(lab: Lab) -> None:
     assert refused.right == "AlterConfigs on Cluster"
 
 
-def test_without_rights_every_call_says_which_one_is_missing(client_of: Callable[[str], ClusterClient]) -> None:
+def test_every_call_without_rights_names_the_missing_right(client_of: Callable[[str], ClusterClient]) -> None:
     client = client_of(NOBODY)
 
     assert [e.node for e in client.brokers()] == [1]  # Needs no right; so the address and the password are good.
@@ -164,7 +164,7 @@ def test_without_rights_every_call_says_which_one_is_missing(client_of: Callable
 
 
 def test_sizes_of_unauthorised_topic_are_unknown_not_zero(lab: Lab, client_of: Callable[[str], ClusterClient]) -> None:
-    """Asked for all, Kafka leaves out topics we may not see, without an error; we name them, and it answers."""
+    """Asked for all topics, Kafka silently omits unauthorised ones; asked by name, it reports them."""
     grant(lab, TOPICLESS, "Describe")
     client = client_of(TOPICLESS)
     until(lambda: not refused(client.reassignments), 10, "the right is effective")
@@ -191,7 +191,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def test_following_doctor_leads_to_the_minimal_rights(lab: Lab, tmp_path: Path) -> None:
+def test_following_doctor_grants_exactly_the_minimal_rights(lab: Lab, tmp_path: Path) -> None:
     settings = load_settings(config_of(lab, ADVISED, tmp_path), {})
     granted: list[tuple[str, str, str]] = []
 
@@ -356,7 +356,7 @@ def test_missing_plan_rights_are_named(lab: Lab) -> None:
         assert client.group_members(LEASE) in (None, 0)
 
 
-def test_the_doctor_of_a_user_without_rights_ends_with_one(lab: Lab, tmp_path: Path) -> None:
+def test_doctor_without_rights_exits_with_1(lab: Lab, tmp_path: Path) -> None:
     done = rheostat("doctor", "--config", config_of(lab, NOBODY, tmp_path), "--json")
 
     assert done.returncode == 1
@@ -435,7 +435,7 @@ def test_hanging_broker_is_slow_and_its_return_is_reported(lab: Lab, tmp_path: P
     assert re.search(r"answered after \d+\.\d s; rheostat gives up after kafka.request_timeout_s, 0.5 s", slow.found)
 
 
-def test_status_of_a_user_without_rights_names_the_right(lab: Lab, tmp_path: Path) -> None:
+def test_status_without_rights_names_the_missing_right(lab: Lab, tmp_path: Path) -> None:
     done = rheostat("status", "--config", config_of(lab, NOBODY, tmp_path))
 
     assert done.returncode == 1
@@ -443,8 +443,8 @@ def test_status_of_a_user_without_rights_names_the_right(lab: Lab, tmp_path: Pat
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_the_tuner_without_rights_waits_and_names_the_right(lab: Lab, tmp_path: Path) -> None:
-    """A right can be granted while it runs; so it keeps trying, and goes on once it may."""
+def test_tuner_without_rights_waits_and_names_the_right(lab: Lab, tmp_path: Path) -> None:
+    """The right can be granted while the tuner runs, so the tuner keeps trying."""
     with running(
         *RHEOSTAT, "tune", "--config", config_of(lab, NOBODY, tmp_path), log=tmp_path / "tune.log"
     ) as tune:  # fmt: skip

@@ -79,7 +79,7 @@ def part(run: Running, name: str) -> psutil.Process | None:
     return None
 
 
-def test_the_tuner_is_ready_at_once_small_and_without_java(lab: Lab, tmp_path: Path, port: int) -> None:
+def test_tuner_starts_quickly_with_little_memory_and_no_java(lab: Lab, tmp_path: Path, port: int) -> None:
     config = config_for(lab, tmp_path, port)
     began = time.monotonic()
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
@@ -101,7 +101,7 @@ def test_the_tuner_is_ready_at_once_small_and_without_java(lab: Lab, tmp_path: P
         assert "Traceback" not in tune.said()
 
 
-def test_a_port_that_is_taken_is_one_sentence(lab: Lab, tmp_path: Path) -> None:
+def test_taken_port_is_reported_in_one_sentence(lab: Lab, tmp_path: Path) -> None:
     with socket.socket() as thief:
         thief.bind(("127.0.0.1", 0))
         thief.listen()
@@ -168,7 +168,7 @@ def test_run_becomes_ready_restarts_dead_processes_and_leaves_nothing(run: Runni
     assert "Traceback" not in run.said()
 
 
-def test_run_that_is_killed_takes_its_parts_along(run: Running, port: int) -> None:
+def test_killed_run_ends_its_processes(run: Running, port: int) -> None:
     until(lambda: any(is_java(p) for p in run.descendants()) or not run.alive(), 60, "Spark's Java runs")
 
     run.end(signal.SIGKILL)
@@ -176,8 +176,8 @@ def test_run_that_is_killed_takes_its_parts_along(run: Running, port: int) -> No
     until(lambda: run.left() == [], 10, "nothing is left, Spark's Java included")
 
 
-def test_a_cluster_that_goes_away_is_waited_for(make_lab: MakeLab, tmp_path: Path, port: int) -> None:
-    """One broker, so the whole cluster. Collector and tuner stay up, say so, and go on."""
+def test_lost_cluster_is_waited_for(make_lab: MakeLab, tmp_path: Path, port: int) -> None:
+    """The only broker stops: collector and tuner keep running, report it, and continue when it returns."""
     lab = make_lab(LabSpec(brokers=1))
     config = config_for(lab, tmp_path, port, interval_s=1)
     node = lab.nodes[1]

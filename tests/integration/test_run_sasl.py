@@ -86,7 +86,7 @@ def is_ready(port: int) -> bool:
 
 
 def test_metrics_become_signals_over_tls_and_sasl(strict_lab: Lab, signed: Papers, tmp_path: Path) -> None:
-    """Ready is who has the lease and the journal, and sees signals that were measured, collected and streamed just now."""
+    """The tuner is ready only with the lease, the journal and fresh signals."""
     config, port = config_of(strict_lab, signed, tmp_path)
     with running(
         *RHEOSTAT, "run", "--config", config, log=tmp_path / "run.log", env=with_password(PASSWORD)
@@ -111,7 +111,7 @@ def test_metrics_become_signals_over_tls_and_sasl(strict_lab: Lab, signed: Paper
     ],
     ids=["wrong-password", "unknown-authority"],
 )
-def test_a_stream_that_is_not_let_in_says_why(
+def test_stream_refused_by_broker_says_why(
     strict_lab: Lab, signed: Papers, tmp_path: Path, kafka: dict[str, Any], password: str, why: str
 ) -> None:
     config, _ = config_of(strict_lab, signed, tmp_path, **kafka)

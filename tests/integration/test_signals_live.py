@@ -159,20 +159,20 @@ def test_missing_or_stale_signals_exit_one_with_advice(config: Path, writer: Wri
     assert "No signal fits" in other.stderr
 
 
-def test_a_topic_that_is_not_there_is_not_silence(config: Path, prefix: str) -> None:
+def test_missing_signals_topic_is_named(config: Path, prefix: str) -> None:
     done = rheostat("signals", "--config", config)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"The topic {prefix}.signals does not exist yet" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_a_cluster_that_does_not_answer_is_three(config: Path) -> None:
+def test_unreachable_cluster_exits_with_3(config: Path) -> None:
     done = rheostat("signals", "--config", config, env={"RHEOSTAT_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:9"})
     assert done.returncode == 3
     assert "No broker answers at 127.0.0.1:9" in done.stderr
 
 
-def test_a_missing_right_is_named_and_is_not_silence(lab: Lab, config: Path, writer: Writer) -> None:
+def test_missing_right_is_named_not_taken_for_silence(lab: Lab, config: Path, writer: Writer) -> None:
     writer.write(*every(now_ms()))
     as_nobody = {
         "BOOTSTRAP_SERVERS": lab.sasl_bootstrap_servers, "SECURITY_PROTOCOL": "SASL_PLAINTEXT", "SASL_MECHANISM": "PLAIN",
@@ -207,7 +207,7 @@ def test_signals_with_wait_shows_newer_signals(config: Path, writer: Writer, tmp
         assert len(json.loads(run.said())) == 4
 
 
-def test_raw_is_every_record_as_it_comes(config: Path, writer: Writer, tmp_path: Path) -> None:
+def test_raw_prints_every_new_record_unchanged(config: Path, writer: Writer, tmp_path: Path) -> None:
     before = every(1_000)
     writer.write(*before)
     with running(
@@ -232,7 +232,7 @@ def test_raw_is_every_record_as_it_comes(config: Path, writer: Writer, tmp_path:
     assert run.said() == "".join(json.dumps(line) + "\n" for line in lines)
 
 
-def test_watch_goes_on_until_it_is_interrupted(config: Path, writer: Writer, tmp_path: Path) -> None:
+def test_signals_watch_continues_until_interrupted(config: Path, writer: Writer, tmp_path: Path) -> None:
     writer.write(*every(now_ms()))
     with running(*RHEOSTAT, "signals", "--config", config, "--watch", log=tmp_path / "watch.log") as run:
         until(lambda: "Ctrl-C ends" in run.said(), 30, "the first picture")
@@ -279,7 +279,7 @@ def test_signals_watch_redraws_and_restores_the_terminal(config: Path, writer: W
 
 
 def test_each_poll_reads_only_new_records(lab: Lab, writer: Writer) -> None:
-    """Between two looks Kafka has answered the fetch that waited, with nothing; the next look needs one of its own."""
+    """Between two polls Kafka has answered the waiting fetch with nothing; the next poll must send a new one."""
     with contextlib.closing(consumer(lab.kafka_settings(), "test")) as reading:
         reader = SignalReader(reading, writer.topic, "lab")
         until(lambda: (reader.poll(), reader._tail._partitions)[1], ANSWER_S_MAX, "the topic is followed")

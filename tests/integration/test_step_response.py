@@ -148,7 +148,7 @@ def again(make_lab: MakeLab, pair: Pair) -> list[Response]:
 @pytest.mark.campaign
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("pair", [pytest.param(RESCUE, id="rescue"), pytest.param(STEERED, id="law")])
-def test_a_step_neither_bursts_nor_falls_silent(
+def test_rate_step_causes_no_burst_and_no_silence(
     responses: dict[str, list[Response]], make_lab: MakeLab, pair: Pair
 ) -> None:
     rounds = [responses[pair.topic]]

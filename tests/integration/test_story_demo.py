@@ -35,7 +35,7 @@ def alive(process: psutil.Process) -> bool:
 
 
 @pytest.mark.timeout(DEMO_S_MAX + 30)
-def test_a_stalled_move_is_found_explained_rescued_and_nothing_stays() -> None:
+def test_demo_rescues_a_stalled_move_and_leaves_nothing() -> None:
     done = subprocess.run(DEMO, capture_output=True, text=True, timeout=DEMO_S_MAX, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout)
@@ -73,7 +73,7 @@ def test_a_stalled_move_is_found_explained_rescued_and_nothing_stays() -> None:
     ],
 )
 @pytest.mark.timeout(180)
-def test_ctrl_c_leaves_no_process_and_no_data(stage: str, mark: str, tmp_path: Path) -> None:
+def test_demo_ctrl_c_leaves_no_process_and_no_data(stage: str, mark: str, tmp_path: Path) -> None:
     log = tmp_path / "demo.log"
     with log.open("wb") as out:
         demo = subprocess.Popen(

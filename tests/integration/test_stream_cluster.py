@@ -73,7 +73,7 @@ def master(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-def test_the_pipeline_runs_on_executors_that_know_nothing_of_us(lab: Lab, master: str, tmp_path: Path) -> None:
+def test_pipeline_runs_on_executors_without_rheostat_installed(lab: Lab, master: str, tmp_path: Path) -> None:
     topics = Topics.with_prefix("rheostat")
     with ClusterClient(lab.kafka_settings(), "test") as client:
         ensure_topics(client, topics)

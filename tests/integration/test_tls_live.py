@@ -75,21 +75,21 @@ def only(settings: KafkaSettings) -> ProbeResult:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM])
-def test_a_wrong_password(tls_lab: Lab, authority: Path, mechanism: str) -> None:
+def test_wrong_password_is_reported_as_failed_login(tls_lab: Lab, authority: Path, mechanism: str) -> None:
     found = only(settings_of(tls_lab, authority, sasl_mechanism=mechanism, sasl_password="another"))
     assert found.outcome is ProbeOutcome.LOGIN
     assert "refused the login: SaslAuthenticationFailedError" in found.text
     assert "another" not in found.text
 
 
-def test_a_mechanism_that_is_not_offered(tls_lab: Lab, authority: Path) -> None:
+def test_unsupported_sasl_mechanism_is_named(tls_lab: Lab, authority: Path) -> None:
     found = only(settings_of(tls_lab, authority, sasl_mechanism="SCRAM-SHA-256"))
     assert found.outcome is ProbeOutcome.LOGIN
     assert "does not support kafka.sasl_mechanism SCRAM-SHA-256; it offers " in found.text
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
-def test_without_tls(tls_lab: Lab, authority: Path, protocol: str) -> None:
+def test_plain_protocol_on_tls_port_is_named(tls_lab: Lab, authority: Path, protocol: str) -> None:
     found = only(settings_of(tls_lab, authority, security_protocol=protocol))
     assert found.outcome is ProbeOutcome.TLS
     assert f"requires TLS on this port, and kafka.security_protocol {protocol} has none" in found.text
@@ -101,7 +101,7 @@ def test_unknown_ca_is_refused(tls_lab: Lab, authority: Path) -> None:
     assert "is not accepted" in found.text
 
 
-def test_tls_without_a_login(tls_lab: Lab, authority: Path) -> None:
+def test_tls_without_login_is_reported_as_failed_login(tls_lab: Lab, authority: Path) -> None:
     found = only(settings_of(tls_lab, authority, security_protocol="SSL"))
     assert found.outcome is ProbeOutcome.LOGIN
     assert "as a listener does that requires a login, and kafka.security_protocol SSL has none" in found.text

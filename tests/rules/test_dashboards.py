@@ -69,14 +69,14 @@ def build(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
-def test_the_committed_dashboards_are_current() -> None:
+def test_committed_dashboards_are_current() -> None:
     done = build("--check")
     assert done.returncode == 0, done.stderr
 
 
 # Version 2 of the dashboard's format needs a recent Grafana; every Grafana reads version 1.
 @pytest.mark.filterwarnings("ignore:Prefer using dashboardv2:DeprecationWarning")
-def test_a_dashboard_that_is_not_current_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_names_outdated_and_unknown_dashboards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from dashboards import build as dashboards_build
 
     assert dashboards_build.main(["--check"], tmp_path) == 1
@@ -101,7 +101,7 @@ def test_a_dashboard_that_is_not_current_is_named(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.parametrize("expr", sorted(set(expressions())))
-def test_an_expression_names_only_metrics_and_labels_that_exist(expr: str) -> None:
+def test_expression_uses_only_existing_metrics_and_labels(expr: str) -> None:
     names = metric_names(expr)
     assert names
     assert {of_family(name) for name in names} <= set(METRICS)
@@ -119,7 +119,7 @@ def test_every_metric_is_in_a_panel() -> None:
     assert set(METRICS) - shown == IN_NO_PANEL
 
 
-def test_prometheus_can_read_every_expression(promtool: Callable[..., None], tmp_path: Path) -> None:
+def test_prometheus_accepts_every_expression(promtool: Callable[..., None], tmp_path: Path) -> None:
     ranged = [re.sub(r"\$__(rate_interval|range)\b", "5m", expr) for expr in expressions()]
     rules = [{"record": f"dashboard:expression:{number}", "expr": expr} for number, expr in enumerate(ranged)]
     path = tmp_path / "expressions.yaml"
@@ -141,19 +141,19 @@ def test_every_panel_has_description_and_unit(panel: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("panel", PANELS)
 def test_panel_links_match_the_alerts_it_names(panel: dict[str, Any]) -> None:
-    """Of an alert that is there, by the anchor that its heading has."""
+    """The link must use the anchor of the alert's heading in the runbook."""
     named = re.findall(r" Alert: (\w+)\.$", panel["description"])
     assert [link["url"] for link in panel.get("links") or ()] == [f"${{runbook}}#{anchor(alert)}" for alert in named]
     assert set(named) <= ALERTS
 
 
-def test_every_alert_has_a_panel_that_leads_to_it() -> None:
+def test_every_alert_has_a_panel_linking_to_it() -> None:
     panels = [value for param in PANELS for value in param.values]
     assert {name for panel in panels for name in re.findall(r" Alert: (\w+)\.$", panel["description"])} == ALERTS
 
 
 @pytest.mark.parametrize("uid", BOARDS)
-def test_links_to_the_runbook_begin_where_it_is_served(uid: str) -> None:
+def test_runbook_variable_is_the_served_address(uid: str) -> None:
     (runbook,) = [v for v in BOARDS[uid]["templating"]["list"] if v["name"] == "runbook"]
     assert runbook["query"] == RUNBOOK_AT
 
@@ -167,8 +167,8 @@ ONLY_TOLD = {"Partitions moving", "Done", "Still to be copied", "Allowed in all"
 
 
 @pytest.mark.parametrize("panel", PANELS)
-def test_a_panel_shows_from_where_on_it_is_not_well(panel: dict[str, Any]) -> None:
-    """A verdict by its colour; a line that an alert is about by a second one, dashed."""
+def test_panel_marks_the_threshold_of_its_alert(panel: dict[str, Any]) -> None:
+    """A stat panel changes its colour; a time series has a dashed line at the alert's threshold."""
     defaults = panel["fieldConfig"]["defaults"]
     steps = [(step["value"], step["color"]) for step in defaults.get("thresholds", {}).get("steps", ())]
     if panel["type"] == "stat":
@@ -192,7 +192,7 @@ def test_a_panel_shows_from_where_on_it_is_not_well(panel: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("uid", BOARDS)
-def test_a_dashboard_is_portable(uid: str) -> None:
+def test_dashboard_is_portable(uid: str) -> None:
     board = BOARDS[uid]
     assert board["uid"] == uid
     assert board["title"].startswith("rheostat / ")
@@ -207,22 +207,22 @@ def test_a_dashboard_is_portable(uid: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:Prefer using dashboardv2:DeprecationWarning")
 @pytest.mark.parametrize("uid", BOARDS)
-def test_every_key_is_one_that_grafana_knows(uid: str) -> None:
-    """Read as Grafana's schema has it, and written again: what the schema lacks would be lost on the way."""
+def test_every_dashboard_key_is_in_grafanas_schema(uid: str) -> None:
+    """Reading and writing through Grafana's schema drops unknown keys, so the result must equal the input."""
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
     from grafana_foundation_sdk.models.dashboard import Dashboard
 
     assert json.loads(JSONEncoder().encode(Dashboard.from_json(BOARDS[uid]))) == BOARDS[uid]
 
 
-def test_grafana_takes_them_from_files_side_by_side() -> None:
-    """It gives the id; two with the same title in a folder, or a uid it does not take, and it leaves one out."""
+def test_dashboards_can_be_provisioned_into_one_folder() -> None:
+    """Grafana assigns ids and skips a dashboard with an invalid uid or a title that exists in the folder."""
     assert all("id" not in board for board in BOARDS.values())
     assert len({board["title"] for board in BOARDS.values()}) == len(BOARDS)
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,40}", uid) for uid in BOARDS)
 
 
-def test_bookmarks_go_on_working() -> None:
+def test_dashboard_uids_are_unchanged() -> None:
     assert set(BOARDS) == {
         "rheostat-overview",
         "rheostat-reassignments",
@@ -233,7 +233,7 @@ def test_bookmarks_go_on_working() -> None:
 
 
 @pytest.mark.parametrize("uid", BOARDS)
-def test_every_panel_has_a_place_of_its_own(uid: str) -> None:
+def test_panels_do_not_overlap(uid: str) -> None:
     taken: set[tuple[int, int]] = set()
     for panel in BOARDS[uid]["panels"]:
         at = panel["gridPos"]

@@ -13,7 +13,7 @@ STALLED = "integration/test_alerts_live.py::test_stalled_move_fires_alert_until_
 PLAN = "integration/test_alerts_live.py::test_plan_waiting_for_broker_fires_alert_until_its_return"
 LOAD = "integration/test_alerts_live_load.py"
 NO_ROOM = f"{LOAD}::test_clients_without_headroom_fire_latency_alert"
-SLOW = f"{LOAD}::test_a_slow_destination_and_a_tuner_that_may_not_write"
+SLOW = f"{LOAD}::test_slow_destination_and_missing_write_right_fire_alerts"
 RIGHTS = "integration/test_alerts_live_rights.py::test_tuner_without_rights_on_plan_topics_fires_alert"
 STORM = f"{LOAD}::test_storm_beyond_control_fires_controller_alert"
 
@@ -39,19 +39,19 @@ FIRED = {
     "TunerNotLeading": STALLED,
     "TunerActuationFailing": SLOW,
     "ConfigReloadFailed": STALLED,
-    "ThreadEnded": "integration/test_alerts_live_threads.py::test_thread_that_ends_by_an_error_calls_a_person",
+    "ThreadEnded": "integration/test_alerts_live_threads.py::test_thread_that_ends_by_an_error_fires_alert",
     "OperatorOverrideInForce": STALLED,
 }
 
 
-def test_every_alert_is_in_the_table_and_nothing_else() -> None:
+def test_table_lists_exactly_the_existing_alerts() -> None:
     files = sorted((ROOT / "dashboards" / "rules").glob("*.yaml"))
     groups = [group for file in files for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]]
     assert {rule["alert"] for group in groups for rule in group["rules"] if "alert" in rule} == FIRED.keys()
 
 
 @pytest.mark.parametrize(("alert", "where"), FIRED.items())
-def test_the_test_is_there_and_waits_for_the_alert(alert: str, where: str) -> None:
+def test_listed_test_exists_and_waits_for_its_alert(alert: str, where: str) -> None:
     file, _, name = where.partition("::")
     assert asked_of(ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8")), name, alert)
 
@@ -115,6 +115,6 @@ def _fires(node: ast.AST, alert: str, *, demanded: bool) -> bool:
         ("other(scene)", False),
     ],
 )
-def test_mention_of_an_alert_is_not_a_wait_for_it(body: str, asked: bool) -> None:
+def test_only_a_wait_for_an_alert_counts(body: str, asked: bool) -> None:
     text = f'def test_it(scene):\n    {body}\n\ndef helper(scene):\n    scene.hears("page", "Sick", 1)\n\ndef other(scene):\n    pass\n'
     assert asked_of(ast.parse(text), "test_it", "Sick") is asked

@@ -38,14 +38,14 @@ ALERTS = [
 # -- Prometheus ----------------------------------------------------------------------------------------------------------
 
 
-def test_prometheus_takes_its_file_and_finds_the_rules(promtool: Callable[..., None]) -> None:
+def test_prometheus_accepts_its_file_and_finds_the_rules(promtool: Callable[..., None]) -> None:
     promtool("check", "config", PROMETHEUS)
     (pattern,) = load(PROMETHEUS)["rule_files"]
     found = {path.resolve() for path in PROMETHEUS.parent.glob(pattern)}
     assert found == set((ROOT / "dashboards" / "rules").glob("*.yaml"))
 
 
-def test_prometheus_takes_the_example_with_a_token(promtool: Callable[..., None], tmp_path: Path) -> None:
+def test_prometheus_accepts_the_example_with_a_token(promtool: Callable[..., None], tmp_path: Path) -> None:
     text = PROMETHEUS.read_text(encoding="utf-8").replace("../../", f"{ROOT}/")
     file = tmp_path / "prometheus.yaml"
     file.write_text(re.sub(r"(?m)^    # (scheme|authorization|  credentials_file)", r"    \1", text), encoding="utf-8")
@@ -84,11 +84,11 @@ def test_scrape_targets_match_the_shipped_settings() -> None:
 # -- Alertmanager --------------------------------------------------------------------------------------------------------
 
 
-def test_alertmanager_takes_its_file(amtool: Callable[..., None]) -> None:
+def test_alertmanager_accepts_its_file(amtool: Callable[..., None]) -> None:
     amtool("check-config", ALERTMANAGER)
 
 
-def test_alertmanager_takes_the_example_of_a_chat(amtool: Callable[..., None], tmp_path: Path) -> None:
+def test_alertmanager_accepts_the_slack_example(amtool: Callable[..., None], tmp_path: Path) -> None:
     text = ALERTMANAGER.read_text(encoding="utf-8")
     example = re.search(r"(?ms)^#   (slack_configs:.*?)\nreceivers:", text)
     assert example is not None
@@ -108,7 +108,7 @@ def test_alert_route_follows_severity(amtool: Callable[..., None], severity: str
     amtool("config", "routes", "test", f"--config.file={ALERTMANAGER}", f"--verify.receivers={receiver}", *labels)
 
 
-def test_every_severity_has_a_route_and_messages_are_by_cluster() -> None:
+def test_every_severity_has_a_route_grouped_by_cluster() -> None:
     routed = {matcher.split('"')[1] for route in CONF["route"]["routes"] for matcher in route["matchers"]}
     assert routed == {rule["labels"]["severity"] for rule in ALERTS}
     assert CONF["route"]["group_by"] == ["cluster"]
@@ -146,7 +146,7 @@ def test_stale_pipeline_silences_only_signal_alerts() -> None:
     assert not silent & {"ThrottleLeftBehind", "TunerNotLeading", "RejectsRising", "ConfigReloadFailed"}
 
 
-def test_one_unseen_broker_silences_no_alert() -> None:
+def test_broker_without_signals_silences_no_alert() -> None:
     assert not any(source == "SignalsStale" for source, _ in inhibited())
 
 
@@ -161,7 +161,7 @@ def test_no_alert_silences_itself_or_its_silencer() -> None:
     assert not {(a, b) for a, b in pairs if (b, a) in pairs}
 
 
-def test_prometheus_keeps_its_connection_to_the_tuner_between_two_scrapes() -> None:
+def test_idle_timeout_exceeds_the_scrape_interval() -> None:
     assert load(PROMETHEUS)["global"]["scrape_interval"] == "15s"
     assert PHASE_S_MAX[Phase.IDLE] > 15
 
@@ -169,7 +169,7 @@ def test_prometheus_keeps_its_connection_to_the_tuner_between_two_scrapes() -> N
 # -- Grafana -------------------------------------------------------------------------------------------------------------
 
 
-def test_grafana_is_given_prometheus_and_the_folder_of_dashboards() -> None:
+def test_grafana_provisions_prometheus_and_the_dashboard_folder() -> None:
     data = load(GRAFANA / "datasources" / "prometheus.yaml")
     (source,) = data["datasources"]
     assert (data["apiVersion"], source["type"], source["isDefault"]) == (1, "prometheus", True)
@@ -191,7 +191,7 @@ PROVIDER = {
 }  # fmt: skip
 
 
-def test_grafana_knows_every_key_of_its_files() -> None:
+def test_grafana_files_have_only_known_keys() -> None:
     data, boards = load(GRAFANA / "datasources" / "prometheus.yaml"), load(GRAFANA / "dashboards" / "rheostat.yaml")
     assert data.keys() <= {"apiVersion", "datasources", "deleteDatasources", "prune"}
     assert boards.keys() == {"apiVersion", "providers"}

@@ -63,7 +63,7 @@ def section(alert: str) -> str:
     return found[1]
 
 
-def test_every_file_of_rules_is_among_those_that_are_tested() -> None:
+def test_every_rules_file_is_tested() -> None:
     assert sorted(FILES) == sorted(RULES.glob("*.yaml"))
 
 
@@ -73,12 +73,12 @@ def test_prometheus_accepts_the_rules(promtool: Callable[..., None], path: Path)
 
 
 @pytest.mark.parametrize("path", RULE_TESTS, ids=lambda path: path.stem)
-def test_alerts_fire_when_they_should_and_not_otherwise(promtool: Callable[..., None], path: Path) -> None:
+def test_rule_tests_pass_in_promtool(promtool: Callable[..., None], path: Path) -> None:
     promtool("test", "rules", path)
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_an_alert_is_tested_firing_and_silent(rule: dict[str, Any]) -> None:
+def test_every_alert_is_tested_firing_and_silent(rule: dict[str, Any]) -> None:
     files = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in RULE_TESTS]
     expected = [
         bool(case.get("exp_alerts"))
@@ -91,7 +91,7 @@ def test_an_alert_is_tested_firing_and_silent(rule: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_an_alert_follows_the_conventions(rule: dict[str, Any]) -> None:
+def test_alert_follows_the_conventions(rule: dict[str, Any]) -> None:
     assert re.fullmatch(r"([A-Z][a-z]+)+", rule["alert"])
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
@@ -110,18 +110,18 @@ def test_every_alert_declares_depends_on(rule: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_alert_about_the_tuners_verdict_tells_a_dry_run(rule: dict[str, Any]) -> None:
+def test_alert_depending_on_the_tuner_mentions_dry_run(rule: dict[str, Any]) -> None:
     tells = rule["alert"] not in RESTS_ON_NOTHING
     assert ("rheostat_tuner_dry_run" in rule["labels"].get("dry_run", "")) is tells
     assert ("The tuner is in a dry run: it changes nothing by itself." in rule["annotations"]["description"]) is tells
 
 
-def test_the_table_in_the_docs_is_that_of_the_rules() -> None:
+def test_alert_table_in_docs_matches_the_rules() -> None:
     rows = re.findall(r"^\| (\w+) \| (\w+) \| (\d+m) \|", DOCS.read_text(encoding="utf-8"), re.M)
     assert rows == [(rule["alert"], rule["labels"]["severity"], rule["for"]) for rule in ALERTS]
 
 
-def test_no_two_alerts_have_one_name() -> None:
+def test_alert_names_are_unique() -> None:
     names = [rule["alert"] for rule in ALERTS]
     assert len(set(names)) == len(names)
 
@@ -135,7 +135,7 @@ def test_recording_rules_follow_naming_and_are_used(rule: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_an_alert_has_its_section_in_the_runbook(rule: dict[str, Any]) -> None:
+def test_every_alert_has_a_runbook_section(rule: dict[str, Any]) -> None:
     assert rule["annotations"]["runbook_url"] == f"{RUNBOOK_AT}#{anchor(rule['alert'])}"
     text = section(rule["alert"])
     for question in ("What it means.", "What rheostat already did.", "What to look at.", "What to do."):
@@ -144,12 +144,12 @@ def test_an_alert_has_its_section_in_the_runbook(rule: dict[str, Any]) -> None:
         assert command in text
 
 
-def test_the_runbook_explains_no_alert_that_is_gone() -> None:
+def test_runbook_has_no_section_without_an_alert() -> None:
     headings = re.findall(r"^## (.*)$", RUNBOOK.read_text(encoding="utf-8"), re.M)
     assert headings == [rule["alert"] for rule in ALERTS]
 
 
-def test_links_within_the_runbook_lead_somewhere() -> None:
+def test_links_in_the_runbook_resolve() -> None:
     text = RUNBOOK.read_text(encoding="utf-8")
     anchors = {heading.lower() for heading in re.findall(r"^## (.*)$", text, re.M)}
     assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= anchors

@@ -28,7 +28,7 @@ FOUND = commands(RUNBOOK.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("line", FOUND)
-def test_a_command_of_the_runbook_exists_with_its_options(line: str) -> None:
+def test_runbook_command_exists_with_its_options(line: str) -> None:
     words = line.split()[1:]
     command: Any = typer.main.get_command(app)  # Typer's own or click's, as its version has it.
     while words and words[0] in getattr(command, "commands", {}):
@@ -38,7 +38,7 @@ def test_a_command_of_the_runbook_exists_with_its_options(line: str) -> None:
     assert {word for word in words if word.startswith("-")} <= known
 
 
-def test_commands_are_found_in_spans_and_in_blocks() -> None:
+def test_commands_are_found_in_code_spans_and_blocks() -> None:
     text = "see `rheostat status`:\n\n```\nrheostat override --broker 1 \\\n  --clear\n```\nand `kafka-topics`"
     assert commands(text) == ["rheostat override --broker 1 --clear", "rheostat status"]
     assert len(FOUND) > 15

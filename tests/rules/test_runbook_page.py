@@ -55,7 +55,7 @@ def links() -> set[str]:
 LINKS = sorted(links())
 
 
-def test_the_committed_page_is_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_committed_runbook_page_is_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert runbook_page.main(["--check"]) == 0
     stale = tmp_path / "runbook.html"
     stale.write_text("old", encoding="utf-8")
@@ -74,7 +74,7 @@ def test_runbook_address_matches_the_shipped_settings() -> None:
 
 
 @pytest.mark.parametrize("link", LINKS)
-def test_a_link_ends_at_a_section(served: TestClient, link: str) -> None:
+def test_runbook_url_leads_to_one_section(served: TestClient, link: str) -> None:
     address, section = urldefrag(link)
     answer = served.get(urlsplit(address).path, headers={"host": urlsplit(address).netloc})
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -82,12 +82,12 @@ def test_a_link_ends_at_a_section(served: TestClient, link: str) -> None:
     assert answer.text.count(f' id="{section}"') == 1
 
 
-def test_it_takes_no_token_where_all_else_does(served: TestClient) -> None:
+def test_runbook_page_is_served_without_a_token(served: TestClient) -> None:
     assert served.get("/status").status_code == 401
     assert served.get("/runbook").status_code == 200
 
 
-def test_as_many_links_as_alerts() -> None:
+def test_runbook_urls_cover_every_alert() -> None:
     headings = re.findall(r"^## (\w+)$", SOURCE.read_text(encoding="utf-8"), re.M)
     assert {urldefrag(link)[1] for link in LINKS} == {heading.lower() for heading in headings}
 

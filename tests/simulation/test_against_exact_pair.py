@@ -41,8 +41,8 @@ def test_tick_length_does_not_change_typical_rates(
     )
 
 
-def test_a_silence_is_as_long_as_its_moment_makes_it() -> None:
-    """From 3 s to 11 s, as in the exact one: the shortest, the quarters and the longest."""
+def test_silence_after_step_matches_the_exact_model() -> None:
+    """The silences range from 3 s to 11 s; the shortest, the quartiles and the longest are compared."""
     exact = each(silence_s, [exact_phases(in_one_step, BOTH, moments, seed=i) for i, moments in enumerate(MOMENTS)])
     found = each(silence_s, at_moments(in_one_step, BOTH, 250))
     assert found[::3] == pytest.approx(exact[::3], rel=0.25, abs=0.5)

@@ -66,7 +66,7 @@ def test_small_fetches_start_evenly(tick_ms: int) -> None:
 
 
 @pytest.mark.parametrize("sides", [BOTH, (F,)])
-def test_after_the_start_the_mean_is_the_bound(sides: tuple[Side, ...]) -> None:
+def test_mean_rate_after_start_is_the_bound(sides: tuple[Side, ...]) -> None:
     assert phases(STEP, sides, 250).start.between(12, 25).mean_mb_per_s() == near(0.9 * 5.0)
 
 
@@ -94,7 +94,7 @@ def then_even(at_s: float, live: float, to: float) -> list[tuple[float, float]]:
 
 @TICKS_MS
 def test_step_down_from_even_window_causes_silence_and_burst(tick_ms: int) -> None:
-    """8 s of nothing; then 3 to 5 times the new rate in a second, and again nothing for more than 4 s."""
+    """Measured: 8 s of silence, then 3 to 5 times the new rate within a second, then more than 4 s of silence."""
     runs = at_moments(then_even, BOTH, tick_ms)
     assert typical(lambda p: p.down.between(0, 14).silence_s(), runs) == near(8.0)
     assert typical(lambda p: p.down.between(2, 20).peak_mb(), runs) == near(4 * 3.0)
@@ -103,7 +103,7 @@ def test_step_down_from_even_window_causes_silence_and_burst(tick_ms: int) -> No
 
 @TICKS_MS
 def test_silence_after_burst_depends_on_moment_of_step(tick_ms: int) -> None:
-    """10 s were seen from 20 to 5 MB/s, once."""
+    """One measurement from 20 to 5 MB/s had 10 s of silence."""
     silences_s = each(lambda p: p.down.between(0, 14).silence_s(), at_moments(STEP, BOTH, tick_ms))
     assert silences_s[0] <= 10.0 <= silences_s[-1]
     assert silences_s[-1] <= 12.0 * (1 + TOLERANCE)
@@ -114,14 +114,14 @@ def test_silence_after_burst_depends_on_moment_of_step(tick_ms: int) -> None:
 
 @TICKS_MS
 @pytest.mark.parametrize(("method", "peak_mb"), [(RAMP_11, 36.0), (RAMP_22, 33.0)])
-def test_a_ramp_up_keeps_the_peak_low(method: Method, peak_mb: float, tick_ms: int) -> None:
+def test_ramp_up_keeps_the_peak_low(method: Method, peak_mb: float, tick_ms: int) -> None:
     runs = at_moments(method, BOTH, tick_ms)
     assert typical(lambda p: p.up.between(0, 14).peak_mb(), runs) == near(peak_mb)
     assert each(lambda p: p.up.silence_s(), runs)[-1] <= 2.1 * 1.25
 
 
 @TICKS_MS
-def test_a_fine_ramp_down_shortens_the_silence(tick_ms: int) -> None:
+def test_fine_ramp_down_shortens_the_silence(tick_ms: int) -> None:
     runs = at_moments(RAMP_22, BOTH, tick_ms)
     assert typical(lambda p: p.down.silence_s(), runs) == near(3.0)
     assert typical(lambda p: p.down.between(11, 35).peak_mb(), runs) == near(16.0)
@@ -129,8 +129,8 @@ def test_a_fine_ramp_down_shortens_the_silence(tick_ms: int) -> None:
 
 
 @TICKS_MS
-def test_a_coarse_ramp_down_is_silent_for_longer(tick_ms: int) -> None:
-    """4.6 s and 24 MB were measured once; the typical silence is that, and the largest clump."""
+def test_coarse_ramp_down_is_silent_for_longer(tick_ms: int) -> None:
+    """One measurement had 4.6 s of silence and a burst of 24 MB."""
     runs = at_moments(RAMP_11, BOTH, tick_ms)
     assert typical(lambda p: p.down.silence_s(), runs) == near(4.6)
     assert each(lambda p: p.down.between(11, 35).peak_mb(), runs)[-1] == near(24.0)
@@ -140,7 +140,7 @@ def test_a_coarse_ramp_down_is_silent_for_longer(tick_ms: int) -> None:
 
 
 @TICKS_MS
-def test_a_window_of_3_calms_the_steps(tick_ms: int) -> None:
+def test_window_of_3_reduces_peaks_and_silence(tick_ms: int) -> None:
     runs = at_moments(STEP, (F,), tick_ms, WINDOW_3)
     assert typical(lambda p: p.start.peak_mb(), runs) == near(7.0)
     assert typical(lambda p: p.up.between(0, 4).peak_mb(), runs) == near(39.0)
@@ -148,8 +148,8 @@ def test_a_window_of_3_calms_the_steps(tick_ms: int) -> None:
 
 
 @TICKS_MS
-def test_a_window_of_3_costs_a_part_of_the_bound(tick_ms: int) -> None:
-    """0.7 to 0.87 of it were seen."""
+def test_window_of_3_lowers_the_mean_rate(tick_ms: int) -> None:
+    """Measured: 0.7 to 0.87 of the bound."""
     runs = at_moments(STEP, (F,), tick_ms, WINDOW_3)
     assert typical(lambda p: p.start.between(12, 25).mean_mb_per_s() / 5.0, runs) == near(0.79)
     assert typical(lambda p: p.up.between(12, 25).mean_mb_per_s() / 20.0, runs) == near(0.79)
@@ -162,7 +162,7 @@ def test_window_of_3_with_ramp_stays_near_bound(tick_ms: int) -> None:
 
 
 @TICKS_MS
-def test_small_fetches_do_not_cure_the_step_up(tick_ms: int) -> None:
+def test_small_fetches_still_burst_after_step_up(tick_ms: int) -> None:
     up = phases(STEP, (F,), tick_ms, SMALL).up
     assert up.between(0, 4).peak_mb() == near(101.0)
 
@@ -228,7 +228,7 @@ SMALL_WINDOW_3 = FetchSettings(
         (STEP, (F,), SMALL, echo_mb, 82.0),
     ],
 )
-def test_other_single_measurements(
+def test_simulation_matches_other_single_measurements(
     method: Method, sides: tuple[Side, ...], fetch: FetchSettings, read: Callable[[Phases], float], measured: float
 ) -> None:
     assert typical(read, at_moments(method, sides, 250, fetch)) == near(measured)
@@ -286,7 +286,7 @@ def recorded_cases() -> list[object]:
 
 @pytest.mark.parametrize(("name", "read"), recorded_cases())
 def test_simulated_runs_match_typical_recorded_values(name: str, read: Read) -> None:
-    """The same moments as in the recording, one by one; and the recording tells what the follower's disk kept."""
+    """The simulation steps at the recorded moments; "_mb" values are scaled by what the follower's disk kept."""
     method, sides, small, _ = RECORDED[name]
     fetch = replace(small or FetchSettings(), round_trip_s=RECORDED_ROUND_TRIP_S)
     runs = recordings.read(name)
@@ -321,14 +321,14 @@ def test_e1_quota_between_bytes_in_and_w_never_ends(tick_ms: int) -> None:
 
 
 @TICKS_MS
-def test_e2_a_quota_above_w_drains(tick_ms: int) -> None:
+def test_e2_quota_above_w_drains(tick_ms: int) -> None:
     run = catching(lists=EXACT, rates=leader(7.0), lag_mb=157.0, tick_ms=tick_ms)
     assert run.lag_mb[4] == near(125.0)
     assert run.drain_mb_per_s(4, cycles=2) == near(-1.3)
 
 
 @TICKS_MS
-def test_e3_twice_w_is_done_in_seconds(tick_ms: int) -> None:
+def test_e3_quota_of_twice_w_ends_in_seconds(tick_ms: int) -> None:
     run = catching(lists=EXACT, rates=leader(12.0), lag_mb=110.0, tick_ms=tick_ms)
     assert run.done_s == near(12.5)
 
@@ -341,20 +341,20 @@ def test_e4_wildcard_counts_replicas_that_do_not_move(tick_ms: int) -> None:
 
 
 @TICKS_MS
-def test_e4b_the_exact_list_ends_at_the_same_quota(tick_ms: int) -> None:
-    """144 MB at first, so that 119 MB remain once the window is full; the producer did between 2 and 3 MB/s."""
+def test_e4b_exact_list_ends_at_the_same_quota(tick_ms: int) -> None:
+    """The lag starts at 144 MB, so that 119 MB remain once the window is full; measured writes were 2 to 3 MB/s."""
     run = catching(lists=EXACT, rates=leader(7.5), partitions=2, write_mb_per_s=2.5, lag_mb=144.0, tick_ms=tick_ms)
     assert run.done_s == near(41.0)
 
 
 @TICKS_MS
-def test_e5_the_follower_side_alone_below_w_never_ends(tick_ms: int) -> None:
+def test_e5_follower_quota_below_w_never_ends(tick_ms: int) -> None:
     run = catching(lists=DESTINATION, rates=follower(2.0), tick_ms=tick_ms)
     assert run.done_s is None
     assert run.drain_mb_per_s(4, cycles=4) == near(1.2)
 
 
 @TICKS_MS
-def test_e6_the_follower_side_needs_only_w_of_the_moving(tick_ms: int) -> None:
+def test_e6_follower_quota_needs_only_w_of_moving_replicas(tick_ms: int) -> None:
     run = catching(lists=DESTINATION, rates=follower(5.0), lag_mb=200.0, tick_ms=tick_ms)
     assert run.drain_mb_per_s(4, cycles=4) == near(-1.5)

@@ -106,8 +106,8 @@ def jain(felt: QueueOutcome) -> float:
 # -- the controller -------------------------------------------------------------------------------------------------------
 
 
-def test_the_kips_storm_keeps_the_controller_busy_for_two_minutes() -> None:
-    """5,000 topics × 4 partitions, at 10 requests/s of 50 topics each."""
+def test_kip599_storm_keeps_the_controller_busy_for_two_minutes() -> None:
+    """5,000 topics of 4 partitions, at 10 requests/s of 50 topics each."""
     storm = TenantSpec("storm", 10.0, 50, 4, until_s=9.95)
     felt = run_queue(QueueWorld(1, QueueModel(ZOOKEEPER), (storm,), 200.0), Fixed())
     assert sum(partitions for _, partitions in felt.partitions["storm"]) == 20_000
@@ -133,17 +133,17 @@ def test_two_runs_are_equal() -> None:
 # -- the law at it --------------------------------------------------------------------------------------------------------
 
 
-def test_without_quotas_the_storm_would_be_minutes_of_queue() -> None:
+def test_storm_without_quotas_queues_for_over_a_minute() -> None:
     felt, _ = ran(replace(zookeeper(4), duration_s=120.0), Fixed())
     assert max(wait for _, wait in felt.waits_s) > 60.0
 
 
-def test_the_objectives_are_held_once_it_has_settled() -> None:
+def test_objectives_hold_after_settling() -> None:
     _, watched = tamed()
     assert pressure_p99(watched) <= 1.0
 
 
-def test_it_settles_within_two_minutes_of_the_storm() -> None:
+def test_controller_settles_within_two_minutes_of_the_storm() -> None:
     _, watched = tamed()
     assert max(at_s for at_s, ratio in watched.pressures if ratio > 1.1) <= 60 + 120
 
@@ -162,7 +162,7 @@ def test_well_behaved_tenant_is_at_most_half_slower() -> None:
     assert quiet_p99_s(tamed()[0]) <= 1.5 * quiet_p99_s(by_itself)
 
 
-def test_steady_load_is_written_about_at_most_twice_a_minute() -> None:
+def test_steady_load_causes_at_most_two_writes_a_minute() -> None:
     felt, _ = tamed()
     for times in felt.writes.values():
         late = [at_s for at_s in times if at_s >= SETTLED_S]
@@ -194,8 +194,8 @@ def test_failover_in_storm_allows_one_burst_per_tenant() -> None:
     }
 
 
-def test_krafts_controller_is_kept_within_the_same_law() -> None:
-    """Many small topics, half of the storms deaf to what they are told."""
+def test_kraft_controller_meets_the_same_objectives() -> None:
+    """The storms create many small topics; half of the clients ignore their throttle time."""
     storms = [TenantSpec(name, 20.0, 10, 2, at_s=60.0 + 0.093 * i, honours=i % 2 == 0) for i, name in enumerate(STORMS)]
     quiet = [TenantSpec(f"quiet-{i}", 0.1, 1, 4, at_random=True) for i in range(5)]
     world = QueueWorld(1, QueueModel(KRAFT), (*storms, *quiet), 600.0)
@@ -219,7 +219,7 @@ def test_probe_waits_for_the_commit_in_progress() -> None:
 
 
 def test_probe_objective_holds_although_controller_is_idle() -> None:
-    """Large requests that keep the controller busy for a part of the time: whoever comes in between waits for one of them."""
+    """Large requests keep the controller busy part of the time; a request in between waits for one of them."""
     storms = [TenantSpec(name, 2.0, 20, 4, at_s=60.0, at_random=True) for name in STORMS]
     # From where it begins it goes up by tenths.
     world = QueueWorld(3, QueueModel(KRAFT), tuple(storms), 1_800.0)

@@ -75,8 +75,8 @@ def test_replica_leaves_isr_after_30_s_and_returns() -> None:
     assert lag_mb(cluster) == 0.0
 
 
-def test_a_throttle_that_lists_it_keeps_it_out() -> None:
-    """Out of sync it obeys the throttle: 3 MB/s on the leader's side just keep up, 20 MB/s catch up."""
+def test_throttle_that_lists_a_replica_keeps_it_out_of_sync() -> None:
+    """A replica out of sync obeys the throttle: 3 MB/s only keep its lag, 20 MB/s catch up."""
     kept, free = (until(Cluster(world(60.0, leader_rate=rate)), 200.0) for rate in (3_000_000, 20_000_000))
     assert not kept.replicas.in_sync[FOLLOWER]
     assert free.replicas.in_sync[FOLLOWER]
@@ -119,7 +119,7 @@ def test_broker_reports_partitions_and_idle_ratio() -> None:
     assert brokers[2].request_handler_idle_ratio == pytest.approx(0.77, abs=0.01)
 
 
-def test_a_move_tells_its_largest_partitions() -> None:
+def test_move_signal_names_its_largest_partitions() -> None:
     _, moves = signals_at(30.0, world(0.0, follower_rate=5_000_000, moves=True))
     for side in ((1, Side.LEADER), (3, Side.FOLLOWER)):
         (largest,) = moves[side].largest
@@ -129,7 +129,7 @@ def test_a_move_tells_its_largest_partitions() -> None:
 
 
 def test_lag_in_messages_is_stale_while_the_follower_side_throttles() -> None:
-    """Who is left out of the fetch hears nothing of the leader's end; the remaining bytes are read from log sizes."""
+    """Between fetches the follower does not learn the leader's end offset; remaining bytes come from log sizes."""
     cluster = Cluster(world(0.0, follower_rate=100_000, moves=True))
     stream = Stream(cluster, EPOCH_MS)
     until(cluster, 90.0, stream)

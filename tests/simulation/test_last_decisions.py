@@ -54,12 +54,12 @@ def test_last_decisions_as_json(slow: Path) -> None:
     assert 0.0 <= times_s[0] <= times_s[-1] <= 120.0
 
 
-def test_a_policy_that_decides_nothing_has_none(slow: Path) -> None:
+def test_policy_without_decisions_prints_no_last_decisions(slow: Path) -> None:
     assert "The last decisions:" not in told(slow, "--policy", "as-is")
     assert json.loads(told(slow, "--policy", "as-is", "--json"))["last_decisions"] == []
 
 
-def test_a_move_that_ends_needs_none(slow: Path) -> None:
+def test_finished_move_prints_no_last_decisions(slow: Path) -> None:
     slow.write_text(SLOW.replace("100GB", "100MB"))
     done = CliRunner().invoke(app, ["simulate", str(slow)])
     assert done.exit_code == 0, done.output

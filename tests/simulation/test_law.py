@@ -61,7 +61,7 @@ def test_move_ends_near_optimum_within_latency_objective() -> None:
     assert found.slo_violation_ratio_5s <= 0.05
 
 
-def test_far_too_low_rate_rises_and_far_too_high_falls() -> None:
+def test_very_low_rate_rises_and_very_high_rate_falls() -> None:
     for start in (6_000_000, 500_000_000):
         found = run(world(start), RulePolicy("law", Law(Objective(50.0)), every_s=1.0), settle_s=0.0).summary
         assert found.completed
@@ -69,20 +69,20 @@ def test_far_too_low_rate_rises_and_far_too_high_falls() -> None:
         assert found.ratio_to_optimum < 1.5
 
 
-def test_a_deadline_is_kept_and_not_hurried() -> None:
+def test_deadline_mode_ends_shortly_before_the_deadline() -> None:
     found = law(Objective(50.0, Mode.DEADLINE, finish_at_ms=EPOCH_MS + 400_000)).summary
     assert found.completed
     assert 320.0 < found.duration_s <= 400.0
 
 
-def test_share_mode_takes_at_most_its_share_of_the_link() -> None:
+def test_share_mode_uses_at_most_its_share_of_the_link() -> None:
     trace = law(Objective(50.0, Mode.SHARE, share_max=0.2))
     into = trace.catch_up_in_bytes_per_s[70:, 2]
     assert into.mean() <= 0.2 * 125e6 * 1.02
     assert trace.summary.completed
 
 
-def test_gentle_mode_leaves_more_to_the_clients_than_fast() -> None:
+def test_gentle_mode_has_lower_latency_than_fast_mode() -> None:
     fast, gentle = law(Objective(50.0)), law(Objective(50.0, Mode.GENTLE))
     assert gentle.summary.completed
     assert gentle.p99_ms[70:250, 2].mean() < 0.7 * fast.p99_ms[70:, 2].mean()

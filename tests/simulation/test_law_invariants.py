@@ -332,7 +332,7 @@ def test_late_or_missing_signals_keep_rates_within_limits(world: World, fate: Fa
 
 
 def test_each_mode_steers_a_world_with_every_feature() -> None:
-    """One of those worlds by hand: whoever draws none of that would not be seen to."""
+    """One fixed world with every feature, because random worlds may lack some."""
     persons = (OperatorWrite(30.0, 1, Side.LEADER, 100_000), OperatorWrite(60.0, 4, Side.FOLLOWER, None))
     brokers = tuple(BrokerSpec(b, 125e6, 125e6, 400e6, 400e6) for b in range(1, 5))
     world = World(

@@ -57,7 +57,7 @@ class OneSensor:
     st.lists(st.tuples(st.integers(1, 8), st.sampled_from([0.0, 1e6, 5e6])), min_size=1, max_size=120),
     st.sampled_from([3, 11]),
 )
-def test_the_array_is_the_sensor(happens: list[tuple[int, float]], samples: int) -> None:
+def test_quota_array_equals_single_sensor_reference(happens: list[tuple[int, float]], samples: int) -> None:
     quotas, plain = SimulatedQuotas(2, samples=samples), OneSensor(samples)
     now_ms = 0
     for ticks, value in happens:
@@ -91,7 +91,7 @@ def filled(moments_ms: list[int]) -> SimulatedQuotas:
     return quotas
 
 
-def test_within_a_tick_the_window_grows() -> None:
+def test_room_grows_within_a_tick() -> None:
     quotas = filled([0])
     quotas.begin(2000, TICK_S)
     assert room_at(quotas, 0.0) == pytest.approx(2.0 * 5e6 - 4e6)
@@ -99,7 +99,7 @@ def test_within_a_tick_the_window_grows() -> None:
 
 
 def test_sample_expires_within_its_tick() -> None:
-    """Its last drop was at 0.1 s, so it goes at 11.1 s; the next one began at 3 s."""
+    """The last record of the sample is at 0.1 s, so it expires at 11.1 s; the next sample starts at 3 s."""
     quotas = filled([100, 3000])
     quotas.begin(11_000, TICK_S)
     assert room_at(quotas, 0.05) == pytest.approx(10.95 * 5e6 - 8e6)
@@ -118,7 +118,7 @@ def test_sample_starts_with_first_record_of_tick() -> None:
 
 
 def test_tick_that_fills_a_sample_starts_the_next() -> None:
-    """A bucket that began at 0.1 s is full at 1.1 s: of what passes from 1.0 s to 1.2 s, half is in it, and goes at 12.1 s."""
+    """A sample from 0.1 s is full at 1.1 s: half of the bytes from 1.0 s to 1.2 s belong to it and expire at 12.1 s."""
     quotas = SimulatedQuotas(1)
     quotas.begin(100, TICK_S)
     quotas.record(np.array([1e6]), NOW[:1], NOW[:1])
@@ -154,7 +154,7 @@ def test_full_window_blocks_lower_bound_until_samples_expire() -> None:
     st.lists(st.tuples(st.integers(1, 6), st.floats(0.0, 3e6)), min_size=1, max_size=60),
     st.floats(0.0, 0.9 * TICK_S),
 )
-def test_it_opens_when_there_is_room_and_not_before(happens: list[tuple[int, float]], asked_s: float) -> None:
+def test_opens_after_s_is_the_first_moment_with_room(happens: list[tuple[int, float]], asked_s: float) -> None:
     quotas, now_ms = SimulatedQuotas(2, samples=3), 0
     quotas.bound_bytes_per_s[:] = 1e6
     for ticks, value in happens:
@@ -172,7 +172,7 @@ def test_it_opens_when_there_is_room_and_not_before(happens: list[tuple[int, flo
 
 
 def test_small_late_record_delays_sample_expiry() -> None:
-    """A burst of 12 MB at the start and 1 MB/s: the bucket goes 3 s after its last drop, and not before is there room."""
+    """A burst of 12 MB under 1 MB/s: room returns only when the sample expires, 3 s after its last record."""
     quotas = SimulatedQuotas(2, samples=3)
     quotas.bound_bytes_per_s[:] = 1e6
     quotas.begin(0, TICK_S)

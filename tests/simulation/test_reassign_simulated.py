@@ -52,7 +52,7 @@ def run() -> PlanRun:
     return ours(world())[0]
 
 
-def test_it_ends_near_the_optimum_and_ahead_of_batches(run: PlanRun) -> None:
+def test_plan_ends_near_optimum_and_before_batches(run: PlanRun) -> None:
     made = world()
     best = optimum(made).time_s
     assert best is not None
@@ -65,9 +65,11 @@ def test_it_ends_near_the_optimum_and_ahead_of_batches(run: PlanRun) -> None:
 
 
 def test_late_step_reports_do_not_raise_concurrency() -> None:
-    """The plan of the benchmark on real brokers. Its first bytes come some seconds after its first steps were decided on, and the
-    seconds before them look like a throttle that is not full. Twice as many at a time of those that are written to would take
-    half of it for keeping up with them."""
+    """On real brokers the first bytes arrive seconds after the first steps were requested.
+
+    Until then the throttle looks underused. Doubling the concurrent partitions would spend half of the throttle on keeping up
+    with their writes.
+    """
     made = four_brokers(1, heard_after_s=5.0)
     found, executor = ours(made)
     assert found.completed
@@ -84,7 +86,7 @@ def test_few_partitions_end_near_optimum_with_immediate_reports() -> None:
 
 
 def test_all_partitions_at_once_delay_other_requests(run: PlanRun) -> None:
-    """400 operations of 1 ms come at one moment."""
+    """400 controller operations of 1 ms arrive at once."""
     found = run_plan(replace(world(), duration_s_max=60.0), all_at_once)
     assert found.running_max == 400
     assert found.queue_p99_ms_max > 2 * run.queue_p99_ms_max
@@ -94,7 +96,7 @@ def test_two_runs_of_one_world_are_equal(run: PlanRun) -> None:
     assert ours(world())[0] == run
 
 
-def test_every_partition_is_where_it_shall_be() -> None:
+def test_every_partition_reaches_its_target_replicas() -> None:
     made = world()
     seen: list[Cluster] = []
 
@@ -108,7 +110,7 @@ def test_every_partition_is_where_it_shall_be() -> None:
         assert there == ({*p.replicas} - {*p.removing}) | {*p.adding}
 
 
-def test_the_limits_hold_at_every_look() -> None:
+def test_concurrency_limits_always_hold() -> None:
     made = world()
     most: list[int] = []
 
@@ -120,7 +122,7 @@ def test_the_limits_hold_at_every_look() -> None:
     assert max(most) == 5
 
 
-def test_a_broker_that_is_lost_holds_up_only_its_own() -> None:
+def test_lost_broker_delays_only_its_own_partitions() -> None:
     made = replace(world(), disturbances=(BrokerLoss(30.0, 1e9, 9),), duration_s_max=500.0)
     found, _ = ours(made)
     onto_9 = sum(9 in p.adding for p in made.partitions)
@@ -142,8 +144,8 @@ def test_only_moving_replicas_are_listed() -> None:
     assert np.array_equal(replicas.follower_listed, replicas.adding)
 
 
-def test_the_wait_for_the_controller() -> None:
-    """At 0 s 400 ms of work come: of the 600 events of half a minute the first eight wait, 400 ms, 350 and so on."""
+def test_controller_wait_shrinks_as_the_queue_drains() -> None:
+    """400 ms of work arrive at 0 s: events wait 400, 350, … ms, every 50 ms less."""
     controller = Controller(world(), np.random.default_rng(1))
     line = ControllerLine(controller, EPOCH_MS)
     controller.submit(0.0, 400)
@@ -157,7 +159,7 @@ def test_the_wait_for_the_controller() -> None:
     assert line.newest.event_queue_time_mean_ms == pytest.approx(18.0, abs=0.1)
 
 
-def test_the_worlds_sides_are_throttled() -> None:
+def test_world_throttles_both_sides() -> None:
     made = world()
     assert {start.side for start in made.rates} == {Side.LEADER, Side.FOLLOWER}
     assert {b for p in made.partitions for b in p.adding} == {8, 9}

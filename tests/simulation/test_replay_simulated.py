@@ -135,7 +135,7 @@ def world(rate: int) -> World:
 
 
 @pytest.mark.parametrize(("objective", "rate"), [(None, 3_000_000), (Objective(50.0), 20_000_000)])
-def test_a_whole_move_replays(objective: Objective | None, rate: int) -> None:
+def test_whole_move_replays_without_differences(objective: Objective | None, rate: int) -> None:
     policy = Filmed(objective)
     trace = run(world(rate), policy)
     assert trace.summary.completed
@@ -147,7 +147,7 @@ def test_a_whole_move_replays(objective: Objective | None, rate: int) -> None:
 
 
 def test_ramp_cut_by_signal_outage_causes_no_diagnosis() -> None:
-    """The rescue's ramp ends on the way; the signals that come after it look back on the stall. The replay agrees."""
+    """The ramp of the rescue ends early; later signals still contain the stall. The replay gives the same decisions."""
     undisturbed = Filmed(None)
     run(world(3_000_000), undisturbed)
     begins_s = min(at_s for at_s, reason in undisturbed.reasons() if reason is Reason.STALLED_BELOW_STEADY_STATE)

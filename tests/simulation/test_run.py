@@ -70,13 +70,13 @@ def unthrottled(**others: object) -> World:
 
 
 @pytest.mark.parametrize("policy", [NOTHING, LOOP])
-def test_the_same_seed_gives_the_same_trace(policy: RulePolicy | LoopPolicy) -> None:
+def test_same_seed_gives_the_same_trace(policy: RulePolicy | LoopPolicy) -> None:
     world = draw_world(3, replace(SMALL, duration_s_max=90.0))
     assert run(world, policy).digest() == run(world, policy).digest()
     assert draw_world(3, SMALL).to_json() == draw_world(3, SMALL).to_json()
 
 
-def test_another_seed_gives_another() -> None:
+def test_another_seed_gives_another_trace() -> None:
     shape = replace(SMALL, duration_s_max=30.0)
     assert run(draw_world(3, shape), NOTHING).digest() != run(draw_world(4, shape), NOTHING).digest()
 
@@ -87,13 +87,13 @@ def test_output_names_seed_and_world() -> None:
     assert "LoadStep" in told
 
 
-def test_the_optimum_of_a_constant_world() -> None:
-    """At u = 0.9: out 90 − 20 − 3 (in-sync follower) = 67, in 90 − 20 = 70 MB/s; the new replica takes 3 of it: 1000 ÷ 64."""
+def test_optimum_of_constant_world_is_a_division() -> None:
+    """At 0.9 utilisation 67 MB/s can leave broker 1 and 70 MB/s reach broker 3; 3 MB/s are new writes: 1000 ÷ (67 − 3)."""
     assert optimum_s(one_move()) == pytest.approx(1000 / 64, abs=0.01)
 
 
-def test_the_optimum_waits_for_capacity_to_come_back() -> None:
-    """For 10 s clients leave nothing; after it as before."""
+def test_optimum_waits_until_capacity_returns() -> None:
+    """For the first 10 s clients use the whole link."""
     world = one_move(disturbances=(LoadStep(0.0, 10.0, (1, 2, 3), factor=5.0),))
     found = optimum_s(world)
     assert found is not None
@@ -101,11 +101,11 @@ def test_the_optimum_waits_for_capacity_to_come_back() -> None:
     assert found == pytest.approx(10 + (1000 + 150) / 64, abs=0.05)
 
 
-def test_a_move_that_never_fits_has_no_optimum() -> None:
+def test_move_that_never_fits_has_no_optimum() -> None:
     assert optimum_s(one_move(write_bytes_per_s=60 * MB)) is None
 
 
-def test_without_a_throttle_the_line_is_full_and_clients_pay() -> None:
+def test_unthrottled_move_fills_the_link_and_raises_latency() -> None:
     trace = run(unthrottled(fetch=FetchSettings(round_trip_s=0.0001)), NOTHING)
     assert trace.summary.completed
     # 77 MB/s at full links, where the optimum keeps to 67.
@@ -116,7 +116,7 @@ def test_without_a_throttle_the_line_is_full_and_clients_pay() -> None:
 
 
 def test_throttled_move_takes_kip_73_time_without_harm() -> None:
-    """The leader side carries 20 MB/s: 3 for the in-sync follower, 3 to keep up; but 11 × 17 MB pass at once."""
+    """Of 20 MB/s on the leader side 6 MB/s are steady-state replication; 11 × 17 MB pass at once in the first window."""
     trace = run(one_move(), NOTHING)
     assert trace.summary.completed
     assert trace.summary.slo_violation_ratio_5s < 0.1
@@ -147,7 +147,7 @@ def test_throttle_controller_rescues_stalled_move_and_cleans_up() -> None:
     assert {"intent", "outcome"} <= {entry.kind for entry in journal.entries}
 
 
-def test_the_loop_yields_to_an_operator() -> None:
+def test_throttle_controller_relinquishes_a_rate_set_by_operator() -> None:
     hands_off = OperatorWrite(60.0, 1, L, 3_000_000)
     seen: list[SimulatedCluster] = []
     journal = MemoryJournal()
@@ -162,7 +162,7 @@ def test_the_loop_yields_to_an_operator() -> None:
 
 
 def test_signals_are_delayed_and_accurate() -> None:
-    """Rates over the window; W by the listed replicas: two on the leader's side, one on the follower's."""
+    """W counts the listed replicas: two on the leader side, one on the follower side."""
     found: list[tuple[float, float]] = []
     desks: list[SimulatedCluster] = []
 
@@ -204,7 +204,7 @@ def test_lost_scrapes_make_longer_steps() -> None:
     assert signal.samples < 6
 
 
-def test_an_outage_of_signals_is_silence() -> None:
+def test_signal_outage_delivers_no_signals() -> None:
     desks: list[SimulatedCluster] = []
     world = one_move(duration_s_max=60.0, disturbances=(SignalOutage(20.0, 60.0, (3,)),))
     run(world, NOTHING, watch=lambda simulated: desks.append(simulated))
@@ -213,7 +213,7 @@ def test_an_outage_of_signals_is_silence() -> None:
     assert desks[-1].signals.moves[(1, L)].sampled_at_ms >= 1_700_000_050_000
 
 
-def test_a_destination_that_goes_away_goes_on_where_it_was() -> None:
+def test_lost_destination_continues_after_its_return() -> None:
     trace = run(one_move(disturbances=(BrokerLoss(10.0, 50.0, 3),)), NOTHING)
     assert trace.catch_up_in_bytes_per_s[11:50, 2].sum() == 0.0
     assert trace.catch_up_in_bytes_per_s[50:, 2].sum() > 0.0
@@ -228,14 +228,14 @@ def test_leadership_moves_to_in_sync_replica() -> None:
     assert desks[-1].cluster.moves_ended_s is not None
 
 
-def test_a_leader_move_takes_the_traffic_with_it() -> None:
+def test_leader_move_takes_the_traffic_along() -> None:
     trace = run(one_move(disturbances=(LeaderMove(10.0, "t", 0, 2),)), NOTHING)
     assert trace.catch_up_out_bytes_per_s[:9, 1].sum() == 0.0
     assert trace.catch_up_out_bytes_per_s[11:, 1].sum() > 0.0
     assert trace.catch_up_out_bytes_per_s[11:, 0].sum() == 0.0
 
 
-def test_a_busy_controller_delays_a_rate() -> None:
+def test_busy_controller_delays_a_rate_change() -> None:
     def shown_s(world: World) -> float:
         when: list[float] = []
 

@@ -44,7 +44,7 @@ class Calls:
 
 
 @pytest.mark.slow
-def test_an_hour_of_fifty_brokers_takes_seconds() -> None:
+def test_simulated_hour_of_fifty_brokers_takes_seconds() -> None:
     # Big partitions, so that something moves until the end.
     world, calls = draw_world(1, WorldShape(size_bytes=150e9)), Calls()
     # What other tests have left behind is not the simulation's to look through.

@@ -47,7 +47,7 @@ def seconds_mb(
 
 
 @pytest.mark.parametrize("tick_ms", [50, 250])
-def test_seconds_differ_by_less_than_a_response(tick_ms: int) -> None:
+def test_throughput_per_second_varies_by_less_than_a_response(tick_ms: int) -> None:
     passed = seconds_mb(40, 40, tick_ms)[1:21]
     assert passed.mean() == pytest.approx(37.6, rel=0.25)
     assert passed.std() <= 0.6 * RESPONSE_MB
@@ -55,15 +55,15 @@ def test_seconds_differ_by_less_than_a_response(tick_ms: int) -> None:
 
 
 @pytest.mark.parametrize("rates", [(40, 40), (40, 52), (80, 104)])
-def test_a_tick_makes_no_second_wilder(rates: tuple[int, int]) -> None:
-    """Who waits is told of new data when it comes, and not with the next tick."""
+def test_longer_tick_does_not_increase_variation(rates: tuple[int, int]) -> None:
+    """A waiting fetcher is woken when data arrives, not at the next tick."""
     fine, coarse = (seconds_mb(*rates, tick_ms)[1:] for tick_ms in (50, 250))
     assert coarse.mean() == pytest.approx(fine.mean(), rel=0.02)
     assert coarse.std() <= fine.std() + 0.2 * RESPONSE_MB
 
 
 def test_rarely_written_partition_wakes_no_fetcher() -> None:
-    """Once in two seconds: the thread waits its half second, and the mean stays below the throttle's."""
+    """One record in two seconds: the fetcher waits its full half second, and the mean stays below the throttle."""
     often, seldom = seconds_mb(40, 52, 50)[1:], seconds_mb(40, 52, 50, written_bytes_per_s=500.0)[1:]
     assert seldom.std() > 1.2 * often.std()
     assert seldom.mean() < often.mean() < LINE_BYTES_PER_S / MB

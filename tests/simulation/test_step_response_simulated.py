@@ -85,12 +85,12 @@ def typical(read: Callable[[Steps], float]) -> float:
 
 
 def test_new_throttle_is_not_compensated_for_empty_window() -> None:
-    """Nothing is changed in these seconds, so what passes is what a throttle that nobody touches lets through."""
+    """No rate changes in these seconds, so the throughput is that of a constant throttle."""
     assert min(each.before.mean_mb_per_s() for each in steps()) >= 0.8 * LOW / MB
     assert max(each.before.between(3, BEFORE_S).silence_s() for each in steps()) <= 1.5
 
 
-def test_a_step_up_of_four_neither_bursts_nor_falls_silent() -> None:
+def test_step_up_of_four_causes_no_burst_and_no_silence() -> None:
     assert typical(lambda each: each.up.peak_mb()) <= 1.7 * HIGH / MB
     assert max(each.up.peak_mb() for each in steps()) <= 2.0 * HIGH / MB
     assert max(each.up.silence_s() for each in steps()) <= 2.0

@@ -34,7 +34,7 @@ def test_invariants_hold_in_every_world() -> None:
     assert found == {}
 
 
-def test_the_worlds_are_many_kinds() -> None:
+def test_drawn_worlds_cover_every_kind_of_disturbance() -> None:
     drawn = [draw_run(seed) for seed in SEEDS]
     assert {type(d).__name__ for one in drawn for d in one.world.disturbances} == {
         "OperatorWrite", "BrokerLoss", "SignalOutage", "ControllerStorm", "LeaderMove", "LoadStep",
@@ -160,7 +160,7 @@ def without_an_eye_for_what_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
         (without_an_eye_for_what_comes_late, "is left behind", 500),
     ],
 )
-def test_a_tuner_that_breaks_a_promise_is_caught(
+def test_broken_tuner_is_reported_by_an_invariant(
     broken: Callable[[pytest.MonkeyPatch], None], said: str, first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken(monkeypatch)
@@ -168,7 +168,7 @@ def test_a_tuner_that_breaks_a_promise_is_caught(
     assert any(said in line for seed in seeds for line in findings_of(seed)), f"nothing was said of {said!r}"
 
 
-def test_the_same_seed_is_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_seed_gives_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
     without_an_end(monkeypatch)
     seed = next(seed for seed in SEEDS if findings_of(seed))
     assert findings_of(seed) == findings_of(seed)
@@ -176,7 +176,7 @@ def test_the_same_seed_is_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert draw_run(seed) == draw_run(seed)
 
 
-def test_as_a_command() -> None:
+def test_swarm_command_exits_with_0() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tuner.simulation", "--swarm", "4"],
         capture_output=True,

@@ -244,7 +244,7 @@ KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("format_", SAME)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_format_tells_the_same(told: Any, kind: str, format_: str) -> None:
+def test_formats_same_measurements_yield_equal_signals(told: Any, kind: str, format_: str) -> None:
     type_, which = KINDS[kind]
     expected = fields_of(told[0], type_, "rheostat_json", **which)
     found = fields_of(told[0], type_, format_, **which)
@@ -254,14 +254,14 @@ def test_every_format_tells_the_same(told: Any, kind: str, format_: str) -> None
 
 @pytest.mark.parametrize("format_", SAME)
 @pytest.mark.parametrize("field", [*SUMMED, *MULTIPLIED])
-def test_parts_that_come_in_records_of_their_own_are_put_together(told: Any, field: str, format_: str) -> None:
+def test_formats_values_in_separate_records_are_combined(told: Any, field: str, format_: str) -> None:
     kind = BrokerSignal if field.startswith(("network", "step", "produce")) else ControllerSignal
     expected = fields_of(told[0], kind, "rheostat_json")[field]
     assert expected > 0
     assert fields_of(told[0], kind, format_)[field] == pytest.approx(expected)
 
 
-def test_what_all_are_measured_by_is_itself_complete(told: Any) -> None:
+def test_formats_reference_signal_has_every_field(told: Any) -> None:
     not_kafka_s = {"leader_rate_bytes_per_s", "follower_rate_bytes_per_s", "replica_lag_sum_messages"}
     for kind, which in KINDS.values():
         found = fields_of(told[0], kind, "rheostat_json", **which)
@@ -269,7 +269,7 @@ def test_what_all_are_measured_by_is_itself_complete(told: Any) -> None:
         assert (found["samples"], found["sampled_at_ms"]) == (SCRAPES, T0 + (SCRAPES - 1) * EVERY_S * 1000)
 
 
-def test_cruise_control_tells_its_means(told: Any) -> None:
+def test_cruise_control_means_appear_in_broker_signal(told: Any) -> None:
     found = fields_of(told[0], BrokerSignal, "cruise_control")
     expected = {
         cruise_control.RATES[n]: rate(t, SCRAPES - 1)
@@ -280,7 +280,7 @@ def test_cruise_control_tells_its_means(told: Any) -> None:
     assert found["request_handler_idle_ratio"] == 0.75
 
 
-def test_exactly_the_bad_records_are_refused(told: Any) -> None:
+def test_formats_only_malformed_records_are_refused(told: Any) -> None:
     _, rejects, garbage = told
     assert rejects.keys() == garbage.keys()
     assert len(garbage) > 100
@@ -313,7 +313,7 @@ def of_a_broker_and_a_controller(k: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def test_creations_are_told_of_the_controller_alone_though_brokers_count_them_too(spark: SparkSession) -> None:
+def test_telegraf_topic_creations_appear_only_in_controller_signal(spark: SparkSession) -> None:
     logged = [
         one
         for k in range(SCRAPES)
@@ -330,6 +330,6 @@ def test_creations_are_told_of_the_controller_alone_though_brokers_count_them_to
     assert (controller.create_mean_ms, controller.metadata_records_per_s) == (30.0, 20.0)
 
 
-def test_nobody_else_has_signals(told: Any) -> None:
+def test_formats_yield_signals_only_for_reporting_nodes(told: Any) -> None:
     assert {getattr(s, "broker", getattr(s, "node", None)) for s in told[0]} == set(NODES.values())
     assert {s.cluster for s in told[0]} == {"c"}

@@ -43,12 +43,12 @@ ADDED = [
 ]
 
 
-def test_the_version_is_the_one_that_every_tuner_in_use_reads() -> None:
+def test_contract_versions_are_unchanged() -> None:
     assert (SCRAPE_VERSION, SIGNAL_VERSION) == (1, 2)
 
 
 @pytest.mark.parametrize("kind", BARE)
-def test_a_record_of_required_fields_alone_is_read(kind: str) -> None:
+def test_decode_signal_accepts_record_with_required_fields_only(kind: str) -> None:
     signal = BARE[kind]
     required = [f.name for f in fields(signal) if f.default is not None and f.name in json.loads(encode_signal(signal))]
     body = {"v": SIGNAL_VERSION, "kind": kind} | {name: json.loads(encode_signal(signal))[name] for name in required}
@@ -56,14 +56,14 @@ def test_a_record_of_required_fields_alone_is_read(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "field"), ADDED)
-def test_an_added_field_is_none_where_the_writer_does_not_know_it(kind: str, field: str) -> None:
+def test_decode_signal_missing_added_field_is_none(kind: str, field: str) -> None:
     body = json.loads(encode_signal(BARE[kind]))
     del body[field]
     assert getattr(decode_signal(json.dumps(body).encode()), field) is None
 
 
 @pytest.mark.parametrize(("kind", "field"), ADDED)
-def test_an_added_field_comes_back_as_it_was_and_is_a_number(kind: str, field: str) -> None:
+def test_decode_signal_added_field_round_trips_and_must_be_number(kind: str, field: str) -> None:
     body = json.loads(encode_signal(BARE[kind])) | {field: 4.25}
     found = decode_signal(json.dumps(body).encode())
     assert getattr(found, field) == 4.25

@@ -44,7 +44,7 @@ def parsed(spark: SparkSession, values: Mapping[str, bytes | None]) -> dict[str,
     return {name: [row for row in rows if row.offset == n] for n, name in enumerate(values)}
 
 
-def test_rates_and_the_idle_share_are_samples_of_their_broker(spark: SparkSession) -> None:
+def test_scrapes_broker_metric_becomes_one_sample(spark: SparkSession) -> None:
     values = {name: of_broker(type_, 1e6 + type_) for type_, name in cruise_control.TYPES.items()}
     rows = {name: found[0] for name, found in parsed(spark, values).items()}
     assert {name: [(s.n, s.l, s.v) for s in row.samples] for name, row in rows.items()} == {
@@ -53,14 +53,14 @@ def test_rates_and_the_idle_share_are_samples_of_their_broker(spark: SparkSessio
     assert {(r.reason, r.cluster, r.node, r.role, r.ts) for r in rows.values()} == {(None, "main", 7, "broker", AT_MS)}
 
 
-def test_a_rate_has_a_name_of_its_own_and_a_field_to_tell() -> None:
+def test_rates_have_distinct_names_and_a_signal_field() -> None:
     assert set(cruise_control.RATES.values()) <= {field.name for field in fields(BrokerSignal)}
     known = {value for key, value in vars(Metric).items() if not key.startswith("_")}
     assert set(cruise_control.RATES).isdisjoint(known)
     assert set(cruise_control.TYPES.values()) == {*cruise_control.RATES, Metric.HANDLER_IDLE}
 
 
-def test_what_is_not_ours_is_neither_row_nor_reject(spark: SparkSession) -> None:
+def test_scrapes_foreign_record_is_skipped_without_reject(spark: SparkSession) -> None:
     values = {
         "cpu": of_broker(5, 0.4),
         "99.9th percentile": of_broker(51, 3.0),
@@ -95,7 +95,7 @@ REFUSED: dict[str, tuple[bytes | None, str]] = {
 }
 
 
-def test_each_malformed_record_is_refused_by_name(spark: SparkSession) -> None:
+def test_scrapes_malformed_record_is_refused_with_reason(spark: SparkSession) -> None:
     rows = parsed(spark, {name: value for name, (value, _) in REFUSED.items()})
     assert {name: [row.reason for row in found] for name, found in rows.items()} == {
         name: [reason] for name, (_, reason) in REFUSED.items()
@@ -110,7 +110,7 @@ EDGES = (
 )
 
 
-def test_every_double_is_decoded_to_the_bit(spark: SparkSession) -> None:
+def test_scrapes_double_is_decoded_bit_for_bit(spark: SparkSession) -> None:
     drawn: list[float] = []
 
     @settings(max_examples=2000, database=None)
@@ -143,7 +143,7 @@ def _of_bits(bits: int) -> float:
     return value
 
 
-def test_it_is_of_the_shared_type(spark: SparkSession) -> None:
+def test_scrapes_have_the_common_type(spark: SparkSession) -> None:
     found = spark.createDataFrame([], RAW).select(cruise_control.scrapes(Source("c")).alias("s")).schema["s"].dataType
     wanted = spark.createDataFrame([], f"s array<{SCRAPE_TYPE}>").schema["s"].dataType
     assert found.simpleString() == wanted.simpleString()

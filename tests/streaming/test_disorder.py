@@ -346,7 +346,7 @@ STEADY = {5: None} | dict.fromkeys(range(10, 65, 5), RATE)
 EVERYTHING = 5 * BATCHES  # Broker, two sides, controller and tenant, in every window.
 
 
-def test_the_undisturbed_node(signals: list[Signal]) -> None:
+def test_undisturbed_node_has_expected_signals(signals: list[Signal]) -> None:
     assert len(of_node(signals, UNDISTURBED)) == EVERYTHING
     broker = newest(signals, BrokerSignal, broker=UNDISTURBED)
     assert (broker.client_in_bytes_per_s, broker.samples, broker.completeness) == (RATE, 6, 1.0)
@@ -378,14 +378,14 @@ def test_the_undisturbed_node(signals: list[Signal]) -> None:
         "same_id_in_two_clusters",
     ],
 )
-def test_what_comes_twice_late_or_in_another_order_changes_nothing(signals: list[Signal], name: str) -> None:
+def test_duplicated_late_or_reordered_records_change_no_signal(signals: list[Signal], name: str) -> None:
     found, expected = of_node(signals, node_of(name)), of_node(signals, UNDISTURBED)
     assert found.keys() == expected.keys()
     assert {key: one for key, one in found.items() if one != expected[key]} == {}
 
 
 @pytest.mark.parametrize("name", ["pairs_resent", "overtaken", "burst", "long_burst"])
-def test_what_is_logged_late_has_the_rates_of_its_own_time(signals: list[Signal], name: str) -> None:
+def test_late_logged_records_have_rates_of_their_scrape_time(signals: list[Signal], name: str) -> None:
     found = rates(signals, name)
     assert set(found.values()) <= {None, RATE}
     assert found[60] == RATE
@@ -398,8 +398,8 @@ def test_what_is_logged_late_has_the_rates_of_its_own_time(signals: list[Signal]
 
 
 @pytest.mark.parametrize("name", ["pairs_resent", "overtaken", "burst", "long_burst"])
-def test_the_newest_is_what_was_measured_last_not_what_was_logged_last(signals: list[Signal], name: str) -> None:
-    """Of every window that holds it; when the record of 45 s is there, that is what 50 s shows."""
+def test_gauges_come_from_last_measured_not_last_logged_scrape(signals: list[Signal], name: str) -> None:
+    """Holds for every window; the window that ends at 50 s shows the scrape of 45 s if it arrived."""
     for end, broker in brokers(signals, name):
         scraped_s = min(end - EVERY_S, 55)
         assert (broker.sampled_at_ms - T0) // 1000 == scraped_s
@@ -413,24 +413,24 @@ def test_the_newest_is_what_was_measured_last_not_what_was_logged_last(signals: 
         assert move.remaining_bytes == (900 - 2 * scraped_s) * MB
 
 
-def test_what_is_behind_the_watermark_is_counted(stream: Stream) -> None:
+def test_rows_behind_the_watermark_are_counted(stream: Stream) -> None:
     assert stream.late == LATE_ROWS
 
 
 @pytest.mark.parametrize("name", ["five_minutes_fast", "five_minutes_slow"])
-def test_a_wrong_clock_changes_neither_rates_nor_the_time_shown(signals: list[Signal], name: str) -> None:
+def test_sender_clock_off_by_minutes_changes_no_signal(signals: list[Signal], name: str) -> None:
     found, expected = of_node(signals, node_of(name)), of_node(signals, UNDISTURBED)
     assert found.keys() == expected.keys()
     assert {key: one for key, one in found.items() if one != expected[key]} == {}
 
 
-def test_a_clock_that_is_a_little_fast_is_shown_as_it_stands(signals: list[Signal]) -> None:
+def test_sender_clock_20_s_fast_is_reported_unchanged(signals: list[Signal]) -> None:
     assert rates(signals, "twenty_seconds_fast") == STEADY
     assert {s.sampled_at_ms - s.window_end_ms for _, s in brokers(signals, "twenty_seconds_fast")} == {15_000}
 
 
 @pytest.mark.parametrize("name", CLOCKS_SET)
-def test_a_clock_that_is_set_makes_no_false_rate(signals: list[Signal], name: str) -> None:
+def test_sender_clock_adjusted_midway_gives_no_wrong_rate(signals: list[Signal], name: str) -> None:
     found = rates(signals, name)
     assert found.keys() == STEADY.keys()
     assert set(found.values()) <= {None, RATE}
@@ -442,11 +442,11 @@ def test_a_clock_that_is_set_makes_no_false_rate(signals: list[Signal], name: st
 
 
 @pytest.mark.parametrize("name", ["set_300_s_forward", "set_300_s_back"])
-def test_a_clock_that_is_set_far_costs_no_window_its_rate(signals: list[Signal], name: str) -> None:
+def test_sender_clock_adjusted_by_300_s_keeps_every_rate(signals: list[Signal], name: str) -> None:
     assert rates(signals, name) == STEADY
 
 
-def test_a_counter_that_begins_anew_counts_from_zero(signals: list[Signal]) -> None:
+def test_counter_restarted_from_zero_counts_from_zero(signals: list[Signal]) -> None:
     found = rates(signals, "restarts_from_zero")
     # At 35 s the window holds 5 … 30 s: 200 gained up to 25 s, then 20.
     assert found[30] == RATE
@@ -454,18 +454,18 @@ def test_a_counter_that_begins_anew_counts_from_zero(signals: list[Signal]) -> N
     assert found[60] == RATE
 
 
-def test_a_counter_that_begins_anew_above_where_it_was_is_no_jump(signals: list[Signal]) -> None:
+def test_counter_restarted_above_old_value_gives_normal_rate(signals: list[Signal]) -> None:
     # It shows 300 where 250 stood: seen as 50 in 5 s.
     assert rates(signals, "restarts_with_more") == STEADY
 
 
-def test_a_missing_broker_is_silent_and_has_its_rates_from_the_second_scrape_on(signals: list[Signal]) -> None:
+def test_absent_broker_has_no_signal_and_rates_after_second_scrape(signals: list[Signal]) -> None:
     found = rates(signals, "away_for_thirty_seconds")
     assert found == {5: None, 10: RATE, 15: RATE, 20: RATE, 50: None, 55: RATE, 60: RATE}
     assert [s.samples for _, s in brokers(signals, "away_for_thirty_seconds")] == [1, 2, 3, 4, 1, 2, 3]
 
 
-def test_a_gap_is_seen_in_completeness_and_not_in_rates(signals: list[Signal]) -> None:
+def test_missing_scrapes_lower_completeness_but_not_rates(signals: list[Signal]) -> None:
     found = dict(brokers(signals, "two_scrapes_missing"))
     assert {end: s.client_in_bytes_per_s for end, s in found.items()} == {
         e: r for e, r in STEADY.items() if e not in (20, 25)
@@ -473,29 +473,29 @@ def test_a_gap_is_seen_in_completeness_and_not_in_rates(signals: list[Signal]) -
     assert {end: found[end].completeness for end in (15, 30, 45, 55)} == {15: 0.5, 30: 4 / 6, 45: 4 / 6, 55: 1.0}
 
 
-def test_a_broker_that_joins_takes_nothing_from_the_others(signals: list[Signal]) -> None:
+def test_joining_broker_has_rates_from_its_second_scrape(signals: list[Signal]) -> None:
     assert rates(signals, "joins") == {35: None} | dict.fromkeys(range(40, 65, 5), RATE)
 
 
-def test_one_node_id_in_two_clusters_is_two_nodes(signals: list[Signal]) -> None:
+def test_same_node_id_in_two_clusters_is_two_nodes(signals: list[Signal]) -> None:
     assert rates(signals, "same_id_in_two_clusters", "d") == {5: None} | dict.fromkeys(range(10, 65, 5), 7 * RATE)
 
 
-def test_what_is_no_number_is_not_there(signals: list[Signal]) -> None:
+def test_non_numeric_counter_values_are_ignored(signals: list[Signal]) -> None:
     assert rates(signals, "no_numbers") == {5: None, 10: None} | dict.fromkeys(range(15, 65, 5), RATE)
 
 
-def test_a_large_record_is_a_record(signals: list[Signal]) -> None:
+def test_record_of_one_megabyte_is_read(signals: list[Signal]) -> None:
     assert rates(signals, "a_megabyte") == STEADY
 
 
-def test_each_malformed_record_is_refused_once_and_in_its_batch(stream: Stream) -> None:
+def test_malformed_record_is_refused_once_in_its_batch(stream: Stream) -> None:
     reasons = [[json.loads(v)["reason"] for v in batch[TOPICS.rejects].values()] for batch in stream.batches]
     assert reasons == [[REFUSED[k][1]] if k in REFUSED else [] for k in range(BATCHES)]
 
 
-def test_a_topic_with_its_senders_clocks_survives_a_fast_one(spark: SparkSession, tmp_path: Any) -> None:
-    """message.timestamp.type=CreateTime: what windows go by is minutes in the future, for one of two senders."""
+def test_topic_with_create_time_survives_a_fast_sender_clock(spark: SparkSession, tmp_path: Any) -> None:
+    """With message.timestamp.type=CreateTime one of two senders dates its records five minutes ahead."""
 
     def sent(node: int, ahead_ms: int) -> Logged:
         """Counts 1,000/s."""

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from streaming.failure_causes import first_line
 
 
-def test_of_a_failure_in_java_the_innermost_cause_is_shown(spark: SparkSession) -> None:
+def test_first_line_of_java_failure_is_its_innermost_cause(spark: SparkSession) -> None:
     java = spark._jvm.java  # type: ignore[union-attr]
     with pytest.raises(Py4JJavaError) as caught:
         java.util.Optional.empty().get()

@@ -27,9 +27,7 @@ def refused(query: StreamingQuery) -> tuple[int, int]:
     return report["refused"], report["refused_not_written"]
 
 
-def test_of_a_flood_as_many_are_kept_as_there_are_places_and_the_rest_is_counted(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_reject_flood_fills_slots_and_counts_the_rest(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, {TOPICS.metrics: FEW})
     with stream.running() as query:
         for second in (1, 2, 3):
@@ -59,9 +57,7 @@ def test_of_a_flood_as_many_are_kept_as_there_are_places_and_the_rest_is_counted
         assert refused(query) == (7, 5), "too late to be kept, and counted all the same"
 
 
-def test_a_batch_of_as_many_records_as_there_are_places_tells_all_its_garbage(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_batch_as_large_as_slots_reports_every_reject(spark: SparkSession, tmp_path: Path) -> None:
     bad = set(random.Random(7).sample(range(4 * PLACES), 40))
     stream = Stream(spark, tmp_path, {TOPICS.metrics: FEW})
     with stream.running() as query:
@@ -74,6 +70,6 @@ def test_a_batch_of_as_many_records_as_there_are_places_tells_all_its_garbage(
     assert stream.final(TOPICS.rejects).keys() == {f"{TOPICS.metrics}-0-{offset}".encode() for offset in bad}
 
 
-def test_a_piece_of_the_backlog_has_no_state_and_tells_all(spark: SparkSession) -> None:
+def test_backlog_chunk_reports_every_reject(spark: SparkSession) -> None:
     found = build([(raw(spark, flood(0, PLACES + 70)), FEW)], TOPICS, backlog=True)
     assert len(records(found, TOPICS.rejects)) == PLACES + 70

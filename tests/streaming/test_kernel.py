@@ -89,7 +89,7 @@ def rows_of(spark: SparkSession, values: list[bytes]) -> list[tuple[Any, ...]]:
     )
 
 
-def test_what_the_kernel_reads_it_reads_as_spark_does(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_and_spark_reader_give_equal_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(7)
     values = [wrong(rng, GOOD) for wrong in WRONGS.values() for _ in range(120)]
     assert 300 < taken(spark, values) < len(values) - 300, "this is to see both readers at work"
@@ -100,8 +100,8 @@ def test_what_the_kernel_reads_it_reads_as_spark_does(spark: SparkSession, monke
     assert [a for a, b in zip(both, alone, strict=True) if a != b] == []
 
 
-def test_a_record_as_the_collector_writes_it_is_read_by_the_kernel(spark: SparkSession) -> None:
-    """Otherwise all would be right, and slow."""
+def test_kernel_reads_records_as_the_collector_writes_them(spark: SparkSession) -> None:
+    """Otherwise Spark's reader would take over: equal results, but slow."""
     assert {"rheostat_json": kernel.entities_of_json} == QUICK
     values = [GOOD, json.dumps(json.loads(GOOD)).encode(), GOOD.replace(b'"c"', '"ü"'.encode())]
     found = raw(spark, values).select(kernel.entities_of_json(taken_ms=F.lit(T0), every_ms=5000).alias("e")).collect()
@@ -131,10 +131,8 @@ def as_layout_1(row: bytes) -> dict[str, Any]:
     return found
 
 
-def test_the_layout_of_what_a_checkpoint_holds_has_a_number(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who changes the layout changes its number: a checkpoint of another one is refused, and not misread."""
+def test_kernel_state_row_has_layout_1(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed layout needs a new number, so that an old checkpoint is refused and not misread."""
     assert kernel.LAYOUT == 1
     monkeypatch.setattr("streaming.entities.QUICK", {})
     monkeypatch.setattr("streaming.entities.WHOLE", frozenset())
@@ -162,7 +160,7 @@ def test_the_layout_of_what_a_checkpoint_holds_has_a_number(
     assert isnan(lag)
 
 
-def test_a_number_that_is_not_known_is_left_out(spark: SparkSession) -> None:
+def test_kernel_signal_omits_unknown_numbers(spark: SparkSession) -> None:
     frame = build([(raw(spark, [scrape(0, {Metric.HANDLER_IDLE: 0.5})]), OURS)], TOPICS)
     (value,) = [json.loads(bytes(row.value)) for row in frame.collect()]
     assert value == {
@@ -171,20 +169,20 @@ def test_a_number_that_is_not_known_is_left_out(spark: SparkSession) -> None:
     }  # fmt: skip
 
 
-def test_names_may_hold_what_json_has_to_escape(spark: SparkSession) -> None:
+def test_kernel_reads_names_with_json_escapes(spark: SparkSession) -> None:
     (signal,) = signals_of(spark, [scrape(0, {Metric.HANDLER_IDLE: 0.5}, cluster='a"b\\c\n\x01ü€😀')])
     assert signal.cluster == 'a"b\\c\n\x01ü€😀'
 
 
-def test_a_call_with_other_arguments_is_told(spark: SparkSession) -> None:
+def test_kernel_call_with_wrong_arguments_is_reported(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="entities_of_json takes 4 arguments and was given 1"):
         spark.range(1).select(F.call_function("rheostat.entities_of_json", F.lit(b"x")))
     with pytest.raises(Exception, match="no function nothing in catalog rheostat"):
         spark.range(1).select(F.call_function("rheostat.nothing", F.lit(b"x")))
 
 
-def test_what_a_format_leaves_out_ends_no_query(spark: SparkSession) -> None:
-    """A cast of a whole array to the common schema makes NULL of what does not fit it."""
+def test_kernel_accepts_null_in_any_scrape_field(spark: SparkSession) -> None:
+    """A cast of an array to the common schema yields NULL for fields that do not fit."""
     type_ = f"array<{SCRAPE_TYPE}>"
     none = "null, 'c', 1, 'broker', 5L"
     cases = {
@@ -218,8 +216,8 @@ def taken(spark: SparkSession, values: list[bytes]) -> int:
     return int(found.taken)
 
 
-def test_a_name_as_long_as_no_name_is_ends_no_query(spark: SparkSession) -> None:
-    """It would stand in key and value of signals, which Kafka then takes for too large: now, and again after every restart."""
+def test_kernel_refuses_too_long_names_and_skips_long_labels(spark: SparkSession) -> None:
+    """Too long names would make signals that Kafka refuses as too large, again after every restart."""
     long, longest = (scrape(0, SAMPLES, cluster="c" * length).value() for length in (255, 256))
     why = "the name of the cluster is empty or longer than 255 characters"
     assert reasons_of(spark, long, longest) == [None, why]
@@ -229,14 +227,14 @@ def test_a_name_as_long_as_no_name_is_ends_no_query(spark: SparkSession) -> None
     assert isinstance(signal, BrokerSignal)
 
 
-def test_names_of_unknown_fields_are_not_kept(spark: SparkSession) -> None:
-    """The kernel's reader remembers names for as long as the JVM lives: long ones are left to Spark's, which does not."""
+def test_kernel_leaves_long_field_names_to_spark(spark: SparkSession) -> None:
+    """The kernel's reader caches field names for the life of the JVM, Spark's reader does not."""
     values = [json.dumps({**json.loads(GOOD), "x" * length: 1}).encode() for length in (200, 20_000)]
     assert [taken(spark, [value]) for value in values] == [1, 0]
     assert reasons_of(spark, *values) == [None, None]
 
 
-def test_labels_that_spark_cannot_tell_apart_are_left_to_it(
+def test_kernel_treats_lone_surrogates_in_labels_like_spark(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     samples = [{"n": Metric.MUTATION_TOKENS, "l": f"user={text}", "v": 1} for text in ("\ud800", "\udc01")]
@@ -246,7 +244,7 @@ def test_labels_that_spark_cannot_tell_apart_are_left_to_it(
     assert both == rows_of(spark, [value])
 
 
-def test_a_counter_of_thousands_of_labels_takes_no_minutes(spark: SparkSession) -> None:
+def test_kernel_sums_8000_labels_within_30_s(spark: SparkSession) -> None:
     def shown(at_s: int) -> dict[Any, float]:
         return {(Metric.NETWORK_OUT, f"listener={i}"): i + at_s for i in range(8_000)}
 
@@ -260,7 +258,7 @@ def test_a_counter_of_thousands_of_labels_takes_no_minutes(spark: SparkSession) 
     assert time.monotonic() - began_s < 30, "it took minutes while it was quadratic"
 
 
-def test_what_is_summed_over_labels_is_not_what_has_none(spark: SparkSession) -> None:
+def test_kernel_sum_over_labels_ignores_unlabelled_sample(spark: SparkSession) -> None:
     def shown(at_s: float) -> dict[Any, float]:
         labelled = {(Metric.NETWORK_OUT, f"listener={name}"): rate * at_s for name, rate in (("A", 10), ("B", 20))}
         return {**labelled, Metric.NETWORK_OUT: 7777 * at_s}
@@ -269,7 +267,7 @@ def test_what_is_summed_over_labels_is_not_what_has_none(spark: SparkSession) ->
     assert found.network_out_bytes_per_s == 30
 
 
-def test_of_two_that_say_otherwise_of_one_time_it_does_not_count_which_came_first(
+def test_kernel_conflicting_scrapes_of_one_time_resolve_independently_of_order(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     two = [Logged(scrape(0, {Metric.HANDLER_IDLE: idle}).value(), T0) for idle in (0.25, 0.75)]
@@ -309,7 +307,7 @@ def stepping(at_s: float, *, listeners: str = "AB", per_s: float = 10.0, since: 
         ((0, 61), None),
     ],
 )
-def test_the_newest_step_is_between_the_last_two_scrapes(
+def test_kernel_newest_step_spans_the_last_two_scrapes(
     spark: SparkSession, times: tuple[float, ...], step_s: float | None
 ) -> None:
     found = newest(signals_of(spark, [scrape(at_s, stepping(at_s)) for at_s in times]), BrokerSignal)
@@ -335,10 +333,10 @@ def test_the_newest_step_is_between_the_last_two_scrapes(
         pytest.param(stepping(10, since=8), id="the broker was started again"),
     ],
 )
-def test_of_a_scrape_that_is_not_whole_no_step_is_told(
+def test_kernel_incomplete_newest_scrape_yields_no_step(
     spark: SparkSession, last: dict[Any, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of sources whose scrapes come in parts, so that the newest may be there in part when a batch ends."""
+    """Sources that split a scrape into records may have delivered only a part of the newest scrape."""
     monkeypatch.setattr("streaming.entities.QUICK", {})
     monkeypatch.setattr("streaming.entities.WHOLE", frozenset())
     found = newest(signals_of(spark, [scrape(0, stepping(0)), scrape(5, stepping(5)), scrape(10, last)]), BrokerSignal)
@@ -347,8 +345,8 @@ def test_of_a_scrape_that_is_not_whole_no_step_is_told(
     assert found.network_out_bytes_per_s is not None  # The window's mean bears it.
 
 
-def test_of_a_clock_that_was_set_by_seconds_no_step_is_told(spark: SparkSession) -> None:
-    """By Kafka's clock five seconds have gone by, and by the sender's thirteen: of a window that is little."""
+def test_kernel_adjusted_sender_clock_yields_no_step(spark: SparkSession) -> None:
+    """Between two scrapes 5 s pass by Kafka's clock and 8 s by the sender's."""
     values = [
         Logged(scrape(at_s, stepping(at_s)).value(), T0 + logged * 1000) for at_s, logged in ((0, 0), (5, 5), (13, 10))
     ]

@@ -80,7 +80,7 @@ def test_steady_state_is_write_rate_times_counted_replicas(signal: MoveSignal) -
     led(0, 105, 3, remaining=75) | led(1, 60, 2),
     led(0, 110, 3, remaining=70) | led(1, 70, 2),
 )
-def test_the_leader_side_of_a_move(signal: MoveSignal) -> None:
+def test_leader_side_of_a_move_has_every_figure(signal: MoveSignal) -> None:
     assert (signal.moving_partitions, signal.listed_partitions) == (1, 2)
     assert signal.remaining_bytes == 70 * MB
     assert signal.steady_state_bytes_per_s == (1 * 3 + 2 * 2) * MB
@@ -96,7 +96,7 @@ def test_the_leader_side_of_a_move(signal: MoveSignal) -> None:
     followed(0, 30, 105) | followed(1, 50, 50, adding=0),
     followed(0, 50, 110) | followed(1, 60, 60, adding=0),
 )
-def test_the_follower_side_of_a_move(signal: MoveSignal) -> None:
+def test_follower_side_of_a_move_has_every_figure(signal: MoveSignal) -> None:
     assert (signal.moving_partitions, signal.listed_partitions) == (1, 2)
     assert signal.remaining_bytes == 60 * MB
     assert signal.steady_state_bytes_per_s == (1 + 2) * MB
@@ -107,7 +107,7 @@ def test_the_follower_side_of_a_move(signal: MoveSignal) -> None:
 
 
 @case(Side.FOLLOWER, followed(0, 10, 100))
-def test_one_scrape_knows_what_remains_and_no_rate(signal: MoveSignal) -> None:
+def test_one_scrape_gives_remaining_bytes_but_no_rate(signal: MoveSignal) -> None:
     assert (signal.remaining_bytes, signal.moving_partitions, signal.samples) == (90 * MB, 1, 1)
     assert (signal.steady_state_bytes_per_s, signal.write_bytes_per_s) == (None, None)
     assert (signal.remaining_slope_bytes_per_s, signal.remaining_slope_r2, signal.progress_age_s) == (None, None, None)
@@ -120,7 +120,7 @@ def test_one_scrape_knows_what_remains_and_no_rate(signal: MoveSignal) -> None:
     followed(0, 15, 100) | followed(1, 500, 900),
     followed(0, 20, 100) | followed(1, 510, 900),
 )
-def test_a_partition_that_joins_makes_no_jump(signal: MoveSignal) -> None:
+def test_joining_partition_does_not_change_the_slope(signal: MoveSignal) -> None:
     assert signal.steps == (step(1, 5, 0, 85), step(2, 15, 0, 80 + 390))
     assert signal.remaining_bytes == (80 + 390) * MB
     assert signal.remaining_slope_bytes_per_s == pytest.approx(-2 * MB)
@@ -130,23 +130,23 @@ QUIET = led(0, 100, 2)
 
 
 @case(Side.LEADER, QUIET, QUIET, QUIET, QUIET | led(1, 10, 2), QUIET | led(1, 25, 2))
-def test_a_partition_that_joins_late_has_its_own_write_rate_at_once(signal: MoveSignal) -> None:
+def test_partition_joining_late_counts_with_its_write_rate(signal: MoveSignal) -> None:
     assert signal.steady_state_bytes_per_s == 6 * MB
 
 
 @case(Side.LEADER, led(0, 0, 1) | led(1, 0, 1), led(0, 5, 1) | led(1, 500, 1), led(0, 10, 1))
-def test_a_partition_that_left_counts_no_more(signal: MoveSignal) -> None:
+def test_partition_that_left_no_longer_counts(signal: MoveSignal) -> None:
     assert (signal.listed_partitions, signal.steady_state_bytes_per_s) == (1, 1 * MB)
 
 
 @case(Side.LEADER, led(0, 0, 1), led(1, 5, 1), led(0, 10, 1))
-def test_over_a_scrape_that_lacks_it_a_partition_has_no_rate(signal: MoveSignal) -> None:
-    """It may have gone and come back as another one."""
+def test_partition_missing_in_a_scrape_has_no_rate(signal: MoveSignal) -> None:
+    """The partition may have been deleted and created again."""
     assert (signal.listed_partitions, signal.steady_state_bytes_per_s) == (1, None)
 
 
 @case(Side.FOLLOWER, followed(0, 80, 100), followed(0, 100, 100, adding=0))
-def test_a_partition_that_arrived_closes_what_remained(signal: MoveSignal) -> None:
+def test_finished_partition_reduces_remaining_bytes_to_zero(signal: MoveSignal) -> None:
     assert signal.steps == (step(1, 20, 0, 0),)
     assert (signal.moving_partitions, signal.remaining_bytes) == (0, 0.0)
     assert (signal.remaining_slope_bytes_per_s, signal.remaining_slope_r2) == (-4 * MB, None)
@@ -159,48 +159,48 @@ def test_a_partition_that_arrived_closes_what_remained(signal: MoveSignal) -> No
     followed(0, 20, 700),  # Retention on both.
     followed(0, 25, 715),
 )
-def test_a_log_that_shrank_adds_neither_growth_nor_time(signal: MoveSignal) -> None:
+def test_shrunk_log_adds_neither_growth_nor_time(signal: MoveSignal) -> None:
     assert [(s.gained_bytes / MB, s.written_bytes / MB) for s in signal.steps] == [(5, 15), (0, 0), (5, 15)]
     assert signal.steady_state_bytes_per_s == 3 * MB
 
 
 @case(Side.FOLLOWER, *(followed(0, own, 100) for own in (10, 20, 20, 20)))
-def test_age_of_progress_counts_from_the_last_step_that_gained(signal: MoveSignal) -> None:
+def test_progress_age_counts_from_last_step_with_progress(signal: MoveSignal) -> None:
     assert signal.progress_age_s == 10.0
 
 
 @case(Side.FOLLOWER, *(followed(0, 10, 100) for _ in range(4)))
-def test_without_progress_the_line_is_flat_and_progress_has_no_age(signal: MoveSignal) -> None:
+def test_move_without_progress_has_zero_slope_and_no_age(signal: MoveSignal) -> None:
     assert (signal.remaining_slope_bytes_per_s, signal.remaining_slope_r2) == (0.0, 1.0)
     assert signal.progress_age_s is None
 
 
 @case(Side.FOLLOWER, *(followed(0, own, 100) for own in (10, 20, 20, 40)))
-def test_a_bent_line_fits_less(signal: MoveSignal) -> None:
+def test_slope_of_uneven_progress_has_lower_r2(signal: MoveSignal) -> None:
     # Remaining 90, 80, 80, 60 MB at 0, 5, 10, 15 s. By hand: −225 ÷ 125 = −1.8 MB/s, r² = 225² ÷ (125 × 475).
     assert signal.remaining_slope_bytes_per_s == pytest.approx(-1.8 * MB)
     assert signal.remaining_slope_r2 == pytest.approx(0.852632, abs=1e-6)
 
 
 @case(Side.FOLLOWER, followed(0, 10, 100), followed(0, None, 105) | followed(1, 1, 2))
-def test_an_unknown_own_size_makes_the_rest_unknown(signal: MoveSignal) -> None:
+def test_unknown_follower_size_makes_remaining_bytes_unknown(signal: MoveSignal) -> None:
     assert signal.remaining_bytes is None
     assert signal.steady_state_bytes_per_s == 1 * MB
 
 
 @case(Side.FOLLOWER, followed(0, 10, None), followed(0, 20, None))
-def test_an_unknown_leader_size_is_not_zero(signal: MoveSignal) -> None:
+def test_unknown_leader_size_makes_remaining_bytes_unknown(signal: MoveSignal) -> None:
     assert (signal.remaining_bytes, signal.steady_state_bytes_per_s, signal.listed_partitions) == (None, None, 1)
     assert signal.steps[0].gained_bytes == 10 * MB
 
 
 @case(Side.FOLLOWER, followed(0, 110, 100))
-def test_a_follower_ahead_of_its_leader_lacks_nothing(signal: MoveSignal) -> None:
+def test_follower_larger_than_leader_has_nothing_remaining(signal: MoveSignal) -> None:
     assert signal.remaining_bytes == 0.0
 
 
 @case(Side.LEADER, led(0, 100, 0, remaining=50), led(0, 115, 0, remaining=40))
-def test_unlisted_partitions_that_move_need_no_quota(signal: MoveSignal) -> None:
+def test_unlisted_moving_partition_needs_no_quota(signal: MoveSignal) -> None:
     assert (signal.steady_state_bytes_per_s, signal.write_bytes_per_s) == (0.0, 3 * MB)
     assert (signal.listed_partitions, signal.moving_partitions) == (0, 1)
 
@@ -211,7 +211,7 @@ def test_both_sides_of_one_broker_are_two_signals(signal: MoveSignal, measured: 
 
 
 @case(Side.LEADER, led(0, 1, 1))
-def test_a_side_without_samples_has_no_signal(signal: MoveSignal, measured: list[Signal]) -> None:
+def test_side_without_samples_has_no_signal(signal: MoveSignal, measured: list[Signal]) -> None:
     assert {s.side for s in measured if isinstance(s, MoveSignal) and s.broker == signal.broker} == {Side.LEADER}
 
 
@@ -225,7 +225,7 @@ HUGE = 9e17  # In MB; just below what the format lets in.
 
 
 @case(Side.LEADER, led(0, 0, HUGE, 0), led(0, HUGE, HUGE, HUGE))
-def test_what_overflows_is_unknown(signal: MoveSignal) -> None:
+def test_overflowing_sum_is_unknown(signal: MoveSignal) -> None:
     assert signal.steady_state_bytes_per_s is None
     assert signal.remaining_bytes == HUGE * MB
 
@@ -242,5 +242,5 @@ NO_PARTITIONS = ("x=y", "topic=t,partition=0", "partition=99999999999,topic=t", 
 
 
 @case(Side.LEADER, {**led(0, 9, 2, 5), **{k: v for labels in NO_PARTITIONS for k, v in named(labels, 7).items()}})
-def test_labels_that_name_no_partition_stop_nothing(signal: MoveSignal) -> None:
+def test_labels_without_a_partition_are_skipped(signal: MoveSignal) -> None:
     assert [(m.topic, m.partition, m.remaining_bytes) for m in signal.largest] == [("orders", 0, 5 * MB)]

@@ -78,7 +78,7 @@ def told(rows: list[Row]) -> dict[tuple[str, str], float]:
 # -- what a batch becomes ---------------------------------------------------------------------------------------------
 
 
-def test_a_batch_is_a_scrape_for_each_node_and_time_and_one_refusal_for_strangers(spark: SparkSession) -> None:
+def test_scrapes_batch_splits_by_node_and_time_with_one_refusal(spark: SparkSession) -> None:
     later = str(int(AT) + 5_000_000_000)
     record = batch(
         resource(
@@ -171,18 +171,18 @@ NOT_OURS: dict[str, Any] = {
 }
 
 
-def test_each_sample_comes_out_under_the_contract_s_name_and_labels(spark: SparkSession) -> None:
+def test_scrapes_sample_has_contract_name_and_labels(spark: SparkSession) -> None:
     rows = parsed(spark, {case: of_7(metric) for case, (metric, _) in SAMPLES.items()})
     assert {case: told(found) for case, found in rows.items()} == {
         case: {(name, labels): value} for case, (_, (name, labels, value)) in SAMPLES.items()
     }
 
 
-def test_what_is_not_ours_is_neither_row_nor_reject(spark: SparkSession) -> None:
+def test_scrapes_foreign_record_is_skipped_without_reject(spark: SparkSession) -> None:
     assert {case: rows for case, rows in parsed(spark, NOT_OURS).items() if rows} == {}
 
 
-def test_the_node_is_found_by_id_or_host_of_point_or_resource(spark: SparkSession) -> None:
+def test_scrapes_node_comes_from_id_or_host_attributes(spark: SparkSession) -> None:
     metric = gauge(Metric.LEADER_COUNT)
     of_point = gauge(Metric.LEADER_COUNT, labels={"node_id": 8})
     values = {
@@ -236,7 +236,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_each_malformed_record_is_refused_by_name(spark: SparkSession) -> None:
+def test_scrapes_malformed_record_is_refused_with_reason(spark: SparkSession) -> None:
     rows = parsed(spark, {name: value for name, (value, _) in REFUSED.items()} | {"good": GOOD})
     assert told(rows.pop("good")) == {(Metric.CLIENT_IN, ""): 5.0}
     assert {name: [row.reason for row in found] for name, found in rows.items()} == {
@@ -244,14 +244,14 @@ def test_each_malformed_record_is_refused_by_name(spark: SparkSession) -> None:
     }
 
 
-def test_a_megabyte_is_read(spark: SparkSession) -> None:
+def test_scrapes_record_of_one_megabyte_is_read(spark: SparkSession) -> None:
     others = [gauge(f"jvm.thing.{n}", labels={"pool": "x" * 50}) for n in range(5_000)]
     assert told(parsed(spark, {"large": of_7(*others, total(Metric.CLIENT_IN))})["large"]) == {
         (Metric.CLIENT_IN, ""): 5.0
     }
 
 
-def test_it_is_of_the_shared_type_and_needs_no_hosts(spark: SparkSession) -> None:
+def test_scrapes_without_hosts_have_the_common_type(spark: SparkSession) -> None:
     found = spark.createDataFrame([], RAW).select(otlp_json.scrapes(Source("c")).alias("s")).schema["s"].dataType
     wanted = spark.createDataFrame([], f"s array<{SCRAPE_TYPE}>").schema["s"].dataType
     assert found.simpleString() == wanted.simpleString()
@@ -274,12 +274,12 @@ def mappings(rules: Any) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
                 yield bean, attribute, mapping["metric"], rule
 
 
-def test_the_rules_give_every_metric_of_kafka_s_in_the_contract(rules: Any) -> None:
+def test_jmx_rules_cover_every_kafka_metric_of_the_contract(rules: Any) -> None:
     ours = {v for k, v in vars(Metric).items() if not k.startswith("_") and v.startswith("kafka_")}
     assert {metric for _, _, metric, _ in mappings(rules)} == ours
 
 
-def test_the_rules_name_the_mbean_that_the_metric_is_called_after(rules: Any) -> None:
+def test_jmx_rules_map_each_metric_to_its_mbean(rules: Any) -> None:
     for bean, attribute, metric, rule in mappings(rules):
         domain, keys = bean.split(":", 1)
         key = dict(pair.split("=", 1) for pair in keys.split(","))
@@ -296,15 +296,15 @@ def test_the_rules_name_the_mbean_that_the_metric_is_called_after(rules: Any) ->
         assert rule["unit"]
 
 
-def test_every_wildcard_of_an_mbean_is_an_attribute_that_becomes_a_label(rules: Any) -> None:
-    """Otherwise several MBeans would be one series, and overwrite each other."""
+def test_jmx_rules_map_every_mbean_wildcard_to_a_label(rules: Any) -> None:
+    """Otherwise several MBeans would become one series and overwrite each other."""
     for bean, _, _, rule in mappings(rules):
         wild = {pair.split("=")[0] for pair in bean.split(":")[1].split(",") if pair.endswith("=*")}
         taken = {re.fullmatch(r"param\((.+)\)", text)[1] for text in rule.get("metricAttribute", {}).values()}  # type: ignore[index]
         assert wild <= taken, bean
 
 
-def test_the_collector_writes_what_this_format_reads() -> None:
+def test_otel_collector_exports_otlp_json() -> None:
     collector = yaml.safe_load((COLLECTORS / "otel-collector.yaml").read_text())
     assert collector["exporters"]["kafka"]["metrics"]["encoding"] == "otlp_json"
     assert collector["service"]["pipelines"]["metrics"] == {

@@ -15,7 +15,7 @@ def client_in(at_s: float, count: float, node: int = 1) -> Scrape:
     return scrape(at_s, {Metric.CLIENT_IN: count}, node=node)
 
 
-def test_windows_grow_over_batches_and_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+def test_pipeline_windows_continue_over_batches_and_restart(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path)
     with stream.running() as query:
         stream.feed(client_in(0, 100), b"nonsense")

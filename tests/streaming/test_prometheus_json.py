@@ -56,14 +56,14 @@ def told(rows: list[Row]) -> dict[tuple[str, str], float]:
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
-def test_every_name_of_kafka_s_in_the_contract_is_known_as_it_stands() -> None:
+def test_metrics_table_maps_every_contract_name_to_itself() -> None:
     ours = {v for k, v in vars(Metric).items() if not k.startswith("_") and v.startswith("kafka_")}
     assert {name for name in ours if METRICS.get(name) != name} == set()
     assert set(METRICS.values()) == ours
 
 
-def test_our_own_rules_give_the_contract_s_names() -> None:
-    """A word of jmx-exporter.yaml's patterns may be whatever Kafka says; so names are looked for, not made."""
+def test_jmx_exporter_rules_yield_every_contract_name() -> None:
+    """Parts of a rule's name come from the MBean, so each contract name is matched against the rules."""
     rules = yaml.safe_load((COLLECTORS / "jmx-exporter.yaml").read_text())["rules"]
     templates = [re.sub(r"\$\d", r"\\w+", rule["name"]).lower() for rule in rules]
     ours = {name for name in METRICS.values() if not any(re.fullmatch(template, name) for template in templates)}
@@ -190,7 +190,7 @@ NOT_OURS: dict[str, Any] = {
 }
 
 
-def test_each_family_s_name_comes_out_under_the_contract_s_with_canonical_labels(spark: SparkSession) -> None:
+def test_scrapes_names_of_other_exporters_become_contract_names(spark: SparkSession) -> None:
     values = {case: sample(name, labels=BROKER | labels) for case, (name, labels, _, _) in FAMILIES.items()}
     rows = parsed(spark, values)
     assert {case: told(found) for case, found in rows.items()} == {
@@ -198,14 +198,14 @@ def test_each_family_s_name_comes_out_under_the_contract_s_with_canonical_labels
     }
 
 
-def test_what_is_not_ours_is_neither_row_nor_reject(spark: SparkSession) -> None:
+def test_scrapes_foreign_record_is_skipped_without_reject(spark: SparkSession) -> None:
     assert {case: rows for case, rows in parsed(spark, NOT_OURS).items() if rows} == {}
 
 
 # -- who and when -----------------------------------------------------------------------------------------------------
 
 
-def test_node_cluster_role_and_time(spark: SparkSession) -> None:
+def test_scrapes_node_cluster_role_and_time_come_from_labels(spark: SparkSession) -> None:
     name = Metric.FOLLOWER_THROTTLED
     values = {
         "label": sample(name),
@@ -238,7 +238,7 @@ def test_node_cluster_role_and_time(spark: SparkSession) -> None:
     assert {next(iter(told([row]).values())) for row in rows.values()} == {5.0}
 
 
-def test_a_summary_of_vector_s_is_its_99th_percentile_and_its_count(spark: SparkSession) -> None:
+def test_scrapes_vector_summary_becomes_p99_and_count(spark: SparkSession) -> None:
     quantiles = [{"quantile": 0.5, "value": 1.0}, {"quantile": 0.99, "value": 12.5}]
     summary = {"quantiles": quantiles, "count": 40, "sum": 99.0}
     values = {
@@ -301,7 +301,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_each_malformed_record_is_refused_by_name(spark: SparkSession) -> None:
+def test_scrapes_malformed_record_is_refused_with_reason(spark: SparkSession) -> None:
     rows = parsed(spark, {name: value for name, (value, _) in REFUSED.items()} | {"good": GOOD})
     assert told(rows.pop("good")) == {(Metric.CLIENT_IN, ""): 5.0}
     assert {name: [row.reason for row in found] for name, found in rows.items()} == {
@@ -309,7 +309,7 @@ def test_each_malformed_record_is_refused_by_name(spark: SparkSession) -> None:
     }
 
 
-def test_large_records_are_read(spark: SparkSession) -> None:
+def test_scrapes_records_of_one_megabyte_are_read(spark: SparkSession) -> None:
     values = {
         "a megabyte of labels": sample(Metric.CLIENT_IN, labels=BROKER | {f"l{n}": "x" * 90 for n in range(10_000)}),
         "a megabyte in one": sample(Metric.CLIENT_IN, labels=BROKER | {"l": "x" * 1_000_000}),
@@ -317,7 +317,7 @@ def test_large_records_are_read(spark: SparkSession) -> None:
     assert [told(rows) for rows in parsed(spark, values).values()] == [{(Metric.CLIENT_IN, ""): 5.0}] * 2
 
 
-def test_it_is_of_the_shared_type_and_needs_no_hosts(spark: SparkSession) -> None:
+def test_scrapes_without_hosts_have_the_common_type(spark: SparkSession) -> None:
     found = spark.createDataFrame([], RAW).select(prometheus_json.scrapes(Source("c")).alias("s")).schema["s"].dataType
     wanted = spark.createDataFrame([], f"s array<{SCRAPE_TYPE}>").schema["s"].dataType
     assert found.simpleString() == wanted.simpleString()
@@ -332,7 +332,7 @@ def prometheus() -> Any:
     return yaml.safe_load((COLLECTORS / "prometheus-remote-write.yaml").read_text())
 
 
-def test_remote_write_keeps_every_name_that_is_read_and_not_the_rest(prometheus: Any) -> None:
+def test_remote_write_keeps_only_names_that_are_read(prometheus: Any) -> None:
     (kept,) = [
         rule["regex"]
         for rule in prometheus["remote_write"][0]["write_relabel_configs"]
@@ -344,7 +344,7 @@ def test_remote_write_keeps_every_name_that_is_read_and_not_the_rest(prometheus:
     assert [name for name in others if re.fullmatch(kept, name)] == []
 
 
-def test_the_node_id_is_read_out_of_a_host_s_name_unless_it_is_given(prometheus: Any) -> None:
+def test_relabel_node_id_comes_from_label_else_host_name(prometheus: Any) -> None:
     (rule,) = prometheus["scrape_configs"][0]["relabel_configs"]
 
     def node_of(broker_id: str, address: str) -> str | None:

@@ -54,7 +54,7 @@ def of(measured: list[Signal], number: int) -> list[BrokerSignal]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_rate(measured: list[Signal], name: str) -> None:
+def test_counter_samples_give_the_expected_rate(measured: list[Signal], name: str) -> None:
     signal = newest(measured, BrokerSignal, broker=list(CASES).index(name))
     assert signal.client_in_bytes_per_s == CASES[name][1]
 
@@ -67,7 +67,7 @@ TWO_COUNTERS = node(
 )
 
 
-def test_counters_of_one_broker_do_not_touch_each_other(measured: list[Signal]) -> None:
+def test_counters_of_one_broker_are_independent(measured: list[Signal]) -> None:
     signal = newest(measured, BrokerSignal, broker=TWO_COUNTERS)
     assert signal.client_in_bytes_per_s == 7.0
     assert signal.replication_in_bytes_per_s == 20.0
@@ -80,7 +80,7 @@ LONGER_THAN_A_WINDOW = node(
 )
 
 
-def test_a_window_holds_thirty_seconds_and_no_more(measured: list[Signal]) -> None:
+def test_window_holds_exactly_thirty_seconds(measured: list[Signal]) -> None:
     signal = newest(measured, BrokerSignal, broker=LONGER_THAN_A_WINDOW)
     assert (signal.window_end_ms, signal.sampled_at_ms) == (T0 + 30_000, T0 + 25_000)
     assert (signal.samples, signal.completeness, signal.client_in_bytes_per_s) == (6, 1.0, 0.2)
@@ -89,7 +89,7 @@ def test_a_window_holds_thirty_seconds_and_no_more(measured: list[Signal]) -> No
 UNEVEN = node(*[scrape(at_s, {}, node=103) for at_s in (0, 4.999, 8, 12)], number=103)
 
 
-def test_every_scrape_yields_one_signal_of_the_window_that_is_due(measured: list[Signal]) -> None:
+def test_window_due_yields_one_signal_per_interval(measured: list[Signal]) -> None:
     ends = sorted((s.window_end_ms - T0, s.samples) for s in of(measured, UNEVEN))
     assert ends == [(5_000, 2), (10_000, 3), (15_000, 4)]
 
@@ -112,7 +112,7 @@ SECOND = scrape(
 GAUGED = node(scrape(10, {Metric.LEADER_COUNT: 14}, node=104), SECOND, FIRST, number=104)
 
 
-def test_gauges_are_those_measured_last_and_unknown_once_the_next_is_overdue(measured: list[Signal]) -> None:
+def test_gauges_are_newest_values_and_expire_when_overdue(measured: list[Signal]) -> None:
     signal = newest([s for s in of(measured, GAUGED) if s.window_end_ms == T0 + 10_000], BrokerSignal)
     assert (signal.request_handler_idle_ratio, signal.leader_throttled_bytes_per_s) == (0.7, 4e6)
     assert (signal.produce_p99_ms, signal.fetch_p99_ms) == (12.5, 33.0)
@@ -127,7 +127,7 @@ def test_gauges_are_those_measured_last_and_unknown_once_the_next_is_overdue(mea
 EMPTY = node(scrape(0, {}, node=105), number=105)
 
 
-def test_a_scrape_without_samples_is_a_sign_of_life(measured: list[Signal]) -> None:
+def test_scrape_without_samples_yields_an_empty_broker_signal(measured: list[Signal]) -> None:
     assert of(measured, EMPTY) == [BrokerSignal("c", EMPTY, T0 + 5_000, T0, samples=1, completeness=1 / 6)]
 
 
@@ -153,5 +153,5 @@ NAMED_TWICE = node(
 )
 
 
-def test_a_sample_named_twice_does_not_end_the_query(measured: list[Signal]) -> None:
+def test_sample_named_twice_does_not_end_the_query(measured: list[Signal]) -> None:
     assert newest(measured, BrokerSignal, broker=NAMED_TWICE).request_handler_idle_ratio == 0.5

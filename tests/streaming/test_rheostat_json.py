@@ -64,7 +64,7 @@ REFUSED: dict[str, tuple[bytes | None, str]] = {
 }
 
 
-def test_each_malformed_record_is_refused_by_name_and_the_good_ones_flow(spark: SparkSession) -> None:
+def test_malformed_records_are_refused_with_reason_and_others_pass(spark: SparkSession) -> None:
     values = [value for value, _ in REFUSED.values()]
     frame = build([(raw(spark, [TEXT, *values, scrape(5, {Metric.CLIENT_IN: 15.0})]), OURS)], TOPICS).cache()
 
@@ -75,7 +75,7 @@ def test_each_malformed_record_is_refused_by_name_and_the_good_ones_flow(spark: 
     assert len(records(frame, TOPICS.signals)) == 2
 
 
-def test_a_reject_names_its_origin_and_shows_how_the_value_began(spark: SparkSession) -> None:
+def test_reject_has_offset_reason_and_head_of_value(spark: SparkSession) -> None:
     value = b"\xff" + b"x" * 300
     ((key, body),) = records(build([(raw(spark, [value]), OURS)], TOPICS), TOPICS.rejects).items()
     assert key == b"rheostat.metrics-0-0"
@@ -97,7 +97,7 @@ ODD_BYTES = (
 )  # fmt: skip
 
 
-def test_text_is_utf8_or_refused(spark: SparkSession) -> None:
+def test_text_other_than_utf8_is_refused(spark: SparkSession) -> None:
     values = [changed(GOOD, colour="@").replace(b"@", odd) for odd in ODD_BYTES]
     rejects = records(build([(raw(spark, values), OURS)], TOPICS), TOPICS.rejects).values()
     refused = {json.loads(value)["offset"]: json.loads(value)["reason"] for value in rejects}
@@ -107,7 +107,7 @@ def test_text_is_utf8_or_refused(spark: SparkSession) -> None:
 NO_NUMBERS = (b"NaN", b'"NaN"', b"Infinity", b"-Infinity", b"1e400", b"1e300", b"-1e300", b"null")
 
 
-def test_a_sample_that_is_no_measurement_is_left_out_and_the_rest_kept(spark: SparkSession) -> None:
+def test_sample_without_a_number_is_left_out_alone(spark: SparkSession) -> None:
     labels = partition_labels("orders", 0)
     odd = dict.fromkeys(
         (
@@ -153,7 +153,7 @@ def test_unknown_fields_and_nameless_samples_are_ignored(spark: SparkSession) ->
     assert (signal.request_handler_idle_ratio, signal.leaders) == (None, 2.0)
 
 
-def test_the_time_shown_is_the_sender_s_only_within_30_s_of_kafka_s(spark: SparkSession) -> None:
+def test_sampled_at_is_sender_time_only_within_30_s(spark: SparkSession) -> None:
     counts = {
         T0 - 30_000: T0 - 30_000,
         T0 + 30_000: T0 + 30_000,
@@ -170,5 +170,5 @@ def test_the_time_shown_is_the_sender_s_only_within_30_s_of_kafka_s(spark: Spark
     assert found == dict(enumerate(counts.values()))
 
 
-def test_a_controller_yields_no_broker_signal(spark: SparkSession) -> None:
+def test_controller_yields_no_broker_signal(spark: SparkSession) -> None:
     assert signals_of(spark, [scrape(0, {Metric.CLIENT_IN: 1.0}, role=NodeRole.CONTROLLER)]) == []

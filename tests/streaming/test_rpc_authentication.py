@@ -46,6 +46,6 @@ def test_rpc_refuses_a_client_without_the_secret(spark: SparkSession) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_rpc_lets_a_client_with_the_secret_in(spark: SparkSession) -> None:
+def test_rpc_accepts_a_client_with_the_secret(spark: SparkSession) -> None:
     with client_of(spark, authenticates=True) as client:
         assert look_up(spark, client).name() == "MapOutputTracker"

@@ -34,7 +34,7 @@ def _hold(lock: Path, ready: multiprocessing.synchronize.Event, leave: multiproc
         leave.wait(60)
 
 
-def test_a_jvm_that_is_left_over_is_waited_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_locked_by_jvm_waits_for_a_leftover_jvm(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     context = multiprocessing.get_context("spawn")
     ready, leave = context.Event(), context.Event()
@@ -58,7 +58,7 @@ def test_a_jvm_that_is_left_over_is_waited_for(spark: SparkSession, tmp_path: Pa
         left.join(10)
 
 
-def test_the_state_is_what_the_checkpoint_says_it_is(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoint_record_describes_state_and_settings(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = entities(spark.createDataFrame([], RAW), "rheostat_json", Source(""), 1)
     assert spans(rows, WindowShape()).schema.simpleString() == STATE_TYPE
 
@@ -78,7 +78,7 @@ def test_the_state_is_what_the_checkpoint_says_it_is(spark: SparkSession, monkey
 @pytest.mark.parametrize(
     ("after_ms", "until_ms", "kept"), [(None, None, 4), (5000, None, 3), (None, 10000, 3), (5000, 10000, 2), (15000, None, 1)]
 )  # fmt: skip
-def test_a_window_leaves_where_it_belongs_and_a_refusal_everywhere(
+def test_ending_between_keeps_windows_in_range_and_all_rejects(
     spark: SparkSession, after_ms: int | None, until_ms: int | None, kept: int
 ) -> None:
     rows = [(f"c|tenant|1|client_id=a%7Cb|{end}".encode(), TOPICS.signals) for end in (5000, 10000, 15000)]

@@ -143,7 +143,7 @@ def of_broker(k: int) -> dict[Any, float]:
 case("a broker", *[of_broker(k) for k in range(4)])
 
 
-def test_every_field_of_a_broker(measured: list[Signal]) -> None:
+def test_broker_signal_has_every_field(measured: list[Signal]) -> None:
     signal = newest(measured, BrokerSignal, broker=node_of("a broker"))
     expected: dict[str, Any] = {field: per_s([count(i, k) for k in range(4)]) for i, field in enumerate(COUNTERS)} | {
         field: 0.25 + i + 300 for i, field in enumerate(GAUGES)
@@ -187,7 +187,7 @@ def a_slow_half_minute() -> Iterator[dict[Any, float]]:
 case("slow for half a minute", *a_slow_half_minute(), times=range(0, 100, 5))
 
 
-def test_a_mean_is_of_its_window_and_not_of_the_year_before(measured: list[Signal]) -> None:
+def test_produce_mean_covers_only_its_window(measured: list[Signal]) -> None:
     node = node_of("slow for half a minute")
     means = {
         s.window_end_ms - T0: s.produce_mean_ms for s in measured if isinstance(s, BrokerSignal) and s.broker == node
@@ -242,7 +242,7 @@ for _name, _told in PRODUCE_MEANS.items():
 
 
 @pytest.mark.parametrize("name", PRODUCE_MEANS)
-def test_mean_time_of_produce_requests(measured: list[Signal], name: str) -> None:
+def test_produce_mean_weighs_samples_by_requests(measured: list[Signal], name: str) -> None:
     assert newest(measured, BrokerSignal, broker=node_of(f"produce: {name}")).produce_mean_ms == PRODUCE_MEANS[name][1]
 
 
@@ -267,7 +267,7 @@ for _name, (_scrapes, _) in THROTTLED.items():
 
 
 @pytest.mark.parametrize("name", THROTTLED)
-def test_throttled_bytes_are_taken_from_the_best_there_is(measured: list[Signal], name: str) -> None:
+def test_throttled_bytes_come_from_the_most_exact_metric(measured: list[Signal], name: str) -> None:
     signal = newest(measured, BrokerSignal, broker=node_of(f"throttled: {name}"))
     found = (signal.leader_throttled_bytes_per_s, signal.follower_throttled_bytes_per_s, signal.throttled_by)
     assert found == THROTTLED[name][1]
@@ -306,7 +306,7 @@ def of_move(k: int) -> dict[Any, float]:
 case("a move", *[of_move(k) for k in range(4)])
 
 
-def test_every_field_of_a_move(measured: list[Signal]) -> None:
+def test_move_signal_has_every_field(measured: list[Signal]) -> None:
     signal = newest(measured, MoveSignal, broker=node_of("a move"), side=Side.FOLLOWER)
     remaining = {p: [(leader - own) * MB for own, leader in sizes] for p, sizes in SIZES.items()}
     arrived = [10 * MB, 5 * MB, 0.0, 0.0]
@@ -396,7 +396,7 @@ case("both roles", *[{**of_broker(k), **of_controller(k)} for k in range(4)], ro
 
 
 @pytest.mark.parametrize("name", ["a controller", "both roles"])
-def test_every_field_of_a_controller(measured: list[Signal], name: str) -> None:
+def test_controller_signal_has_every_field(measured: list[Signal], name: str) -> None:
     signal = newest(measured, ControllerSignal, node=node_of(name))
     events, waited_ms = per_s(EVENTS), per_s(QUEUED_MS)
     expected = (
@@ -423,7 +423,7 @@ def test_every_field_of_a_controller(measured: list[Signal], name: str) -> None:
     assert (signal.window_end_ms, signal.sampled_at_ms, signal.samples) == (T0 + 20_000, T0 + 15_000, 4)
 
 
-def test_without_events_the_queue_is_empty_and_a_mean_is_not_known(measured: list[Signal]) -> None:
+def test_controller_without_events_has_empty_queue_and_unknown_means(measured: list[Signal]) -> None:
     signal = newest(measured, ControllerSignal, node=node_of("an idle controller"))
     assert (signal.events_per_s, signal.queue_depth_mean, signal.mutations_rejected_per_s) == (0.0, 0.0, 0.0)
     assert (signal.event_queue_time_mean_ms, signal.event_processing_mean_ms) == (None, None)
@@ -438,7 +438,7 @@ case(
 )
 
 
-def test_a_broker_that_forwards_creations_is_no_controller(measured: list[Signal]) -> None:
+def test_broker_that_forwards_creations_yields_no_controller_signal(measured: list[Signal]) -> None:
     node = node_of("a broker that forwards")
     ours = [s for s in measured if getattr(s, "broker", getattr(s, "node", None)) == node]
     assert {type(s) for s in ours} == {BrokerSignal}
@@ -461,14 +461,14 @@ def a_storm() -> Iterator[dict[Any, float]]:
 case("a storm", *a_storm(), role=NodeRole.CONTROLLER, times=range(0, 100, 5))
 
 
-def test_a_storm_stands_at_its_full_height_and_is_over_with_its_window(measured: list[Signal]) -> None:
+def test_creation_storm_is_undiluted_and_ends_with_its_window(measured: list[Signal]) -> None:
     node = node_of("a storm")
     found = {s.window_end_ms - T0: s for s in measured if isinstance(s, ControllerSignal) and s.node == node}
     assert [found[end].create_mean_ms for end in (30_000, 60_000, 90_000)] == [30.0, 400.0, 30.0]
     assert [found[end].metadata_records_per_s for end in (30_000, 60_000, 90_000)] == [11.0, 360.0, 11.0]
 
 
-def test_a_node_of_both_roles_has_both_signals_and_a_controller_only_its_own(measured: list[Signal]) -> None:
+def test_combined_node_has_both_signals_controller_only_its_own(measured: list[Signal]) -> None:
     def of(name: str) -> set[str]:
         node = node_of(name)
         return {type(s).__name__ for s in measured if getattr(s, "broker", getattr(s, "node", None)) == node}
@@ -528,7 +528,7 @@ CASES["tenants"] = [
 
 
 @pytest.mark.parametrize("name", TENANTS)
-def test_every_field_of_a_tenant(measured: list[Signal], name: str) -> None:
+def test_tenant_signal_has_every_field(measured: list[Signal], name: str) -> None:
     user, client_id = TENANTS[name]
     i = list(TENANTS).index(name)
     signal = newest(measured, TenantSignal, node=node_of("tenants"), user=user, client_id=client_id)
@@ -547,7 +547,7 @@ def test_every_field_of_a_tenant(measured: list[Signal], name: str) -> None:
     )
 
 
-def test_a_tenant_on_a_controller_makes_no_other_signal(measured: list[Signal]) -> None:
+def test_tenant_metrics_alone_yield_only_tenant_signals(measured: list[Signal]) -> None:
     ours = [s for s in measured if getattr(s, "broker", getattr(s, "node", None)) == node_of("tenants")]
     assert {type(s) for s in ours} == {TenantSignal}
     assert len(ours) == 4 * len(TENANTS)
@@ -556,13 +556,13 @@ def test_a_tenant_on_a_controller_makes_no_other_signal(measured: list[Signal]) 
 # -- all -------------------------------------------------------------------------------------------------------------
 
 
-def test_every_key_is_the_contract_s(measured: list[Signal]) -> None:
+def test_signal_keys_are_unique_and_signals_encodable(measured: list[Signal]) -> None:
     keys = [signal_key(one) for one in measured]
     assert len(keys) == len(set(keys))
     assert all(encode_signal(one) for one in measured)
 
 
-def test_what_is_of_the_backlog_says_so(spark: SparkSession) -> None:
+def test_backlog_signals_are_marked_as_backlog(spark: SparkSession) -> None:
     frame = build([(raw(spark, CASES["both roles"] + CASES["tenants"] + CASES["a move"]), OURS)], TOPICS, backlog=True)
     found = decoded(records(frame, TOPICS.signals))
     assert {type(s) for s in found} == {BrokerSignal, ControllerSignal, TenantSignal, MoveSignal}
@@ -575,10 +575,8 @@ def parts(at_s: float, node: int, *cuts: Samples) -> list[Record]:
 
 
 @pytest.mark.parametrize("every_s", [5, 10])
-def test_parts_of_a_scrape_are_one_and_a_gauge_lasts_until_the_next_is_overdue(
-    spark: SparkSession, every_s: int
-) -> None:
-    """Node 1 whole, node 2 in parts, 3 with its second scrape missing, 4 with a gauge in the first scrape only."""
+def test_scrape_parts_are_joined_and_gauges_expire_when_overdue(spark: SparkSession, every_s: int) -> None:
+    """Node 1 sends whole scrapes, 2 sends parts, 3 misses the second scrape, 4 has a gauge in the first only."""
     whole: list[Record] = []
     count_of = WINDOW_S // every_s
     for k in range(count_of):

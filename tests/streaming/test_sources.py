@@ -34,9 +34,7 @@ def of(topic: str, begin_s: int, end_s: int) -> list[Logged]:
     return [*found, Logged(b"nonsense", T0 + begin_s * 1000, topic)]
 
 
-def test_after_an_outage_a_small_source_is_ahead_and_the_large_one_loses_no_window(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_sources_catching_up_unevenly_lose_no_window(spark: SparkSession, tmp_path: Path) -> None:
     live_s, behind_s, step_s = 30, 110, 20
     now_s = live_s + behind_s
     batches = [[*of(LARGE, 0, live_s), *of(SMALL, 0, live_s)], of(SMALL, live_s, now_s)]
@@ -63,9 +61,7 @@ def test_after_an_outage_a_small_source_is_ahead_and_the_large_one_loses_no_wind
     assert state_rows <= 8 * (len(NODES) + 1) + 8
 
 
-def test_a_refusal_is_not_kept_for_as_long_as_the_slowest_source_is_waited_for(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_reject_state_expires_before_slowest_source_timeout(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, INPUTS, WindowShape(window_s=4, slide_s=2, watermark_delay_s=1))
 
     def good(now_ms: int) -> Logged:
@@ -90,7 +86,7 @@ def test_a_refusal_is_not_kept_for_as_long_as_the_slowest_source_is_waited_for(
         assert progress(query.lastProgress)["state_rows"] < 50
 
 
-def test_two_kafka_clusters_may_call_a_topic_the_same(spark: SparkSession) -> None:
+def test_rejects_of_equal_topics_are_distinguished_by_cluster(spark: SparkSession) -> None:
     inputs = [
         (raw(spark, numbered([value])), Input("rheostat_json", Source("c"), kafka=kafka))
         for kafka, value in (("A", b"one"), ("B", b"two"), ("", b"three"))

@@ -174,7 +174,7 @@ def _log(chance: random.Random, nodes: list[Node]) -> Iterator[Logged]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(seed=st.integers(0, 2**32 - 1))
-def test_the_stream_ends_where_one_look_at_everything_does(
+def test_stream_gives_the_same_result_as_one_batch(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
     batches = world(seed)

@@ -50,13 +50,13 @@ def dumped(values: Mapping[str, Any]) -> dict[str, bytes | None]:
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
-def test_every_name_of_kafka_s_in_the_contract_is_mapped_once() -> None:
+def test_fields_table_maps_every_contract_name_once() -> None:
     mapped = [name for fields in telegraf.FIELDS.values() for name in fields.values()]
     wanted = {v for k, v in vars(Metric).items() if not k.startswith("_") and v.startswith("kafka_")}
     assert sorted(mapped) == sorted(wanted)
 
 
-def test_each_mapped_field_comes_out_under_its_name_and_labels(spark: SparkSession) -> None:
+def test_scrapes_mapped_field_has_contract_name_and_labels(spark: SparkSession) -> None:
     tags = {
         "request": {"request": "Produce"},
         "request_errors": {"request": "CreateTopics", "error": "THROTTLING_QUOTA_EXCEEDED"},
@@ -96,7 +96,7 @@ def line(record: Mapping[str, Any]) -> bytes:
     return f"{record['name']}{tags} {fields} {record['timestamp'] * 10**6}\n".encode()
 
 
-def test_both_give_the_common_type(spark: SparkSession) -> None:
+def test_scrapes_of_both_formats_have_the_common_type(spark: SparkSession) -> None:
     raw = spark.createDataFrame([], RAW)
     wanted = spark.createDataFrame([], f"scrapes array<{SCRAPE_TYPE}>").schema["scrapes"].dataType.simpleString()
     for format_ in (telegraf_json.scrapes, telegraf_influx.scrapes):
@@ -215,7 +215,7 @@ REFUSED: dict[str, tuple[bytes | None, str]] = {
 }
 
 
-def test_json_is_read_or_refused_record_by_record(spark: SparkSession) -> None:
+def test_telegraf_json_records_are_read_or_refused_one_by_one(spark: SparkSession) -> None:
     batch = {
         "metrics": [
             GOOD,
@@ -365,7 +365,7 @@ LARGE: dict[str, tuple[bytes, int]] = {
 }
 
 
-def test_line_protocol_is_read_or_refused_record_by_record(spark: SparkSession) -> None:
+def test_telegraf_influx_lines_are_read_or_refused_one_by_one(spark: SparkSession) -> None:
     values = {
         **{f"value {n}": HEAD + fields + b" %d" % NS for n, fields in enumerate(VALUES)},
         **{f"line {n}": record for n, record in enumerate(LINES)},

@@ -110,7 +110,7 @@ def test_page_shows_eta_or_never(open_tuner: SimulatedTuner, sit: Sit) -> None:
     expect(page.locator("#now")).not_to_contain_text("done at about")
 
 
-def test_it_says_whether_latency_is_within_its_objective(open_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_page_says_whether_latency_is_within_the_objective(open_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(open_tuner).page
     objective = told(open_tuner)["objective"]["latency_ms"]
     meter = page.get_by_role("meter", name="Latency against its objective", exact=True)
@@ -141,8 +141,8 @@ def test_chart_shows_minimum_and_distant_ceiling(open_tuner: SimulatedTuner, sit
     expect(card).to_contain_text("ceiling 300 MB/s")
 
 
-def test_rates_in_charts_read_as_those_of_the_server(open_tuner: SimulatedTuner, sit: Sit) -> None:
-    """Digits and units on both sides of each change of unit, and ties, which Python and JavaScript round differently."""
+def test_rates_in_charts_equal_those_of_the_server(open_tuner: SimulatedTuner, sit: Sit) -> None:
+    """Rates around each change of unit, and ties, which Python and JavaScript round differently."""
     rates = [
         0, 0.5, 1, 2.5, 999, 999.4, 999.5, 1000, 9_994, 9_995, 40_000, 99_940, 99_950, 999_499, 999_500, 1_234_567,
         10_050_000, 10_250_000, 10_750_000, 11_250_000, 1_125_000, 1_375_000, 100_500_000, 101_500_000, 999_500_000,
@@ -153,7 +153,7 @@ def test_rates_in_charts_read_as_those_of_the_server(open_tuner: SimulatedTuner,
     assert page.evaluate("rates => rates.map(units.rateText)", rates) == [rate_text(rate) for rate in rates]
 
 
-def test_lowered_ceiling_is_drawn_from_its_moment_on(open_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_lowered_ceiling_is_drawn_from_the_time_of_change(open_tuner: SimulatedTuner, sit: Sit) -> None:
     limits = open_tuner.board.limits
     for ceiling in (60e6, 60e6, 40e6):
         open_tuner.board.limits = replace(limits, rate_bytes_per_s_max=ceiling)
@@ -169,7 +169,7 @@ def test_lowered_ceiling_is_drawn_from_its_moment_on(open_tuner: SimulatedTuner,
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_stalled_is_on_screen_on_a_phone(browser: Browser, dark: bool) -> None:
+def test_stalled_state_is_visible_on_a_phone(browser: Browser, dark: bool) -> None:
     with SimulatedTuner("infeasible-throttle", steers=False, dry_run=True) as tuner:
         tuner.advance(42)
         seat = Seat(browser, tuner.address, width=390, height=844, dark=dark)
@@ -212,7 +212,7 @@ def test_page_shows_one_eta_per_plan(browser: Browser, open_tuner: SimulatedTune
     seat.close()
 
 
-def test_an_answer_that_another_has_overtaken_changes_no_chart(open_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_outdated_response_changes_no_chart(open_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(open_tuner).page
     expect(page.locator("#brokers canvas")).to_have_count(6)
     since = page.evaluate("""async () => {
@@ -268,7 +268,7 @@ def test_token_is_requested_and_kept_in_this_tab(guarded_tuner: SimulatedTuner, 
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
-def test_an_operator_pauses_and_resumes(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_operator_pauses_and_resumes_on_the_page(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(guarded_tuner).page
     give_token(page, OPERATE_TOKEN)
     page.get_by_role("button", name="Pause…").click()
@@ -303,7 +303,7 @@ def test_acknowledged_order_is_the_submitted_one(guarded_tuner: SimulatedTuner, 
     expect(page.locator("#said")).to_have_text("Pause: acknowledged.")
 
 
-def test_an_answer_that_comes_late_leaves_another_dialog_open(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_late_response_leaves_another_dialog_open(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(guarded_tuner).page
     give_token(page, OPERATE_TOKEN)
     held: list[Route] = []
@@ -319,7 +319,7 @@ def test_an_answer_that_comes_late_leaves_another_dialog_open(guarded_tuner: Sim
     expect(dialog).to_contain_text("Release?")
 
 
-def test_paging_past_the_end_offers_a_way_back(open_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_paging_past_the_end_keeps_the_last_page(open_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(open_tuner).page
     expect(page.locator("#brokers-shown")).to_contain_text("1 to 3 of 3")
     offset = page.locator("#brokers-asked [name=offset]")
@@ -339,7 +339,7 @@ def test_paging_past_the_end_offers_a_way_back(open_tuner: SimulatedTuner, sit: 
     expect(page.locator("#brokers-shown")).to_contain_text("13 to 24 of 30")
 
 
-def test_an_operator_overrides_a_broker_and_ends_it(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_operator_sets_and_ends_an_override_on_the_page(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(guarded_tuner).page
     give_token(page, OPERATE_TOKEN)
     page.get_by_role("button", name="Override broker 4").click()
@@ -369,7 +369,7 @@ def test_an_operator_overrides_a_broker_and_ends_it(guarded_tuner: SimulatedTune
     expect(page.locator("#now")).not_to_contain_text("By order of people")
 
 
-def test_an_operator_releases_everything_by_keyboard_alone(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_operator_releases_everything_by_keyboard(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(guarded_tuner).page
     expect(page.get_by_role("textbox", name="Token")).to_be_focused()
     page.keyboard.type(OPERATE_TOKEN)
@@ -422,7 +422,7 @@ def test_page_filters_brokers_and_decisions(guarded_tuner: SimulatedTuner, sit: 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])
 def test_page_passes_axe(guarded_tuner: SimulatedTuner, sit: Sit, width: int, dark: bool) -> None:
-    """axe-core on the whole page, with the buttons of an operator, somebody's tenants, an override and a dialog open."""
+    """axe-core checks the whole page with an operator's buttons, tenants, an override and an open dialog."""
     rows = tuple(
         TenantShare(Tenant(name), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
         for name in ("reports", "<script>alert(1)</script>")

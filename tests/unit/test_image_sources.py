@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_files_that_fetch_the_artifacts_are_complete(tmp_path: Path) -> None:
+def test_image_stage_copies_every_file_needed_for_artifacts(tmp_path: Path) -> None:
     stages = re.split(r"^FROM .* AS (\w+)$", (ROOT / "Dockerfile").read_text(), flags=re.M)
     stage = stages[stages.index("artifacts") + 1]
     copied = [line.split()[1:] for line in stage.splitlines() if line.startswith("COPY ")]

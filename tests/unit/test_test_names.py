@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 
-def test_every_test_file_has_a_name_of_its_own() -> None:
+def test_test_file_names_are_unique() -> None:
     names = Counter(path.name for path in Path(__file__).parents[1].rglob("test_*.py"))
     assert len(names) > 100, "looked in the wrong folder"
     assert [name for name, times in names.items() if times > 1] == []

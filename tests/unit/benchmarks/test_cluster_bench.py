@@ -59,7 +59,7 @@ def row(
 # -- T* ----------------------------------------------------------------------------------------------------------------
 
 
-def test_the_optimum_of_a_steady_link_is_a_division() -> None:
+def test_optimal_time_of_steady_link_is_bytes_per_rate() -> None:
     assert optimum_s(1_200 * MB, [(0.0, 20.0 * MB)]) == 60.0
 
 
@@ -78,7 +78,7 @@ def test_writes_above_link_rate_increase_remaining_bytes() -> None:
 
 
 @pytest.mark.parametrize("last", [0.0, -1.0 * MB])
-def test_a_link_without_room_never_ends_it(last: float) -> None:
+def test_link_without_headroom_never_ends_the_move(last: float) -> None:
     assert optimum_s(1_200 * MB, [(0.0, 20.0 * MB), (20.0, last)]) is None
 
 
@@ -127,7 +127,7 @@ def test_link_headroom_excludes_clients_and_moved_topic() -> None:
 # -- latency -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_99th_percentile_leaves_one_in_a_hundred_above_it() -> None:
+def test_percentile_99_leaves_one_in_a_hundred_above() -> None:
     assert latency([float(n) for n in range(200, 0, -1)]) == Latency(200, 100.5, 198.0, 200.0)
 
 
@@ -168,7 +168,7 @@ def test_runs_report_median_and_worst() -> None:
 
 
 def test_latency_baseline_is_one_idle_cluster() -> None:
-    """Its 25 s before a run are by chance good or bad, and a run's own would make the same milliseconds gentle or not."""
+    """The idle 25 s before a run vary by chance, so every run of a scenario is compared with one common baseline."""
     lucky, unlucky = (
         row(name, 1.2, 2.0, idle={"average_ms": ms, "p99_ms": 9.0}) for name, ms in (("a", 6.0), ("b", 2.0))
     )
@@ -259,7 +259,7 @@ def test_campaign_resumes_from_saved_results(tmp_path: Path, capsys: pytest.Capt
     assert "ours                1     1    1.20   1.20" in capsys.readouterr().out
 
 
-def test_a_bound_that_is_missed_is_an_exit_code(tmp_path: Path) -> None:
+def test_missed_bound_gives_exit_code_1(tmp_path: Path) -> None:
     file = tmp_path / "runs.jsonl"
     file.write_text(json.dumps(row(OURS, 1.5)) + "\n")
     assert main(["--report", "--save", str(file)]) == 1
@@ -269,9 +269,7 @@ def test_a_bound_that_is_missed_is_an_exit_code(tmp_path: Path) -> None:
     ("text", "said"),
     [("{\n", "line 1: not a run that --save has written"), ("", "holds no runs"), ('{"policy": "ours"}', "line 1")],
 )
-def test_a_file_that_holds_no_runs_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
-) -> None:
+def test_file_without_runs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str) -> None:
     file = tmp_path / "runs.jsonl"
     file.write_text(text)
     assert main(["--report", "--save", str(file)]) == 2
@@ -279,7 +277,7 @@ def test_a_file_that_holds_no_runs_is_refused(
 
 
 @pytest.mark.parametrize("arguments", [["--runs", "0"], ["--runs", "x"], ["--report"], ["--scenario", "none"], ["--policies", "fast"]])  # fmt: skip
-def test_an_argument_that_cannot_be_meant_is_refused(arguments: list[str]) -> None:
+def test_invalid_argument_is_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
@@ -304,7 +302,7 @@ def test_priority_applies_to_the_whole_session() -> None:
     assert autogroup.read_text().split()[-1:] != ["3"]
 
 
-def test_addresses_do_not_meet() -> None:
+def test_node_addresses_are_distinct() -> None:
     links = Links(4, subnet=ipaddress.IPv4Network("10.213.80.0/24"))
     assert [links.host(node) for node in (None, 0, 1, 4)] == [
         "10.213.80.1",
@@ -322,7 +320,7 @@ def test_run_that_cannot_miss_the_bound_is_refused(longest: str, capsys: pytest.
     assert f"--longest: '{longest}': expected a number above the bound, 1.25" in capsys.readouterr().err
 
 
-def test_a_picture_of_nothing_has_axes_and_no_points() -> None:
+def test_chart_without_data_has_axes_and_no_points() -> None:
     picture = svg("nothing & nobody", totals([row("static-too-low", None)]), "p99")
     assert "nothing &amp; nobody" in picture
     assert "<circle" not in picture

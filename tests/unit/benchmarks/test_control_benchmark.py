@@ -67,7 +67,7 @@ def test_any_finished_rival_beats_an_unfinished_run() -> None:
     assert beaten([ours, rival]) == [("broker-add", "none")]
 
 
-def test_each_is_compared_in_its_own_scenario() -> None:
+def test_rivals_are_compared_within_one_scenario() -> None:
     rows = [
         row(ratio_to_optimum=1.4), row(scenario="diurnal", ratio_to_optimum=1.1),
         row("none", scenario="diurnal", ratio_to_optimum=1.2, slo_violation_ratio_5s=0.0),
@@ -78,7 +78,7 @@ def test_each_is_compared_in_its_own_scenario() -> None:
 # -- the bounds ----------------------------------------------------------------------------------------------------------
 
 
-def test_totals_are_means_and_extremes_over_the_scenarios() -> None:
+def test_totals_have_mean_and_extremes_over_scenarios() -> None:
     rows = [
         row(ratio_to_optimum=1.0, slo_violation_ratio_5s=0.00, slo_violation_ratio_1s=0.02, config_writes_per_broker_min=6.0),
         row(scenario="b", ratio_to_optimum=1.4, slo_violation_ratio_5s=0.02, slo_violation_ratio_1s=0.06),
@@ -124,11 +124,11 @@ def test_value_equal_to_bound_is_within() -> None:
         ([{"completed": False, "ratio_to_optimum": None}, {}], ["1 of 2 scenarios do not end"]),
     ],
 )
-def test_a_bound_that_is_not_kept_is_named(worse: list[dict[str, Any]], told: list[str]) -> None:
+def test_missed_bound_is_named(worse: list[dict[str, Any]], told: list[str]) -> None:
     assert missed([row(scenario=str(i), **values) for i, values in enumerate(worse)]) == told
 
 
-def test_a_rival_that_is_better_is_a_miss_too() -> None:
+def test_better_rival_counts_as_a_miss() -> None:
     rows = [row(), row("none", ratio_to_optimum=1.0, slo_violation_ratio_1s=0.0)]
     assert missed(rows) == ["none is better in both time and violations in broker-add"]
 
@@ -178,7 +178,7 @@ def test_autothrottle_uses_ninety_percent_of_free_network(
 
 
 def test_cruise_control_adds_one_move_and_halves_them() -> None:
-    """10 MB/s a move, five to begin with, twelve at most and one at least; broker 2 is never measured."""
+    """Each move runs at 10 MB/s; 5 moves at first, at most 12, at least 1. Broker 2 has no measurements."""
     law, rates = _CruiseControl(WORLD, 1.0), {SOURCE: 50_000_000, TARGET: 50_000_000}
     well, unwell = signal(1, produce_p99_ms=50.0), signal(1, produce_p99_ms=50.1)
 
@@ -200,14 +200,14 @@ def test_cruise_control_adds_one_move_and_halves_them() -> None:
     ]
 
 
-def test_static_is_one_rate_everywhere_or_none() -> None:
+def test_static_policy_sets_one_rate_or_none() -> None:
     rates = {SOURCE: 50_000_000, TARGET: 20_000_000}
     assert Static(30_000_000).rates(0.0, view(rates)) == {SOURCE: 30_000_000, TARGET: 30_000_000}
     assert Static(None).rates(0.0, view(rates)) == {SOURCE: None, TARGET: None}
 
 
 def test_clairvoyant_rate_ends_busiest_side_at_optimum() -> None:
-    """Clients take 25 of 125 MB/s, whose consumers read the 2 that are written: 112.5 less what clients and W take carry 11 GB."""
+    """Clients use 25 of 125 MB/s and consumers read 2 MB/s; what remains of 112.5 MB/s after that and W copies 11 GB."""
     rate = clairvoyant_bytes_per_s(WORLD)
     assert 80 * MB < rate < 90 * MB
     assert clairvoyant_bytes_per_s(replace(WORLD, loads=())) > rate + 20 * MB
@@ -223,7 +223,7 @@ def test_clairvoyant_rate_ends_busiest_side_at_optimum() -> None:
 
 
 def test_named_worlds_exist_and_older_ones_are_unchanged() -> None:
-    """A world is drawn by its place in the table: whatever comes anew comes last."""
+    """The seed of a world is its position in the table, so new worlds must come last."""
     found = worlds(2)
     assert list(found)[14:] == [
         "hot-partition-busy", "kip73-3node-1to2-produce", "kip73-3node-2to1-produce", "brokers-100", "brokers-1000",

@@ -26,7 +26,7 @@ class Spy:
         self.did.append(value)
 
 
-def test_every_value_is_forecast_before_it_is_known() -> None:
+def test_each_forecast_precedes_its_value() -> None:
     spy = Spy()
     absolute, _ = errors(spy, [12.0, 9.0])
     assert spy.did == ["asked", 12.0, "asked", 9.0]
@@ -47,7 +47,7 @@ def told(model: LastValue | DailyNaive | Holt, values: list[float]) -> list[floa
     return found
 
 
-def test_the_models_that_need_no_library() -> None:
+def test_simple_models_give_the_expected_forecasts() -> None:
     assert told(LastValue(60), [3.0, 5.0, 4.0]) == [0.0, 3.0, 5.0]
     # A day of four values: the last value until a day has passed, then the value of the day before.
     assert told(DailyNaive(21_600), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]) == [0.0, 1.0, 2.0, 3.0, 1.0, 2.0]
@@ -62,7 +62,7 @@ def test_every_model_forecasts_a_constant_load_in_the_end(name: str) -> None:
     assert settings(name)
 
 
-def test_a_model_pays_only_when_it_beats_both_baselines() -> None:
+def test_model_pays_only_if_it_beats_both_baselines() -> None:
     saw = LoadTrace("saw", 21_600, tuple(1e6 * (10 + 7 * (i % 4) + 5 * (i * 7919 % 13)) for i in range(400)))
     found = measure([saw])
     ratios = {r["model"]: r["mae_ratio"] for r in found["traces"][0]["models"]}
@@ -70,7 +70,7 @@ def test_a_model_pays_only_when_it_beats_both_baselines() -> None:
     assert found["pays"]["last value"] == found["pays"]["daily naive"] == []
 
 
-def test_the_stored_traces_are_there_and_small() -> None:
+def test_stored_traces_exist_and_are_small() -> None:
     traces = stored()
     assert {(t.name, t.period_s) for t in traces} == {
         (name, period_s) for name in ("web", "launches", "batch", "noisy") for period_s in (5, 60)
@@ -79,7 +79,7 @@ def test_the_stored_traces_are_there_and_small() -> None:
 
 
 @pytest.mark.parametrize(("name", "text"), [("web_60s", "1\nno\n"), ("web_sixty", "1\n2\n")])
-def test_a_file_that_is_no_trace_is_refused_by_name(name: str, text: str, tmp_path: Path) -> None:
+def test_file_without_trace_is_refused_by_name(name: str, text: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.csv.gz"
     file.write_bytes(gzip.compress(text.encode()))
     with pytest.raises(ValueError, match=rf"^{name}\.csv\.gz.*Expected NAME_PERIODs"):

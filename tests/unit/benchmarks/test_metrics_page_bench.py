@@ -24,7 +24,7 @@ LETTERS = 20
 BYTES_MAX, SPARE = 2_000_000, 0.07
 
 
-def test_every_broker_tells_everything_that_brokers_can() -> None:
+def test_page_has_every_broker_metric_for_every_broker() -> None:
     text = render_page(registry_at(20)).decode()
     told = {match[0] for match in re.findall(r"^(rheostat_\w+)(\{| )", text, re.M)}
     defined = {metric.name for metric in (*BY_PROCESS["every process"], *BY_PROCESS["tuner"])}
@@ -37,7 +37,7 @@ def test_every_broker_tells_everything_that_brokers_can() -> None:
 
 @pytest.mark.parametrize("stalled", [False, True])
 def test_metrics_of_thousand_brokers_stay_within_two_megabytes(stalled: bool) -> None:
-    """Some room is left for what this world has not, and for longer names of tenants."""
+    """The bound leaves room for metrics that this world lacks and for longer tenant names."""
     assert len(CLUSTER) == LETTERS
     assert PAGE_KB_MAX * 1_000 == BYTES_MAX
     assert len(render_page(registry_at(BOUND_AT, stalled=stalled))) < (1 - SPARE) * BYTES_MAX
@@ -58,7 +58,7 @@ def test_every_stalled_broker_is_reported() -> None:
     assert len(re.findall(r"^rheostat_throttle_needs_attention{.* 1$", text, re.M)) == 40
 
 
-def test_bounds_bite_at_their_size_and_at_no_other() -> None:
+def test_bounds_apply_only_at_their_cluster_size() -> None:
     row = {"brokers": BOUND_AT, "page_ms": 200.0, "first_ms": 200.0, "page_kB": 2_000.0}
     assert missed([row, {"brokers": 5_000, "page_ms": 900.0, "first_ms": 900.0, "page_kB": 9_000.0}]) == []
     assert missed([row | {"page_ms": 201.0, "first_ms": 202.0, "page_kB": 2_001.0}]) == [

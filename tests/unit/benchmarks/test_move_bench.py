@@ -86,7 +86,7 @@ def row(executor: str = OURS, **others: Any) -> dict[str, Any]:
     } | others  # fmt: skip
 
 
-def test_within_the_bounds_nothing_is_missed() -> None:
+def test_results_within_the_bounds_report_nothing() -> None:
     cheap = {"partitions": 200_000, "cpu_s": 4.9, "rss_mb": 499.0}
     assert missed([row(), row("all at once", duration_s=2_000.0)], cheap, cheap) == []
 
@@ -117,7 +117,7 @@ def test_faster_and_gentle_rival_is_reported() -> None:
 
 
 @pytest.mark.parametrize("name", list(WORLDS))
-def test_the_worlds_are_those_of_their_seed(name: str) -> None:
+def test_worlds_are_determined_by_their_seed(name: str) -> None:
     first, again, other = (WORLDS[name](seed, brokers=10, partitions=300) for seed in (1, 1, 2))
     assert first == again
     assert first != other
@@ -128,7 +128,7 @@ def test_the_worlds_are_those_of_their_seed(name: str) -> None:
     assert largest > 5 * sum(p.size_bytes for p in first.partitions) / 300
 
 
-def test_brokers_that_join_hold_nothing_and_take_everything() -> None:
+def test_joining_brokers_start_empty_and_receive_every_move() -> None:
     made = joining(3, brokers=10, new=2, partitions=200, drains_s=100.0)
     assert {b for p in made.partitions for b in p.replicas} <= set(range(8))
     assert sum(p.size_bytes for p in made.partitions) == pytest.approx(2 * 100.0 * RATE_BYTES_PER_S)
@@ -197,8 +197,8 @@ def test_median_of_rounds_is_judged() -> None:
     assert (b["rounds"], b["move_s"], b["p99_ms"]) == (2, 85.0, 7.5)
 
 
-def test_the_kips_own_batches_end_too() -> None:
-    """The others are run by the tests of the simulation, or are next to these."""
+def test_kip435_batches_complete_the_plan() -> None:
+    """Other policies are tested in tests/simulation and in this file."""
     found = run("four brokers", "the KIP's 500", 1)
     assert (found["completed"], found["done_partitions"]) == (True, 200)
     assert 1.0 < found["ratio_to_optimum"] < 2.0

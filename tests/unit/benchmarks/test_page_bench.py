@@ -23,7 +23,7 @@ def broken(**changes: float | None) -> list[str]:
     return [name for name, _, figure, bound in verdicts(WELL | changes) if figure is not None and figure > bound]
 
 
-def test_bounds_bite() -> None:
+def test_value_beyond_a_bound_is_reported() -> None:
     assert broken() == []
     assert broken(first_view_ms=1001) == ["first view"]
     assert broken(first_view_ms=None) == []
@@ -33,7 +33,7 @@ def test_bounds_bite() -> None:
 
 
 def test_ratio_is_independent_of_machine_speed() -> None:
-    """Each time twice as fast as before: the ratio of means would be the last pair's alone, and luck at that."""
+    """The machine gets twice as fast with each pair; the ratio of means would reflect only the last, disturbed pair."""
     pairs = [Pair({"wall_ms": s, "cpu_ms": s}, {"wall_ms": 1.05 * s, "cpu_ms": 1.02 * s}) for s in (800, 400, 200, 100)]
     pairs.append(Pair({"wall_ms": 100, "cpu_ms": 100}, {"wall_ms": 400, "cpu_ms": 300}))  # In the middle of a change.
     found = cycle_figures(pairs)
@@ -89,8 +89,8 @@ def test_pairs_alternate_within_the_time_limit(seconds: float, pairs: int, monke
     assert child.did == [*(["alone", "watched", "watched", "alone"] * 3)[: 2 * pairs], "end"]
 
 
-def test_all_that_can_be_read_is_asked_for() -> None:
-    """But the stream of events, which is no answer: a browser's is there while its first view is measured."""
+def test_every_readable_path_is_requested() -> None:
+    """The event stream is left out, because it never ends; it is open while the first view is measured."""
     described = Rig().app.openapi()["paths"]
     readable = {path for path, does in described.items() if "get" in does} - {"/api/v1/events"}
     assert len(readable) > 10

@@ -32,7 +32,7 @@ def found(*rows: dict[str, Any]) -> dict[str, Any]:
 # -- the bounds --------------------------------------------------------------------------------------------------------
 
 
-def test_linear_growth_within_the_bounds_misses_nothing() -> None:
+def test_linear_growth_within_the_bounds_reports_nothing() -> None:
     assert growth([row(1_000, 250.0), row(5_000, 1_250.0)]) == {"ratio": 1.0, "exponent": 1.0}
     assert missed(found(row(100, 900.0), row(1_000, 250.0, rss=300.0), row(5_000, 1_625.0))) == []
 
@@ -118,7 +118,7 @@ def test_closed_loop_cycle_decides_every_side_and_writes() -> None:
     assert set(tuner.loop.memory.owned) == {(broker, side) for broker in range(10) for side in Side}
 
 
-def test_the_lists_are_exact_in_every_cycle() -> None:
+def test_throttled_replica_lists_are_exact_in_every_cycle() -> None:
     tuner = Tuner(10, 1, steers=True)
     for _ in range(4):
         tuner.cycle(drained=WELL)
@@ -131,7 +131,7 @@ def test_the_lists_are_exact_in_every_cycle() -> None:
         assert sum(len(each.follower) for each in needed.values()) == 500
 
 
-def test_a_stall_of_everything_sets_every_throttle_in_one_cycle() -> None:
+def test_stall_of_every_move_sets_every_throttle_in_one_cycle() -> None:
     tuner = Tuner(10, 1, steers=False)
     tuner.cycle(drained=WELL)
     assert max(tuner.cycle(drained=STALLED)["set"] for _ in range(STALL_CYCLES)) == 20

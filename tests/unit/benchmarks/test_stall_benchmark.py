@@ -55,7 +55,7 @@ def test_throttled_copy_gets_quota_minus_in_sync_follower() -> None:
     assert ticks[-1].surplus_bytes_per_s == pytest.approx(14 * MB)
 
 
-def test_a_start_with_idle_windows_echoes_every_eleven_seconds() -> None:
+def test_start_with_idle_windows_bursts_every_eleven_seconds() -> None:
     seconds = gained_per_s(run(world(start=Start.IDLE)), 33, 66)
     clumps = [s for s, mb in enumerate(seconds) if mb > 100]
     assert [later - sooner for sooner, later in itertools.pairwise(clumps)] == [11, 11]
@@ -70,7 +70,7 @@ def test_throttle_below_steady_state_lags_but_moves_bursts() -> None:
     assert last.gained_bytes > first.gained_bytes
 
 
-def test_a_hold_lets_no_more_through_than_it_says() -> None:
+def test_hold_passes_at_most_its_rate() -> None:
     ticks = run(world(holds=(Hold(40.0, 80.0, 1.0, 0.25),)))
     assert max(gained_per_s(ticks, 41, 79)) <= 3 + 0.25 * 14 + 1e-9
 
@@ -78,7 +78,7 @@ def test_a_hold_lets_no_more_through_than_it_says() -> None:
 # -- the traces --------------------------------------------------------------------------------------------------------
 
 
-def test_a_seed_gives_the_same_traces_and_another_gives_others() -> None:
+def test_traces_are_determined_by_their_seed() -> None:
     assert made(3, 1) == made(3, 1)
     assert made(3, 1) != made(4, 1)
 
@@ -133,7 +133,7 @@ def test_alarm_duration_after_stall_end() -> None:
     assert judged({150, 160, 170, 180}, (105.0, 165.0)).clear_s == 25.0
 
 
-def test_the_score_of_a_few() -> None:
+def test_score_counts_recall_precision_and_delays() -> None:
     found = score(
         [
             Verdict("dead", True, 20.0, 0, 0.5),
@@ -159,13 +159,15 @@ def test_the_score_of_a_few() -> None:
         (0.99, 0.98, 35.0, 0.101, False),
     ],
 )
-def test_bounds(recall: float, precision: float, delay_s: float, per_h: float, well: bool) -> None:
+def test_score_below_any_bound_is_not_within_bounds(
+    recall: float, precision: float, delay_s: float, per_h: float, well: bool
+) -> None:
     found = Score(recall, precision, delay_s, 60.0, per_h, 3, 30.0)
     assert within_bounds(found) is well
     assert worth(found) == pytest.approx(recall + precision - delay_s / 300)
 
 
-def test_the_judge_that_is_scored_is_the_one_that_runs() -> None:
+def test_scored_detector_is_the_tuners_stall_detector() -> None:
     steps = tuple(traced([0.0] * 6, start_ms=0))
     one = Sampled(Trace("dead", "made", (0.0, 30.0), ()), steps, (14.0 * MB,) * 6)
     assert ours(one, StallLimits()) == [False] * 5 + [True]
@@ -173,7 +175,7 @@ def test_the_judge_that_is_scored_is_the_one_that_runs() -> None:
 
 
 def test_detector_meets_bounds_on_unseen_traces() -> None:
-    """A dozen minutes of each kind; the benchmark has more of everything."""
+    """Twelve minutes of each kind of trace; the benchmark uses more."""
     limits = StallLimits()
     found = score(
         verdict(one, ours(one, limits)) for one in (sampled(trace, 5.0, i) for i, trace in enumerate(made(77, 4)))
@@ -188,7 +190,7 @@ def test_detector_meets_bounds_on_unseen_traces() -> None:
 TICKS = [Tick(0.0, 0, 0, 300 * MB, 2 * MB), Tick(1.0, 2 * MB, 1 * MB, 299 * MB, 2 * MB)]
 
 
-def test_a_recording_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_recording_round_trips_through_a_file(tmp_path: Path) -> None:
     write(tmp_path / "one.jsonl", {"kind": "dead", "stall": True, "onset_s": 30, "ends_s": 90}, TICKS)
     found = recordings(tmp_path)
     assert [(t.kind, t.source, t.stall_s, list(t.ticks)) for t in found] == [("dead", "one", (30.0, 90.0), TICKS)]
@@ -214,7 +216,7 @@ def test_invalid_recording_file_is_refused_with_its_line(text: str, said: str, t
 
 @pytest.mark.parametrize("trace", recordings(), ids=lambda trace: trace.source)
 @pytest.mark.parametrize("period_s", PERIODS_S)
-def test_recordings_of_real_brokers_are_judged_right(trace: Trace, period_s: float) -> None:
+def test_detector_is_right_on_recordings_of_real_brokers(trace: Trace, period_s: float) -> None:
     one = sampled(trace, period_s, 1)
     found = verdict(one, ours(one, StallLimits()))
     assert found.false_alarms == 0

@@ -28,13 +28,13 @@ from tuner.runtime.throttle.recorder import ThrottleRecorder
 DOC = metrics_doc.DOC.read_text(encoding="utf-8")
 
 
-def test_the_committed_table_is_current() -> None:
+def test_committed_metrics_table_is_current() -> None:
     assert metrics_doc.main(["--check"]) == 0
     rows = [re.findall(r"`(\w+)`", line)[0] for line in DOC.splitlines() if line.startswith("| `rheostat_")]
     assert rows == [metric.name for metric in ALL]
 
 
-def test_a_table_that_is_not_current_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_names_an_outdated_metrics_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = tmp_path / "metrics.md"
     copy.write_text(DOC.replace("| gauge |", "| counter |", 1), encoding="utf-8")
     assert metrics_doc.main(["--check"], copy) == 1

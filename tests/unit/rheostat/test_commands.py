@@ -16,7 +16,7 @@ IN_ORDER = [
 ]  # fmt: skip
 
 
-def test_help_names_all_commands_in_the_order_of_a_first_acquaintance() -> None:
+def test_help_lists_all_commands_in_teaching_order() -> None:
     group = typer.main.get_command(app)
     assert list(group.commands) == IN_ORDER  # type: ignore[attr-defined]  # it is a group
     told = CliRunner().invoke(app, ["--help"])
@@ -24,13 +24,13 @@ def test_help_names_all_commands_in_the_order_of_a_first_acquaintance() -> None:
     assert "Adjusts Kafka's replication throttles continuously" in told.output
 
 
-def test_what_holds_a_lab_up_is_no_command_for_people() -> None:
+def test_lab_help_hides_the_internal_keep_command() -> None:
     told = CliRunner().invoke(app, ["lab", "--help"])
     assert " up " in told.output
     assert " keep " not in told.output
 
 
-def test_joining_the_commands_loads_no_large_library() -> None:
+def test_import_of_cli_loads_no_large_library() -> None:
     asked = "import rheostat.cli, sys; print(sorted({'kafka', 'pyspark', 'fastapi', 'numpy', 'pydantic', 'structlog', 'yaml'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"

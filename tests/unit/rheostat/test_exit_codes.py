@@ -122,7 +122,7 @@ def arguments(path: tuple[str, ...], settings: Path, *more: str) -> list[str]:
     ]
 
 
-def test_every_command_is_driven() -> None:
+def test_every_command_is_covered_by_these_tests() -> None:
     assert set(ALL) == WITH_A_CLUSTER.keys() | WITHOUT
 
 
@@ -180,7 +180,7 @@ def test_order_without_a_tuner_is_not_acknowledged(
 
 
 @pytest.mark.usefixtures("no_tuner")
-def test_ctrl_c_that_pauses_a_plan_without_a_tuner_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_at_ctrl_c_without_tuner_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupted, "_ask", lambda _: "p")
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
@@ -190,7 +190,7 @@ def test_ctrl_c_that_pauses_a_plan_without_a_tuner_is_not_acknowledged(monkeypat
 
 @pytest.mark.parametrize("order", NOT_CONFIRMED, ids=" ".join)
 @pytest.mark.usefixtures("no_tuner")
-def test_danger_without_terminal_and_yes_is_not_confirmed(
+def test_dangerous_order_without_terminal_and_yes_is_not_confirmed(
     order: list[str], code_of: Callable[..., int], settings: Path
 ) -> None:
     assert code_of(*arguments((), settings, *order)) == EXIT_NOT_CONFIRMED
@@ -220,7 +220,7 @@ def test_release_asks_though_nothing_is_known_as_owned(
         (SystemExit(EXIT_DONE), EXIT_DONE),
     ],
 )
-def test_ending_of_any_command_has_its_code(
+def test_each_kind_of_ending_has_its_exit_code(
     error: BaseException, code: int, code_of: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ends(**_: object) -> None:
@@ -230,14 +230,14 @@ def test_ending_of_any_command_has_its_code(
     assert code_of() == code
 
 
-def test_table_in_the_manual_is_the_one_of_the_program() -> None:
+def test_exit_code_table_in_manual_matches_the_program() -> None:
     text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     section = text.partition("## Exit codes\n")[2].partition("\n## ")[0]
     assert {int(code): meaning for code, meaning in re.findall(r"^\| (\d+) \| (.+) \|$", section, re.M)} == EXIT_CODES
 
 
 def test_exit_codes_are_named_in_one_file() -> None:
-    """No other file ends a program with a number of its own."""
+    """No other file ends the program with a literal exit code."""
     for path in sorted((ROOT / "rheostat").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and re.search(r"(^|\.)(exit|Exit|SystemExit)$", ast.unparse(node.func)):

@@ -143,7 +143,7 @@ def test_next_chunk_has_requested_size_or_one_window() -> None:
 
 
 def test_chunk_that_ends_the_jvm_shrinks_then_is_skipped() -> None:
-    """What a poisoned record costs: the windows that are made from it, and a few starts."""
+    """A poisoned record costs only the windows that contain it, and a few restarts."""
     topic, poisoned_ms = Topic(every(100, 0, HOUR_MS // 10)), 200_000
     settings = SETTINGS.model_copy(update={"backlog_records_per_chunk": 2000})
     record = with_recount(replace(NEW, skipped=(Skipped(0, HOUR_MS // 10, 0),), skipped_records=3600), [topic])

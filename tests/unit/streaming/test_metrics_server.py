@@ -59,7 +59,7 @@ def test_metrics_host_of_this_machine_needs_no_token(http: str) -> None:
     assert settings_of(http).collector.http.token is None
 
 
-def test_metrics_token_that_can_be_guessed_is_refused_and_not_shown() -> None:
+def test_short_metrics_token_is_refused_and_not_shown() -> None:
     with pytest.raises(BadInputError, match="fewer than 16 letters") as refused:
         settings_of("{host: 0.0.0.0, port: 9465, read_token: secret}")
     assert "secret" not in str(refused.value)
@@ -147,7 +147,7 @@ def test_metrics_slots_are_reserved_for_this_machine() -> None:
 def test_metrics_are_served_again_after_threads_could_not_start(
     server: MetricsServer, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    """Neither the thread of a request nor the timer that ends it keeps the request's place."""
+    """A failed thread or timer must not occupy the slot of its connection."""
     started = threading.Thread.start
 
     def start(thread: threading.Thread) -> None:

@@ -50,7 +50,7 @@ def test_reports_return_every_batch_once_in_order() -> None:
 
 
 def test_reports_keep_batch_before_idle_report() -> None:
-    """An idle query reports under the number of the batch to come."""
+    """An idle query reports under the number of the next batch."""
     query, reports = Reported(), Reports()
     query.tell(0, 10)
     query.tell(1, 0)

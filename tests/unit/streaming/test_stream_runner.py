@@ -141,7 +141,7 @@ def test_feeds_start_with_own_topic_and_join_similar_sources() -> None:
     assert share(2, found) == 1
 
 
-def test_every_format_name_has_a_format() -> None:
+def test_every_format_name_has_a_reader() -> None:
     names = StreamSettings.model_json_schema()["$defs"]["SourceSettings"]["properties"]["format"]["enum"]
     assert sorted(FORMATS) == sorted(names)
 

@@ -33,7 +33,7 @@ def test_invalid_recording_is_reported_with_its_line(tmp_path: Path) -> None:
         read("a", tmp_path)
 
 
-def test_figures_of_a_run() -> None:
+def test_phases_have_peak_silence_and_mean() -> None:
     phases = run([*QUIET, *QUIET, *[2_000] * 5]).phases()
     assert phases.start.peak_mb() == pytest.approx(5.0)
     assert phases.start.silence_s() == 0.0
@@ -44,7 +44,7 @@ def test_figures_of_a_run() -> None:
     assert typical(lambda p: p.up.silence_s(), runs) == pytest.approx(2.5)
 
 
-def test_the_ways_from_one_rate_to_the_next() -> None:
+def test_rate_changes_go_in_one_step_or_linearly() -> None:
     assert changes((1.0, 2.0)) == [(0.0, 0.0, 5e6), (26.0, 5e6, 20e6), (53.0, 20e6, 5e6)]
     assert in_one_step(7.0, 5e6, 20e6) == [(7.0, 20e6)]
     assert linear(3, 0.5)(7.0, 5e6, 20e6) == [(7.0, 10e6), (7.5, 15e6), (8.0, 20e6)]

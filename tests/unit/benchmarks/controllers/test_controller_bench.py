@@ -25,7 +25,7 @@ def row(policy: str, **changes: Any) -> dict[str, Any]:
     } | changes  # fmt: skip
 
 
-def test_within_every_bound_nothing_is_missed() -> None:
+def test_results_within_every_bound_report_nothing() -> None:
     assert missed([row("none", pressure_p99=9.0), row("static-20"), row("rheostat")]) == []
 
 
@@ -49,7 +49,7 @@ def test_missed_bounds_are_named(changes: dict[str, Any], said: str) -> None:
     assert said in found
 
 
-def test_a_static_quota_over_the_objective_is_no_rival() -> None:
+def test_best_static_ignores_quotas_over_the_objective() -> None:
     rows = [row("static-80", pressure_p99=1.2, goodput_partitions_per_s=900.0), row("static-20")]
     assert best_static(rows) == rows[1]
     assert best_static([row("none"), row("rheostat")]) is None
@@ -83,18 +83,18 @@ def test_smaller_static_quota_is_requested_below_lowest_pressure() -> None:
     assert not presses_less_than_statics([*statics, row("late", pressure_p99=None)], ours)
 
 
-def test_settled_is_after_the_last_miss() -> None:
+def test_settled_after_s_is_time_of_last_miss() -> None:
     assert settled_after_s([(10.0, 2.0), (20.0, 0.5), (30.0, 0.9)], 5.0) == 5.0
     assert settled_after_s([(10.0, 0.5)], 5.0) == 0.0
     assert settled_after_s([(10.0, 0.5), (20.0, 2.0)], 5.0) is None
     assert settled_after_s([], 5.0) is None
 
 
-def test_the_busiest_minute_of_one_tenant_counts() -> None:
+def test_writes_per_tenant_min_counts_the_busiest_minute() -> None:
     assert writes_per_tenant_min({"a": [1.0, 100.0, 130.0, 159.0, 161.0], "b": [200.0]}, 50.0) == 3.0
 
 
-def test_jain() -> None:
+def test_jain_index_is_1_for_equal_shares() -> None:
     assert jain([5.0, 5.0]) == 1.0
     assert jain([10.0, 0.0]) == 0.5
     assert jain([0.0, 0.0]) is None

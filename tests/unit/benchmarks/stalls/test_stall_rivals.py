@@ -22,7 +22,7 @@ def looked_at(shares: list[float], remaining_bytes: float = 1e6 * MB) -> Sampled
     return Sampled(Trace("plain", "made", None, ()), tuple(steps), (EXPECTED,) * len(steps))
 
 
-def test_all_seven_are_there() -> None:
+def test_rivals_are_the_seven_detectors() -> None:
     assert [rival.name for rival in RIVALS] == [
         "Theil–Sen slope", "EWMA slope", "Mann–Kendall", "Burrow's rules", "river PageHinkley", "river ADWIN", "river KSWIN",
     ]  # fmt: skip
@@ -30,14 +30,14 @@ def test_all_seven_are_there() -> None:
 
 
 @pytest.mark.parametrize(("rival", "settings"), SETTINGS, ids=NAMED)
-def test_a_move_that_goes_as_it_should_is_no_alarm(rival: Rival, settings: dict[str, Any]) -> None:
+def test_rival_raises_no_alarm_for_a_healthy_move(rival: Rival, settings: dict[str, Any]) -> None:
     healthy = [1.0, 1.1, 0.9, 1.05, 0.95] * 24  # Ten minutes.
     assert not any(rival.alarms(looked_at(healthy), **settings))
 
 
 @pytest.mark.parametrize(("rival", "settings"), SETTINGS, ids=NAMED)
 def test_sudden_stop_raises_one_alarm_and_none_before(rival: Rival, settings: dict[str, Any]) -> None:
-    """Five minutes well, and then five minutes of what is written and not a byte of it more."""
+    """Five healthy minutes, then five minutes in which the remaining bytes grow by new writes."""
     alarms = rival.alarms(looked_at([1.0, 1.1, 0.9, 1.05, 0.95] * 12 + [-0.2] * 60), **settings)
     assert len(alarms) == 120
     assert not any(alarms[:60])
@@ -49,6 +49,6 @@ def test_sudden_stop_raises_one_alarm_and_none_before(rival: Rival, settings: di
 
 
 @pytest.mark.parametrize(("rival", "settings"), SETTINGS, ids=NAMED)
-def test_near_the_end_nothing_is_lost(rival: Rival, settings: dict[str, Any]) -> None:
-    """What remains is what was written a moment ago."""
+def test_rival_raises_no_alarm_near_the_end(rival: Rival, settings: dict[str, Any]) -> None:
+    """Only recent writes remain."""
     assert not any(rival.alarms(looked_at([1.0] * 20 + [0.0] * 60, remaining_bytes=1_000.5 * MB), **settings))

@@ -44,7 +44,7 @@ def watch(file: Path) -> ConfigWatch:
     return ConfigWatch(file, {}, load_settings(file, {}), lambda: 1_000.0)
 
 
-def test_a_changed_ceiling_waits_and_is_then_in_force(file: Path, watch: ConfigWatch) -> None:
+def test_reload_changed_ceiling_waits_until_taken(file: Path, watch: ConfigWatch) -> None:
     file.write_text(LOWER)
     assert not watch.waiting(), "what is saved is not in force before somebody says so"
     watch.reload()
@@ -56,7 +56,7 @@ def test_a_changed_ceiling_waits_and_is_then_in_force(file: Path, watch: ConfigW
     assert watch.state() == ConfigState(is_valid=True, valid_at_s=1_000.0, is_applied=True, reloads_taken=1)
 
 
-def test_a_faulty_file_changes_nothing_and_says_key_and_line(file: Path, watch: ConfigWatch) -> None:
+def test_reload_faulty_file_changes_nothing_and_names_the_key(file: Path, watch: ConfigWatch) -> None:
     file.write_text(LOWER.replace("cluster", "clutser"))
     with structlog.testing.capture_logs() as said:
         watch.reload()
@@ -69,7 +69,7 @@ def test_a_faulty_file_changes_nothing_and_says_key_and_line(file: Path, watch: 
     assert watch.state() == ConfigState(True, 1_000.0, True, reloads_taken=1, reloads_refused=1)
 
 
-def test_a_floor_above_the_ceiling_is_refused_like_at_the_start(file: Path, watch: ConfigWatch) -> None:
+def test_reload_min_rate_above_ceiling_is_refused(file: Path, watch: ConfigWatch) -> None:
     file.write_text(GOOD.replace("{rate", "{rate_bytes_per_s_min: 60000000, rate"))
     with structlog.testing.capture_logs() as said:
         watch.reload()
@@ -77,7 +77,7 @@ def test_a_floor_above_the_ceiling_is_refused_like_at_the_start(file: Path, watc
     assert not watch.waiting()
 
 
-def test_what_needs_a_restart_is_refused_by_name_and_with_it_all_else(file: Path, watch: ConfigWatch) -> None:
+def test_reload_change_that_needs_restart_is_refused_whole(file: Path, watch: ConfigWatch) -> None:
     file.write_text(LOWER.replace("9464", "9999").replace("localhost", "elsewhere"))
     with structlog.testing.capture_logs() as said:
         watch.reload()
@@ -86,7 +86,7 @@ def test_what_needs_a_restart_is_refused_by_name_and_with_it_all_else(file: Path
     assert watch.state() == ConfigState(is_valid=True, valid_at_s=1_000.0, is_applied=False, reloads_refused=1)
 
 
-def test_a_later_word_takes_an_earlier_one_back(file: Path, watch: ConfigWatch) -> None:
+def test_reload_of_original_file_cancels_a_waiting_change(file: Path, watch: ConfigWatch) -> None:
     file.write_text(LOWER)
     watch.reload()
     file.write_text(GOOD)
@@ -94,14 +94,14 @@ def test_a_later_word_takes_an_earlier_one_back(file: Path, watch: ConfigWatch) 
     assert not watch.waiting()
 
 
-def test_of_a_file_that_says_the_same_nothing_is_made_anew(file: Path, watch: ConfigWatch) -> None:
+def test_reload_of_equivalent_file_changes_nothing(file: Path, watch: ConfigWatch) -> None:
     file.write_text("# a word\n" + GOOD)
     watch.reload()
     assert not watch.waiting()
     assert watch.state().reloads_taken == 1
 
 
-def test_every_setting_is_taken_up_or_needs_a_restart(file: Path) -> None:
+def test_changes_are_reloadable_or_need_a_restart(file: Path) -> None:
     before = load_settings(file, {})
     file.write_text(
         GOOD.replace("main", "other").replace("50000000", "40000000")
@@ -112,7 +112,7 @@ def test_every_setting_is_taken_up_or_needs_a_restart(file: Path) -> None:
     assert set(found) & RELOADABLE == {"limits", "tuner.rate_bytes_per_s_max"}
 
 
-def test_what_is_shown_is_measured_against_the_new_word(file: Path) -> None:
+def test_show_settings_updates_limits_and_objectives_in_status(file: Path) -> None:
     settings = load_settings(file, {}).tuner
     board, quotas = (
         StatusStore("main", settings.limits(), dry_run=False, wall_clock=lambda: 0.0),
@@ -140,7 +140,7 @@ def hangup() -> Iterator[None]:
     signal.signal(signal.SIGHUP, before)
 
 
-def test_sighup_has_it_read_again(file: Path, watch: ConfigWatch, hangup: None) -> None:
+def test_sighup_reloads_the_file(file: Path, watch: ConfigWatch, hangup: None) -> None:
     stop, followed = threading.Event(), threading.Event()
     watch.follow(followed.set)
     watch.serve_reloads()
@@ -155,7 +155,7 @@ def test_sighup_has_it_read_again(file: Path, watch: ConfigWatch, hangup: None) 
     assert followed.wait(30), "the certificates are not read again"
 
 
-def test_a_terminal_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch, hangup: None) -> None:
+def test_sighup_without_its_terminal_stops_the_process(monkeypatch: pytest.MonkeyPatch, hangup: None) -> None:
     there, stop, reloads = [True], threading.Event(), list[int]()
     monkeypatch.setattr(sighup, "_has_terminal", lambda: there[0])
     monkeypatch.setattr(sighup, "_in_foreground", lambda: True)
@@ -168,7 +168,9 @@ def test_a_terminal_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch, hangu
 
 
 @pytest.mark.parametrize("how", ["behind the shell", "under nohup"])
-def test_what_was_meant_to_outlive_its_terminal_does(how: str, monkeypatch: pytest.MonkeyPatch, hangup: None) -> None:
+def test_sighup_reloads_processes_detached_from_their_terminal(
+    how: str, monkeypatch: pytest.MonkeyPatch, hangup: None
+) -> None:
     stop, reloads = threading.Event(), list[int]()
     monkeypatch.setattr(sighup, "_has_terminal", lambda: False)
     monkeypatch.setattr(sighup, "_in_foreground", lambda: how == "under nohup")
@@ -178,10 +180,8 @@ def test_what_was_meant_to_outlive_its_terminal_does(how: str, monkeypatch: pyte
     assert (reloads, stop.is_set()) == ([1], False)
 
 
-def test_a_file_that_was_broken_while_a_good_one_waited_is_told_when_that_is_taken(
-    file: Path, watch: ConfigWatch
-) -> None:
-    """As on one that stands by for weeks: what is in force is good, and the next start would refuse the file."""
+def test_take_still_reports_a_file_broken_meanwhile(file: Path, watch: ConfigWatch) -> None:
+    """The settings in use are valid, but the next start would refuse the file."""
     file.write_text(LOWER)
     watch.reload()
     assert watch.waiting()

@@ -28,14 +28,14 @@ def fault(text: str, environ: dict[str, str] | None = None) -> str:
     return str(caught.value)
 
 
-def test_the_shortest_file_and_its_defaults() -> None:
+def test_shortest_file_has_defaults() -> None:
     settings = parse_settings(GOOD, "f.yaml", {})
     assert settings.tuner.rate_bytes_per_s_max == 50_000_000
     assert settings.collector.interval_s == 5
     assert settings.topic_names().journal == "rheostat.journal"
 
 
-def test_the_shipped_file_is_fine_and_starts_dry() -> None:
+def test_shipped_file_is_valid_and_dry_run() -> None:
     assert load_settings(conf_file("rheostat.yaml"), {}).tuner.dry_run is True
 
 
@@ -74,7 +74,7 @@ def test_tuner_acts_only_where_dry_run_is_false(
         (GOOD.replace("localhost:9092", "x:1\n  security_protocol: SASL_SSL"), "SASL_SSL also needs sasl_mechanism, sasl_username, sasl_password"),
     ],
 )  # fmt: skip
-def test_a_fault_names_key_line_and_what_was_expected(text: str, said: str) -> None:
+def test_fault_names_key_line_and_expected_value(text: str, said: str) -> None:
     assert said in fault(text)
 
 
@@ -82,7 +82,7 @@ OBJECTIVE = GOOD + "  objective: {latency_ms: 50}\n"
 CAPACITY = "  capacity: {in_bytes_per_s: 100_000_000, out_bytes_per_s: 125_000_000, brokers: {3: {in_bytes_per_s: 5e7, out_bytes_per_s: 6e7}}}\n"
 
 
-def test_an_objective_and_what_the_brokers_carry() -> None:
+def test_objective_and_broker_capacity_are_read() -> None:
     tuner = parse_settings(OBJECTIVE + CAPACITY, "f.yaml", {}).tuner
     assert tuner.objective is not None
     assert tuner.capacity is not None
@@ -93,28 +93,28 @@ def test_an_objective_and_what_the_brokers_carry() -> None:
     assert tuner.law_limits().rate_bytes_per_s_max == 50_000_000
 
 
-def test_standing_throttles_are_adopted_unless_said_otherwise() -> None:
+def test_existing_throttles_are_adopted_unless_preserve_is_set() -> None:
     assert parse_settings(GOOD, "f.yaml", {}).tuner.limits().adopts_existing
     assert not parse_settings(GOOD + "  existing_throttles: preserve\n", "f.yaml", {}).tuner.limits().adopts_existing
 
 
 @pytest.mark.parametrize(("more", "throttles"), [("", True), ("  unthrottled_moves: leave\n", False)])
-def test_with_an_objective_what_nobody_throttled_is_throttled(more: str, throttles: bool) -> None:
+def test_unthrottled_moves_are_throttled_with_an_objective(more: str, throttles: bool) -> None:
     assert parse_settings(OBJECTIVE + CAPACITY + more, "f.yaml", {}).tuner.limits().throttles_all_moves is throttles
 
 
-def test_without_an_objective_nothing_is_throttled_and_nobody_may_ask_for_it() -> None:
+def test_unthrottled_moves_throttle_without_objective_is_refused() -> None:
     assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().throttles_all_moves
     assert not parse_settings(GOOD + "  unthrottled_moves: leave\n", "f.yaml", {}).tuner.limits().throttles_all_moves
     said = fault(GOOD + "  unthrottled_moves: throttle\n")
     assert "unthrottled_moves: throttle needs objective.latency_ms and capacity" in said
 
 
-def test_without_an_objective_it_only_rescues() -> None:
+def test_settings_without_objective_have_no_closed_loop() -> None:
     assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().closed_loop
 
 
-def test_a_deadline_is_a_moment_in_time() -> None:
+def test_deadline_is_read_with_its_time_zone() -> None:
     text = OBJECTIVE.replace("50}", "50, mode: deadline, finish_at: 2026-01-31T06:00:00+01:00}") + CAPACITY
     objective = parse_settings(text, "f.yaml", {}).tuner.objective
     assert objective is not None
@@ -135,18 +135,18 @@ def test_a_deadline_is_a_moment_in_time() -> None:
         (OBJECTIVE + CAPACITY.replace("125_000_000", "-1"), "f.yaml:9: tuner.capacity.out_bytes_per_s: input should be greater than 0"),
     ],
 )  # fmt: skip
-def test_an_objective_that_cannot_be_meant_is_named(text: str, said: str) -> None:
+def test_invalid_objective_is_named(text: str, said: str) -> None:
     assert said in fault(text)
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     told = fault(
         "cluster: main\nkafka: {}\nstream: {checkpoint: x}\ntuner: {rate_bytes_per_s_max: fast}\n"
     ).splitlines()
     assert len(told) == 4
 
 
-def test_the_environment_wins_and_is_checked_like_the_file() -> None:
+def test_environment_overrides_file_and_is_checked_like_it() -> None:
     settings = parse_settings(
         GOOD, "f.yaml", {"RHEOSTAT_TUNER__DRY_RUN": "true", "RHEOSTAT_TUNER__HTTP__PORT": "0", "HOME": "/x"}
     )
@@ -156,8 +156,8 @@ def test_the_environment_wins_and_is_checked_like_the_file() -> None:
     assert "tuner.dryrun: unknown key" in fault(GOOD, {"RHEOSTAT_TUNER__DRYRUN": "true"})
 
 
-def test_variables_that_only_begin_like_ours_are_not_ours() -> None:
-    """Kubernetes makes these of a service named rheostat."""
+def test_kubernetes_service_variables_are_ignored() -> None:
+    """Kubernetes sets these variables for a service named rheostat."""
     others = {
         "RHEOSTAT_SERVICE_HOST": "10.0.0.1",
         "RHEOSTAT_PORT": "tcp://10.0.0.1:9464",
@@ -166,7 +166,7 @@ def test_variables_that_only_begin_like_ours_are_not_ours() -> None:
     assert parse_settings(GOOD, "f.yaml", others) == parse_settings(GOOD, "f.yaml", {})
 
 
-def test_a_fault_of_the_environment_names_the_variable() -> None:
+def test_fault_in_environment_names_the_variable() -> None:
     assert "environment: RHEOSTAT_TUNER__DRYRUN: tuner.dryrun: unknown key" in fault(
         GOOD, {"RHEOSTAT_TUNER__DRYRUN": "true"}
     )
@@ -176,13 +176,13 @@ def test_a_fault_of_the_environment_names_the_variable() -> None:
 
 
 @pytest.mark.parametrize("password", ["[s3cr3t!k", "{", "", "007"])
-def test_a_password_may_be_any_text(password: str) -> None:
+def test_password_may_be_any_text(password: str) -> None:
     settings = parse_settings(GOOD, "f.yaml", {"RHEOSTAT_KAFKA__SASL_PASSWORD": password})
     assert settings.kafka.sasl_password is not None
     assert settings.kafka.sasl_password.get_secret_value() == password
 
 
-def test_a_password_is_neither_shown_nor_said() -> None:
+def test_password_is_never_shown() -> None:
     sasl = {
         "RHEOSTAT_KAFKA__SECURITY_PROTOCOL": "SASL_SSL",
         "RHEOSTAT_KAFKA__SASL_MECHANISM": "PLAIN",
@@ -197,7 +197,7 @@ def test_a_password_is_neither_shown_nor_said() -> None:
     assert "hush" not in fault(GOOD, {**sasl, "RHEOSTAT_KAFKA__SASL_MECHANISM": "MAGIC"})
 
 
-def test_a_quote_in_a_password_does_not_end_the_jaas_line() -> None:
+def test_password_with_quotes_is_escaped_in_jaas_config() -> None:
     sasl = {"RHEOSTAT_KAFKA__SECURITY_PROTOCOL": "SASL_PLAINTEXT", "RHEOSTAT_KAFKA__SASL_MECHANISM": "PLAIN"}
     sasl |= {"RHEOSTAT_KAFKA__SASL_USERNAME": "me", "RHEOSTAT_KAFKA__SASL_PASSWORD": 'a"b\\c'}
     line = parse_settings(GOOD, "f.yaml", sasl).kafka.for_java()["sasl.jaas.config"]
@@ -221,7 +221,7 @@ SOURCES = GOOD.replace(
 )
 
 
-def test_sources_and_their_defaults() -> None:
+def test_sources_have_defaults() -> None:
     first, second = parse_settings(SOURCES, "f.yaml", {}).stream.sources
     assert (first.topic, first.hosts, first.interval_s, first.cluster, first.kafka) == (
         "telegraf",
@@ -254,16 +254,16 @@ def test_sources_and_their_defaults() -> None:
         (GOOD + "collector:\n  interval_s: 20\n", "collector.interval_s (20) is more than half of stream.window_s (30)"),
     ],
 )  # fmt: skip
-def test_a_fault_of_the_stream_is_found_where_it_is(text: str, said: str) -> None:
+def test_fault_in_stream_settings_names_line_and_key(text: str, said: str) -> None:
     assert said in fault(text)
 
 
-def test_a_source_of_means_needs_no_two_scrapes_a_window() -> None:
+def test_cruise_control_interval_may_exceed_half_a_window() -> None:
     text = SOURCES.replace("otlp_json", "cruise_control").replace("interval_s: 15", "interval_s: 60")
     assert parse_settings(text, "f.yaml", {}).stream.sources[1].interval_s == 60
 
 
-def test_a_master_on_this_machine_needs_no_address() -> None:
+def test_local_spark_master_needs_no_driver_host() -> None:
     text = GOOD.replace("stream:\n", "stream:\n  master: spark://127.0.0.1:7077\n")
     assert not parse_settings(text, "f.yaml", {}).stream.is_local
     assert parse_settings(GOOD, "f.yaml", {}).stream.is_local
@@ -271,7 +271,7 @@ def test_a_master_on_this_machine_needs_no_address() -> None:
     assert parse_settings(GOOD, "f.yaml", given).stream.driver_host == "10.0.0.7"
 
 
-def test_sources_from_the_environment_are_checked_like_the_files() -> None:
+def test_sources_from_environment_are_checked_like_the_file() -> None:
     given = {"RHEOSTAT_STREAM__SOURCES": '[{"topic": "t", "format": "telegraf_influx"}]'}
     assert parse_settings(SOURCES, "f.yaml", given).stream.sources[0].format == "telegraf_influx"
     secret = '[{"topic": "t", "format": "x", "kafka": {"bootstrap_servers": "a:1", "sasl_password": "hush"}}]'
@@ -281,13 +281,13 @@ def test_sources_from_the_environment_are_checked_like_the_files() -> None:
     assert "hush" not in fault(GOOD, {"RHEOSTAT_STREAM__SOURCES": f'{{"a": {secret}}}'})
 
 
-def test_the_reference_tells_every_key() -> None:
+def test_reference_lists_main_keys() -> None:
     text = reference()
     for key in ("cluster", "kafka.sasl_password", "collector.endpoints", "stream.checkpoint_dir", "tuner.http.port"):
         assert f"| `{key}` |" in text
 
 
-def test_renamed_keys_are_refused_with_their_new_names_in_one_run() -> None:
+def test_renamed_keys_are_refused_together_with_new_names() -> None:
     old = GOOD.replace("tuner:\n", "tuner:\n  yield_s: 60\n  standing_throttles: adopt\n", 1).replace(
         "stream:\n", "stream:\n  hop_s: 5\n", 1
     )

@@ -32,7 +32,7 @@ class Told(ProgressScreen[Status]):
         return self._line_is_due()
 
 
-def test_lines_come_at_once_and_then_at_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_lines_come_at_once_then_at_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     with Told(console()) as screen:

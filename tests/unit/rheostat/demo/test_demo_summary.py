@@ -27,7 +27,7 @@ HELD: dict[str, Any] = {
 }
 
 
-def test_when_all_held_there_is_no_fault() -> None:
+def test_summary_with_all_results_has_no_fault() -> None:
     assert DemoSummary(**HELD).faults() == []
 
 
@@ -66,16 +66,14 @@ def test_summary_without_a_rescue_names_the_shrinking_remaining_bytes() -> None:
 
 
 @pytest.mark.parametrize(("written", "throttle"), [(3_000_000, 4_500_000), (1_300_000, 2_000_000), (10_000, 100_000)])
-def test_the_throttle_is_above_what_producers_write_and_below_what_it_takes(written: int, throttle: int) -> None:
-    """So the story is the same on a machine that is slow."""
+def test_throttle_of_is_above_the_write_rate(written: int, throttle: int) -> None:
+    """The demo must show a stall on slow machines, too."""
     assert throttle_of(written) == throttle
     assert written < throttle
 
 
 @pytest.mark.parametrize(("found", "taken"), [(None, 3e6), (0.0, 3e6), (2.8e6, 3e6), (5e6, 3e6), (1.3e6, 1.3e6)])
-def test_what_producers_write_is_measured_where_it_is_less_than_they_were_told(
-    found: float | None, taken: float
-) -> None:
+def test_write_rate_is_measured_if_below_the_target(found: float | None, taken: float) -> None:
     said: list[str] = []
     assert _write_rate(found, cast(DemoView, SimpleNamespace(say=said.append))) == taken
     assert said == (["this machine is busy: the producers write 1.30 MB/s"] if taken < 3e6 else [])
@@ -95,7 +93,7 @@ def decision(reason: str, *, broker: int = 1, failure: str | None = None) -> dic
         ([], [], []),
     ],
 )
-def test_status_is_not_well_while_turning_a_throttle_cannot_help(
+def test_unfixable_by_throttle_counts_infeasible_and_failed_decisions(
     moves: list[Any], decisions: list[Any], told: list[str]
 ) -> None:
     assert unfixable_by_throttle({"moves": moves, "throttle_decisions": decisions}) == told

@@ -86,7 +86,7 @@ def examined(kafka: KafkaSettings = KAFKA, **cluster: Any) -> Finding:
         {"of_topic": APPENDED, "missing": ["Write"]},  # We do not write there.
     ],
 )
-def test_a_topic_stamped_by_kafka_is_well(cluster: dict[str, Any]) -> None:
+def test_topic_with_log_append_time_is_ok(cluster: dict[str, Any]) -> None:
     assert examined(**cluster).verdict is FindingVerdict.OK
 
 
@@ -99,7 +99,7 @@ def test_a_topic_stamped_by_kafka_is_well(cluster: dict[str, Any]) -> None:
         {"of_brokers": (CREATED,) * 2},
     ],
 )
-def test_a_topic_with_its_senders_time_is_not_and_the_command_is_given(cluster: dict[str, Any]) -> None:
+def test_topic_with_create_time_fails_with_remedy(cluster: dict[str, Any]) -> None:
     finding = examined(**cluster)
     assert finding.verdict is FindingVerdict.FAILED
     assert "message.timestamp.type=CreateTime" in finding.found
@@ -110,7 +110,7 @@ def test_a_topic_with_its_senders_time_is_not_and_the_command_is_given(cluster: 
     )
 
 
-def test_a_topic_that_is_not_there() -> None:
+def test_missing_topic_fails_with_setting() -> None:
     finding = examined(there=False)
     assert (finding.verdict, finding.found) == (
         FindingVerdict.FAILED,
@@ -136,9 +136,7 @@ def test_a_topic_that_is_not_there() -> None:
         ),
     ],
 )
-def test_a_missing_right_is_granted_to_the_sources_own_user(
-    cluster: Any, verdict: FindingVerdict, operation: str
-) -> None:
+def test_missing_right_remedy_names_the_sources_user(cluster: Any, verdict: FindingVerdict, operation: str) -> None:
     own = KafkaSettings(
         bootstrap_servers="elsewhere:9093", security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="reader",
         sasl_password="x",
@@ -159,13 +157,13 @@ def test_a_missing_right_is_granted_to_the_sources_own_user(
         ({"of_brokers": (APPENDED, Unreachable("broker 2"))}, FindingVerdict.ADVICE),
     ],
 )
-def test_what_cannot_be_asked_is_not_called_well(cluster: Any, verdict: FindingVerdict) -> None:
+def test_unreadable_topic_or_broker_is_not_ok(cluster: Any, verdict: FindingVerdict) -> None:
     finding = examined(**cluster)
     assert finding.verdict is verdict
     assert finding.do
 
 
-def test_a_source_whose_cluster_is_away_costs_one_finding() -> None:
+def test_unreachable_source_cluster_is_one_finding() -> None:
     away = KafkaSettings(bootstrap_servers="127.0.0.1:9", request_timeout_s=0.5)
     (finding,) = source_elsewhere(SOURCE, away)
     assert (finding.verdict, finding.check) == (FindingVerdict.FAILED, "source telegraf")
@@ -212,21 +210,21 @@ def found_at_agents(folder: Path, **collector: Any) -> list[Finding]:
     return list(agents(settings, {1: "127.0.0.1"}))
 
 
-def test_an_agent_is_asked_with_the_collectors_password(agent: str, tmp_path: Path) -> None:
+def test_agent_is_asked_with_the_collectors_password(agent: str, tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("open sesame\n")
     (finding,) = found_at_agents(tmp_path, endpoints={1: agent}, username="rheostat", password_file=str(file))
     assert finding == Finding("JMX agent of node 1", FindingVerdict.OK, f"1 metrics at {agent}")
 
 
-def test_an_agent_that_refuses_is_not_to_be_started_anew(agent: str, tmp_path: Path) -> None:
+def test_agent_that_refuses_login_points_to_collector_username(agent: str, tmp_path: Path) -> None:
     (finding,) = found_at_agents(tmp_path, endpoints={1: agent})
     assert finding.verdict is FindingVerdict.FAILED
     assert "collector.username" in finding.found
     assert "jmx-exporter" not in finding.do
 
 
-def test_a_password_file_that_is_not_there_is_one_finding_with_its_setting(agent: str, tmp_path: Path) -> None:
+def test_missing_password_file_is_one_finding_with_its_setting(agent: str, tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     (finding,) = found_at_agents(tmp_path, endpoints={1: agent}, username="rheostat", password_file=gone)
     assert (finding.check, finding.verdict) == ("access to the JMX agents", FindingVerdict.FAILED)
@@ -267,7 +265,7 @@ def test_doctor_asks_a_slow_agent_again_before_it_fails(cold_agent: tuple[str, l
     assert (finding.verdict, finding.found) == (FindingVerdict.OK, f"1 metrics at {url}, {late}")
 
 
-def test_doctor_fails_an_agent_that_answers_in_time_neither_time(
+def test_doctor_fails_an_agent_slow_twice(
     cold_agent: tuple[str, list[float]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, delays_s = cold_agent
@@ -280,7 +278,7 @@ def test_doctor_fails_an_agent_that_answers_in_time_neither_time(
     )
 
 
-def test_every_agent_is_told_apart_in_the_order_of_nodes(agent: str, tmp_path: Path) -> None:
+def test_every_agent_has_a_finding_in_node_order(agent: str, tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("open sesame\n")
     dead = "http://127.0.0.1:9/metrics"

@@ -45,20 +45,20 @@ def test_writers_names_all_but_the_own_principal() -> None:
     assert "User:u09 and 2 more: each may make a tuner believe" in signals.found
 
 
-def test_writers_without_authorizer_is_told_once() -> None:
+def test_writers_without_authorizer_give_one_advice() -> None:
     (finding,) = said(orders=None)
     assert finding.verdict is FindingVerdict.ADVICE
     assert finding.found.startswith("every client that reaches the brokers may pause")
     assert finding.found.endswith("the cluster has no authorizer")
 
 
-def test_writers_open_to_everybody_is_told_of_each_topic() -> None:
+def test_writers_open_to_all_users_are_named_per_topic() -> None:
     findings = said(orders={"User:*"}, journal=set(), signals={"User:*"})
     assert [f.verdict for f in findings] == [FindingVerdict.ADVICE, FindingVerdict.OK, FindingVerdict.ADVICE]
     assert findings[0].found.endswith("an ACL allows it")
 
 
-def test_writers_that_cannot_be_seen_are_advice() -> None:
+def test_writers_that_cannot_be_read_are_advice() -> None:
     for error in (MissingPermission("Describe on Cluster", "to describe ACLs"), ClusterError("nobody answers")):
         (finding,) = said(orders=error)
         assert finding.verdict is FindingVerdict.ADVICE

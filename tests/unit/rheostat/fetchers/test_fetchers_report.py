@@ -72,7 +72,7 @@ def test_analyse_fetchers_leaves_out_dead_followers() -> None:
     assert made.by_pair.keys() == {(2, 1)}
 
 
-def test_to_record_has_every_thread_with_its_client_id() -> None:
+def test_record_has_every_thread_with_its_client_id() -> None:
     found = json.loads(json.dumps(to_record(colliding())))
     assert found["load_unit"] == "bytes_per_s"
     assert found["num_replica_fetchers"] == {"1": 2, "2": 2}

@@ -57,7 +57,7 @@ def mended(*records: tuple[bytes, bytes | None]) -> dict[bytes, bytes | None]:
     return found
 
 
-def test_every_unreadable_record_is_listed_and_the_newest_of_a_key_is_in_force() -> None:
+def test_scan_lists_unreadable_records_and_newest_per_key() -> None:
     scan = scan_of(
         (orders_key("c"), BAD), (orders_key("c"), PAUSED), (entry_key("entry", "c", 7), BAD), (memory_key("d"), BAD),
         (b"of|others", BAD), (b"", BAD), (entry_key("entry", "c", 8), ENTRY),
@@ -68,13 +68,13 @@ def test_every_unreadable_record_is_listed_and_the_newest_of_a_key_is_in_force()
     assert list(scan.in_force) == [entry_key("entry", "c", 7), memory_key("d")]
 
 
-def test_a_later_memory_takes_the_place_of_rates_and_lists() -> None:
+def test_scan_later_memory_replaces_rates_and_lists() -> None:
     before = [(owned_key("c", SOURCE), BAD), (listed_key("c", "t"), BAD), (memory_key("c"), encode_memory(MEMORY))]
     assert scan_of(*before).in_force == {}
     assert list(scan_of(*before, (owned_key("c", SOURCE), BAD)).in_force) == [owned_key("c", SOURCE)]
 
 
-def test_what_is_ours_is_mended_by_one_memory_of_all_that_can_be_read() -> None:
+def test_repair_merges_readable_managed_records_into_one_memory() -> None:
     pairs = throttle([(0, 1)])
     found = mended(
         (memory_key("c"), encode_memory(MEMORY, "host:1")),
@@ -90,7 +90,7 @@ def test_what_is_ours_is_mended_by_one_memory_of_all_that_can_be_read() -> None:
     assert b'"holder": "host:1"' in (found[memory_key("c")] or b"")
 
 
-def test_a_memory_of_which_nothing_can_be_read_is_mended_by_an_empty_one() -> None:
+def test_repair_replaces_unreadable_memory_with_an_empty_one() -> None:
     assert decode_memory(mended((memory_key("c"), BAD))[memory_key("c")] or b"") == Memory()
 
 
@@ -103,20 +103,20 @@ def test_a_memory_of_which_nothing_can_be_read_is_mended_by_an_empty_one() -> No
     ],
     ids=["orders", "quota", "entry"],
 )
-def test_other_records_are_mended_by_the_newest_readable_one_or_deleted(key: bytes, good: bytes) -> None:
+def test_repair_restores_newest_readable_record_or_deletes_the_key(key: bytes, good: bytes) -> None:
     assert mended((key, good), (key, BAD), (key, BAD)) == {key: good}
     assert mended((key, BAD)) == {key: None}
     assert mended((key, good), (key, None), (key, BAD)) == {key: None}
 
 
-def test_a_plan_goes_on_record_paused_as_its_newest_word_may_have_been_to_stop() -> None:
+def test_repair_restores_a_plan_as_paused() -> None:
     key = head_key("c", "p")
     head = decode_head(mended((key, encode_head(HEAD)), (key, BAD))[key] or b"")
     assert head.desired is DesiredPlanState.PAUSED
 
 
-def test_plan_head_under_the_key_of_another_plan_is_mended() -> None:
-    """A tuner holds such a plan back, and names `rheostat journal check`."""
+def test_repair_replaces_plan_head_under_another_plans_key() -> None:
+    """The tuner does not execute such a plan, and points to `rheostat journal check`."""
     key, other = head_key("c", "p"), encode_head(replace(HEAD, id="other"))
     scan = scan_of((key, other))
     assert list(scan.in_force) == [key]
@@ -167,7 +167,7 @@ class Topic:
     def close(self) -> None: ...
 
 
-def test_check_says_where_each_is_and_what_follows(
+def test_check_shows_each_record_and_its_consequence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Topic(monkeypatch, (b"orders|c\x1b[31m", b"{}"), (orders_key("c"), BAD), (memory_key("c"), b'{"v": 9}'))
@@ -187,15 +187,15 @@ def test_check_says_where_each_is_and_what_follows(
 
 
 @pytest.mark.parametrize("topic", ["r.journal", "r.orders"])
-def test_check_names_the_topic_where_the_record_stands(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """An earlier build wrote orders into the journal's topic, and they still stand there."""
+def test_check_names_the_topic_of_each_record(topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An earlier build wrote orders into the journal's topic, and such records still exist."""
     console = Console(width=200)
     command.show(scan_of((orders_key("c"), BAD), topic=topic), "r.journal", "r.orders", console)
     row = next(line for line in capsys.readouterr().out.splitlines() if "b'orders|c'" in line)
     assert topic in row.split()
 
 
-def test_repair_writes_only_what_the_operator_has_agreed_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repair_writes_only_after_confirmation(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = Topic(monkeypatch, (orders_key("c"), BAD), (memory_key("c"), BAD))
     with pytest.raises(NotConfirmedError):
         command.repair(None, yes=False)  # type: ignore[arg-type]
@@ -210,7 +210,7 @@ def test_repair_leaves_a_tuners_own_records_alone_while_one_acts(monkeypatch: py
     assert list(scan_of(*topic.records).in_force) == [memory_key("c")]
 
 
-def test_repair_writes_nothing_where_the_journal_has_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repair_writes_nothing_if_the_journal_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = Topic(monkeypatch, (orders_key("c"), BAD))
     topic.comes = [(orders_key("c"), PAUSED)]
     with pytest.raises(CommandError, match="Nothing was written: ask again"):

@@ -32,7 +32,7 @@ def overridden(rate: int, until_ms: int = NOW_MS + 60_000) -> Orders:
 # -- pause and resume --------------------------------------------------------------------------------------------------
 
 
-def test_pause_starts_no_change() -> None:
+def test_paused_tuner_starts_no_change() -> None:
     rig = Rig()  # Stalled: without the order it would be raised.
     rig.orders.latest = PAUSED
     [decision] = rig.loop.cycle()
@@ -209,7 +209,7 @@ def test_override_has_precedence_over_rescue_and_steering() -> None:
 @pytest.mark.parametrize("rate", [0, -5, -(10**15), 10**15])
 @pytest.mark.parametrize("steers", [False, True])
 def test_override_out_of_range_is_clipped(rate: int, steers: bool) -> None:
-    """A record in the topic may have any rate: only commands check it."""
+    """Only the commands check a rate; a record in the topic may have any value."""
     rig = steered() if steers else Rig(Memory(stalls={3: WELL}))
     rig.orders.latest = overridden(rate, NOW_MS + 3_600_000)
     for _ in range(4):
@@ -235,7 +235,7 @@ def test_override_manages_an_externally_changed_throttle_again() -> None:
 
 
 def test_external_change_ends_an_override() -> None:
-    """Until there is another order, by whatever clock; and the order is as it was for a tuner that takes over."""
+    """The override stays ended, also for the next tuner, until the operator gives a new order."""
     rig = Rig(Memory(stalls={3: WELL}))
     rig.orders.latest = overridden(30 * MB)
     rig.cycle()
@@ -472,7 +472,7 @@ def test_dry_run_records_orders_since_its_start() -> None:
 
 
 def test_dry_run_does_not_record_earlier_expiries() -> None:
-    """Whatever a tuner that acted had told of before that: the dry run before it may have told of it."""
+    """An earlier dry run may have recorded them already."""
     order = overridden(7 * MB)
     rig = Rig(Memory(recorded_orders=order, orders_recorded_until_ms=NOW_MS), dry_run=True)
     rig.orders.latest = order

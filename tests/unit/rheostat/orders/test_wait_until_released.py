@@ -26,7 +26,7 @@ class Clock:
 
 
 def test_wait_until_released_waits_while_there_is_progress() -> None:
-    """Fifty settings every five seconds take longer than the timeout in all."""
+    """Fifty settings, one every five seconds, take longer than the timeout in total."""
     assert Clock(lambda now_s: max(0, 2_000 - 50 * int(now_s / 5))).run(90.0) == pytest.approx(200.0, abs=1.0)
 
 

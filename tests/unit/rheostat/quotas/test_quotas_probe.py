@@ -51,7 +51,7 @@ def test_probe_without_answers_ends_soon() -> None:
     [("", {QuotaWindow()}, False), ("", {QuotaWindow(60)}, True), ("quota_samples: 11", {QuotaWindow(60)}, False)],
 )
 def test_evaluate_now_uses_bucket_size_like_tuner(given: str, windows: set[QuotaWindow], held_back: bool) -> None:
-    """30 tokens at 10/s: a quarter of a bucket of eleven seconds, a twentieth of one of sixty."""
+    """30 tokens at 10/s fill a quarter of an 11 s bucket and a twentieth of a 60 s bucket."""
     text = f"""
     cluster: c
     kafka: {{bootstrap_servers: "k:9092"}}
@@ -72,7 +72,7 @@ def test_evaluate_now_uses_bucket_size_like_tuner(given: str, windows: set[Quota
 def test_evaluate_now_without_probe_omits_its_objective(
     create_p90_ms: float | None, pressure: float, said: bool
 ) -> None:
-    """A tuner holds where it does not feel what it is asked to; whoever looks is told what the rest comes to."""
+    """The tuner would hold without this measurement; the command evaluates the other objectives."""
     text = """
     cluster: c
     kafka: {bootstrap_servers: "k:9092"}

@@ -96,7 +96,9 @@ def test_ctrl_c_after_a_failed_order_asks_again(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("error", [BadInputError("there is no plan 'p' on record"), TypeError("a bug")])
-def test_watch_standalone_ended_by_error_tells_what_remains(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_watch_standalone_ended_by_error_names_remaining_changes(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     watched = Watched(monkeypatch, error)
     with pytest.raises(type(error)):
         watched.run(Service(True))

@@ -50,7 +50,7 @@ def refused(*arguments: str | Path) -> str:
     return str(error.value)
 
 
-def test_all_the_same_is_0_and_counted(tmp_path: Path) -> None:
+def test_replay_without_differences_exits_with_0(tmp_path: Path) -> None:
     file = exported(tmp_path)
     done = run("--journal", file, *RANGE)
     assert done.exit_code == 0, done.output
@@ -62,14 +62,14 @@ def test_all_the_same_is_0_and_counted(tmp_path: Path) -> None:
     assert body["recorded_by"] == ["test"]
 
 
-def test_only_what_lies_in_the_range_is_counted(tmp_path: Path) -> None:
+def test_replay_counts_only_cycles_in_the_range(tmp_path: Path) -> None:
     done = run(
         "--journal", exported(tmp_path), "--from", "2023-11-14T22:13:45", "--to", "2023-11-14T22:13:55", "--json"
     )
     assert json.loads(done.stdout)["cycles"] == {"same": 3, "different": 0}
 
 
-def test_another_policy_differs_with_both_texts_and_1(tmp_path: Path) -> None:
+def test_replay_with_other_policy_shows_both_texts(tmp_path: Path) -> None:
     policy = tmp_path / "p.yaml"
     policy.write_text("rate_bytes_per_s_max: 20_000_000\n")
     done = run("--journal", exported(tmp_path), *RANGE, "--policy", policy)
@@ -81,7 +81,7 @@ def test_another_policy_differs_with_both_texts_and_1(tmp_path: Path) -> None:
     assert "broker 1 leader throttle 10.0 MB/s → 20.0 MB/s: the move onto broker 3 has stalled" in now
 
 
-def test_another_objective_of_the_law_differs(tmp_path: Path) -> None:
+def test_replay_with_other_objective_counts_different_steering_ticks(tmp_path: Path) -> None:
     policy = tmp_path / "p.yaml"
     policy.write_text("objective:\n  latency_ms: 50\n  mode: share\n  share_max: 0.05\n")
     file = exported(tmp_path, objective=Objective(50.0))
@@ -104,7 +104,7 @@ def stormed(tmp_path: Path, policy: MutationPolicy | None = None) -> Path:
     return file
 
 
-def test_cycles_of_the_mutation_quotas_have_a_count_of_their_own(tmp_path: Path) -> None:
+def test_replay_counts_mutation_quota_cycles_separately(tmp_path: Path) -> None:
     file = stormed(tmp_path)
     done = run("--journal", file)
     assert done.exit_code == 0, done.output
@@ -116,7 +116,7 @@ def test_cycles_of_the_mutation_quotas_have_a_count_of_their_own(tmp_path: Path)
     assert body["quota_decisions"]["different"] == 0
 
 
-def test_another_policy_of_the_quotas_differs_where_it_says_so_and_nowhere_else(tmp_path: Path) -> None:
+def test_replay_with_other_quota_policy_shows_only_its_differences(tmp_path: Path) -> None:
     policy = tmp_path / "p.yaml"
     file = stormed(tmp_path, MutationPolicy(default_entity=None, rules=(TenantRule(user="bob", weight=2.0), *OWN)))
     policy.write_text("mutation_quota:\n  over_allocation: 2\n")
@@ -165,25 +165,25 @@ def test_another_policy_of_the_quotas_differs_where_it_says_so_and_nowhere_else(
         ("- 7\n", "p.yaml:1: expected keys and values, found list"),
     ],
 )
-def test_a_policy_that_cannot_be_meant_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_policy_is_named(tmp_path: Path, text: str, said: str) -> None:
     policy = tmp_path / "p.yaml"
     policy.write_text(text)
     assert said in refused("--journal", exported(tmp_path), *RANGE, "--policy", policy)
 
 
-def test_a_policy_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_policy_file_is_named(tmp_path: Path) -> None:
     assert "nowhere.yaml: cannot be read: No such file" in refused(
         "--journal", exported(tmp_path), *RANGE, "--policy", "nowhere.yaml"
     )
 
 
-def test_a_range_with_nothing_in_it_says_what_there_is(tmp_path: Path) -> None:
+def test_empty_range_names_the_recorded_range(tmp_path: Path) -> None:
     said = refused("--journal", exported(tmp_path), "--from", "-2h")
     assert said.startswith("nothing can be replayed between ")
     assert said.endswith(": there are records from 2023-11-14 22:13:25 UTC to 2023-11-14 22:14:20 UTC")
 
 
-def test_a_range_whose_beginning_is_gone_says_so(tmp_path: Path) -> None:
+def test_range_without_its_first_frame_is_refused(tmp_path: Path) -> None:
     file = exported(tmp_path)
     file.write_bytes(b"\n".join(file.read_bytes().splitlines()[3:]))
     assert "(9 steps lack the frame before them)" in refused("--journal", file, *RANGE)
@@ -206,13 +206,13 @@ def test_a_range_whose_beginning_is_gone_says_so(tmp_path: Path) -> None:
         ([], "case.jsonl is empty"),
     ],
 )
-def test_a_file_that_is_no_journal_is_named(tmp_path: Path, lines: list[bytes], said: str) -> None:
+def test_file_without_journal_records_is_named(tmp_path: Path, lines: list[bytes], said: str) -> None:
     file = tmp_path / "case.jsonl"
     file.write_bytes(b"\n".join(lines))
     assert said in refused("--journal", file, *RANGE)
 
 
-def test_a_piece_that_was_altered_ends_what_can_be_told_and_is_counted(tmp_path: Path) -> None:
+def test_altered_record_ends_the_replay_and_is_counted(tmp_path: Path) -> None:
     file = exported(tmp_path)
     lines = file.read_bytes().splitlines()
     body: dict[str, Any] = json.loads(lines[5])
@@ -223,14 +223,14 @@ def test_a_piece_that_was_altered_ends_what_can_be_told_and_is_counted(tmp_path:
     assert 0 < found["cycles"]["same"] < 12
 
 
-def test_export_writes_what_journal_reads(tmp_path: Path) -> None:
+def test_export_round_trips_through_journal_option(tmp_path: Path) -> None:
     file, copy = exported(tmp_path), tmp_path / "copy.jsonl"
     assert run("--journal", file, *RANGE, "--export", copy).exit_code == 0
     assert copy.read_bytes() == file.read_bytes()
     assert "--export" in refused("--journal", file, *RANGE, "--export", tmp_path)
 
 
-def test_without_a_source_and_with_times_that_cannot_be_meant(tmp_path: Path) -> None:
+def test_missing_source_and_invalid_times_are_refused(tmp_path: Path) -> None:
     assert "expected --config" in refused(*RANGE)
     assert "--from yesterday: " not in refused("--from", "yesterday")
     assert "--from: expected a moment such as 2026-11-21T03:00" in refused("--from", "yesterday")
@@ -248,11 +248,11 @@ def test_without_a_source_and_with_times_that_cannot_be_meant(tmp_path: Path) ->
         ("now", NOW_MS),
     ],
 )
-def test_moments(text: str, at_ms: int) -> None:
+def test_parse_moment_accepts_absolute_and_relative_times(text: str, at_ms: int) -> None:
     assert parse_moment(text, NOW_MS, "--from") == at_ms
 
 
-def test_a_moment_is_shown_with_its_zone() -> None:
+def test_moment_text_has_the_time_zone() -> None:
     assert moment_text(NOW_MS) == "2023-11-14 22:13:20 UTC"
 
 
@@ -272,7 +272,7 @@ def test_a_moment_is_shown_with_its_zone() -> None:
         MutationPolicy(rules=OWN, default_entity=QuotaEntity(DEFAULT, DEFAULT)),
     ],
 )  # fmt: skip
-def test_a_policy_is_what_its_settings_make_of_it(policy: MutationPolicy) -> None:
+def test_policy_settings_round_trip(policy: MutationPolicy) -> None:
     said = settings_of(policy)
     assert MutationQuotaSettings.model_validate(said).policy(policy.limits.external_change_hold_s) == policy
     assert set(said) == set(MutationQuotaSettings.model_fields) - set(NOT_DECIDED_BY), (

@@ -30,7 +30,7 @@ def checked(state: Path) -> int:
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_it_passes_while_the_tuner_answers_and_no_longer(
+def test_health_check_passes_only_while_the_tuner_answers(
     tls: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
@@ -63,11 +63,11 @@ def test_it_passes_while_the_tuner_answers_and_no_longer(
         ("10.1.2.3", "http://10.1.2.3:1"), ("localhost", "http://localhost:1"),
     ],
 )  # fmt: skip
-def test_the_address_is_one_that_this_machine_reaches(host: str, reached: str) -> None:
+def test_http_address_is_reachable_from_this_machine(host: str, reached: str) -> None:
     assert HttpSettings(host=host, read_token="x" * 24).address(1) == reached
 
 
-def test_without_a_state_folder_nothing_is_written_and_a_folder_that_takes_nothing_stops_nobody(
+def test_write_address_ignores_missing_or_unwritable_state_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RHEOSTAT_STATE_DIR", raising=False)

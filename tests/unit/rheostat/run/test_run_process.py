@@ -18,7 +18,7 @@ print(open("/proc/self/autogroup").read().split()[-1] if os.path.exists("/proc/s
 
 
 @pytest.mark.skipif(not os.access("/proc/self/autogroup", os.W_OK), reason="a kernel that knows no groups of sessions")
-def test_a_nice_child_is_nice_among_sessions_too(tmp_path: Path) -> None:
+def test_nice_child_also_lowers_its_session_group(tmp_path: Path) -> None:
     log = tmp_path / "said"
     child = spawn([sys.executable, "-c", _ASK], log=log, nice=5)
     try:

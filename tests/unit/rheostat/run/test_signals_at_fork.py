@@ -45,14 +45,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             child.wait(timeout=10)
 
 
-def test_ctrl_c_waits_for_the_fork_and_leaves_no_child(made: list[Any], tmp_path: Path) -> None:
+def test_spawn_interrupted_by_ctrl_c_leaves_no_child(made: list[Any], tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         process.spawn(SLEEPER, log=tmp_path / "log")
     (child,) = made
     assert child.poll() is not None
 
 
-def test_a_handler_that_does_not_raise_hears_it_once_and_the_child_stays(made: list[Any], tmp_path: Path) -> None:
+def test_spawn_with_non_raising_handler_calls_it_once(made: list[Any], tmp_path: Path) -> None:
     heard: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
     try:
@@ -65,7 +65,7 @@ def test_a_handler_that_does_not_raise_hears_it_once_and_the_child_stays(made: l
 
 
 @pytest.mark.parametrize(("first_only", "comes_to"), [(True, 1), (False, 2)])
-def test_who_presses_it_again_waits_only_for_what_cannot_hang(*, first_only: bool, comes_to: int) -> None:
+def test_deferred_interrupts_first_only_defers_one_ctrl_c(*, first_only: bool, comes_to: int) -> None:
     went_on: list[bool] = []
 
     def pressed_twice() -> None:
@@ -81,7 +81,7 @@ def test_who_presses_it_again_waits_only_for_what_cannot_hang(*, first_only: boo
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_what_cannot_be_made_does_not_swallow_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spawn_that_fails_still_raises_the_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any, **__: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
         raise FileNotFoundError("no such program")
@@ -92,8 +92,8 @@ def test_what_cannot_be_made_does_not_swallow_it(tmp_path: Path, monkeypatch: py
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_handler_that_raises_as_it_is_put_back_leaves_the_others_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C between two handlers that are put back: SIGTERM is heard by who heard it before."""
+def test_deferred_interrupts_restores_every_handler_despite_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes between the restoration of two handlers: SIGTERM has its earlier handler again."""
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
     put_back = signal.signal
@@ -114,8 +114,8 @@ def test_a_handler_that_raises_as_it_is_put_back_leaves_the_others_heard(monkeyp
         put_back(signal.SIGTERM, before)
 
 
-def test_a_child_of_which_nobody_will_know_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Ctrl-C after the fork, while handlers are put back."""
+def test_spawn_interrupted_after_the_fork_ends_the_child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Ctrl-C comes after the fork, while the handlers are restored."""
     children = []
     put_back = signal.signal
 

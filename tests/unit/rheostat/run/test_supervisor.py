@@ -48,7 +48,7 @@ def ends(supervisor: Supervisor) -> Child:
     return child
 
 
-def test_the_pauses_grow_to_a_limit(dying: Supervisor, clock: Hand) -> None:
+def test_restart_pauses_double_up_to_a_limit(dying: Supervisor, clock: Hand) -> None:
     pauses = []
     for _ in range(7):
         dying.check()
@@ -60,7 +60,7 @@ def test_the_pauses_grow_to_a_limit(dying: Supervisor, clock: Hand) -> None:
     assert child.restarts == 7
 
 
-def test_a_signal_goes_to_the_part_that_is_named_and_to_none_that_does_not_run(tmp_path: Path) -> None:
+def test_send_signal_reaches_only_the_named_running_child(tmp_path: Path) -> None:
     supervisor = Supervisor([Child("one", LIVES), Child("other", LIVES)], log_to=tmp_path / "log")
     supervisor.send_signal("one", signal.SIGUSR1)
     try:
@@ -76,7 +76,7 @@ def test_a_signal_goes_to_the_part_that_is_named_and_to_none_that_does_not_run(t
         supervisor.stop()
 
 
-def test_before_the_pause_is_over_nothing_is_started(dying: Supervisor, clock: Hand) -> None:
+def test_child_is_not_restarted_before_its_pause_ends(dying: Supervisor, clock: Hand) -> None:
     dying.check()
     child = ends(dying)
     clock.now_s = child.start_at_s - 0.1
@@ -87,7 +87,7 @@ def test_before_the_pause_is_over_nothing_is_started(dying: Supervisor, clock: H
     assert child.process is not None
 
 
-def test_a_part_that_lived_for_a_while_starts_with_a_short_pause_again(dying: Supervisor, clock: Hand) -> None:
+def test_child_that_ran_well_restarts_after_short_pause(dying: Supervisor, clock: Hand) -> None:
     for _ in range(4):
         dying.check()
         clock.now_s = ends(dying).start_at_s
@@ -97,7 +97,7 @@ def test_a_part_that_lived_for_a_while_starts_with_a_short_pause_again(dying: Su
     assert child.start_at_s - clock.now_s == 1.0
 
 
-def test_stop_leaves_none(tmp_path: Path) -> None:
+def test_stop_leaves_no_process(tmp_path: Path) -> None:
     supervisor = Supervisor([Child("a", LIVES), Child("b", LIVES)], log_to=tmp_path / "log")
     supervisor.check()
     processes = [child.process for child in supervisor.children]
@@ -105,14 +105,14 @@ def test_stop_leaves_none(tmp_path: Path) -> None:
     assert all(process is not None and process.poll() is not None for process in processes)
 
 
-def test_the_parts_are_this_program_and_dry_run_reaches_the_tuner_only() -> None:
+def test_children_for_passes_dry_run_to_the_tuner_only() -> None:
     parts = {child.name: list(child.command) for child in children_for(Path("x.yaml"), dry_run=True)}
     assert list(parts) == ["collect", "stream", "tune"]
     assert all(command[:3] == [sys.executable, "-m", "rheostat"] for command in parts.values())
     assert [name for name, command in parts.items() if "--dry-run" in command] == ["tune"]
 
 
-def test_stop_asks_all_parts_at_once_and_kills_what_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_signals_all_children_at_once_and_kills_survivors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor_module, "STOP_S_MAX", 2.0)
     deaf = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"

@@ -87,7 +87,7 @@ def cells(signal: Signal) -> dict[str, str]:
 # -- for people ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_table_for_every_kind_that_is_there() -> None:
+def test_each_present_signal_kind_has_a_table() -> None:
     everything, some = shown(*EVERY), shown(BROKER, TENANT)
     assert [t for t in ("Brokers", "Moves", "Controllers", "Tenants") if t in everything] == [
         "Brokers", "Moves", "Controllers", "Tenants",
@@ -96,7 +96,7 @@ def test_a_table_for_every_kind_that_is_there() -> None:
     assert shown() == ""
 
 
-def test_figures_are_in_peoples_units() -> None:
+def test_table_figures_have_readable_units() -> None:
     broker = cells(
         replace(BROKER, follower_throttled_bytes_per_s=300.0, request_handler_idle_ratio=0.5, completeness=0.33)
     )
@@ -127,8 +127,8 @@ def test_figures_are_in_peoples_units() -> None:
 
 
 @pytest.mark.parametrize("signal", EVERY, ids=signal_kind)
-def test_what_was_not_measured_is_a_dash_and_not_zero(signal: Signal) -> None:
-    """Every optional figure gone; zeros, on the other hand, are zeros."""
+def test_unmeasured_figure_is_a_dash_not_zero(signal: Signal) -> None:
+    """A measured zero is still shown as zero."""
     bare = type(signal)(**{f.name: getattr(signal, f.name) for f in fields(signal) if f.default is not None})
     optional = {name for name, text in cells(bare).items() if text == "–"}
     assert {t for n, t in cells(bare).items() if n in optional} == {"–"}
@@ -147,7 +147,7 @@ def test_what_was_not_measured_is_a_dash_and_not_zero(signal: Signal) -> None:
         ("something newer", "something newer"),
     ],
 )
-def test_it_says_what_the_throttled_bytes_were_taken_from(by: str | None, said: str) -> None:
+def test_table_names_the_source_of_throttled_bytes(by: str | None, said: str) -> None:
     assert cells(replace(BROKER, throttled_by=by))["used, by"] == said
 
 
@@ -157,11 +157,11 @@ def test_it_says_what_the_throttled_bytes_were_taken_from(by: str | None, said: 
         (0, "0.0 s"), (15, "15 s"), (16, "16 s, stale"), (240, "4 min, stale"), (-10, "0.0 s"), (-40, "40 s ahead, stale"),
     ],
 )  # fmt: skip
-def test_stale_is_what_the_tuner_calls_stale(age_s: float, said: str) -> None:
+def test_age_column_marks_stale_signals_like_the_tuner(age_s: float, said: str) -> None:
     assert cells(replace(BROKER, sampled_at_ms=NOW_MS - round(age_s * 1000)))["age"] == said
 
 
-def test_in_a_file_nothing_is_cut_or_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_in_a_file_is_neither_cut_nor_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "40")
     name = "client-" + "x" * 240
@@ -171,7 +171,7 @@ def test_in_a_file_nothing_is_cut_or_coloured(monkeypatch: pytest.MonkeyPatch) -
     assert len([line for line in text.splitlines() if "60 s, stale" in line]) == 1
 
 
-def test_on_a_narrow_terminal_a_figure_is_folded_and_not_lost() -> None:
+def test_narrow_terminal_folds_long_names() -> None:
     assert shown(replace(TENANT, client_id="y" * 90), columns=60).count("y") == 90
 
 
@@ -206,12 +206,12 @@ def test_signals_wide_have_each_figure_and_fit(columns: int) -> None:
     assert "complete" not in shown(*EVERY, columns=columns)
 
 
-def test_a_clients_name_does_not_steer_the_terminal() -> None:
+def test_control_characters_in_client_name_are_escaped() -> None:
     text = shown(replace(TENANT, client_id="a\x1b[2Jb\n[bold]c"))
     assert "a\\x1b[2Jb\\n[bold]c" in text
 
 
-def test_clusters_are_told_apart_where_there_may_be_several() -> None:
+def test_cluster_column_appears_only_for_several_clusters() -> None:
     every = SignalFilter()
     text = shown(BROKER, replace(BROKER, cluster="other", leader_rate_bytes_per_s=7 * MB), wanted=every)
     assert "4.50 MB/s" in text
@@ -220,7 +220,7 @@ def test_clusters_are_told_apart_where_there_may_be_several() -> None:
     assert "cluster" not in shown(BROKER)
 
 
-def test_history_and_unreadable_ones_are_counted() -> None:
+def test_backlog_and_unreadable_signals_are_counted() -> None:
     seen = seen_of(BROKER, replace(BROKER, broker=2, backlog=True))
     seen.take(b"{}")
     out = io.StringIO()
@@ -234,13 +234,13 @@ def test_history_and_unreadable_ones_are_counted() -> None:
 
 
 @pytest.mark.parametrize("signal", EVERY, ids=signal_kind)
-def test_json_is_the_contract_field_by_field(signal: Signal) -> None:
+def test_json_record_has_exactly_the_contract_fields(signal: Signal) -> None:
     (record,) = as_records([signal])
     assert set(record) == {"v", "kind"} | {f.name for f in fields(signal)}
     assert decode_signal(json.dumps(record).encode()) == signal
 
 
-def test_a_raw_line_is_the_record_on_one_line_history_included() -> None:
+def test_raw_line_is_the_record_on_one_line() -> None:
     past = replace(MOVE, backlog=True)
     value = json.dumps({**json.loads(encode_signal(past)), "unknown yet": [1, 2]}, indent=4).encode()
     line = raw_line(value, OURS)
@@ -250,7 +250,7 @@ def test_a_raw_line_is_the_record_on_one_line_history_included() -> None:
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\xff", b"{}", b'{"v": 9}'])
-def test_a_raw_record_that_is_no_signal_is_shown_with_the_reason(value: bytes | None) -> None:
+def test_raw_line_of_invalid_record_has_the_reason(value: bytes | None) -> None:
     shown = json.loads(raw_line(value, OURS) or "")
     assert set(shown) == {"unreadable", "value"}
     assert shown["unreadable"]
@@ -275,7 +275,7 @@ FILTERS: list[tuple[dict[str, Any], list[Signal]]] = [
 
 
 @pytest.mark.parametrize(("filters", "left"), FILTERS)
-def test_filters(filters: dict[str, Any], left: list[Signal]) -> None:
+def test_filter_selects_matching_signals(filters: dict[str, Any], left: list[Signal]) -> None:
     wanted = SignalFilter(CLUSTER, **filters)
     foreign = replace(BROKER, cluster="other")
     assert seen_of(*EVERY, foreign, wanted=wanted).fitting(NOW_MS) == left
@@ -294,7 +294,7 @@ def aged(signal: Signal, age_s: float) -> Signal:
     return replace(signal, sampled_at_ms=NOW_MS - round(age_s * 1000))
 
 
-def test_one_fresh_signal_is_enough() -> None:
+def test_one_fresh_signal_gives_no_problem() -> None:
     assert wrong(*EVERY) is None
     assert wrong(aged(BROKER, 500), CONTROLLER) is None
 
@@ -313,11 +313,11 @@ def test_one_fresh_signal_is_enough() -> None:
         ([aged(BROKER, 60), CONTROLLER], SignalFilter(CLUSTER, frozenset({"broker"})), "The one signal is stale"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_and_what_to_look_at(signals: list[Signal], wanted: SignalFilter, said: str) -> None:
+def test_describe_problem_names_cause_and_remedy(signals: list[Signal], wanted: SignalFilter, said: str) -> None:
     assert said in (wrong(*signals, wanted=wanted) or "")
 
 
-def test_a_topic_of_another_version_is_named_as_such() -> None:
+def test_records_of_another_version_are_reported() -> None:
     seen = SignalsView(OURS)
     seen.take(json.dumps({"v": 1, "kind": "broker", **asdict(BROKER)}).encode())
     assert "None of 1 records in rheostat.signals can be read" in (
@@ -336,13 +336,13 @@ def test_a_topic_of_another_version_is_named_as_such() -> None:
         (["--topic", "orders"], "--topic"),
     ],
 )
-def test_a_bad_option_is_named(options: list[str], named: str) -> None:
+def test_invalid_option_is_named(options: list[str], named: str) -> None:
     done = CliRunner().invoke(app, ["signals", "--config", "none.yaml", *options])
     assert done.exit_code == 2
     assert named in done.output
 
 
-def test_source_side_names_are_kept_apart() -> None:
+def test_leader_and_follower_rows_are_distinct() -> None:
     rows = shown(move_signal(*SOURCE), move_signal(1, TARGET[1])).splitlines()
     assert sum("leader" in row for row in rows) == 1
     assert sum("follower" in row for row in rows) == 1

@@ -37,7 +37,7 @@ def paths(root: ElementTree.Element) -> list[str]:
     return [element.attrib["d"] for element in root.iter(f"{SVG}path")]
 
 
-def test_a_panel_has_axes_units_and_a_legend() -> None:
+def test_panel_has_axes_units_and_a_legend() -> None:
     root = drawn(Line("broker 1", [0.0, 40e6, 80e6, 20e6], "#000"), Line("throttle", [50e6] * 4, "#000", dashed=True))
     said = texts(root)
     assert said[:3] == ["a & b", "<none>", "rates"]
@@ -47,18 +47,18 @@ def test_a_panel_has_axes_units_and_a_legend() -> None:
     assert dashes == [None, "6 4"]
 
 
-def test_a_point_lies_where_its_value_is() -> None:
-    """720 wide from 90 on for 30 s; 148 high from 228 upwards for 80 MB/s."""
+def test_point_is_drawn_at_its_scaled_position() -> None:
+    """The panel is 720 wide from x = 90 for 30 s, and 148 high from y = 228 upwards for 80 MB/s."""
     root = drawn(Line("b", [0.0, 40e6, 80e6, 20e6], "#000"))
     assert paths(root) == ["M90.0 228.0 L330.0 154.0 L570.0 80.0 L810.0 191.0"]
 
 
-def test_where_no_throttle_stands_there_is_a_gap() -> None:
+def test_line_has_a_gap_without_throttle() -> None:
     root = drawn(Line("t", [10e6, math.inf, 10e6, math.nan], "#000"))
     assert paths(root) == ["M90.0 80.0 M570.0 80.0"]
 
 
-def test_nothing_to_draw_is_drawn() -> None:
+def test_panel_without_lines_is_drawn() -> None:
     root = ElementTree.fromstring(svg("t", "s", [], [Panel("rates", (), rate_text)]))
     assert "rates" in texts(root)
 
@@ -72,7 +72,7 @@ def test_the_scale_has_round_steps(highest: float, step: float, top: float) -> N
 
 
 @given(st.floats(1e-3, 1e15))
-def test_no_value_leaves_the_panel(highest: float) -> None:
+def test_scale_covers_the_highest_value(highest: float) -> None:
     step, top = _scale(highest)
     assert top >= highest * (1 - 1e-6)
     assert 1 <= round(top / step) <= 5
@@ -86,7 +86,7 @@ def test_the_time_axis_has_about_ten_round_moments(end_s: float, moments: int) -
     assert len(_time_ticks(0.0, end_s)) == moments
 
 
-def test_a_run_is_drawn_with_its_throttles_and_the_objective() -> None:
+def test_run_is_drawn_with_throttles_and_objective() -> None:
     scenario = load_scenario("kip73-3node-2to1")
     _, policy = parse_policy("as-is", scenario)
     trace = run(replace(scenario.world, duration_s_max=30.0), policy)
@@ -132,7 +132,7 @@ def shown(bin_s: int) -> list[tuple[str, dict[str, tuple[list[float], bool]]]]:
     ]
 
 
-def test_each_panel_has_the_series_that_it_names() -> None:
+def test_each_panel_has_its_expected_series() -> None:
     inf = math.inf
     assert shown(1) == [
         (
@@ -160,7 +160,7 @@ def test_each_panel_has_the_series_that_it_names() -> None:
     ]
 
 
-def test_a_point_is_the_mean_of_its_seconds_and_of_latency_the_worst() -> None:
+def test_point_is_mean_of_seconds_but_worst_latency() -> None:
     out, _, left, p99 = (lines for _, lines in shown(2))
     assert out["broker 1"][0] == [30e6, 20e6]
     assert out["broker 1: throttle"][0] == [45e6, 25e6]
@@ -171,8 +171,8 @@ def test_a_point_is_the_mean_of_its_seconds_and_of_latency_the_worst() -> None:
     assert [len(values) for _, lines in shown(3) for values, _ in lines.values()] == [2] * 10
 
 
-def test_the_drawn_panels_are_those_in_that_order() -> None:
-    """The throttle of broker 2 is 60 of 80 MB/s at all times: a line at three quarters of the second panel."""
+def test_drawn_panels_keep_order_and_position() -> None:
+    """The throttle of broker 2 is constantly 60 of 80 MB/s: a line at three quarters of the second panel."""
     root = ElementTree.fromstring(draw_run(Scenario("s", "", by_hand().world, 1e8), by_hand()))
     said = texts(root)
     titles = [title for title, _ in shown(1)]
@@ -184,7 +184,7 @@ def test_the_drawn_panels_are_those_in_that_order() -> None:
     assert drawn_as["all moves"] == "M90.0 512.0 L330.0 571.2 L570.0 600.8 L810.0 660.0"
 
 
-def test_of_more_brokers_than_fit_the_busiest_are_shown() -> None:
+def test_panel_shows_only_the_busiest_brokers() -> None:
     trace = by_hand()
     wide = np.tile([[1e6, 5e6, 0.0, 3e6, 4e6, 2e6]], (4, 1))
     world = replace(trace.world, brokers=tuple(BrokerSpec(b, 1e8, 1e8, 1e8, 1e8) for b in range(1, 7)))

@@ -61,7 +61,7 @@ def refused(*arguments: object) -> str:
     return str(done.exception)
 
 
-def test_the_answer_and_before_it_what_was_drawn(small: Path) -> None:
+def test_result_follows_a_description_of_the_world(small: Path) -> None:
     done = run(small, "--policy", "as-is")
     assert done.exit_code == 0
     assert done.stderr.startswith(
@@ -72,7 +72,7 @@ def test_the_answer_and_before_it_what_was_drawn(small: Path) -> None:
         assert told in done.stdout
 
 
-def test_for_machines(small: Path) -> None:
+def test_json_result_has_every_figure(small: Path) -> None:
     found = record(small, "--policy", "as-is", "--seed", "3")
     assert (found["scenario"], found["policy"], found["seed"]) == ("small", "as-is", 3)
     assert (found["brokers"], found["partitions_moving"], found["bytes_to_move"]) == (3, 1, 1_000_000_000)
@@ -84,13 +84,13 @@ def test_for_machines(small: Path) -> None:
     assert found["blocked"] == []
 
 
-def test_the_seed_makes_the_run(small: Path) -> None:
+def test_same_seed_gives_the_same_output(small: Path) -> None:
     arguments = (small, "--policy", "none", "--json", "--seed")
     assert run(*arguments, 3).stdout == run(*arguments, 3).stdout
     assert run(*arguments, 3).stdout != run(*arguments, 4).stdout
 
 
-def test_what_never_ends_is_an_answer_with_w_quota_and_the_smallest_rate(stuck: Path) -> None:
+def test_move_that_never_ends_names_w_and_smallest_rate(stuck: Path) -> None:
     found = record(stuck, "--policy", "as-is", code=1)
     assert found["completed"] is False
     assert found["blocked"] == [
@@ -109,22 +109,22 @@ def test_what_never_ends_is_an_answer_with_w_quota_and_the_smallest_rate(stuck: 
     assert "The smallest rate that ever ends is 6000001 bytes/s" in told
 
 
-def test_rheostat_rescues_it(stuck: Path) -> None:
+def test_rheostat_policy_rescues_a_stalled_move(stuck: Path) -> None:
     found = record(stuck)
     assert found["policy"] == "rheostat"
     assert found["completed"] is True
     assert found["config_writes_per_broker_min"] > 0
 
 
-def test_policies_differ_as_they_should(small: Path) -> None:
+def test_higher_static_rate_ends_sooner(small: Path) -> None:
     slow, fast, free = (record(small, "--policy", p) for p in ("static:10MB/s", "static:40MB/s", "none"))
     assert slow["duration_s"] > 2 * fast["duration_s"] > 2 * free["duration_s"]
     assert slow["config_writes_per_broker_min"] == free["config_writes_per_broker_min"] == 0
     assert free["burst_ratio_max"] == 0.0
 
 
-def test_what_nobody_throttled_is_throttled_as_in_production(small: Path) -> None:
-    """100 MB/s without a throttle, 5 MB/s as the first one is, and then up to the ceiling of 50 MB/s."""
+def test_unthrottled_move_is_throttled_by_default_policy(small: Path) -> None:
+    """Unthrottled it would use 100 MB/s; the first throttle is 5 MB/s and rises to the ceiling of 50 MB/s."""
     small.write_text(SMALL)
     ours, free = record(small), record(small, "--policy", "none")
     assert ours["config_writes_per_broker_min"] > 1.0
@@ -134,8 +134,8 @@ def test_what_nobody_throttled_is_throttled_as_in_production(small: Path) -> Non
     assert record(small, "--policy", "rheostat:rescue")["config_writes_per_broker_min"] == 0
 
 
-def test_a_deadline_paces_the_move(small: Path) -> None:
-    """1 GB could be copied in 12 s; nobody needs it before five minutes are over."""
+def test_deadline_slows_the_move(small: Path) -> None:
+    """1 GB could be copied in 12 s, and the deadline is five minutes."""
     small.write_text(SMALL + "deadline: 5min\n")
     found = record(small)
     assert (found["in_time"], found["deadline_s"]) == (True, 300.0)
@@ -148,7 +148,7 @@ def test_a_deadline_paces_the_move(small: Path) -> None:
     assert (fast["in_time"], fast["deadline_s"]) == (True, 300.0), "it is still what has to be kept"
 
 
-def test_a_deadline_can_be_asked_for(small: Path) -> None:
+def test_deadline_option_is_accepted(small: Path) -> None:
     found = record(small, "--policy", "rheostat:deadline:2min")
     assert (found["policy"], found["deadline_s"], found["in_time"]) == ("rheostat:deadline:2min", 120.0, True)
     assert 80.0 <= found["duration_s"] <= 120.0
@@ -156,8 +156,8 @@ def test_a_deadline_can_be_asked_for(small: Path) -> None:
     assert (late["completed"], late["in_time"]) == (True, False)
 
 
-def test_a_share_of_the_links_is_kept(small: Path) -> None:
-    """A tenth of 100 MB/s is 10 MB/s for the destination; 3 of it are what is written, so 1 GB takes 143 s at 7 MB/s."""
+def test_share_option_limits_the_link_use(small: Path) -> None:
+    """A tenth of the 100 MB/s link is 10 MB/s; 3 MB/s of it are new writes, so 1 GB takes 143 s at 7 MB/s."""
     small.write_text(SMALL + "share: 10%\nthrottle: 20MB/s\n")
     found = record(small)
     assert 130.0 <= found["duration_s"] <= 150.0
@@ -166,7 +166,7 @@ def test_a_share_of_the_links_is_kept(small: Path) -> None:
     assert record(small, "--policy", "rheostat:fast")["duration_s"] < 45.0
 
 
-def test_a_deadline_that_is_missed_is_exit_code_1(small: Path) -> None:
+def test_missed_deadline_exits_with_1(small: Path) -> None:
     small.write_text(small.read_text() + "deadline: 30s\n")
     found = record(small, "--policy", "static:12MB/s", code=1)
     assert (found["completed"], found["in_time"]) == (True, False)
@@ -174,21 +174,21 @@ def test_a_deadline_that_is_missed_is_exit_code_1(small: Path) -> None:
     assert record(small, "--policy", "none")["in_time"] is True
 
 
-def test_links_that_leave_nothing_are_said_to(small: Path) -> None:
+def test_full_links_are_named_as_the_reason(small: Path) -> None:
     small.write_text(small.read_text().replace("noise: 10%", "writes: 95MB/s"))
     done = run(small, "--policy", "none")
     assert done.exit_code == 1
     assert "no schedule could end them in that time" in done.stdout
 
 
-def test_too_little_time_is_said_to_be(small: Path) -> None:
+def test_too_short_duration_is_named_as_the_reason(small: Path) -> None:
     small.write_text(small.read_text().replace("6min", "30s"))
     done = run(small, "--policy", "as-is")
     assert done.exit_code == 1
     assert "a longer duration may show the end" in done.stdout
 
 
-def test_a_picture(small: Path, tmp_path: Path) -> None:
+def test_plot_option_writes_an_svg_file(small: Path, tmp_path: Path) -> None:
     plot = tmp_path / "a.svg"
     done = run(small, "--policy", "as-is", "--plot", plot)
     assert done.exit_code == 0
@@ -198,8 +198,8 @@ def test_a_picture(small: Path, tmp_path: Path) -> None:
     assert "cannot be written" in refused(small, "--policy", "none", "--plot", tmp_path)
 
 
-def test_threads_that_collide_are_named_on_the_shipped_scenario() -> None:
-    """Four partitions on one thread of 60 MB/s; the throttles are far above."""
+def test_colliding_fetcher_threads_are_named() -> None:
+    """One fetcher thread of 60 MB/s copies four partitions; the throttles are far above that."""
     found = record("fetcher-collision")
     [told] = found["diagnoses"]
     assert told["reason"] == "stalled_fetcher_bound"
@@ -211,8 +211,8 @@ def test_threads_that_collide_are_named_on_the_shipped_scenario() -> None:
     assert found["last_decisions"] == [], "it has ended"
 
 
-def test_what_was_found_on_the_way_is_said_to_people(small: Path) -> None:
-    """5 GB that 50 MB/s bring in two minutes at best, and one is given."""
+def test_diagnoses_during_the_run_are_printed(small: Path) -> None:
+    """5 GB take two minutes at the maximum of 50 MB/s, and the deadline is one minute."""
     small.write_text(small.read_text().replace("1GB", "5GB"))
     told = run(small, "--policy", "rheostat:deadline:1min").stdout
     assert "too late for the deadline of 60 s" in told
@@ -220,7 +220,7 @@ def test_what_was_found_on_the_way_is_said_to_people(small: Path) -> None:
     assert "raise tuner.rate_bytes_per_s_max" in told
 
 
-def test_a_shipped_name_and_the_list_of_them() -> None:
+def test_shipped_scenario_is_found_by_name() -> None:
     told = run("--list").stdout
     assert "kip73-2node-produce" in told
     assert len(told.splitlines()) == 19
@@ -250,11 +250,11 @@ def test_a_shipped_name_and_the_list_of_them() -> None:
         ("static:0", "--policy static:0: expected more than 0"),
     ],
 )
-def test_an_unknown_policy_is_named_with_the_choices(small: Path, policy: str, told: str) -> None:
+def test_unknown_policy_is_named_with_the_choices(small: Path, policy: str, told: str) -> None:
     assert told in refused(small, "--policy", policy)
 
 
-def test_a_scenario_has_one_goal(small: Path) -> None:
+def test_scenario_with_two_goals_is_refused(small: Path) -> None:
     goals = small.read_text()
     small.write_text(goals + "deadline: 5min\nshare: 25%\n")
     told = refused(small)
@@ -270,6 +270,6 @@ def test_bad_input_is_named(small: Path) -> None:
     assert "no scenario was named: name a file, or one of broker-add" in refused()
 
 
-def test_a_ceiling_below_the_usual_floor_is_kept(stuck: Path) -> None:
+def test_ceiling_below_the_default_min_rate_is_kept(stuck: Path) -> None:
     stuck.write_text(stuck.read_text().replace("ceiling: 50MB/s", "ceiling: 3MB/s"))
     assert record(stuck, code=1)["completed"] is False

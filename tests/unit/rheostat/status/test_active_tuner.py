@@ -45,7 +45,7 @@ def text_of(found: dict[str, Any]) -> str:
 
 
 def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal's own records cannot tell: by this machine's clock the report comes from the future."""
+    """By this machine's clock the tuner's report lies in the future, so the journal follower ignores it."""
     journal = JournalFollower("lab")
     journal.take(JournalRecord(presence_key("lab", ACTS.holder), encode_presence(ACTS), 0, "journal", NOW_MS + 10_000))
     assert journal.tuners(NOW_MS) == ()
@@ -110,7 +110,7 @@ def test_status_lines_follow_the_order_of_the_runbook() -> None:
 
 
 @pytest.mark.parametrize("tuners", [[], [DRY], [WAITS], [STARTS], [ACTS]])
-def test_exit_code_is_1_while_a_move_stalls_and_no_tuner_acts(
+def test_stalled_move_without_active_tuner_exits_with_1(
     tuners: Sequence[TunerPresence], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "rheostat.yaml"
@@ -170,7 +170,7 @@ def test_signal_history_joins_the_steps_of_the_last_minute() -> None:
 
 
 def test_stall_found_by_the_running_tuner_counts() -> None:
-    """With steering a single observation cannot find a stall."""
+    """With closed-loop control a single observation cannot find a stall."""
     said = {"broker": 3, "side": "follower"}
     last = Entry(
         NOW_MS - 9_000, "decision", "hold", "stalled_source_bound", "broker 3 follower throttle: stalled", said

@@ -112,7 +112,7 @@ def shown(followed: JournalFollower, evaluator: StatusEvaluator | None = None) -
 
 @pytest.mark.parametrize("whole", [0, 2, 6, 100])
 @pytest.mark.parametrize(("journal", "orders"), [(JOURNAL, ORDERS), (TOLD_PAUSE, []), ([], ORDERS), ([], [])])
-def test_status_and_watch_show_the_same_of_the_same_records(
+def test_status_and_watch_show_the_same_records_alike(
     monkeypatch: pytest.MonkeyPatch, journal: Records, orders: Records, whole: int
 ) -> None:
     Cluster(monkeypatch, journal, orders)
@@ -122,7 +122,7 @@ def test_status_and_watch_show_the_same_of_the_same_records(
     assert (followed.newest, followed.quotas, unread) == (once.newest, once.quotas, None)
 
 
-def test_watch_shows_orders_plans_and_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_shows_orders_plans_and_unreadable_records(monkeypatch: pytest.MonkeyPatch) -> None:
     followed, _ = Cluster(monkeypatch, JOURNAL, ORDERS, 3).observers()
     found = shown(followed)
     assert found["tuner"]["acting"]
@@ -159,7 +159,7 @@ def test_unreadable_memory_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(followed.newest.unreadable) == 2
 
 
-def test_journal_of_an_earlier_version_is_one_line_with_the_upgrade_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_of_earlier_version_is_one_line_with_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     old = [(owned_key("lab", SOURCE), b'{"v": 1}'), (memory_key("lab"), b'{"v": 1}')]
     followed, _ = Cluster(monkeypatch, old, []).observers()
     [text] = followed.newest.unreadable

@@ -205,7 +205,7 @@ def test_next_steps_omit_those_that_need_the_unknown_state() -> None:
 
 
 def test_steered_rate_below_the_setpoint_is_no_stall() -> None:
-    """With steering the current rate counts as the setpoint, here as in the tuner."""
+    """With closed-loop control the current rate counts as the setpoint, as in the tuner."""
     cluster = live({SOURCE: 6.4 * MB, TARGET: 6.4 * MB})
     step = MoveStep(NOW_MS, 30.0, 12 * MB, 0.0, 600 * MB)
     moves = [replace(move_signal(*TARGET, steps=(step,), steady_state=6 * MB), samples=7)]

@@ -43,7 +43,7 @@ def test_without_steering_ticks_there_is_no_heading() -> None:
     assert "steering" not in shown()
 
 
-def test_journal_of_an_earlier_version_is_told_with_the_upgrade_steps() -> None:
+def test_journal_of_earlier_version_points_to_the_upgrade_steps() -> None:
     record = UnreadableRecord(b"memory|lab", 7, 8, "an earlier version of rheostat wrote it", is_older=True)
     [line] = [
         text for text in shown(unreadable_records=unreadable_texts([record])).splitlines() if "earlier version" in text

@@ -114,7 +114,7 @@ def test_collector_runs_two_rounds_soon_after_a_move_begins(cluster: FakeCluster
 
 
 def test_collector_round_that_sees_a_move_first_is_repeated_soon(cluster: FakeCluster) -> None:
-    """The move begins in the last second before a round, when the collector does not check."""
+    """The move begins in the last second before a round, when the collector does not check for moves."""
     run(cluster, 8.2, (4.4, lambda: cluster.moving.append(MOVE)))
     rounds = [at_s - cluster.rounds_s[0] for at_s in cluster.rounds_s]
     assert len(rounds) == 3, rounds

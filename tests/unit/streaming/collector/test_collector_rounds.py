@@ -55,7 +55,7 @@ def test_plan_node_is_slow_after_timeout_until_reset() -> None:
 
 
 def test_plan_many_hanging_nodes_share_slots_fairly() -> None:
-    """Twenty hang, and three can be asked in a round."""
+    """Twenty nodes hang, and a round has three slots for them."""
     backoff, asked = TimeoutBackoff(), dict.fromkeys(range(20), 0)
     for node in asked:
         backoff.add_timeout(node, 0)

@@ -58,7 +58,7 @@ def run(thread: threading.Thread) -> None:
     assert not thread.is_alive()
 
 
-def test_thread_that_ends_by_an_error_is_logged_counted_and_named(watch: ThreadWatch, stop: threading.Event) -> None:
+def test_thread_ended_by_error_is_logged_counted_and_named(watch: ThreadWatch, stop: threading.Event) -> None:
     with structlog.testing.capture_logs() as lines:
         run(threading.Thread(target=break_down, name="settings"))
     assert [(line["thread"], line["log_level"]) for line in lines] == [("settings", "error")]
@@ -126,7 +126,7 @@ def test_metrics_server_that_ends_stops_its_process(
     assert stop.wait(WAIT_S_MAX)
 
 
-def test_ended_threads_are_told_by_metric_and_readyz(watch: ThreadWatch) -> None:
+def test_ended_threads_appear_in_metric_and_readyz(watch: ThreadWatch) -> None:
     rig = Rig()
     rig.cycle()
     rig.board.threads = watch
@@ -142,7 +142,7 @@ def test_ended_threads_are_told_by_metric_and_readyz(watch: ThreadWatch) -> None
     assert b'rheostat_threads_ended_total{cluster="main",part="tune"} 1.0' in generate_latest(registry)
 
 
-def test_part_whose_vital_thread_ends_exits_with_a_fault(
+def test_end_of_vital_thread_exits_with_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: ThreadWatch
 ) -> None:
     file = tmp_path / "rheostat.yaml"

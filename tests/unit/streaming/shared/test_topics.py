@@ -89,7 +89,7 @@ def test_ensure_topics_creates_missing_topics_only() -> None:
 
 
 def test_ensure_topics_complains_about_compacted_inputs() -> None:
-    """All of a cluster's have one key."""
+    """All input records of a cluster have the same key, so compaction would keep only the newest."""
     compacted = {**WELL["rheostat.inputs"], "cleanup.policy": "compact"}
     [complaint] = ensured(Cluster({**WELL, "rheostat.inputs": compacted}))
     assert complaint == (
@@ -139,8 +139,8 @@ def test_journal_and_orders_that_would_be_deleted_are_named(policy: str) -> None
 ZSTD = {topic: {**WELL.get(topic, {}), "compression.type": "zstd"} for topic in ALL}
 
 
-def test_topics_that_inherit_a_compression_are_complained_about() -> None:
-    """Python reads gzip alone, and a broker with a compression of its own compresses anew what it takes."""
+def test_topics_inheriting_a_compression_are_complained_about() -> None:
+    """The Python client reads only gzip, and a broker with its own codec recompresses what it receives."""
     complaints = ensured(Cluster(ZSTD))
     assert [complaint.split(": ")[0] for complaint in complaints] == [
         f"topic {topic} has compression.type=zstd, rheostat needs producer" for topic in ALL
@@ -184,7 +184,7 @@ def test_doctor_without_create_makes_no_topic_and_says_when() -> None:
     assert (cluster.made, cluster.validated) == ({}, {"rheostat.metrics"})
 
 
-def test_doctor_with_create_makes_what_is_missing_once() -> None:
+def test_doctor_with_create_makes_missing_topics_once() -> None:
     cluster = Cluster(WELL, topics=ALL[1:])
     (found,) = examined(cluster, create=True)
     assert (found.verdict, found.found) == (FindingVerdict.OK, "created: rheostat.metrics")

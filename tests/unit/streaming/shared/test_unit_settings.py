@@ -95,7 +95,7 @@ def test_small_rate_without_a_unit_in_the_environment_is_refused() -> None:
         parsed(STREAM + TUNER, {"RHEOSTAT_TUNER__RATE_BYTES_PER_S_MAX": "50"})
 
 
-def test_small_rates_are_taken_with_a_unit_from_1_byte_on() -> None:
+def test_small_rates_with_a_unit_are_accepted_from_1_byte() -> None:
     small = "tuner: {rate_bytes_per_s_max: 50B/s, rate_bytes_per_s_min: 1B/s}\n"
     assert parsed(STREAM + small).tuner.rate_bytes_per_s_max == 50
     for rate in ("0.5B/s", "0"):

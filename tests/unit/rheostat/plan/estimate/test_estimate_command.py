@@ -283,7 +283,7 @@ def test_check_leaders_names_leaderless_partitions() -> None:
     ("text", "value"),
     [("50MB", 50e6), ("1.5GiB", 1.5 * 2**30), ("7", 7.0), ("1 TB", 1e12), ("3kB", 3e3), ("3KiB", 3072.0), ("1e9", 1e9)],
 )
-def test_sizes(text: str, value: float) -> None:
+def test_parse_bytes_accepts_decimal_and_binary_units(text: str, value: float) -> None:
     assert parse_bytes(text) == value
 
 
@@ -299,19 +299,19 @@ def test_sizes(text: str, value: float) -> None:
         ("1 MiB/s", 2.0**20),
     ],
 )
-def test_rates(text: str, value: float) -> None:
+def test_parse_rate_accepts_bytes_and_bits_per_second(text: str, value: float) -> None:
     assert parse_rate(text) == value
 
 
 @pytest.mark.parametrize(("text", "value"), [("10%", 0.1), ("0.1", 0.1), ("100%", 1.0), ("0", 0.0), ("2.5 %", 0.025)])
-def test_shares(text: str, value: float) -> None:
+def test_parse_share_accepts_percent_and_ratio(text: str, value: float) -> None:
     assert parse_share(text) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("90", 90.0), ("90s", 90.0), ("1h30m", 5400.0), ("1 d 2 h", 93_600.0), ("45min", 2700.0)]
 )
-def test_spans(text: str, value: float) -> None:
+def test_parse_span_accepts_combined_units(text: str, value: float) -> None:
     assert parse_span(text) == value
 
 
@@ -322,7 +322,7 @@ def test_parse_ambiguous_amount_is_refused(parse: Any, text: str) -> None:
         parse(text)
 
 
-def test_amount_texts() -> None:
+def test_amounts_are_shown_with_fitting_units() -> None:
     assert [size_text(v) for v in (0, 999, 1e3, 999_600, 123_456_789, 2.5e12)] == [
         "0 B", "999 B", "1.00 kB", "1.00 MB", "123 MB", "2.50 TB",
     ]  # fmt: skip

@@ -59,7 +59,7 @@ def test_plan_json_has_format_of_kafkas_tool() -> None:
     }  # fmt: skip
 
 
-def test_to_record_has_slowest_side_and_kip73() -> None:
+def test_record_has_slowest_side_and_kip73_estimate() -> None:
     found = json.loads(json.dumps(to_record(made())))
     assert found["copied_bytes"] == 100 * MB
     assert found["estimate"]["per_side"]["slowest_side"] == {"broker": 3, "side": "follower"}  # 100 MB at 20 − 2 MB/s.

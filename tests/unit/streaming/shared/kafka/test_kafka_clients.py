@@ -55,7 +55,7 @@ def test_concurrent_connections_restore_log_level() -> None:
 
 
 def test_ctrl_c_during_thread_start_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was made "cannot join thread before it is started" of, and that a cluster that does not answer yet."""
+    """kafka-python turned it into "cannot join thread before it is started", which looked like an unreachable cluster."""
     really, before = threading.Thread.start, set(threading.enumerate())
 
     def pressed(thread: threading.Thread) -> None:
@@ -71,7 +71,7 @@ def test_ctrl_c_during_thread_start_is_not_lost(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.timeout(30)
 def test_ctrl_c_before_loop_runs_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is told to end before it has come to its loop went on for ever, and so did who waited for it."""
+    """A loop that was told to stop before it started ran forever, and close() waited for it forever."""
     began, told, may_run, really = threading.Event(), threading.Event(), threading.Event(), NetworkSelector.run_forever
     before, wakeup, main = set(threading.enumerate()), NetworkSelector.wakeup, threading.get_ident()
 

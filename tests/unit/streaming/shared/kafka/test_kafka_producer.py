@@ -70,7 +70,7 @@ def test_sender_keeps_request_while_coordinator_is_unreachable(rig: Rig) -> None
 
 
 def test_sender_of_kafka_python_drops_request(rig: Rig) -> None:
-    """Once this fails kafka-python keeps it, and ``_keep_requests`` can go."""
+    """If this test fails, kafka-python keeps the request, and ``_keep_requests`` can be removed."""
     rig.sender._maybe_send_pending_request()
     assert not [handler for handler in rig.kept() if isinstance(handler, InitProducerIdHandler)]
 

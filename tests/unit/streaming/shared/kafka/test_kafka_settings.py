@@ -33,7 +33,7 @@ def settings(files: dict[str, str]) -> KafkaSettings:
     return KafkaSettings(bootstrap_servers="h:9093", security_protocol="SSL", **files)  # type: ignore[arg-type]
 
 
-def test_for_java_contains_pem_blocks_instead_of_files(files: dict[str, str], tmp_path: Path) -> None:
+def test_java_options_contain_pem_blocks_instead_of_files(files: dict[str, str], tmp_path: Path) -> None:
     config = settings(files).for_java()
     assert config == {
         "bootstrap.servers": "h:9093",
@@ -47,7 +47,7 @@ def test_for_java_contains_pem_blocks_instead_of_files(files: dict[str, str], tm
     assert str(tmp_path) not in str(config), "an executor on another machine has no such file"
 
 
-def test_for_java_splits_file_with_key_and_certificate(files: dict[str, str]) -> None:
+def test_java_options_split_file_with_key_and_certificate(files: dict[str, str]) -> None:
     both = Path(files["ssl_keyfile"])
     both.write_text(f"{block('PRIVATE KEY', 'secret')}\n{block('CERTIFICATE', 'ours')}")
     config = settings({**files, "ssl_certfile": str(both)}).for_java()
@@ -56,7 +56,7 @@ def test_for_java_splits_file_with_key_and_certificate(files: dict[str, str]) ->
 
 
 @pytest.mark.parametrize("kind", ["EC PRIVATE KEY", "RSA PRIVATE KEY", "ENCRYPTED PRIVATE KEY"])
-def test_for_java_refuses_unreadable_key_with_remedy(files: dict[str, str], kind: str) -> None:
+def test_java_options_refuse_unreadable_key_with_remedy(files: dict[str, str], kind: str) -> None:
     Path(files["ssl_keyfile"]).write_text(block(kind, "secret"))
     with pytest.raises(PemError) as told:
         settings(files).for_java()
@@ -66,7 +66,7 @@ def test_for_java_refuses_unreadable_key_with_remedy(files: dict[str, str], kind
     assert "secret" not in said
 
 
-def test_for_java_names_missing_or_empty_file(files: dict[str, str]) -> None:
+def test_java_options_name_missing_or_empty_file(files: dict[str, str]) -> None:
     Path(files["ssl_cafile"]).write_text("")
     with pytest.raises(PemError, match=r"ssl_cafile: .* holds nothing in PEM form"):
         settings(files).for_java()

@@ -252,7 +252,7 @@ def test_refused_batches_are_collected_until_the_block_ends() -> None:
 
 
 def test_private_names_of_kafka_python_are_as_expected() -> None:
-    """The limit is nothing where kafka-python reads batches by another way: then this shim has to be written anew."""
+    """The size limit hooks into these private names: if kafka-python changes them, the hook must be rewritten."""
     assert list(signature(Fetcher.PartitionRecords._unpack_records).parameters) == [
         "self", "tp", "records", "key_deserializer", "value_deserializer",
     ]  # fmt: skip
