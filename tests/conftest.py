@@ -1,4 +1,4 @@
-"""What is drawn at random is judged by what comes of it, never by how long that took: the machine may have other work."""
+"""Hypothesis settings for all tests: no deadline, because a machine may be busy, and failures that can be repeated from the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules about imports, and that the pure rooms are pure."""
+"""The rules about imports, and the purity of the pure modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No test that draws its examples fails for want of time, and whatever fails can be drawn again from its log."""
+"""Property-based tests never fail for lack of time, and every failure can be repeated from its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A class name stands for one thing in the whole product."""
+"""Every class name is defined once in the whole product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster whose controller takes as long as it is told to, on a clock of its own."""
+"""A fake cluster whose controller answers after a given time on a simulated clock."""
 
 from __future__ import annotations
 

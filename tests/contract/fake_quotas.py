@@ -1,4 +1,4 @@
-"""A cluster's mutation quotas in a dict. It passes the same suite as the real port, so unit tests may lean on it."""
+"""A cluster's mutation quotas in a dict. The fake passes the same suite as the real port, so unit tests may rely on it."""
 
 from __future__ import annotations
 

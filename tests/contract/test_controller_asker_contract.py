@@ -1,4 +1,4 @@
-"""What whoever feels creations may expect of whom it asks: one suite, run on the fake and on a real cluster."""
+"""The contract of the client that measures topic-create latency: one suite for the fake and for a real cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tuner may expect of its quota port: one suite, run on the fake and on a real cluster."""
+"""The contract of the tuner's quota port: one suite for the fake and for a real cluster."""
 
 from __future__ import annotations
 

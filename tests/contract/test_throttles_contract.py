@@ -1,6 +1,6 @@
-"""What the tuner may expect of its throttle port: one suite, run on the fake and on a real cluster.
+"""The contract of the tuner's throttle port: one suite for the fake and for a real cluster.
 
-A test that holds on one subject only is a lie in the fake, or a surprise in Kafka; both are worth knowing.
+A test that passes with one of them only shows a wrong fake or unexpected behaviour of Kafka.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The fault campaign: real brokers, a real tuner, one thing that goes wrong a row. ``make faults`` runs all of it.
+"""The fault campaign: real brokers, a real tuner, and one fault per test. ``make faults`` runs all of it.
 
-A row that is marked ``campaign`` is left out of ``make test``.
+``make test`` leaves out the tests that are marked ``campaign``.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""What has to hold whatever breaks, checked against the live cluster when all is over (docs/architecture.md, invariants 1 to 6).
+"""Invariants that hold after any fault, checked against the live cluster at the end (docs/architecture.md, invariants 1 to 6).
 
-1 leave no trace      the configuration of brokers and topics is what it was before, but for what people wrote meanwhile
-2 yield to people     what a person wrote over ours was never overwritten, from its first look to the last
-3 stay inside         no rate was ever above the ceiling or below the floor, but those that people had set; and no throttle
-                      was ever missing while a list still counted replicas against it
-4 one hand            of all tuners only the newest holder of the journal changed anything
+1 leave no trace      the settings of brokers and topics are those from before, except for changes by operators
+2 yield to people     a value that an operator set over a managed one was never overwritten
+3 stay inside         no rate was above the ceiling or below the minimum, except rates that operators set; and no throttle
+                      was missing while a list still named its replicas
+4 one hand            of all tuners only the newest holder of the lease changed anything
 5 no news             no rate rose while signals were stale
-6 write before acting every rate that was seen was on record, as ours, before it was seen first
+6 write before acting every observed rate was recorded as managed before it was observed
   data                every acknowledged record can be read
 
-Each check gives the sentences that say what is wrong; none is well.
+Each check returns one sentence for each violation, and an empty list if there is none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The clusters of KIP-73's test plan, what fills and moves them, and an eye on what is moved.
+"""The clusters of KIP-73's test plan: they are filled, moved, and the moved bytes are measured.
 
-A leader counts the bytes it sends and a follower those it is sent, while what arrives is whole batches: the tail of a partition's
-share of a fetch is sent, counted and thrown away. So batches are small against that share, and what is counted is what is moved.
+A leader counts the bytes that it sends, but a follower stores whole batches and discards the incomplete last batch of a fetch.
+Batches are therefore small in comparison with a partition's share of a fetch, so that counted bytes are moved bytes.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""The tuner as a user starts it, with its steps written down; it can be told to die at one of them, and its clock can be set.
+"""Starts the tuner as a user does, and records its steps; it can kill the tuner at a step and shift its clock.
 
     python launcher.py CLOCK PLAN.json tune --config rheostat.yaml
 
-Nothing in the product knows of this. What is wrapped is what cannot be gone round: every request that changes a setting of
-the cluster, every read-back, the journal's records and commits, and the beginning of a cycle. So a step that is new is on
-the list as soon as it is made once.
+The product does not know this launcher. It wraps every request that changes a setting of the cluster, every confirming read,
+the journal's records and commits, and the start of a cycle. A new step is therefore recorded when it is first made.
 
 A *point* is the moment between two steps, named after both. CLOCK is a file with the seconds that are added to ``time.time``;
-read again several times a second. The plan is waited for, with everything loaded; it says:
+the launcher reads it several times a second. When everything is loaded, the launcher waits for the plan, which has these keys:
 
-    trace    file that gets a JSON line before each step (monotonic seconds, process, step, point), and one when it is done
-    spares   the process kills itself with SIGKILL at the first point that is not among these; null: it lives
-    stops    as soon as there is this file: right before its next request that sets rates the process takes it away and stops
-             itself with SIGSTOP
+    trace    file that gets a JSON line before each step (monotonic seconds, process, step, point), and one after it
+    spares   the process kills itself with SIGKILL at the first point that is not in this list; null: it lives
+    stops    when this file exists, the process removes it right before its next request that sets rates, and suspends itself
+             with SIGSTOP
 """
 
 from __future__ import annotations

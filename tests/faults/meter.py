@@ -1,7 +1,6 @@
-"""Signals without Spark: what moves and how much of it remains is measured, what clients do is made up.
+"""Writes signals without Spark: the moves and their remaining bytes are measured, the client figures are invented.
 
-So a row can fall silent, or speak of two minutes ago, at the very moment that it is about. The pipeline that makes real
-signals is held by tests of its own; that it is faithful is not the question here.
+A test can therefore stop or delay the signals at an exact moment. The real pipeline has its own tests.
 """
 
 from __future__ import annotations

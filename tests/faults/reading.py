@@ -1,4 +1,4 @@
-"""A topic from its beginning to its end as it is now."""
+"""Reads a topic from its beginning to its current end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that connect to the tuner's HTTP server and say next to nothing, for as long as a row lasts."""
+"""Clients that connect to the tuner's HTTP server and send almost nothing, as long as a test runs."""
 
 from __future__ import annotations
 

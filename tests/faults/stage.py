@@ -1,13 +1,13 @@
-"""One row's stage: a topic that moves under a throttle, a tuner that turns it, and everybody who looks on.
+"""The environment of one fault test: a topic that moves under a throttle, a tuner that controls it, and all observers.
 
     with Stage(lab, "name", folder) as stage:
         tuner = stage.start_tuner()
         stage.move()
-        ...                       # what goes wrong
-        stage.end()               # the move ends, what stood before stands again, and the invariants held
+        ...                       # the fault
+        stage.end()               # the move ends, earlier settings are restored, and the invariants hold
 
-The brokers are 1 to 4, all partitions are led by 1 and move from there to 4; 2 and 3 stay. The throttle is put on as
-``kafka-reassign-partitions --execute --throttle`` does it, and far too low; the tuner may go to five times as much.
+The brokers are 1 to 4. Broker 1 leads all partitions, which move from 1 to 4; 2 and 3 keep their replicas. The throttle is set
+far too low, as by ``kafka-reassign-partitions --execute --throttle``; the tuner may raise it to five times as much.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rows of a campaign, for the table that is printed at its end."""
+"""Collects the results of a campaign for the table that is printed at its end."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""SIGKILL between every two steps of a whole move, on real brokers; none of the points is left out.
+"""SIGKILL between any two steps of a whole move, on real brokers, at every point.
 
-A *point* is the moment between two steps, named after both (launcher.py). Story after story of one move is told, and in each
-of them tuner after tuner dies, at the first point at which none has died before; so whatever is passed alive was died at, and a
-point to which only a death leads gets its turn like the others. In the end one story is told from its first second to its last
-trace without a death. Its points are what there is to a move, by name, and each of them was died at.
+A *point* is the moment between two steps, named after both (launcher.py). In each move one tuner after another dies at the
+first point at which no tuner has died before. Points that only a restart leads to are covered in the same way. The last move
+runs without a kill: it lists the points of a move, and a tuner must have died at each of them.
 
-Rescue and law have points of their own, and neither is spared what the other has been through.
+Rescue and closed-loop control have different points, so both are tested completely.
 """
 
 from __future__ import annotations

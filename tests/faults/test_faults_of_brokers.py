@@ -1,4 +1,4 @@
-"""Brokers and the one controller: killed and brought back, or stopped so that every call times out."""
+"""Brokers and the only controller: killed and restarted, or suspended so that every call times out."""
 
 from __future__ import annotations
 

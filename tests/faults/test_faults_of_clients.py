@@ -1,4 +1,4 @@
-"""HTTP clients that mean no good, while a move goes on."""
+"""Hostile HTTP clients during a move."""
 
 from __future__ import annotations
 

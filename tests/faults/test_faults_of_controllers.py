@@ -1,4 +1,4 @@
-"""A quorum of three controllers that loses its head, and rights that are taken away in the middle."""
+"""A quorum of three controllers that loses its leader, and rights that are revoked during a move."""
 
 from __future__ import annotations
 

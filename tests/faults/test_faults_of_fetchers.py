@@ -1,4 +1,4 @@
-"""A change of the fetcher threads during which a broker stops: it is seen, and what stood is put back at all the others."""
+"""A broker stops during a change of the fetcher threads: the command notices it and restores the old values everywhere."""
 
 from __future__ import annotations
 

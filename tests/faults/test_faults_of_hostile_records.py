@@ -1,4 +1,4 @@
-"""Records that no program of rheostat writes, in its own topics, in the middle of a move: the tuner goes on, and commands work."""
+"""Records that rheostat never writes appear in its topics during a move: the tuner continues, and the commands work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do in the middle of a move, with their own tools."""
+"""Operators and other tools change settings during a move."""
 
 from __future__ import annotations
 

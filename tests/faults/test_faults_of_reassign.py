@@ -1,5 +1,7 @@
-"""A plan for 200 partitions, and its tuner killed three times on the way: it ends at exactly its target, and nothing is lost. And
-one of which a target broker dies."""
+"""A plan of 200 partitions reaches exactly its target without data loss, although its tuner is killed three times.
+
+In another plan a target broker dies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tuner does when it does not know: measurements stop, come late, or its own clock is wrong."""
+"""The tuner's behaviour without reliable signals: metrics stop, come late, or its own clock is wrong."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The broker that leads the journal's partition is killed, and the one that coordinates its transactions: what Kafka needs to
-replace them is waited for, and no more than that."""
+"""The leader of the journal's partition dies, or its transaction coordinator: the tuner waits no longer than Kafka needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody deletes the journal's topic while something moves: who acted stops, says why, makes it anew and goes on."""
+"""The journal's topic is deleted during a move: the tuner stops, says why, creates the topic and continues."""
 
 from __future__ import annotations
 

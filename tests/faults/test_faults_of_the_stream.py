@@ -1,4 +1,4 @@
-"""Rows: what is read by the stream is hostile. The stream is started again whenever it ends, as `rheostat run` does it."""
+"""Hostile records in the topics that the stream reads. The stream is restarted after each end, as `rheostat run` does."""
 
 from __future__ import annotations
 

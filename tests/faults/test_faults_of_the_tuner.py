@@ -1,4 +1,4 @@
-"""What becomes of a tuner that is stopped and woken up; of one that is killed, see test_faults_killed_anywhere.py."""
+"""A tuner that is suspended and resumed; for killed tuners see test_faults_killed_anywhere.py."""
 
 from __future__ import annotations
 

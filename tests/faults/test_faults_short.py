@@ -1,4 +1,4 @@
-"""What is closest to daily life: a person's hand, which is worth its seconds in every ``make test``, and the tuner's death."""
+"""The two most frequent faults: an operator changes a throttle (also in ``make test``), and the tuner dies."""
 
 from __future__ import annotations
 

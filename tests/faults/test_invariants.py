@@ -1,4 +1,4 @@
-"""The checker itself: a row that went well passes, and each kind of harm is seen and named."""
+"""The invariant checker accepts a correct run and names each kind of violation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the test plan's table says of a move, for moves made by hand."""
+"""The figures of KIP-73's test plan, for invented moves."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""KIP-73's own test plan, on real brokers: what moves keeps to the quota that rheostat holds, and is fast where rheostat is free.
+"""KIP-73's test plan on real brokers: a move keeps to the quota that rheostat holds, and is fast when rheostat controls the rate.
 
-The plan's clusters: 100 partitions, two replicas each in the end; data from one node to the other, from one to two, from two to
-one; each also while clients write. Data, quota and fetch sizes are scaled to one machine.
+The plan's clusters have 100 partitions with two replicas each after the move. Data moves from one node to another, from one to
+two, and from two to one, each also while clients write. Data, quota and fetch sizes are scaled to one machine.
 
-held    The operator starts the move with a throttle of his own, and ``rheostat override`` holds every broker at the quota.
-        What moves comes close to the quota less what is written meanwhile, and over no 12 s is it more; what the brokers
-        say of themselves agrees.
-free    The same move with an objective: time ÷ T*. Loopback carries anything, so what T* divides by is the capacity that
-        rheostat is told, up to the share of it that the law may fill; where links are real is benchmarks.cluster.
+held    The operator starts the move with a throttle, and ``rheostat override`` holds every broker at the quota. The moved
+        bytes come close to the quota less the writes, and exceed it over no 12 s; the brokers' own metrics agree.
+free    The same move with an objective: time ÷ T*. Loopback has no limit, so T* divides by the capacity in rheostat's settings,
+        up to the share that the tuner may fill; benchmarks.cluster uses real links.
 """
 
 from __future__ import annotations

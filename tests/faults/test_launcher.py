@@ -1,4 +1,4 @@
-"""The launcher itself: it dies where it is told to, writes down every step, and sets the clock."""
+"""The launcher kills the tuner at the given point, records every step, and shifts the clock."""
 
 from __future__ import annotations
 

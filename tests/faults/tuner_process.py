@@ -1,4 +1,4 @@
-"""One tuner under test: what it says, what it does, and when it dies."""
+"""One tuner process under test: its log, its steps, and the point at which it dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands on the cluster, looked at several times a second from the first to the last moment of a row."""
+"""Observes the settings of the cluster several times a second during a whole test."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Numbered records into the topic that moves, and the count of those that Kafka has acknowledged.
+"""Writes numbered records into the topic that moves, and counts those that Kafka has acknowledged.
 
-Invariant: what was acknowledged (acks=all) can be read, whatever happened meanwhile. What was not may be there or not.
+Invariant: every acknowledged record (acks=all) can be read in the end. Other records may exist or not.
 """
 
 from __future__ import annotations

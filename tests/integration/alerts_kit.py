@@ -1,4 +1,4 @@
-"""rheostat's parts under the eyes of Prometheus and Alertmanager, and somebody who is called."""
+"""rheostat's processes with Prometheus, Alertmanager and a receiver of the alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labs as fixtures. A test module says what lab it needs in a constant of its own; without one it gets three brokers.
+"""Labs as fixtures. A test module defines its lab in a constant; the default has three brokers.
 
 LAB = LabSpec(brokers=1)
 

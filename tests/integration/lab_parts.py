@@ -1,4 +1,4 @@
-"""What the tests with real parts share: waiting with a deadline, and processes that end with the test that started them."""
+"""Shared helpers for tests with real processes: waiting with a deadline, and processes that end with their test."""
 
 from __future__ import annotations
 

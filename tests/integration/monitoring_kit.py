@@ -1,8 +1,8 @@
-"""A real Prometheus and a real Alertmanager with the files that are shipped, and an ear that hears what they tell people.
+"""A real Prometheus and a real Alertmanager with the shipped files, and a webhook that receives the alerts.
 
-What is waited for is cut short, so that an afternoon fits a test: a rule's ``for`` and ``keep_firing_for`` become 5 to 15 s, the
-two and six minutes over which decisions and failures are counted 15 and 30 s, the hour of a stall 15 s, Alertmanager sends at once. What is seen, said,
-routed and silenced is as shipped.
+The waiting times are shortened so that a test takes minutes: ``for`` and ``keep_firing_for`` become 5 to 15 s, the windows of two
+and six minutes become 15 and 30 s, the hour of a stall becomes 15 s, and Alertmanager sends at once. Expressions, texts,
+routes and inhibitions are as shipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every query of every panel, and a real Prometheus to ask them of."""
+"""All queries of all panels, and a real Prometheus that answers them."""
 
 from __future__ import annotations
 

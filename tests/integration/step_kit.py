@@ -1,9 +1,9 @@
-"""What the step response is measured with: what comes through, by the destination's log files, and two hands that turn.
+"""Measures step responses: the throughput from the destination's log files, and the two methods that change the rate.
 
-Ramp     control/throttle/quota_window/ramp.py's line as the production Slewing drives it: what a rescue does.
-steered  benchmarks/bursts/law.py: what steering does, and the simulated twin of this test as well.
+ramp     the line of control/throttle/quota_window/ramp.py, driven by the production Slewing, as in a rescue.
+steered  benchmarks/bursts/law.py: closed-loop control, also used by the simulated twin of this test.
 
-Both act through the production Throttles port.
+Both write through the production Throttles port.
 """
 
 from __future__ import annotations

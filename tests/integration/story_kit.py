@@ -1,4 +1,4 @@
-"""What the stories share: a lab with a topic to move, and rheostat running against it as a user would start it."""
+"""Shared parts of the stories: a lab with a topic to move, and rheostat running against it as a user starts it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A program on a terminal of its own: what a person would see there, and the keys that they press.
+"""Runs a program on a terminal of its own: the screen that an operator would see, and the keys that are pressed.
 
-The terminal is a real one of the kernel's (a pty, which the program's session has as its own, so that Ctrl-C is the kernel's
-SIGINT); the screen understands as much as rich says to one.
+The terminal is a pty of the kernel and belongs to the program's session, so Ctrl-C arrives as a real SIGINT. The screen
+understands the control sequences that rich uses.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""A stalled move, from the call to the end of it: brokers, rheostat, Prometheus and Alertmanager as shipped, and somebody who
-is called. What else goes wrong on the way, and what people do afterwards, has its alert as well."""
+"""A stalled move with real brokers, rheostat, Prometheus and Alertmanager: its alert fires and resolves.
+
+Further faults of the same move, and the operator's reactions, have alerts as well.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts that take another cluster than a stalled move: clients that leave no room, a slow destination, a missing right, a storm."""
+"""Alerts that need another cluster: clients without headroom, a slow destination, a missing right, a storm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tuner that may not see what a plan moves: it keeps the lease, carries out nothing, and a person is called."""
+"""A tuner without rights on a plan's topics keeps the lease, executes nothing, and an alert fires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thread of rheostat ends by an error: Prometheus sees it and Alertmanager tells an operator, with the shipped rules."""
+"""A thread of rheostat ends by an error: Prometheus sees it and Alertmanager notifies an operator, with the shipped rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a metric to a person: Prometheus and Alertmanager as shipped, over a page of metrics that a test writes itself."""
+"""From a metric to a notification: Prometheus and Alertmanager as shipped, over a metrics page that the test writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JVM artifacts and Java itself, when something about them is not as it should be. One sentence each, no trace."""
+"""Missing or wrong JVM artifacts and Java installations: each is reported in one sentence without a stack trace."""
 
 from __future__ import annotations
 

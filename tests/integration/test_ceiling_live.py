@@ -1,4 +1,4 @@
-"""A plan of rheostat on real brokers, with the settings as shipped: no objective, a ceiling, and nothing above it."""
+"""A plan of rheostat on real brokers with the shipped settings: without an objective no rate exceeds the ceiling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands as a person or a script meets them: exit codes, one sentence, and how long that takes."""
+"""The commands as processes: exit codes, one-sentence messages, and their duration."""
 
 from __future__ import annotations
 

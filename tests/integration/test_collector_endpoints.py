@@ -1,4 +1,4 @@
-"""The collector at its HTTP edge: agents that drip, hang, lie or want to know who asks. Real sockets, real TLS, no broker."""
+"""The collector's HTTP side: slow, hanging, wrong and protected agents. Real sockets, real TLS, no broker."""
 
 from __future__ import annotations
 

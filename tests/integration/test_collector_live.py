@@ -1,4 +1,4 @@
-"""The collector beside a move under a throttle: what it publishes, and what a node that is silent costs the others."""
+"""The collector during a throttled move: its records, and the effect of a silent node on others."""
 
 from __future__ import annotations
 

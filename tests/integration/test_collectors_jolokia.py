@@ -1,7 +1,7 @@
-"""conf/collectors/telegraf.conf against real nodes: what Telegraf would read through Jolokia comes out under our names.
+"""conf/collectors/telegraf.conf on real nodes: what Telegraf reads through Jolokia gets the contract's names.
 
-Telegraf itself is not here. Its part is played from what its documentation promises: the requests that a configuration
-stands for, and how tags and fields are named after what comes back.
+Telegraf itself is not started. The test sends the requests that the configuration stands for, and names tags and fields as
+Telegraf's documentation says.
 """
 
 from __future__ import annotations

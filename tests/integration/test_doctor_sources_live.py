@@ -1,4 +1,4 @@
-"""The doctor on topics of other collectors: Kafka's own answers, and that its advice, followed, makes it content."""
+"""The doctor on topics of other collectors, with Kafka's real answers; following its advice resolves the finding."""
 
 from __future__ import annotations
 

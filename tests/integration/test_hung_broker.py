@@ -1,4 +1,4 @@
-"""A broker that hangs: what it costs those who ask all of them. Real brokers, stopped by a signal, so that nobody refuses anything."""
+"""The cost of a hung broker for calls to all brokers. Real brokers are suspended by a signal, so they refuse nothing."""
 
 from __future__ import annotations
 

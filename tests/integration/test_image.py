@@ -1,7 +1,7 @@
-"""The container image as an operator runs it: nobody in particular, a read-only root, no downloads, a clean end.
+"""The container image as an operator runs it: an unprivileged user, a read-only root, no downloads, a clean end.
 
-It is built the way testcontainers builds, with the oldest builder there is, so that no feature of a newer one creeps in.
-Nothing is removed after a build: its layers are the cache that makes the next one take no time.
+The image is built with the classic builder that testcontainers uses, so it needs no newer feature. Nothing is removed after a
+build, because its layers are the cache of the next one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a lab is while it is up."""
+"""Properties of a running lab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rheostat lab up` and `down`, as a person types them."""
+"""The commands `rheostat lab up` and `rheostat lab down`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However the process that holds a lab ends, and whenever: no node outlives it."""
+"""No node outlives the process that holds its lab, however and whenever that process ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rheostat fetchers`, `limits` and `move` on real brokers: what they count and foretell is what the cluster has and does."""
+"""`rheostat fetchers`, `limits` and `plan generate` on real brokers: their counts and predictions match the cluster."""
 
 from __future__ import annotations
 

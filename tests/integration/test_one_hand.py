@@ -1,5 +1,4 @@
-"""Of two tuners of a cluster one acts. The other takes over when the first falls silent, and the first, woken up, finds that
-it may not write any more."""
+"""Only one of two tuners of a cluster acts. A standby takes over from a silent leader, which may not write when it resumes."""
 
 from __future__ import annotations
 

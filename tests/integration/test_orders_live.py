@@ -1,4 +1,4 @@
-"""pause, resume, override, release on a real cluster, with a running tuner and without one."""
+"""pause, resume, override and release on a real cluster, with a running tuner and without one."""
 
 from __future__ import annotations
 

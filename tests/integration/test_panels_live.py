@@ -1,8 +1,7 @@
-"""Every query of every panel, asked of a real Prometheus that scrapes the real pages: each has an answer.
+"""Every query of every panel returns data from a real Prometheus that scrapes the real metrics pages.
 
-What is told is made up (one cluster does not stall, hold a tenant back and lose records at once); who tells it, and how, is not:
-the tuner's board behind its own HTTP server, the collector's and the stream's counts behind theirs. What labs that run show is
-in test_panels_of_labs.py.
+The values are invented, because no single cluster has all of these states at once. The tuner's status store behind its HTTP
+server and the counters of collector and stream are real. test_panels_of_labs.py uses running labs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Every panel shows data once: a stall that is rescued, and a plan that is steered through all that people and machines do.
-
-What has had an answer once has shown data. Both stories together leave nothing silent.
-"""
+"""Every panel shows data at least once, during a rescued stall or during a plan under closed-loop control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/permissions.md on a cluster that refuses the rest: each process runs with exactly the rights of its table."""
+"""docs/permissions.md on a cluster with an authorizer: each process runs with exactly the rights of its table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rheostat plan estimate` on a real cluster: what it counts is what stands in the logs, and what it foretells is what happens."""
+"""`rheostat plan estimate` on a real cluster: its counts match the logs, and its predictions come true."""
 
 from __future__ import annotations
 

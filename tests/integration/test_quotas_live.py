@@ -1,4 +1,4 @@
-"""Client quotas on a real broker: every kind of entity there is, and what Kafka refuses."""
+"""Client quotas on a real broker: every kind of entity, and what Kafka refuses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A stand-by that has read the journal ahead knows what one that reads it from its beginning knows, and a full one does not
-keep it from its turn."""
+"""A standby that has read the journal ahead has the same state as one that reads it completely, and takes over quickly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan that its destination has no room for, on brokers whose disk is a small one: refused by name, and what just fits is told."""
+"""A plan that exceeds the disk of its destination is refused by name; one that just fits is accepted with a note."""
 
 from __future__ import annotations
 

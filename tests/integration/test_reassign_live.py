@@ -1,4 +1,4 @@
-"""`rheostat reassign` on real brokers: through SIGKILL and resume to exactly the target, put back, refused by name."""
+"""`rheostat reassign` on real brokers: SIGKILL and resume, the exact target, rollback, and refused plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rheostat reassign start --standalone` on a terminal: Ctrl-C, each answer, and the state of the cluster after it."""
+"""`rheostat reassign start --standalone` on a terminal: Ctrl-C, each answer, and the state of the cluster afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers that compress everything with zstd, and topics of rheostat that were made before it demanded ``compression.type``."""
+"""Brokers that compress everything with zstd, and old topics of rheostat without ``compression.type``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGHUP to a tuner on a real cluster: other settings are in force a moment later, in the same process, with nothing forgotten."""
+"""SIGHUP to a tuner on a real cluster: new settings apply within moments in the same process, without loss of state."""
 
 from __future__ import annotations
 

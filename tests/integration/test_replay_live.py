@@ -1,5 +1,4 @@
-"""`rheostat replay` on a real journal: two lives of a tuner that steers a real move and deals out real quotas, the first of them
-killed."""
+"""`rheostat replay` on the journal of a real tuner that controls a move and quotas, is killed and started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that does not trust us: each missing right is named, none of them looks like "nothing there"."""
+"""A cluster with an authorizer: each missing right is named, and none is taken for "nothing exists"."""
 
 from __future__ import annotations
 

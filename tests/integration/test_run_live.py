@@ -1,4 +1,4 @@
-"""`rheostat run` and its parts as processes on a real cluster: ready, watched over, restarted, gone."""
+"""`rheostat run` and its processes on a real cluster: ready, supervised, restarted, ended."""
 
 from __future__ import annotations
 

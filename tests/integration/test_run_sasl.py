@@ -1,4 +1,4 @@
-"""All of rheostat on a broker that wants TLS, our certificate and a login: collector, stream and tuner, from metric to signal."""
+"""All of rheostat on a broker that requires TLS, a client certificate and a login: from metric to signal."""
 
 from __future__ import annotations
 

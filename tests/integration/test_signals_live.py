@@ -1,4 +1,4 @@
-"""`rheostat signals` on a real topic: answers at once, says what is missing, follows, and ends when it is told to."""
+"""`rheostat signals` on a real topic: immediate output, messages about missing signals, following, and its end."""
 
 from __future__ import annotations
 

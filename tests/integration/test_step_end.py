@@ -1,11 +1,11 @@
-"""What Kafka does at the end of a step to a new replica that stands on its broker's throttled-replica list.
+"""Kafka's behaviour at the end of a step, for a new replica on its broker's throttled-replica list.
 
-Broker 3 copies something large under a follower throttle that is always used up. Beside it small partitions, which are written to
-with acks=all, go there one after the other. In one round they are listed, in the other they are not.
+Broker 3 copies a large partition under a follower throttle that is always used up. Small partitions that clients write with
+acks=all move there one after another: listed as throttled in one round, unlisted in the other.
 
-A step that takes a replica away ends with a new leader epoch, and every follower fetches anew. Until the first answer the new
-replica's broker does not know it to be in sync, so while it is listed and the quota is used up it is not fetched; but it is in the
-ISR by then, and whoever writes there waits for it. The leader's side never does that, as the leader knows its ISR.
+A step that removes a replica ends with a new leader epoch, and every follower fetches again. Until the first response the
+broker of the new replica does not know that it is in sync, so a listed replica is not fetched while the quota is used up. It
+is in the ISR already, so clients with acks=all wait for it. The leader side never does that, because the leader knows its ISR.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""A throttle that is raised fourfold and lowered to a quarter, on real brokers: does the copy burst, does it fall silent?
+"""A throttle is raised fourfold and lowered to a quarter on real brokers: the copy must neither burst nor stop.
 
-Two pairs of brokers, each with a quota of its own, one for either way of turning. A response is one partition's 1 MiB, two fifths
-of a second's budget at the lower rate; where it is nearly all of it, the throttle that stands still is silent for two to three
-seconds as well, and the step cannot be told from that.
+There are two pairs of brokers with their own quotas, one for each method of changing the rate. A response is the 1 MiB of one
+partition, two fifths of a second's budget at the lower rate. With larger responses even a constant throttle pauses for two to
+three seconds, and the effect of the step could not be told apart.
 
-A leader counts whole fetches, a follower keeps whole batches: of 1 MiB that holds one batch of 700 kB and a part of the next, a
-third is sent, counted and thrown away. The batches here are small, so that what is counted is what grows.
+A leader counts whole fetches, but a follower stores whole batches and discards the incomplete rest. The batches here are small,
+so that counted bytes are stored bytes.
 
-At such rates a second is two fetches, and which of them falls into which second is chance: a bound that is missed by a hair is
+At such rates a second holds two fetches, and chance decides which second they fall into. A narrowly missed bound is therefore
 measured twice more, and the median of the three counts.
 """
 

@@ -1,4 +1,4 @@
-"""The product's main job, on real brokers, told by the product itself: `rheostat demo`."""
+"""`rheostat demo` on real brokers: it finds, explains and rescues a stalled move."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Two topics move and nobody throttled them: picked up while they run, listed exactly, swept away by a tool and set again, off
-the lists as they are done; in the end everything is as it was."""
+"""Two unthrottled moves: their replicas are listed exactly, set again after a tool cleared them, and removed when they finish."""
 
 from __future__ import annotations
 

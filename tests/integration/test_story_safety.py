@@ -1,5 +1,4 @@
-"""One stalled move, three lives of the tuner: a dry run that writes nothing, one killed in the middle of a ramp, and the
-one that takes over what the dead one left."""
+"""One stalled move and three tuners: a dry run that writes nothing, one killed during a ramp, and its successor."""
 
 from __future__ import annotations
 

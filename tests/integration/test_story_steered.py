@@ -1,5 +1,4 @@
-"""A move under an objective, on real brokers: throttled far too low, the law takes it up to what clients leave free; killed
-in the middle it takes up again what it left, and at the end nothing is left at all."""
+"""A move with an objective on real brokers: closed-loop control raises a far too low throttle, survives a kill, and cleans up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tenants storm a real controller: quotas share it out, through a fail-over and a person's word, and release takes them back."""
+"""Tenants storm a real controller: quotas share its capacity through failover and a pause, and release removes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A healthy move that nobody throttled is left alone; and records that cannot be read do not stop the others."""
+"""A healthy unthrottled move is left alone, and unreadable records do not stop the others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The backlog's worker when things fail under it, on a real broker and a Spark that has the Kafka connector.
+"""The backlog worker and its failures, on a real broker and with a Spark that has the Kafka connector.
 
-Spark is in a process of its own: its JVM keeps the class path of its first session.
+Spark runs in its own process, because a JVM keeps the class path of its first session.
 """
 
 from __future__ import annotations

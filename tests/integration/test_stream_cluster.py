@@ -1,4 +1,4 @@
-"""The same stream processor on a standalone cluster: a master and two workers, from the jars that PySpark brings."""
+"""The stream processor on a standalone Spark cluster: a master and two workers, from the jars of PySpark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways in which the stream cannot start or dies, each for real: one message names cause, place and remedy, and no line of Java."""
+"""Real causes for which the stream cannot start or dies: one message names cause, place and remedy without Java lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stream that runs says of itself: its process, a real broker's records, and Prometheus' own reader of the page."""
+"""The metrics of a running stream: its process, a real broker's records, and Prometheus' own parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream processor killed, without Kafka, and after an hour's absence. One lab, topics of its own for each test."""
+"""The stream processor after SIGKILL, without Kafka, and after an hour's absence. Each test has its own topics in one lab."""
 
 from __future__ import annotations
 

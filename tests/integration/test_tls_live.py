@@ -1,4 +1,4 @@
-"""A real broker behind TLS that takes SCRAM and PLAIN logins: our clients get in, and who does not is told why."""
+"""A real broker with TLS and SCRAM or PLAIN logins: correct settings connect, and each wrong one is explained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A certificate authority made on the spot, and what it has signed: a broker's certificate, and one of ours for mutual TLS."""
+"""A certificate authority for tests, a broker's certificate, and a client certificate for mutual TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""promtool and amtool, which decide what a rule and a route mean. Where one is missing a laptop skips, and CI fails."""
+"""promtool and amtool check rules and routes. If one is missing, the tests are skipped on a laptop and fail in CI."""
 
 from __future__ import annotations
 

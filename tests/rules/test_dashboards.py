@@ -1,4 +1,4 @@
-"""The dashboards: the committed JSON is what build.py writes, Prometheus can read each query, each metric exists."""
+"""The dashboards: the committed JSON equals the output of build.py, Prometheus accepts each query, each metric exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For each alert the test in which it fires on real parts: brokers, rheostat's processes, Prometheus and Alertmanager."""
+"""Each alert has a test that makes it fire on real brokers, rheostat's processes, Prometheus and Alertmanager."""
 
 from __future__ import annotations
 

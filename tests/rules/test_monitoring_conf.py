@@ -1,4 +1,4 @@
-"""conf/prometheus, conf/alertmanager and conf/grafana: their own tools take them, and they fit the rules and the settings."""
+"""conf/prometheus, conf/alertmanager and conf/grafana: their own tools accept them, and they fit the rules and the settings."""
 
 from __future__ import annotations
 

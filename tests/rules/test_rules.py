@@ -1,4 +1,4 @@
-"""The alert rules: Prometheus accepts them, they fire and keep silent as their tests say, the runbook explains them."""
+"""The alert rules: Prometheus accepts them, their tests pass, and the runbook explains each alert."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runbook tells people to type exists: each `rheostat` command, and each of its options."""
+"""Each `rheostat` command and option in the runbook exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runbook as the tuner serves it: every link of an alert or a panel ends at a section of it, with settings as shipped."""
+"""The runbook page that the tuner serves: every link of an alert or panel leads to one of its sections."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Simulation tests: worlds in, traces out; no broker, no clock, no random but a world's seed."""
+"""Simulation tests: no broker, no clock, and no randomness except the seed of a world."""

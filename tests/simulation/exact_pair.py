@@ -1,7 +1,7 @@
-"""One pair of brokers event by event: what a fetcher thread does under a throttle, read off Kafka's classes, without ticks.
+"""An event-driven model of one pair of brokers: a fetcher thread under a throttle, as in Kafka's classes, without ticks.
 
-Four partitions that lack more than they ever get, one thread, nothing written. It knows nothing else, so it is a yardstick
-for the plant and no plant. The loop is the thread's: ask the follower's quota, send, let the leader ask its own, receive.
+Four partitions that always lag, one fetcher thread, no writes: a reference for the simulator, not a replacement. The thread's
+loop: check the follower's quota, send the fetch, the leader checks its quota, receive the response.
 """
 
 from __future__ import annotations

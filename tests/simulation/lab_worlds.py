@@ -1,4 +1,4 @@
-"""The worlds in which the facts about real brokers were measured: one machine, loopback, one disk; and how they were read."""
+"""The worlds in which real brokers were measured (one machine, loopback, one disk), and how the figures were read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worlds drawn from a seed: a cluster of brokers, a day's load, and a part of the partitions on the move."""
+"""Worlds drawn from a seed: a cluster of brokers, a day's load, and moves of some of the partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plant at the tick that simulations run with, against one pair of brokers event by event: the same, moment for moment."""
+"""The simulator at its usual tick equals the event-driven model of one pair of brokers."""
 
 from __future__ import annotations
 

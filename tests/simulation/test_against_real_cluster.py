@@ -1,12 +1,11 @@
-"""The plant against a real one: bursts, silences and drains measured on Kafka 4.2.0, each within 25 %.
+"""The simulator against measurements on Kafka 4.2.0: bursts, silences and drains, each within 25 %.
 
-The literal numbers are the measured ones. Where a range was measured, its middle stands here. Two ticks are tried: a fine
-one, and the one that simulations run with.
+The literal numbers are measured; for a range its middle is used. Two ticks are tested: a fine one and the usual one.
 
-The first changes of rate were measured once each, at a moment of the quota's cycle that nobody noted, and the moment makes the
-most of it: a step from 20 to 5 MB/s is followed by a silence of 3 to 12 s. So the plant is asked at a dozen moments, and what is
-typical of them is compared; where that cannot be, because the measured moment was a bad one, the range is. Later ones were
-recorded at eight moments each, and the plant is asked at the same.
+The first changes of rate were measured once each, at an unknown moment of the quota's cycle. That moment matters: a step from 20
+to 5 MB/s causes a silence of 3 to 12 s. The simulator therefore runs at a dozen moments and the typical value is compared, or
+the range if the measured moment was an extreme one. Later changes were recorded at eight moments, and the same moments are
+simulated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The controller of KIP-599 and the storms that it tells of: without quotas as the KIP says, with the law within its objective."""
+"""The controller of KIP-599 and its storms: without quotas as in the KIP, with quotas within the objective."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overload: a follower that cannot keep up falls behind, leaves the ISR after 30 s, and the signals say so."""
+"""Overload: a follower that is too slow lags, leaves the ISR after 30 s, and the signals report it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a simulated move does not end, the answer says what the tuner decided last."""
+"""If a simulated move does not end, the result lists the tuner's last decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The law at a simulated cluster: moves end near the optimum, deadlines are kept, clients keep their latency."""
+"""Closed-loop control on a simulated cluster: moves end near the optimum, deadlines and client latency are kept."""
 
 from __future__ import annotations
 

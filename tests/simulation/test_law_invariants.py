@@ -1,7 +1,7 @@
-"""What the law never does, whatever it is told: leave the bounds, take a limit away, or raise a rate that nobody watches.
+"""Closed-loop control with any signals keeps its limits, removes no throttle, and raises no rate without fresh signals.
 
-First ``control_step`` by itself, against signals that make no sense together; then the law at small clusters whose signals come
-late, in parts, or not at all, while brokers stop and people set rates.
+First ``control_step`` alone gets contradictory signals. Then it runs on small clusters whose signals come late, incomplete or
+not at all, while brokers stop and operators set rates.
 """
 
 from __future__ import annotations

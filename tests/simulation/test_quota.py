@@ -1,4 +1,4 @@
-"""The window, sample by sample, by the rules of Kafka's SampledStat and SimpleRate."""
+"""The quota window, sample by sample, by the rules of Kafka's SampledStat and SimpleRate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan executed on the simulated cluster by the production decisions: to its end, within its limits, ahead of its rivals."""
+"""The production executor runs a plan on the simulated cluster: it completes, within its limits, before its rivals."""
 
 from __future__ import annotations
 

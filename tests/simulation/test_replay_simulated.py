@@ -1,4 +1,4 @@
-"""A simulated move is recorded as a real one is, and replays to the same decisions, bit for bit."""
+"""A simulated move is recorded like a real one, and replays to exactly the same decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole runs: equal for equal seeds, never faster than the optimum, and obedient to whatever the world throws at them."""
+"""Whole runs: equal for equal seeds, never faster than the optimum, with every kind of disturbance."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A simulated hour of fifty brokers takes seconds: its CPU time, beside that of calls which it is made of.
+"""A simulated hour of fifty brokers takes seconds of CPU time, in proportion to the calls that it is made of.
 
-It takes 10 to 11 s on a machine on which those calls take ``CALLS_CPU_S``; half as much again is a step back. Where the calls
-take longer, more is allowed in the same proportion; a machine that is busy with something else is slow at both. Such a machine
-is slow by turns, so the calls are measured all through the hour and not before it.
+It takes 10 to 11 s where the calls take ``CALLS_CPU_S``; half as much again counts as a regression. If the calls take longer,
+the bound grows in proportion, because a busy machine slows both. The load of such a machine varies, so the calls are measured
+during the hour.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The law's step on the simulated plant: the twin of tests/integration/test_step_response.py, at many moments of a quota's cycle.
+"""The rate step on the simulator: the twin of tests/integration/test_step_response.py, at many moments of the quota's cycle.
 
-A response is 1 MiB as there, two fifths of a second's budget at the lower rate. What is bounded is the median: a step that
-meets a pair of brokers at a bad moment is one or two responses off, there as here.
+A response is 1 MiB as there, two fifths of a second's budget at the lower rate. The median is bounded, because a step at a bad
+moment of a pair's cycle is one or two responses off.
 """
 
 from __future__ import annotations

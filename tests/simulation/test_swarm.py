@@ -1,4 +1,4 @@
-"""The swarm: a few of its worlds hold what they must, the same seed is the same run, and each check can fail."""
+"""The swarm of random worlds: invariants hold, equal seeds give equal runs, and each check detects its violation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A browser for the tests of the page: the system's Chromium, headless, one for all of them."""
+"""A browser for the tests of the page: the system's Chromium, headless, shared by all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders over HTTP on a real cluster: the record is the one that the commands write, and nobody's word is lost under another's."""
+"""Orders over HTTP on a real cluster: the record equals that of the commands, and concurrent orders do not overwrite each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page in front of rheostat on a real cluster: a stalled move, a pause in the middle of it, its rescue and its end."""
+"""The page with rheostat on a real cluster: a stalled move, a pause, its rescue and its end."""
 
 from __future__ import annotations
 

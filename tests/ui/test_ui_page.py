@@ -1,4 +1,4 @@
-"""The status page in a real browser, in front of a real tuner whose cluster is simulated."""
+"""The status page in a real browser, served by a real tuner whose cluster is simulated."""
 
 from __future__ import annotations
 

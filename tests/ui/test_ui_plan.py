@@ -1,4 +1,4 @@
-"""The page in front of a plan of `rheostat reassign` on a real cluster, from its first step to its last; and its pictures."""
+"""The page during a plan of `rheostat reassign` on a real cluster, from its first to its last step, with screenshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A seat in front of the page, and who may sit there."""
+"""Opens the page in a browser with given permissions."""
 
 from __future__ import annotations
 

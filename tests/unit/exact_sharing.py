@@ -1,4 +1,4 @@
-"""Max–min fairness in exact arithmetic: the oracle of the tests, slow and simple."""
+"""Max–min fairness in exact arithmetic: a slow and simple reference for the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that a hostile or broken client writes: valid ones with a few values replaced, and with bytes cut, flipped or put in."""
+"""Records of hostile or broken clients: valid ones with replaced values, and with bytes cut, changed or inserted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The maximum flow through a small network, by shortest augmenting paths: the oracle of the tests, slow and simple."""
+"""The maximum flow through a small network by shortest augmenting paths: a slow and simple reference for the tests."""
 
 from __future__ import annotations
 

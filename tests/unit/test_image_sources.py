@@ -1,4 +1,4 @@
-"""The Dockerfile copies a few of our files to fetch the JVM artifacts with: what they import must be among them."""
+"""The Dockerfile copies a few source files to fetch the JVM artifacts: everything they import must be among them."""
 
 from __future__ import annotations
 

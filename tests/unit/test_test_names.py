@@ -1,4 +1,4 @@
-"""No two test files have one name: pytest refuses to collect the second, and `make test` would run nothing."""
+"""Test file names are unique: pytest refuses to collect a second file of the same name, and `make test` would run nothing."""
 
 from __future__ import annotations
 

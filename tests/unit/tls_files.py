@@ -1,4 +1,4 @@
-"""A certificate for localhost and its key, which sign themselves."""
+"""A self-signed certificate for localhost and its key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What benchmarks.cluster makes of its measurements: T*, the front, the bounds, the arguments, the order of runs."""
+"""The evaluation of benchmarks.cluster: optimal time, Pareto front, bounds, arguments, order of runs."""
 
 from __future__ import annotations
 

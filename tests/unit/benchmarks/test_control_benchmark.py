@@ -1,4 +1,4 @@
-"""What the control benchmark says of its rows, and the laws of others that it makes its rows of, by literal numbers."""
+"""The verdicts of the control benchmark on given results, and the rival policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forecast backtest: no model is told a value before it was asked for it, and the errors are what they are called."""
+"""The forecast backtest: no model sees a value before its forecast, and the errors have their usual definitions."""
 
 from __future__ import annotations
 

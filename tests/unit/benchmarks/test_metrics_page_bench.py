@@ -1,4 +1,4 @@
-"""The benchmark of /metrics measures what it says: all there is to tell of every broker, and its bounds bite."""
+"""The benchmark of /metrics covers every metric of every broker, and reports exceeded bounds."""
 
 from __future__ import annotations
 

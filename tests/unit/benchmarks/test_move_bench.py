@@ -1,4 +1,4 @@
-"""What benchmarks.move calls missed, and the worlds that it draws."""
+"""The verdicts of benchmarks.move on given results, and the worlds that it draws."""
 
 from __future__ import annotations
 

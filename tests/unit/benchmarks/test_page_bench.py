@@ -1,4 +1,4 @@
-"""The benchmark of page and API ends in its time, and its bounds bite."""
+"""The benchmark of page and API ends in time, and reports exceeded bounds."""
 
 from __future__ import annotations
 

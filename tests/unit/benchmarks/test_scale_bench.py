@@ -1,4 +1,4 @@
-"""The scale benchmark measures what it says: every side is looked at and decided on, and the bounds bite."""
+"""The scale benchmark observes and decides every side, and reports exceeded bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stall benchmark scores and what it is cut from: the quota's rhythm, the labels, the arithmetic of an alarm."""
+"""The stall benchmark: its traces, their labels, and the score of a detector."""
 
 from __future__ import annotations
 

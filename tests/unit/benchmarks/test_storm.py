@@ -1,4 +1,4 @@
-"""How a tenant of a storm paces itself."""
+"""The request times of a tenant in a storm."""
 
 from __future__ import annotations
 

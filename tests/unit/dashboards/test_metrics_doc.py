@@ -1,4 +1,4 @@
-"""docs/metrics.md: every metric is in it, the committed table is current, and what it says of log lines is so."""
+"""docs/metrics.md lists every metric, its committed table is current, and it describes the log lines correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program's commands: which there are, in which order `--help` names them, and that asking for help loads nothing."""
+"""The program's commands: their list, their order in `--help`, and that `--help` loads no large library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One table of exit codes: every command, driven through its refusals, ends with the code that the table has for it."""
+"""Every command ends with the exit code that the table lists for each refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded changes of a throttle: what is written is read again, and what is read off it, by literal numbers."""
+"""Recorded rate changes: recordings round-trip, and their figures have the expected values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmark of storms says of its rows."""
+"""The verdicts of the storm benchmark on given results."""
 
 from __future__ import annotations
 

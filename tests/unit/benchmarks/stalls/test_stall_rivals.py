@@ -1,4 +1,4 @@
-"""Every judge that ours is compared with does its work: it fires on a plain stall, and is silent on a plain healthy move."""
+"""Every rival stall detector alarms on a plain stall and is silent on a healthy move."""
 
 from __future__ import annotations
 

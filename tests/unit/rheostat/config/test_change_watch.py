@@ -1,4 +1,4 @@
-"""SIGHUP: what can be changed while the tuner runs is taken up, and everything else is refused by name."""
+"""SIGHUP reloads the settings that may change while the tuner runs; every other change is refused by name."""
 
 from __future__ import annotations
 

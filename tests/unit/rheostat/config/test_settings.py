@@ -1,4 +1,4 @@
-"""The settings file: every fault by key and line, nothing silently taken."""
+"""The settings file: every fault is reported with key and line, and nothing is silently accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's exit code: 0 only when all of it held."""
+"""The demo's exit code is 0 only if every result is there."""
 
 from __future__ import annotations
 

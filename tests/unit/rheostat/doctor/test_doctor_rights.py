@@ -1,4 +1,4 @@
-"""The rights that the doctor tries: which in a dry run, and which only when it may have Kafka create a topic."""
+"""The rights that the doctor tries in a dry run, and those that it tries only if Kafka may create a topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor says of others who may write to the topics that steer a tuner."""
+"""The doctor's findings about other principals that may write to rheostat's topics."""
 
 from __future__ import annotations
 

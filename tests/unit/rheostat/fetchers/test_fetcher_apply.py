@@ -1,4 +1,4 @@
-"""`rheostat fetchers --apply` on a made-up cluster: every step, every way that it can end early, and what stands then."""
+"""`rheostat fetchers --apply` on a fake cluster: every step, every early end, and the settings afterwards."""
 
 from __future__ import annotations
 

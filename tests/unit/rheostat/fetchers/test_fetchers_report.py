@@ -1,4 +1,4 @@
-"""What `rheostat fetchers` makes of a cluster: the advice, its words, the record, and both pictures of it."""
+"""The report of `rheostat fetchers`: the advice, its text, the JSON record, and both charts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rheostat journal check` and `repair`: what is listed, what takes its place, and what is left while a tuner acts."""
+"""`rheostat journal check` and `repair`: unreadable records, their replacements, and what repair leaves while a tuner acts."""
 
 from __future__ import annotations
 

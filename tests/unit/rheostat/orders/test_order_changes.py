@@ -1,4 +1,4 @@
-"""The changes that an order makes, in words, and why no tuner has acknowledged it."""
+"""The text of an order's changes, and the reason why no tuner has acknowledged it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rheostat replay` on exported records: its words, its exit codes, and what it refuses by name."""
+"""`rheostat replay` on exported records: its text, its exit codes, and refused input."""
 
 from __future__ import annotations
 

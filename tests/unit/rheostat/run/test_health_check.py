@@ -1,4 +1,4 @@
-"""The image's health check, its own line run here: it finds the tuner by the settings, whatever the port, with TLS and without."""
+"""The image's health check command: it finds the tuner by the settings, at any port, with and without TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a child is like that we have started."""
+"""The priority of child processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals that come while a child is being made: kept, and heard once it is there."""
+"""Signals that arrive while a child process is started are deferred and then delivered."""
 
 from __future__ import annotations
 

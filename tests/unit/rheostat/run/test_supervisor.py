@@ -1,4 +1,4 @@
-"""A part that dies is started again, each time a little later; one that lived for a while has recovered."""
+"""A child process that dies is restarted after growing pauses; one that ran for a while starts with a short pause again."""
 
 from __future__ import annotations
 

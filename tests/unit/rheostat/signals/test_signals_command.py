@@ -1,4 +1,4 @@
-"""`rheostat signals`: what a person reads, what a machine reads, and what is said when there is nothing to read."""
+"""`rheostat signals`: the tables, the JSON records, and the messages about missing or stale signals."""
 
 from __future__ import annotations
 

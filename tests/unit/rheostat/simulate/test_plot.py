@@ -1,4 +1,4 @@
-"""The picture: axes that can be read, limits that are gaps where none stands, and the same text for the same lines."""
+"""The chart of a run: readable axes, gaps without throttle, and equal SVG for equal lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rheostat simulate` as a person types it: the answer, the exit code, and what is said to bad input."""
+"""`rheostat simulate`: the result, the exit code, and refused input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The collector starts a round when a move begins, and another soon after; during a move nothing is asked between rounds."""
+"""The collector starts a round when a move begins and another soon after; it checks for moves only while nothing moves."""
 
 from __future__ import annotations
 
