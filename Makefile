@@ -12,7 +12,7 @@ PACKAGES := streaming tuner rheostat
 CODE := $(PACKAGES) tests benchmarks dashboards
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help venv demo test test-fast faults stories check bench swarm format lock screenshots image
+.PHONY: help venv demo test test-fast faults stories check docs bench swarm format lock screenshots image
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ faults: venv ## the fault campaign on real brokers, one thing that goes wrong a 
 stories: venv ## long stories on real brokers, with every process as shipped, and every alert that fires; about half an hour
 	$(BIN)/python -m pytest tests/integration tests/ui -m campaign $(ARGS)
 
-check: venv ## style, types, import rules, generated files
+check: venv docs ## style, types, import rules, generated files, links of the documentation
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
@@ -42,7 +42,10 @@ check: venv ## style, types, import rules, generated files
 	$(BIN)/python -m dashboards.build --check
 	$(BIN)/python -m dashboards.metrics_doc --check
 	$(BIN)/python -m dashboards.runbook_page --check
-	$(BIN)/rheostat config reference --check docs/configuration.md
+	$(BIN)/rheostat config reference --check docs/reference/configuration.md
+
+docs: venv ## the documentation site, in site/; a broken link or anchor fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: venv ## the benchmarks; each prints its ratio to its bound
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -56,7 +59,7 @@ format: venv ## rewrite the code in the house format
 	$(BIN)/python -m dashboards.build
 	$(BIN)/python -m dashboards.metrics_doc
 	$(BIN)/python -m dashboards.runbook_page
-	$(BIN)/rheostat config reference > docs/configuration.md
+	$(BIN)/rheostat config reference > docs/reference/configuration.md
 
 lock: $(UV) ## write requirements*.lock anew from pyproject.toml
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate pyproject.toml -o requirements.lock

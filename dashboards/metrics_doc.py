@@ -1,4 +1,4 @@
-"""Writes the table of metrics in docs/metrics.md, from their definitions; what stands around it is written by people.
+"""Writes the table of metrics in docs/reference/metrics.md, from their definitions; what stands around it is written by people.
 
 python -m dashboards.metrics_doc            write it
 python -m dashboards.metrics_doc --check    exit 1 when the committed table is not what this program would write
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from streaming.shared.metric_defs import BY_PROCESS
 
-DOC = Path(__file__).parents[1] / "docs" / "metrics.md"
+DOC = Path(__file__).parents[1] / "docs" / "reference" / "metrics.md"
 BEGIN, END = "<!-- made by python -m dashboards.metrics_doc -->", "<!-- end of what is made -->"
 
 

@@ -1,4 +1,4 @@
-"""Makes the page that the tuner serves at /runbook, to which alerts and panels link, out of dashboards/runbook.md.
+"""Makes the page that the tuner serves at /runbook, to which alerts and panels link, out of docs/reference/runbook.md.
 
 It is made here and committed, so that what serves it needs no Markdown.
 
@@ -16,10 +16,10 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-# Where a tuner serves it that runs beside Prometheus and Grafana, as in conf/. Other places: docs/alerts.md.
+# Where a tuner serves it that runs beside Prometheus and Grafana, as in conf/. Other places: docs/reference/alerts.md.
 RUNBOOK_AT = "http://localhost:9464/runbook"
 _ROOT = Path(__file__).parents[1]
-SOURCE = _ROOT / "dashboards" / "runbook.md"
+SOURCE = _ROOT / "docs" / "reference" / "runbook.md"
 PAGE = _ROOT / "tuner" / "api" / "page" / "runbook.html"
 _FRAME = """<!doctype html>
 <html lang="en">

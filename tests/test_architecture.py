@@ -68,6 +68,11 @@ def test_tuner_loads_no_spark() -> None:
 
 
 def test_reasons_in_architecture_document_match_the_code() -> None:
-    section = (ROOT / "docs" / "architecture.md").read_text().partition("## The reasons")[2].partition("\n## ")[0]
+    section = (
+        (ROOT / "docs" / "explanation" / "architecture.md")
+        .read_text()
+        .partition("## The reasons")[2]
+        .partition("\n## ")[0]
+    )
     cells = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
     assert sorted(re.findall(r"`(\w+)`", "".join(cells))) == sorted(Reason)

@@ -1,6 +1,6 @@
 """Where does a quiet tenant wait beside a busy one? By the broker that each of them comes through.
 
-Brokers hand requests on to the controller one at a time (docs/performance.md). One client creates and deletes topics several
+Brokers hand requests on to the controller one at a time (performance.md). One client creates and deletes topics several
 times a second through the first broker; another creates one now and then, through the same broker, through another one, and with
 nobody beside it; twice in turn, on three controllers and three brokers with nothing else. No bound: it says where; how often, by
 what a quota lets through, line_model.py does.

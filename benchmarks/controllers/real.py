@@ -58,7 +58,7 @@ STORMS, CALM = 4, 2
 # and so there is nothing to steer by far below it; with a tenth on it what is worst for well-behaved tenants takes 1.2 to 1.9 ×
 # what it takes alone, where 1.5 × is asked for.
 FELT_RATIO = 1.0
-# And what is worst for well-behaved tenants is another's commit before their own, in the line of a broker (docs/performance.md):
+# And what is worst for well-behaved tenants is another's commit before their own, in the line of a broker (performance.md):
 # the storm may take so much of a line beyond what they take alone. In a model of such lines (line_model.py) it is then 1.4 × alone.
 FORWARDING_BUSY_BESIDE = 0.045
 # What is known of them is told: they want 4/s, and a quarter is left. Whoever sets one number for all others knows it as well.

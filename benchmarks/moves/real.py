@@ -16,7 +16,7 @@ acknowledgement of all in-sync replicas, and in the end every acknowledged recor
 Fetch sizes are scaled with the throttle: one answer of Kafka's 10 MiB would be three and a half seconds of it, where of
 the usual 50 MB/s it is a fifth of one. So are followers' waits: a copy ends every 0.4 s here, where it takes minutes in life, and
 whoever writes to a partition that has just been copied waits for as long as the fetch does that it was left out of; shorter ones
-cost the processors more than they are worth (docs/performance.md). And batches fit into what is fetched of a partition at a time:
+cost the processors more than they are worth (performance.md). And batches fit into what is fetched of a partition at a time:
 of one that does not fit whole the leader sends the beginning, counts it, and the follower throws it away.
 """
 
@@ -61,7 +61,7 @@ from tuner.runtime.throttle.actuator import KafkaThrottles
 MB = 1_000_000
 CAPACITY_BYTES_PER_S = 12.5 * MB
 RATE_BYTES_PER_S = 3.0 * MB  # The operator's throttle; rheostat may turn it up to this, and down.
-# Whoever begins what: about twice the p99 that clients have with nothing under way, on the machine of docs/performance.md.
+# Whoever begins what: about twice the p99 that clients have with nothing under way, on the machine of performance.md.
 OBJECTIVE_MS = 15
 MEGABYTES_OF = {"sand": 0.25, "gravel": 0.5, "stones": 1.0, "rocks": 3.0, "boulders": 12.0}  # Of each partition.
 OURS = "rheostat reassign"

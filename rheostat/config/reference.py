@@ -1,4 +1,4 @@
-"""docs/configuration.md, made from the settings themselves."""
+"""docs/reference/configuration.md, made from the settings themselves."""
 
 from __future__ import annotations
 

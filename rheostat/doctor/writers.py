@@ -42,7 +42,7 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
                 check,
                 FindingVerdict.ADVICE,
                 f"every client that reaches the brokers {follows}: {why}",
-                "restrict Write to the principals that docs/permissions.md names",
+                "restrict Write to the principals that docs/reference/permissions.md names",
             )
             if found is None:
                 return  # The same of the others.
@@ -55,5 +55,5 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
             check,
             FindingVerdict.ADVICE,
             f"{join_names(others, _NAMES_MAX)}: each {follows}",
-            "leave Write to the principals that docs/permissions.md names",
+            "leave Write to the principals that docs/reference/permissions.md names",
         )

@@ -1,7 +1,7 @@
 """The two inner loops of the pipeline, in Java: scrapes to entities, and spans of entities to signal records.
 
 Spark interprets expressions on arrays element by element and plans them anew for every batch. As such expressions, the two loops
-took three quarters of the pipeline's time (docs/performance.md). Spark still does the reading, ordering, state, restarts and
+took three quarters of the pipeline's time (performance.md). Spark still does the reading, ordering, state, restarts and
 distribution.
 
 Spark calls these functions through a function catalog, a public interface, on streams and batches alike. Executors get them in a

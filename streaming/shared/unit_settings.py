@@ -2,7 +2,7 @@
 
 A plain number is in the unit that ends the setting's name: ``window_s: 30`` equals ``window_s: 30s``. A rate below 1 kB/s without
 a unit is refused, because ``50`` most likely means 50 MB/s. Each type carries a ``UnitHint``; the generated reference
-(docs/configuration.md) shows it.
+(docs/reference/configuration.md) shows it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/permissions.md on a cluster with an authorizer: each process runs with exactly the rights of its table."""
+"""docs/reference/permissions.md on a cluster with an authorizer: each process runs with exactly the rights of its table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streaming.shared.kafka.cluster import ClusterClient, MissingPermission
 from streaming.shared.topics import ensure_topics
 from tuner.runtime.lease import group_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "permissions.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "permissions.md").read_text(encoding="utf-8")
 PREFIX, CLUSTER = "own", "lab"
 TOPICS = Topics.with_prefix(PREFIX)
 HEADINGS = {

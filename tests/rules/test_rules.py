@@ -16,8 +16,8 @@ from streaming.shared.metric_defs import ALL as METRICS
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "dashboards" / "rules"
 FILES = [RULES / f"{name}.yaml" for name in ("moves", "cluster", "rheostat")]  # In the runbook's order.
-RUNBOOK = ROOT / "dashboards" / "runbook.md"
-DOCS = ROOT / "docs" / "alerts.md"
+RUNBOOK = ROOT / "docs" / "reference" / "runbook.md"
+DOCS = ROOT / "docs" / "reference" / "alerts.md"
 THROTTLE_COMMANDS = ("rheostat status", "rheostat doctor", "kafka-configs", "kafka-reassign-partitions", "--verify")
 QUOTA_COMMANDS = ("rheostat quotas", "rheostat doctor", "kafka-configs")
 # What a person needs who has been called for something else.

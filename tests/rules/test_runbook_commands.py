@@ -12,7 +12,7 @@ import typer
 
 from rheostat.cli import app
 
-RUNBOOK = Path(__file__).parents[2] / "dashboards" / "runbook.md"
+RUNBOOK = Path(__file__).parents[2] / "docs" / "reference" / "runbook.md"
 
 
 def commands(text: str) -> list[str]:

@@ -17,7 +17,7 @@ KEY_BYTES_SHOWN = 80
 
 OLDER_VERSION = "records of an earlier version of rheostat"
 UPGRADE_STEPS = (
-    "Let that version end its moves, or `rheostat release` with it, stop it, and delete the topics: docs/operations.md, "
+    "Let that version end its moves, or `rheostat release` with it, stop it, and delete the topics: docs/how-to/operations.md, "
     '"Upgrade"'
 )
 

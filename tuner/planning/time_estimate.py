@@ -4,7 +4,7 @@ T* ignores how many partitions may run at once. If an operator allows few at a t
 of its ends, and the busiest side waits for slots. So the estimate is the larger of T* and the serial time of all copies divided by
 the number of slots, plus a small overhead for steps that end and slots that are filled again.
 
-The overhead is measured (docs/performance.md). The estimate is no promise: rates go down when producers suffer.
+The overhead is measured (docs/explanation/performance.md). The estimate is no promise: rates go down when producers suffer.
 """
 
 from __future__ import annotations

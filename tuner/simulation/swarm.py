@@ -100,7 +100,7 @@ class SwarmRunner:
         held, self.throttles.suspended_writes, self._wakes_at_s = self.throttles.suspended_writes, {}, None
         for side, rate in held.items():
             # A rate that was restored by then is no longer managed, and a late write to it is an external change
-            # (docs/operations.md).
+            # (docs/how-to/operations.md).
             if rate is not None and side in self.loop.memory.owned and side not in operator_sides:
                 self.late_predecessor_write += 1
                 self._simulated.cluster.controller.write(now_s, side, rate)

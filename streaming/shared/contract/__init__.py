@@ -11,7 +11,7 @@ Vocabulary:
     counted   a replica whose bytes use up a side's quota (KIP-73): on the leader side each follower of a listed partition,
               in-sync ones included; on the follower side the listed replica itself.
     steady-state replication   bytes/s that a side's quota must carry before any catching up happens; W in
-              docs/architecture.md.
+              docs/explanation/architecture.md.
     remaining bytes that the adding replicas lack: the leader's log size minus theirs, from one DescribeLogDirs round.
     tenant    a user, a client-id or a pair of both, for which a controller accounts a mutation quota (KIP-599).
     step      the change between two successive scrapes of one node, taken per partition and then summed.

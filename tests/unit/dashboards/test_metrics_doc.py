@@ -1,4 +1,4 @@
-"""docs/metrics.md lists every metric, its committed table is current, and it describes the log lines correctly."""
+"""docs/reference/metrics.md lists every metric, its committed table is current, and it describes the log lines correctly."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_writers_names_all_but_the_own_principal() -> None:
     orders, journal, signals = said(orders={"User:rheostat", "User:kim"}, journal={"User:rheostat"}, signals=many)
     assert (orders.check, orders.verdict) == ("writers of rheostat.orders", FindingVerdict.ADVICE)
     assert orders.found == "User:kim: each may pause, override and move partitions through rheostat"
-    assert "docs/permissions.md" in orders.do
+    assert "docs/reference/permissions.md" in orders.do
     assert journal.verdict is FindingVerdict.OK
     assert signals.found.startswith("User:u00, ")
     assert "User:u09 and 2 more: each may make a tuner believe" in signals.found

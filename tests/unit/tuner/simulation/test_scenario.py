@@ -429,7 +429,7 @@ def test_kip_73_replicas_move_at_close_to_the_quota_less_what_is_written_and_nev
 
 
 def test_the_manual_names_every_key() -> None:
-    manual = (Path(__file__).resolve().parents[4] / "docs" / "simulation.md").read_text()
+    manual = (Path(__file__).resolve().parents[4] / "docs" / "explanation" / "simulation.md").read_text()
 
     def keys(model: type[BaseModel]) -> Iterator[str]:
         for key, field in model.model_fields.items():
