@@ -16,12 +16,19 @@ Wait = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="decide and write the journal, but change nothing in the cluster")
 ]
-
+WatchSeconds = Annotated[
+    float,
+    typer.Option(
+        "--watch-s",
+        min=0,
+        help="seconds to measure write rates from the growth of the logs; 0: take the rates from the signals",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask for a confirmation")]
 
 
 def amount(parse: Callable[[str], float], help: str, metavar: str, *names: str) -> Any:
-    """Returns an option whose value ``parse`` reads; the text of its ValueError is shown to the user.
+    """Returns an option whose value ``parse`` reads. If ``parse`` raises ValueError, the user sees the text of the error.
 
     Args:
         names: the option's names, if they differ from the parameter's name.

@@ -1,4 +1,4 @@
-"""Runs `rheostat limits` and `rheostat limits place`: partition headroom, and a placement for a topic. Changes nothing."""
+"""Runs `rheostat limits`, which shows partition headroom, and `rheostat limits place`, which places a topic. Changes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTITIONS_MAX = 10_000  # The controller accepts 10,000 records in one request.
 
 
 def run_limits(config: Path, overrides: LimitOverrides, *, as_json: bool) -> int:
-    """Shows the headroom of all brokers and when it ends, and returns the exit code."""
+    """Shows the headroom of all brokers and when it is used up, and returns the exit code."""
     overrides.check()
     settings = load_settings(config)
     limits = overrides.apply_to(settings.limits)
@@ -98,8 +98,8 @@ def placement_request(
     """Returns the number of new partitions and their replication factor.
 
     Args:
-        partitions: number that the topic shall have in all.
-        existing: the topic's partitions; empty if the topic does not exist.
+        partitions: number of partitions that the topic is to have in all.
+        existing: the topic's current partitions; empty if the topic does not exist.
         brokers: number of brokers that are alive.
 
     Raises:
@@ -115,7 +115,7 @@ def placement_request(
         if replication not in (None, factor):
             raise BadInputError(
                 f"--replication: topic {topic} exists with replication factor {factor}, which its new partitions also get: "
-                f"leave it out, or give {factor}; found {replication}"
+                f"leave --replication out, or give {factor}; found {replication}"
             )
         replication = factor
         partitions -= count
@@ -123,7 +123,7 @@ def placement_request(
         raise BadInputError(f"--replication: missing, and topic {topic} does not exist: give a replication factor")
     if replication > brokers:
         raise BadInputError(
-            f"--replication: INVALID_REPLICATION_FACTOR: {replication} replicas need as many brokers, {brokers} are alive"
+            f"--replication: INVALID_REPLICATION_FACTOR: {replication} replicas need {replication} brokers, and {brokers} are alive"
         )
     if partitions > PARTITIONS_MAX:
         raise BadInputError(
@@ -132,14 +132,15 @@ def placement_request(
     return PlacementRequest(topic, partitions, replication)
 
 
-def placement_json(topic: str, first: int, placement: Sequence[Sequence[int]]) -> dict[str, Any]:
+def placement_json(topic: str, first_partition: int, placement: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Returns the placement in the JSON of kafka-reassign-partitions.
 
     Args:
-        first: number of the first new partition.
+        first_partition: number of the first new partition.
     """
     entries = [
-        {"topic": topic, "partition": first + n, "replicas": list(brokers)} for n, brokers in enumerate(placement)
+        {"topic": topic, "partition": first_partition + n, "replicas": list(brokers)}
+        for n, brokers in enumerate(placement)
     ]
     return {"version": 1, "partitions": entries}
 
@@ -151,7 +152,7 @@ def _report_after(
     placement: Sequence[Sequence[int]],
     limits: PartitionLimits | None,
 ) -> LimitsReport:
-    """Returns the report on the cluster with the placed partitions."""
+    """Returns the report on the cluster as it would be with the placed partitions."""
     added = count_partitions((((topic, n), brokers) for n, brokers in enumerate(placement)), ())
     brokers = {*counts.by_broker, *added.by_broker}
     after = PartitionCounts({b: counts.on_broker(b) + added.on_broker(b) for b in brokers})

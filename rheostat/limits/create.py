@@ -28,7 +28,7 @@ from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.planning.placement import PolicyViolation, place
 
 _CLIENT_ID = "rheostat-limits"
-READ_BACK_S_MAX = 15.0  # On a busy cluster it takes this long until every partition has a leader.
+READ_BACK_S_MAX = 15.0  # On a busy cluster up to so many seconds pass until every partition has a leader.
 _POLL_S = 0.2
 
 Placement = Sequence[Sequence[int]]
@@ -92,8 +92,10 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
         _print_json({**record, "read_back": is_read_back, "limits_exceeded": violations})
     else:
         out(json.dumps(plan))
-    missing = f"but the brokers do not show this placement after {READ_BACK_S_MAX:g} s: check the brokers"
-    result = "read back as placed above" if is_read_back else missing
+    if is_read_back:
+        result = "read back as placed above"
+    else:
+        result = f"but the brokers do not show this placement after {READ_BACK_S_MAX:g} s: check the brokers"
     tell(
         f"Created: topic {topic.name}, {topic.partitions} partitions, replication factor {topic.replication}; {result}."
     )
@@ -115,8 +117,8 @@ def find_exceeded_limits(placement: Placement, after: PartitionCounts, limits: P
     """Returns a violation for each limit that is exceeded because other topics were created at the same time.
 
     Args:
-        placement: within the limits before the creation.
-        after: counts with the new topic.
+        placement: brokers of each new partition. They were within the limits before the creation.
+        after: counts of the cluster with the new topic.
     """
     violations = [
         _race_text(f"broker {broker} has", after.on_broker(broker), limits.for_broker(broker))
@@ -131,13 +133,12 @@ def find_exceeded_limits(placement: Placement, after: PartitionCounts, limits: P
 def _race_text(subject: str, count: int, limit: int) -> str:
     return (
         f"POLICY_VIOLATION: {subject} {count} partitions, and the limit is {limit}, because other topics were created at the same "
-        "time. "
-        "Nothing was deleted: delete topics that are not needed."
+        "time. Nothing was deleted: delete topics that are not needed."
     )
 
 
 def _wait_for_placement(client: PlacingClient, topic: str, placement: Placement) -> bool:
-    """Waits until the brokers show the topic with this placement and a leader for each partition; False: not in time."""
+    """Waits until the brokers show the topic with this placement and all leaders; returns False after READ_BACK_S_MAX."""
     until_s = time.monotonic() + READ_BACK_S_MAX
     while True:
         states = {state.partition: state for state in client.partitions([topic])}

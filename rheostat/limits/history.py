@@ -1,4 +1,4 @@
-"""Reads how many partitions brokers had, from samples of the signals topic instead of all its records."""
+"""Reads how many partitions each broker had in the past, from samples of the signals topic instead of all its records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streaming.shared.contract import BrokerSignal, ContractError, decode_signal
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
-SAMPLES = 25  # The topic keeps a day, so they are an hour apart.
+SAMPLES = 25  # The topic keeps the signals of one day, so the samples are an hour apart.
 # Every broker has a signal every five seconds, so a sample of this length has at least one of each.
 _SAMPLE_MS = 8_000
 _FETCH_BYTES_MAX = 1024 * 1024
@@ -24,7 +24,7 @@ _CLIENT_ID = "rheostat-limits"
 
 @dataclass(frozen=True, slots=True)
 class Histories:
-    """For each broker, times in seconds and partition counts in order; ``missing_reason`` says why there are none."""
+    """For each broker, pairs of time (s) and partition count in order of time; ``missing_reason`` says why there are none."""
 
     by_broker: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
     missing_reason: str | None = None
@@ -59,7 +59,9 @@ def _read_samples(reader: KafkaConsumer, topic: str, cluster: str) -> Histories:
     ends = reader.end_offsets(partitions)
     first_records = reader.offsets_for_times(dict.fromkeys(partitions, 0)).values()
     oldest = [record.timestamp for record in first_records if record]
-    newest = [at_ms for p, end in ends.items() if (at_ms := _last_timestamp_ms(reader, p, end)) is not None]
+    newest = [
+        at_ms for p, end_offset in ends.items() if (at_ms := _last_timestamp_ms(reader, p, end_offset)) is not None
+    ]
     if not oldest or not newest:
         return Histories(missing_reason=f"there are no signals in {topic}: `rheostat run` writes them")
     begin_ms, end_ms = min(oldest), max(min(oldest), max(newest) - _SAMPLE_MS)
@@ -73,11 +75,11 @@ def _read_samples(reader: KafkaConsumer, topic: str, cluster: str) -> Histories:
     return Histories(by_broker)
 
 
-def _last_timestamp_ms(reader: KafkaConsumer, partition: TopicPartition, end: int) -> int | None:
-    """Returns the timestamp of the last record; None: there is none."""
-    if end <= 0:
+def _last_timestamp_ms(reader: KafkaConsumer, partition: TopicPartition, end_offset: int) -> int | None:
+    """Returns the timestamp of the last record; None: the partition has no record."""
+    if end_offset <= 0:
         return None
-    reader.seek(partition, end - 1)
+    reader.seek(partition, end_offset - 1)
     batches = reader.poll(timeout_ms=_POLL_MS, max_records=1)
     records = batches.get(partition, [])
     return int(records[-1].timestamp) if records else None

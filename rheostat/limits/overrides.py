@@ -1,4 +1,4 @@
-"""Parses the limits on the command line, which override those in the settings."""
+"""Parses the limits on the command line, which override the limits in the settings file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BROKER_LIMIT = re.compile(r"(\d{1,9})=(\d{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class LimitOverrides:
-    """The options as given; None or empty: not given. ``by_broker`` has texts such as "3=2000"."""
+    """Limits from the command line; None or empty: not given. ``by_broker`` has texts such as "3=2000"."""
 
     preset: str | None = None
     broker_partitions_max: int | None = None

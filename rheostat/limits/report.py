@@ -1,4 +1,4 @@
-"""Reports how full the brokers and the cluster are (KIP-578). Pure; also the JSON for machines."""
+"""Reports how full the brokers and the cluster are (KIP-578), and converts the report to JSON. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tuner.planning.fill_forecast import FillForecast, forecast, sum_histories
 
 
 class Fill(StrEnum):
-    """Partitions compared with their limit. Above a limit existing partitions keep working, and new ones are refused."""
+    """How the partitions compare with their limit. Above a limit existing partitions keep working; new ones are refused."""
 
     OK = "ok"
     NEARLY_FULL = "nearly_full"  # From 80 % on.
@@ -49,7 +49,7 @@ class BrokerLimitRow:
 
 @dataclass(frozen=True, slots=True)
 class LimitsReport:
-    source: str  # Source of the figures, for people.
+    source: str  # Where the figures come from, as text.
     limits: PartitionLimits
     are_set: bool  # False: the limits are a recommendation to compare with.
     cluster: BrokerLimitRow
@@ -77,15 +77,15 @@ def build_report(
     """Returns the report.
 
     Args:
-        racks: of the brokers that are alive.
-        are_set: an operator set the limits; False: they are a recommendation.
+        racks: rack of each broker that is alive.
+        are_set: an operator set the limits; False: the limits are a recommendation.
         histories: for each broker, times in seconds and partition counts; None: no forecast is requested.
         missing_reason: why there are no histories.
     """
-    known = {broker: history for broker, history in (histories or {}).items() if broker in racks}
+    alive_histories = {broker: history for broker, history in (histories or {}).items() if broker in racks}
 
     def project(broker: int | None) -> FillForecast | None:
-        history = sum_histories(known) if broker is None else known.get(broker)
+        history = sum_histories(alive_histories) if broker is None else alive_histories.get(broker)
         if not history:
             return None
         limit = limits.partitions_max if broker is None else limits.for_broker(broker)
@@ -101,7 +101,7 @@ def build_report(
 
 
 def as_record(report: LimitsReport) -> dict[str, Any]:
-    """Returns one JSON object. Counts are replicas; a limit that is not set is null."""
+    """Returns the report as one JSON object. Counts are replicas; a limit that is not set is null."""
     return {
         "source": report.source,
         "limits_are_set": report.are_set,

@@ -33,7 +33,7 @@ def show(report: LimitsReport, console: Console) -> None:
 
 
 def describe_report(report: LimitsReport) -> list[str]:
-    """Returns a sentence on the limits, then one for each broker or cluster that is nearly full or above."""
+    """Returns a sentence on the limits, then a sentence for the cluster and each broker that is at least nearly full."""
     limits = (
         f"max.broker.partitions={limit_text(report.limits.broker_partitions_max)}, "
         f"max.partitions={limit_text(report.limits.partitions_max)}"
@@ -66,12 +66,14 @@ def _time_text(projection: FillForecast) -> str:
 
 
 def _no_time_text(projections: list[FillForecast]) -> str:
-    """Returns one reason for all, the most informative one, because brokers differ little."""
+    """Returns one reason for all brokers, because brokers differ little: the most informative reason."""
     longest = max(projections, key=lambda projection: projection.history_s)
     history = span_text(longest.history_s)
     outlooks = {projection.fills for projection in projections}
     if FillOutlook.TOO_SHORT in outlooks:
-        return f"No forecast yet: the signals cover {history}, and it takes {span_text(HISTORY_S_MIN)} at least."
+        return (
+            f"No forecast yet: the signals cover {history}, and a forecast needs at least {span_text(HISTORY_S_MIN)}."
+        )
     if FillOutlook.BEYOND in outlooks:
         return f"Nothing is full within {span_text(longest.horizon_s)} at the rate of the last {history}."
     if FillOutlook.TOO_FEW in outlooks:
@@ -96,15 +98,15 @@ def _describe_row(row: BrokerLimitRow) -> str:
 
 def _table(report: LimitsReport) -> Table:
     rows = sorted(report.brokers, key=lambda row: (-row.share, row.broker))
-    cut = f", the {ROWS_MAX} fullest of {len(rows)} (--json has all)" if len(rows) > ROWS_MAX else ""
-    table = Table(title=f"Room for partitions{cut}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    suffix = f", the {ROWS_MAX} fullest of {len(rows)} (--json has all)" if len(rows) > ROWS_MAX else ""
+    table = Table(title=f"Room for partitions{suffix}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     for column in ("partitions", "limit", "full", "room"):
         table.add_column(column, justify="right")
     table.add_column("rack")
     table.add_column("")
     for row in (report.cluster, *rows[:ROWS_MAX]):
-        limited = limit_text(row.limit).isdigit()
+        limited = limit_text(row.limit).isdigit()  # Otherwise the text is "unlimited".
         notes = [_FILL_TEXT[row.fill], *([] if row.alive else ["down"])]
         table.add_row(
             "cluster" if row.broker is None else f"broker {row.broker}",

@@ -10,13 +10,13 @@ _NEXT = "The next active tuner will apply it."
 
 
 def unacknowledged_text(tuners: Sequence[TunerPresence]) -> str:
-    """Returns why no tuner has acknowledged an order, and which tuner will, in sentences.
+    """Returns sentences that say why no tuner has acknowledged an order, and which tuner will apply it.
 
     Args:
         tuners: the running tuners as ``read_tuners`` returns them: an active one first.
     """
     if not tuners:
-        return f"No tuner has acknowledged it, because none runs. {_NEXT}"
+        return f"No tuner has acknowledged it, because no tuner runs. {_NEXT}"
     first = tuners[0]
     if first.mode is TunerMode.ACTING:
         problem = f" ({first.waits_for})" if first.waits_for else ""

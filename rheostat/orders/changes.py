@@ -18,7 +18,7 @@ def raised_rates(current: Mapping[BrokerSide, int | None], ordered: Mapping[Brok
     """Returns a line for each throttle that an override raises; empty if it raises none.
 
     Args:
-        current: the broker's throttles (bytes/s); None: no throttle, so any rate is a reduction.
+        current: the current throttle of each side (bytes/s); None: the side has no throttle, so any rate is a reduction.
         ordered: the rates of the override (bytes/s).
     """
     return [
@@ -29,11 +29,11 @@ def raised_rates(current: Mapping[BrokerSide, int | None], ordered: Mapping[Brok
 
 
 def release_summary(cluster: str, memory: Memory, quotas: MutationMemory, blocked: str | None) -> list[str]:
-    """Returns a line for each change that a release of this cluster makes, with a line before and after.
+    """Returns a line for each change that a release of this cluster makes, between an introduction and a closing line.
 
     Args:
-        memory: the tuner's state: the throttles and lists that it manages.
-        quotas: the same for mutation quotas.
+        memory: the tuner's state: the throttles and the lists of throttled replicas that the tuner manages.
+        quotas: the tuner's state for mutation quotas.
         blocked: why the journal's state is incomplete; None: it is complete.
     """
     changes = _restored_settings(memory, quotas)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rheostat.config.settings import Settings
     from tuner.core.operator_orders import Orders
 
-_OVERRIDE_S = 1800.0
+_OVERRIDE_DEFAULT_S = 1800.0
 
 
 def pause(config: Config) -> None:
@@ -37,13 +37,16 @@ def override(
     for_s: Annotated[
         float | None, amount(units.parse_span, "duration of the override; default 30m", "TIME", "--for")
     ] = None,
-    side: Annotated[str | None, typer.Option("--side", help="leader or follower; default both")] = None,
+    side: Annotated[
+        str | None, typer.Option("--side", help="which throttle to set: leader or follower; default: both")
+    ] = None,
     clear: Annotated[
-        bool, typer.Option("--clear", help="end this broker's overrides now, or that of one --side")
+        bool,
+        typer.Option("--clear", help="end the broker's overrides now; with --side, only the override of that side"),
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Sets a fixed throttle on one broker for a while (default 30 min). Asks for confirmation before it raises one."""
+    """Sets a fixed throttle on one broker for a while (default 30 min). Asks for confirmation if that raises a throttle."""
     from rheostat.config.settings import load_settings
     from rheostat.console.confirm import confirm
     from rheostat.errors import BadInputError
@@ -69,7 +72,7 @@ def override(
     current = send.current_rates(settings, broker)
     checked_rate = send.check_rate(settings, rate)
     ordered = override_rates(broker, Side(side) if side else None, checked_rate)
-    duration_s = for_s or _OVERRIDE_S
+    duration_s = for_s or _OVERRIDE_DEFAULT_S
     if changes := raised_rates(current, ordered):
         confirm([f"For {units.span_text(duration_s)} this override raises:", *changes], yes=yes)
     orders = send.submit(settings, send.override(ordered, duration_s))
@@ -117,10 +120,10 @@ def _order(config: Config, name: str, done_text: str) -> None:
 
 
 def _report_acknowledgement(settings: Settings, orders: Orders, name: str, done_text: str) -> None:
-    """Waits until a tuner acknowledges the order, and prints ``done_text``; ends the command if none does.
+    """Waits until a tuner acknowledges the order, and prints ``done_text``; exits with EXIT_NOT_ACKNOWLEDGED if none does.
 
     Args:
-        name: the order's name, for a sentence.
+        name: the order as a noun for the message, such as "pause" or "end of the override".
     """
     from rheostat.orders import send
 
@@ -132,6 +135,7 @@ def _report_acknowledgement(settings: Settings, orders: Orders, name: str, done_
 
 
 def _report_waiting_plans(settings: Settings, effect: str) -> None:
+    """Prints the active plans, and the effect of the order on them; prints nothing if no plan is active."""
     from rheostat.reassign import plan_store
 
     waiting = [plan.id for plan in plan_store.read_plans(settings).active]

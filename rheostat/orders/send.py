@@ -1,7 +1,7 @@
 """Sends operator orders (`rheostat pause`, `resume`, `override`, `release`) to the tuner through the orders topic.
 
-A running tuner applies an order within a cycle; without one, the next tuner that starts applies it. Only ``release`` does not wait
-for a tuner: if none is active, the command itself acts as a tuner until all settings are restored.
+A running tuner applies an order within a cycle; if no tuner runs, the next tuner that starts applies it. Only ``release`` does not
+wait for a tuner: if no tuner is active, the command itself acts as a tuner until all settings are restored.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.settings.http import HttpSettings
 
 ACKNOWLEDGED_S_MAX = 15.0
-RELEASED_S_MAX = 90.0  # Without progress. The whole release may take minutes: brokers are restored in batches.
+RELEASED_S_MAX = (
+    90.0  # Longest time without progress; the whole release may take minutes, since it restores brokers in batches.
+)
 _POLL_S = 0.5
 
 
@@ -83,7 +85,8 @@ def check_rate(settings: Settings, rate_bytes_per_s: float) -> int:
     """Returns the rate of an override, in whole bytes/s.
 
     Raises:
-        BadInputError: the rate is below 1 byte/s, or above the maximum of the active tuner (without one: of the settings).
+        BadInputError: the rate is below 1 byte/s, or above the active tuner's maximum; without an active tuner, the maximum in
+            the settings file counts.
         CommandError: the journal topic, where tuners report themselves, cannot be read.
     """
     tuner = acting_tuner(read_tuners(settings, round(time.time() * 1000)))
@@ -151,10 +154,10 @@ class RecordedOrders(NamedTuple):
 
     Attributes:
         memory: the tuner's state for throttles.
-        quotas: its state for mutation quotas.
-        holdings: the settings that tuners of this cluster name manage, in words; empty: none.
-        holdings_by_alias: the same for other names under which tuners have managed this Kafka cluster.
-        blocked: why no tuner may become active with this journal, and what to do; None: one may.
+        quotas: the tuner's state for mutation quotas.
+        holdings: the settings that tuners of this cluster name manage, in words; empty: they manage no settings.
+        holdings_by_alias: the settings that tuners of other cluster names manage on this Kafka cluster, in words, by name.
+        blocked: why no tuner may become active with this journal, and what to do; None: a tuner may become active.
     """
 
     orders: Orders = Orders()
@@ -169,7 +172,8 @@ def read_orders(settings: Settings, brokers: Collection[int] | None = None) -> R
     """Reads the newest orders and the tuner's state.
 
     Args:
-        brokers: the brokers that are alive; what other cluster names manage on other brokers is left out. None: no filter.
+        brokers: the brokers that are alive: settings that other cluster names manage on brokers outside this list are left out.
+            None: nothing is left out.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -197,9 +201,9 @@ def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[i
 
 
 def wrong_cluster_name(settings: Settings) -> str | None:
-    """Returns the other cluster name that the settings should probably have, in a sentence; None if theirs is plausible.
+    """Returns a sentence with the cluster name that the settings should probably have; None if their name is plausible.
 
-    It is probably wrong if tuners of another name manage settings of this Kafka cluster, and none of this name does.
+    The name in the settings is probably wrong if only tuners of another name manage settings on this Kafka cluster.
 
     Raises:
         UnreachableError, CommandError: the journal cannot be read.
@@ -219,7 +223,7 @@ def wait_until_acknowledged(settings: Settings, orders: Orders, timeout_s: float
     """Waits until a tuner has recorded that it follows these orders; returns whether one has.
 
     Args:
-        timeout_s: the longest wait. Without a tuner that can follow orders there is none.
+        timeout_s: the longest wait. If no running tuner can follow orders, the function does not wait.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -229,14 +233,16 @@ def wait_until_acknowledged(settings: Settings, orders: Orders, timeout_s: float
         timeout_s = 0.0
 
     def is_acknowledged() -> bool:
-        _, memory, quotas, *_ = read_orders(settings)
+        recorded = read_orders(settings)
+        memory, quotas = recorded.memory, recorded.quotas
+        # The quota controller acknowledges separately, but only an acknowledgement about managed quotas matters.
         return memory.orders_at_ms >= orders.at_ms and (not quotas.owned or quotas.orders_at_ms >= orders.at_ms)
 
     return _wait_until(is_acknowledged, timeout_s)
 
 
 def why_not_acknowledged(settings: Settings) -> str:
-    """Returns why no tuner has acknowledged an order, in sentences.
+    """Returns sentences that say why no tuner has acknowledged an order.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -274,7 +280,7 @@ def release_all(settings: Settings, orders: Orders, timeout_s: float = RELEASED_
     thread.start()
 
     def count_remaining() -> int:
-        """Returns how many settings are not restored, plus one if the order is not acknowledged; 0 after an error."""
+        """Returns how many settings are not restored, plus one if the order is not acknowledged; 0 after an error ends the wait."""
         recorded = read_orders(settings)
         if recorded.blocked is not None and acting_tuner(read_tuners(settings, round(time.time() * 1000))) is None:
             errors.append(CommandError(recorded.blocked))

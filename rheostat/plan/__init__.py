@@ -1,1 +1,1 @@
-"""`rheostat plan`: how long a reassignment takes (estimate/), and plans for one (generate/)."""
+"""`rheostat plan`: estimates how long a reassignment takes (estimate/), and generates plans of reassignments (generate/)."""

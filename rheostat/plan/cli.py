@@ -1,4 +1,4 @@
-"""`rheostat plan`: the commands that estimate a reassignment and that generate one. Neither changes the cluster."""
+"""`rheostat plan`: the commands that estimate a reassignment or generate a plan. They change nothing in the cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _PlanGroup(GroupWithoutDefault):
 
 app = typer.Typer(
     cls=_PlanGroup,
-    help="Prepares a reassignment: how long a plan takes, and plans that copy little. Nothing is started.",
+    help="Prepares a reassignment: estimates how long it takes, or generates a plan that copies little. Nothing is started.",
     no_args_is_help=True,
 )
 app.command()(estimate)

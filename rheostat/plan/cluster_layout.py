@@ -1,4 +1,4 @@
-"""Reads from the live cluster which broker holds and leads each partition; several commands plan with it. Changes nothing."""
+"""Reads from the live cluster which brokers hold and lead each partition, for several commands. Changes nothing."""
 
 from __future__ import annotations
 
@@ -77,6 +77,7 @@ def read_layout(client: ClusterClient, settings: Settings, client_id: str) -> Cl
         CommandError: the answers of the brokers contradict each other in all of several attempts.
     """
     for attempts_left in reversed(range(_ATTEMPTS_MAX)):
+        # Only this list says which replicas are being added or removed, so its entries replace those of ``partitions()``.
         moving = {(s.topic, s.partition): s for s in client.reassignments()}
         states = {(s.topic, s.partition): s for s in client.partitions()} | moving
         racks = broker_racks(settings.kafka, client_id)
@@ -86,7 +87,7 @@ def read_layout(client: ClusterClient, settings: Settings, client_id: str) -> Cl
             return layout
         if attempts_left:
             threading.Event().wait(_RETRY_AFTER_S)
-    # A broker that only missed a heartbeat would count as dead, and the plan would move all its replicas to other brokers.
+    # No plan is made now: a broker that only missed a heartbeat would count as dead, and the plan would move all its replicas.
     raise CommandError(
         f"Brokers {', '.join(map(str, dead_leaders))} lead partitions, but the cluster does not list them as alive: it is "
         "changing now, or overloaded. Try again in a minute."

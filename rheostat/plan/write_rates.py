@@ -19,9 +19,9 @@ from tuner.runtime.observe.signals_reader import SignalReader
 
 WATCHING = "Watching how fast the logs grow"
 SIGNAL_AGE_S_MAX = 600.0  # SignalCache forgets older signals.
-_BACKLOG_RECORDS = 400
+_BACKLOG_RECORDS = 400  # So many of the newest signal records are read.
 
-Say = Callable[[str], None]  # Writes a line for the operator.
+Notify = Callable[[str], None]  # Shows a line to the operator.
 
 
 class NoSignalsError(CommandError):
@@ -29,9 +29,9 @@ class NoSignalsError(CommandError):
 
 
 def measure_write_rates(
-    client: ClusterClient, settings: Settings, layout: ClusterLayout, watch_s: float, say: Say
+    client: ClusterClient, settings: Settings, layout: ClusterLayout, watch_s: float, notify: Notify
 ) -> dict[TopicPartition, float]:
-    """Returns bytes/s written to each partition; a log that shrinks (retention, compaction) counts as 0.
+    """Returns the write rate of each partition in bytes/s; it is 0 if the log shrinks (retention, compaction).
 
     Args:
         watch_s: how long to watch the logs; 0: estimate from the signals instead.
@@ -39,14 +39,15 @@ def measure_write_rates(
     Raises:
         NoSignalsError: ``watch_s`` is 0, and the signals lack the rate of a broker.
     """
-    first, began_s = read_log_bytes(client, layout), time.monotonic()
+    first = read_log_bytes(client, layout)
+    began_s = time.monotonic()
     if watch_s == 0:
         leaders = {key: state.leader for key, state in layout.partitions.items() if key in first}
-        return estimate_write_rates(read_broker_signals(client, settings), layout.brokers, leaders, first, say)
-    count_down(watch_s, WATCHING, say)
+        return estimate_write_rates(read_broker_signals(client, settings), layout.brokers, leaders, first, notify)
+    count_down(watch_s, WATCHING, notify)
     last = read_log_bytes(client, layout)
-    took_s = max(time.monotonic() - began_s, 1e-3)
-    return {key: max(0, size - first.get(key, size)) / took_s for key, size in last.items()}
+    watched_s = max(time.monotonic() - began_s, 1e-3)
+    return {key: max(0, size - first.get(key, size)) / watched_s for key, size in last.items()}
 
 
 def estimate_write_rates(
@@ -54,7 +55,7 @@ def estimate_write_rates(
     brokers: Sequence[int],
     leaders: Mapping[TopicPartition, int],
     size_bytes: Mapping[TopicPartition, float],
-    say: Say,
+    notify: Notify,
     now_ms: int | None = None,
 ) -> dict[TopicPartition, float]:
     """Returns bytes/s by partition: each broker's BytesInPerSec, divided among its partitions in proportion to their size.
@@ -68,11 +69,11 @@ def estimate_write_rates(
     rates = {b: rate for b in leading if b in recent and (rate := recent[b].client_in_bytes_per_s) is not None}
     if missing := [b for b in leading if b not in rates]:
         raise NoSignalsError(
-            f"--watch-s 0: no signal of the last {span_text(SIGNAL_AGE_S_MAX)} has the rate that is written to broker "
-            f"{', '.join(map(str, missing))}. Start `rheostat run`, or let this command watch the logs: --watch-s 10."
+            f"--watch-s 0: no signal of the last {span_text(SIGNAL_AGE_S_MAX)} has the rate that clients write to broker "
+            f"{', '.join(map(str, missing))}. Start `rheostat run`, or let this command measure the rate: --watch-s 10."
         )
     oldest_s = max((max(0.0, (at_ms - recent[b].sampled_at_ms) / 1000) for b in leading), default=0.0)
-    say(
+    notify(
         f"Write rates are estimates from signals up to {span_text(oldest_s)} old: the rate that clients write to each broker, "
         "divided among the partitions that it leads by the size of their logs. --watch-s 10 measures each partition."
     )

@@ -1,1 +1,1 @@
-"""Commands for mutation quotas (KIP-599). None of them changes the cluster."""
+"""Commands for mutation quotas (KIP-599). They change nothing in the cluster."""

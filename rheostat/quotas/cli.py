@@ -12,12 +12,14 @@ from rheostat.quotas.numbers import parse_cost, parse_number
 from streaming.shared import units
 
 app = typer.Typer(
-    help="Quotas for creating and deleting topics (KIP-599): each tenant's quota and reason, and what quotas do."
+    help="Shows and explains quotas for creating and deleting topics (KIP-599), and estimates the time of a creation."
 )
 
-Rate = Annotated[float, amount(parse_number, "controller_mutation_rate, partitions/s", "RATE", "--rate")]
-Samples = Annotated[int, typer.Option("--samples", min=1, help="controller.quota.window.num")]
-Window = Annotated[float, amount(parse_number, "controller.quota.window.size.seconds", "SECONDS", "--window")]
+Rate = Annotated[float, amount(parse_number, "the quota, controller_mutation_rate, in partitions/s", "RATE", "--rate")]
+Samples = Annotated[int, typer.Option("--samples", min=1, help="controller.quota.window.num of the brokers")]
+Window = Annotated[
+    float, amount(parse_number, "controller.quota.window.size.seconds of the brokers", "SECONDS", "--window")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -29,13 +31,13 @@ def quotas(
     as_json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help="refresh every 5 s, until Ctrl-C")] = False,
 ) -> None:
-    """Each tenant's rate, quota and reason. Exit code 1: a quota limits a tenant, or the controller exceeds its objective."""
+    """Shows each tenant's rate, quota and reason. Exit code 1: a quota limits a tenant, or an objective is exceeded."""
     if context.invoked_subcommand is not None:
         return
     if config is None:
-        raise typer.BadParameter("expected the settings file", param_hint="--config")
+        raise typer.BadParameter("the settings file is missing", param_hint="--config")
     if as_json and watch:
-        raise typer.BadParameter("these options exclude each other", param_hint="--json, --watch")
+        raise typer.BadParameter("give only one of the two", param_hint="--json, --watch")
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.quotas.live import run_quotas
@@ -48,13 +50,14 @@ def quotas(
 def explain(
     rate: Rate,
     burst: Annotated[
-        float | None, amount(parse_number, "partitions created at once; default: what the bucket holds", "PARTITIONS")
+        float | None,
+        amount(parse_number, "partitions created at once; default: as many as a full bucket allows", "PARTITIONS"),
     ] = None,
     samples: Samples = 11,
     window: Window = 1.0,
     as_json: Json = False,
 ) -> None:
-    """Explains a burst under a quota: tokens, throttle time, and a quota by mean rate for comparison."""
+    """Explains a burst under a quota: tokens and throttle time, compared with a quota that limits a mean rate."""
     from rheostat.quotas.explain import BurstExample, run_explain
     from tuner.core.token_bucket import MutationQuota
 
@@ -66,22 +69,30 @@ def explain(
 def plan(
     topics: Annotated[int, typer.Option("--topics", min=1, help="topics to create or delete")],
     rate: Rate,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="of each topic")] = 1,
-    topics_per_request: Annotated[int, typer.Option("--topics-per-request", min=1)] = 1,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="partitions of each topic")] = 1,
+    topics_per_request: Annotated[
+        int, typer.Option("--topics-per-request", min=1, help="topics in each request of the client")
+    ] = 1,
     requests_per_s: Annotated[
         float | None,
-        amount(parse_number, "requests per second of the client; default: as fast as the quota allows", "RATE"),
+        amount(parse_number, "requests per second of the client; default: as many as the quota allows", "RATE"),
     ] = None,
     samples: Samples = 11,
     window: Window = 1.0,
-    controller: Annotated[str, typer.Option("--controller", help="built-in costs: kraft, zookeeper")] = "kraft",
-    ms_per_topic: Annotated[float | None, amount(parse_cost, "controller time per topic, if known", "MS")] = None,
+    controller: Annotated[
+        str, typer.Option("--controller", help="whose built-in controller times to assume: kraft or zookeeper")
+    ] = "kraft",
+    ms_per_topic: Annotated[
+        float | None, amount(parse_cost, "controller time per topic, instead of the built-in time", "MS")
+    ] = None,
     ms_per_partition: Annotated[
-        float | None, amount(parse_cost, "controller time per partition, if known", "MS")
+        float | None, amount(parse_cost, "controller time per partition, instead of the built-in time", "MS")
     ] = None,
     wait_max: Annotated[
         float | None,
-        amount(units.parse_span, "longest wait of other requests; finds the highest quota that keeps it", "TIME"),
+        amount(
+            units.parse_span, "longest wait allowed for other requests; the answer has the highest such quota", "TIME"
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

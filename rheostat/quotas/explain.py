@@ -1,4 +1,4 @@
-"""Implements `rheostat quotas explain`: what one burst does to a quota by token bucket, and to a quota by mean rate."""
+"""Runs `rheostat quotas explain`: what one burst does to a token-bucket quota, and to a quota that limits a mean rate."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tuner.core.token_bucket import MeanRate, MutationQuota, TokenBucket
 
 @dataclass(frozen=True, slots=True)
 class BurstExample:
-    """A burst of ``burst`` partitions at once, from a full bucket, and the same under a quota by mean rate."""
+    """A burst of ``burst`` partitions at once: its effect on a full token bucket, and on a quota that limits a mean rate."""
 
     quota: MutationQuota
     burst: float
@@ -27,11 +27,12 @@ class BurstExample:
 
     @property
     def throttle_s(self) -> float:
-        """Returns how long Kafka refuses the next request."""
+        """Returns how long Kafka refuses further requests after the burst."""
         return TokenBucket(self.tokens, 0).throttle_ms(self.quota, 0) / 1000
 
     @property
     def full_again_s(self) -> float:
+        """Returns the time until the bucket is full again."""
         return (self.quota.burst - self.tokens) / self.quota.rate_per_s
 
     @property

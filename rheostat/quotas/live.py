@@ -1,7 +1,7 @@
-"""Implements `rheostat quotas`: prints each tenant with its rate, quota, tokens and reason, with or without a running tuner.
+"""Runs `rheostat quotas`: prints each tenant with its rate, quota, tokens and reason, with or without a running tuner.
 
-It decides one cycle from the quotas in Kafka, the newest signals and the journal, and writes nothing. The table therefore shows
-what a tuner would do next.
+The command decides one cycle from the quotas in Kafka, the newest signals and the journal, and writes nothing. The table
+therefore shows the next decisions of a tuner.
 """
 
 from __future__ import annotations
@@ -43,9 +43,11 @@ from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.runtime.observe.cluster_reader import quota_windows_of
 from tuner.runtime.observe.signals_reader import SignalCache, SignalReader
 
-_SIGNAL_BACKLOG = 2_000
+_SIGNAL_BACKLOG = 2_000  # So many of the newest signal records are read.
 _WATCH_S = 5.0
-_NOT_PROBED = "this command could not measure the topic-create latency (create_probe_p90_ms_max); a running tuner does"
+_NOT_PROBED = (
+    "this command could not measure the topic-create latency (create_probe_p90_ms_max); a running tuner measures it"
+)
 
 
 def gather(settings: Settings) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def evaluate_now(
 
     Args:
         create_p90_ms: topic-create latency; None: not measured, so its objective is left out.
-        windows: quota windows in the brokers' settings; used unless the settings file sets one.
+        windows: quota windows in the brokers' settings; used unless the settings file of rheostat sets a window.
     """
     configured = settings.tuner.mutation_quota
     policy = settings.tuner.mutation_policy(settings.limits.limits()) or MutationPolicy()
@@ -144,14 +146,14 @@ def watch_quotas(
     """Refreshes the table until Ctrl-C. If a refresh fails, prints the error above the last table."""
     while True:
         sleep(_WATCH_S)
-        trouble = None
+        failure = None
         try:
             report = refresh()
         except (CommandError, *KAFKA_ERRORS) as error:
-            trouble = f"The refresh failed; the table shows the previous state: {error}"
+            failure = f"The refresh failed; the table shows the previous state: {error}"
         console.clear()
-        if trouble is not None:
-            console.print(trouble, soft_wrap=True)
+        if failure is not None:
+            console.print(failure, soft_wrap=True)
         print_quotas(report, console)
 
 
@@ -164,11 +166,12 @@ def exit_code(report: dict[str, Any]) -> int:
 
 
 def _read_windows(settings: Settings) -> Set[QuotaWindow]:
+    """Returns the quota windows in the brokers' settings; empty if the brokers' settings cannot be read."""
     try:
         with ClusterClient(settings.kafka, "rheostat-quotas-windows") as client:
             return quota_windows_of(client)
     except ClusterError:
-        # The settings file applies, as for a tuner that cannot read them.
+        # The window in rheostat's settings file applies then, as in a tuner that cannot read the brokers' settings.
         return frozenset()
 
 
@@ -189,7 +192,7 @@ def print_quotas(report: dict[str, Any], console: Console) -> None:
     """Prints the summary, one row per tenant, and the quotas in Kafka."""
     if not report["enabled"]:
         console.print(
-            "Mutation quotas are not managed: tuner.mutation_quota is not set. The table shows the setpoints as if it were:",
+            "Mutation quotas are not managed: tuner.mutation_quota is not set. The table shows the setpoints as if it were set:",
             soft_wrap=True,
         )
     console.print(report["total_text"] or "", soft_wrap=True)

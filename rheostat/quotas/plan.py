@@ -1,7 +1,7 @@
-"""Implements `rheostat quotas plan`: estimates how long a creation takes under a quota, and how long other requests wait.
+"""Runs `rheostat quotas plan`: estimates how long a creation takes under a quota, and how long other requests wait.
 
-The controller time per topic and partition differs between clusters. Two figures are built in: the one that KIP-599 gives for a
-controller with ZooKeeper, and one measured on a small machine with KRaft. Options override them.
+The controller time per topic and partition differs between clusters. Two pairs of times are built in: those that KIP-599 gives
+for a controller with ZooKeeper, and those measured with KRaft on a small machine. Options override them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tuner.planning.quota_time import (
     steady_busy_ratio,
 )
 
-TOPICS_MAX = 200_000  # For more topics, times grow in proportion.
+TOPICS_MAX = 200_000  # Bounds the time of the simulation; for more topics the estimates grow in proportion.
 CONTROLLERS = {"kraft": KRAFT, "zookeeper": ZOOKEEPER}
 _SOURCE = {
     "kraft": "as measured on Kafka 4.2 on a small machine",
@@ -59,14 +59,14 @@ class QuotaQuestion:
             raise BadInputError(f"--controller: expected one of {', '.join(CONTROLLERS)}, found {self.controller!r}")
         if self.creation.topics > TOPICS_MAX:
             raise BadInputError(
-                f"--topics: expected at most {TOPICS_MAX}, found {self.creation.topics}; above it, time grows in proportion"
+                f"--topics: expected at most {TOPICS_MAX}, found {self.creation.topics}; for more, the time grows in proportion"
             )
 
     @property
     def cost(self) -> ControllerCost:
-        known = CONTROLLERS[self.controller]
-        topic = known.per_topic_ms if self.per_topic_ms is None else self.per_topic_ms
-        partition = known.per_partition_ms if self.per_partition_ms is None else self.per_partition_ms
+        built_in = CONTROLLERS[self.controller]
+        topic = built_in.per_topic_ms if self.per_topic_ms is None else self.per_topic_ms
+        partition = built_in.per_partition_ms if self.per_partition_ms is None else self.per_partition_ms
         return ControllerCost(per_topic_ms=topic, per_partition_ms=partition)
 
     @property
@@ -79,14 +79,15 @@ class QuotaEstimate:
     """The answer to a question.
 
     Attributes:
-        without: the same creation without a quota.
-        steady_busy_ratio: busy time of the controller once the burst is over, as a share.
-        rate_per_s_max: highest quota that keeps ``wait_s_max``; None: there is none, or the question sets no ``wait_s_max``.
+        without_quota: the same creation without a quota.
+        steady_busy_ratio: share of the time for which the controller is busy with the creation after the burst.
+        rate_per_s_max: highest quota at which no request waits longer than the question's ``wait_s_max``; None: no quota
+            achieves that, or the question sets no ``wait_s_max``.
     """
 
     question: QuotaQuestion
     under_quota: QuotaTimeline
-    without: QuotaTimeline
+    without_quota: QuotaTimeline
     steady_busy_ratio: float
     rate_per_s_max: float | None
 
@@ -133,7 +134,7 @@ def as_record(estimate: QuotaEstimate) -> dict[str, Any]:
         "controller": question.controller,
         "cost": asdict(question.cost),
         "under_quota": {**asdict(estimate.under_quota), "steady_busy_ratio": estimate.steady_busy_ratio},
-        "without_quota": asdict(estimate.without),
+        "without_quota": asdict(estimate.without_quota),
         "wait_s_max_asked": question.wait_s_max,
         "rate_per_s_max": estimate.rate_per_s_max,
     }
@@ -141,13 +142,13 @@ def as_record(estimate: QuotaEstimate) -> dict[str, Any]:
 
 def lines(estimate: QuotaEstimate) -> list[str]:
     """Returns the estimate as sentences."""
-    question, under, without = estimate.question, estimate.under_quota, estimate.without
+    question, under, without = estimate.question, estimate.under_quota, estimate.without_quota
     creation, quota = question.creation, question.quota
     topics = f"{creation.topics} topics × {creation.partitions_per_topic} partitions"
     sentences = [
         f"Under {amount_text(quota.rate_per_s)}/s, {topics} take {span_text(under.done_s)}: the first "
         f"{_topics_text(under.at_once)} at once (a burst of {amount_text(quota.burst)} partitions), the rest as the bucket fills; "
-        f"the client is throttled for {span_text(under.throttled_s)} of it.",
+        f"the client is throttled for {span_text(under.throttled_s)} of this time.",
         f"Meanwhile other requests wait for the controller for at most {_wait_text(under.wait_s_max)}, and the controller is "
         f"{share_text(estimate.steady_busy_ratio)} busy with the creation.",
         f"Without a quota: {span_text(without.done_s)}, and other requests wait for at most {_wait_text(without.wait_s_max)}.",
@@ -168,7 +169,7 @@ def _max_rate_text(estimate: QuotaEstimate, wait_s_max: float) -> str:
         return f"No quota limits the wait of other requests to {_wait_text(wait_s_max)}: one topic alone takes longer."
     if estimate.rate_per_s_max >= estimate.question.creation.partitions:
         return f"No quota is needed: other requests wait for at most {_wait_text(wait_s_max)} in any case."
-    # Rounded down, so that the printed quota keeps the wait.
+    # Rounded down, because a quota that is rounded up would let other requests wait longer.
     rate = int(estimate.rate_per_s_max * 1000) / 1000
     return (
         f"The highest quota at which other requests wait for at most {_wait_text(wait_s_max)} is {amount_text(rate)}/s."

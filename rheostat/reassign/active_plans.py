@@ -1,4 +1,4 @@
-"""Finds the plans on record that have not ended, for commands that should not act beside them."""
+"""Finds the plans on record that have not ended, so that other commands can warn of them or refuse to run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def read_active_plans(settings: Settings) -> tuple[Plan, ...]:
 
 def may_begin_steps(plan: Plan) -> bool:
     """Returns whether a step of the plan runs now, or may begin at any moment."""
+    # A paused plan begins no steps, but a step that the tuner has already requested from Kafka still runs.
     return plan.head.desired is not DesiredPlanState.PAUSED or bool(plan.requested)
 
 
@@ -27,7 +28,7 @@ def describe_active_plans(settings: Settings) -> list[str]:
     try:
         plans = read_active_plans(settings)
     except CommandError as error:
-        return [f"It is not known whether a plan of reassignments is active: {error}"]
+        return [f"It is not known whether a plan is active, because the plans cannot be read: {error}"]
     return [
         f"Plan {plan.id}, submitted by {plan.head.submitted_by}, has not ended and moves "
         f"{len(plan.partitions)} partitions: the new plan starts from their current replicas"

@@ -1,6 +1,6 @@
 """Checks a plan before it begins: violations forbid it, notes only inform the operator. Pure.
 
-Only what is certain forbids a plan. A disk that would overflow forbids it; a disk that would be nearly full is a note.
+Only a certain failure forbids a plan: a disk that would overflow is a violation, and a disk that would be nearly full is a note.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def check_plan(
 
     Args:
         rate_bytes_per_s_max: highest rate of each side; None: the plan is not throttled.
+        limits: how many partitions the cluster and each broker may host (KIP-578).
         may_change_factor: the operator allows another number of replicas than now.
-        batch_limits: how many partitions may move at a time; None: unlimited.
+        batch_limits: how many partitions may move at a time (KIP-435); None: unlimited.
         active_plans: plans on record that have not ended.
         leaders_ratio: share of the rate that leaders get while the plan runs.
         has_objective: a latency objective may lower the rate.
@@ -166,6 +167,7 @@ def _net_replicas(cluster: PlanClusterState, active_plans: Sequence[Plan]) -> Co
     for plan in active_plans:
         for key, partition in plan.partitions.items():
             state = cluster.layout.partitions.get(key)
+            # A plan that was cancelled without rollback adds and removes nothing more: partitions keep their current replicas.
             if state is not None and key[0] not in INTERNAL_TOPICS and not plan.head.no_rollback:
                 net.update({*plan.goal(partition)} - {*state.replicas})
                 net.subtract({*state.replicas} - {*plan.goal(partition)})
@@ -190,13 +192,13 @@ def _added_bytes(changes: PlanChanges, cluster: PlanClusterState, active_plans: 
 
 
 def _volume_bytes(disks: Sequence[Disk]) -> tuple[float, float]:
-    """Returns usable and total bytes. Directories that report the same figures count as one volume."""
+    """Returns usable and total bytes. Directories with equal figures count as one volume, since each reports its whole disk."""
     volumes = {(disk.total_bytes, disk.usable_bytes) for disk in disks}
     return float(sum(usable for _, usable in volumes)), float(sum(total for total, _ in volumes))
 
 
 def _usable_bytes_max(disks: Sequence[Disk]) -> float:
-    """Returns the usable bytes if each directory has its own disk. New disks of one model report the same figures, too."""
+    """Returns the usable bytes if each directory has its own disk: equal new disks report equal figures, too."""
     return float(sum(disk.usable_bytes for disk in disks))
 
 
@@ -250,11 +252,15 @@ def _waits(changes: PlanChanges, cluster: PlanClusterState) -> list[str]:
     leaderless = [key for key in changes.partitions if states[key].leader < 0]
     return [
         *(
-            [f"{name_partitions(moving)}: already being reassigned; the plan waits for the end of that"]
+            [f"{name_partitions(moving)}: already being reassigned; the plan waits until that reassignment has ended"]
             if moving
             else ()
         ),
-        *([f"{name_partitions(leaderless)}: no leader; the plan waits for one"] if leaderless else ()),
+        *(
+            [f"{name_partitions(leaderless)}: no leader; the plan waits until Kafka has elected one"]
+            if leaderless
+            else ()
+        ),
     ]
 
 

@@ -11,7 +11,7 @@ import typer
 from rheostat.console.escape import printable
 from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL
-from rheostat.options import Config, Json, Yes, amount
+from rheostat.options import Config, Json, WatchSeconds, Yes, amount
 from rheostat.renamed import GroupWithoutDefault
 from streaming.shared import units
 
@@ -34,10 +34,18 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Id = Annotated[str | None, typer.Argument(metavar="[PLAN-ID]", help="needed if several plans are active")]
-Leaders = Annotated[int | None, typer.Option("--leader-movements", min=1, help="steps at a time that move a leader")]
-Partitions = Annotated[int | None, typer.Option("--partition-movements", min=1, help="partitions at a time")]
-Replicas = Annotated[int | None, typer.Option("--replica-movements", min=1, help="replicas of one partition at a time")]
+Id = Annotated[
+    str | None, typer.Argument(metavar="[PLAN-ID]", help="the id of the plan; needed if several plans are active")
+]
+Leaders = Annotated[
+    int | None, typer.Option("--leader-movements", min=1, help="at most so many steps at a time that move a leader")
+]
+Partitions = Annotated[
+    int | None, typer.Option("--partition-movements", min=1, help="at most so many partitions move at a time")
+]
+Replicas = Annotated[
+    int | None, typer.Option("--replica-movements", min=1, help="at most so many replicas of one partition at a time")
+]
 
 
 @app.command("start")
@@ -50,12 +58,7 @@ def start(
     allow_factor: Annotated[
         bool, typer.Option("--allow-replication-factor-change", help="partitions may get more or fewer replicas")
     ] = False,
-    watch_s: Annotated[
-        float,
-        typer.Option(
-            "--watch-s", min=0, help="how long to watch the logs first for write rates; 0: take them from the signals"
-        ),
-    ] = 10.0,
+    watch_s: WatchSeconds = 10.0,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="show the steps, the shortest time and what forbids the plan; start nothing"),
@@ -68,7 +71,7 @@ def start(
         float | None,
         amount(
             units.positive(units.parse_rate),
-            "highest rate for each broker and side, such as 50MB/s; at most the ceiling, which applies without this option",
+            "highest rate for each broker and side, such as 50MB/s; default and upper bound: the ceiling of the tuner",
             "RATE",
         ),
     ] = None,
@@ -78,12 +81,13 @@ def start(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Puts the plan on record for the tuner, and watches it until it ends. Exit code 1: the plan was not done."""
+    """Puts the plan on record for the tuner, and watches it until it ends. Exit code 1: the plan ended without being done."""
     if throttle is not None and unthrottled:
         raise typer.BadParameter("give only one of the two", param_hint="--throttle, --unthrottled")
     if detach and standalone:
         raise typer.BadParameter(
-            "the service that --standalone runs would end with this command", param_hint="--detach, --standalone"
+            "give only one of the two: --detach ends this command at once, and the service of --standalone would end with it",
+            param_hint="--detach, --standalone",
         )
 
     from rheostat.console.logs import set_up_logs
@@ -107,7 +111,8 @@ def status(config: Config, plan: Id = None, as_json: Json = False) -> None:
 
     settings = _connect(config)
     stored = plan_store.read_plans(settings)
-    plans = stored.active or stored.plans[-1:] if plan is None else (stored.find(plan),)
+    # If no plan is active, the plan that was submitted last is shown.
+    plans = (stored.active or stored.plans[-1:]) if plan is None else (stored.find(plan),)
     progresses = [read_progress(settings, each_plan) for each_plan in plans]
     if as_json:
         out(json.dumps({"plans": [as_record(progress) for progress in progresses]}, indent=2))
@@ -120,7 +125,7 @@ def status(config: Config, plan: Id = None, as_json: Json = False) -> None:
 
 @app.command("pause")
 def pause(config: Config, plan: Id = None, as_json: Json = False) -> None:
-    """Begins no new steps; running steps finish. Exit code 4, as for every order: no tuner has acknowledged it."""
+    """Pauses a plan: no new step begins, and running steps finish. Exit code 4, as for every order: no tuner acknowledged it."""
     _give_order(config, plan, "pause", as_json)
 
 
@@ -142,8 +147,8 @@ def cancel(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Stops running steps and restores the original replicas; partitions at their target stay there."""
-    _give_order(config, plan, "no_rollback" if no_rollback else "cancel", as_json)
+    """Cancels a plan: stops running steps and restores the original replicas; partitions at their target stay there."""
+    _give_order(config, plan, "cancel_without_rollback" if no_rollback else "cancel", as_json)
 
 
 @app.command("limits")
@@ -189,7 +194,7 @@ def _connect(config: Path) -> Settings:
 def _merge_limits(
     current: BatchLimits | None, leaders: int | None, partitions: int | None, replicas: int | None
 ) -> BatchLimits:
-    """Returns the given limits; a limit that is not given stays as it is, or is unlimited without ``current``."""
+    """Returns the given limits; each limit that is not given has its value in ``current``, or is unlimited without it."""
     from tuner.core.batch_limits import BatchLimits
 
     base = current or BatchLimits()
@@ -205,13 +210,17 @@ def _give_order(config: Path, plan_id: str | None, name: str, as_json: bool) -> 
 
     settings = _connect(config)
     plan = plan_store.read_plans(settings).find(plan_id)
-    stop = orders.cancel_without_rollback
-    by_name = {"pause": orders.pause, "resume": orders.resume, "cancel": orders.cancel, "no_rollback": stop}
-    _report_order(by_name[name](settings, plan), as_json)
+    order = {
+        "pause": orders.pause,
+        "resume": orders.resume,
+        "cancel": orders.cancel,
+        "cancel_without_rollback": orders.cancel_without_rollback,
+    }[name]
+    _report_order(order(settings, plan), as_json)
 
 
 def _report_order(result: OrderResult, as_json: bool) -> None:
-    """Prints the result; ends with an exit code of its own if no tuner has acknowledged the order."""
+    """Prints the result; exits with EXIT_NOT_ACKNOWLEDGED if no tuner has acknowledged the order."""
     out(json.dumps({"plan": result.plan, "acknowledged": result.acknowledged}) if as_json else result.text)
     if not result.acknowledged:
         raise typer.Exit(EXIT_NOT_ACKNOWLEDGED)

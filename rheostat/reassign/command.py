@@ -40,7 +40,9 @@ from tuner.core.reassignment_plan import DesiredPlanState, PlanThrottle, TopicPa
 from tuner.runtime.gc_tuning import tune_gc
 
 _RETRY_AFTER_S = 5.0
-_REPEAT_ERROR_AFTER_S = 60.0  # After this time of watching an equal error is a new one, and is shown again.
+_REPEAT_ERROR_AFTER_S = (
+    60.0  # An error with an unchanged text is shown again only if watching worked for this long meanwhile.
+)
 _TICK_S = 0.2
 
 
@@ -111,6 +113,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
         )
     if constraints.no_executor is not None:
         raise CommandError(constraints.no_executor)
+    # A plan without a throttle can slow down all clients, so the operator confirms it by typing a word instead of "y".
     word = "unthrottled" if request.throttle.unthrottled else None
     confirm(_describe_changes(changes, result, constraints), yes=request.yes, word=word)
     with EmbeddedService(config if request.standalone else None, cluster.tuners) as service:
@@ -125,7 +128,7 @@ def _watch(settings: Settings, plan_id: str, service: EmbeddedService, request: 
     try:
         progress = _watch_to_end(settings, plan_id, service)
     except BaseException:
-        # Any error ends the tuner of this command, and its throttles remain.
+        # An error also ends the tuner that runs in this command, before the tuner removes its throttles: tell the operator.
         if service.is_running:
             leave_running(plan_id, standalone=True)
         raise
@@ -153,21 +156,21 @@ def _watch_to_end(settings: Settings, plan_id: str, service: EmbeddedService) ->
             _wait(service, wait_s)
             return _watch_once(settings, plan_id, service, may_pause=is_ordered)
         except KeyboardInterrupt:
-            # An operator who presses Ctrl-C again does not want to wait until the order is carried out.
+            # The operator presses Ctrl-C a second time, so this command no longer waits until the order is carried out.
             if is_ordered:
                 return leave_running(plan_id, standalone=service.is_running)
             wait_s = 0.0
             try:
                 code = handle_interrupt(settings, plan_id, standalone=service.is_running)
             except CommandError as error:
-                # The order failed, or its result is not known: the operator can watch on, and press Ctrl-C again.
+                # The order failed, or its result is not known. The command watches on, and the operator can press Ctrl-C again.
                 print_line(str(error))
                 continue
             if code is not None:
                 return code
             is_ordered = True
         except CommandError as error:
-            # To end now would also end the only executor, and leave its throttles behind.
+            # The embedded service is the only executor of the plan. Ending it now would leave its throttles in Kafka.
             if not service.is_running or isinstance(error, BadInputError):
                 raise
             if str(error) != last_error or time.monotonic() - began_s > _REPEAT_ERROR_AFTER_S:
@@ -176,6 +179,7 @@ def _watch_to_end(settings: Settings, plan_id: str, service: EmbeddedService) ->
 
 
 def _wait(service: EmbeddedService, for_s: float) -> None:
+    """Waits, and meanwhile restarts processes of the service that have stopped."""
     until_s = time.monotonic() + for_s
     while time.monotonic() < until_s:
         for line in service.check():
@@ -208,7 +212,7 @@ def _watch_once(settings: Settings, plan_id: str, service: EmbeddedService, *, m
         if service.is_running and plan_store.has_owned_throttles(settings):
             view.print_line("The tuner is removing its throttles.")
             if not service.wait_for_cleanup(lambda: plan_store.has_owned_throttles(settings), tick):
-                view.print_line("Some throttles are still set: the next tuner that acts removes them.")
+                view.print_line("Some throttles are still set: the next active tuner removes them.")
     return progress
 
 
@@ -218,7 +222,7 @@ def _detach(settings: Settings, plan_id: str, ordered_at_ms: int, request: Reass
         _print_json({"plan": plan_id, "acknowledged": acknowledged})
     if not acknowledged:
         print_line(
-            "No tuner has acknowledged the plan yet. The next acting tuner that executes plans (tuner.reassign.enabled) begins it."
+            "No tuner has acknowledged the plan yet. The next active tuner that executes plans (tuner.reassign.enabled) begins it."
         )
     return EXIT_DONE if acknowledged else EXIT_NOT_ACKNOWLEDGED
 
@@ -285,7 +289,7 @@ def _dry_run(
 
 
 def _find_conflicts(keys: Collection[TopicPartition], stored: plan_store.StoredPlans) -> list[str]:
-    """Returns a sentence for each active plan that has one of the partitions."""
+    """Returns a sentence for each active plan that already moves one of the partitions ``keys``."""
     texts = []
     for plan in stored.active:
         shared = sorted(key for key in plan.partitions if key in keys)

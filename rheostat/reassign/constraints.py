@@ -28,14 +28,14 @@ class PlanConstraints:
     """The rate that a plan may use, and its source.
 
     Attributes:
-        source: whose limits these are, for people.
+        source: text that says where the limits come from, such as "the tuner on host-1".
         ceiling_bytes_per_s: highest rate for each broker and side.
         throttle: the throttle that the operator requested with the plan.
-        objective: the latency objective, for people; None without one.
+        objective: the latency objective as text; None: no objective is set.
         leaders_ratio: share of the rate that leaders get while the plan still starts steps; above 0, at most 1.
-        tuner: the tuner that executes the plan; None: no tuner would execute it now.
-        no_executor: why no tuner would execute it, and what to do; None: one would.
-        differences: where the settings file of this command differs from that tuner.
+        tuner: the tuner that executes the plan; None: no tuner would execute the plan now.
+        no_executor: why no tuner would execute the plan, and what to do; None: a tuner would execute it.
+        differences: sentences on values in this command's settings file that differ from the tuner's.
     """
 
     source: str
@@ -60,7 +60,7 @@ def read_constraints(
 
     Args:
         lease_has_members: whether the lease's consumer group has a member. Without one the command does not wait for a report.
-        standalone: this command starts a tuner if no other acts.
+        standalone: this command starts a tuner if no tuner is active.
 
     Raises:
         BadInputError: the throttle is above the ceiling.
@@ -76,7 +76,7 @@ def read_constraints(
 def drop_killed_tuners(tuners: Sequence[TunerPresence], *, lease_has_members: bool) -> list[TunerPresence]:
     """Returns the tuners without those that were killed.
 
-    Acting and standby tuners are members of the lease. If it has no member, their reports are left over from killed processes.
+    Active and standby tuners are members of the lease. If the lease has no member, their reports were left by killed processes.
     Tuners that are starting or in a dry run are never members, so their reports are kept.
     """
     without_lease = (TunerMode.DRY_RUN, TunerMode.STARTING)
@@ -86,14 +86,14 @@ def drop_killed_tuners(tuners: Sequence[TunerPresence], *, lease_has_members: bo
 def select_constraints(
     settings: Settings, tuners: Sequence[TunerPresence], throttle: PlanThrottle, *, standalone: bool
 ) -> PlanConstraints:
-    """Returns the limits that the tuner which executes the plan has reported. ``check_throttle`` checks them.
+    """Returns the limits that the executing tuner has reported; ``check_throttle`` compares the throttle with them.
 
-    They come from the settings file of this command if no tuner runs, or if this command starts one.
+    If no tuner runs, or if this command starts the tuner, the limits come from the settings file of this command.
 
     Args:
         throttle: the throttle that the operator requested with the plan.
-        tuners: the tuners that run, an acting one first.
-        standalone: this command starts a tuner if no other acts.
+        tuners: the tuners that run, an active tuner first.
+        standalone: this command starts a tuner if no tuner is active.
     """
     executor = next((tuner for tuner in tuners if tuner.executes_plans), None)
     if executor is None and standalone:
@@ -101,7 +101,7 @@ def select_constraints(
     if executor is None and not tuners:
         reason = _no_executor_text(settings, tuners)
         return _from_settings(settings, throttle, "the settings file, as no tuner runs", no_executor=reason)
-    # A tuner that does not execute plans still reports the limits that would apply.
+    # Without an executor the limits of another tuner are shown: the operator has to make that tuner execute plans.
     tuner = executor or tuners[0]
     return PlanConstraints(
         f"the tuner on {tuner.holder}, {_mode_text(tuner)}",
@@ -144,16 +144,16 @@ def describe_rate(constraints: PlanConstraints) -> list[str]:
     if rate is None:
         line = (
             f"Not throttled (--unthrottled): as fast as disks and network allow, also above the ceiling of {ceiling} of "
-            f"{constraints.source}. Clients may have to wait meanwhile."
+            f"{constraints.source}. Requests of clients may become slow meanwhile."
         )
     else:
         bound = f"the ceiling of {constraints.source}"
         if rate < constraints.ceiling_bytes_per_s:
             bound = f"the throttle of this plan; {ceiling} is the ceiling of {constraints.source}"
         objective = (
-            f"The latency objective may lower it ({constraints.objective})."
+            f"The latency objective may lower this rate ({constraints.objective})."
             if constraints.objective is not None
-            else "No latency objective is set, so clients do not lower it."
+            else "No latency objective is set, so slow clients do not lower this rate."
         )
         line = f"At most {rate_text(rate)} for each broker and side: {bound}. {objective}"
     return [line, *constraints.differences]
@@ -177,7 +177,7 @@ def _from_settings(
 def _mode_text(tuner: TunerPresence) -> str:
     match tuner.mode:
         case TunerMode.ACTING:
-            return "which acts"
+            return "which is active"
         case TunerMode.DRY_RUN:
             return "which is in a dry run"
         case TunerMode.STANDBY:
@@ -223,5 +223,5 @@ def _differences(settings: Settings, tuner: TunerPresence) -> list[str]:
         return []
     return [
         f"The settings file of this command differs from the tuner's values ({'; '.join(differences)}). The tuner's values apply "
-        "until it reads that file again."
+        "until the tuner reads that file again."
     ]

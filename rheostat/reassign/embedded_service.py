@@ -15,13 +15,13 @@ from rheostat.console.output import tell
 from rheostat.reassign.view import print_line
 from rheostat.run.supervisor import Supervisor, children_for
 
-CLEANUP_S_MAX = 60.0  # Two idle snapshots and the tuner's cleanup, on a busy machine.
+CLEANUP_S_MAX = 60.0  # Time for two idle snapshots of the tuner and its cleanup, on a busy machine.
 _POLL_S = 1.0
 _TICK_S = 0.2
 
 
 class EmbeddedService:
-    """The service's processes; none if no settings file is given, or if another tuner already runs and executes the plan."""
+    """Runs the service's processes. Runs none without a settings file, or if another tuner already executes the plan."""
 
     def __init__(self, config: Path | None, tuners: int | None) -> None:
         self._supervisor: Supervisor | None = None
@@ -80,7 +80,7 @@ class EmbeddedService:
             tick: called several times a second while waiting.
 
         Returns:
-            Whether all are removed; True without a service, since another tuner removes them then.
+            Whether all throttles are removed; also True without an own service, because then another tuner removes them.
         """
         deadline = time.monotonic() + CLEANUP_S_MAX
         while self.is_running and has_throttles():

@@ -16,10 +16,10 @@ def handle_interrupt(settings: Settings, plan_id: str, *, standalone: bool) -> i
     """Asks the operator what to do with the plan, and submits the order.
 
     Args:
-        standalone: the tuner that executes the plan runs in this command and ends with it.
+        standalone: the tuner that executes the plan runs in this command and ends with the command.
 
     Returns:
-        The exit code. None: watch on, until the order is carried out, or because the plan has ended meanwhile.
+        The exit code; None: the command watches on, until the order is carried out or the ended plan is shown.
     """
     answer = _ask(standalone) if sys.stdin.isatty() and sys.stderr.isatty() else "l"
     if answer not in ("p", "c"):
@@ -37,8 +37,8 @@ def handle_interrupt(settings: Settings, plan_id: str, *, standalone: bool) -> i
 def leave_running(plan_id: str, *, standalone: bool) -> int:
     """Tells the operator what happens to the plan from now on, and returns the exit code. No order is submitted."""
     print_line(
-        f"Plan {plan_id} stays on record. The steps that Kafka runs now continue with their throttles. The next tuner that "
-        f"acts (`rheostat run`) continues the plan, or rolls it back after `rheostat reassign cancel {plan_id}`."
+        f"Plan {plan_id} stays on record. The steps that Kafka runs now continue with their throttles. The next active "
+        f"tuner (`rheostat run`) continues the plan, or rolls it back after `rheostat reassign cancel {plan_id}`."
         if standalone
         else f"Plan {plan_id} continues in the tuner: see `rheostat reassign status {plan_id}`, or use pause or cancel."
     )
@@ -46,8 +46,8 @@ def leave_running(plan_id: str, *, standalone: bool) -> int:
 
 
 def _ask(standalone: bool) -> str:
-    to_next = "The tuner of this command ends with it. Leave the plan to the next tuner (l)"
-    leave = to_next if standalone else "Leave the plan running (l)"
+    leave_to_next = "The tuner ends with this command. Leave the plan to the next tuner (l)"
+    leave = leave_to_next if standalone else "Leave the plan running (l)"
     tell(f"{leave}, pause it (p), or cancel it and roll back (c)? [l] ", end="")
     try:
         return sys.stdin.readline().strip().lower()[:1]

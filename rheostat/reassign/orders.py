@@ -1,4 +1,4 @@
-"""Submits the operator's orders for a plan on record: pause, resume, cancel, and other limits.
+"""Submits the operator's orders for a plan on record: pause, resume, cancel, or replace its limits.
 
 Each order raises BadInputError if the state of the plan does not allow it.
 """
@@ -15,7 +15,7 @@ from rheostat.reassign.text import limits_text
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead
 
-_NOT_ACKNOWLEDGED = "No tuner has acknowledged the order yet. The next tuner that acts will apply it."
+_NOT_ACKNOWLEDGED = "No tuner has acknowledged the order yet. The next active tuner will apply it."
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.plan.cluster_layout import ClusterLayout, read_layout, read_log_bytes
-from rheostat.plan.estimate.sources import check_plan, read_plan
+from rheostat.plan.estimate.sources import check_targets_exist, read_plan
 from rheostat.plan.write_rates import NoSignalsError, measure_write_rates
 from rheostat.run.services import probe
 from streaming.shared import kafka_names
@@ -46,7 +46,7 @@ class PlanChanges:
 
 @contextmanager
 def open_client(settings: Settings) -> Iterator[ReassignmentClient]:
-    """Yields a client; its failures end the command.
+    """Yields a client; its errors become errors that end the command.
 
     Raises:
         UnreachableError: the cluster does not answer.
@@ -117,7 +117,7 @@ def read_plan_file(path: Path) -> PlanFile:
     if named is not None:
         raise BadInputError(
             f"{path}: {named.topic}-{named.partition} names log_dirs: rheostat moves replicas between brokers, not between "
-            "directories of one. Leave log_dirs out, or give that part to kafka-reassign-partitions"
+            "log directories of a broker. Leave log_dirs out, or move this partition with kafka-reassign-partitions"
         )
     return plan
 
@@ -130,7 +130,7 @@ def find_changes(plan: PlanFile, cluster: PlanClusterState) -> PlanChanges:
     """
     layout = cluster.layout
     brokers = {*layout.brokers, *(b for state in layout.partitions.values() for b in state.replicas)}
-    check_plan(plan, brokers, layout.partitions)
+    check_targets_exist(plan, brokers, layout.partitions)
     topics = {target.topic for target in plan.targets}
     originals = {
         topic: OriginalTopic(cluster.topic_ids.get(topic, ""), len(states))
@@ -142,8 +142,8 @@ def find_changes(plan: PlanFile, cluster: PlanClusterState) -> PlanChanges:
         key = (target.topic, target.partition)
         state = layout.partitions[key]
         if state.adding or state.removing or state.replicas != target.replicas:
-            # A reassignment that runs now counts as ended.
-            before = tuple(b for b in state.replicas if b not in state.removing)
+            # The plan waits for a reassignment that runs now, so the replicas after that reassignment are the original ones.
+            original = tuple(b for b in state.replicas if b not in state.removing)
             size, rate = cluster.size_bytes.get(key, 0), cluster.write_bytes_per_s.get(key, 0.0)
-            partitions[key] = PlanPartition(target.replicas, before, float(size), rate, originals[target.topic])
+            partitions[key] = PlanPartition(target.replicas, original, float(size), rate, originals[target.topic])
     return PlanChanges(plan.targets, partitions)

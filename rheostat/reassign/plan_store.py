@@ -35,7 +35,7 @@ from tuner.journal.topic_tail import KAFKA_ERRORS
 
 _CLIENT_ID = "rheostat-reassign"
 _POLL_MS = 100
-_READ_S_MAX = 2.0  # An operator waits for it.
+_READ_S_MAX = 2.0  # Short, because an operator waits for the answer.
 _ACKNOWLEDGED_POLL_S = 0.2
 _TRIES = 5
 
@@ -99,7 +99,7 @@ def has_owned_throttles(settings: Settings) -> bool:
 
 
 class PlanReader:
-    """Reads the plans on record; after the first read only new records."""
+    """Reads the plans on record: the first read takes all records, each later read only the new ones."""
 
     def __init__(self, reader: KafkaConsumer, topic: str, cluster: str) -> None:
         self._reader = reader
@@ -177,7 +177,7 @@ def _open_consumer(settings: Settings) -> Iterator[KafkaConsumer]:
 def wait_until_acknowledged(
     settings: Settings, plan_id: str, ordered_at_ms: int, timeout_s: float = ACKNOWLEDGED_S_MAX
 ) -> bool:
-    """Waits until a tuner has acknowledged the order of that time; False: none did within the timeout."""
+    """Waits until a tuner has acknowledged the order with this time; returns False if none did within the timeout."""
     deadline = time.monotonic() + timeout_s
     with open_plan_reader(settings) as reader:
         while time.monotonic() < deadline:
@@ -193,7 +193,7 @@ def submit_plan(
     limits: BatchLimits,
     throttle: PlanThrottle | None = None,
 ) -> PlanHead:
-    """Writes a new plan, and returns its head. The head is written last: without it the parts are no plan.
+    """Writes a new plan, and returns its head. The head is written last, because readers ignore parts without a head.
 
     Args:
         throttle: requested with the plan; None: the ceiling of the tuner applies.
@@ -205,14 +205,23 @@ def submit_plan(
     now_ms = round(time.time() * 1000)
     plan_id = _new_plan_id()
     parts = list(split_into_parts(partitions))
-    by, rate = operator_text(now_ms), throttle or PlanThrottle()
-    head = PlanHead(plan_id, by, now_ms, now_ms, len(parts), DesiredPlanState.RUNNING, limits, throttle=rate)
+    head = PlanHead(
+        plan_id,
+        operator_text(now_ms),
+        now_ms,
+        now_ms,
+        len(parts),
+        DesiredPlanState.RUNNING,
+        limits,
+        throttle=throttle or PlanThrottle(),
+    )
     with _open_sender(settings) as sender:
         try:
             for number, part in enumerate(parts):
                 sender.send(part_key(settings.cluster, plan_id, number), encode_parts(part))
             sender.wait_for_acks()
         except NotSent as error:
+            # Some parts may be recorded, but the plan is not: its head was not written.
             raise NotSent(str(error), may_be_recorded=False) from error
         sender.send(head_key(settings.cluster, plan_id), encode_head(head))
         sender.wait_for_acks()
@@ -251,13 +260,13 @@ def update_plan(
         if _orders_in(newest) == _orders_in(head):
             return head
         if _orders_in(change(newest)) != _orders_in(newest):
-            break
-        # Another operator's order was written at the same time, and both apply. Compaction keeps only the last record, so this
-        # order is written again with both.
+            break  # Another operator's order was written at the same time and contradicts this order.
+        # Another operator's order was written at the same time, and both orders apply. Compaction keeps only the last record,
+        # so one record with both orders is written.
         base = newest
     raise CommandError(
-        f"Others gave orders for plan {plan.id} at the same time, so it is not known which applies: see `rheostat reassign "
-        "status`, and repeat the order."
+        f"Other operators gave orders for plan {plan.id} at the same time, so it is not known which order applies: see "
+        "`rheostat reassign status`, and repeat the order."
     )
 
 

@@ -1,4 +1,4 @@
-"""Measures how far a plan is, from its record and a snapshot of the cluster. Pure; also the JSON for machines."""
+"""Measures the progress of a plan from its record and a snapshot of the cluster, and converts the progress to JSON. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ReplicaChange = tuple[TopicPartition, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class PlanProgress:
-    """How far a plan is at one moment."""
+    """The progress of a plan at one moment."""
 
     plan: Plan
     parts: PartitionProgress  # The partitions of the plan by class.
@@ -35,7 +35,7 @@ class PlanProgress:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the numbers of partitions and bytes are known: an older version ended plans without recording them."""
+        """Whether the numbers of partitions and bytes are known; an older version ended plans without recording the numbers."""
         return self.plan.is_active or self.plan.state.result is not None
 
     @property
@@ -55,7 +55,7 @@ class PlanProgress:
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds until the plan ends, as `rheostat status` and the page show it; None: not known yet, or it does not advance."""
+        """Seconds until the plan ends, as in `rheostat status`; None: not known yet, or the plan does not advance."""
         return expected_end(self.moves, stalled=False, plans={self.plan.id: self.progress}).eta_s
 
     @property
@@ -75,11 +75,11 @@ class PlanProgress:
 def measure_progress(
     plan: Plan, snapshot: ReassignmentSnapshot, at_ms: int, moves: Sequence[MoveSignal] = ()
 ) -> PlanProgress:
-    """Returns how far the plan is.
+    """Returns the progress of the plan.
 
     Args:
         at_ms: epoch time of the snapshot.
-        moves: current signals of the moves to each broker; the plan does not end before these moves.
+        moves: current signals of the moves to each broker, for the time left: the plan does not end before these moves.
     """
     if not plan.is_active:
         result = plan.state.result
@@ -92,7 +92,7 @@ def measure_progress(
     arrived = set(parts.arrived)
     for key, partition in plan.partitions.items():
         current = snapshot.partitions.get(key)
-        if current is None:
+        if current is None:  # The partition no longer exists.
             continue
         size = measurements.size(key, partition)
         added = [b for b in partition.target if b not in partition.original_replicas]

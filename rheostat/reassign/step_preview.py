@@ -1,10 +1,11 @@
-"""Shows the steps of a plan before it begins, if every step ends and all brokers stay online."""
+"""Shows the steps of a plan before it begins, on the assumption that every step ends and all brokers stay online."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from rheostat.reassign.text import replicas_text
 from streaming.shared.short_lists import more_text
 from tuner.core.reassignment_steps import PartitionTransition, all_steps
 
@@ -16,7 +17,7 @@ def describe_steps(transitions: Sequence[PartitionTransition], replica_movements
     lines = []
     for transition in transitions[:_PARTITIONS_SHOWN]:
         replicas = [transition.replicas, *(step.replicas for step in all_steps(transition, replica_movements_max))]
-        lines.append(f"{transition.topic}-{transition.partition}: {' → '.join(map(_replicas_text, replicas))}")
+        lines.append(f"{transition.topic}-{transition.partition}: {' → '.join(map(replicas_text, replicas))}")
     if len(transitions) > _PARTITIONS_SHOWN:
         lines.append(more_text(len(transitions) - _PARTITIONS_SHOWN, "partitions (--json has all)"))
     return lines
@@ -42,7 +43,3 @@ def steps_as_records(transitions: Sequence[PartitionTransition], replica_movemen
         }
         for transition in transitions
     ]
-
-
-def _replicas_text(replicas: tuple[int, ...]) -> str:
-    return f"({','.join(map(str, replicas))})"

@@ -18,7 +18,8 @@ def describe_plan(progress: PlanProgress, *, with_eta: bool = True) -> list[str]
     if state.ending is not None:
         return [header, *(f"  {line}" for line in state.blockers)]
     moves = [
-        f"{topic}-{number}: {list(current)} → {list(target)}" for (topic, number), current, target in progress.batch
+        f"{topic}-{number}: {replicas_text(current)} → {replicas_text(target)}"
+        for (topic, number), current, target in progress.batch
     ]
     lines = [
         progress_text(progress, with_eta=with_eta),
@@ -46,6 +47,7 @@ def state_text(progress: PlanProgress) -> str:
         return f"cancelled; {result.at_target} of {result.partitions} partitions are at their target."
     if state.acknowledged_at_ms < plan.head.ordered_at_ms:
         return f"{plan.head.desired.value}, once a tuner acknowledges it."
+    # A plan that is cancelled without rollback also has the desired state CANCELLING, but its replicas are not rolled back.
     if plan.head.no_rollback:
         return "ending without rollback."
     return {
@@ -63,7 +65,7 @@ def progress_text(progress: PlanProgress, rate_bytes_per_s: float | None = None,
 
 
 def amount_texts(progress: PlanProgress, rate_bytes_per_s: float | None = None) -> list[str]:
-    """Returns the copied bytes, and if they are known the rate and the time left."""
+    """Returns the copied bytes, then the rate and the time left as far as they are known."""
     texts = [f"{size_text(progress.copied_bytes)} of {size_text(progress.total_bytes)}"]
     if rate_bytes_per_s:
         texts.append(rate_text(rate_bytes_per_s))
@@ -73,16 +75,17 @@ def amount_texts(progress: PlanProgress, rate_bytes_per_s: float | None = None) 
 
 
 def moves_text(progress: PlanProgress) -> str:
-    """Returns the number of moving partitions, and the first few with their current replicas and those after the step."""
+    """Returns the number of moving partitions, and for the first few the replicas now and after the running step."""
     moves = [
-        f"{topic}-{number} {_replicas_text(current)} → {_replicas_text(target)}"
+        f"{topic}-{number} {replicas_text(current)} → {replicas_text(target)}"
         for (topic, number), current, target in progress.batch[:MOVES_SHOWN]
     ]
     text = f"{len(progress.batch)} moving"
     return f"{text}: {', '.join(moves)}" if moves else text
 
 
-def _replicas_text(replicas: tuple[int, ...]) -> str:
+def replicas_text(replicas: tuple[int, ...]) -> str:
+    """Returns the brokers of a partition's replicas as KIP-435 writes them, such as "(1,2,3)"."""
     return f"({','.join(map(str, replicas))})"
 
 

@@ -21,6 +21,8 @@ _SIDES_SHOWN = 4  # `rheostat reassign status` shows all.
 
 
 class PlanView(ProgressScreen[Live]):
+    """Shows one plan while it is watched, and prints each new blocker once."""
+
     def __init__(self, console: Console) -> None:
         super().__init__(console, Live(console=console, auto_refresh=False), _LINE_EVERY_S)
         self._blockers: tuple[str, ...] = ()
@@ -63,7 +65,8 @@ def _print(console: Console, text: str) -> None:
 
 def render_progress(progress: PlanProgress, rate_bytes_per_s: float | None) -> RenderableType:
     """Returns the live display: a bar, the moving partitions, the limits and the slots of each side. No line is wrapped."""
-    arrived_share = progress.arrived / max(1, progress.partitions)  # For plans that copy nothing.
+    # A plan that only changes the order of replicas copies nothing, so its partitions are counted instead.
+    arrived_share = progress.arrived / max(1, progress.partitions)
     share = progress.copied_bytes / progress.total_bytes if progress.total_bytes else arrived_share
     bar = Table.grid(padding=(0, 1))
     bar.add_row(

@@ -27,7 +27,7 @@ from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 SNAPSHOT_EVERY_S = 2.0
 _RATE_WINDOW_S = 30.0
 _TICK_S = 0.2
-_SIGNAL_BACKLOG = 400
+_SIGNAL_BACKLOG = 400  # So many of the newest signal records are read at the start.
 
 
 def watch_plan(
@@ -46,7 +46,7 @@ def watch_plan(
     Args:
         on_tick: called several times a second, by this thread.
         unacknowledged_text: shown once if no tuner acknowledges the plan in time.
-        stop_when: returns whether to stop although the plan has not ended; not asked before a tuner acknowledges the plan.
+        stop_when: returns whether to stop although the plan has not ended; not called before a tuner acknowledges the plan.
 
     Raises:
         CommandError: the journal or the cluster cannot be read any more; the plan continues.
@@ -67,7 +67,7 @@ def watch_plan(
                 continue
             began_s = time.monotonic()
             progress = _measure(actuator, reader.read().find(plan_id), read_moves)
-            # A snapshot of a large plan is slow and loads the cluster, so the pause is five times as long.
+            # A snapshot of a large plan is slow and loads the cluster, so the pause after it is five times as long as the snapshot.
             due_s = time.monotonic() + max(SNAPSHOT_EVERY_S, 5 * (time.monotonic() - began_s))
             if isinstance(progress, ClusterError):
                 if not is_unreadable:

@@ -1,1 +1,1 @@
-"""`rheostat signals`: shows the live signals as the tuner sees them."""
+"""`rheostat signals`: shows the live signals that a tuner would use."""

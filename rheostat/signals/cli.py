@@ -11,6 +11,8 @@ from rheostat.options import Config, Json
 
 
 class Kind(StrEnum):
+    """The kinds of signals."""
+
     BROKER = "broker"
     MOVE = "move"
     CONTROLLER = "controller"
@@ -21,20 +23,18 @@ def signals(
     config: Config,
     kind: Annotated[
         list[Kind] | None,
-        typer.Option("--kind", help="only signals of this kind; may be given several times"),
+        typer.Option("--kind", help="show only signals of this kind; may be repeated"),
     ] = None,
     node: Annotated[
         list[int] | None,
-        typer.Option(
-            "--node", "--broker", help="only signals of this broker or controller; may be given several times"
-        ),
+        typer.Option("--node", "--broker", help="show only signals of this broker or controller; may be repeated"),
     ] = None,
     all_clusters: Annotated[
-        bool, typer.Option("--all-clusters", help="also signals of other clusters than the settings' own")
+        bool, typer.Option("--all-clusters", help="also show signals of clusters other than the one in the settings")
     ] = False,
     as_json: Json = False,
     wide: Annotated[
-        bool, typer.Option("--wide", help="all values, in several tables if the terminal is narrow")
+        bool, typer.Option("--wide", help="show all values, in several tables if the terminal is narrow")
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="refresh every 2 s, until Ctrl-C")] = False,
     raw: Annotated[
@@ -46,15 +46,15 @@ def signals(
             "--wait",
             min=0,
             metavar="S",
-            help="first read for so many seconds; ends --watch and --raw after that time",
+            help="read for so many seconds before the output; --watch and --raw end after that time",
         ),
     ] = None,
 ) -> None:
-    """Shows the live signals as the tuner sees them, without a tuner. Exit code 1 if there are none, or all are stale."""
+    """Shows the live signals that a tuner would use; no tuner needs to run. Exit code 1: there are none, or all are stale."""
     if sum((as_json, watch, raw)) > 1:
-        raise typer.BadParameter("only one of them at a time", param_hint="--json, --watch, --raw")
+        raise typer.BadParameter("give only one of the three", param_hint="--json, --watch, --raw")
     if wide and (as_json or raw):
-        raise typer.BadParameter("these show every value anyway", param_hint="--wide")
+        raise typer.BadParameter("--json and --raw always show all values", param_hint="--wide")
 
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs

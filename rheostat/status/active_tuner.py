@@ -1,4 +1,4 @@
-"""The first lines of `rheostat status`: which tuner acts, and in which state it is."""
+"""Writes the first lines of `rheostat status`: which tuner is active, and its state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tuner_json(tuners: Sequence[TunerPresence], rate_bytes_per_s_max: float) -> 
 
 
 def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
-    """Returns the sentences for ``tuner_json``, the most important one first."""
+    """Returns sentences on the result of ``tuner_json``, the most important sentence first."""
     state, problem = tuner["state"], tuner["waits_for"]
     if state == "none":
         return ["Tuner: none runs. No throttle is changed, and existing throttles stay. `rheostat run` starts a tuner."]

@@ -23,11 +23,11 @@ def status(
 ) -> None:
     """Shows the active tuner, moves and their expected end, and the last decisions with their reasons.
 
-    Exit code 1: a move has stalled and no tuner acts, or a change of its throttle cannot help it."""
+    Exit code 1: a move has stalled while no tuner is active, or no change of its throttle can help a move."""
     if as_json and watch:
-        raise typer.BadParameter("give only one of them", param_hint="--json, --watch")
+        raise typer.BadParameter("give only one of the two", param_hint="--json, --watch")
     if wait_s is not None and not watch:
-        raise typer.BadParameter("it needs --watch", param_hint="--wait")
+        raise typer.BadParameter("give it only together with --watch", param_hint="--wait")
 
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs

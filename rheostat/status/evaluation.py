@@ -1,7 +1,7 @@
 """Evaluates the current measurements for `rheostat status`, with the tuner's own stall detector and API views.
 
-The command cannot ask a tuner: none may run, or its port may be out of reach. So it evaluates the same measurements again. It
-writes nothing.
+The command cannot ask a tuner, because no tuner may run, or the tuner's port may be out of reach. Therefore the command evaluates
+the same measurements as the tuner. It writes nothing.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ from tuner.journal.entries import Entry
 from tuner.runtime.observe.signals_reader import SignalCache
 
 NO_PLANS: PlanMoves = {}
-_RECENT_MS = 60_000  # An older act without an outcome was left by a tuner that has crashed.
-_STEERED_MS = 15_000  # A tick of steering that changes no rate writes no entry.
+_RECENT_MS = 60_000  # An older decision without an outcome was left by a tuner that has crashed.
+# For so long after its last entry the tuner counts as steering, because a tick that changes no rate writes no entry.
+_STEERED_MS = 15_000
 
 
 class StatusEvaluator:
-    """Evaluates one observation after the other. It keeps stalls, rate changes and the peak of the remaining bytes between them."""
+    """Evaluates observations one after another, and keeps stalls, rate changes and the peak of remaining bytes between them."""
 
     def __init__(self, settings: Settings) -> None:
         tuner = settings.tuner
@@ -72,8 +73,8 @@ class StatusEvaluator:
         Args:
             memory: the tuner's state; None: unknown.
             plan_moves: the moves of rheostat's own plans.
-            rate_bytes_per_s_max: the running tuner's maximum rate; None: that of the settings.
-            stalled_since_ms: destinations that the tuner calls stalled, and since when at the latest (epoch ms).
+            rate_bytes_per_s_max: the running tuner's maximum rate; None: the maximum rate in the settings.
+            stalled_since_ms: destinations that the tuner calls stalled, with the latest possible begin of the stall (epoch ms).
         """
         if rate_bytes_per_s_max is not None:
             self._limits = replace(self._limits, rate_bytes_per_s_max=rate_bytes_per_s_max)
@@ -100,19 +101,19 @@ class StatusEvaluator:
             if not stall.stalled:
                 stalls[broker] = replace(stall, stalled=True, stalled_since_ms=since_ms)
         result = CycleResult(self._limits, observation, replace(state, stalls=stalls), {}, [], {}, 0)
-        # A single observation says nothing about progress.
+        # Peaks need at least two observations: a single one says nothing about progress.
         peaks = self._history.peaks() if self._observations > 1 else RemainingPeaks()
         return StatusSnapshot(CycleSnapshot(result, self._observations), peaks, self._objective, self._dry_run)
 
     def _setpoints(self, live: LiveCluster) -> Mapping[BrokerSide, Setpoint]:
-        """Returns the current rates as setpoints if the tuner steers: a rate that it lowered for clients is no stall."""
+        """Returns the current rates as setpoints if the tuner steers: a move whose rate it lowered for clients has not stalled."""
         return (
             {side: Setpoint(rate.bytes_per_s) for side, rate in live.rates.items()} if self._limits.closed_loop else {}
         )
 
 
 def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
-    """Returns what an active tuner would do now, for a cluster without one.
+    """Returns the steps that an active tuner would take now, for a cluster without an active tuner.
 
     Args:
         state: the state of a tuner that runs without acting, or "none".

@@ -52,7 +52,7 @@ class JournalFollower:
     """Builds the state of the journal from its records.
 
     Attributes:
-        is_complete: all records from the beginning were read. Until then the tuner's state and the plans are unknown.
+        is_complete: all records from the beginning of both topics were read. Until then the tuner's state and plans are unknown.
     """
 
     def __init__(self, cluster: str, counts: Mapping[str, int] = RING_SIZES) -> None:
@@ -66,7 +66,7 @@ class JournalFollower:
         self._entries: dict[str, deque[Entry]] = {ring: deque(maxlen=count) for ring, count in counts.items()}
         self._presence = presence_prefix(cluster)
         self._tuners: dict[bytes, TunerPresence] = {}
-        self._state = ReplayedState(cluster)
+        self._replayed = ReplayedState(cluster)
         self.is_complete = False
 
     def take(self, record: JournalRecord) -> None:
@@ -76,7 +76,7 @@ class JournalFollower:
             if (presence := presence_of(record.value, record.at_ms)) is not None:
                 self._tuners[record.key] = presence
             return
-        self._state.take(record.key, record.value, record.offset)
+        self._replayed.take(record.key, record.value, record.offset)
         ring = next((ring for prefix, ring in self._prefixes.items() if record.key.startswith(prefix)), None)
         if ring is not None and record.value is not None and (entry := decode_entry(record.value)) is not None:
             self._entries[ring].append(entry)
@@ -86,21 +86,21 @@ class JournalFollower:
         return running_tuners(self._tuners.values(), now_ms)
 
     @property
-    def newest(self) -> JournalState:
-        """The state after the records so far."""
-        state = self._state
+    def state(self) -> JournalState:
+        """The state after all records that were taken so far."""
+        replayed = self._replayed
         return JournalState(
             {ring: sorted(entries, key=lambda e: (e.at_ms, e.seq)) for ring, entries in self._entries.items()},
-            state.orders,
-            state.plans.known if self.is_complete else (),
-            state.memory_if_known if self.is_complete else None,
-            unreadable_texts(state.unreadable.values()),
+            replayed.orders,
+            replayed.plans.known if self.is_complete else (),
+            replayed.memory_if_known if self.is_complete else None,
+            unreadable_texts(replayed.unreadable.values()),
         )
 
     @property
     def quotas(self) -> MutationMemory:
         """The tuner's state for mutation quotas."""
-        return self._state.quotas
+        return self._replayed.quotas
 
 
 def read_journal_state(settings: Settings, counts: Mapping[str, int] = RING_SIZES) -> JournalFollower:
@@ -109,11 +109,11 @@ def read_journal_state(settings: Settings, counts: Mapping[str, int] = RING_SIZE
     Raises:
         CommandError: the journal cannot be read.
     """
-    topics, followed = settings.topic_names(), JournalFollower(settings.cluster, counts)
+    topics, follower = settings.topic_names(), JournalFollower(settings.cluster, counts)
     reader = consumer(settings.kafka, "rheostat-status-journal", isolation_level="read_committed")
     try:
         for record in read_journal(reader, topics.journal):
-            followed.take(record)
+            follower.take(record)
     except UnreadableBatchError as error:
         raise CommandError(f"The journal cannot be read: {error}.") from error
     except (JournalError, KafkaError) as error:
@@ -122,5 +122,5 @@ def read_journal_state(settings: Settings, counts: Mapping[str, int] = RING_SIZE
         ) from error
     finally:
         reader.close(timeout_ms=2000)
-    followed.is_complete = True
-    return followed
+    follower.is_complete = True
+    return follower

@@ -1,4 +1,4 @@
-"""The plans of `rheostat reassign` in `rheostat status --watch`: progress, steps in progress, and blockers."""
+"""Describes the plans of `rheostat reassign` for `rheostat status --watch`: progress, steps in progress, and blockers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAUSE_PER_READ = 4.0  # The pause after a read, relative to its duration.
 
 
 class PlansPane:
-    """Describes the active plans in sentences. It reads them less often than the screen is drawn, as a large plan takes long."""
+    """Describes the active plans. It reads them less often than the screen is drawn, because reading a large plan takes long."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class PlansPane:
         self._wall_clock = wall_clock
         self._due_s = float("-inf")
         self._lines: list[str] = []
-        self.progress: dict[str, Progress] = {}  # By plan; for the headline.
+        self.progress: dict[str, Progress] = {}  # By plan id; the headline of the status shows it.
         self._last_lines: list[str] = []  # Result of the last successful read.
         self._read_at_ms: int | None = None
 
@@ -50,7 +50,7 @@ class PlansPane:
 
     def _read(self, plans: Sequence[Plan] | None) -> list[str]:
         if plans is None:
-            return self._unknown("the journal could not be read completely")
+            return self._outdated_lines("the journal could not be read completely")
         active = [plan for plan in plans if plan.is_active]
         lines: list[str] = []
         self.progress = {plan.id: UNKNOWN for plan in active}
@@ -59,7 +59,7 @@ class PlansPane:
                 {topic for topic, _ in plan.partitions}, partitions_to_measure(plan)
             )
             if isinstance(snapshot, ClusterError):
-                return self._unknown(f"the cluster cannot be read now: {snapshot}")
+                return self._outdated_lines(f"the cluster cannot be read now: {snapshot}")
             plan_progress = measure_progress(plan, snapshot, self._now_ms())
             self.progress[plan.id] = plan_progress.progress
             lines += describe_plan(plan_progress, with_eta=False)
@@ -68,7 +68,7 @@ class PlansPane:
         self._last_lines, self._read_at_ms = lines, self._now_ms()
         return lines
 
-    def _unknown(self, why: str) -> list[str]:
+    def _outdated_lines(self, why: str) -> list[str]:
         """Returns the last known lines, marked as outdated."""
         if self._read_at_ms is None:
             return [f"The state of the plans is unknown: {why}"]

@@ -1,6 +1,6 @@
-"""The data of `rheostat status`: the active tuner, moves and their expected end, stalls, decisions.
+"""Collects the data of `rheostat status`: the active tuner, moves and their expected end, stalls, decisions.
 
-It is read from the cluster, the signals and the journal, so that it works with or without a tuner.
+The data comes from the cluster, the signals and the journal, so the command works with or without a running tuner.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DECISIONS_SHOWN = 10
 # A change of the throttle cannot help a move whose last decision has one of these reasons.
 _UNFIXABLE_REASONS = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_LIMITED}
 _SIGNAL_BACKLOG = 400  # Newest records read of each signals partition.
-# Tuners in these modes judge stalls; the command takes over what they have found.
+# Tuners in these modes detect stalls, so the command shows the stalls that they have recorded, besides its own.
 _EVALUATING_MODES = {TunerMode.ACTING, TunerMode.DRY_RUN}
 _RATE_CHANGES = {"set", "start", "restore"}
 # Fields that are the same as in the API status.
@@ -85,18 +85,18 @@ def read_status(settings: Settings) -> dict[str, Any]:
             raise CommandError(str(error)) from error
         if not isinstance(live, LiveCluster):
             raise CommandError(f"The cluster's settings cannot be read: {live.reason}")
-    newest = read_journal_state(settings).newest
+    journal = read_journal_state(settings).state
     signals = _read_signals(settings)
-    signals.join(_last_change_at_ms(newest))
+    signals.merge_steps(_last_change_at_ms(journal))
     now_ms = round(time.time() * 1000)
-    plans = plans_progress(settings, newest.plans, now_ms)
+    plans = plans_progress(settings, journal.plans, now_ms)
     # read_tuners waits for a new report if needed: with differing clocks only a new report proves that a tuner runs.
-    return status_json(settings, live, signals, newest, now_ms, tuners=read_tuners(settings, now_ms), plans=plans)
+    return status_json(settings, live, signals, journal, now_ms, tuners=read_tuners(settings, now_ms), plans=plans)
 
 
-def _last_change_at_ms(newest: JournalState) -> int:
+def _last_change_at_ms(journal: JournalState) -> int:
     """Returns when a throttle was last changed (epoch ms); 0 if never."""
-    changes = [entry for ring in newest.entries.values() for entry in ring if entry.action in _RATE_CHANGES]
+    changes = [entry for ring in journal.entries.values() for entry in ring if entry.action in _RATE_CHANGES]
     return max((e.at_ms for e in changes if e.kind != "decision" and not e.dry_run), default=0)
 
 
@@ -110,7 +110,7 @@ def plans_progress(settings: Settings, plans: Sequence[Plan], now_ms: int) -> di
         progress: dict[str, Progress] = {}
         for plan in active:
             snapshot = reassignments.read_snapshot({topic for topic, _ in plan.partitions}, partitions_to_measure(plan))
-            # With unknown progress no expected end is shown.
+            # If the progress of a plan is unknown, the status shows no expected end.
             progress[plan.id] = (
                 UNKNOWN if isinstance(snapshot, ClusterError) else measure_progress(plan, snapshot, now_ms).progress
             )
@@ -121,32 +121,32 @@ def status_json(
     settings: Settings,
     live: LiveCluster,
     signals: SignalCache | None,
-    newest: JournalState,
+    journal: JournalState,
     now_ms: int,
     evaluator: StatusEvaluator | None = None,
     *,
     tuners: Sequence[TunerPresence] = (),
     plans: Mapping[str, Progress] | None = None,
 ) -> dict[str, Any]:
-    """Returns the status as JSON values; its keys are those of ``rheostat status --json``.
+    """Returns the status as JSON values, with the keys of ``rheostat status --json``.
 
     Args:
-        evaluator: keeps state between calls; None for a single call.
+        evaluator: keeps state between calls; None: this is the only call.
         tuners: the running tuners, an active one first.
         plans: the progress of the active plans.
     """
     tuner = tuner_json(tuners, settings.tuner.rate_bytes_per_s_max)
-    steering_ticks = newest.entries["steering"]
+    steering_ticks = journal.entries["steering"]
     decisions = DecisionStore(entries_max=RING_SIZES["entry"])
-    decisions.load_history(newest.entries["entry"])
+    decisions.load_history(journal.entries["entry"])
     by_throttle = _last_decisions(decisions, live)
     snapshot = (evaluator or StatusEvaluator(settings)).evaluate(
         live,
         signals,
-        newest.orders,
-        newest.memory,
+        journal.orders,
+        journal.memory,
         now_ms,
-        list_requested_moves(newest.plans),
+        list_requested_moves(journal.plans),
         rate_bytes_per_s_max=tuner["rate_bytes_per_s_max"],
         stalled_since_ms=_stalled_by_decision(by_throttle) if tuner["state"] in _EVALUATING_MODES else None,
     )
@@ -160,9 +160,9 @@ def status_json(
         "now_ms": now_ms,
         "tuner": tuner,
         **{key: api_status[key] for key in _API_STATUS_FIELDS},
-        "throttles_managed": api_status["throttles_managed"] if newest.memory is not None else None,
-        **orders_json(newest.orders, now_ms),
-        "next": steps_of_acting_tuner(snapshot, decisions, steering_ticks, is_state_known=newest.memory is not None)
+        "throttles_managed": api_status["throttles_managed"] if journal.memory is not None else None,
+        **orders_json(journal.orders, now_ms),
+        "next": steps_of_acting_tuner(snapshot, decisions, steering_ticks, is_state_known=journal.memory is not None)
         if tuner["acting"]
         else steps_without_tuner(snapshot, tuner["state"]),
         "destinations": [views.move_json(snapshot, broker) for broker in views.destinations_by_urgency(snapshot)],
@@ -173,10 +173,12 @@ def status_json(
         ],
         "remaining_bytes_by_broker": _remaining_bytes(signals),
         "throttled_topics": sorted(live.lists),
-        "plans": [_plan_json(plan) for plan in newest.plans if plan.is_active],
-        "unreadable_records": list(newest.unreadable),
+        "plans": [_plan_json(plan) for plan in journal.plans if plan.is_active],
+        "unreadable_records": list(journal.unreadable),
         "throttle_decisions": by_throttle,
-        "last_decisions": [_decision(row) for row in reversed(decisions.page(DecisionFilter(), DECISIONS_SHOWN)[0])],
+        "last_decisions": [
+            _shown_decision_json(row) for row in reversed(decisions.page(DecisionFilter(), DECISIONS_SHOWN)[0])
+        ],
         "last_steering_ticks": [
             {"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in steering_ticks
         ],
@@ -244,13 +246,13 @@ def _moving_sides(live: LiveCluster) -> list[BrokerSide]:
 
 def _last_decisions(decisions: DecisionStore, live: LiveCluster) -> list[dict[str, Any]]:
     """Returns the last decision about each side that takes part in a move, if it is among the newest records."""
-    newest: dict[tuple[int | None, str | None], EventRow] = {}
+    last_rows: dict[tuple[int | None, str | None], EventRow] = {}
     for row in decisions.page(DecisionFilter(), RING_SIZES["entry"])[0]:
         for act in row.acts:
             for side in throttles_of(act.entry):
-                newest.setdefault(side, row)
+                last_rows.setdefault(side, row)
     moving = [(broker, side.value) for broker, side in _moving_sides(live)]
-    return [_decision(newest[side]) for side in moving if side in newest]
+    return [_shown_decision_json(last_rows[side]) for side in moving if side in last_rows]
 
 
 def _stalled_by_decision(by_throttle: Sequence[Mapping[str, Any]]) -> dict[int, int]:
@@ -259,14 +261,15 @@ def _stalled_by_decision(by_throttle: Sequence[Mapping[str, Any]]) -> dict[int, 
     return {row["broker"]: row["at_ms"] for row in decisions if row["reason"].startswith("stalled_")}
 
 
-def _decision(row: EventRow) -> dict[str, Any]:
+def _shown_decision_json(row: EventRow) -> dict[str, Any]:
+    """Returns the fields of a decision that the status shows."""
     decision = decision_json(row, inputs=False)
     names = ("at_ms", "kind", "broker", "side", "rates", "action", "reason", "text", "outcome", "failure", "dry_run")
     return {name: decision[name] for name in names}
 
 
 def unfixable_by_throttle(status: dict[str, Any]) -> list[str]:
-    """Returns the last decisions that a change of the throttle cannot help, or that failed; empty while nothing moves."""
+    """Returns the texts of last decisions that failed, or whose move no throttle change can help; empty while nothing moves."""
     decisions = {row["text"]: row for row in status["throttle_decisions"]}
     return [text for text, row in decisions.items() if row["reason"] in _UNFIXABLE_REASONS or row["failure"]]
 
@@ -285,11 +288,11 @@ def last_entries(settings: Settings, count: int = DECISIONS_SHOWN, ring: str = "
     Raises:
         CommandError: the journal cannot be read.
     """
-    return read_journal_state(settings, {ring: count}).newest.entries[ring]
+    return read_journal_state(settings, {ring: count}).state.entries[ring]
 
 
 def _min_rate(side: Mapping[str, Any], settings: Settings) -> float | None:
-    """Returns the minimum rate by the settings; the tuner's own value may be lower, and is unknown here."""
+    """Returns the minimum rate according to the settings; the value that the tuner uses may be lower, and is unknown here."""
     steady_state = side["steady_state_bytes_per_s"]
     return (
         None if steady_state is None else min_draining_bytes_per_s(SideLoad(0.0, steady_state), settings.tuner.limits())

@@ -59,10 +59,10 @@ def render_screen(
 
     Args:
         history: the rates of the last minute.
-        latency_ms: the latency objective; None: none is set.
-        trouble: why the screen may be outdated; None: it is current.
+        latency_ms: the latency objective; None: no objective is set.
+        trouble: why the screen may be outdated; None: the screen is current.
         plans: sentences about the plans.
-        tenants: as in ``rheostat quotas --json``; None: no quotas are controlled.
+        tenants: the report of ``rheostat quotas --json``; None: rheostat manages no quotas.
     """
     parts: list[RenderableType] = []
     if status is not None:
@@ -151,6 +151,7 @@ def _brokers_table(status: Mapping[str, Any], history: RateHistory, latency_ms: 
         caption_justify="left",
         caption=f"MB/s; the maximum rate is {rate_text(status['rate_bytes_per_s_max'])}",
     )
+    # "W" is the steady-state replication: a longer title does not fit into 80 columns.
     for column in ("broker", "side", "traffic", "throttle", "W", "minimum"):
         table.add_column(column, justify="left" if column == "side" else "right", no_wrap=True)
     table.add_column("last minute")
@@ -208,7 +209,7 @@ class Spark:
 
 
 def spark(rates: Iterable[float | None], limit: float | None) -> str:
-    """Returns the rates as bars relative to the throttle: a full bar is the whole throttle, a dot is a gap."""
+    """Returns the rates as bars relative to the throttle: a full bar is the whole throttle, a dot is an unknown rate."""
     values = list(rates)
     scale = max([limit or 0.0, *(rate for rate in values if rate is not None)], default=0.0)
     if scale <= 0:
@@ -233,8 +234,8 @@ def _is_unthrottled(broker: Mapping[str, Any]) -> bool:
     return broker["leader_current_rate_bytes_per_s"] is None and broker["follower_current_rate_bytes_per_s"] is None
 
 
-def _or_dash(value: float | None, form: Callable[[float], str]) -> str:
-    return "–" if value is None else form(value)
+def _or_dash(value: float | None, to_text: Callable[[float], str]) -> str:
+    return "–" if value is None else to_text(value)
 
 
 def _mb(bytes_per_s: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The tenants in `rheostat status --watch`: demand, quota, throttled or not, and the reason."""
+"""Evaluates the tenants for `rheostat status --watch`: demand, quota, throttled or not, and the reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READ_EVERY_S = 5.0
 
 
 class TenantsPane:
-    """Evaluates the tenants. It reads the quotas less often than the screen is drawn, as they rarely change."""
+    """Evaluates the tenants. It reads the quotas less often than the screen is drawn, because quotas rarely change."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class TenantsPane:
         now_ms: int,
         windows: Set[QuotaWindow] = frozenset(),
     ) -> dict[str, Any] | None:
-        """Returns the tenants as in ``rheostat quotas --json``; None if the settings control no quotas."""
+        """Returns the report of ``rheostat quotas --json``; None if rheostat manages no quotas."""
         if self._settings.tuner.mutation_quota is None:
             return None
         if self._monotonic() >= self._due_s:

@@ -1,7 +1,7 @@
-"""`rheostat status --watch`: the content of the status page in a terminal, refreshed every 2 s.
+"""Runs `rheostat status --watch`: shows the content of the status page in a terminal, refreshed every 2 s.
 
-It reads the cluster, the signals and the journal itself, so it works with or without a tuner. If something cannot be read for a
-moment, it says so and keeps the last screen.
+The command reads the cluster, the signals and the journal itself, so it works with or without a tuner. If one of them cannot be
+read, the screen says so and keeps its last content.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
-_FULL_READ_EVERY = 15  # Refreshes; those in between read only what changes often.
+_FULL_READ_EVERY = 15  # In refreshes; the refreshes in between read only values that change often.
 _SIGNAL_BACKLOG = 400  # Newest records read of each signals partition.
 _JOURNAL_BACKLOG = 2_000  # Records per topic, if the journal cannot be read completely.
-_FROM_THE_BEGINNING = {0: 0}
+_FROM_THE_BEGINNING = {0: 0}  # Next offset by partition; the topics have one partition.
 
 
 class _Connections:
@@ -84,20 +84,20 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         display = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
         signals.rewind(_SIGNAL_BACKLOG)
         until_s = None if wait_s is None else time.monotonic() + wait_s
-        journal, tails, incomplete = start_following(
+        journal, tails, incomplete_text = start_following(
             settings.cluster, topics, connections.journal_consumer, connections.order_consumer
         )
-        trouble = incomplete
+        trouble = incomplete_text
         for refresh in count():
             if stop.is_set():
                 break
             live = _read_cluster(cluster, full=refresh % _FULL_READ_EVERY == 0)
             if isinstance(live, LiveCluster):
-                now_ms, newest = round(time.time() * 1000), journal.newest
-                plan_lines = plans_pane.lines(newest.plans if journal.is_complete else None)
+                now_ms, state = round(time.time() * 1000), journal.state
+                plan_lines = plans_pane.lines(state.plans if journal.is_complete else None)
                 tuners, plans = journal.tuners(now_ms), plans_pane.progress
-                status = status_json(settings, live, signals, newest, now_ms, evaluator, tuners=tuners, plans=plans)
-                tenants = tenants_pane.evaluate(signals, journal.quotas, newest.orders, now_ms, cluster.quota_windows)
+                status = status_json(settings, live, signals, state, now_ms, evaluator, tuners=tuners, plans=plans)
+                tenants = tenants_pane.evaluate(signals, journal.quotas, state.orders, now_ms, cluster.quota_windows)
                 rates.take(status)
             else:
                 trouble = live
@@ -109,7 +109,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
             signals.poll()
             now_ms = round(time.time() * 1000)
             signals.forget_old(now_ms)
-            trouble = _join(follow_new_records(journal, tails, topics.journal, now_ms), incomplete)
+            trouble = _join(follow_new_records(journal, tails, topics.journal, now_ms), incomplete_text)
     return EXIT_DONE
 
 
@@ -133,7 +133,7 @@ def _read_cluster(cluster: ClusterReader, *, full: bool) -> LiveCluster | str:
 def start_following(
     cluster: str, topics: Topics, journal_consumer: KafkaConsumer, order_consumer: KafkaConsumer
 ) -> tuple[JournalFollower, tuple[TopicTail, TopicTail], str | None]:
-    """Reads the whole journal. If that fails, it reads the newest records only; then the tuner's state and plans are unknown.
+    """Reads the whole journal. If that fails, reads only the newest records; then the tuner's state and plans stay unknown.
 
     Args:
         journal_consumer: reads both topics at first, then follows the journal topic.
@@ -171,7 +171,7 @@ def follow_new_records(
     """Adds the new records to ``journal``. Returns a sentence for the operator if they cannot be read now.
 
     Args:
-        now_ms: this machine's time; it replaces the records' own time, as the brokers' clocks may differ.
+        now_ms: this machine's time; it replaces the time in the records, because the brokers' clocks may differ.
     """
     return _add(journal, (record for tail in tails for record in tail.poll()), journal_topic, now_ms)
 

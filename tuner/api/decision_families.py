@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from streaming.shared.contract import Side
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, metric_family
 from tuner.api.series_limit import SERIES_MAX
@@ -78,17 +77,18 @@ def _orders(result: CycleResult, now_ms: int, labels: Labels) -> Iterator[Metric
     yield metric_family(TunerMetric.RELEASED, {labels: float(orders.pause is not None and orders.pause.released)})
     overrides = {side: order for side, order in orders.overrides.items() if order.until_ms > now_ms}
     yield metric_family(
-        TunerMetric.OVERRIDE_UNTIL, {_side_labels(labels, side): o.until_ms / 1000 for side, o in overrides.items()}
+        TunerMetric.OVERRIDE_UNTIL, {side_labels(labels, side): o.until_ms / 1000 for side, o in overrides.items()}
     )
     yield metric_family(
-        TunerMetric.OVERRIDE_RATE, {_side_labels(labels, side): float(o.bytes_per_s) for side, o in overrides.items()}
+        TunerMetric.OVERRIDE_RATE, {side_labels(labels, side): float(o.bytes_per_s) for side, o in overrides.items()}
     )
     owned_until_ms = result.memory.externally_owned_until_ms
     yield metric_family(
         TunerMetric.EXTERNAL_CHANGE_HOLD_UNTIL,
-        {_side_labels(labels, side): until / 1000 for side, until in owned_until_ms.items() if until > now_ms},
+        {side_labels(labels, side): until / 1000 for side, until in owned_until_ms.items() if until > now_ms},
     )
 
 
-def _side_labels(labels: Labels, side: tuple[int, Side]) -> Labels:
+def side_labels(labels: Labels, side: BrokerSide) -> Labels:
+    """Returns the labels with the broker and the side appended."""
     return (*labels, str(side[0]), side[1].value)

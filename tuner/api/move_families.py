@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, metric_family
-from tuner.api.decision_families import last_decision_by_side
+from tuner.api.decision_families import last_decision_by_side, side_labels
 from tuner.api.series_limit import largest_values
 from tuner.api.status_store import CycleResult
 from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Decision
@@ -36,7 +36,7 @@ def move_families(
         yield metric_family(TunerMetric.RECOVERING_PARTITIONS, {labels: float(result.recovering_partitions())})
         yield metric_family(TunerMetric.ORPHANED_THROTTLE_SETTINGS, {labels: float(result.orphaned_settings())})
         yield metric_family(
-            TunerMetric.RATE_CURRENT, {_side_labels(labels, s): float(r.bytes_per_s) for s, r in live.rates.items()}
+            TunerMetric.RATE_CURRENT, {side_labels(labels, s): float(r.bytes_per_s) for s, r in live.rates.items()}
         )
         collisions_by_broker = collisions.count(live, now_ms)
         yield metric_family(
@@ -44,20 +44,20 @@ def move_families(
             largest_values({(*labels, str(b)): float(n) for b, n in collisions_by_broker.items() if n}),
         )
     yield metric_family(
-        TunerMetric.RATE_SETPOINT, {_side_labels(labels, s): float(r) for s, r in result.setpoints.items()}
+        TunerMetric.RATE_SETPOINT, {side_labels(labels, s): float(r) for s, r in result.setpoints.items()}
     )
     setpoints = observation.setpoints if observation is not None else {}
     yield metric_family(
         TunerMetric.NO_HEADROOM,
-        largest_values({_side_labels(labels, s): float(setpoint.no_headroom) for s, setpoint in setpoints.items()}),
+        largest_values({side_labels(labels, s): float(setpoint.no_headroom) for s, setpoint in setpoints.items()}),
     )
     loads = result.loads()
     yield metric_family(
         TunerMetric.STEADY_STATE_BYTES,
-        {_side_labels(labels, s): float(round(w.steady_state_bytes_per_s)) for s, w in loads.items()},
+        {side_labels(labels, s): float(round(w.steady_state_bytes_per_s)) for s, w in loads.items()},
     )
     yield metric_family(
-        TunerMetric.INFEASIBLE, largest_values({_side_labels(labels, s): float(result.infeasible(s)) for s in loads})
+        TunerMetric.INFEASIBLE, largest_values({side_labels(labels, s): float(result.infeasible(s)) for s in loads})
     )
     yield from _destination_families(result, partitions_named_max, labels)
 
@@ -132,7 +132,3 @@ def _largest(destinations: dict[int, MoveSignal], count: int) -> list[tuple[floa
 
 def _is_not_throttle_limited(decision: Decision | None) -> bool:
     return decision is not None and decision.reason in NOT_THROTTLE_LIMITED
-
-
-def _side_labels(labels: Labels, side: tuple[int, Side]) -> Labels:
-    return (*labels, str(side[0]), side[1].value)

@@ -61,13 +61,13 @@ def replace_brokers(loads: BrokerLoads, pairs: Mapping[int, int]) -> GeneratedPl
 
 def extend_to_brokers(loads: BrokerLoads, brokers: Collection[int], tolerance: float = TOLERANCE) -> GeneratedPlan:
     """Returns a plan that gives ``brokers`` their share of all bytes, taken from brokers that hold more than theirs."""
-    even_out(loads, [b for b in loads.alive if b not in brokers], list(brokers), tolerance, both=False)
+    even_out(loads, [b for b in loads.alive if b not in brokers], list(brokers), tolerance, level_givers=False)
     return _make_plan(loads)
 
 
 def rebalance(loads: BrokerLoads, tolerance: float = TOLERANCE) -> GeneratedPlan:
     """Returns a plan that brings every broker within ``tolerance`` of the mean, as far as whole partitions allow."""
-    even_out(loads, loads.alive, loads.alive, tolerance, both=True)
+    even_out(loads, loads.alive, loads.alive, tolerance, level_givers=True)
     return _make_plan(loads)
 
 

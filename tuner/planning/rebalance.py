@@ -17,27 +17,31 @@ from tuner.core.reassignment_plan import TopicPartition
 from tuner.planning.broker_load import BrokerLoads
 
 
-def even_out(loads: BrokerLoads, givers: Sequence[int], takers: Sequence[int], tolerance: float, *, both: bool) -> None:
+def even_out(
+    loads: BrokerLoads, givers: Sequence[int], takers: Sequence[int], tolerance: float, *, level_givers: bool
+) -> None:
     """Moves replicas from givers to takers.
 
     Args:
         givers, takers: brokers that are alive; a broker may be both.
         tolerance: share of the mean; takers are filled up to this much below the mean.
-        both: givers, too, end at most this much above the mean.
+        level_givers: also move replicas off each giver until it is at most ``tolerance`` above the mean; False: stop once the
+            takers are filled.
     """
     balance = _Balance(loads)
     active = set(givers)
     while active:
         giver = max(active, key=lambda b: (balance.load[b], -b))
-        if not _give(balance, giver, takers, tolerance, both=both):
+        if not _give(balance, giver, takers, tolerance, level_givers=level_givers):
             active.discard(giver)
 
 
-def _give(balance: _Balance, giver: int, takers: Sequence[int], tolerance: float, *, both: bool) -> bool:
+def _give(balance: _Balance, giver: int, takers: Sequence[int], tolerance: float, *, level_givers: bool) -> bool:
+    """Moves one replica from the giver to the emptiest taker with room; returns False if no such move is left."""
     surplus = balance.load[giver] - balance.mean
     for taker in sorted(takers, key=lambda b: (balance.load[b], b)):
         gap_to_mean, difference = balance.mean - balance.load[taker], balance.load[giver] - balance.load[taker]
-        distance = max(gap_to_mean, surplus) if both else gap_to_mean
+        distance = max(gap_to_mean, surplus) if level_givers else gap_to_mean
         if surplus <= 0 or difference <= 0 or distance <= tolerance * balance.mean:
             return False
         key = balance.find(giver, taker, min(surplus, gap_to_mean), difference)

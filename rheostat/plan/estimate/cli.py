@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rheostat.options import Json, amount
+from rheostat.options import Json, WatchSeconds, amount
 from streaming.shared import units
 
 
@@ -16,7 +16,7 @@ def estimate(
         Path | None,
         typer.Argument(
             metavar="[PLAN.json]",
-            help="a plan for kafka-reassign-partitions; without one: the reassignments in progress",
+            help="a plan for kafka-reassign-partitions; without it, the reassignments in progress are estimated",
         ),
     ] = None,
     config: Annotated[
@@ -25,35 +25,41 @@ def estimate(
             "--config",
             "-c",
             envvar="RHEOSTAT_CONFIG",
-            help="the settings file: takes the figures from the live cluster",
+            help="the settings file, to read the figures from the live cluster",
         ),
     ] = None,
     current: Annotated[
         Path | None,
-        typer.Option("--current", help="a file with the current assignment, instead of the live cluster"),
+        typer.Option(
+            "--current", help="a file with the current assignment, to read the figures from without a cluster"
+        ),
     ] = None,
     rate: Annotated[
-        float | None, amount(units.positive(units.parse_rate), "how long does it take at this throttle?", "RATE")
+        float | None,
+        amount(units.positive(units.parse_rate), "the throttle rate; the answer is the time it takes", "RATE"),
     ] = None,
-    within: Annotated[float | None, amount(units.parse_span, "which throttle ends it in this time?", "TIME")] = None,
+    within: Annotated[
+        float | None, amount(units.parse_span, "the longest time allowed; the answer is the throttle rate", "TIME")
+    ] = None,
     share: Annotated[
-        float | None, amount(units.parse_share, "at most this share of --capacity, e.g. 10%", "SHARE")
+        float | None, amount(units.parse_share, "the throttle uses at most this share of --capacity, e.g. 10%", "SHARE")
     ] = None,
     capacity: Annotated[
         float | None,
         amount(units.positive(units.parse_rate), "the network rate of one broker in one direction", "RATE"),
     ] = None,
     size: Annotated[
-        float | None, amount(units.parse_bytes, "of each partition that has no size in --current", "SIZE")
+        float | None, amount(units.parse_bytes, "size of each partition that has no size in --current", "SIZE")
     ] = None,
     write_rate: Annotated[
         float | None,
-        amount(units.parse_rate, "of each partition without one in --current, or instead of watching", "RATE"),
+        amount(
+            units.parse_rate,
+            "write rate of each partition that has none in --current; on the live cluster, instead of measuring it",
+            "RATE",
+        ),
     ] = None,
-    watch_s: Annotated[
-        float,
-        typer.Option("--watch-s", min=0, help="how long to watch the logs for write rates; 0: from the signals"),
-    ] = 10.0,
+    watch_s: WatchSeconds = 10.0,
     move_ratio: Annotated[
         float | None, amount(units.parse_share, "KIP-73: partitions to move ÷ all partitions", "SHARE")
     ] = None,
@@ -65,16 +71,21 @@ def estimate(
         float | None, amount(units.parse_rate, "KIP-73: max(BytesInPerSec), written by clients", "RATE")
     ] = None,
     response_max: Annotated[
-        float | None, amount(units.positive(units.parse_bytes), "replica.fetch.response.max.bytes", "SIZE")
+        float | None,
+        amount(units.positive(units.parse_bytes), "replica.fetch.response.max.bytes of the brokers", "SIZE"),
     ] = None,
     network: Annotated[
         float | None,
-        amount(units.positive(units.parse_rate), "speed of a broker's network, for the response rule", "RATE"),
+        amount(
+            units.positive(units.parse_rate), "a broker's network speed, for KIP-73's rule on response sizes", "RATE"
+        ),
     ] = None,
-    window: Annotated[float | None, amount(units.parse_span, "the replication quota's window, 11 s", "TIME")] = None,
+    window: Annotated[
+        float | None, amount(units.parse_span, "length of the replication quota's window; default 11 s", "TIME")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """How long a reassignment takes, or which throttle ends it in time (KIP-73). Exit code 1: the limits cannot be met."""
+    """Estimates how long a reassignment takes, or which throttle ends it in time (KIP-73). Exit code 1: a limit cannot be met."""
     from rheostat.console.logs import set_up_logs
     from rheostat.plan.estimate.command import run_estimate
     from rheostat.plan.estimate.report import EstimateQuestion

@@ -1,7 +1,7 @@
-"""Runs `rheostat plan estimate`: how long a reassignment takes, which throttle ends it in time, and which limit prevents both.
+"""Runs `rheostat plan estimate`: how long a reassignment takes, which throttle ends it in time, and which limit prevents that.
 
-Every question is answered twice: by KIP-73's formula for the whole cluster, and for each broker side of the plan. Nothing is
-changed. An infeasible plan is a valid answer, with exit code 1.
+Every question is answered twice: by KIP-73's formula for the whole cluster, and for each broker side of the plan. The command
+changes nothing. "The limits cannot be met" is a valid answer, with exit code 1.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def _read_figures(
             raise BadInputError("--current gives the current assignment; name a plan file with the desired one as well")
         return sources.from_files(target, sources.read_current(current), current, inputs)
     numbers = (inputs.move_ratio, inputs.log_bytes_per_broker, inputs.brokers, inputs.bytes_in_per_s_max)
+    # Without a plan, and with all figures of KIP-73 on the command line, no cluster is needed even if --config is given.
     if config is None or (target is None and None not in numbers):
         if target is not None:
             raise BadInputError(

@@ -18,7 +18,7 @@ from rheostat.plan.estimate.sources import (
     EstimateInputs,
     apply_overrides,
     check_leaders,
-    check_plan,
+    check_targets_exist,
     plan_notes,
 )
 from rheostat.plan.write_rates import WATCHING, estimate_write_rates, read_broker_signals
@@ -52,14 +52,14 @@ class _LogSizes:
 
 
 def from_cluster(
-    settings: Settings, plan: PlanFile | None, inputs: EstimateInputs, watch_s: float, say: Callable[[str], None]
+    settings: Settings, plan: PlanFile | None, inputs: EstimateInputs, watch_s: float, notify: Callable[[str], None]
 ) -> EstimateFigures:
     """Returns the figures of the live cluster.
 
     Args:
         plan: None: the reassignments in progress.
         watch_s: time between the two reads of the log sizes; 0: write rates from the signals. Ignored if ``inputs`` has a rate.
-        say: writes a line for the operator.
+        notify: shows a line to the operator.
 
     Raises:
         UnreachableError: the cluster does not answer.
@@ -67,11 +67,13 @@ def from_cluster(
         BadInputError: the plan does not fit the cluster.
     """
     if inputs.size_bytes is not None:
-        raise BadInputError("--size: the live cluster has the sizes of its partitions; leave it out, or give --current")
+        raise BadInputError(
+            "--size: the live cluster reports the sizes of its partitions; leave --size out, or give --current"
+        )
     probe(settings)
     with ClusterClient(settings.kafka, "rheostat-plan") as client:
         try:
-            return _read(client, settings, plan, inputs, watch_s, say)
+            return _read(client, settings, plan, inputs, watch_s, notify)
         except Unreachable as error:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
@@ -84,44 +86,46 @@ def _read(
     plan: PlanFile | None,
     inputs: EstimateInputs,
     watch_s: float,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> EstimateFigures:
     brokers = sorted(e.node for e in client.brokers())
     moving = {(s.topic, s.partition): s for s in client.reassignments()}
     states = {(s.topic, s.partition): s for s in client.partitions()} | moving
     targets = _targets_in_progress(moving) if plan is None else plan.targets
     if plan is not None:
-        check_plan(plan, brokers, states)
+        check_targets_exist(plan, brokers, states)
     check_leaders({(t.topic, t.partition): states[(t.topic, t.partition)].leader for t in targets})
 
-    first = _read_log_sizes(client, brokers, states)
-    last, growth, notes = first, {}, plan_notes(targets)
+    notes = plan_notes(targets)
+    first = last = _read_log_sizes(client, brokers, states)
+    growth: dict[TopicPartition, int] = {}
     estimated: Mapping[TopicPartition, float] = {}
     bytes_in = _read_bytes_in(client, settings, brokers)
     if inputs.write_bytes_per_s is None:
         if watch_s == 0:
             leaders = {key: state.leader for key, state in states.items()}
             sizes = {key: float(first.of_leader(state)) for key, state in states.items()}
-            estimated = estimate_write_rates(read_broker_signals(client, settings), brokers, leaders, sizes, say)
+            estimated = estimate_write_rates(read_broker_signals(client, settings), brokers, leaders, sizes, notify)
         else:
-            count_down(watch_s, f"{WATCHING} (--write-rate gives the rate instead)", say)
+            count_down(watch_s, f"{WATCHING} (--write-rate gives the rate instead)", notify)
             last = _read_log_sizes(client, brokers, states)
             growth = {key: last.of_leader(state) - first.of_leader(state) for key, state in states.items()}
             notes += _shrunk_log_note(growth, targets)
-    took_s = max(last.at_s - first.at_s, 1e-3)
+    watched_s = max(last.at_s - first.at_s, 1e-3)
 
     def write_rate(key: TopicPartition) -> float:
         if inputs.write_bytes_per_s is not None:
             return inputs.write_bytes_per_s
-        return estimated[key] if watch_s == 0 else max(0, growth[key]) / took_s
+        return estimated[key] if watch_s == 0 else max(0, growth[key]) / watched_s
 
     planned = tuple(
         _plan_partition(states[(t.topic, t.partition)], t, last, write_rate((t.topic, t.partition))) for t in targets
     )
     notes += _growth_note(planned) if plan is not None else ()
     if bytes_in is None:
-        known = states if inputs.write_bytes_per_s is None else {(t.topic, t.partition) for t in targets}
-        bytes_in = [sum(write_rate(key) for key in known if states[key].leader == broker) for broker in brokers]
+        # The rate of --write-rate applies only to the partitions of the plan; measured rates are known for all partitions.
+        with_rate = states if inputs.write_bytes_per_s is None else {(t.topic, t.partition) for t in targets}
+        bytes_in = [sum(write_rate(key) for key in with_rate if states[key].leader == broker) for broker in brokers]
     kip = kip73_figures(
         sum(bool(p.lacking_bytes) for p in planned),
         max(1, len(states)),
@@ -155,7 +159,7 @@ def _read_log_sizes(
 def _plan_partition(
     state: PartitionState, target: Target, sizes: _LogSizes, write_bytes_per_s: float
 ) -> PlannedPartition:
-    # An adding replica of a reassignment in progress already has a part of the log; only the rest is missing.
+    # A replica that a reassignment in progress is adding already has a part of the log, so only the rest is to be copied.
     complete = set(state.replicas) - set(state.adding)
     key, size_bytes = (state.topic, state.partition), sizes.of_leader(state)
     return PlannedPartition(
@@ -169,7 +173,7 @@ def _plan_partition(
 
 
 def _growth_note(planned: Sequence[PlannedPartition]) -> tuple[str, ...]:
-    """Returns a note that a move that starts later has more to copy; none if nothing is written to the partitions."""
+    """Returns a note that the move has more to copy if it starts later; nothing if no client writes to the partitions."""
     growth_bytes_per_s = sum(p.write_bytes_per_s for p in planned if p.lacking_bytes)
     if not growth_bytes_per_s:
         return ()

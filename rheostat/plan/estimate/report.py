@@ -29,10 +29,10 @@ _WHOLE_CLUSTER = "cluster"  # The only side of KIP-73's formula.
 
 @dataclass(frozen=True, slots=True)
 class EstimateQuestion:
-    """What the operator asks: which limits the reassignment has to respect. None: not set.
+    """The limits that the operator sets for the reassignment. None: no limit.
 
     Attributes:
-        rate_bytes_per_s: the throttle rate (--rate); excludes ``capacity_bytes_per_s``.
+        rate_bytes_per_s: the throttle rate (--rate); not allowed together with ``capacity_bytes_per_s``.
         time_s: the reassignment has to end within this time.
         share: the largest share of the capacity to use, from 0 to 1.
         capacity_bytes_per_s: what one broker can carry in one direction (--capacity); with ``share`` it limits the throttle.
@@ -53,7 +53,7 @@ class EstimateQuestion:
         """
         if self.share is not None and self.capacity_bytes_per_s is None:
             raise BadInputError(
-                "--share: the capacity is missing. Say what one broker can carry with --capacity, e.g. 125MB/s."
+                "--share: the capacity is missing. Give the network rate of one broker with --capacity, e.g. 125MB/s."
             )
         if self.rate_bytes_per_s is not None and self.capacity_bytes_per_s is not None:
             raise BadInputError("--rate and --capacity: both limit the throttle; leave one of them out.")
@@ -99,8 +99,10 @@ class EstimateReport:
 
     @property
     def response_rule(self) -> ResponseRule:
-        f = self.figures
-        return ResponseRule(f.kip73.brokers, f.response_bytes_max, f.window_s, self.question.network_bytes_per_s)
+        figures = self.figures
+        return ResponseRule(
+            figures.kip73.brokers, figures.response_bytes_max, figures.window_s, self.question.network_bytes_per_s
+        )
 
     @property
     def rate_bytes_per_s(self) -> int:
@@ -155,10 +157,8 @@ def to_record(report: EstimateReport) -> dict[str, Any]:
 
 
 def _per_side_record(report: EstimateReport, estimate: RateEstimate[BrokerSide]) -> dict[str, Any]:
-    time_limit_s, rate = (
-        report.question.time_s,
-        estimate.rate_bytes_per_s,
-    )  # None without a limit: no side has a duration then.
+    time_limit_s = report.question.time_s
+    rate = estimate.rate_bytes_per_s  # None without any limit; then no side has a duration.
     idle = idle_steady_state_bytes_per_s(report.figures.partitions)
     return {
         **_estimate_record(estimate),

@@ -33,8 +33,8 @@ F = TypeVar("F")
 class EstimateInputs:
     """Figures from the command line; None: not given.
 
-    ``size_bytes`` and ``write_bytes_per_s`` apply to partitions for which the file has no value. All others override those from
-    other sources.
+    ``size_bytes`` and ``write_bytes_per_s`` apply to partitions for which the file has no value. Each other figure replaces the
+    figure from the cluster or the file.
     """
 
     size_bytes: float | None = None
@@ -93,7 +93,7 @@ def from_numbers(inputs: EstimateInputs) -> EstimateFigures:
 
 
 def apply_overrides(figures: EstimateFigures, inputs: EstimateInputs) -> EstimateFigures:
-    """Returns the figures with those of the command line in place of the others."""
+    """Returns the figures; a figure that is given on the command line replaces the one from the cluster or the file."""
     kip = figures.kip73
     kip = replace(
         kip,
@@ -157,10 +157,10 @@ def from_files(plan: PlanFile, current: CurrentFile, current_path: Path, inputs:
     Raises:
         BadInputError: the files do not fit together, or figures are missing.
     """
-    check_plan(plan, current.brokers, current.partitions)
+    check_targets_exist(plan, current.brokers, current.partitions)
     named = {b for s in current.partitions.values() for b in s.replicas} | {b for t in plan.targets for b in t.replicas}
     brokers = sorted(current.brokers if current.brokers is not None else named)
-    # From here on every partition has both figures; ``or 0.0`` below satisfies the type checker.
+    # Every partition of ``states`` has a size and a write rate; ``or 0.0`` below only satisfies the type checker.
     states = {key: _fill_in(state, inputs, current_path) for key, state in current.partitions.items()}
     planned = tuple(
         PlannedPartition(
@@ -201,7 +201,7 @@ def _fill_in(state: CurrentPartition, inputs: EstimateInputs, path: Path) -> Cur
 # -- plans and partitions ------------------------------------------------------------------------------------------------
 
 
-def check_plan(plan: PlanFile, brokers: Iterable[int] | None, partitions: Iterable[TopicPartition]) -> None:
+def check_targets_exist(plan: PlanFile, brokers: Iterable[int] | None, partitions: Iterable[TopicPartition]) -> None:
     """Checks that the partitions and brokers of the plan exist.
 
     Args:

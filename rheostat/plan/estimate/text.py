@@ -14,9 +14,12 @@ from tuner.core.side_load import idle_steady_state_bytes_per_s
 
 _DIFFERENCE_RATIO_MIN = 0.01  # Smaller differences between two figures are not worth a remark.
 _BROKERS_SHOWN = 5
-# Kafka 4.2 passes 0.8 to 1.0 of a replication quota at its defaults. The catch-up bears the whole loss.
+# Kafka 4.2 passes 0.8 to 1.0 of a replication quota at its defaults. Steady-state replication still gets its full rate, so the
+# missing part is taken from the catch-up alone.
 _PASSED_RATIO_MIN = 0.8
-_LATE_RATIO = 2.0
+_LATE_RATIO = (
+    2.0  # The operator is warned if the missing part makes the reassignment take more than this many times as long.
+)
 
 
 def side_name(side: BrokerSide) -> str:
@@ -41,6 +44,7 @@ def sentences(report: EstimateReport) -> list[str]:
 
 def _explain_never_ends(report: EstimateReport, best: RateEstimate[Any]) -> list[str]:
     question, rate, min_rate = report.question, best.rate_bytes_per_s or 0, best.rate_bytes_per_s_min
+    # The smallest rate that ends is 1 byte/s above steady-state replication, hence ``min_rate - 1``.
     lines = [
         f"At {_exact(rate, question)} it never ends: steady-state replication alone takes {rate_text(min_rate - 1)}"
         f"{_on_side(best.steady_state_side)}. The rate is {rate_text(min_rate - rate)} too low, and more time does not help.",
@@ -104,21 +108,21 @@ def differences(report: EstimateReport) -> list[str]:
     """Returns a sentence for each figure in which KIP-73's formula and the estimate per side differ, with the cause."""
     if report.per_side is None:
         return []
-    kip, side = report.figures.kip73, report.per_side.steady_state_side
-    steady_state = report.loads[side].steady_state_bytes_per_s
-    copied = sum(load.remaining_bytes for (_, which), load in report.loads.items() if which is Side.FOLLOWER)
+    kip, steady_state_side = report.figures.kip73, report.per_side.steady_state_side
+    steady_state = report.loads[steady_state_side].steady_state_bytes_per_s
+    copied = sum(load.remaining_bytes for (_, side), load in report.loads.items() if side is Side.FOLLOWER)
     busiest = max(report.loads, key=lambda key: report.loads[key].remaining_bytes)
     busiest_bytes = report.loads[busiest].remaining_bytes
     lines = []
     if _differ(steady_state, kip.bytes_in_per_s_max):
         cause = (
-            "as every follower of a partition of the plan uses it, in sync or not, and other partitions do not"
-            if side[1] is Side.LEADER
-            else "the writes of all partitions that this broker is receiving"
+            "because it throttles every follower of the plan's partitions, in sync or not, and no other followers"
+            if steady_state_side[1] is Side.LEADER
+            else "because it carries the writes to all partitions that this broker is receiving"
         )
         lines.append(
             f"Steady-state replication: KIP-73 takes max(BytesInPerSec), {rate_text(kip.bytes_in_per_s_max)}. The throttle "
-            f"passes {rate_text(steady_state)} on the {side_name(side)}, {cause}."
+            f"passes {rate_text(steady_state)} on the {side_name(steady_state_side)}, {cause}."
         )
     if _differ(copied, kip.bytes_to_move):
         lines.append(
@@ -186,11 +190,11 @@ def _remark_first_responses(report: EstimateReport) -> str:
         f"window is {rule.window_s:g} s"
     )
     if rule.holds(rate):
-        return f"{fact}, so they fit."
+        return f"{fact}, so they fit into it."
     min_rate = rule.rate_bytes_per_s_min()
-    other = "" if min_rate is None else f", or the rate at {_exact(min_rate)} or more"
+    alternative = "" if min_rate is None else f", or set a rate of {_exact(min_rate)} or more"
     bound = size_text(rule.response_bytes_bound(rate))
-    return f"{fact}, so they do not fit: keep replica.fetch.response.max.bytes below {bound}{other}."
+    return f"{fact}, so they do not fit into it: keep replica.fetch.response.max.bytes below {bound}{alternative}."
 
 
 def _remark_short_time(report: EstimateReport) -> list[str]:

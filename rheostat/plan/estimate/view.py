@@ -1,4 +1,4 @@
-"""Shows the answer of `rheostat plan estimate` on a terminal: sentences, a table of both estimates, and one of all throttles."""
+"""Shows the answer of `rheostat plan estimate` on a terminal: sentences, a table of both estimates, and a table of throttles."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs `rheostat plan generate`: a plan for kafka-reassign-partitions that adds, drains or replaces brokers, or rebalances bytes.
 
-It only writes the plan. An operator starts it with kafka-reassign-partitions or with `rheostat reassign start`.
+The command only writes the plan. An operator starts the plan with kafka-reassign-partitions or with `rheostat reassign start`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run_generate(
     Args:
         overrides: partition limits from the command line.
         question: the limits for the time estimate.
-        write_bytes_per_s: to each partition; None: measured during ``watch_s``.
+        write_bytes_per_s: write rate of each partition; None: measured during ``watch_s``.
         out: the file to write the plan to; None: standard output.
     """
     request.check()
@@ -115,8 +115,8 @@ def estimate_generated(
 
     Args:
         sizes: bytes of each partition's log.
-        held_bytes: by broker, before the plan.
-        write_rates: bytes/s to each partition.
+        held_bytes: bytes on each broker before the plan.
+        write_rates: bytes/s that clients write to each partition.
     """
     planned = tuple(
         PlannedPartition(

@@ -52,8 +52,8 @@ class PlanRequest:
             if value
         ]
         if len(options) != 1:
-            found = " and ".join(options) if options else "none"
-            raise BadInputError(f"expected one of --add-broker, --drain-broker, --replace, --rebalance; found {found}")
+            given = " and ".join(options) if options else "none"
+            raise BadInputError(f"expected one of --add-broker, --drain-broker, --replace, --rebalance; found {given}")
         if self.tolerance is not None and (self.drain or self.replace):
             raise BadInputError(f"--tolerance: {options[0]} does not rebalance; leave --tolerance out")
         for name, brokers in (("--add-broker", self.add), ("--drain-broker", self.drain)):
@@ -77,9 +77,9 @@ class PlanRequest:
             if old in new_by_old:
                 raise BadInputError(f"--replace: broker {old} is given twice")
             new_by_old[old] = new
-        both = sorted(new_by_old.keys() & set(new_by_old.values()))
-        if both:
-            raise BadInputError(f"--replace: broker {both[0]} cannot be replaced and be a replacement at once")
+        old_and_new = sorted(new_by_old.keys() & set(new_by_old.values()))
+        if old_and_new:
+            raise BadInputError(f"--replace: broker {old_and_new[0]} cannot be replaced and be a replacement at once")
         return new_by_old
 
     def check_brokers(self, alive: Collection[int], known: Collection[int]) -> None:
@@ -99,15 +99,15 @@ class PlanRequest:
         ):
             for broker in brokers:
                 if broker not in allowed:
-                    listed = ", ".join(map(str, sorted(allowed)))
-                    raise BadInputError(f"{name}: broker {broker} {problem}: expected one of {listed}")
+                    choices = ", ".join(map(str, sorted(allowed)))
+                    raise BadInputError(f"{name}: broker {broker} {problem}: expected one of {choices}")
         if self.add and not set(alive) - set(self.add):
             raise BadInputError("--add-broker: there is no other broker to move data from")
         if self.drain and not set(alive) - set(self.drain):
             raise BadInputError("--drain-broker: no living broker would be left to move the data to")
 
     def generate(self, loads: BrokerLoads) -> GeneratedPlan:
-        """Returns the plan; changes ``loads`` to the state after it.
+        """Returns the plan; changes ``loads`` to the state after the plan.
 
         Raises:
             NoPlacementError: the limits leave no room for a replica.

@@ -165,7 +165,7 @@ def test_placement_json_numbers_new_partitions_after_existing_ones() -> None:
         ("orders", 4, None, "--partitions: topic orders already has 4"),
         ("orders", 5, 3, "--replication: topic orders exists with replication factor 2"),
         ("new", 5, None, "--replication: missing, and topic new does not exist"),
-        ("new", 5, 4, "INVALID_REPLICATION_FACTOR: 4 replicas need as many brokers, 3 are alive"),
+        ("new", 5, 4, "INVALID_REPLICATION_FACTOR: 4 replicas need 4 brokers, and 3 are alive"),
         ("new", 10_001, 1, "--partitions: Kafka creates at most 10000 at a time, found 10001"),
     ],
 )
@@ -190,7 +190,7 @@ CREATE_ALL = [*CREATE, "--partitions", "3", "--replication", "2"]
         (["-c", "none.yaml", "--preset", "huge"], "--preset: expected one of kafka"),
         (["-c", "none.yaml", "--max-partitions", "-1"], "--max-partitions"),
         (["-c", "none.yaml", "--max-broker-partitions", "many"], "--max-broker-partitions"),
-        (["--json", *PLACE], "'--json': options go behind place, not before it"),
+        (["--json", *PLACE], "'--json': write the options after place, not before it"),
         ([*PLACE, "--partitions", "3"], "--topic"),
         ([*PLACE, "--topic", "a"], "--partitions"),
         ([*PLACE, "--topic", "a", "--partitions", "0"], "--partitions"),

@@ -81,7 +81,7 @@ def presence(mode: TunerMode, waits_for: str = "") -> TunerPresence:
 @pytest.mark.parametrize(
     ("tuners", "why"),
     [
-        ((), "because none runs. The next active tuner will apply it."),
+        ((), "because no tuner runs. The next active tuner will apply it."),
         ((presence(TunerMode.ACTING),), "The active tuner, host-1:7, has not acknowledged it yet. `rheostat status`"),
         (
             (presence(TunerMode.ACTING, "no signal"),),

@@ -52,7 +52,7 @@ def test_unreadable_journal_leaves_active_plans_unknown(monkeypatch: pytest.Monk
     check_no_plan_is_running(settings, lines.append)
     assert lines == ["The plans of reassignments cannot be read, so one may be running: The journal cannot be read."]
     assert describe_active_plans(settings) == [
-        "It is not known whether a plan of reassignments is active: The journal cannot be read."
+        "It is not known whether a plan is active, because the plans cannot be read: The journal cannot be read."
     ]
 
 

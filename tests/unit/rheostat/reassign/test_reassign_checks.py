@@ -146,11 +146,11 @@ def test_check_plan_with_certain_fault_forbids_it(plan: PlanChanges, on: PlanClu
         (changes((3, 4)), cluster(), "t-0: on fewer racks than now"),
         (
             changes((1, 3)), cluster({("t", 0): PartitionState("t", 0, 1, (1, 2, 4), (1, 2), adding=(4,))}),
-            "t-0: already being reassigned; the plan waits for the end of that",
+            "t-0: already being reassigned; the plan waits until that reassignment has ended",
         ),
         (
             changes((1, 3)), cluster({("t", 0): PartitionState("t", 0, -1, (1, 2), ())}),
-            "t-0: no leader; the plan waits for one",
+            "t-0: no leader; the plan waits until Kafka has elected one",
         ),
     ],
     ids=["nearly full", "unknown disks", "equal disks", "fewer racks", "reassigned elsewhere", "no leader"],

@@ -77,7 +77,7 @@ def running_progress() -> PlanProgress:
         ),
         (
             '{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["/a"]}]}',
-            "t-0 names log_dirs: rheostat moves replicas between brokers, not between directories of one",
+            "t-0 names log_dirs: rheostat moves replicas between brokers, not between log directories of a broker",
         ),
     ],
 )
@@ -152,7 +152,7 @@ def test_describe_plan_has_state_progress_moves_and_limits() -> None:
     assert describe_plan(running_progress()) == [
         "Plan p1, submitted by kim@desk, 2026-01-31 06:00:00 UTC: running.",
         "  1 of 3 partitions, 2.50 GB of 6.00 GB, 1 moving, about 2 min 6 s left",
-        "  t-1: [3, 4, 1, 2] → [3, 4]",
+        "  t-1: (3,4,1,2) → (3,4)",
         "  at most 2 leader movements, 8 partition movements at a time",
         "  throttled at the ceiling of the tuner at most, on each broker and side",
     ]

@@ -36,8 +36,8 @@ def test_constraints_come_from_the_acting_tuner(settings: Settings) -> None:
     assert (constraints.no_executor, constraints.tuner, constraints.differences) == (None, ACTING, ())
     assert constraints.rate_bytes_per_s == 12 * MB
     assert describe_rate(constraints) == [
-        "At most 12.0 MB/s for each broker and side: the ceiling of the tuner on one:1, which acts. No latency objective is set, so "
-        "clients do not lower it."
+        "At most 12.0 MB/s for each broker and side: the ceiling of the tuner on one:1, which is active. No latency objective is set, so "
+        "slow clients do not lower this rate."
     ]
 
 
@@ -47,10 +47,10 @@ def test_constraints_name_differences_between_file_and_tuner(settings: Settings)
     assert constraints.rate_bytes_per_s == 50 * MB
     rate, difference = describe_rate(constraints)
     assert rate.startswith("At most 50.0 MB/s for each broker and side")
-    assert "The latency objective may lower it (p99 of 25 ms, mode fast)." in rate
+    assert "The latency objective may lower this rate (p99 of 25 ms, mode fast)." in rate
     assert difference == (
         "The settings file of this command differs from the tuner's values (rate_bytes_per_s_max is 12.0 MB/s; the objective is not set, and the "
-        "tuner has p99 of 25 ms, mode fast). The tuner's values apply until it reads that file again."
+        "tuner has p99 of 25 ms, mode fast). The tuner's values apply until the tuner reads that file again."
     )
 
 
@@ -59,7 +59,7 @@ def test_constraints_name_differences_between_file_and_tuner(settings: Settings)
     [
         ([], "No tuner runs for cluster lab"),
         ([DRY_RUN], "The tuner on three:3 runs in a dry run and executes no plans"),
-        ([replace(ACTING, executes_plans=False)], "The tuner on one:1, which acts, executes no plans"),
+        ([replace(ACTING, executes_plans=False)], "The tuner on one:1, which is active, executes no plans"),
     ],
 )
 def test_no_executor_text_tells_why(settings: Settings, tuners: list[TunerPresence], reason: str) -> None:

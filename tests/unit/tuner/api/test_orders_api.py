@@ -311,7 +311,7 @@ def test_where_somebody_says_otherwise_at_the_same_time_nobody_is_told_that_it_h
         ordered_by="lee",
     )
     beside(broker, monkeypatch, theirs, first=False)
-    with pytest.raises(CommandError, match="Others gave orders for plan p at the same time"):
+    with pytest.raises(CommandError, match="Other operators gave orders for plan p at the same time"):
         plan_store.update_plan(SETTINGS, PLAN, paused_plan)
     assert len(broker.records) == len(("parts", "given", "ours", "theirs")), "nor is it said against theirs again"
 

@@ -81,7 +81,7 @@ def test_projections_first_to_fill_comes_first() -> None:
 @pytest.mark.parametrize(
     ("histories", "limits", "said"),
     [
-        ({1: hourly(1, 2, every_s=720)}, PartitionLimits(160), "No forecast yet: the signals cover 12 min, and it takes 1 h at least."),
+        ({1: hourly(1, 2, every_s=720)}, PartitionLimits(160), "No forecast yet: the signals cover 12 min, and a forecast needs at least 1 h."),
         ({1: hourly(5, 5, 5)}, PartitionLimits(160), "No limit comes nearer: the number of partitions has not grown in 2 h."),
         ({1: hourly(5, 5, 9)}, PartitionLimits(160), "No forecast: in 2 h the number of partitions rose fewer than 3 times, too few for a rate."),
         ({1: GROWING}, PartitionLimits(9000), "Nothing is full within 5 d at the rate of the last 4 h."),
