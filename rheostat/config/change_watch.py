@@ -112,7 +112,7 @@ class ConfigWatch:
             self._fresh = new if differ else None
             if differ:
                 log.info(
-                    "the new settings are valid. The active tuner applies them within seconds, a standby tuner once it has the lease",
+                    "the new settings are valid. The active tuner applies them within seconds, a standby when it gets the lease",
                     changed=differ,
                 )
             else:

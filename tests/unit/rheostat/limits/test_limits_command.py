@@ -185,7 +185,7 @@ CREATE_ALL = [*CREATE, "--partitions", "3", "--replication", "2"]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "'--config': missing"),
+        ([], "'--config': the settings file is missing"),
         (["-c", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
         (["-c", "none.yaml", "--preset", "huge"], "--preset: expected one of kafka"),
         (["-c", "none.yaml", "--max-partitions", "-1"], "--max-partitions"),

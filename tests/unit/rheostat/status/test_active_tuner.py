@@ -161,10 +161,10 @@ def test_signal_history_joins_the_steps_of_the_last_minute() -> None:
         steps = tuple(MoveStep(at_ms - 5_000 * n, 5.0, 0.0, 0.0, 600 * MB) for n in range(2))
         history.take(replace(move_signal(*TARGET, slope=0.0, steps=steps), sampled_at_ms=at_ms, samples=7))
     assert status(history)["stalled_brokers"] == [], "ten seconds of the newest signal"
-    history.join()
+    history.merge_steps()
     assert len(history.moves[TARGET].steps) == 10
     assert status(history)["stalled_brokers"] == [3]
-    history.join(since_ms=NOW_MS - 20_000)
+    history.merge_steps(since_ms=NOW_MS - 20_000)
     assert status(history)["stalled_brokers"] == [], "a rate was changed 20 s ago"
     assert history.moves[SOURCE].steps == ()
 

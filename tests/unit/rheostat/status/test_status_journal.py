@@ -107,7 +107,7 @@ class Cluster:
 
 def shown(followed: JournalFollower, evaluator: StatusEvaluator | None = None) -> dict[str, Any]:
     tuners = followed.tuners(NOW_MS)
-    return status_json(SETTINGS, live(), measured(), followed.newest, NOW_MS, evaluator, tuners=tuners)
+    return status_json(SETTINGS, live(), measured(), followed.state, NOW_MS, evaluator, tuners=tuners)
 
 
 @pytest.mark.parametrize("whole", [0, 2, 6, 100])
@@ -119,7 +119,7 @@ def test_status_and_watch_show_the_same_records_alike(
     once = read_journal_state(SETTINGS)
     followed, unread = Cluster(monkeypatch, journal, orders, whole).observers()
     assert shown(followed, StatusEvaluator(SETTINGS)) == shown(once)
-    assert (followed.newest, followed.quotas, unread) == (once.newest, once.quotas, None)
+    assert (followed.state, followed.quotas, unread) == (once.state, once.quotas, None)
 
 
 def test_watch_shows_orders_plans_and_unreadable_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +131,7 @@ def test_watch_shows_orders_plans_and_unreadable_records(monkeypatch: pytest.Mon
     assert len(found["unreadable_records"]) == 1
     assert [row["text"] for row in found["last_steering_ticks"]] == ["steering 3"]
     assert len(followed.quotas.owned) == 1
-    memory = followed.newest.memory
+    memory = followed.state.memory
     assert memory is not None
     assert memory.owned.keys() == {SOURCE, TARGET}, "the memory in the orders' topic counts for nothing"
     told, _ = Cluster(monkeypatch, TOLD_PAUSE, []).observers()
@@ -145,7 +145,7 @@ def test_watch_of_unreadable_journal_knows_no_memory_nor_plans(monkeypatch: pyte
     assert unread is not None
     assert "a transaction is open in it" in unread
     assert not followed.is_complete
-    newest = followed.newest
+    newest = followed.state
     assert (newest.memory, newest.plans, newest.orders) == (None, (), LATER)
     assert len(newest.entries["entry"]) == 3, "each of the newest entries is shown once"
     cluster.trouble, cluster.whole = None, 100
@@ -155,16 +155,16 @@ def test_watch_of_unreadable_journal_knows_no_memory_nor_plans(monkeypatch: pyte
 def test_unreadable_memory_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = [*JOURNAL, (memory_key("lab"), b'{"v": 99}')]
     followed, _ = Cluster(monkeypatch, journal, []).observers()
-    assert followed.newest.memory is None
-    assert len(followed.newest.unreadable) == 2
+    assert followed.state.memory is None
+    assert len(followed.state.unreadable) == 2
 
 
 def test_journal_of_earlier_version_is_one_line_with_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     old = [(owned_key("lab", SOURCE), b'{"v": 1}'), (memory_key("lab"), b'{"v": 1}')]
     followed, _ = Cluster(monkeypatch, old, []).observers()
-    [text] = followed.newest.unreadable
+    [text] = followed.state.unreadable
     assert text.startswith("records of an earlier version of rheostat: key b'owned|lab|")
     assert "record version 1, this one reads 3), and 1 more. " in text
     assert text.endswith('docs/how-to/operations.md, "Upgrade"')
     assert "\n" not in text
-    assert followed.newest.memory is None
+    assert followed.state.memory is None

@@ -295,17 +295,17 @@ def test_follower_keeps_newest_entries_and_orders_of_its_cluster() -> None:
     take(entry_key("entry", "other", 1), encode_entry(Entry(1, "decision", "hold", "progressing", "theirs")))
     take(orders_key("lab"), encode_orders(ORDERS))
     take(orders_key("lab"), b"not an order")
-    assert [entry.text for entry in followed.newest.entries["entry"]] == [str(n) for n in range(5, 20)]
-    assert followed.newest.orders == ORDERS
-    assert [text for text in followed.newest.unreadable if "orders|lab" in text] == list(followed.newest.unreadable)
+    assert [entry.text for entry in followed.state.entries["entry"]] == [str(n) for n in range(5, 20)]
+    assert followed.state.orders == ORDERS
+    assert [text for text in followed.state.unreadable if "orders|lab" in text] == list(followed.state.unreadable)
 
 
 def test_follower_knows_the_state_only_if_read_completely() -> None:
     followed = JournalFollower("lab")
     followed.take(JournalRecord(memory_key("lab"), encode_memory(MEMORY), 0, "rheostat.journal", NOW_MS))
-    assert followed.newest.memory is None, "earlier records may have more"
+    assert followed.state.memory is None, "earlier records may have more"
     followed.is_complete = True
-    assert followed.newest.memory == MEMORY
+    assert followed.state.memory == MEMORY
 
 
 def test_plans_pane_reads_seldom_and_keeps_last_known_lines() -> None:
