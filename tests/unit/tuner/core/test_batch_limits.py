@@ -44,21 +44,21 @@ def test_leader_movements_fill_the_batch_first() -> None:
     assert numbers(*next_batch(ways, UP, BatchLimits(partition_movements_max=3)).steps) == [1, 3, 0]
 
 
-def test_leader_movements_over_their_limit_make_room_for_the_others() -> None:
+def test_leader_movements_above_limit_leave_slots_to_followers() -> None:
     ways = [leads(0), leads(1), leads(2), follows(3), follows(4)]
     assert numbers(*next_batch(ways, UP, BatchLimits(1, 3)).steps) == [0, 3, 4]
 
 
-def test_a_batch_that_cannot_be_filled_is_smaller() -> None:
+def test_batch_is_smaller_when_leader_limit_is_reached() -> None:
     assert numbers(*next_batch([leads(0), leads(1), leads(2)], UP, BatchLimits(2, 3)).steps) == [0, 1]
 
 
-def test_producers_that_are_refused_come_first() -> None:
+def test_partitions_that_refuse_writes_come_first() -> None:
     ways = [leads(0), follows(1), refused(2)]
     assert numbers(*next_batch(ways, UP, BatchLimits(partition_movements_max=2)).steps) == [2, 0]
 
 
-def test_within_a_kind_the_order_is_the_callers() -> None:
+def test_partitions_of_one_kind_keep_their_order() -> None:
     ways = [follows(7), follows(2), follows(5)]
     assert numbers(*next_batch(ways, UP, BatchLimits(partition_movements_max=2)).steps) == [7, 2]
 
@@ -83,7 +83,7 @@ def test_finished_partitions_are_skipped_and_waiting_ones_named() -> None:
     assert found.waits == tuple(Wait("orders", n, WaitReason.BROKERS_OFFLINE, (3,)) for n in (1, 2))
 
 
-def test_limits_below_one_are_our_own_mistake() -> None:
+def test_batch_limit_below_one_is_a_programming_error() -> None:
     with pytest.raises(AssertionError):
         BatchLimits(partition_movements_max=0)
 

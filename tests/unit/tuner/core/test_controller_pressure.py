@@ -60,14 +60,14 @@ def test_create_probe_has_no_idle_baseline() -> None:
     assert str(found) == "one topic creation in ten takes 45 ms or more (objective: at most 60 ms)"
 
 
-def test_a_storm_is_no_rest() -> None:
+def test_storm_hardly_raises_idle_baseline() -> None:
     rests = dict(learn_idle_baselines(ClusterWideMeasures(create_ms=16.0), {}))
     for _ in range(120):  # Ten minutes.
         rests = dict(learn_idle_baselines(ClusterWideMeasures(create_ms=400.0), rests))
     assert rests[Measure.CREATE.value] < 21
 
 
-def test_a_rest_of_nothing_is_forgotten_as_well() -> None:
+def test_idle_baseline_of_zero_is_forgotten_too() -> None:
     rests = dict(learn_idle_baselines(ClusterWideMeasures(apply_lag_ms=0.0), {}))
     for _ in range(720):
         rests = dict(learn_idle_baselines(ClusterWideMeasures(apply_lag_ms=300.0), rests))

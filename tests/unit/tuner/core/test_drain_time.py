@@ -32,7 +32,7 @@ def side(remaining: float, steady_state: float) -> SideLoad:
 # -- what a plan loads onto each side --------------------------------------------------------------------------------------
 
 
-def test_leader_side_counts_every_follower_follower_side_itself() -> None:
+def test_leader_side_counts_every_follower_and_follower_side_one() -> None:
     assert side_loads([LAB]) == {(1, L): side(60, 6), (3, F): side(60, 3)}
 
 
@@ -83,7 +83,9 @@ def test_lab_moves_end_above_steady_state(quota: float, ends: bool) -> None:
         (0, 0, 60, 1),
     ],
 )
-def test_rate_for_a_time(remaining: float, steady_state: float, time_s: float, rate: int) -> None:
+def test_rate_for_time_covers_remaining_and_steady_state(
+    remaining: float, steady_state: float, time_s: float, rate: int
+) -> None:
     assert rate_for_time(side(remaining, steady_state), time_s) == rate
 
 
@@ -102,7 +104,7 @@ def test_estimated_rate_is_the_smallest_that_ends_in_time(load: SideLoad, time_s
 
 
 @given(LOADS)
-def test_the_smallest_rate_ends_and_a_byte_less_never_does(load: SideLoad) -> None:
+def test_minimum_rate_is_smallest_that_drains(load: SideLoad) -> None:
     least = rate_bytes_per_s_min(load)
     assert drain_s(load, least) is not None
     assert drain_s(load, least - 1) is None
@@ -130,7 +132,7 @@ def test_a_time_alone_gives_its_rate() -> None:
     assert found == RateEstimate(RateVerdict.ENDS, 6_000_001, "a", 12_000_000, 10.0, "a", 12_000_000)
 
 
-def test_both_that_fit_give_the_smaller_rate() -> None:
+def test_compatible_rate_and_time_give_smaller_rate() -> None:
     found = estimate_rate(TWO, rate_bytes_per_s_max=50 * MB, time_s_max=10)
     assert (found.verdict, found.rate_bytes_per_s, found.time_s) == (RateVerdict.ENDS, 12_000_000, 10.0)
 

@@ -39,7 +39,7 @@ from tuner.simulation.replicas import fetcher_id as simulated_fetcher_id
     [("", 0), ("a", 97), ("hello", 99_162_322), ("polygenelubricants", -(2**31)), ("Aa", 2112), ("BB", 2112),
      ("__consumer_offsets", -970_371_369)],
 )  # fmt: skip
-def test_a_topics_hash_is_javas(topic: str, code: int) -> None:
+def test_topic_hash_equals_java_string_hash(topic: str, code: int) -> None:
     assert topic_hash(topic) == code
 
 
@@ -54,11 +54,11 @@ def test_fetcher_hash_wraps_at_32_bits_and_minimum_becomes_0() -> None:
 @given(
     topic=st.from_regex(r"[A-Za-z0-9._-]{1,60}", fullmatch=True), partition=st.integers(0, 10_000), n=st.integers(1, 32)
 )
-def test_the_simulated_cluster_has_the_same_sum(topic: str, partition: int, n: int) -> None:
+def test_fetcher_id_equals_that_of_simulated_cluster(topic: str, partition: int, n: int) -> None:
     assert fetcher_id(topic, partition, n) == simulated_fetcher_id(topic, partition, n)
 
 
-def test_a_threads_name_in_the_metrics() -> None:
+def test_fetcher_client_id_is_written_and_read() -> None:
     assert client_id(3, 12) == "ReplicaFetcherThread-3-12"
     assert read_client_id("ReplicaFetcherThread-3-12") == (3, 12)
     assert read_client_id("ReplicaAlterLogDirsThread-0") is None
@@ -96,7 +96,7 @@ def test_five_fetchers_for_25_brokers_equal_one() -> None:
     assert {n for n, most in found.items() if most > 1} == {1, 5}
 
 
-def test_ten_fetchers_for_25_brokers_are_worth_two() -> None:
+def test_ten_fetchers_for_25_brokers_equal_two() -> None:
     """With 40 partitions a pair has two at most, which 10 threads still part; with four each it shows. As slides' law:
     n threads are worth n ÷ gcd(n, brokers)."""
     everywhere = busiest(in_turn(100, 25, replicas=25))
@@ -133,7 +133,7 @@ def test_cell_load_is_sum_of_its_partitions() -> None:
     assert find_topic_collisions(by_pair, {2: 3, 3: 1}) == (TopicCollision("a", 1, 2, 1, 3, 2),)
 
 
-def test_a_leader_does_not_follow_itself() -> None:
+def test_leader_has_no_fetcher_load_from_itself() -> None:
     assert replicas_by_pair([FetchedPartition("a", 0, 1, (1, 2))]).keys() == {(2, 1)}
 
 
@@ -201,7 +201,7 @@ def test_known_thread_rate_limits_the_choice_to_headroom() -> None:
     ),
     fetchers=st.dictionaries(st.integers(0, 5), st.integers(1, 9)),
 )  # fmt: skip
-def test_idle_threads_counted_alone_are_those_of_the_outlook(
+def test_count_idle_threads_equals_that_of_full_estimate(
     partitions: list[tuple[str, int, int, list[int]]], fetchers: dict[int, int]
 ) -> None:
     by_pair = replicas_by_pair(

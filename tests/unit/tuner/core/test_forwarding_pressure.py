@@ -36,7 +36,7 @@ def ratio_of(
     return cluster_wide_measures({1: one}, {}, START_MS, 15.0).forwarding_busy_ratio
 
 
-def test_requests_in_progress_are_lines_taken() -> None:
+def test_forwarding_ratio_is_requests_in_progress_per_broker() -> None:
     assert ratio_of(0.3, 3.0) == pytest.approx(0.1)
     # Whoever asks the controller itself stands in no line.
     assert ratio_of(4.0, 3.0) == 1.0
@@ -142,7 +142,7 @@ def test_forwarding_cut_applies_despite_higher_other_pressure() -> None:
     assert after(20.0, 0.81, worst=Pressure(0.84, Measure.QUEUE, 420.0, 500.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
 
 
-def test_after_a_step_from_near_the_window_is_given_time() -> None:
+def test_total_settles_after_an_early_step() -> None:
     eased = PressureTrend(near_cut_at_ms=95_000)
     assert after(19.0, 1.04, eased) == (19.0, QuotaReason.SETTLING)
     assert after(19.0, 1.07, eased)[1] is QuotaReason.OVER_OBJECTIVE
@@ -150,7 +150,7 @@ def test_after_a_step_from_near_the_window_is_given_time() -> None:
     assert after(20.0, 0.99, PressureTrend(guaranteed_per_s=20.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
 
 
-def test_a_single_look_is_no_room() -> None:
+def test_single_low_forwarding_ratio_is_no_headroom() -> None:
     """Of what wavers one in five looks was below the aim, and each of them would have raised the total."""
     rig = Rig(POLICY)
     totals = []

@@ -33,5 +33,5 @@ def test_age_is_never_negative(age: float, expected: float) -> None:
     assert age_s(broker_signal(1, age_s=age), NOW_MS) == expected
 
 
-def test_a_signal_from_the_far_future_is_not_trusted() -> None:
+def test_signal_from_far_future_is_not_fresh() -> None:
     assert freshness(move_signal(1, L, age_s=-3600.0), NOW_MS, 15.0) is not Freshness.FRESH

@@ -15,7 +15,7 @@ def hosting(broker: int, count: float | None, age_s: float = 2.0) -> BrokerSigna
     return replace(broker_signal(broker, age_s=age_s), partitions=count)
 
 
-def test_every_broker_and_the_cluster_beside_their_limits() -> None:
+def test_partition_fill_has_cluster_and_each_broker_with_limits() -> None:
     told = {2: hosting(2, 30), 1: hosting(1, 50), 3: hosting(3, None)}
     assert partition_fills(told, PartitionLimits(40, 100, {1: 60}), NOW_MS, 15) == (
         PartitionFill(None, 80, 100), PartitionFill(1, 50, 60), PartitionFill(2, 30, 40),

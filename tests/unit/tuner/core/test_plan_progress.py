@@ -29,7 +29,7 @@ def moves(remaining: dict[int, float | None], slopes: dict[int, float | None]) -
         ({3: 0.0}, {3: 0.0}, 0.0),
     ],
 )
-def test_end_of_moves_is_that_of_the_slowest(
+def test_moves_end_with_the_slowest_destination(
     remaining: dict[int, float | None], slopes: dict[int, float | None], expected: float | None
 ) -> None:
     assert expected_end(moves(remaining, slopes), stalled=False, plans={}).eta_s == expected
@@ -52,7 +52,7 @@ PAUSED = Progress(1000.0, 500.0, 70.0, is_advancing=False)
         ({"a": BEGUN}, -100.0, None, [None]),
     ],
 )
-def test_end_of_plans_is_that_of_the_last(
+def test_plans_end_with_the_last_plan(
     plans: dict[str, Progress], slope: float, everything_s: float | None, each_s: list[float | None]
 ) -> None:
     end = expected_end(moves({3: 600.0}, {3: slope}), stalled=False, plans=plans)

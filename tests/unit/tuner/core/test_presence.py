@@ -38,7 +38,7 @@ def test_presence_record_encoded_and_decoded_is_equal() -> None:
         encode_presence(ACTING).replace(b"50000000.0", b'"much"'),
     ],
 )  # fmt: skip
-def test_presence_record_that_is_none_is_a_value_error(value: bytes) -> None:
+def test_malformed_presence_record_is_a_value_error(value: bytes) -> None:
     with pytest.raises(ValueError, match="not a presence record"):
         decode_presence(value, NOW_MS)
 
@@ -81,7 +81,7 @@ def report(at_ms: int, tuner: TunerPresence | None = ACTING) -> SimpleNamespace:
 
 
 @pytest.mark.parametrize("ahead_s", [0, 17, 60, -17, -3600])
-def test_reports_with_another_clock_prove_a_tuner_that_runs(ahead_s: int) -> None:
+def test_new_report_proves_tuner_alive_despite_clock_offset(ahead_s: int) -> None:
     now_ms = NOW_MS + 1000 * ahead_s
     journal: Any = Journal([report(NOW_MS - 4000)], [[], [report(NOW_MS + 1000)]])
     found = tuner_presence._read(journal, PARTITION, presence_prefix("c"), now_ms)
@@ -89,14 +89,14 @@ def test_reports_with_another_clock_prove_a_tuner_that_runs(ahead_s: int) -> Non
 
 
 @pytest.mark.parametrize("now_ms", [NOW_MS + 21_000, NOW_MS - 3_600_000])
-def test_tuner_whose_next_report_does_not_come_is_gone(now_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuner_with_overdue_report_is_gone(now_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuner_presence, "_NEXT_REPORT_S_MAX", 0.01)
     journal: Any = Journal([report(NOW_MS)], [])
     found = tuner_presence._read(journal, PARTITION, presence_prefix("c"), now_ms)
     assert found == ()
 
 
-def test_acting_tuner_of_two_reports_is_the_later_one() -> None:
+def test_later_of_two_acting_reports_wins() -> None:
     killed = replace(ACTING, holder="b:2", since_ms=1)
     assert acting_tuner([killed, ACTING, replace(ACTING, mode=TunerMode.STANDBY, since_ms=9)]) == ACTING
     assert acting_tuner([]) is None

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 from fake_quotas import FakeQuotas
 from mutation_rig import START_MS, controller, tenant
-from test_live_reader import Answers, over
+from test_live_reader import FakeClusterClient, reader_of
 from test_mutation_quota_loop import ALICE, Rig
 
 from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Unreachable
@@ -23,7 +23,7 @@ NUM, SIZE = "controller.quota.window.num", "controller.quota.window.size.seconds
     [
         ({QuotaWindow(21, 2.0)}, (21, 2.0)),
         ({QuotaWindow()}, (11, 1.0)),
-        ({QuotaWindow(21, 2.0), QuotaWindow()}, (7, 3.0)),  # Some have it and some have not: nobody knows.
+        ({QuotaWindow(21, 2.0), QuotaWindow()}, (7, 3.0)),  # The brokers disagree: the policy keeps its own.
         (set(), (7, 3.0)),
     ],
 )
@@ -41,8 +41,8 @@ def test_equal_window_is_the_same_policy() -> None:
     assert with_broker_window(policy, {QuotaWindow()}) is policy
 
 
-class Configured(Answers):
-    """Brokers on which somebody set it."""
+class ClientWithQuotaWindows(FakeClusterClient):
+    """A client of brokers with a configured quota window."""
 
     def __init__(self, configs: dict[int, dict[str, str] | ClusterError]) -> None:
         super().__init__({})
@@ -53,7 +53,7 @@ class Configured(Answers):
         self.keys = set(keys)
         found = {broker: self.configs.get(broker, {}) for broker in brokers}
         return {
-            broker: configs  # type: ignore[misc]  # The real one hands out errors as well.
+            broker: configs  # type: ignore[misc]  # The real client returns errors as well.
             if isinstance(configs, ClusterError)
             else {key: ConfigValue(value, 4) for key, value in configs.items()}
             for broker, configs in found.items()
@@ -69,27 +69,27 @@ class Configured(Answers):
         ({1: {SIZE: "5"}, 2: {SIZE: "5"}, 3: Unreachable("broker 3 does not answer")}, {QuotaWindow(11, 5.0)}),
     ],
 )
-def test_it_is_read_with_a_full_look(
+def test_quota_windows_are_read_by_full_snapshots_only(
     configs: dict[int, dict[str, str] | ClusterError], expected: set[QuotaWindow]
 ) -> None:
-    answers = Configured(configs)
-    reader = over(answers)
+    client = ClientWithQuotaWindows(configs)
+    reader = reader_of(client)
     reader.snapshot(full=False)
     assert reader.quota_windows == set()
     reader.snapshot(full=True)
     assert reader.quota_windows == expected
-    assert {NUM, SIZE} <= answers.keys
-    # So it is by a command that looks for nothing else.
-    assert quota_windows_of(answers) == expected  # type: ignore[arg-type]  # All that it asks for.
-    # It stays as it was until the next full look.
-    answers.configs = {broker: {NUM: "99"} for broker in (1, 2, 3)}
+    assert {NUM, SIZE} <= client.keys
+    # Commands read the windows alone.
+    assert quota_windows_of(client) == expected  # type: ignore[arg-type]  # The only calls it makes.
+    # The next full snapshot reads them again, not a partial one.
+    client.configs = {broker: {NUM: "99"} for broker in (1, 2, 3)}
     reader.snapshot(full=False)
     assert reader.quota_windows == expected
 
 
 @pytest.mark.parametrize(("window", "held_back"), [(QuotaWindow(), False), (QuotaWindow(samples=60), True)])
-def test_a_bucket_is_as_nearly_empty_as_its_size_says(window: QuotaWindow, held_back: bool) -> None:
-    """30 tokens at 10/s: a quarter of a bucket of eleven seconds, a twentieth of one of sixty."""
+def test_backlog_is_judged_by_size_of_token_bucket(window: QuotaWindow, held_back: bool) -> None:
+    """30 tokens at 10/s fill a quarter of a bucket of 11 s, and a twentieth of one of 60 s."""
     rig = Rig(FakeQuotas({ALICE: 10.0}), windows=lambda: {window})
     rig.signals.controllers = {1: controller(START_MS)}
     rig.signals.tenants = {(1, "alice", None): tenant(START_MS, 8.0, 30.0, user="alice")}

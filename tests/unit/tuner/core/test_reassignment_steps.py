@@ -49,7 +49,7 @@ def test_kip_example_with_one_replica_changes_one_at_a_time() -> None:
     ]  # fmt: skip
 
 
-def test_the_kips_example_at_three_replicas() -> None:
+def test_kip_example_with_three_replicas_matches() -> None:
     assert targets(KIP, 3) == [(5, 0, 1, 2, 3, 4), (5, 6, 7, 3, 4), (5, 6, 7, 8, 9)]
 
 
@@ -92,7 +92,7 @@ def test_nonpreferred_leader_keeps_leading_while_it_stays() -> None:
     assert (drops.moves_leader, drops.needs_election) == (True, False)
 
 
-def test_more_replicas_and_fewer() -> None:
+def test_steps_change_number_of_replicas() -> None:
     assert targets(way((0,), (0, 1, 2, 3)), 1) == [(0, 1), (0, 1, 2), (0, 1, 2, 3)]
     assert targets(way((0, 1), (2, 3, 4, 5)), 2) == [(2, 0, 1), (2, 3, 4), (2, 3, 4, 5)]
     assert targets(way((0, 1, 2, 3), (0,)), 2) == [(0, 3), (0,)]
@@ -111,12 +111,12 @@ def test_leaderless_partition_waits() -> None:
     assert next_step(way((0, 1), (2, 1)), {1, 2}) == Wait("orders", 0, WaitReason.NO_LEADER), "an election is to come"
 
 
-def test_a_target_that_is_down_is_waited_for_and_named() -> None:
+def test_partition_waits_for_offline_target_broker() -> None:
     waits = Wait("orders", 0, WaitReason.BROKERS_OFFLINE, (3,))
     assert next_step(way((0, 1, 2), (0, 1, 3)), {0, 1, 2}, 1) == waits
 
 
-def test_others_of_the_target_go_on_while_one_is_down() -> None:
+def test_offline_target_broker_does_not_delay_other_targets() -> None:
     step = next_step(KIP, {0, 1, 2, 3, 4, 6, 7, 8, 9}, 2)
     assert isinstance(step, ReassignmentStep)
     assert (step.replicas, step.reason) == ((6, 7, 2, 3, 4), StepReason.REPLICAS)
@@ -188,7 +188,7 @@ def test_leader_ends_as_first_replica_of_target(of: PartitionTransition, most: i
 
 
 @given(of=ways(), up=brokers_up, most=st.integers(1, 5))
-def test_no_step_breaks_its_limit_but_for_min_in_sync(of: PartitionTransition, up: set[int], most: int) -> None:
+def test_only_min_in_sync_steps_exceed_the_limit(of: PartitionTransition, up: set[int], most: int) -> None:
     step = next_step(of, up, most)
     if isinstance(step, ReassignmentStep):
         assert set(step.adding) <= up & set(of.target)

@@ -21,7 +21,7 @@ def test_kip_burst_of_560_leaves_minus_60_tokens() -> None:
     assert after.admits(KIP, 12_000)
 
 
-def test_the_mean_rate_says_12_seconds_and_refuses_for_100() -> None:
+def test_mean_rate_throttle_time_is_shorter_than_its_refusal() -> None:
     """KIP-599: "the average rate won't go back until the samples at time T is discarded ... 100 secs in our case"."""
     rate = MeanRate().with_burst(560, 0)
     assert rate.per_s(KIP, 0) == pytest.approx(5.6)

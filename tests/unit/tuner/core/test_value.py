@@ -28,7 +28,7 @@ class Frozen:
     f: float = 0.0
 
 
-def test_it_is_a_dataclass_with_slots_and_a_hash() -> None:
+def test_value_class_is_a_hashable_dataclass_with_slots() -> None:
     one = Quick(1, 2.0)
     assert is_dataclass(one)
     assert [f.name for f in fields(one)] == ["a", "b", "c", "d", "e", "f"]

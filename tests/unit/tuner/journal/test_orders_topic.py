@@ -117,7 +117,7 @@ def test_reader_without_an_orders_topic_reads_the_journal_alone(monkeypatch: pyt
     assert journal.orders == Orders()
 
 
-def test_reader_without_a_journal_knows_the_orders_that_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_without_a_journal_knows_current_orders(monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator may pause before the first tuner starts, which makes the journal's topic."""
     journal, memory = recovered(monkeypatch, [], [(orders_key("c"), encode_orders(PAUSED))], TOPICS.journal)
     assert (journal.orders, memory.owned) == (PAUSED, {})
@@ -125,7 +125,7 @@ def test_reader_without_a_journal_knows_the_orders_that_stand(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("missing", [TOPICS.journal, TOPICS.orders])
-def test_tuner_that_acts_needs_both_topics(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+def test_active_tuner_needs_orders_topic_and_journal(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     stands(monkeypatch, [], [])
     producer, reader = cast(Any, object()), cast(Any, Reader(missing))
     with pytest.raises(JournalError, match=f"{missing} is not there"):
@@ -163,13 +163,13 @@ def test_tuner_writes_tombstones_of_plans_into_the_orders_topic(monkeypatch: pyt
 @pytest.mark.parametrize(
     "key", [memory_key("c"), FORGED[0], requested_key("c", "p", 0), state_key("c", "p"), b"", b"plan"]
 )
-def test_other_records_are_no_orders(key: bytes) -> None:
+def test_unrelated_records_are_not_orders(key: bytes) -> None:
     assert not is_order(key)
     assert is_in_its_topic(JournalRecord(key, b"", 0, TOPICS.journal, 0), TOPICS.journal)
     assert not is_in_its_topic(JournalRecord(key, b"", 0, TOPICS.orders, 0), TOPICS.journal)
 
 
-def test_journal_of_an_earlier_version_is_refused_with_the_upgrade_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_of_earlier_version_is_refused_with_upgrade_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     old = (memory_key("c"), b'{"v": 1, "owned": []}')
     journal, _ = recovered(monkeypatch, [old, (owned_key("c", SIDE), b'{"v": 1}')], [])
     blocked = journal.blocked
@@ -184,7 +184,7 @@ def test_journal_of_an_earlier_version_is_refused_with_the_upgrade_steps(monkeyp
     assert "\n" not in blocked
 
 
-def test_order_of_an_earlier_version_is_passed_over_and_has_to_be_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_order_of_earlier_version_is_ignored_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     old = encode_orders(PAUSED).replace(b'"v": 3', b'"v": 1')
     journal, _ = recovered(monkeypatch, [], [(orders_key("c"), old), (head_key("c", "p"), b'{"v": 1}')])
     assert (journal.orders, journal.blocked) == (Orders(), None)
@@ -194,7 +194,7 @@ def test_order_of_an_earlier_version_is_passed_over_and_has_to_be_given_again(mo
     assert plan.effect == "this plan is not executed: submit it again with this version"
 
 
-def test_alias_with_records_of_an_earlier_version_points_to_the_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alias_with_records_of_earlier_version_names_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     journal, _ = recovered(monkeypatch, [(memory_key("old"), b'{"v": 1}')], [])
     [text] = journal.cluster_aliases.holdings_by_name().values()
     assert text == (

@@ -187,7 +187,7 @@ def test_lease_of_a_member_that_was_dropped_awaits_no_renewal() -> None:
 
 
 @pytest.mark.parametrize("error", [GroupAuthorizationFailedError("the group"), KafkaConnectionError("no broker")])
-def test_lease_that_cannot_be_asked_for_awaits_no_renewal(error: Exception) -> None:
+def test_lease_with_unreachable_coordinator_awaits_no_renewal(error: Exception) -> None:
     """The caller waits for a renewal in a loop, which an error must end."""
     rig = Rig()
     [member] = rig.members
@@ -218,7 +218,7 @@ def still(rig: Rig, journal: FakeJournal, stop: threading.Event | None = None) -
     )
 
 
-def test_tuner_keeps_its_term_through_a_rebalance_and_proves_its_right_again() -> None:
+def test_tuner_keeps_term_through_rebalance_after_renewed_proof() -> None:
     rig, journal = Rig(), FakeJournal()
     [member] = rig.members
     member.given(ONLY)
@@ -237,7 +237,7 @@ def test_tuner_keeps_its_term_through_a_rebalance_and_proves_its_right_again() -
     assert not still(rig, journal)
 
 
-def test_rebalance_within_one_look_asks_for_a_new_proof() -> None:
+def test_rebalance_within_one_poll_requires_a_new_proof() -> None:
     """The group dropped this member, which came back and was given the lease again before the look ended."""
     rig, journal = Rig(), FakeJournal()
     [member] = rig.members
@@ -265,7 +265,7 @@ def test_stopped_tuner_waits_for_no_renewal() -> None:
     assert not still(rig, FakeJournal(), stop)
 
 
-def test_assignors_give_the_partition_to_its_holder_whatever_the_ids() -> None:
+def test_assignors_keep_partition_with_its_holder() -> None:
     """Also where a suspended member comes back and claims what it had in an older generation."""
     members: dict[str, StickyPartitionAssignor] = {}
     generation = 0

@@ -1,4 +1,4 @@
-"""The section `limits`: what it says, what is refused by name, and who reads it."""
+"""The section `limits`: its values, refused settings, and the size brake of mutation quotas that uses them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def limits(text: str, environ: dict[str, str] | None = None) -> LimitsSettings:
     return parse_settings(GOOD + text, "f.yaml", environ or {}).limits
 
 
-def test_without_the_section_nothing_is_limited() -> None:
+def test_missing_limits_section_limits_nothing() -> None:
     assert limits("").limits() == PartitionLimits()
     assert not limits("").are_set
 
 
-def test_numbers_stand_in_place_of_their_preset() -> None:
-    found = limits("limits: {preset: msk.2xlarge, max_partitions: 9000, by_broker: {3: 500}}\n")
-    assert found.are_set
-    assert found.limits() == PartitionLimits(2000, 9000, {3: 500})
+def test_explicit_limits_replace_those_of_preset() -> None:
+    section = limits("limits: {preset: msk.2xlarge, max_partitions: 9000, by_broker: {3: 500}}\n")
+    assert section.are_set
+    assert section.limits() == PartitionLimits(2000, 9000, {3: 500})
     assert limits("limits: {preset: kafka}\n").limits() == PRESETS["kafka"].limits
-    assert limits("limits: {max_broker_partitions: 0}\n").limits().for_broker(1) == 0, "no more of them is a limit too"
+    assert limits("limits: {max_broker_partitions: 0}\n").limits().for_broker(1) == 0, "zero is a limit too"
 
 
 def test_every_preset_can_be_named() -> None:
@@ -49,7 +49,7 @@ def test_brokers_can_be_set_from_the_environment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("limits: {max_partition: 5}\n", "f.yaml:8: limits.max_partition: unknown key: did you mean max_partitions?"),
         ("limits:\n  max_partitions: -1\n", "f.yaml:9: limits.max_partitions: input should be greater than or equal to 0, found -1"),
@@ -59,8 +59,8 @@ def test_brokers_can_be_set_from_the_environment() -> None:
         ("limits:\n  by_broker:\n    -3: 5\n", "f.yaml:10: limits.by_broker[-3]"),
     ],
 )  # fmt: skip
-def test_a_fault_is_named_with_its_line(text: str, said: str) -> None:
-    assert said in fault(GOOD + text)
+def test_invalid_limit_is_refused_with_its_line(text: str, message: str) -> None:
+    assert message in fault(GOOD + text)
 
 
 # -- the soft brake of the mutation quotas ---------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def policy(text: str) -> MutationPolicy:
     return found
 
 
-def test_the_brake_takes_the_clusters_limit_where_it_has_none_of_its_own() -> None:
+def test_size_brake_without_own_limit_uses_cluster_limit() -> None:
     assert (policy("").partitions_max, policy("").replicas_max) == (None, None)
     braked = policy("limits: {max_partitions: 1000}\n")
     assert (braked.partitions_max, braked.replicas_max) == (None, 1000)
@@ -84,7 +84,7 @@ def test_the_brake_takes_the_clusters_limit_where_it_has_none_of_its_own() -> No
     assert size_brake_ratio(1, policy("limits: {max_partitions: 0}\n"), 1) == 0.0
 
 
-def test_the_brakes_own_number_is_before_it() -> None:
+def test_size_brake_own_limit_precedes_cluster_limit() -> None:
     text = QUOTAS.replace("{}", "{partitions_max: 100}") + "limits: {max_partitions: 1000}\n"
     settings = parse_settings(text, "f.yaml", {})
     own = settings.tuner.mutation_policy(settings.limits.limits())
@@ -93,13 +93,17 @@ def test_the_brakes_own_number_is_before_it() -> None:
     assert size_brake_ratio(95, own, 1000) == pytest.approx(0.5)
 
 
-def test_brokers_that_are_silent_host_as_much_as_the_others() -> None:
-    told = {b: replace(broker_signal(b), partitions=100.0 * b) for b in (1, 2, 3)}
-    asked = replace(controller(NOW_MS), active=1.0, active_brokers=3.0, fenced_brokers=1.0)
-    assert cluster_wide_measures({}, told, NOW_MS, 15).replicas == 600
-    assert cluster_wide_measures({9: asked}, told, NOW_MS, 15).replicas == 800, "the fourth is down, and comes back"
-    told[3] = replace(told[3], sampled_at_ms=NOW_MS - 60_000)
-    assert cluster_wide_measures({9: asked}, told, NOW_MS, 15).replicas == 600
-    told[2] = replace(told[2], partitions=None)
-    assert cluster_wide_measures({9: asked}, told, NOW_MS, 15).replicas is None, "one of four tells nothing of all"
+def test_silent_brokers_count_with_mean_replicas_of_others() -> None:
+    signals = {b: replace(broker_signal(b), partitions=100.0 * b) for b in (1, 2, 3)}
+    with_fenced = replace(controller(NOW_MS), active=1.0, active_brokers=3.0, fenced_brokers=1.0)
+    assert cluster_wide_measures({}, signals, NOW_MS, 15).replicas == 600
+    assert cluster_wide_measures({9: with_fenced}, signals, NOW_MS, 15).replicas == 800, (
+        "the fourth broker is down and will return"
+    )
+    signals[3] = replace(signals[3], sampled_at_ms=NOW_MS - 60_000)
+    assert cluster_wide_measures({9: with_fenced}, signals, NOW_MS, 15).replicas == 600
+    signals[2] = replace(signals[2], partitions=None)
+    assert cluster_wide_measures({9: with_fenced}, signals, NOW_MS, 15).replicas is None, (
+        "one broker of four says too little about all"
+    )
     assert cluster_wide_measures({}, {}, NOW_MS, 15).replicas is None

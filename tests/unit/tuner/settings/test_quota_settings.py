@@ -1,4 +1,4 @@
-"""What an operator may say about mutation quotas, and what is refused, by name."""
+"""The section `mutation_quota`: the policy it gives, and refused settings by name."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def policy(text: str, environ: dict[str, str] | None = None) -> MutationPolicy:
     return found
 
 
-def test_nobody_touches_quotas_unless_asked_to() -> None:
+def test_missing_quota_section_disables_mutation_quotas() -> None:
     assert parse_settings(GOOD, "f.yaml", {}).tuner.mutation_policy() is None
 
 
-def test_an_empty_section_is_the_laws_own_defaults() -> None:
+def test_empty_quota_section_gives_default_policy() -> None:
     assert policy(ON[:-1] + " {}\n") == MutationPolicy(rules=(OWN,))
 
 
-def test_our_own_clients_are_never_held_back_unless_somebody_says_so() -> None:
-    ours = Tenant(client_id="rheostat-tuner-quotas")
-    assert match_rule(ours, policy(ON + "    tenants: [{user: a}]\n").rules) == RuleMatch(OWN, 1, ())
-    held = match_rule(ours, policy(ON + "    tenants: [{client_id: 'rheostat-*', weight: 2}]\n").rules)
+def test_rheostat_clients_are_exempt_unless_a_rule_names_them() -> None:
+    client = Tenant(client_id="rheostat-tuner-quotas")
+    assert match_rule(client, policy(ON + "    tenants: [{user: a}]\n").rules) == RuleMatch(OWN, 1, ())
+    held = match_rule(client, policy(ON + "    tenants: [{client_id: 'rheostat-*', weight: 2}]\n").rules)
     assert held is not None
     assert held.rule.weight == 2
 
 
-def test_tenants_with_their_weights_and_floors() -> None:
+def test_tenant_rules_have_weights_and_guaranteed_rates() -> None:
     rules = policy(
         ON
         + "    tenants:\n    - {user: ops*, exempt: true}\n    - {user: etl, client_id: 'nightly-?', weight: 3, rate_per_s_min: 2}\n"
@@ -46,11 +46,11 @@ def test_tenants_with_their_weights_and_floors() -> None:
     assert rules == (TenantRule("ops*", exempt=True), TenantRule("etl", "nightly-?", 3.0, 2.0), OWN)
 
 
-def test_how_long_somebodys_value_is_left_alone_is_said_once_for_all() -> None:
+def test_external_change_hold_applies_to_quotas_too() -> None:
     assert policy(GOOD + "  external_change_hold_s: 60\n  mutation_quota: {}\n").limits.external_change_hold_s == 60
 
 
-def test_a_small_maximum_is_also_where_it_starts() -> None:
+def test_start_rate_is_limited_to_small_maximum() -> None:
     limits = policy(ON + "    rate_per_s_max: 10\n").limits
     assert (limits.rate_per_s_start, limits.rate_per_s_max) == (10, 10)
 
@@ -64,7 +64,7 @@ def test_a_small_maximum_is_also_where_it_starts() -> None:
         ("none", None),
     ],
 )
-def test_for_whom_the_default_stands(name: str, entity: QuotaEntity | None) -> None:
+def test_default_entity_is_parsed(name: str, entity: QuotaEntity | None) -> None:
     assert policy(ON + f"    default_entity: {name}\n").default_entity == entity
 
 
@@ -81,13 +81,13 @@ def test_the_lines_of_brokers_are_enough_to_go_by() -> None:
     assert policy(text).objective == ControllerObjective(None, None, forwarding_busy_ratio_max=0.1)
 
 
-def test_tenants_from_the_environment() -> None:
+def test_tenant_rules_can_come_from_environment() -> None:
     variable = {"RHEOSTAT_TUNER__MUTATION_QUOTA__TENANTS": '[{"user": "etl", "weight": 2}]'}
     assert policy(GOOD, variable).rules == (TenantRule("etl", weight=2.0), OWN)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("    tenants: [{ip: 10.0.0.1}]\n", "f.yaml:9: tuner.mutation_quota.tenants[0]: ip: Kafka keeps no mutation quotas for ip entities"),
         ("    tenants: [{group: a}]\n", "tuner.mutation_quota.tenants[0].group: unknown key: known here: client_id, exempt, rate_per_s_min, user, weight"),
@@ -112,5 +112,5 @@ def test_tenants_from_the_environment() -> None:
         ("    partitions_near_ratio: 1\n", "input should be less than 1"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_named(text: str, said: str) -> None:
-    assert said in fault(ON + text)
+def test_invalid_quota_setting_is_refused_by_name(text: str, message: str) -> None:
+    assert message in fault(ON + text)

@@ -1,4 +1,4 @@
-"""Scenario files: the worlds they make, and what is said to those that cannot be used."""
+"""Scenario files: the worlds they describe, and the messages for invalid files."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ move:
 LARGE = {"brokers-100", "brokers-1000"}
 
 
-def made(more: str = "", text: str = SMALL) -> Scenario:
+def scenario_of(more: str = "", text: str = SMALL) -> Scenario:
     return parse_scenario(text + more, "f.yaml", name="f")
 
 
-def faults(more: str = "", text: str = SMALL) -> list[str]:
+def messages_for(more: str = "", text: str = SMALL) -> list[str]:
     with pytest.raises(BadInputError) as caught:
-        made(more, text)
+        scenario_of(more, text)
     assert caught.value.exit_code == 2
     return str(caught.value).splitlines()
 
 
-# -- those that come along ---------------------------------------------------------------------------------------------
+# -- shipped scenarios -------------------------------------------------------------------------------------------------
 
 
-def test_the_scenarios_that_ship() -> None:
+def test_shipped_scenarios_have_known_names() -> None:
     assert set(shipped_scenarios()) == {
         "kip73-2node", "kip73-2node-produce", "kip73-3node-1to2", "kip73-3node-1to2-produce", "kip73-3node-2to1",
         "kip73-3node-2to1-produce", "broker-add", "broker-replace", "decommission", "hot-partition", "diurnal",
@@ -82,15 +82,15 @@ def test_the_scenarios_that_ship() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(shipped_scenarios()))
-def test_each_can_be_read_and_says_what_it_is(name: str) -> None:
+def test_shipped_scenario_loads_with_description_moves_and_rates(name: str) -> None:
     scenario = load_scenario(name)
     assert scenario.about.endswith(".")
     assert scenario.world.moving
-    assert scenario.world.rates, "each begins under a throttle that somebody set"
+    assert scenario.world.rates, "each scenario begins under a throttle"
 
 
 @pytest.mark.parametrize("name", sorted(set(shipped_scenarios()) - LARGE))
-def test_each_small_one_runs_for_a_minute(name: str) -> None:
+def test_small_shipped_scenario_runs_for_a_minute(name: str) -> None:
     scenario = load_scenario(name)
     trace = run(
         replace(scenario.world, duration_s_max=60.0), LoopPolicy(Limits(scenario.rate_bytes_per_s_max)), settle_s=0.0
@@ -108,14 +108,16 @@ def test_each_small_one_runs_for_a_minute(name: str) -> None:
         ("brokers-100", set(range(1, 91)), set(range(91, 101)), 180),
     ],
 )
-def test_data_goes_where_the_name_says(name: str, sources: set[int], targets: set[int], moved: int) -> None:
+def test_shipped_scenario_moves_data_between_named_brokers(
+    name: str, sources: set[int], targets: set[int], moved: int
+) -> None:
     moving = load_scenario(name).world.moving
     assert {p.replicas[0] for p in moving} <= sources
     assert {b for p in moving for b in p.adding} == targets
     assert sum(len(p.adding) for p in moving) == moved
 
 
-def test_the_colliding_partitions_share_one_thread() -> None:
+def test_fetcher_collision_scenario_uses_one_fetcher_thread() -> None:
     from tuner.simulation.replicas import fetcher_id
 
     world = load_scenario("fetcher-collision").world
@@ -125,11 +127,11 @@ def test_the_colliding_partitions_share_one_thread() -> None:
     }
 
 
-# -- what a file says ----------------------------------------------------------------------------------------------------
+# -- the world of a file ---------------------------------------------------------------------------------------------------
 
 
-def test_a_small_world() -> None:
-    scenario = made("throttle: 50MB/s\n")
+def test_scenario_file_becomes_a_world() -> None:
+    scenario = scenario_of("throttle: 50MB/s\n")
     world = scenario.world
     assert (scenario.name, scenario.about) == ("f", "two words")
     assert scenario.rate_bytes_per_s_max == 800e6, "80 % of the link"
@@ -144,29 +146,29 @@ def test_a_small_world() -> None:
     assert set(world.rates) == {InitialRate(b, side, 50_000_000) for b in (1, 2, 3) for side in Side}
 
 
-def test_without_a_throttle_none_stands() -> None:
-    assert made().world.rates == ()
-    assert made().world.lists == ()
+def test_scenario_without_throttle_sets_no_rates_or_lists() -> None:
+    assert scenario_of().world.rates == ()
+    assert scenario_of().world.lists == ()
 
 
 def test_brokers_may_be_listed_with_their_own_links() -> None:
     text = SMALL.replace("brokers: 3\n", "brokers: [1, {id: 2, link: 2Gbit/s}, {id: 3, disk: 100MB/s}]\n")
-    brokers = made(text=text).world.brokers
+    brokers = scenario_of(text=text).world.brokers
     assert [b.link_out_bytes_per_s for b in brokers] == [1e9, 250e6, 1e9]
     assert [b.disk_read_bytes_per_s for b in brokers] == [500e6, 500e6, 100e6]
-    assert made(text=text).rate_bytes_per_s_max == 200e6
+    assert scenario_of(text=text).rate_bytes_per_s_max == 200e6
 
 
-def test_kafkas_own_plan_can_be_pasted() -> None:
+def test_scenario_accepts_kafka_reassignment_json() -> None:
     plan = (
         '{"version": 1, "partitions": [{"topic": "t", "partition": 2, "replicas": [1, 3], "log_dirs": ["any", "any"]}]}'
     )
-    moving = made(text=SMALL.replace("add: [3]", f"plan: {plan}")).world.moving
+    moving = scenario_of(text=SMALL.replace("add: [3]", f"plan: {plan}")).world.moving
     assert [(p.partition, p.adding, p.removing) for p in moving] == [(2, (3,), (2,))]
 
 
-def test_load_and_what_happens_on_the_way() -> None:
-    world = made("""\
+def test_scenario_load_and_disturbances_are_parsed() -> None:
+    world = scenario_of("""\
 load:
   {writes: 10MB/s, reads: 20MB/s, reads_per_write: 2, daily: 20%, day: 30min, phase: 5min, noise: 5%,
    steps: [{at: 0, until: 1min, factor: 2, brokers: [1]}, {at: 1min, until: 2min, factor: 3}]}
@@ -205,7 +207,7 @@ seed: 5
     assert (world.moves_begin_s, world.seed) == (10.0, 5)
 
 
-def test_the_seed_draws_sizes_around_their_mean_and_nothing_else_does() -> None:
+def test_seed_determines_spread_of_partition_sizes() -> None:
     text = SMALL.replace("partitions: 4", "partitions: 2000, spread: 50%")
 
     def sizes(seed: int) -> list[float]:
@@ -214,12 +216,12 @@ def test_the_seed_draws_sizes_around_their_mean_and_nothing_else_does() -> None:
     assert sizes(1) == sizes(1)
     assert sizes(1) != sizes(2)
     assert sum(sizes(1)) / 2000 == pytest.approx(1e9, rel=0.05)
-    assert {p.size_bytes for p in made().world.partitions} == {1e9}
+    assert {p.size_bytes for p in scenario_of().world.partitions} == {1e9}
 
 
 # -- moves ---------------------------------------------------------------------------------------------------------------
 
-BROKERS = tuple(range(1, 9))  # Two may leave partitions with six replicas.
+BROKERS = tuple(range(1, 9))  # Enough to drain two brokers of partitions with six replicas.
 
 
 @st.composite
@@ -230,57 +232,57 @@ def layouts(draw: st.DrawFn) -> list[PartitionSpec]:
     return lay_out([Topic("t", draw(st.integers(1, 40)), 1e9, 1e6, replication, on, leaders)], seed=1)
 
 
-def after(p: PartitionSpec) -> tuple[int, ...]:
+def replicas_after(p: PartitionSpec) -> tuple[int, ...]:
     return tuple(b for b in (*p.replicas, *p.adding) if b not in p.removing)
 
 
-def sound(before: list[PartitionSpec], moved: list[PartitionSpec]) -> None:
+def assert_moves_are_valid(before: list[PartitionSpec], moved: list[PartitionSpec]) -> None:
     for old, new in zip(before, moved, strict=True):
         assert old.replicas == new.replicas
         assert len(set(old.replicas)) == len(old.replicas)
-        assert len(set(after(new))) == len(after(new)) == len(old.replicas)
+        assert len(set(replicas_after(new))) == len(replicas_after(new)) == len(old.replicas)
         assert not set(new.adding) & set(old.replicas)
 
 
 @given(layouts())
-def test_those_that_join_take_an_even_share(before: list[PartitionSpec]) -> None:
+def test_joining_brokers_take_an_even_share(before: list[PartitionSpec]) -> None:
     moved = join(before, [7, 8])
-    sound(before, moved)
+    assert_moves_are_valid(before, moved)
     held = {b for p in before for b in p.replicas}
     share = sum(len(p.replicas) for p in before) // (len(held) + 2)
     taken = [sum(b in p.adding for p in moved) for b in (7, 8)]
     assert all(t <= share for t in taken)
-    # A partition moves once; where there are fewer of them than shares, the shares are smaller.
+    # A partition moves once: with few partitions, the shares are smaller.
     assert sum(taken) == min(2 * share, len(before))
 
 
 @given(layouts(), st.sets(st.integers(1, 6), min_size=1, max_size=2))
-def test_those_that_leave_hold_nothing(before: list[PartitionSpec], leaving: set[int]) -> None:
+def test_drained_brokers_keep_no_replica(before: list[PartitionSpec], leaving: set[int]) -> None:
     moved = drain(before, sorted(leaving), BROKERS)
-    sound(before, moved)
-    assert not any(leaving & set(after(p)) for p in moved)
+    assert_moves_are_valid(before, moved)
+    assert not any(leaving & set(replicas_after(p)) for p in moved)
 
 
-def test_what_leaves_goes_to_who_has_least() -> None:
+def test_drained_replicas_go_to_least_loaded_brokers() -> None:
     before = [PartitionSpec("t", p, 1e9, 0.0, (1, 2)) for p in range(4)]
     assert [p.adding for p in drain(before, [2], [1, 2, 3, 4])] == [(3,), (4,), (3,), (4,)]
 
 
-def test_two_replicas_that_leave_go_to_two_brokers() -> None:
-    """Broker 4 has least also after it took one; but a second of the same partition it cannot take."""
+def test_drained_replicas_of_one_partition_go_to_different_brokers() -> None:
+    """Broker 4 still has the smallest load after the first replica, but cannot hold two of one partition."""
     busy = [PartitionSpec("u", p, 1e9, 0.0, (3,)) for p in range(5)]
     moved = drain([PartitionSpec("t", 0, 1e9, 0.0, (1, 2)), *busy], [1, 2], [1, 2, 3, 4])
     assert moved[0].adding == (4, 3)
 
 
-def test_a_broker_takes_anothers_place() -> None:
+def test_replaced_broker_hands_over_its_replicas() -> None:
     before = [PartitionSpec("t", 0, 1e9, 0.0, (1, 2)), PartitionSpec("t", 1, 1e9, 0.0, (2, 3))]
     assert [(p.adding, p.removing) for p in replace_brokers(before, {1: 4})] == [((4,), (1,)), ((), ())]
     with pytest.raises(NoSuchMove, match="without a replica of t-0, found 2"):
         replace_brokers(before, {1: 2})
 
 
-def test_a_plan_is_carried_out_as_it_stands() -> None:
+def test_plan_sets_exactly_the_requested_replicas() -> None:
     before = [PartitionSpec("t", 0, 1e9, 0.0, (1, 2, 3))]
     (moved,) = apply_plan(before, {("t", 0): (4, 2)})
     assert (moved.adding, moved.removing) == ((4,), (1, 3))
@@ -288,16 +290,16 @@ def test_a_plan_is_carried_out_as_it_stands() -> None:
     assert (shrunk.replicas, shrunk.adding) == ((2, 3), ())
 
 
-def test_w_counts_every_follower_on_the_leader_side() -> None:
-    loads = sum_side_loads(made().world)
+def test_steady_state_of_leader_side_counts_every_follower() -> None:
+    loads = sum_side_loads(scenario_of().world)
     # Partition 0 is led by 1 and fetched by 2 and 3 at 2 MB/s each.
     assert loads[1, Side.LEADER].steady_state_bytes_per_s == 4e6
     assert loads[3, Side.FOLLOWER].steady_state_bytes_per_s == 4e6
     assert loads[3, Side.FOLLOWER].remaining_bytes == 2e9
 
 
-def test_a_throttle_is_put_on_and_taken_off() -> None:
-    world = made().world
+def test_throttle_can_be_added_and_removed() -> None:
+    world = scenario_of().world
     assert {r.rate_bytes_per_s for r in with_throttle(world, 7).rates} == {7}
     assert without_throttle(with_throttle(world, 7)) == world
 
@@ -306,7 +308,9 @@ def test_a_throttle_is_put_on_and_taken_off() -> None:
 
 
 def test_every_fault_is_named_with_its_line() -> None:
-    assert faults("lod: {writes: 1}\nthrottle: -3MB/s\nload: {noise: 120%}\nsignals: {every: 0}\nseed: 1.5\n") == [
+    assert messages_for(
+        "lod: {writes: 1}\nthrottle: -3MB/s\nload: {noise: 120%}\nsignals: {every: 0}\nseed: 1.5\n"
+    ) == [
         "f.yaml:11: load.noise: expected a share from 0% to 100%, or from 0 to 1, found '120%'",
         "f.yaml:10: throttle: expected a rate such as 50MB/s, 1.5GiB/s, 10Gbit/s, or a plain number of bytes/s, found '-3MB/s'",
         "f.yaml:13: seed: input should be a valid integer, got a number with a fractional part, found 1.5",
@@ -316,7 +320,7 @@ def test_every_fault_is_named_with_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("link: 1GB/s\n", "", "f.yaml:1: link: is missing: what a broker's network carries in each direction"),
         ("write: 2MB/s", "write: 2Mb/s", "f.yaml:6: topics[0].write: expected a rate such as"),
@@ -354,12 +358,12 @@ def test_every_fault_is_named_with_its_line() -> None:
         ("about: two words", "about: [", "f.yaml:3: not YAML: "),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_named(old: str, new: str, told: str) -> None:
-    assert told in "\n".join(faults(text=SMALL.replace(old, new, 1)))
+def test_invalid_scenario_key_is_refused_with_its_line(old: str, new: str, message: str) -> None:
+    assert message in "\n".join(messages_for(text=SMALL.replace(old, new, 1)))
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         ("{what: broker_down, at: 1s, until: 2s, broker: 9}", "disturbances[0].broker: unknown broker 9, there are 1, 2, 3"),
         ("{what: broker_down, at: 3s, until: 2s, broker: 1}", "disturbances[0]: expected until after at, found 2.0 s and 3.0 s"),
@@ -371,36 +375,38 @@ def test_what_is_wrong_is_named(old: str, new: str, told: str) -> None:
         ("{what: leader_change, at: 1s, topic: t, partition: 4, to: 1}", "t has no partition 4, there are 0 to 3"),
     ],
 )  # fmt: skip
-def test_what_cannot_happen_is_named(more: str, told: str) -> None:
-    found = faults(f"disturbances:\n  - {more}\n")
-    assert any(line.startswith("f.yaml:10: ") and told in line for line in found)
+def test_impossible_disturbance_is_refused_with_its_line(more: str, message: str) -> None:
+    found = messages_for(f"disturbances:\n  - {more}\n")
+    assert any(line.startswith("f.yaml:10: ") and message in line for line in found)
 
 
-def test_a_deadline_that_nobody_can_meet_is_refused_and_one_that_somebody_can_is_not() -> None:
-    """2 GB onto broker 3, of which 0.9 × 500 − 4 MB/s of the disk are left: 4.5 s."""
-    (told,) = faults("deadline: 4s\n")
-    assert told == "f.yaml:9: deadline: expected at least 4.5 s, the fastest possible schedule, found 4.0 s"
-    assert made("deadline: 5s\n").deadline_s == 5.0
+def test_deadline_below_fastest_possible_schedule_is_refused() -> None:
+    """2 GB go to broker 3, whose disk has 0.9 × 500 − 4 MB/s left: 4.5 s."""
+    (message,) = messages_for("deadline: 4s\n")
+    assert message == "f.yaml:9: deadline: expected at least 4.5 s, the fastest possible schedule, found 4.0 s"
+    assert scenario_of("deadline: 5s\n").deadline_s == 5.0
 
 
-def test_a_world_too_large_to_keep_is_refused() -> None:
-    assert faults("duration: 100d\n") == ["f.yaml:9: duration: expected at most 77 d 4 h with 3 brokers, found 100 d"]
+def test_duration_with_too_many_samples_is_refused() -> None:
+    assert messages_for("duration: 100d\n") == [
+        "f.yaml:9: duration: expected at most 77 d 4 h with 3 brokers, found 100 d"
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "- 1\n", "just words\n"])
-def test_a_file_that_is_no_scenario(text: str) -> None:
-    (told,) = faults(text=text)
-    assert told.startswith("f.yaml:1: expected keys and values, found ")
+def test_file_without_mapping_is_refused(text: str) -> None:
+    (message,) = messages_for(text=text)
+    assert message.startswith("f.yaml:1: expected keys and values, found ")
 
 
 @given(st.text(max_size=60), st.sampled_from(["{}", SMALL + "{}", SMALL.replace("1GB", "{}")]))
-def test_no_text_makes_it_fall_over(text: str, place: str) -> None:
-    """It is a world, or its faults are told; nothing else."""
+def test_any_text_is_parsed_or_refused(text: str, place: str) -> None:
+    """The only error that may be raised is the one that names the faults."""
     with contextlib.suppress(BadInputError):
-        made(text=place.replace("{}", text))
+        scenario_of(text=place.replace("{}", text))
 
 
-def test_a_file_that_is_not_there() -> None:
+def test_missing_scenario_file_names_the_shipped_ones() -> None:
     with pytest.raises(
         BadInputError, match=r"no-such-file: cannot be read: .*\nexpected a file, or one of broker-add, "
     ):
@@ -418,7 +424,7 @@ def test_a_file_that_is_not_there() -> None:
         ("kip73-3node-2to1-produce", 6.6e9, 6.6e6),
     ],
 )
-def test_kip_73_replicas_move_at_close_to_the_quota_less_what_is_written_and_never_above(
+def test_kip_73_moves_run_at_quota_minus_steady_state(
     name: str, moved_bytes: float, steady_state_bytes_per_s: float
 ) -> None:
     scenario, policy = parse_policy("as-is", load_scenario(name))
@@ -428,7 +434,7 @@ def test_kip_73_replicas_move_at_close_to_the_quota_less_what_is_written_and_nev
     assert 0.97 * expected_s <= trace.summary.duration_s <= 1.15 * expected_s
 
 
-def test_the_manual_names_every_key() -> None:
+def test_manual_names_every_scenario_key() -> None:
     manual = (Path(__file__).resolve().parents[4] / "docs" / "explanation" / "simulation.md").read_text()
 
     def keys(model: type[BaseModel]) -> Iterator[str]:

@@ -64,13 +64,13 @@ def test_repeated_rise_from_far_below_counts_as_spread() -> None:
     assert seen([0.4, 0.4, 0.95, 0.95, 0.95, 0.95, 0.4] * 10)[-1] > 0.1
 
 
-def test_a_storm_that_begins_is_no_wavering_for_long() -> None:
+def test_start_of_a_storm_is_soon_forgotten() -> None:
     spreads = seen([*[0.8] * 100, *[3.0] * 60])
     assert spreads[101] < 0.07
     assert spreads[-1] < 0.02
 
 
-def test_one_odd_look_makes_no_margin() -> None:
+def test_single_outlier_causes_no_margin() -> None:
     spreads = seen([*[0.8] * 100, 3.0, *[0.8] * 6])
     assert 0.8 * (1 + LIMITS.probe_margin_spreads * max(spreads[100:])) < 1
 
@@ -128,7 +128,7 @@ def test_spread_is_known_when_initial_value_has_faded() -> None:
     assert likely_ratio(looked(ratios[:first]), LIMITS) < 1
 
 
-def test_far_from_the_objective_nothing_is_learned() -> None:
+def test_no_spread_is_learned_far_below_objective() -> None:
     """A quiet start: the first storm is not near for a wavering that nobody has seen."""
     quiet = looked([0.1, 0.45, 0.2, 0.49, 0.02] * 20)
     assert (quiet.spread, quiet.learned_s) == (None, 0.0)
@@ -136,7 +136,7 @@ def test_far_from_the_objective_nothing_is_learned() -> None:
 
 
 @pytest.mark.parametrize("since_s", [0.0, -3.0])
-def test_no_time_says_nothing(since_s: float) -> None:
+def test_spread_needs_time_between_measurements(since_s: float) -> None:
     found = update_trend(CALM, 0.9, 1_500_000, since_s, 0, LIMITS)
     assert (found.spread, found.learned_s) == (CALM.spread, CALM.learned_s)
 
@@ -156,6 +156,6 @@ def test_gap_in_measurements_keeps_the_spread() -> None:
     assert (again.ratio, again.spread, again.since_ms) == (0.9, CALM.spread, 1_505_000)
 
 
-def test_after_a_gap_nothing_is_compared() -> None:
+def test_first_measurement_after_a_gap_keeps_the_spread() -> None:
     after = update_trend(CALM, 0.95, 1_600_000, None, 0, LIMITS)
     assert (after.ratio, after.spread, after.since_ms) == (0.95, CALM.spread, 1_600_000)

@@ -43,13 +43,13 @@ def test_lag_growth_of_quarter_means_three_quarters_applied() -> None:
     assert sustained_per_s(160, PressureTrend(lag_growth_ratio=behind)) == 120
 
 
-def test_only_a_lag_tells_it() -> None:
+def test_lag_growth_needs_two_apply_lags() -> None:
     assert lag_growth_ratio(Pressure(2.0, Measure.QUEUE, 1_000, 500), 500, 5_000) == 0.0
     assert lag_growth_ratio(lag(1_500), None, 5_000) == 0.0
     assert lag_growth_ratio(lag(1_500), 500, 0) == 0.0
 
 
-def test_one_odd_look_is_not_believed_beyond_a_half() -> None:
+def test_lag_growth_halves_the_applied_rate_at_most() -> None:
     assert sustained_per_s(160, PressureTrend(lag_growth_ratio=3.0)) == 80
 
 
@@ -116,25 +116,25 @@ def test_known_limit_never_rises_after_a_miss() -> None:
     assert with_known_limit(known, 200, PressureTrend(lag_growth_ratio=0.1), NOW, LIMITS).known_limit_per_s == 100
 
 
-def test_raise_goes_half_of_the_way_to_known_limit() -> None:
+def test_raise_covers_half_the_distance_to_known_limit() -> None:
     total, reason = after(TotalRate(60, known_limit_per_s=100, known_limit_at_ms=NOW), 100, PressureTrend())
     assert reason is QuotaReason.HEADROOM_AVAILABLE
     assert total.rate_per_s == pytest.approx(60 + 35 / 2)
 
 
-def test_just_below_it_nothing_is_raised() -> None:
+def test_total_just_below_known_limit_is_not_raised() -> None:
     near = TotalRate(92, known_limit_per_s=100, known_limit_at_ms=NOW)
     assert after(near, 100, PressureTrend()) == (near, QuotaReason.NEAR_KNOWN_LIMIT)
 
 
 @pytest.mark.parametrize(("minutes", "most"), [(0, 100), (10, 103.7), (15, 112.5), (30, 200), (60, 900)])
-def test_it_is_forgotten_slowly_and_then_soon(minutes: int, most: float) -> None:
+def test_known_limit_fades_slowly_then_quickly(minutes: int, most: float) -> None:
     known = TotalRate(90, known_limit_per_s=100, known_limit_at_ms=NOW - minutes * MINUTE)
     assert known_limit_per_s(known, NOW, LIMITS) == pytest.approx(most, abs=0.1)
 
 
 @pytest.mark.parametrize(("minutes", "most"), [(0, 1), (15, 7.25), (30, 51), (60, 401)])
-def test_next_to_nothing_is_forgotten_as_soon(minutes: int, most: float) -> None:
+def test_known_limit_of_one_fades_within_an_hour(minutes: int, most: float) -> None:
     known = TotalRate(1, known_limit_per_s=1, known_limit_at_ms=NOW - minutes * MINUTE)
     assert known_limit_per_s(known, NOW, LIMITS) == pytest.approx(most)
 
@@ -219,14 +219,14 @@ def test_storm_settles_below_applied_rate(applies_per_s: float) -> None:
 
 
 @pytest.mark.parametrize("applies_per_s", [37.0, 90.0, 130.0, 210.0])
-def test_bursts_that_come_and_go_take_little_of_it(applies_per_s: float) -> None:
+def test_short_lag_bursts_cost_at_most_a_fifth(applies_per_s: float) -> None:
     lags, rates = settled(applies_per_s, 12)
     assert max(lags) <= 1.0
     assert sum(rates) / len(rates) >= 0.8 * applies_per_s
 
 
 @pytest.mark.parametrize("applies_per_s", [90.0, 130.0, 210.0])
-def test_slowly_slower_broker_is_followed_without_a_miss(applies_per_s: float) -> None:
+def test_total_follows_a_slowing_broker_without_a_miss(applies_per_s: float) -> None:
     lags, rates = settled(applies_per_s, 1_000, slows_to=0.8)
     assert max(lags) <= 1.0
     assert min(rates) >= 0.9 * 0.8 * applies_per_s

@@ -88,7 +88,7 @@ def test_pressure_is_relieved_when_last_cut_is_in_the_future() -> None:
     assert rig.quotas[A] < before
 
 
-def test_a_doubt_ends_though_it_began_later_than_now() -> None:
+def test_unconfirmed_change_with_future_timestamp_still_expires() -> None:
     memory = MutationMemory(
         owned={A: OwnedQuota(None, 5.0, (5.0,))}, unconfirmed={A: UnconfirmedChange(7.0, NOW + HOUR)}
     )

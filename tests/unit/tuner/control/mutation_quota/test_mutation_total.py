@@ -69,7 +69,7 @@ def test_pressure_is_unknown_without_measures_or_objectives() -> None:
     assert worst_pressure(replace(SIGNAL, idle_ratio=0.0), ClusterWideMeasures(), nothing) is None
 
 
-def test_an_idle_ratio_a_little_beyond_its_scale_is_full() -> None:
+def test_idle_ratio_slightly_above_1_is_no_pressure() -> None:
     found = worst_pressure(replace(SIGNAL, idle_ratio=1.02), ClusterWideMeasures(), ControllerObjective())
     assert found is not None
     assert found.ratio == 0.0
@@ -88,7 +88,7 @@ def test_total_grows_by_half_of_headroom_near_objective() -> None:
     assert total.rate_per_s == pytest.approx(100 + 100 * (0.85 / 0.8 - 1) / 2)
 
 
-def test_total_step_is_a_share_of_cap_in_between() -> None:
+def test_total_rises_by_share_of_cap_in_between() -> None:
     assert after(TotalRate(100), 0.45, cap=400)[0].rate_per_s == 120.0
 
 
@@ -96,13 +96,13 @@ def test_total_does_not_grow_without_backlog() -> None:
     assert after(TotalRate(100), 0.1, binds=False) == (TotalRate(100), QuotaReason.NOT_BINDING)
 
 
-def test_it_waits_until_the_last_change_is_seen() -> None:
+def test_total_waits_for_effect_of_last_change() -> None:
     before = TotalRate(100, changed_at_ms=NOW - 34_000)
     assert after(before, 0.1) == (before, QuotaReason.SETTLING)
     assert after(replace(before, changed_at_ms=NOW - 35_000), 0.1)[1] is QuotaReason.HEADROOM_AVAILABLE
 
 
-def test_between_aim_and_objective_it_stays() -> None:
+def test_total_between_aim_and_objective_is_kept() -> None:
     assert after(TotalRate(100), 0.95) == (TotalRate(100), QuotaReason.WITHIN_OBJECTIVE)
     assert after(TotalRate(100), 1.0) == (TotalRate(100), QuotaReason.WITHIN_OBJECTIVE)
 
@@ -112,7 +112,7 @@ def test_total_falls_by_the_excess_over_objective(ratio: float, rate: float) -> 
     assert after(TotalRate(100, NOW - 1), ratio) == (TotalRate(rate, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
 
 
-def test_it_falls_again_only_when_the_last_fall_is_seen() -> None:
+def test_total_is_cut_again_only_after_last_cut_shows() -> None:
     before = TotalRate(100, NOW - 30_000, NOW - 30_000)
     assert after(before, 3.0) == (before, QuotaReason.SETTLING)
 
@@ -125,7 +125,7 @@ def test_heartbeat_timeouts_halve_the_total() -> None:
     assert after(TotalRate(100), 0.1, late=True) == (TotalRate(50, NOW, NOW), QuotaReason.HEARTBEAT_TIMEOUTS)
 
 
-def test_it_never_leaves_its_bounds() -> None:
+def test_total_stays_between_minimum_and_cap() -> None:
     assert after(TotalRate(900), 0.1)[0].rate_per_s == CAP
     assert after(TotalRate(CAP), 0.1) == (TotalRate(CAP), QuotaReason.AT_CAP)
     assert after(TotalRate(2_000), 0.1) == (TotalRate(CAP), QuotaReason.OVER_CAP)
@@ -139,7 +139,7 @@ def test_initial_total_is_the_applied_rate() -> None:
     assert initial_total(pressed(0.5), 200, 100, NOW, LIMITS).rate_per_s == 100
 
 
-def test_blind_it_sinks_by_a_tenth_in_fifteen_seconds() -> None:
+def test_total_without_signals_decays_a_tenth_per_15_s() -> None:
     assert decay_total(TotalRate(100), 15, LIMITS).rate_per_s == pytest.approx(90, abs=0.1)
     assert decay_total(TotalRate(100), 1e6, LIMITS).rate_per_s == LIMITS.rate_per_s_min
 
@@ -149,7 +149,7 @@ def test_blind_it_sinks_by_a_tenth_in_fifteen_seconds() -> None:
     rate=st.floats(1, 5_000), ratio=st.floats(0, 1_000), late=st.booleans(), binds=st.booleans(),
     done=st.floats(0, 1e4), cap=st.floats(1, 5_000), raised=st.integers(0, NOW), cut=st.integers(0, NOW),
 )  # fmt: skip
-def test_it_is_raised_only_where_it_binds_and_nothing_presses(
+def test_total_is_raised_only_if_binding_and_below_target(
     rate: float, ratio: float, late: bool, binds: bool, done: float, cap: float, raised: int, cut: int
 ) -> None:
     total, reason = next_total(
@@ -164,7 +164,7 @@ def test_it_is_raised_only_where_it_binds_and_nothing_presses(
         assert total.rate_per_s <= rate * (1 + LIMITS.raise_ratio_max) + 1e-9
 
 
-def test_while_a_backlog_goes_down_it_is_not_cut_again() -> None:
+def test_total_is_not_cut_while_pressure_falls() -> None:
     assert after(TotalRate(100), 20.0, course=PressureTrend(24.0)) == (TotalRate(100), QuotaReason.SETTLING)
     assert after(TotalRate(100), 20.0, course=PressureTrend(21.0))[1] is QuotaReason.OVER_OBJECTIVE
     assert after(TotalRate(100), 20.0, course=PressureTrend(24.0), late=True)[1] is QuotaReason.HEARTBEAT_TIMEOUTS
@@ -185,7 +185,7 @@ def test_bucket_capacity_at_cap_equals_allowed_busy_time() -> None:
     assert 11 * cap * 1.04 * 6.0 == pytest.approx(5_000)
 
 
-def test_the_operators_ceiling_is_above_any_cap() -> None:
+def test_burst_cap_stays_between_configured_bounds() -> None:
     assert burst_cap_per_s(LearnedCost(0.0, 1e-6), ControllerObjective(), LIMITS) == LIMITS.rate_per_s_max
     assert burst_cap_per_s(LearnedCost(0.0, 1e6), ControllerObjective(), LIMITS) == LIMITS.rate_per_s_min
 
@@ -193,11 +193,11 @@ def test_the_operators_ceiling_is_above_any_cap() -> None:
 @pytest.mark.parametrize(
     ("partitions", "left"), [(0, 1.0), (900, 1.0), (950, 0.5), (1_000, 0.0), (1_200, 0.0), (None, None)]
 )
-def test_near_the_limit_of_partitions_less_is_left(partitions: float | None, left: float | None) -> None:
+def test_size_brake_falls_near_the_partition_limit(partitions: float | None, left: float | None) -> None:
     assert size_brake_ratio(partitions, MutationPolicy(partitions_max=1_000)) == left
 
 
-def test_without_a_limit_there_is_no_brake() -> None:
+def test_size_brake_without_limit_is_off() -> None:
     assert size_brake_ratio(None, MutationPolicy()) == 1.0
 
 
@@ -315,7 +315,7 @@ def test_slow_start_keeps_minimum_total() -> None:
 
 
 @pytest.mark.parametrize("found", [felt(1.1), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)])
-def test_so_little_is_not_remembered_as_too_much(found: Pressure) -> None:
+def test_cut_to_safe_rate_learns_no_limit(found: Pressure) -> None:
     """1.25/s would have been the most for twenty minutes."""
     course = PressureTrend(pressure_before=1.2, lag_growth_ratio=0.5, probe_ratio=1.1)
     made, reason = next_total(TotalRate(200), found, course, False, False, 1.0, CAP, NOW, LIMITS)
@@ -331,7 +331,7 @@ def test_minimum_total_is_not_reported_as_lowered(late: bool) -> None:
         assert (made.rate_per_s, reason) == (least.rate_per_s, QuotaReason.AT_MINIMUM)
 
 
-def test_a_controller_that_bears_less_than_that_is_given_less() -> None:
+def test_slow_controller_is_cut_below_safe_rate() -> None:
     assert initial_total(pressed(1.5), 15.0, 1_000, NOW, LIMITS).rate_per_s == 10
     # It is that which is too much, be somebody held back or not, and by the total or by something else.
     assert after(TotalRate(25), 4 / 3, done=20, binds=False)[0].rate_per_s == pytest.approx(25 * 3 / 4)

@@ -67,7 +67,7 @@ def reason(found: ConcurrencyDecision) -> ConcurrencyReason:
     return found.state.sides[SIDE].reason
 
 
-def test_it_begins_with_five_and_says_so() -> None:
+def test_concurrency_starts_with_five_and_explains_it() -> None:
     found = at(0, ConcurrencyState())
     assert (found.slots[SIDE], found.starts_max, found.cluster_max) == (5, 50, 1250)
     assert [(c.side, c.before, c.after, c.reason) for c in found.changes] == [(SIDE, 0, 5, ConcurrencyReason.INITIAL)]
@@ -93,14 +93,14 @@ def test_growth_is_limited_to_quota_and_to_doubling() -> None:
         assert at(20, begun(), brokers={3: broker(20_000, measured_mb)}).slots[SIDE] == slots, measured_mb
 
 
-def test_the_sentence_of_a_raise_has_its_figures() -> None:
+def test_raise_text_has_setpoint_and_waiting_partitions() -> None:
     (change,) = at(20, begun()).changes
     assert change.text == (
         "partitions at a time onto broker 3: 5 → 10, the throttle is not full (setpoint 100 MB/s), and 100 partitions wait"
     )
 
 
-def test_more_is_not_tried_where_it_would_change_nothing() -> None:
+def test_concurrency_is_kept_where_a_raise_is_useless() -> None:
     memory, now_ms = begun(), 20_000
     cases = [
         ({"brokers": {3: broker(now_ms, 90)}}, ConcurrencyReason.QUOTA_FULL),
@@ -159,11 +159,11 @@ def test_concurrency_halves_when_clients_suffer() -> None:
         assert at(60, found.state).slots[SIDE] == 6
 
 
-def test_one_follower_that_came_late_once_is_no_harm() -> None:
+def test_single_isr_shrink_does_not_halve_concurrency() -> None:
     assert at(20, begun(), brokers={3: broker(20_000, isr_shrinks_per_s=0.03)}).slots[SIDE] == 10
 
 
-def test_a_busy_controller_halves_all_of_them_and_the_requests() -> None:
+def test_busy_controller_halves_concurrency_and_request_size() -> None:
     found = at(20, begun(), controllers={100: controller(20_000, idle=0.1)})
     assert (found.slots[SIDE], found.starts_max, reason(found)) == (2, 25, ConcurrencyReason.CONTROLLER_BUSY)
     assert found.changes[-1].text == ("steps per request: 50 → 25, idle 10 % of the time (objective: at least 30 %)")
@@ -174,7 +174,7 @@ def test_a_busy_controller_halves_all_of_them_and_the_requests() -> None:
     assert at(56, found.state, controllers={100: controller(56_000, idle=0.1)}).slots[SIDE] == 1
 
 
-def test_late_metadata_counts_where_it_is_asked_for() -> None:
+def test_metadata_lag_counts_only_with_an_objective() -> None:
     late = {3: broker(20_000, metadata_lag_ms=9_000.0)}
     assert at(20, begun(), brokers=late).slots[SIDE] == 10
     found = at(20, begun(), brokers=late, objective=ControllerObjective(apply_lag_ms_max=2_000))
@@ -189,7 +189,7 @@ def test_request_size_grows_while_full_and_controller_idle() -> None:
     assert at(20, memory, last_request_steps=50, controllers={}).starts_max == 50
 
 
-def test_no_news_raises_nothing_and_sinks_after_a_minute() -> None:
+def test_concurrency_without_new_signals_decays_after_a_minute() -> None:
     memory = at(20, begun()).state
     for now_s, slots in ((51, 10), (79, 10), (81, 9), (90, 9), (97, 8)):
         found = at(now_s, memory, brokers={3: broker(20_000)})
@@ -201,7 +201,7 @@ def test_no_news_raises_nothing_and_sinks_after_a_minute() -> None:
     assert memory.sides[SIDE].reason is ConcurrencyReason.STALE
 
 
-def test_without_any_controller_no_more_than_a_few() -> None:
+def test_concurrency_without_controller_metrics_stays_small() -> None:
     memory = begun(controllers={})
     for now_s in range(5, 200, 5):
         found = at(now_s, memory, controllers={})
@@ -214,7 +214,7 @@ def test_lost_controller_metrics_stop_growth() -> None:
     assert (found.slots[SIDE], reason(found)) == (5, ConcurrencyReason.CONTROLLER_NOT_MEASURED)
 
 
-def test_limits_can_be_changed_while_it_runs() -> None:
+def test_changed_limits_apply_at_once() -> None:
     memory = at(36, at(20, begun()).state).state
     found = at(37, memory, ConcurrencyLimits(slots_max=8))
     assert (found.slots[SIDE], reason(found)) == (8, ConcurrencyReason.LIMITS_CHANGED)
@@ -223,13 +223,13 @@ def test_limits_can_be_changed_while_it_runs() -> None:
     assert at(61, found.state, ConcurrencyLimits(slots_min=10)).slots[SIDE] == 10
 
 
-def test_a_side_that_joins_begins_where_the_others_stand() -> None:
+def test_new_side_starts_at_concurrency_of_others() -> None:
     memory = at(20, begun(), controllers={100: controller(20_000, idle=0.1)}).state
     other = (4, Side.LEADER)
     assert at(21, memory, sides=frozenset({SIDE, other})).slots[other] == 2
 
 
-def test_a_side_that_the_plan_is_done_with_is_forgotten() -> None:
+def test_side_without_partitions_is_forgotten() -> None:
     assert at(20, begun(), sides=frozenset()).state.sides == {}
 
 

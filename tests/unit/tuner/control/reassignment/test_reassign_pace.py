@@ -83,7 +83,7 @@ def test_parts_of_all_plans_stand_in_one_line() -> None:
     assert line(writes=1 * MB, most=100 * MB) == (["a", "b"], {}, 2e9)
 
 
-def test_partition_whose_steady_state_would_fill_throttle_waits() -> None:
+def test_partition_with_steady_state_filling_throttle_waits() -> None:
     names, held, _ = line(writes=6 * MB, most=10 * MB)
     assert (len(names), held) == (1, {HeldBy.QUOTA: 1})
 

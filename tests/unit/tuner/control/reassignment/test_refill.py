@@ -138,7 +138,7 @@ def test_fast_growing_partition_waits_only_for_giants() -> None:
     ]
 
 
-def test_partition_whose_steady_state_fills_quota_waits() -> None:
+def test_partition_with_steady_state_filling_quota_waits() -> None:
     """Keeping up with 2 MB/s to one in-sync follower and a new one takes 4 of the leader's quota; 5/6 of 10 is 8.3."""
     three = [waits(i, write_mb=2) for i in range(3)]
     found = schedule(three, [], terms(60, rate_mb=10))

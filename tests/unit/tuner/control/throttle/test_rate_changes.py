@@ -77,7 +77,7 @@ def test_rates_since_of_an_unchanged_cluster_is_the_same_object() -> None:
     assert seen({SOURCE: 10 * MB, TARGET: 10 * MB}) is KNOWN
 
 
-def test_rate_seen_first_has_changed_only_if_a_ramp_was_interrupted() -> None:
+def test_first_observed_rate_is_new_only_after_interrupted_ramp() -> None:
     memory = Memory(owned={SOURCE: owned(10 * MB, 40 * MB, 10 * MB, 20 * MB), TARGET: owned(10 * MB, 10 * MB)})
     assert seen({SOURCE: 20 * MB, TARGET: 10 * MB}, memory) == {
         SOURCE: RateSince(20 * MB, NOW_MS),

@@ -91,7 +91,7 @@ def test_preexisting_throttle_is_adopted_by_default() -> None:
     assert e1(preexisting_rates={SOURCE: 4_500_000}).reason is Reason.STALLED_BELOW_STEADY_STATE
 
 
-def test_progressing() -> None:
+def test_moves_that_progress_hold_the_rate() -> None:
     decision = decide()
     assert decision == Hold(1, L, Reason.PROGRESSING, decision.text)
     assert decision.text == "broker 1 leader throttle: progressing under 10.0 MB/s: 600 MB remain"
@@ -267,7 +267,7 @@ def test_other_side_is_raised_before_it_limits_the_move() -> None:
     assert "so that this side does not limit it next" in decision.text
 
 
-def test_at_ceiling() -> None:
+def test_stalled_side_at_maximum_rate_is_at_ceiling() -> None:
     decision = decide(
         cluster=live({SOURCE: 50 * MB, TARGET: 50 * MB}),
         brokers=[broker_signal(1, leader=50 * MB)],
@@ -277,7 +277,7 @@ def test_at_ceiling() -> None:
     assert "600 MB remain" in decision.text
 
 
-def test_within_deadband() -> None:
+def test_raise_below_a_tenth_is_within_deadband() -> None:
     """20 needed, 19 stands there: less than a tenth is not worth a write that the whole cluster hears of."""
     signals = [move_signal(*SOURCE, remaining=140 * MB), move_signal(*TARGET, remaining=0, steady_state=3 * MB)]
     brokers = [broker_signal(1, leader=18 * MB)]

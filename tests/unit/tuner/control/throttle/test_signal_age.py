@@ -45,7 +45,7 @@ def test_ready_does_not_flap_with_late_signals() -> None:
     )
 
 
-def test_ready_ends_when_the_newest_signal_is_twice_the_limit_old() -> None:
+def test_ready_ends_at_twice_the_limit_of_signal_age() -> None:
     _, answers = watched([(0, 6.0)], 60)
     assert answers == [True] * 25 + [False] * 35
 

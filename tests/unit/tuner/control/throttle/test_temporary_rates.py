@@ -281,7 +281,7 @@ def test_interrupted_warmup_continues_to_the_ceiling() -> None:
     assert rig.throttles.rates == {SOURCE: 6 * MB, TARGET: 6 * MB}
 
 
-def test_warmup_whose_first_write_failed_is_not_repeated() -> None:
+def test_warmup_with_failed_first_write_is_not_repeated() -> None:
     rig, announcing = idle()
     rig.throttles.refusing = {1: "not authorized", 3: "not authorized"}
     announcing.submit([move()])

@@ -27,7 +27,7 @@ def go(probe: CreationProbe, asker: FakeAsker, seconds: float, *, late_s: float 
         due_s = max(due_s, asker.now_s) + rest_s + EVERY_S
 
 
-def test_probe_asks_brokers_in_turn_and_reports_latency() -> None:
+def test_probe_alternates_brokers_and_reports_latency() -> None:
     asker = FakeAsker(takes_s=0.02)
     probe = probe_of(asker)
     assert probe.p90_ms() is None

@@ -1,4 +1,4 @@
-"""What a look makes of the cluster's answers, and that what it keeps of a list never outlives the list."""
+"""Snapshots of the cluster: replica lists, moves, fetcher threads, and partitions that lost a replica."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.stationary_partitions import READ_EVERY
 
 
-class Answers:
-    """What one small cluster answers; a test changes it between two looks."""
+class FakeClusterClient:
+    """The client of a cluster with three brokers; a test changes its answers between two snapshots."""
 
     def __init__(self, lists: dict[str, dict[str, str]]) -> None:
         self.lists = lists
@@ -38,7 +38,7 @@ class Answers:
 
     def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
         if self.fails:
-            raise ClusterError("nobody answers")
+            raise ClusterError("no broker answers")
         return [
             PartitionState(topic, 0, 1, (1, 2), self.isr_at_rest, offline=self.offline)
             for topic in ("orders", "payments", "quiet")
@@ -58,8 +58,8 @@ class Answers:
         return {broker: {**rates.get(broker, {}), **threads.get(broker, {})} for broker in brokers}
 
 
-def over(answers: object) -> ClusterReader:
-    return ClusterReader(answers)  # type: ignore[arg-type]  # A client that knows the calls of a look and no other.
+def reader_of(client: object) -> ClusterReader:
+    return ClusterReader(client)  # type: ignore[arg-type]  # A client with the calls that a snapshot makes.
 
 
 def lists_of(live: LiveCluster | ClusterUnreadable) -> dict[str, ThrottledReplicas]:
@@ -67,64 +67,66 @@ def lists_of(live: LiveCluster | ClusterUnreadable) -> dict[str, ThrottledReplic
     return {topic: throttle.leader for topic, throttle in live.lists.items()}
 
 
-def listed(*pairs: tuple[int, int]) -> ThrottledReplicas:
+def throttled(*pairs: tuple[int, int]) -> ThrottledReplicas:
     return ThrottledReplicas(pairs=frozenset(pairs))
 
 
-def look(answers: Answers, reader: ClusterReader | None = None, *, full: bool = False) -> dict[str, ThrottledReplicas]:
-    reader = reader if reader is not None else over(answers)
+def read_lists(
+    client: FakeClusterClient, reader: ClusterReader | None = None, *, full: bool = False
+) -> dict[str, ThrottledReplicas]:
+    reader = reader if reader is not None else reader_of(client)
     return lists_of(reader.snapshot(full=full))
 
 
-def test_a_list_is_what_stands_now_and_not_what_stood_at_the_look_before() -> None:
-    answers = Answers({"orders": {kafka_names.LEADER_REPLICAS: "0:1"}})
-    reader = over(answers)
-    assert look(answers, reader) == {"orders": listed((0, 1))}
-    assert look(answers, reader) == {"orders": listed((0, 1))}
-    answers.lists["orders"] = {kafka_names.LEADER_REPLICAS: "0:1,0:2"}
-    assert look(answers, reader) == {"orders": listed((0, 1), (0, 2))}
-    answers.lists["orders"] = {kafka_names.FOLLOWER_REPLICAS: "0:3"}
-    assert look(answers, reader) == {"orders": listed()}
-    del answers.lists["orders"]
-    assert look(answers, reader) == {}
-    answers.lists["orders"] = {kafka_names.LEADER_REPLICAS: "0:1"}
-    assert look(answers, reader) == {"orders": listed((0, 1))}
+def test_snapshot_shows_current_replica_lists() -> None:
+    client = FakeClusterClient({"orders": {kafka_names.LEADER_REPLICAS: "0:1"}})
+    reader = reader_of(client)
+    assert read_lists(client, reader) == {"orders": throttled((0, 1))}
+    assert read_lists(client, reader) == {"orders": throttled((0, 1))}
+    client.lists["orders"] = {kafka_names.LEADER_REPLICAS: "0:1,0:2"}
+    assert read_lists(client, reader) == {"orders": throttled((0, 1), (0, 2))}
+    client.lists["orders"] = {kafka_names.FOLLOWER_REPLICAS: "0:3"}
+    assert read_lists(client, reader) == {"orders": throttled()}
+    del client.lists["orders"]
+    assert read_lists(client, reader) == {}
+    client.lists["orders"] = {kafka_names.LEADER_REPLICAS: "0:1"}
+    assert read_lists(client, reader) == {"orders": throttled((0, 1))}
 
 
-def test_a_list_without_an_entry_is_none() -> None:
-    assert look(Answers({"orders": {kafka_names.LEADER_REPLICAS: "", kafka_names.FOLLOWER_REPLICAS: ""}})) == {}
+@pytest.mark.parametrize("text", ["", ","])
+def test_snapshot_omits_replica_list_without_entries(text: str) -> None:
+    lists = {kafka_names.LEADER_REPLICAS: text, kafka_names.FOLLOWER_REPLICAS: ""}
+    assert read_lists(FakeClusterClient({"orders": lists})) == {}
 
 
-def test_a_list_in_an_unknown_form_is_not_seen_however_often_it_is_looked_at() -> None:
-    answers = Answers({"orders": {kafka_names.LEADER_REPLICAS: "0:1"}})
-    reader = over(answers)
+def test_unparsable_replica_list_makes_every_snapshot_unreadable() -> None:
+    client = FakeClusterClient({"orders": {kafka_names.LEADER_REPLICAS: "0:1"}})
+    reader = reader_of(client)
     reader.snapshot(full=True)
-    answers.lists["orders"] = {kafka_names.LEADER_REPLICAS: "0-1"}
+    client.lists["orders"] = {kafka_names.LEADER_REPLICAS: "0-1"}
     for _ in range(2):
-        seen = reader.snapshot(full=False)
-        assert isinstance(seen, ClusterUnreadable)
-        assert seen.reason.startswith("topic orders: '0-1'")
+        snapshot = reader.snapshot(full=False)
+        assert isinstance(snapshot, ClusterUnreadable)
+        assert snapshot.reason.startswith("topic orders: '0-1'")
 
 
 @pytest.mark.parametrize("text", ["0:1,", ",0:1", "0:1,,", " 0:1 , "])
-def test_an_entry_that_names_nobody_is_none(text: str) -> None:
-    """Kafka takes some of them, whoever wrote them: one on any topic must not keep all throttles from being taken back."""
-    assert look(Answers({"orders": {kafka_names.LEADER_REPLICAS: text}})) == {"orders": listed((0, 1))}
+def test_empty_entries_of_replica_list_are_ignored(text: str) -> None:
+    """Kafka accepts some of these. An empty entry on one topic must not prevent the restore of all throttles."""
+    assert read_lists(FakeClusterClient({"orders": {kafka_names.LEADER_REPLICAS: text}})) == {
+        "orders": throttled((0, 1))
+    }
 
 
-def test_entries_that_name_nobody_are_no_list() -> None:
-    assert look(Answers({"orders": {kafka_names.LEADER_REPLICAS: ","}})) == {}
-
-
-def test_a_short_look_asks_of_what_moves_and_what_was_listed() -> None:
-    answers = Answers({"payments": {kafka_names.LEADER_REPLICAS: "*"}})
-    reader = over(answers)
+def test_partial_snapshot_reads_moving_and_listed_topics_only() -> None:
+    client = FakeClusterClient({"payments": {kafka_names.LEADER_REPLICAS: "*"}})
+    reader = reader_of(client)
     reader.snapshot(full=True)
-    assert look(answers, reader) == {"payments": ThrottledReplicas(all_replicas=True)}
-    del answers.lists["payments"]
+    assert read_lists(client, reader) == {"payments": ThrottledReplicas(all_replicas=True)}
+    del client.lists["payments"]
     reader.snapshot(full=False)
     reader.snapshot(full=False)
-    assert answers.asked == [
+    assert client.asked == [
         {"orders", "payments", "quiet"},
         {"orders", "payments"},
         {"orders", "payments"},
@@ -132,43 +134,43 @@ def test_a_short_look_asks_of_what_moves_and_what_was_listed() -> None:
     ]
 
 
-def test_a_rate_that_is_new_is_never_seen_without_the_lists_that_came_before_it() -> None:
-    """Just before a move begins, when nothing of it moves yet."""
-    answers = Answers({})
-    answers.moving = False
-    reader = over(answers)
-    assert look(answers, reader) == {}
-    answers.lists["orders"], answers.rates = {kafka_names.LEADER_REPLICAS: "0:1"}, {1: "6000000"}
-    assert look(answers, reader) == {"orders": listed((0, 1))}
-    assert answers.asked[-1] == {"orders", "payments", "quiet"}
-    assert look(answers, reader) == {"orders": listed((0, 1))}
-    assert answers.asked[-1] == {"orders"}
+def test_new_rate_makes_snapshot_read_all_lists() -> None:
+    """The move is prepared: its rates and lists are set, and no partition moves yet."""
+    client = FakeClusterClient({})
+    client.moving = False
+    reader = reader_of(client)
+    assert read_lists(client, reader) == {}
+    client.lists["orders"], client.rates = {kafka_names.LEADER_REPLICAS: "0:1"}, {1: "6000000"}
+    assert read_lists(client, reader) == {"orders": throttled((0, 1))}
+    assert client.asked[-1] == {"orders", "payments", "quiet"}
+    assert read_lists(client, reader) == {"orders": throttled((0, 1))}
+    assert client.asked[-1] == {"orders"}
 
 
-def test_a_move_is_what_it_is_now_and_the_object_that_it_was_where_nothing_changed() -> None:
-    answers = Answers({})
-    reader = over(answers)
+def test_unchanged_move_is_same_object_in_next_snapshot() -> None:
+    client = FakeClusterClient({})
+    reader = reader_of(client)
     first, same = reader.snapshot(full=False), reader.snapshot(full=False)
     assert isinstance(first, LiveCluster)
     assert isinstance(same, LiveCluster)
     assert first.moves == (PartitionMove("orders", 0, 1, (3, 2, 1), (3,), (1,), (1, 2)),)
     assert same.moves[0] is first.moves[0]
-    answers.isr = (1, 2, 3)
-    grown = reader.snapshot(full=False)
-    assert isinstance(grown, LiveCluster)
-    assert [move.isr for move in grown.moves] == [(1, 2, 3)]
+    client.isr = (1, 2, 3)
+    changed = reader.snapshot(full=False)
+    assert isinstance(changed, LiveCluster)
+    assert [move.isr for move in changed.moves] == [(1, 2, 3)]
 
 
-def test_the_fetcher_threads_of_each_broker_are_seen_kafkas_own_number_where_nobody_set_any() -> None:
-    answers = Answers({})
-    answers.fetchers = {2: "4"}
-    live = over(answers).snapshot(full=False)
+def test_unset_fetcher_threads_have_kafkas_default() -> None:
+    client = FakeClusterClient({})
+    client.fetchers = {2: "4"}
+    live = reader_of(client).snapshot(full=False)
     assert isinstance(live, LiveCluster)
     assert live.fetchers == {1: 1, 2: 4, 3: 1}
     assert live.quota_samples == {1: 11, 2: 11, 3: 11}
 
 
-def beside(
+def read_lost_sides(
     reader: ClusterReader, *, full: bool = False, waits: tuple[int, ...] = ()
 ) -> dict[int, frozenset[BrokerSide]]:
     live = reader.snapshot(full=full, waits=waits)
@@ -176,49 +178,51 @@ def beside(
     return dict(live.lost_replica_sides)
 
 
-LED, COMES = (1, Side.LEADER), (2, Side.FOLLOWER)
+LEADER_SIDE, FOLLOWER_SIDE = (1, Side.LEADER), (2, Side.FOLLOWER)
 
 
-def test_what_does_not_move_and_is_not_whole_is_told_where_a_list_names_it() -> None:
-    """At full looks, and more often while writes wait; only what can come back."""
-    answers = Answers({"payments": {kafka_names.LEADER_REPLICAS: "*"}, "orders": {kafka_names.LEADER_REPLICAS: "0:1"}})
-    reader = over(answers)
-    answers.isr_at_rest = (1,)
-    assert beside(reader) == {}
-    assert beside(reader, full=True) == {1: {LED}}
-    answers.lists["payments"][kafka_names.FOLLOWER_REPLICAS] = "0:2"
-    assert beside(reader, full=True) == {1: {LED, COMES}}
-    answers.isr_at_rest = (1, 2)
-    assert beside(reader) == {1: {LED, COMES}}, "as it was, until it is read anew"
-    assert beside(reader, waits=(1,)) == {}, "at once, when writes begin to wait"
-    answers.isr_at_rest = (1,)
-    seen = [beside(reader, waits=(1,)) for _ in range(READ_EVERY)]
-    assert seen == [{}] * (READ_EVERY - 1) + [{1: {LED, COMES}}]
-    answers.isr_at_rest = (1, 2)
-    assert beside(reader, waits=(1, 4)) == {}, "another begins to say so"
-    answers.isr_at_rest = (1,)
-    answers.offline = (2,)
-    assert beside(reader, full=True) == {}, "its disk is gone"
-    answers.offline = ()
-    assert beside(reader, full=True) != {}
-    answers.lists.clear()
-    assert beside(reader) == {}
+def test_listed_stationary_partitions_with_lost_replicas_are_reported() -> None:
+    """Full snapshots read them, and partial ones while writes wait; replicas on a failed disk do not count."""
+    client = FakeClusterClient(
+        {"payments": {kafka_names.LEADER_REPLICAS: "*"}, "orders": {kafka_names.LEADER_REPLICAS: "0:1"}}
+    )
+    reader = reader_of(client)
+    client.isr_at_rest = (1,)
+    assert read_lost_sides(reader) == {}
+    assert read_lost_sides(reader, full=True) == {1: {LEADER_SIDE}}
+    client.lists["payments"][kafka_names.FOLLOWER_REPLICAS] = "0:2"
+    assert read_lost_sides(reader, full=True) == {1: {LEADER_SIDE, FOLLOWER_SIDE}}
+    client.isr_at_rest = (1, 2)
+    assert read_lost_sides(reader) == {1: {LEADER_SIDE, FOLLOWER_SIDE}}, "unchanged until they are read again"
+    assert read_lost_sides(reader, waits=(1,)) == {}, "read at once when writes begin to wait"
+    client.isr_at_rest = (1,)
+    sides = [read_lost_sides(reader, waits=(1,)) for _ in range(READ_EVERY)]
+    assert sides == [{}] * (READ_EVERY - 1) + [{1: {LEADER_SIDE, FOLLOWER_SIDE}}]
+    client.isr_at_rest = (1, 2)
+    assert read_lost_sides(reader, waits=(1, 4)) == {}, "read at once when writes of another broker begin to wait"
+    client.isr_at_rest = (1,)
+    client.offline = (2,)
+    assert read_lost_sides(reader, full=True) == {}, "a replica on a failed disk does not return"
+    client.offline = ()
+    assert read_lost_sides(reader, full=True) != {}
+    client.lists.clear()
+    assert read_lost_sides(reader) == {}
 
 
-def test_what_moved_without_one_of_its_replicas_and_does_not_any_more_is_looked_at_at_once() -> None:
-    answers = Answers({"orders": {kafka_names.LEADER_REPLICAS: "*"}})
-    reader = over(answers)
-    answers.isr, answers.isr_at_rest = (1,), (1,)
-    assert beside(reader, full=True) == {}, "it tells of itself while it moves"
-    answers.moving = False
-    assert beside(reader) == {1: {LED}}
+def test_partition_whose_move_ended_with_lost_replica_is_reported() -> None:
+    client = FakeClusterClient({"orders": {kafka_names.LEADER_REPLICAS: "*"}})
+    reader = reader_of(client)
+    client.isr, client.isr_at_rest = (1,), (1,)
+    assert read_lost_sides(reader, full=True) == {}, "a moving partition is reported as a move"
+    client.moving = False
+    assert read_lost_sides(reader) == {1: {LEADER_SIDE}}
 
 
-def test_a_look_that_fails_has_not_looked() -> None:
-    answers = Answers({"payments": {kafka_names.LEADER_REPLICAS: "*"}})
-    reader = over(answers)
-    assert beside(reader, full=True) == {}
-    answers.isr_at_rest, answers.fails = (1,), True
+def test_failed_snapshot_leaves_stationary_partitions_due() -> None:
+    client = FakeClusterClient({"payments": {kafka_names.LEADER_REPLICAS: "*"}})
+    reader = reader_of(client)
+    assert read_lost_sides(reader, full=True) == {}
+    client.isr_at_rest, client.fails = (1,), True
     assert isinstance(reader.snapshot(full=False, waits=(1,)), ClusterUnreadable)
-    answers.fails = False
-    assert beside(reader, waits=(1,)) == {1: {LED}}
+    client.fails = False
+    assert read_lost_sides(reader, waits=(1,)) == {1: {LEADER_SIDE}}

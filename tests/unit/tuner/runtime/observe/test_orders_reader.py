@@ -1,4 +1,4 @@
-"""What comes in by the orders' topic: every order of a person, and of plans what concerns who reads it."""
+"""Orders and plans from the orders topic, and plan endings from the journal."""
 
 from __future__ import annotations
 
@@ -37,40 +37,40 @@ class Tail:
     def __init__(self, records: list[Record]) -> None:
         self.records = records
 
-    def poll(self, timeout_ms: int = 0) -> Iterator[Any]:  # noqa: ARG002 - the tail's shape
+    def poll(self, timeout_ms: int = 0) -> Iterator[Any]:  # noqa: ARG002 - the signature of a tail
         yield from self.records
 
 
-@pytest.mark.parametrize("looks_on", [True, False])
-def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("observes", [True, False])
+def test_observing_tuner_learns_plan_endings_from_journal(observes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = OrdersReader(None, "orders", "c", (None, "journal"))
-    reader.plans, reader.plans_whole = PlanBook("c"), looks_on
-    given = [
+    reader.plans, reader.plans_whole = PlanBook("c"), observes
+    plan_records = [
         Record(part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
         Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
     ]
     ended = Record(state_key("c", "p"), encode_state(PlanState(1, PlanEnding.DONE, 2)))
-    gone = [Record(key, value) for key, value in tombstones("c", "p", 1).items()]
+    tombstone_records = [Record(key, value) for key, value in tombstones("c", "p", 1).items()]
     monkeypatch.setattr(reader, "_journal_tail", Tail([]))
-    monkeypatch.setattr(reader, "_tail", Tail(given))
+    monkeypatch.setattr(reader, "_tail", Tail(plan_records))
     reader.follow()
     assert [plan.is_active for plan in reader.plans.plans] == [True]
-    monkeypatch.setattr(reader, "_journal_tail", Tail([ended, *gone[1:]]))
-    monkeypatch.setattr(reader, "_tail", Tail(gone[:1]))
+    monkeypatch.setattr(reader, "_journal_tail", Tail([ended, *tombstone_records[1:]]))
+    monkeypatch.setattr(reader, "_tail", Tail(tombstone_records[:1]))
     reader.follow()
-    assert any(plan.is_active for plan in reader.plans.plans) is not looks_on
+    assert any(plan.is_active for plan in reader.plans.plans) is not observes
 
 
-def test_what_stood_in_the_journal_and_comes_by_once_more_is_no_other_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever brings it by: none is given twice."""
+def test_order_known_from_journal_is_not_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tail may return records that the reader already knows from the journal."""
     reader = OrdersReader(None, "orders", "c")
     pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
     resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
     again = Orders(at_ms=3, pause=Pause(3, "kim@desk"))
     reader.begin_with(resume, (pause,), (pause, resume))
     records = [Record(orders_key("c"), encode_orders(order)) for order in (pause, resume, again)]
-    for come in (records[:1], records[1:2]):
-        monkeypatch.setattr(reader, "_tail", Tail(come))
+    for part in (records[:1], records[1:2]):
+        monkeypatch.setattr(reader, "_tail", Tail(part))
         reader.follow()
         assert (reader.overtaken, reader.latest) == ((pause,), resume)
     monkeypatch.setattr(reader, "_tail", Tail(records[2:]))
@@ -78,19 +78,19 @@ def test_what_stood_in_the_journal_and_comes_by_once_more_is_no_other_order(monk
     assert (reader.overtaken, reader.latest) == ((pause, resume), again)
 
 
-def test_what_has_been_told_of_and_comes_by_once_more_is_not_in_force_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a dry run began to read, a tuner that acts told of both."""
+def test_acknowledged_order_read_again_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a dry run began to read, the active tuner acknowledged both orders."""
     reader = OrdersReader(None, "orders", "c")
     pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
     resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
     reader.begin_with(resume, (), (pause, resume))
-    come = [Record(orders_key("c"), encode_orders(order)) for order in (pause, resume)]
-    monkeypatch.setattr(reader, "_tail", Tail(come))
+    records = [Record(orders_key("c"), encode_orders(order)) for order in (pause, resume)]
+    monkeypatch.setattr(reader, "_tail", Tail(records))
     reader.follow()
     assert (reader.overtaken, reader.latest) == ((), resume)
 
 
-def test_an_order_that_another_overtakes_is_kept_until_somebody_has_taken_it_down(
+def test_superseded_orders_are_kept_until_collected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reader = OrdersReader(None, "orders", "c")
@@ -111,27 +111,27 @@ def test_an_order_that_another_overtakes_is_kept_until_somebody_has_taken_it_dow
 def test_an_unreadable_head_stops_its_plan_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = OrdersReader(None, "orders", "c")
     reader.plans = PlanBook("c")
-    come = [
+    records = [
         Record(part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
         Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
         Record(head_key("c", "p"), b"[" * 100_000),
     ]
-    monkeypatch.setattr(reader, "_tail", Tail(come))
+    monkeypatch.setattr(reader, "_tail", Tail(records))
     reader.follow()
     assert (reader.plans.plans, list(reader.plans.unreadable_plans), reader.refused.count) == ((), ["p"], 1)
 
 
-@pytest.mark.parametrize("looks_on", [True, False])
-def test_orders_topic_says_nothing_of_what_tuners_write(looks_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may write orders may not say that a plan has ended."""
+@pytest.mark.parametrize("observes", [True, False])
+def test_plan_ending_in_orders_topic_is_ignored(observes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator may write orders, but only a tuner may end a plan."""
     reader = OrdersReader(None, "orders", "c")
-    reader.plans, reader.plans_whole = PlanBook("c"), looks_on
-    given = [
+    reader.plans, reader.plans_whole = PlanBook("c"), observes
+    plan_records = [
         Record(part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
         Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
         Record(state_key("c", "p"), encode_state(PlanState(1, PlanEnding.DONE, 2))),
     ]
-    monkeypatch.setattr(reader, "_tail", Tail(given))
+    monkeypatch.setattr(reader, "_tail", Tail(plan_records))
     reader.follow()
     assert [plan.is_active for plan in reader.plans.plans] == [True]
 

@@ -1,4 +1,4 @@
-"""The newest signal of every entity: which one counts, which are history, and what a topic that fails costs."""
+"""The newest signal of each entity, backlog signals, refused records, and a signals topic that fails."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Record(NamedTuple):
 
 
 class FakeConsumer:
-    """One log a partition; what a KafkaConsumer does of it, without waiting."""
+    """A KafkaConsumer with one log for each partition; it never waits."""
 
     def __init__(self, *logs: list[Record]) -> None:
         self.logs = {TopicPartition(TOPIC, i): log for i, log in enumerate(logs)}
         self.positions: dict[TopicPartition, int] = {}
         self.begins: dict[TopicPartition, int] = {}
-        self.fails: Exception | None = None
+        self.error: Exception | None = None
         self.polls = 0
 
     def partitions_for_topic(self, topic: str) -> set[int]:
@@ -72,8 +72,8 @@ class FakeConsumer:
 
     def poll(self, max_records: int = 500, **_other: int) -> dict[TopicPartition, list[Record]]:
         self.polls += 1
-        if self.fails is not None:
-            raise self.fails
+        if self.error is not None:
+            raise self.error
         found = {p: self.logs[p][at : at + max_records] for p, at in self.positions.items()}
         self.positions |= {p: self.positions[p] + len(records) for p, records in found.items()}
         return {p: records for p, records in found.items() if records}
@@ -92,7 +92,7 @@ def reader_of(*signals: Signal) -> SignalReader:
     return reader
 
 
-def test_every_kind_by_what_it_is_about() -> None:
+def test_signals_are_kept_by_kind_and_entity() -> None:
     other = replace(TENANT, client_id="loader")
     reader = reader_of(
         broker_signal(1), broker_signal(3), move_signal(*SOURCE), move_signal(*TARGET),
@@ -105,7 +105,7 @@ def test_every_kind_by_what_it_is_about() -> None:
 
 
 @pytest.mark.parametrize("signal", [broker_signal(1), move_signal(*SOURCE), CONTROLLER, TENANT])
-def test_history_is_counted_and_nothing_else(signal: Signal) -> None:
+def test_backlog_signal_is_counted_and_replaces_nothing(signal: Signal) -> None:
     live = replace(signal, samples=1)
     newer = replace(signal, backlog=True, sampled_at_ms=signal.sampled_at_ms + 1)
     reader = reader_of(live, newer)
@@ -119,17 +119,15 @@ def test_history_is_counted_and_nothing_else(signal: Signal) -> None:
     ("later_ms", "samples", "wins"),
     [(1, 1, True), (0, 6, True), (0, 7, True), (0, 5, False), (-1, 9, False), (-600_001, 1, True)],
 )
-def test_the_newest_sample_wins_then_the_fullest_window(
-    signal: Signal, later_ms: int, samples: int, wins: bool
-) -> None:
-    """The last case: the first one's clock was ten minutes ahead."""
+def test_newest_sample_wins_then_fullest_window(signal: Signal, later_ms: int, samples: int, wins: bool) -> None:
+    """Last case: the clock of the first signal was ten minutes ahead."""
     second = replace(signal, sampled_at_ms=signal.sampled_at_ms + later_ms, samples=samples)
     reader = reader_of(signal, second)
     kept = [*reader.brokers.values(), *reader.moves.values(), *reader.controllers.values(), *reader.tenants.values()]
     assert kept == [second if wins else signal]
 
 
-def test_what_has_not_spoken_for_ten_minutes_is_forgotten() -> None:
+def test_signals_ten_minutes_old_are_forgotten() -> None:
     old = NOW_MS - 600_000
     reader = reader_of(
         broker_signal(1, age_s=599), broker_signal(3, age_s=600), move_signal(*SOURCE, age_s=600), move_signal(*TARGET),
@@ -140,7 +138,7 @@ def test_what_has_not_spoken_for_ten_minutes_is_forgotten() -> None:
     assert set(reader.tenants) == {(100, "bob", None)}
 
 
-def test_other_clusters_and_what_cannot_be_read_are_left_out() -> None:
+def test_records_of_other_clusters_and_unreadable_ones_are_skipped() -> None:
     consumer = FakeConsumer([])
     reader = SignalReader(consumer, TOPIC, CLUSTER)
     reader.poll()
@@ -158,7 +156,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_record_costs_no_other_record_of_its_poll(hostile: bytes) -> None:
+def test_hostile_record_is_refused_and_others_are_read(hostile: bytes) -> None:
     consumer = FakeConsumer([])
     reader = SignalReader(consumer, TOPIC, CLUSTER)
     reader.poll()
@@ -168,20 +166,20 @@ def test_a_hostile_record_costs_no_other_record_of_its_poll(hostile: bytes) -> N
     assert (len(reader.controllers), reader.refused.count) == (200, 1)
 
 
-def test_refused_records_are_told_once_a_minute_with_their_place() -> None:
+def test_refused_records_are_logged_once_a_minute_with_offset() -> None:
     now_s = 0.0
     consumer = FakeConsumer([])
     reader = SignalReader(consumer, TOPIC, CLUSTER, monotonic=lambda: now_s)
     reader.poll()
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as lines:
         for now_s in (0.0, 1.0, 59.0, 61.0):
             consumer.logs[TopicPartition(TOPIC, 0)].append(Record(b"{}", offset=int(now_s), key=b"\x1b[31m"))
             reader.poll()
-    assert [(line["offset"], line["refused_since"]) for line in told] == [(0, 1), (61, 3)]
-    assert told[0]["key"] == "b'\\x1b[31m'"
+    assert [(line["offset"], line["refused_since"]) for line in lines] == [(0, 1), (61, 3)]
+    assert lines[0]["key"] == "b'\\x1b[31m'"
 
 
-def test_invented_entities_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_entities_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.runtime.observe.signals_reader.ENTITIES_MAX", 3)
     newer = replace(CONTROLLER, node=0, sampled_at_ms=NOW_MS + 1)
     reader = reader_of(*(replace(CONTROLLER, node=node) for node in range(9)), newer)
@@ -189,26 +187,26 @@ def test_invented_entities_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatc
     assert reader.controllers[0] == newer
 
 
-def test_a_sample_from_far_ahead_is_forgotten() -> None:
+def test_sample_from_far_future_is_forgotten() -> None:
     reader = reader_of(replace(CONTROLLER, sampled_at_ms=NOW_MS + 600_000), replace(TENANT, sampled_at_ms=NOW_MS + 1))
     reader.forget_old(NOW_MS)
     assert (len(reader.controllers), len(reader.tenants)) == (0, 1)
 
 
 @pytest.mark.parametrize("error", [kafka.errors.KafkaTimeoutError("away"), RuntimeError("closed"), OSError("reset")])
-def test_a_topic_that_fails_costs_nothing_but_staleness(error: Exception) -> None:
+def test_unreadable_signals_topic_is_read_after_recovery(error: Exception) -> None:
     consumer = FakeConsumer([Record(encode_signal(CONTROLLER))])
     reader = SignalReader(consumer, TOPIC, CLUSTER)
-    consumer.fails = error
+    consumer.error = error
     assert reader.poll() == 0
     reader.rewind(10)
     assert reader.controllers == {}
-    consumer.fails = None
+    consumer.error = None
     reader.rewind(10)
     assert set(reader.controllers) == {100}
 
 
-def test_a_topic_that_is_not_there_yet_is_asked_for_again() -> None:
+def test_missing_signals_topic_is_read_once_created() -> None:
     consumer = FakeConsumer()
     reader = SignalReader(consumer, TOPIC, CLUSTER)
     assert reader.poll() == 0
@@ -219,7 +217,7 @@ def test_a_topic_that_is_not_there_yet_is_asked_for_again() -> None:
     assert reader.poll() == 1
 
 
-def test_a_cycle_does_not_live_in_a_poll() -> None:
+def test_endless_signals_stop_after_maximum_polls() -> None:
     class Endless(FakeConsumer):
         def poll(self, **_limits: int) -> dict[TopicPartition, list[Record]]:
             self.polls += 1
@@ -229,7 +227,7 @@ def test_a_cycle_does_not_live_in_a_poll() -> None:
     assert SignalReader(consumer, TOPIC, CLUSTER).poll() == POLLS_MAX
 
 
-# -- a look without a history --------------------------------------------------------------------------------------------
+# -- the first read of a topic -------------------------------------------------------------------------------------------
 
 
 def log_of(count: int, now_ms: int, every_ms: int) -> list[Record]:
@@ -242,28 +240,28 @@ def now_ms(monkeypatch: pytest.MonkeyPatch) -> int:
     return NOW_MS
 
 
-def rewound(consumer: FakeConsumer, records: int) -> list[int]:
+def read_recent(consumer: FakeConsumer, records: int) -> list[int]:
     return [int(r.value or b"-1") for r in TopicTail(consumer, TOPIC).read_recent(records)]
 
 
-def test_a_large_clusters_last_minute_is_more_than_the_newest_few(now_ms: int) -> None:
-    """One record each 100 ms: 601 of them are of the last minute."""
+def test_read_recent_includes_whole_last_minute(now_ms: int) -> None:
+    """One record every 100 ms: the last minute has 601 of them."""
     consumer = FakeConsumer(log_of(2_000, now_ms, 100))
-    assert rewound(consumer, 10) == list(range(2_000 - 601, 2_000))
+    assert read_recent(consumer, 10) == list(range(2_000 - 601, 2_000))
 
 
-def test_a_stream_that_stands_still_still_shows_its_last_words(now_ms: int) -> None:
+def test_read_recent_of_stopped_stream_returns_last_records(now_ms: int) -> None:
     consumer = FakeConsumer(log_of(2_000, now_ms - 3_600_000, 100), [])
-    assert rewound(consumer, 10) == list(range(1_990, 2_000))
+    assert read_recent(consumer, 10) == list(range(1_990, 2_000))
 
 
-def test_not_before_what_retention_has_left(now_ms: int) -> None:
+def test_read_recent_starts_no_earlier_than_retention(now_ms: int) -> None:
     consumer = FakeConsumer(log_of(20, now_ms - 3_600_000, 100))
     consumer.begins = {TopicPartition(TOPIC, 0): 15}
-    assert rewound(consumer, 10) == list(range(15, 20))
+    assert read_recent(consumer, 10) == list(range(15, 20))
 
 
-def test_it_goes_on_from_there(now_ms: int) -> None:
+def test_poll_after_read_recent_returns_newer_records(now_ms: int) -> None:
     consumer = FakeConsumer(log_of(3, now_ms, 100))
     tail = TopicTail(consumer, TOPIC)
     assert len(list(tail.read_recent(10))) == 3
@@ -271,7 +269,7 @@ def test_it_goes_on_from_there(now_ms: int) -> None:
     assert [r.value for r in tail.poll()] == [b"3"]
 
 
-def test_a_partition_that_does_not_answer_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_recent_of_unresponsive_partition_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     class Mute(FakeConsumer):
         def poll(self, **_limits: int) -> dict[TopicPartition, list[Record]]:
             self.polls += 1
@@ -280,12 +278,12 @@ def test_a_partition_that_does_not_answer_is_not_waited_for_for_ever(monkeypatch
     clock = iter(range(1_000))
     monkeypatch.setattr("tuner.runtime.observe.signals_reader.time.monotonic", lambda: float(next(clock)))
     consumer = Mute([Record(b"0")])
-    assert rewound(consumer, 10) == []
+    assert read_recent(consumer, 10) == []
     assert consumer.polls <= 5
 
 
 class FetchingAhead(FakeConsumer):
-    """As kafka-python does: a poll gives what was fetched ahead, and begins a fetch whose answer only comes to one that waits."""
+    """As kafka-python: a poll returns the records fetched ahead; only a poll with a timeout returns newer ones."""
 
     def __init__(self, *logs: list[Record]) -> None:
         super().__init__(*logs)
@@ -296,7 +294,7 @@ class FetchingAhead(FakeConsumer):
         return found or (super().poll(max_records) if timeout_ms > 0 else {})
 
 
-def test_a_look_has_all_that_has_come_and_not_what_had_come_at_the_look_before() -> None:
+def test_poll_returns_records_beyond_those_fetched_ahead() -> None:
     consumer = FetchingAhead([])
     reader = SignalReader(consumer, TOPIC, CLUSTER)
     assert reader.poll() == 0

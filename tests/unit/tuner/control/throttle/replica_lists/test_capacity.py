@@ -127,7 +127,7 @@ def test_urgent_step_needs_no_room() -> None:
     assert dict(made.cluster.asked) == {T0: (1, 3)}
 
 
-def test_deferred_step_names_what_takes_its_room() -> None:
+def test_deferred_step_names_the_entries_that_fill_its_list() -> None:
     first, second = move(partition=0), move(partition=1)
     full = LiveCluster(frozenset({1, 3}), lists={"orders": TopicThrottle(of_length(LIST_CHARS_MAX))})
     _, waits = steps_that_fit(full, [first, second])

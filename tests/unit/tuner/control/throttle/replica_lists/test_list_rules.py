@@ -75,7 +75,7 @@ def test_complete_list_needs_no_change() -> None:
     assert think(live(lists=stands)) == []
 
 
-def test_a_star_lists_everything_already() -> None:
+def test_wildcard_list_needs_no_change() -> None:
     star = ThrottledReplicas(all_replicas=True)
     assert think(live(EVERYWHERE, lists={"orders": TopicThrottle(star, star)})) == []
     assert adds(think(live(EVERYWHERE, lists={"orders": TopicThrottle(leader=star)}))) == {
@@ -91,7 +91,7 @@ def test_a_star_lists_everything_already() -> None:
     ],
     ids=["only removing", "all of it in sync"],
 )
-def test_a_move_that_copies_nothing_needs_nothing(still: PartitionMove) -> None:
+def test_move_without_copies_needs_no_list_entry(still: PartitionMove) -> None:
     assert think(live({}, moves=(still,), lists={})) == []
 
 
@@ -242,7 +242,7 @@ def test_side_without_allowed_rate_is_not_listed(memory: Memory, cluster: LiveCl
     assert adds(decisions) == {"orders": throttle(leader=[(0, 2)], follower=[(0, 3)])}
 
 
-def test_a_start_is_the_least_that_drains() -> None:
+def test_start_rate_is_smallest_that_drains() -> None:
     """Partition 0 is written with 4 MB/s: two followers in all take 8 from its leader, and 20 % more drain."""
     cluster = live({}, lists={})
     source = replace(move_signal(*SOURCE, listed=0, steady_state=0.0), write_bytes_per_s=4.0 * MB)
@@ -268,7 +268,7 @@ def test_start_rate_after_clearing_is_earlier_rate_or_order() -> None:
     assert next(d for d in found if isinstance(d, StartRate)).value_bytes_per_s == 7 * MB
 
 
-def test_without_a_rate_that_was_refused_its_pairs_wait() -> None:
+def test_pairs_of_a_refused_rate_are_not_listed() -> None:
     add = AddPairs("orders", ((0, 1), (0, 2)), ((0, 3),), Reason.MOVE_FOUND, "")
     assert without_sides([add], {(1, L)}) == [replace(add, leader=((0, 2),))]
     assert without_sides([add], {(1, L), (2, L), (3, F)}) == []

@@ -39,7 +39,7 @@ T0, T1 = ("t", 0), ("t", 1)
 # -- what a step is, and what keeps it back --------------------------------------------------------------------------------
 
 
-def test_prepared_step_looks_like_kafkas_reassignment() -> None:
+def test_prepared_step_equals_kafkas_reassignment() -> None:
     look = ReassignmentSnapshot(frozenset({1, 2, 3}), {("orders", 0): still(1, 2), ("orders", 1): still(1, 2)})
     reorder = ReassignmentStep(
         "orders", 1, (2, 1), (), (), StepReason.PREFERRED_LEADER, moves_leader=True, needs_election=True, is_last=True
@@ -88,7 +88,7 @@ def test_unread_rate_is_no_throttle() -> None:
 # -- the tuner's cycle ----------------------------------------------------------------------------------------------------
 
 
-def test_an_announced_step_has_rates_and_lists_before_it_moves() -> None:
+def test_prepared_step_has_rates_and_lists_before_it_moves() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.loop.connect_plans(dict, announcing)
@@ -315,7 +315,7 @@ def test_deferred_step_is_retried_and_others_start() -> None:
     assert not made.loop.recorder.active_plans
 
 
-def test_all_withheld_asks_for_nothing() -> None:
+def test_executor_with_all_steps_deferred_sends_no_request() -> None:
     made = rig()
     made.announcing.answer(dict.fromkeys((T0, T1), "not begun"))
     made.ticks()
@@ -430,7 +430,7 @@ def test_step_waiting_for_room_is_retried_after_shortest_pause() -> None:
     assert not any(e.failure for e in made.journal.entries)
 
 
-def test_an_executor_that_fails_leaves_nothing_announced() -> None:
+def test_failed_executor_leaves_no_step_prepared() -> None:
     made = rig()
     made.announcing.answer({})
 

@@ -45,13 +45,13 @@ def test_p99_above_its_remembered_maximum_counts_at_once() -> None:
     assert current_p99_ms(36.0, after(*pause), LIMITS) < 10.0
 
 
-def test_a_mean_that_is_a_little_lower_is_no_relief() -> None:
+def test_slightly_lower_mean_is_no_relief() -> None:
     assert current_p99_ms(45.0, after(*[(12.0, 45.0)] * 24, (11.6, 45.0)), LIMITS) == 45.0
     # One that is lower by a sixth is: else the p99 would go up by as much when it comes back to that, and be a miss.
     assert current_p99_ms(45.0, after(*[(12.0, 45.0)] * 24, (10.0, 45.0)), LIMITS) == pytest.approx(37.7, abs=0.1)
 
 
-def test_a_mean_that_rises_takes_nothing_off_the_p99() -> None:
+def test_rising_mean_does_not_lower_the_p99() -> None:
     assert current_p99_ms(20.0, after(*[(4.0, 20.0)] * 12, (40.0, 20.0)), LIMITS) == 20.0
 
 
@@ -61,7 +61,7 @@ def test_faded_memory_reports_the_measured_latency() -> None:
     assert current_p99_ms(18.0, felt, LIMITS) == 18.0
 
 
-def test_without_a_mean_all_is_as_it_was() -> None:
+def test_filter_without_a_mean_returns_the_p99() -> None:
     felt = after((None, 45.0), (None, 20.0))
     assert felt == LatencyFilter()
     assert current_p99_ms(45.0, felt, LIMITS) == 45.0
@@ -82,11 +82,11 @@ def test_p99_that_varies_with_mean_is_current() -> None:
     assert fast_component(after(*[(10.0, 46.0), (8.0, 36.8)] * 15)) == 1.0
 
 
-def test_it_takes_some_windows_to_be_believed() -> None:
+def test_fast_component_needs_several_windows() -> None:
     assert fast_component(after((12.0, 45.0), (9.0, 45.0), (12.0, 45.0))) > 0.0
 
 
-def test_the_window_of_several_steps_tells_its_newest() -> None:
+def test_newest_step_is_derived_from_window_mean() -> None:
     """Four steps of 5 ms and then one of 30 make a mean of 10."""
     felt = after((5.0, 30.0), (10.0, 30.0), steps=5)
     assert felt.steps.newest == pytest.approx(30.0, abs=1.0)
@@ -108,7 +108,7 @@ def test_margin_grows_when_objective_is_missed(margin: float, ratio: float, shar
 
 
 @given(st.floats(-0.04, 0.3), st.floats(0.0, 3.0), st.floats(0.0, 1.0), st.booleans())
-def test_a_link_is_never_planned_fuller_than_it_may_be(margin: float, ratio: float, share: float, fills: bool) -> None:
+def test_margin_stays_within_its_bounds(margin: float, ratio: float, share: float, fills: bool) -> None:
     assert -0.04 <= next_margin(margin, ratio, fills, LIMITS, fast_component=share) <= LIMITS.margin_max
 
 
