@@ -121,7 +121,7 @@ WELL, OPEN, BUSY, CROWDED = (
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-def test_each_refusal_described_is_given_and_no_other(method: str, path: str) -> None:
+def test_route_gives_exactly_the_refusals_it_documents(method: str, path: str) -> None:
     described = {int(code) for code in DESCRIBED[path][method]["responses"] if int(code) >= 400}
     never = {int(code) for m, p, code in NEVER if (m, p) == (method, path)}
     concrete = path.format(**EXAMPLES) + ("?broker=3" if path.endswith("/history") else "")
@@ -142,7 +142,7 @@ def _is_stream(path: str) -> bool:
     return path.endswith("/events")
 
 
-def test_all_refusals_say_in_words_what_they_are_for() -> None:
+def test_every_documented_refusal_has_a_description() -> None:
     for path, of in DESCRIBED.items():
         for method, operation in of.items():
             for code, answer in operation["responses"].items():

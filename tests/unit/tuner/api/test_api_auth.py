@@ -13,7 +13,7 @@ KIM, GRAFANA = "kim-3f9c0123456789ab", "grafana-0123456789ab"
 FILE = f"# who may what\n\noperate kim {KIM}\n  read grafana {GRAFANA}\n"
 
 
-def test_a_token_is_its_owners_and_another_is_nobodys() -> None:
+def test_find_caller_returns_owner_of_exact_token_only() -> None:
     known = parse_tokens(FILE, "tokens")
     assert find_caller(KIM, known) == ApiCaller("kim", ApiRole.OPERATE)
     assert find_caller(GRAFANA, known) == ApiCaller("grafana", ApiRole.READ)
@@ -22,7 +22,7 @@ def test_a_token_is_its_owners_and_another_is_nobodys() -> None:
     assert find_caller("gärten\udcff", known) is None
 
 
-def test_who_may_operate_may_read_and_not_the_other_way_round() -> None:
+def test_operate_role_covers_read_role() -> None:
     assert ApiRole.OPERATE.covers(ApiRole.READ)
     assert ApiRole.OPERATE.covers(ApiRole.OPERATE)
     assert ApiRole.READ.covers(ApiRole.READ)
@@ -41,7 +41,7 @@ def test_who_may_operate_may_read_and_not_the_other_way_round() -> None:
         ("# nobody\n", "tokens: holds no token"),
     ],
 )
-def test_a_faulty_line_is_named_and_the_token_is_not(text: str, said: str) -> None:
+def test_token_file_error_names_line_and_hides_token(text: str, said: str) -> None:
     with pytest.raises(AccessError) as caught:
         parse_tokens(text, "tokens")
     assert str(caught.value).startswith(said)
@@ -49,13 +49,13 @@ def test_a_faulty_line_is_named_and_the_token_is_not(text: str, said: str) -> No
     assert "short-secret" not in str(caught.value)
 
 
-def test_what_a_token_must_be() -> None:
+def test_token_needs_16_characters_without_spaces() -> None:
     assert token_problem("x" * 16) is None
     assert "16" in (token_problem("x" * 15) or "")
     assert "spaces" in (token_problem("x" * 16 + " ") or "")
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_unreadable_token_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(AccessError, match="gone: cannot be read: No such file"):
         Tokens(file=str(tmp_path / "gone"))
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
@@ -63,7 +63,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         Tokens(file=str(tmp_path / "bytes"))
 
 
-def test_a_file_is_read_again_when_it_changes_and_one_that_is_broken_locks_nobody_out(tmp_path: Path) -> None:
+def test_changed_token_file_is_reloaded_unless_broken(tmp_path: Path) -> None:
     now_s = [0.0]
     file = tmp_path / "tokens"
     file.write_text(f"operate kim {KIM}\n")
@@ -85,6 +85,6 @@ def test_a_file_is_read_again_when_it_changes_and_one_that_is_broken_locks_nobod
     assert not tokens.can_operate
 
 
-def test_without_any_none_is_needed() -> None:
+def test_empty_tokens_require_no_token() -> None:
     assert not Tokens().needed
     assert not Tokens().can_operate

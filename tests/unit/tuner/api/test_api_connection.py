@@ -37,7 +37,7 @@ def answer(asker: socket.socket) -> tuple[int, bytes]:
     return response.status, response.read()
 
 
-def test_no_answer_waits_for_the_one_before_to_be_acknowledged(server: HttpServer, asker: socket.socket) -> None:
+def test_connection_sends_responses_without_delay(server: HttpServer, asker: socket.socket) -> None:
     asker.sendall(ASKED + b"\r\n")
     assert answer(asker) == (200, b"ok\n")
     (connection,) = server._server.server_state.connections
@@ -45,12 +45,12 @@ def test_no_answer_waits_for_the_one_before_to_be_acknowledged(server: HttpServe
     assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
 
 
-def test_a_head_without_an_end_is_refused(asker: socket.socket) -> None:
+def test_endless_request_head_is_refused(asker: socket.socket) -> None:
     asker.sendall(ASKED + b"x-more: " + b"a" * 70_000)
     assert answer(asker) == (400, b"The head of the request is too large.")
 
 
-def test_each_request_of_a_connection_has_a_head_of_its_own(asker: socket.socket) -> None:
+def test_head_limit_applies_to_each_request(asker: socket.socket) -> None:
     for _ in range(3):
         asker.sendall(ASKED + b"x-more: ")
         asker.sendall(b"a" * 40_000)
@@ -58,7 +58,7 @@ def test_each_request_of_a_connection_has_a_head_of_its_own(asker: socket.socket
         assert answer(asker) == (200, b"ok\n")
 
 
-def test_a_body_is_no_head(asker: socket.socket) -> None:
+def test_large_body_does_not_count_as_head(asker: socket.socket) -> None:
     asker.sendall(
         b"POST /api/v1/pause HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n"
     )
@@ -66,7 +66,7 @@ def test_a_body_is_no_head(asker: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("trailer", [b"x: " + b"y" * 1_000_000, b"x: y\r\n" * 20_000], ids=["one", "many"])
-def test_trailers_without_an_end_are_cut_off(asker: socket.socket, trailer: bytes) -> None:
+def test_endless_trailers_close_the_connection(asker: socket.socket, trailer: bytes) -> None:
     asker.sendall(ASKED + b"transfer-encoding: chunked\r\n\r\n0\r\n")
     with pytest.raises((ConnectionError, TimeoutError)) as told:  # noqa: PT012 - whichever send it is that finds it closed
         for _ in range(50):
@@ -74,7 +74,7 @@ def test_trailers_without_an_end_are_cut_off(asker: socket.socket, trailer: byte
     assert not isinstance(told.value, TimeoutError), "still read"
 
 
-def test_what_follows_a_body_is_no_part_of_the_head(server: HttpServer, asker: socket.socket) -> None:
+def test_trailers_are_not_added_to_request_headers(server: HttpServer, asker: socket.socket) -> None:
     """A token there would get past a proxy that looks at heads."""
     asker.sendall(ASKED + b"\r\n")
     assert answer(asker) == (200, b"ok\n")
@@ -85,11 +85,11 @@ def test_what_follows_a_body_is_no_part_of_the_head(server: HttpServer, asker: s
     assert [name for name, _ in connection.cycle.scope["headers"]] == [b"host", b"transfer-encoding"]
 
 
-def test_a_second_host_is_refused(asker: socket.socket) -> None:
+def test_second_host_header_is_refused(asker: socket.socket) -> None:
     asker.sendall(ASKED + b"host: elsewhere\r\n\r\n")
     assert answer(asker)[0] == 400
 
 
-def test_what_is_no_http_is_refused(asker: socket.socket) -> None:
+def test_non_http_bytes_are_refused(asker: socket.socket) -> None:
     asker.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
     assert answer(asker)[0] == 400

@@ -25,7 +25,7 @@ def rows(decisions: DecisionStore, wanted: DecisionFilter | None = None, **more:
     return [decision_json(row) for row in decisions.page(wanted or DecisionFilter(), 100, **more)[0]]
 
 
-def test_an_act_and_what_came_of_it_are_one_row() -> None:
+def test_intent_and_outcome_are_one_row() -> None:
     decisions = DecisionStore()
     decisions.add([entry("intent", inputs={"move": {"remaining_bytes": 5}})])
     assert rows(decisions)[0]["outcome"] == "in_progress"
@@ -36,14 +36,14 @@ def test_an_act_and_what_came_of_it_are_one_row() -> None:
     assert (only["broker"], only["side"], only["inputs"]) == (1, "leader", {"move": {"remaining_bytes": 5}})
 
 
-def test_the_same_act_twice_has_each_its_own_outcome() -> None:
+def test_repeated_intent_has_its_own_outcome() -> None:
     decisions = DecisionStore()
     decisions.add([entry("intent"), entry("outcome", failure="refused"), entry("intent", at_ms=NOW_MS + 1)])
     decisions.add([entry("outcome", at_ms=NOW_MS + 2)])
     assert [(row["outcome"], row["failure"]) for row in rows(decisions)] == [("done", None), ("failed", "refused")]
 
 
-def test_an_outcome_whose_act_is_not_known_is_a_row_of_its_own() -> None:
+def test_outcome_without_known_intent_is_its_own_row() -> None:
     decisions = DecisionStore()
     decisions.add([entry("outcome")])
     assert rows(decisions)[0]["outcome"] == "done"
@@ -59,21 +59,21 @@ def test_an_outcome_whose_act_is_not_known_is_a_row_of_its_own() -> None:
         (WELL, None, None),
     ],
 )
-def test_before_and_after(decision: Any, before: int | None, after: int | None) -> None:
+def test_row_has_rates_before_and_after(decision: Any, before: int | None, after: int | None) -> None:
     decisions = DecisionStore()
     decisions.add([entry("decision", decision)])
     only = rows(decisions)[0]
     assert (only["before_bytes_per_s"], only["after_bytes_per_s"]) == (before, after)
 
 
-def test_lists_are_named_by_their_topics() -> None:
+def test_row_of_list_changes_names_first_topics() -> None:
     pairs = [AddPairs(f"t{n}", ((0, 1),), (), Reason.MOVE_FOUND, "on the lists") for n in range(30)]
     decisions = DecisionStore()
     decisions.add([lists_entry("intent", pairs, NOW_MS)])
     assert rows(decisions)[0]["topics"] == [f"t{n}" for n in range(20)]
 
 
-def test_the_seconds_of_the_law_are_kept_apart() -> None:
+def test_steering_ticks_are_stored_and_shown_separately() -> None:
     change = SetRate(*SOURCE, 10 * MB, 11 * MB, Reason.FOLLOWS_CLIENTS, "10 → 11")
     decisions = DecisionStore(ticks_max=3)
     decisions.add([steering_entry([change], NOW_MS + n) for n in range(5)])
@@ -89,7 +89,7 @@ def test_the_seconds_of_the_law_are_kept_apart() -> None:
     assert rows(decisions, DecisionFilter(broker=2), steering_ticks=True) == []
 
 
-def test_what_is_asked_for_is_what_comes() -> None:
+def test_filter_returns_matching_rows_only() -> None:
     decisions = DecisionStore()
     decisions.add(
         [entry("intent", RAISE, NOW_MS), entry("decision", WELL, NOW_MS + 1), entry("decision", LET_GO, NOW_MS + 2)]
@@ -110,7 +110,7 @@ def test_what_is_asked_for_is_what_comes() -> None:
     assert found(broker=1, action="hold") == []
 
 
-def test_pages_join_without_a_gap_or_a_repetition_while_more_comes() -> None:
+def test_pages_have_no_gap_or_duplicate_while_rows_arrive() -> None:
     decisions = DecisionStore()
     decisions.add([entry("decision", WELL, NOW_MS + n) for n in range(25)])
     seen, before = [], None
@@ -123,7 +123,7 @@ def test_pages_join_without_a_gap_or_a_repetition_while_more_comes() -> None:
     assert seen == list(range(24, -1, -1))
 
 
-def test_of_many_only_the_newest_stay() -> None:
+def test_full_store_keeps_newest_rows() -> None:
     decisions = DecisionStore(entries_max=10)
     decisions.add([entry("decision", WELL, NOW_MS + n) for n in range(25)])
     assert len(rows(decisions)) == 10
@@ -134,7 +134,7 @@ def test_of_many_only_the_newest_stay() -> None:
     assert decisions.row(ten[-1]) is None
 
 
-def test_what_was_on_record_before_comes_behind_what_has_come_since_and_once() -> None:
+def test_loaded_history_follows_newer_rows_without_duplicates() -> None:
     decisions = DecisionStore()
     old = [entry("intent", RAISE, NOW_MS), entry("outcome", RAISE, NOW_MS + 5)]
     new = [entry("decision", WELL, NOW_MS + 50)]
@@ -146,7 +146,7 @@ def test_what_was_on_record_before_comes_behind_what_has_come_since_and_once() -
     assert rows(decisions)[1]["outcome"] == "done"
 
 
-def test_a_link_and_a_page_hold_across_a_restart() -> None:
+def test_row_ids_and_page_positions_survive_a_restart() -> None:
     """The next process reads what this one has put on record, from somewhere on, and numbers nothing anew."""
     change = SetRate(*SOURCE, 10 * MB, 11 * MB, Reason.FOLLOWS_CLIENTS, "10 → 11")
     # Many of one cycle, with seconds of the law between them, and what came of some.
@@ -179,7 +179,7 @@ def test_a_link_and_a_page_hold_across_a_restart() -> None:
     assert rows(again, before=at)[0] == rows(first, before=at)[0]
 
 
-def test_numbers_grow_although_the_clock_is_set_back_and_are_read_exactly() -> None:
+def test_row_ids_grow_despite_clock_set_back() -> None:
     decisions = DecisionStore()
     decisions.add([entry("decision", WELL, NOW_MS + at) for at in (0, 50, -9000, 60)])
     ids = [row["id"] for row in rows(decisions)]
@@ -187,7 +187,7 @@ def test_numbers_grow_although_the_clock_is_set_back_and_are_read_exactly() -> N
     assert ids[0] < 2**53
 
 
-def test_what_the_journal_does_not_take_is_not_shown() -> None:
+def test_decision_refused_by_journal_is_not_shown() -> None:
     taken: list[Entry] = []
 
     def write(entries: Sequence[Entry] = (), **more: Any) -> None:
@@ -203,7 +203,7 @@ def test_what_the_journal_does_not_take_is_not_shown() -> None:
     assert len(taken) == len(rows(decisions)) == 1
 
 
-def test_over_http() -> None:
+def test_decisions_route_filters_pages_and_shows_one_row() -> None:
     rig = Rig()
     rig.cycle()
     rig.observers.decisions.add([entry("intent", RAISE, NOW_MS + n) for n in range(3)])

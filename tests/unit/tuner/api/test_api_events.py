@@ -60,7 +60,7 @@ def wait_for(what: object, limit_s: float = 10.0) -> None:
         time.sleep(0.01)
 
 
-def test_a_full_box_loses_the_oldest_and_says_how_many() -> None:
+def test_full_event_queue_drops_oldest_and_reports_count() -> None:
     box = EventListener(capacity=3)
     for number in range(5):
         box.put(encode_event("cycle", {"n": number}))
@@ -70,7 +70,7 @@ def test_a_full_box_loses_the_oldest_and_says_how_many() -> None:
     assert box.drain() == b""
 
 
-def test_only_so_many_may_listen() -> None:
+def test_number_of_event_listeners_is_limited() -> None:
     hub = EventHub(listeners_max=2)
     first = hub.subscribe(lambda: None)
     assert first is not None
@@ -80,7 +80,7 @@ def test_only_so_many_may_listen() -> None:
     assert hub.subscribe(lambda: None) is not None
 
 
-def test_a_cycle_is_heard_at_once(rig: Rig, server: HttpServer) -> None:
+def test_listener_receives_cycle_event(rig: Rig, server: HttpServer) -> None:
     with listening(server.port) as reader:
         head = until(reader, b": listening")
         assert b"text/event-stream" in head
@@ -93,7 +93,7 @@ def test_a_cycle_is_heard_at_once(rig: Rig, server: HttpServer) -> None:
     wait_for(lambda: rig.observers.hub.listeners == 0)
 
 
-def test_events_take_a_token(rig: Rig, server: HttpServer) -> None:
+def test_events_need_a_token(rig: Rig, server: HttpServer) -> None:
     with listening(server.port) as ready:  # The server is up.
         until(ready, b": listening")
     asked = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
@@ -102,7 +102,7 @@ def test_events_take_a_token(rig: Rig, server: HttpServer) -> None:
     asked.close()
 
 
-def test_one_who_never_reads_costs_the_loop_nothing_and_nobody_else_anything(rig: Rig, server: HttpServer) -> None:
+def test_stalled_listener_delays_neither_publisher_nor_other_listeners(rig: Rig, server: HttpServer) -> None:
     with listening(server.port, receive_bytes=2048), listening(server.port) as alive:
         until(alive, b": listening")
         wait_for(lambda: rig.observers.hub.listeners == 2)
@@ -129,7 +129,7 @@ def test_one_who_never_reads_costs_the_loop_nothing_and_nobody_else_anything(rig
         assert told_s[len(told_s) // 2] < 0.001
 
 
-def test_a_loop_goes_on_at_its_pace_beside_one_who_never_reads(rig: Rig, server: HttpServer) -> None:
+def test_stalled_listeners_do_not_slow_cycles(rig: Rig, server: HttpServer) -> None:
     cluster, seen = many_brokers(200)
 
     def cycles_cpu_s() -> float:
@@ -150,7 +150,7 @@ def test_a_loop_goes_on_at_its_pace_beside_one_who_never_reads(rig: Rig, server:
     assert watched_s < 1.5 * alone_s + 0.01
 
 
-def test_what_is_sent_is_what_the_description_names(rig: Rig) -> None:
+def test_sent_event_kinds_are_exactly_the_documented_ones(rig: Rig) -> None:
     """By everything that tells of something, into a box that is too small for one of them."""
     boxes = [rig.observers.hub.subscribe(lambda: None), rig.observers.hub.subscribe(lambda: None)]
     assert boxes[0] is not None
@@ -168,14 +168,14 @@ def test_what_is_sent_is_what_the_description_names(rig: Rig) -> None:
     assert sent == set(re.findall(r"`(\w+)`", described))
 
 
-def test_who_listens_is_told_that_it_ends(rig: Rig, server: HttpServer) -> None:
+def test_closed_hub_sends_end_event(rig: Rig, server: HttpServer) -> None:
     with listening(server.port) as reader:
         until(reader, b": listening")
         rig.observers.hub.close()
         assert b"event: end" in until(reader, b"event: end")
 
 
-def test_a_server_stops_although_somebody_listens(rig: Rig, server: HttpServer) -> None:
+def test_server_stops_despite_open_listener(rig: Rig, server: HttpServer) -> None:
     with listening(server.port) as reader:
         until(reader, b": listening")
         began_s = time.monotonic()

@@ -23,7 +23,7 @@ def cycle(history: RateHistoryStore, number: int, rate: float | None = None) -> 
     history.record_cycle(replace(seen, now_ms=NOW_MS + 5000 * number), LIMITS)
 
 
-def test_slots_come_round_and_the_oldest_go() -> None:
+def test_history_overwrites_oldest_slots() -> None:
     history = RateHistoryStore(slots=4)
     for number in range(7):
         cycle(history, number, rate=float(number))
@@ -33,7 +33,7 @@ def test_slots_come_round_and_the_oldest_go() -> None:
     assert rows[1].keys() == set(COLUMNS)
 
 
-def test_a_slot_that_a_broker_missed_is_a_gap_and_not_what_stood_there_a_round_ago() -> None:
+def test_missed_slot_is_a_gap_and_not_an_old_value() -> None:
     history = RateHistoryStore(slots=4)
     for number in range(4):
         cycle(history, number, rate=float(number))
@@ -42,7 +42,7 @@ def test_a_slot_that_a_broker_missed_is_a_gap_and_not_what_stood_there_a_round_a
     assert history.series([1])[1][1][LEADER] == [2.0, 3.0, None, 5.0]
 
 
-def test_one_who_took_no_part_for_a_whole_round_is_forgotten() -> None:
+def test_broker_absent_from_all_slots_is_forgotten() -> None:
     history = RateHistoryStore(slots=3)
     cycle(history, 0, rate=1.0)
     cycle(history, 1)
@@ -52,7 +52,7 @@ def test_one_who_took_no_part_for_a_whole_round_is_forgotten() -> None:
     assert history.series([1, 2])[1] == {}
 
 
-def test_only_what_is_newer_comes() -> None:
+def test_series_since_time_has_newer_values_only() -> None:
     history = RateHistoryStore()
     for number in range(5):
         cycle(history, number, rate=float(number))
@@ -61,14 +61,14 @@ def test_only_what_is_newer_comes() -> None:
     assert rows[1][LEADER] == [3.0, 4.0]
 
 
-def test_a_cycle_that_saw_nothing_is_a_gap_for_all() -> None:
+def test_unreadable_cluster_is_a_gap_for_all_brokers() -> None:
     history = RateHistoryStore()
     cycle(history, 0, rate=1.0)
     history.record_cycle(Observation(NOW_MS + 5000, ClusterUnreadable("away")), LIMITS)
     assert history.series([1])[1][1][LEADER] == [1.0, None]
 
 
-def test_the_floor_is_what_the_table_says_and_a_gap_where_nothing_must_pass() -> None:
+def test_minimum_rate_is_recorded_or_a_gap_without_steady_state() -> None:
     history = RateHistoryStore()
     meant = {SOURCE: Setpoint(5.5 * MB)}
     seen = observation(live(), [move_signal(*SOURCE, steady_state=6 * MB), move_signal(*TARGET, steady_state=None)], [])
@@ -80,7 +80,7 @@ def test_the_floor_is_what_the_table_says_and_a_gap_where_nothing_must_pass() ->
     assert rows[3]["follower_min_rate_bytes_per_s"] == [None, None, None]
 
 
-def test_how_far_a_move_is_counts_from_the_most_that_was_lacking() -> None:
+def test_done_ratio_counts_from_peak_of_remaining_bytes() -> None:
     history = RateHistoryStore()
 
     def remains(megabytes: float, at_ms: int) -> None:
@@ -100,7 +100,7 @@ def test_how_far_a_move_is_counts_from_the_most_that_was_lacking() -> None:
     assert RemainingPeaks().all_done_ratio({}) is None
 
 
-def test_the_whole_goes_on_from_where_it_was_when_one_destination_has_ended() -> None:
+def test_total_done_ratio_does_not_fall_when_a_destination_ends() -> None:
     """A fast broker ends, and the bar would run backwards: its share stays until nothing moves."""
     history = RateHistoryStore()
 
@@ -122,7 +122,7 @@ def test_the_whole_goes_on_from_where_it_was_when_one_destination_has_ended() ->
     assert cycle_of((4, 900)) == 0.0
 
 
-def test_a_move_that_is_not_measured_for_a_moment_has_not_ended() -> None:
+def test_unmeasured_move_keeps_its_peak() -> None:
     history = RateHistoryStore()
     history.record_cycle(observation(live(), [move_signal(*TARGET, remaining=800 * MB)], []), LIMITS)
     for signals in ([move_signal(*TARGET, remaining=None)], []):
@@ -131,7 +131,7 @@ def test_a_move_that_is_not_measured_for_a_moment_has_not_ended() -> None:
         assert history.peaks().all_done_ratio({}) is None
 
 
-def test_ceiling_is_kept_as_it_was_at_each_time() -> None:
+def test_history_has_maximum_rate_of_each_time() -> None:
     history = RateHistoryStore(slots=4)
     for number, ceiling in enumerate((50, 50, 50, 40, 10, 10)):
         seen = observation(live({SOURCE: 10 * MB}), [move_signal(*SOURCE)], [broker_signal(1, leader=1.0)])

@@ -28,7 +28,7 @@ from tuner.core.throttle_limits import MB, Limits
 LIMITS = Limits(rate_bytes_per_s_max=50 * MB)
 
 
-def test_another_sites_name_for_this_machine_reads_nothing() -> None:
+def test_request_with_foreign_host_name_is_refused() -> None:
     rig = Rig(tokens=False)
     rig.cycle()
     rebound = TestClient(rig.app, base_url="http://evil.example", client=("127.0.0.1", 50000))
@@ -38,7 +38,7 @@ def test_another_sites_name_for_this_machine_reads_nothing() -> None:
         assert TestClient(rig.app, base_url=name, client=("127.0.0.1", 50000)).get("/api/v1/status").status_code == 200
 
 
-def test_whoever_reads_too_much_keeps_no_order_and_no_probe_out() -> None:
+def test_read_limit_does_not_block_orders_or_probes() -> None:
     rig = Rig(reads=TokenBuckets(RequestRate(per_s=1.0, burst=5), lambda: 0.0))
     rig.cycle()
     said = [rig.http.get("/", headers={}).status_code for _ in range(10)]
@@ -47,7 +47,7 @@ def test_whoever_reads_too_much_keeps_no_order_and_no_probe_out() -> None:
     assert rig.post("/api/v1/pause").status_code == 202
 
 
-def test_a_wrong_token_is_counted_also_where_nobody_may_give_orders() -> None:
+def test_wrong_tokens_are_limited_without_an_operate_token_too() -> None:
     rig = Rig()
     rig.cycle()
     app = make_app(
@@ -64,7 +64,7 @@ def test_a_wrong_token_is_counted_also_where_nobody_may_give_orders() -> None:
 
 
 @pytest.mark.parametrize("body", ["{", '{"rate_bytes_per_s": "x"}', "\udcff"])
-def test_who_may_not_order_is_not_told_what_is_wrong_with_the_order(body: str) -> None:
+def test_unauthorized_order_is_refused_before_its_body_is_checked(body: str) -> None:
     rig = Rig()
     rig.cycle()
 
@@ -79,13 +79,13 @@ def test_who_may_not_order_is_not_told_what_is_wrong_with_the_order(body: str) -
     assert asks(OPERATE_TOKEN) in (400, 422)
 
 
-def test_an_order_counts_once() -> None:
+def test_each_order_takes_one_token_of_its_limit() -> None:
     rig = Rig()
     rig.cycle()
     assert [rig.post("/api/v1/pause").status_code for _ in range(11)] == [202] * 10 + [429]
 
 
-def test_a_request_that_breaks_something_is_answered_with_the_same_headers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_internal_error_has_security_headers_and_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
     rig = Rig()
     rig.cycle()
 
@@ -105,18 +105,18 @@ def test_a_request_that_breaks_something_is_answered_with_the_same_headers(capsy
     assert OPERATE_TOKEN not in said
 
 
-def test_before_the_first_cycle_nobody_knows_what_is_ordered() -> None:
+def test_order_before_the_first_cycle_is_unavailable() -> None:
     assert Rig().post("/api/v1/pause").status_code == 503
 
 
-def test_a_token_that_was_given_twice_is_refused(tmp_path: Path) -> None:
+def test_token_in_both_file_and_settings_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"operate kim {READ_TOKEN}\n")
     with pytest.raises(AccessError, match="is also in the settings"):
         Tokens((make_token(READ_TOKEN, "grafana", ApiRole.READ),), str(file))
 
 
-def test_a_token_that_is_a_number_is_not_printed(tmp_path: Path) -> None:
+def test_error_about_numeric_token_hides_it(tmp_path: Path) -> None:
     file = tmp_path / "rheostat.yaml"
     file.write_text(
         "cluster: lab\nkafka: {bootstrap_servers: a:1}\ntuner: {rate_bytes_per_s_max: 1000000, http: {operate_token: "
@@ -128,7 +128,7 @@ def test_a_token_that_is_a_number_is_not_printed(tmp_path: Path) -> None:
     assert "12345678901234567890" not in str(refused.value)
 
 
-def test_an_end_beyond_all_calendars_is_none() -> None:
+def test_move_eta_beyond_calendar_range_is_none() -> None:
     def slow(slope: float) -> MoveSignal:
         return MoveSignal(
             "lab",
@@ -152,7 +152,7 @@ def test_an_end_beyond_all_calendars_is_none() -> None:
 # -- orders -------------------------------------------------------------------------------------------------------------
 
 
-def test_an_override_that_is_over_does_not_end_anybodys_hold() -> None:
+def test_only_active_override_ends_external_hold() -> None:
     memory = Memory(externally_owned_until_ms={SOURCE: NOW_MS + 3_600_000})
     assert (
         apply_new_orders(overridden(MB, NOW_MS - 1), memory, LIMITS, NOW_MS)[0].externally_owned_until_ms
@@ -161,7 +161,7 @@ def test_an_override_that_is_over_does_not_end_anybodys_hold() -> None:
     assert apply_new_orders(overridden(MB, NOW_MS + 60_000), memory, LIMITS, NOW_MS)[0].externally_owned_until_ms == {}
 
 
-def test_an_override_is_never_above_what_is_permitted_now() -> None:
+def test_override_is_limited_to_current_maximum_rate() -> None:
     assert limit_override(Override(900 * MB, NOW_MS, "kim"), LIMITS) == Override(50 * MB, NOW_MS, "kim")
     assert limit_override(Override(5 * MB, NOW_MS, "kim"), LIMITS) == Override(5 * MB, NOW_MS, "kim")
     assert limit_override(None, LIMITS) is None

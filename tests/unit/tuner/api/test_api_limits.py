@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tuner.api.limits import RequestRate, TokenBuckets
 
 
-def test_a_burst_passes_then_one_each_time_the_bucket_has_one() -> None:
+def test_bucket_passes_burst_then_its_rate() -> None:
     clock = Clock()
     buckets = TokenBuckets(RequestRate(per_s=2.0, burst=3.0), clock)
     assert [buckets.take("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
@@ -21,7 +21,7 @@ def test_a_burst_passes_then_one_each_time_the_bucket_has_one() -> None:
     assert [buckets.take("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]  # And never holds more than the burst.
 
 
-def test_of_many_callers_only_so_many_are_remembered() -> None:
+def test_number_of_remembered_callers_is_bounded() -> None:
     buckets = TokenBuckets(RequestRate(per_s=1.0, burst=1.0), Clock(), callers_max=10)
     for number in range(1000):
         buckets.take(str(number))
@@ -29,7 +29,7 @@ def test_of_many_callers_only_so_many_are_remembered() -> None:
 
 
 @given(st.lists(st.floats(0, 5), max_size=60))
-def test_no_more_pass_than_burst_and_rate_allow(pauses_s: list[float]) -> None:
+def test_passed_requests_never_exceed_burst_and_rate(pauses_s: list[float]) -> None:
     clock = Clock()
     buckets = TokenBuckets(RequestRate(per_s=1.5, burst=4.0), clock)
     passed = 0
@@ -39,7 +39,7 @@ def test_no_more_pass_than_burst_and_rate_allow(pauses_s: list[float]) -> None:
     assert passed <= 4.0 + 1.5 * sum(pauses_s) + 1e-6
 
 
-def test_who_asks_too_often_is_told_when_to_ask_again() -> None:
+def test_refused_frequent_request_has_retry_after() -> None:
     clock = Clock()
     rig = Rig(reads=TokenBuckets(RequestRate(per_s=0.5, burst=2.0), clock))
     answers = [rig.get("/api/v1/reasons") for _ in range(3)]
@@ -50,7 +50,7 @@ def test_who_asks_too_often_is_told_when_to_ask_again() -> None:
 
 
 @pytest.mark.parametrize("announced", [True, False])
-def test_a_body_that_is_too_large_is_refused_however_it_comes(announced: bool) -> None:
+def test_too_large_body_is_refused_with_and_without_length(announced: bool) -> None:
     rig = Rig()
     rig.cycle()
     body = b'{"broker": 1, "x": "' + b"x" * 20_000 + b'"}'

@@ -60,14 +60,14 @@ SCHEMA.app = RIG.app
 
 @SCHEMA.parametrize()
 @GENERATED
-def test_every_answer_is_as_described(case: schemathesis.Case) -> None:
+def test_every_response_conforms_to_its_schema(case: schemathesis.Case) -> None:
     for who in (OPERATE_TOKEN, READ_TOKEN) if case.method != "GET" else (READ_TOKEN,):
         answer = case.call_and_validate(headers=bearer(who), checks=CHECKS)
         # Or what is asked for is not looked at, and nothing of it is tested.
         assert answer.status_code not in ((403, 429) if who == OPERATE_TOKEN else (429,)), answer.text
 
 
-def test_orders_are_taken_and_refused_for_what_they_ask() -> None:
+def test_generated_overrides_are_accepted_or_refused_by_content() -> None:
     """Not for who asks or how often: what the description allows is asked of the desk itself."""
     came: Counter[int] = Counter()
 
@@ -84,7 +84,7 @@ def test_orders_are_taken_and_refused_for_what_they_ask() -> None:
     assert came[422], came
 
 
-def test_every_route_is_described_and_says_which_token_it_takes() -> None:
+def test_every_route_is_documented_with_its_token() -> None:
     described = RIG.app.openapi()["paths"]
     assert {f"{method} {path}" for path, of in described.items() for method in of} == {
         "get /api/v1/status", "get /api/v1/plans", "get /api/v1/moves", "get /api/v1/moves/partitions", "get /api/v1/brokers",
@@ -99,7 +99,7 @@ def test_every_route_is_described_and_says_which_token_it_takes() -> None:
 
 
 @pytest.mark.parametrize("path", ["status", "moves", "plans", "brokers", "decisions", "tenants", "moves/partitions"])
-def test_nothing_is_answered_that_is_not_described(path: str) -> None:
+def test_response_has_no_undocumented_keys(path: str) -> None:
     """A key that the description lacks passes schemathesis, and would be a promise that nobody knows of."""
     operation = RIG.app.openapi()["paths"][f"/api/v1/{path}"]["get"]
     name = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]

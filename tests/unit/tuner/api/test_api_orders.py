@@ -32,7 +32,7 @@ def rig() -> Rig:
 
 
 @pytest.mark.parametrize(("name", "body"), ORDERS)
-def test_an_order_takes_the_role_operate(rig: Rig, name: str, body: dict[str, Any]) -> None:
+def test_order_requires_operate_role(rig: Rig, name: str, body: dict[str, Any]) -> None:
     for who, status in ((None, 401), ("wrong-0123456789abcdef", 401), (READ_TOKEN, 403)):
         answer = rig.post(f"/api/v1/{name}", body, who)
         assert answer.status_code == status, answer.text
@@ -42,7 +42,7 @@ def test_an_order_takes_the_role_operate(rig: Rig, name: str, body: dict[str, An
     assert rig.order_service.orders.at_ms == NOW_MS
 
 
-def test_a_pause_is_on_record_with_who_and_a_resume_ends_it(rig: Rig) -> None:
+def test_pause_is_recorded_with_caller_until_resume(rig: Rig) -> None:
     answer = rig.post("/api/v1/pause")
     assert rig.order_service.orders.pause == Pause(NOW_MS, BY_KIM)
     assert answer.json() == {
@@ -55,7 +55,7 @@ def test_a_pause_is_on_record_with_who_and_a_resume_ends_it(rig: Rig) -> None:
     assert rig.order_service.orders == Orders(NOW_MS + 1, resumed_at_ms=NOW_MS + 1, by=BY_KIM)
 
 
-def test_an_override_is_of_one_side_or_of_both_and_ends(rig: Rig) -> None:
+def test_override_covers_one_or_both_sides_until_deleted(rig: Rig) -> None:
     body = {"broker": 3, "rate_bytes_per_s": 5 * MB, "for_s": 1800}
     assert rig.post("/api/v1/override", body).status_code == 202
     said = f"{BY_KIM}, until 2023-11-14 22:43:20 UTC"
@@ -67,7 +67,7 @@ def test_an_override_is_of_one_side_or_of_both_and_ends(rig: Rig) -> None:
     assert rig.order_service.orders.overrides.keys() == {(1, L)}
 
 
-def test_a_release_ends_the_overrides_too(rig: Rig) -> None:
+def test_release_ends_overrides(rig: Rig) -> None:
     rig.post("/api/v1/override", ORDERS[3][1])
     rig.post("/api/v1/release")
     assert rig.order_service.orders.overrides == {}
@@ -100,7 +100,7 @@ def test_a_release_ends_the_overrides_too(rig: Rig) -> None:
         ({"for": "30m"}, 422, "for is unknown"),
     ],
 )
-def test_a_faulty_override_is_refused_and_nothing_is_on_record(
+def test_invalid_override_is_refused_and_not_recorded(
     rig: Rig, changes: dict[str, Any], status: int, said: str
 ) -> None:
     answer = rig.post("/api/v1/override", {**ORDERS[3][1], **changes})
@@ -108,12 +108,12 @@ def test_a_faulty_override_is_refused_and_nothing_is_on_record(
     assert rig.order_service.orders == Orders()
 
 
-def test_an_override_without_an_end_is_refused(rig: Rig) -> None:
+def test_override_without_duration_is_refused(rig: Rig) -> None:
     answer = rig.post("/api/v1/override", {"broker": 1, "rate_bytes_per_s": 5 * MB})
     assert (answer.status_code, answer.json()) == (422, {"detail": "for_s is missing"})
 
 
-def test_an_override_of_a_broker_that_has_gone_can_be_ended(rig: Rig) -> None:
+def test_override_of_missing_broker_can_be_deleted(rig: Rig) -> None:
     order = Override(5 * MB, NOW_MS + 60_000, "kim")
     rig.order_service.orders = Orders(5, overrides={(9, L): order, (1, L): order})
     rig.cycle()
@@ -122,7 +122,7 @@ def test_an_override_of_a_broker_that_has_gone_can_be_ended(rig: Rig) -> None:
     assert rig.delete("/api/v1/override/8").status_code == 404
 
 
-def test_who_stands_by_takes_no_order(rig: Rig) -> None:
+def test_standby_tuner_refuses_orders(rig: Rig) -> None:
     rig.board.become_standby()
     answer = rig.post("/api/v1/pause")
     assert answer.status_code == 409
@@ -132,7 +132,7 @@ def test_who_stands_by_takes_no_order(rig: Rig) -> None:
     assert rig.order_service.orders == Orders()
 
 
-def test_what_is_not_on_record_is_not_said_to_be(rig: Rig) -> None:
+def test_unrecorded_order_is_refused_with_its_reason(rig: Rig) -> None:
     rig.order_service.away = True
     assert rig.post("/api/v1/pause").status_code == 503
     rig.order_service.away = False
@@ -146,7 +146,7 @@ def test_what_is_not_on_record_is_not_said_to_be(rig: Rig) -> None:
     assert rig.order_service.orders == Orders()
 
 
-def test_orders_of_one_caller_have_a_limit_and_reading_goes_on(rig: Rig) -> None:
+def test_order_limit_of_caller_does_not_limit_reads(rig: Rig) -> None:
     answers = [rig.post("/api/v1/pause").status_code for _ in range(12)]
     assert answers == [202] * 10 + [429] * 2
     assert rig.get("/api/v1/status", OPERATE_TOKEN).status_code == 200
@@ -154,14 +154,14 @@ def test_orders_of_one_caller_have_a_limit_and_reading_goes_on(rig: Rig) -> None
     assert rig.post("/api/v1/resume").status_code == 202
 
 
-def test_an_order_is_logged_with_who_and_without_the_token(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+def test_order_is_logged_with_caller_and_without_token(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     rig.post("/api/v1/pause")
     said = capsys.readouterr()
     assert "kim over HTTP" in said.out + said.err
     assert OPERATE_TOKEN not in said.out + said.err
 
 
-def test_an_order_keeps_what_others_have_ordered_and_drops_what_is_over() -> None:
+def test_order_change_keeps_active_orders_and_drops_expired_ones() -> None:
     holds, over = Override(1, NOW_MS + 1, "li"), Override(1, NOW_MS, "li")
     known = Orders(5, Pause(4, "li"), 3, {SOURCE: holds, TARGET: over})
     changed = override_change({(2, L): 7}, 10.0, "kim")(known, NOW_MS)

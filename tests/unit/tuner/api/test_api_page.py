@@ -24,7 +24,7 @@ def rig() -> Rig:
     return made
 
 
-def test_what_is_vendored_is_named_with_its_version_and_has_its_licence() -> None:
+def test_vendored_files_have_version_and_licence() -> None:
     vendored = {path.name for path in (STATIC / "vendor").glob("*.min.*")}
     assert vendored == {"htmx-2.0.11.min.js", "uplot-1.6.32.iife.min.js", "uplot-1.6.32.min.css"}
     said = (STATIC / "vendor" / "README.md").read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def test_what_is_vendored_is_named_with_its_version_and_has_its_licence() -> Non
     assert "MIT License" in (STATIC / "vendor" / "uplot-LICENSE.txt").read_text(encoding="utf-8")
 
 
-def test_all_that_the_shell_asks_for_is_there_and_is_the_tuners_own(rig: Rig) -> None:
+def test_every_link_of_the_shell_is_served_locally(rig: Rig) -> None:
     shell = rig.get("/", None)
     assert shell.status_code == 200
     asked = re.findall(r'(?:src|href)="([^"#]+)"', shell.text)
@@ -49,7 +49,7 @@ def test_all_that_the_shell_asks_for_is_there_and_is_the_tuners_own(rig: Rig) ->
         assert answer.content
 
 
-def test_nothing_is_inline_so_that_the_policy_may_be_strict() -> None:
+def test_page_has_no_inline_script_or_style() -> None:
     for path in (PAGE / "templates").glob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"<script(?![^>]*\bsrc=)", text), path
@@ -60,25 +60,25 @@ def test_nothing_is_inline_so_that_the_policy_may_be_strict() -> None:
         assert "https://" not in text, path
 
 
-def test_the_shell_knows_nothing_of_the_cluster(rig: Rig) -> None:
+def test_shell_without_token_has_no_cluster_data(rig: Rig) -> None:
     assert "lab" not in re.sub(r"label", "", rig.get("/", None).text)
 
 
 @pytest.mark.parametrize(
     "path", ["/static/../server.py", "/static/%2e%2e/shapes.py", "/static/vendor", "/static/nothing.js"]
 )
-def test_no_other_file_can_be_had(rig: Rig, path: str) -> None:
+def test_only_static_files_are_served(rig: Rig, path: str) -> None:
     assert rig.get(path, None).status_code == 404
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_the_parts_take_a_token(rig: Rig, part: str) -> None:
+def test_page_part_needs_a_token(rig: Rig, part: str) -> None:
     assert rig.get(f"/page/{part}", None).status_code == 401
     assert rig.get(f"/page/{part}", READ_TOKEN).status_code == 200
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_the_parts_are_there_before_anything_was_seen_and_on_stand_by(part: str) -> None:
+def test_page_part_answers_before_first_cycle_and_on_standby(part: str) -> None:
     rig = Rig()
     assert rig.get(f"/page/{part}").status_code == 200
     rig.cycle()
@@ -86,7 +86,7 @@ def test_the_parts_are_there_before_anything_was_seen_and_on_stand_by(part: str)
     assert rig.get(f"/page/{part}").status_code == 200
 
 
-def test_a_thousand_brokers_are_a_dozen_cards_and_an_update_is_small(rig: Rig) -> None:
+def test_page_of_thousand_brokers_has_twelve_cards_and_small_updates(rig: Rig) -> None:
     cluster, seen = many_brokers(1000)
     rig.cycle(cluster=cluster, **seen)
     cards = rig.get("/page/brokers").text
@@ -101,7 +101,7 @@ def test_a_thousand_brokers_are_a_dozen_cards_and_an_update_is_small(rig: Rig) -
 @pytest.mark.parametrize(
     "query", ["brokers?find=x", "brokers?find=12345678901", "brokers?offset=-1", "decisions?broker=1x"]
 )
-def test_a_faulty_question_is_refused(rig: Rig, query: str) -> None:
+def test_invalid_page_parameter_is_refused(rig: Rig, query: str) -> None:
     assert rig.get(f"/page/{query}").status_code == 422
 
 

@@ -46,7 +46,7 @@ def rows(rig: Rig) -> Any:
     return rig.get("/api/v1/plans").json()["plans"]
 
 
-def test_before_any_plan_nothing_is_shown() -> None:
+def test_plans_route_without_plans_is_empty() -> None:
     rig = Rig()
     rig.cycle()
     assert rig.get("/api/v1/plans").json() == {
@@ -55,7 +55,7 @@ def test_before_any_plan_nothing_is_shown() -> None:
     assert "No plan" in rig.get("/page/plans").text
 
 
-def test_a_plan_says_how_far_it_is_what_is_under_way_and_within_which_limits() -> None:
+def test_running_plan_shows_progress_batch_and_limits() -> None:
     rig = Rig()
     rig.cycle(WELL, cluster=live({}, moves=()), memory=Memory())
     executor = executing(rig)
@@ -86,7 +86,7 @@ def test_a_plan_says_how_far_it_is_what_is_under_way_and_within_which_limits() -
     assert rows(rig) == []
 
 
-def test_a_large_partition_counts_as_it_comes() -> None:
+def test_copied_part_of_a_moving_partition_counts_as_progress() -> None:
     rig = Rig()
     executor = executing(rig)
     executor.give({A: (4, 2)})
@@ -99,7 +99,7 @@ def test_a_large_partition_counts_as_it_comes() -> None:
     assert (row["copied_bytes"], row["done_ratio"], row["eta_s"]) == (750.0, 0.75, 7.0)
 
 
-def test_status_page_plan_and_metric_have_one_end() -> None:
+def test_plan_end_is_equal_in_status_page_and_metric() -> None:
     rig = Rig()
     executor = executing(rig)
     executor.give(TO)
@@ -128,7 +128,7 @@ def test_status_page_plan_and_metric_have_one_end() -> None:
     assert rows(rig)[0]["eta_s"] is None
 
 
-def test_who_paused_it_and_what_it_waits_for_is_said() -> None:
+def test_paused_plan_shows_who_paused_it() -> None:
     rig = Rig()
     rig.cycle()
     executor = executing(rig)
@@ -148,7 +148,7 @@ def test_who_paused_it_and_what_it_waits_for_is_said() -> None:
     assert "are back" in rig.get("/page/plans").text
 
 
-def test_somebody_elses_reassignment_is_waited_for_and_said() -> None:
+def test_plan_waits_for_reassignment_of_another_tool() -> None:
     rig = Rig()
     rig.cycle()
     executor = executing(rig)
@@ -165,7 +165,7 @@ def test_somebody_elses_reassignment_is_waited_for_and_said() -> None:
 POLICY = "error 44 PolicyViolationError"
 
 
-def test_steps_that_are_refused_each_time_are_no_way_forward_and_the_cause_is_said() -> None:
+def test_repeatedly_refused_steps_show_the_cause_and_no_progress() -> None:
     rig = Rig()
     rig.cycle()
     executor = executing(rig)
@@ -192,7 +192,7 @@ def test_steps_that_are_refused_each_time_are_no_way_forward_and_the_cause_is_sa
     assert executor.loop.recorder.refusals == {}
 
 
-def test_of_small_partitions_that_are_taken_each_time_what_begins_is_moving_also_beside_one_that_is_refused() -> None:
+def test_accepted_steps_count_as_moving_beside_a_refused_one() -> None:
     rig = Rig()
     executor = executing(rig, at_a_time=2)
     executor.cluster.refuses = {A: POLICY}
@@ -208,7 +208,7 @@ def test_of_small_partitions_that_are_taken_each_time_what_begins_is_moving_also
     assert (row["moving"], row["arrived"], row["waiting"]) == (0, 2, 1), "what was refused is tried again, and no more"
 
 
-def test_a_step_that_is_taken_after_all_ends_what_is_said_of_it_also_where_nobody_saw_it_under_way() -> None:
+def test_accepted_step_clears_its_refusal_even_if_never_observed() -> None:
     rig = Rig()
     executor = executing(rig)
     executor.cluster.refuses = {A: POLICY}
@@ -224,7 +224,7 @@ def test_a_step_that_is_taken_after_all_ends_what_is_said_of_it_also_where_nobod
     assert (row["moving"], row["arrived"], row["blockers"]) == (1, 0, [])
 
 
-def test_what_is_withheld_and_what_is_paused_is_said_as_such() -> None:
+def test_pause_replaces_the_refusal_in_blockers() -> None:
     rig = Rig()
     executor = executing(rig, at_a_time=3)
     executor.refused = "the lease was not proved"
@@ -239,7 +239,7 @@ def test_what_is_withheld_and_what_is_paused_is_said_as_such() -> None:
     assert [line.partition(":")[0] for line in row["blockers"]] == ["paused by lee@desk"], "nothing is tried again"
 
 
-def test_an_answer_that_did_not_come_is_no_refusal_once_the_step_is_seen_under_way() -> None:
+def test_missing_response_is_no_refusal_once_step_runs() -> None:
     rig = Rig()
     executor = executing(rig, at_a_time=3)
     executor.cluster.silent = True
@@ -260,7 +260,7 @@ def test_an_answer_that_did_not_come_is_no_refusal_once_the_step_is_seen_under_w
     assert row["blockers"] == [f"t-0: not done: {POLICY}; tried again"]
 
 
-def test_a_cluster_that_is_not_seen_is_said_so_and_no_old_picture_is_shown_as_new() -> None:
+def test_plans_of_unreadable_cluster_are_shown_as_unknown() -> None:
     rig = Rig()
     rig.cycle()
     executor = executing(rig)
@@ -295,7 +295,7 @@ def test_a_cluster_that_is_not_seen_is_said_so_and_no_old_picture_is_shown_as_ne
     assert rig.get("/api/v1/plans").json()["unknown_reason"] is None
 
 
-def test_where_no_look_ends_the_old_picture_is_not_shown_as_new_for_long() -> None:
+def test_plans_become_unknown_when_a_snapshot_is_overdue() -> None:
     """As where a look never comes back: the executor waits, and has nothing to tell."""
     rig = Rig()
     rig.cycle()
@@ -318,7 +318,7 @@ def test_where_no_look_ends_the_old_picture_is_not_shown_as_new_for_long() -> No
     assert (found["unknown_reason"], found["unknown_since_ms"]) == (None, None)
 
 
-def test_since_when_it_is_not_known_may_be_told_with_the_cause() -> None:
+def test_unknown_plans_have_reason_and_given_start_time() -> None:
     board = PlanStatusStore("c")
     board.record_unknown("the journal accepts no record", 7_000)
     assert (board.snapshot().unknown_reason, board.snapshot().unknown_since_ms) == (
@@ -329,7 +329,7 @@ def test_since_when_it_is_not_known_may_be_told_with_the_cause() -> None:
     assert board.snapshot().unknown_since_ms is None
 
 
-def test_a_tuner_that_stands_by_tells_of_no_plan() -> None:
+def test_standby_tuner_shows_no_plan() -> None:
     rig = Rig()
     rig.cycle()
     executor = executing(rig)
@@ -340,7 +340,7 @@ def test_a_tuner_that_stands_by_tells_of_no_plan() -> None:
     assert rows(rig) == []
 
 
-def test_a_first_look_that_does_not_end_is_told_too() -> None:
+def test_overdue_first_snapshot_is_reported_until_cleared() -> None:
     rig = Rig()
     rig.plans.expect_snapshot()
     rig.clock.now_s += SNAPSHOT_AGE_S_MAX
@@ -353,7 +353,7 @@ def test_a_first_look_that_does_not_end_is_told_too() -> None:
     assert rig.plans.snapshot().unknown_reason is None
 
 
-def test_a_plans_bytes_are_summed_up_once_however_often_it_is_looked_at() -> None:
+def test_bytes_of_a_plan_are_summed_once() -> None:
     summed: list[TopicPartition] = []
 
     class Counted(dict[TopicPartition, PlanPartition]):

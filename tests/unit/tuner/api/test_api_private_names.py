@@ -13,11 +13,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 
 @pytest.mark.parametrize("name", ["fastapi", "uvicorn"])
-def test_library_whose_private_names_are_used_is_pinned(name: str) -> None:
+def test_library_with_used_private_names_is_pinned(name: str) -> None:
     assert f"{name}=={version(name)}" in (requires("rheostat") or ())
 
 
-def test_server_of_uvicorn_calls_what_rheostat_replaces() -> None:
+def test_uvicorn_server_calls_the_replaced_methods() -> None:
     assert list(signature(Server.startup).parameters) == ["self", "sockets"]
     assert list(signature(Server.on_tick).parameters) == ["self", "counter"]
     assert iscoroutinefunction(Server.startup)
@@ -31,7 +31,7 @@ def test_server_of_uvicorn_calls_what_rheostat_replaces() -> None:
     assert "lifespan" in Server._serve.__code__.co_names
 
 
-def test_protocol_of_uvicorn_has_what_connections_replace() -> None:
+def test_uvicorn_protocol_has_the_replaced_methods() -> None:
     replaced = {
         "connection_made", "connection_lost", "data_received", "on_message_begin", "on_header", "on_headers_complete",
         "on_body", "on_message_complete", "on_response_complete", "pause_writing", "resume_writing", "send_400_response",

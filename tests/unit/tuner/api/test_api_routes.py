@@ -45,7 +45,7 @@ def rig() -> Rig:
 
 
 @pytest.mark.parametrize("path", READS)
-def test_reading_takes_a_token_of_either_role(rig: Rig, path: str) -> None:
+def test_read_route_needs_a_token_of_any_role(rig: Rig, path: str) -> None:
     assert rig.get(f"/api/v1/{path}").status_code == 200
     assert rig.get(f"/api/v1/{path}", OPERATE_TOKEN).status_code == 200
     without = rig.get(f"/api/v1/{path}", None)
@@ -55,7 +55,7 @@ def test_reading_takes_a_token_of_either_role(rig: Rig, path: str) -> None:
     }
 
 
-def test_whoever_tries_many_tokens_is_slowed_down_and_the_right_one_still_passes(rig: Rig) -> None:
+def test_wrong_tokens_are_limited_and_right_one_still_passes(rig: Rig) -> None:
     answers = [rig.get("/api/v1/status", f"wrong-0123456789abc-{n}").status_code for n in range(12)]
     assert answers == [401] * 10 + [429] * 2
     assert rig.get("/api/v1/status").status_code == 200
@@ -67,12 +67,12 @@ def test_probes_need_no_token(rig: Rig, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/status"])
-def test_metrics_and_status_take_a_token_from_elsewhere(rig: Rig, path: str) -> None:
+def test_remote_metrics_and_status_need_a_token(rig: Rig, path: str) -> None:
     assert rig.get(path, None).status_code == 401
     assert rig.get(path).status_code == 200
 
 
-def test_metrics_are_open_to_this_machine() -> None:
+def test_local_metrics_need_no_token() -> None:
     from fastapi.testclient import TestClient
 
     rig = Rig()
@@ -82,7 +82,7 @@ def test_metrics_are_open_to_this_machine() -> None:
     assert here.get("/status").status_code == 401
 
 
-def test_without_tokens_everybody_here_may_read_and_nobody_may_order() -> None:
+def test_api_without_tokens_allows_reads_and_refuses_orders() -> None:
     rig = Rig(tokens=False)
     rig.cycle()
     assert rig.get("/api/v1/status", None).json()["role"] == "read"
@@ -92,7 +92,7 @@ def test_without_tokens_everybody_here_may_read_and_nobody_may_order() -> None:
     assert rig.order_service.orders == Orders()
 
 
-def test_every_answer_keeps_the_browser_on_its_guard(rig: Rig) -> None:
+def test_every_response_has_security_headers(rig: Rig) -> None:
     for path in ("/api/v1/status", "/nowhere", "/metrics", "/healthz", "/"):
         headers = rig.get(path).headers
         assert {name: headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS, path
@@ -100,7 +100,7 @@ def test_every_answer_keeps_the_browser_on_its_guard(rig: Rig) -> None:
     assert "unsafe" not in SECURITY_HEADERS["content-security-policy"]
 
 
-def test_a_wrong_token_is_logged_without_it(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_token_is_logged_but_not_shown(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     rig.get("/api/v1/status", "wrong-0123456789abcdef")
     said = capsys.readouterr()
     assert "an HTTP request with a wrong token was refused" in said.out + said.err
@@ -110,7 +110,7 @@ def test_a_wrong_token_is_logged_without_it(rig: Rig, capsys: pytest.CaptureFixt
 # -- what they say -----------------------------------------------------------------------------------------------------
 
 
-def test_status(rig: Rig) -> None:
+def test_status_shows_moves_objective_throttles_and_next_steps(rig: Rig) -> None:
     found = rig.get("/api/v1/status").json()
     assert found["headline"] == (
         "1 partition is moving onto broker 3; 600 MB remain. The move onto broker 3 has stalled."
@@ -123,7 +123,7 @@ def test_status(rig: Rig) -> None:
     assert found["next"][0].startswith("In progress: broker 1 leader throttle 10.0 MB/s → 50.0 MB/s")
 
 
-def test_status_of_a_cluster_that_is_not_seen(rig: Rig) -> None:
+def test_status_of_unreadable_cluster_says_so(rig: Rig) -> None:
     rig.observers.record_cycle(Observation(NOW_MS, ClusterUnreadable("away")), Memory(), ())
     found = rig.get("/api/v1/status").json()
     assert (found["headline"], found["moving_partitions"], found["ready"]) == (
@@ -134,12 +134,12 @@ def test_status_of_a_cluster_that_is_not_seen(rig: Rig) -> None:
     assert found["next"] == ["The tuner waits until the cluster can be read, and changes nothing until then."]
 
 
-def test_a_move_of_which_nothing_is_measured_yet_is_named_as_the_controller_lists_it(rig: Rig) -> None:
+def test_headline_names_a_move_without_measurements(rig: Rig) -> None:
     rig.cycle(memory=Memory(), signals=[], brokers=[])
     assert rig.get("/api/v1/status").json()["headline"] == "1 partition is moving onto broker 3."
 
 
-def test_a_measurement_that_comes_after_the_end_is_not_shown_as_a_move(rig: Rig) -> None:
+def test_late_measurement_of_ended_move_is_not_shown(rig: Rig) -> None:
     """As the cluster is seen at once, and signals come seconds later."""
     rig.cycle(cluster=live(moves=()), memory=Memory(), signals=[move_signal(*TARGET)])
     found = rig.get("/api/v1/status").json()
@@ -147,20 +147,20 @@ def test_a_measurement_that_comes_after_the_end_is_not_shown_as_a_move(rig: Rig)
     assert rig.get("/api/v1/moves").json()["moves"] == []
 
 
-def test_a_move_that_falls_behind_is_not_said_to_go_on(rig: Rig) -> None:
+def test_move_state_on_page_follows_its_slope(rig: Rig) -> None:
     for slope, said in ((-2.0 * MB, "progressing"), (0.3 * MB, "falls behind"), (None, "progressing")):
         rig.cycle(memory=Memory(), signals=[move_signal(*TARGET, slope=slope)])
         assert f'<td class="state">{said}</td>' in rig.get("/page/moves").text
 
 
-def test_who_stands_by_shows_nothing_of_before(rig: Rig) -> None:
+def test_standby_tuner_shows_no_moves(rig: Rig) -> None:
     rig.board.become_standby()
     found = rig.get("/api/v1/status").json()
     assert (found["acting"], found["moving_partitions"], found["last_cycle_at_ms"]) == (False, None, None)
     assert rig.get("/api/v1/moves").json()["moves"] == []
 
 
-def test_how_far_a_move_is_and_when_it_ends(rig: Rig) -> None:
+def test_move_has_done_ratio_and_end_unless_stalled(rig: Rig) -> None:
     rig.cycle(signals=[move_signal(*SOURCE), move_signal(*TARGET, remaining=150 * MB)])
     only = rig.get("/api/v1/moves").json()["moves"][0]
     assert (only["broker"], only["remaining_bytes"], only["done_ratio"], only["eta_s"]) == (3, 150 * MB, 0.75, None)
@@ -170,7 +170,7 @@ def test_how_far_a_move_is_and_when_it_ends(rig: Rig) -> None:
     assert rig.get("/api/v1/moves").json()["moves"][0]["eta_s"] == 75.0
 
 
-def test_a_move_that_comes_no_nearer_has_no_end(rig: Rig) -> None:
+def test_move_with_growing_remainder_has_no_end(rig: Rig) -> None:
     rig.cycle(memory=Memory(), signals=[move_signal(*TARGET, remaining=0.0, slope=0.0)])
     assert rig.get("/api/v1/moves").json()["moves"][0]["eta_s"] == 0.0
     rig.cycle(memory=Memory(), signals=[move_signal(*TARGET, slope=1 * MB)])
@@ -180,7 +180,7 @@ def test_a_move_that_comes_no_nearer_has_no_end(rig: Rig) -> None:
     )
 
 
-def test_partitions_are_paged_and_of_one_topic(rig: Rig) -> None:
+def test_moving_partitions_are_paged_and_filtered_by_topic(rig: Rig) -> None:
     rig.cycle(cluster=live(moves=(*(move(partition=p) for p in range(5)), move("other"))))
     found = rig.get("/api/v1/moves/partitions?limit=2&offset=2").json()
     assert [row["partition"] for row in found["partitions"]] == [2, 3]
@@ -189,7 +189,7 @@ def test_partitions_are_paged_and_of_one_topic(rig: Rig) -> None:
     assert rig.get("/api/v1/moves/partitions?offset=4").json()["next_offset"] is None
 
 
-def test_a_broker_says_what_stands_what_passes_and_what_must(rig: Rig) -> None:
+def test_broker_shows_current_measured_and_minimum_rates(rig: Rig) -> None:
     found = rig.get("/api/v1/brokers/1").json()
     leader = found["sides"][0]
     assert (leader["side"], leader["current_rate_bytes_per_s"], leader["setpoint_bytes_per_s"]) == (
@@ -208,22 +208,22 @@ def test_a_broker_says_what_stands_what_passes_and_what_must(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("meant", "floor"), [(50 * MB, 7.2 * MB), (6.5 * MB, 6.5 * MB)])
-def test_a_floor_that_the_law_has_brought_down_is_told_as_it_is(rig: Rig, meant: float, floor: float) -> None:
+def test_minimum_rate_lowered_by_setpoint_is_shown(rig: Rig, meant: float, floor: float) -> None:
     rig.cycle(courses={SOURCE: Setpoint(meant)})
     assert rig.get("/api/v1/brokers/1").json()["sides"][0]["min_rate_bytes_per_s"] == floor
 
 
-def test_a_broker_that_is_not_there_is_named_with_those_that_are(rig: Rig) -> None:
+def test_missing_broker_is_404_with_live_brokers(rig: Rig) -> None:
     answer = rig.get("/api/v1/brokers/7")
     assert (answer.status_code, answer.json()) == (404, {"detail": "broker 7 is not alive; alive are 1, 2, 3"})
 
 
-def test_brokers_that_take_part_come_first_and_alone_when_asked(rig: Rig) -> None:
+def test_brokers_with_moves_come_first(rig: Rig) -> None:
     assert [row["broker"] for row in rig.get("/api/v1/brokers").json()["brokers"]] == [3, 1, 2]
     assert [row["broker"] for row in rig.get("/api/v1/brokers?moving=true").json()["brokers"]] == [3, 1]
 
 
-def test_what_people_have_ordered_is_shown_until_it_is_over(rig: Rig) -> None:
+def test_orders_are_shown_until_they_expire(rig: Rig) -> None:
     over, holds = Override(5 * MB, NOW_MS, "kim"), Override(6 * MB, NOW_MS + 60_000, "kim")
     rig.cycle(orders=Orders(9, Pause(NOW_MS, "li"), overrides={SOURCE: holds, TARGET: over}))
     found = rig.get("/api/v1/status").json()
@@ -235,7 +235,7 @@ def test_what_people_have_ordered_is_shown_until_it_is_over(rig: Rig) -> None:
     assert sides[0]["overridden_until_ms"] == NOW_MS + 60_000
 
 
-def test_what_it_would_do_were_it_not_paused_is_a_dry_run_of_the_same_thinking(rig: Rig) -> None:
+def test_paused_status_shows_the_step_after_resume(rig: Rig) -> None:
     stalled = Memory(
         stalls={3: StallState(lost_s=20, stalled=True, stalled_since_ms=1, judged_until_ms=NOW_MS, observed_s=60)}
     )
@@ -245,7 +245,7 @@ def test_what_it_would_do_were_it_not_paused_is_a_dry_run_of_the_same_thinking(r
     assert any(text.startswith("After that: broker 1 leader throttle 10.0 MB/s →") for text in said)
 
 
-def test_what_comes_at_the_end_of_the_moves_is_said_before(rig: Rig) -> None:
+def test_status_announces_cleanup_after_the_moves(rig: Rig) -> None:
     seen = {("orders", 0): frozenset({1, 2, 3})}
     rig.cycle(memory=replace(MEMORY, throttled=True, moving_replicas=seen, preexisting_lists=frozenset()))
     assert rig.get("/api/v1/status").json()["next"][-1] == (
@@ -253,7 +253,7 @@ def test_what_comes_at_the_end_of_the_moves_is_said_before(rig: Rig) -> None:
     )
 
 
-def test_an_answer_is_made_once_a_cycle(rig: Rig) -> None:
+def test_response_is_reused_within_a_cycle(rig: Rig) -> None:
     first = rig.get("/api/v1/brokers").content
     rig.board._observation = None  # What nobody tells the watched is not seen before the next cycle.
     assert rig.get("/api/v1/brokers").content == first
@@ -261,7 +261,7 @@ def test_an_answer_is_made_once_a_cycle(rig: Rig) -> None:
     assert rig.get("/api/v1/brokers").content != first
 
 
-def test_charts_have_gaps_where_nothing_was_measured(rig: Rig) -> None:
+def test_history_has_gaps_for_missing_measurements(rig: Rig) -> None:
     rig.cycle(brokers=[])
     found = rig.get("/api/v1/history?broker=1&broker=9").json()
     assert list(found["brokers"]) == ["1"]
@@ -271,7 +271,7 @@ def test_charts_have_gaps_where_nothing_was_measured(rig: Rig) -> None:
     assert rig.get(f"/api/v1/history?broker=1&since_ms={NOW_MS}").json()["times_ms"] == []
 
 
-def test_tenants_who_are_held_back_come_first(rig: Rig) -> None:
+def test_throttled_tenants_come_first(rig: Rig) -> None:
     assert rig.get("/api/v1/tenants").json()["enabled"] is False
     rows = tuple(
         TenantShare(Tenant(name), rate, backlogged, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
@@ -296,13 +296,13 @@ def test_tenants_who_are_held_back_come_first(rig: Rig) -> None:
         ("decisions?side=up", "side: input should be 'leader' or 'follower'"),
     ],
 )
-def test_a_faulty_question_is_answered_in_a_sentence(rig: Rig, path: str, said: str) -> None:
+def test_invalid_parameter_is_refused_with_its_name(rig: Rig, path: str, said: str) -> None:
     answer = rig.get(f"/api/v1/{path}")
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith(said)
 
 
-def test_a_thousand_brokers_are_paged_and_each_page_is_small(rig: Rig) -> None:
+def test_thousand_brokers_are_paged_with_small_pages(rig: Rig) -> None:
     cluster, seen = many_brokers(1000)
     rig.cycle(cluster=cluster, **seen)
     found = rig.get("/api/v1/brokers")

@@ -81,7 +81,7 @@ def test_readyz_names_hosts_and_errors_only_with_a_token(rig: Rig, what: str) ->
         assert why in shown.text
 
 
-def test_readyz_does_not_help_to_guess_a_token(rig: Rig) -> None:
+def test_readyz_ignores_tokens_after_ten_wrong_ones(rig: Rig) -> None:
     rig.board.become_standby("the journal has no producer")
     for _ in range(10):
         assert rig.get("/readyz", WRONG_TOKEN).text == "the tuner cannot act yet\n"
@@ -92,7 +92,7 @@ def test_readyz_does_not_help_to_guess_a_token(rig: Rig) -> None:
     assert rig.get("/readyz", READ_TOKEN).text == "the journal has no producer\n"
 
 
-def test_no_answer_holds_a_token(rig: Rig) -> None:
+def test_no_read_response_holds_a_token(rig: Rig) -> None:
     came = set()
     for who in everybody():
         for path in READS:
@@ -101,7 +101,7 @@ def test_no_answer_holds_a_token(rig: Rig) -> None:
     assert came == {200, 401, 404, 422, 503}  # The signals of the rig do not grow younger.
 
 
-def test_no_answer_to_an_order_does_and_none_of_its_events(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_order_response_event_or_log_holds_a_token(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
     box = rig.observers.hub.subscribe(lambda: None)
     assert box is not None
     came, told = set(), b""
@@ -134,7 +134,7 @@ def test_no_answer_to_an_order_does_and_none_of_its_events(rig: Rig, capsys: pyt
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-def test_a_token_that_was_put_where_it_does_not_belong_is_not_repeated(rig: Rig, secret: str) -> None:
+def test_misplaced_token_is_not_repeated_in_responses(rig: Rig, secret: str) -> None:
     bodies: list[Any] = [
         {"token": secret}, {secret: 1}, OVERRIDE | {"broker": secret}, OVERRIDE | {"side": secret}, OVERRIDE | {"for_s": secret},
         OVERRIDE | {secret: secret}, [secret], secret,

@@ -40,11 +40,11 @@ def steps(seen: Observation, *decisions: Decision, memory: Memory | None = None,
         ((9, range(1, 10), None, None, []), "9 partitions are moving onto brokers 1, 2, 3, 4, 5, 6 and 3 more."),
     ],
 )
-def test_the_headline(arguments: tuple, said: str) -> None:  # type: ignore[type-arg]  # of many kinds
+def test_headline_names_partitions_brokers_bytes_and_end(arguments: tuple, said: str) -> None:  # type: ignore[type-arg]  # of many kinds
     assert headline(*arguments) == said
 
 
-def test_headline_with_a_plan_tells_what_all_of_it_lacks() -> None:
+def test_headline_with_plans_has_their_remaining_bytes() -> None:
     assert headline(4, [3], 600 * MB, 89.0, [], plans_remaining_bytes=2e9) == (
         "4 partitions are moving onto broker 3; 2.00 GB of the plans remain, done in about 89 s."
     )
@@ -63,13 +63,13 @@ def test_override_of_both_sides_is_one_line_with_one_end() -> None:
     ]
 
 
-def test_what_is_not_seen_changes_nothing() -> None:
+def test_next_steps_of_unreadable_cluster_are_to_wait() -> None:
     assert steps(Observation(NOW_MS, ClusterUnreadable("away"))) == [
         "The tuner waits until the cluster can be read, and changes nothing until then."
     ]
 
 
-def test_what_is_under_way_what_follows_and_what_is_near() -> None:
+def test_next_steps_name_running_changes_and_near_stalls() -> None:
     memory = Memory(stalls={3: StallState(lost_s=9.0)})
     assert steps(observation(live()), SET, STEER, Hold(*TARGET, Reason.PROGRESSING, "well"), memory=memory) == [
         "In progress: raise it",
@@ -81,18 +81,18 @@ def test_what_is_under_way_what_follows_and_what_is_near() -> None:
     ]
 
 
-def test_of_many_some_are_named() -> None:
+def test_many_next_steps_are_shortened() -> None:
     found = steps(observation(live()), *[SET] * 9)
     assert found[-1] == "In progress: and 3 more of this kind"
     assert len(found) == 7
 
 
-def test_nothing_to_do() -> None:
+def test_next_steps_without_changes_are_to_wait() -> None:
     assert steps(observation(live({}, moves=()))) == ["The tuner waits for a reassignment, started by any tool."]
     assert steps(observation(live())) == ["The tuner continues to monitor: no change of a throttle would help."]
 
 
-def test_throttles_that_somebody_left_are_said_to_be_so_and_ours_are_not() -> None:
+def test_next_steps_report_orphaned_but_not_owned_throttles() -> None:
     still = observation(live(moves=()))
     (said,) = steps(still)
     assert said.startswith("2 throttles are set although nothing moves. The tuner does not manage them")
@@ -105,7 +105,7 @@ def test_throttles_that_somebody_left_are_said_to_be_so_and_ours_are_not() -> No
     assert steps(still, SET) == ["In progress: raise it"], "they may be the ones that go"
 
 
-def test_an_override_has_an_end_and_one_that_is_over_is_not_named() -> None:
+def test_next_steps_name_end_of_active_overrides_only() -> None:
     seen = observation(live())
     orders = Orders(
         5, overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "kim"), TARGET: Override(5 * MB, NOW_MS, "kim")}
@@ -116,7 +116,7 @@ def test_an_override_has_an_end_and_one_that_is_over_is_not_named() -> None:
     ]
 
 
-def test_of_a_large_move_nothing_is_worked_out_in_advance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_steps_of_large_move_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentences, "FORECAST_PARTITIONS_MAX", 2)
     cluster = live(moves=tuple(move(partition=p) for p in range(3)))
     assert steps(observation(cluster), memory=Memory(throttled=True)) == [
@@ -127,7 +127,7 @@ def test_of_a_large_move_nothing_is_worked_out_in_advance(monkeypatch: pytest.Mo
     assert steps(paused)[1].startswith("After that: not known before the first cycle;")
 
 
-def test_moves_without_a_throttle_are_said_to_be_above_no_ceiling() -> None:
+def test_next_steps_report_unthrottled_moves_with_reason() -> None:
     bare = observation(live(lists={}))
     (said,) = [step for step in steps(bare) if "without a throttle" in step]
     assert said == (

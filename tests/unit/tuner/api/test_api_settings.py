@@ -30,12 +30,12 @@ def settings(http: str, environ: dict[str, str] | None = None) -> Settings:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.7", "::1", "localhost"])
-def test_this_machine_needs_no_token(host: str) -> None:
+def test_loopback_host_needs_no_token(host: str) -> None:
     assert not settings(f"{{host: '{host}'}}").tuner.http.has_tokens
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "kafka-7.example.org"])
-def test_the_network_needs_one(host: str) -> None:
+def test_network_host_needs_a_token(host: str) -> None:
     with pytest.raises(BadInputError) as caught:
         settings(f"{{host: '{host}'}}")
     assert caught.value.exit_code == 2
@@ -47,7 +47,7 @@ def test_the_network_needs_one(host: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["read_token", "operate_token"])
-def test_a_token_in_file_or_environment_opens_it(key: str) -> None:
+def test_token_from_file_or_environment_allows_network_host(key: str) -> None:
     assert settings(f"{{host: '::', {key}: {SECRET}}}").tuner.http.has_tokens
     given = {f"RHEOSTAT_TUNER__HTTP__{key.upper()}": SECRET, "RHEOSTAT_TUNER__HTTP__HOST": "0.0.0.0"}
     assert parse_settings(BASE, "rheostat.yaml", given).tuner.http.has_tokens
@@ -64,14 +64,14 @@ def test_a_token_in_file_or_environment_opens_it(key: str) -> None:
         (f"{{read_token: [{SECRET}]}}", "tuner.http.read_token: input should be a valid string"),
     ],
 )
-def test_what_is_faulty_is_named_and_no_token_is(http: str, said: str) -> None:
+def test_invalid_http_setting_is_named_without_tokens(http: str, said: str) -> None:
     with pytest.raises(BadInputError) as caught:
         settings(http)
     assert said in str(caught.value)
     assert "hush" not in str(caught.value)
 
 
-def test_the_settings_shown_hide_the_tokens() -> None:
+def test_dumped_settings_hide_tokens() -> None:
     shown = settings(f"{{read_token: {SECRET}, operate_token: {SECRET}x}}")
     assert SECRET not in shown.model_dump_json()
     assert SECRET not in repr(shown)
@@ -84,14 +84,14 @@ def started(http: str, tmp_path: Path) -> Any:
     return run_tuner("lab", found.kafka, found.topic_names(), found.tuner, threading.Event())
 
 
-def test_a_tuner_does_not_start_with_tokens_it_cannot_read(tmp_path: Path) -> None:
+def test_tuner_with_invalid_tokens_file_does_not_start(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text("operate kim\n")
     with pytest.raises(TokensError, match="tokens:1: expected a role, a name and a token"):
         started(f"{{port: 0, tokens_file: {file}}}", tmp_path)
 
 
-def test_a_tuner_does_not_start_with_a_certificate_it_cannot_use(tmp_path: Path) -> None:
+def test_tuner_with_unusable_certificate_does_not_start(tmp_path: Path) -> None:
     file = tmp_path / "cert.pem"
     with pytest.raises(TokensError, match=r"cert\.pem"):
         started(f"{{port: 0, tls_certfile: {file}, tls_keyfile: {file}}}", tmp_path)

@@ -212,7 +212,7 @@ def test_answers_that_no_client_reads_are_given_up(
     until(lambda: len(server._server._table) == 0, "the answers are kept for ever")
 
 
-def test_slow_clients_are_told_once_a_period_and_idle_ones_not(
+def test_slow_clients_are_logged_once_a_period_without_idle_ones(
     client: Client, server: HttpServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(PHASE_S_MAX, Phase.HEAD, 0.2)

@@ -30,7 +30,7 @@ def desktop(rig: Rig) -> ApiState:
     return ApiState(rig.observers, rig.quotas, rig.plans)
 
 
-def test_a_look_is_let_go_of_as_the_next_cycle_comes(rig: Rig, desktop: ApiState) -> None:
+def test_snapshot_is_freed_by_next_cycle(rig: Rig, desktop: ApiState) -> None:
     rig.cycle()
     held = weakref.ref(desktop.snapshot())
     gc.collect()
@@ -41,14 +41,12 @@ def test_a_look_is_let_go_of_as_the_next_cycle_comes(rig: Rig, desktop: ApiState
     assert held() is None
 
 
-def test_nobody_gives_way_while_no_answer_is_made(desktop: ApiState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yielder_without_pending_response_does_not_wait(desktop: ApiState, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.time, "sleep", lambda _: pytest.fail("nothing is waited for"))
     desktop.make_yielder()()
 
 
-def test_who_gives_way_waits_for_the_answer_that_is_made(
-    rig: Rig, desktop: ApiState, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_yielder_waits_for_pending_response(rig: Rig, desktop: ApiState, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.cycle()
     monkeypatch.setattr(module, "_YIELD_S_MAX", WAIT_S_MAX)
     made: list[str] = []
@@ -74,7 +72,7 @@ def test_who_gives_way_waits_for_the_answer_that_is_made(
     assert made == ["answer", "page"]
 
 
-def test_patience_has_an_end_and_an_answer_that_fails_is_made_no_more(
+def test_yielder_wait_is_bounded_and_ends_with_failed_response(
     desktop: ApiState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def make() -> bytes:
@@ -92,7 +90,7 @@ def test_patience_has_an_end_and_an_answer_that_fails_is_made_no_more(
     desktop.make_yielder()()
 
 
-def test_a_look_that_was_made_since_is_kept(rig: Rig, desktop: ApiState) -> None:
+def test_snapshot_made_during_notification_is_kept(rig: Rig, desktop: ApiState) -> None:
     made: list[object] = []
     rig.observers.on_new_cycle(lambda: made.append(desktop.snapshot()))
     other = ApiState(rig.observers, rig.quotas, rig.plans)
@@ -103,7 +101,7 @@ def test_a_look_that_was_made_since_is_kept(rig: Rig, desktop: ApiState) -> None
     assert other.snapshot() is made[0]
 
 
-def test_who_sees_a_new_version_sees_the_history_that_goes_with_it(rig: Rig) -> None:
+def test_new_version_comes_with_its_history(rig: Rig) -> None:
     rig.cycle()
     peaks, versions = [], []
     rig.observers.on_new_cycle(lambda: versions.append(rig.observers.version))
@@ -113,7 +111,7 @@ def test_who_sees_a_new_version_sees_the_history_that_goes_with_it(rig: Rig) -> 
     assert peaks[0][3].remaining_bytes == 9e12
 
 
-def test_the_page_of_a_tuner_gives_way_to_its_answers(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_page_yields_to_api_responses(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.cycle()
     asked: list[int] = []
     monkeypatch.setattr(ApiState, "make_yielder", lambda _: lambda: asked.append(1))
@@ -121,7 +119,7 @@ def test_the_page_of_a_tuner_gives_way_to_its_answers(rig: Rig, monkeypatch: pyt
     assert len(asked) > 10
 
 
-def test_a_page_of_metrics_gives_way_before_each_of_them(rig: Rig) -> None:
+def test_metrics_page_yields_before_each_metric(rig: Rig) -> None:
     rig.cycle()
     told: list[int] = []
     text = render_page(rig.registry, lambda: told.append(1)).decode()

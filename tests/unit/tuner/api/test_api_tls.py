@@ -50,9 +50,7 @@ def replace(files: tuple[str, str], by: tuple[str, str]) -> None:
         shutil.copy(new, old)
 
 
-def test_over_tls_a_token_is_safe_and_the_browser_is_told_to_come_back_that_way(
-    rig: Rig, server: HttpServer, files: tuple[str, str]
-) -> None:
+def test_tls_server_sends_strict_transport_security(rig: Rig, server: HttpServer, files: tuple[str, str]) -> None:
     trusted = ssl.create_default_context(cafile=files[0])
     asked = http.client.HTTPSConnection("localhost", server.port, timeout=10, context=trusted)
     asked.request("GET", "/api/v1/status", headers=bearer(READ_TOKEN))
@@ -77,7 +75,7 @@ def test_server_shows_a_new_certificate_without_a_restart(
     assert now == Path(new[0]).read_text()
 
 
-def test_certificate_is_read_at_the_second_look_after_a_change(files: tuple[str, str], tmp_path: Path) -> None:
+def test_certificate_is_reloaded_at_second_check_after_change(files: tuple[str, str], tmp_path: Path) -> None:
     certificate = Certificate(*files)
     before = certificate.context()
     certificate.reload_if_changed()
@@ -89,7 +87,7 @@ def test_certificate_is_read_at_the_second_look_after_a_change(files: tuple[str,
     assert certificate.context() is not before
 
 
-def test_certificate_is_read_at_once_when_asked_for(files: tuple[str, str]) -> None:
+def test_requested_certificate_reload_happens_at_once(files: tuple[str, str]) -> None:
     certificate = Certificate(*files)
     before = certificate.context()
     certificate.request_reload()
@@ -101,7 +99,7 @@ def test_certificate_is_read_at_once_when_asked_for(files: tuple[str, str]) -> N
 
 
 @pytest.mark.parametrize("fault", ["not a certificate", "another key", "gone"])
-def test_certificate_that_cannot_be_used_keeps_the_old_one(
+def test_unusable_certificate_keeps_the_old_one(
     fault: str, files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     certificate = Certificate(*files)

@@ -143,7 +143,7 @@ def test_counted_address_is_the_network_of_one_client(address: str, counted: str
 
 
 @pytest.mark.parametrize("descriptors", [-1, 4, 64, 256, 1024, 10**6])
-def test_limits_leave_places_whatever_the_process_may_open(descriptors: int) -> None:
+def test_limits_leave_free_descriptors_for_any_process_limit(descriptors: int) -> None:
     limits = limits_for_descriptors(descriptors)
     for each in (limits.requests, limits.scrapes):
         assert 1 <= each.per_address_max <= each.network_max < each.total_max

@@ -58,7 +58,7 @@ def series(everything: Everything, name: str) -> dict[tuple[str, ...], float]:
 
 
 @pytest.mark.parametrize("part", OF_PROCESS)
-def test_what_a_process_tells_is_what_is_defined_for_it(everything: Everything, part: str) -> None:
+def test_process_exports_exactly_its_defined_metrics(everything: Everything, part: str) -> None:
     defined = {d.name: d for d in (*BY_PROCESS["every process"], *BY_PROCESS[OF_PROCESS[part]])}
     told: dict[str, Any] = {}
     for metric in everything.registries()[part].collect():
@@ -72,7 +72,7 @@ def test_what_a_process_tells_is_what_is_defined_for_it(everything: Everything, 
 
 
 @pytest.mark.parametrize("definition", ALL, ids=lambda d: d.name)
-def test_a_name_is_as_prometheus_asks(definition: MetricDef) -> None:
+def test_metric_name_follows_prometheus_conventions(definition: MetricDef) -> None:
     assert definition.name.startswith("rheostat_")
     assert definition.name.endswith("_total") == (definition.kind == "counter")
     assert not definition.name.endswith(("_ms", "_milliseconds", "_percent", "_mb"))
@@ -82,7 +82,7 @@ def test_a_name_is_as_prometheus_asks(definition: MetricDef) -> None:
 
 
 @pytest.mark.parametrize("definition", ALL, ids=lambda d: d.name)
-def test_a_name_ends_in_its_unit(definition: MetricDef) -> None:
+def test_metric_name_ends_in_its_unit(definition: MetricDef) -> None:
     name = definition.name.removesuffix("_total")
     told = max((s for s in SUFFIXES.values() if name.endswith(s)), key=len, default=None)
     assert SUFFIXES.get(definition.unit) == told, "what has no unit in its name is counted, or is so or not"
@@ -92,12 +92,12 @@ def test_a_name_ends_in_its_unit(definition: MetricDef) -> None:
         assert definition.kind == "gauge"
 
 
-def test_every_unit_is_some_metrics() -> None:
+def test_every_unit_is_used_by_a_metric() -> None:
     assert {definition.unit for definition in ALL} == set(Unit)
 
 
 @pytest.mark.parametrize("part", OF_PROCESS)
-def test_what_is_so_or_not_is_0_or_1(everything: Everything, part: str) -> None:
+def test_boolean_metric_is_0_or_1(everything: Everything, part: str) -> None:
     units = {definition.name: definition.unit for definition in ALL}
     for metric in everything.registries()[part].collect():
         for sample in metric.samples:
@@ -105,13 +105,13 @@ def test_what_is_so_or_not_is_0_or_1(everything: Everything, part: str) -> None:
                 assert sample.value in (0.0, 1.0), sample.name
 
 
-def test_no_name_is_taken_twice() -> None:
+def test_metric_names_are_unique() -> None:
     names = [definition.name for definition in ALL]
     assert sorted(set(names)) == sorted(names)
 
 
 @pytest.mark.parametrize("part", OF_PROCESS)
-def test_promtool_has_nothing_to_say_of_the_page(everything: Everything, part: str) -> None:
+def test_promtool_accepts_the_metrics_page(everything: Everything, part: str) -> None:
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("promtool is not on PATH: apt-get install prometheus")
@@ -121,7 +121,7 @@ def test_promtool_has_nothing_to_say_of_the_page(everything: Everything, part: s
 
 
 @pytest.mark.parametrize("part", OF_PROCESS)
-def test_the_page_says_what_prometheus_clients_own_would(everything: Everything, part: str) -> None:
+def test_metrics_page_equals_that_of_prometheus_client(everything: Everything, part: str) -> None:
     registry = everything.registries()[part]
 
     def read(text: bytes) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -144,7 +144,7 @@ def told(everything: Everything, observed: Observation, remembered: Memory, *dec
     everything.board.record_cycle(observed, remembered, decided)
 
 
-def test_a_broker_that_vanishes_vanishes_from_the_whole_page(everything: Everything) -> None:
+def test_vanished_broker_has_no_series_on_metrics_page(everything: Everything) -> None:
     assert 'broker="3"' in render_page(everything.registries()["tune"]).decode()
     now_ms = round(NOW_S * 1000)
     whole = observation(now_ms)
@@ -165,7 +165,7 @@ def test_a_broker_that_vanishes_vanishes_from_the_whole_page(everything: Everyth
     assert 'broker="4"' in text
 
 
-def test_what_a_silent_broker_said_last_is_not_how_it_is_now(everything: Everything) -> None:
+def test_stale_broker_signal_has_age_but_no_values(everything: Everything) -> None:
     everything.board._wall_clock = lambda: NOW_S + 14.0  # Its sample is 16 s old, and 15 are allowed.
     assert series(everything, "rheostat_signal_age_seconds") == dict.fromkeys([("1",), ("2",), ("3",), ("4",)], 16.0)
     for name in ("rheostat_produce_p99_seconds", "rheostat_under_min_isr_partitions", "rheostat_partitions"):
@@ -179,7 +179,7 @@ def test_what_a_silent_broker_said_last_is_not_how_it_is_now(everything: Everyth
     }
 
 
-def test_orders_and_yields_that_are_over_have_no_series(everything: Everything) -> None:
+def test_expired_orders_and_holds_have_no_series(everything: Everything) -> None:
     assert series(everything, "rheostat_override_until_timestamp_seconds") == dict.fromkeys(
         (("1", "leader"), ("3", "follower")), NOW_S + 600
     )
@@ -198,7 +198,7 @@ def test_orders_and_yields_that_are_over_have_no_series(everything: Everything) 
     assert (series(everything, "rheostat_paused"), series(everything, "rheostat_released")) == ({(): 0.0}, {(): 0.0})
 
 
-def test_a_stall_that_no_throttle_makes_is_told_from_one_that_a_throttle_makes(everything: Everything) -> None:
+def test_stall_bound_elsewhere_differs_from_throttle_bound_stall(everything: Everything) -> None:
     assert series(everything, "rheostat_move_stalled") == {("3",): 1.0, ("4",): 1.0}
     assert series(everything, "rheostat_move_bound_elsewhere") == {("3",): 0.0, ("4",): 1.0}
 
@@ -215,7 +215,7 @@ def test_a_stall_that_no_throttle_makes_is_told_from_one_that_a_throttle_makes(e
         (Reason.BROKER_DOWN, 0.0),
     ],
 )
-def test_what_counts_as_bound_elsewhere(everything: Everything, reason: Reason, elsewhere: float) -> None:
+def test_stall_reason_decides_bound_elsewhere(everything: Everything, reason: Reason, elsewhere: float) -> None:
     now_ms = round(NOW_S * 1000)
     told(everything, observation(now_ms), memory(now_ms), Hold(4, F, reason, "so"))
     assert series(everything, "rheostat_move_bound_elsewhere")[("4",)] == elsewhere
@@ -223,7 +223,7 @@ def test_what_counts_as_bound_elsewhere(everything: Everything, reason: Reason, 
     assert series(everything, "rheostat_move_bound_elsewhere") == {}, "nothing is stalled"
 
 
-def test_sides_are_counted_by_what_was_decided_last_about_each(everything: Everything) -> None:
+def test_sides_are_counted_by_last_decision(everything: Everything) -> None:
     assert series(everything, "rheostat_sides") == {
         ("set", "stalled_throttle_bound"): 1.0,
         ("hold", "stalled_not_throttle_bound"): 1.0,
@@ -235,14 +235,14 @@ def test_sides_are_counted_by_what_was_decided_last_about_each(everything: Every
     }
 
 
-def test_of_many_sides_that_are_not_well_a_hundred_are_named_and_all_are_counted(everything: Everything) -> None:
+def test_hundred_unhealthy_sides_are_named_and_all_counted(everything: Everything) -> None:
     blind = [Hold(broker, L, Reason.SIGNALS_STALE, "old") for broker in range(1, 1_001)]
     told(everything, Observation(round(NOW_S * 1000), ClusterUnreadable("away")), Memory(), *blind)
     assert len(series(everything, "rheostat_throttle_needs_attention")) == SERIES_MAX
     assert series(everything, "rheostat_sides") == {("hold", "signals_stale"): 1_000.0}
 
 
-def test_partitions_are_named_only_where_that_is_asked_for_and_only_the_largest() -> None:
+def test_configured_number_of_largest_partitions_is_named() -> None:
     for named, count in ((0, 0), (1, 1), (3, 3), (1_000, 4)):
         everything = Everything(lambda: NOW_S, named=named)
         everything.beat()
@@ -252,7 +252,7 @@ def test_partitions_are_named_only_where_that_is_asked_for_and_only_the_largest(
             assert found == {("4", "orders", "0"): 4e8}
 
 
-def test_a_capacity_without_a_brokers_name_is_that_of_all_others(everything: Everything) -> None:
+def test_default_capacity_has_no_broker_label(everything: Everything) -> None:
     assert series(everything, "rheostat_capacity_bytes_per_second") == {
         ("", "in"): 1.25e8,
         ("4", "in"): 6e7,
@@ -261,7 +261,7 @@ def test_a_capacity_without_a_brokers_name_is_that_of_all_others(everything: Eve
     }
 
 
-def test_who_stands_by_tells_nothing_of_the_cluster(everything: Everything) -> None:
+def test_standby_tuner_exports_no_cluster_metrics(everything: Everything) -> None:
     everything.board.become_standby()
     everything.quotas.clear()
     assert series(everything, "rheostat_sides") == {}
@@ -292,7 +292,7 @@ def test_labels_are_escaped_as_prometheus_reads_them(everything: Everything) -> 
     assert f'cluster="{CLUSTER}"' in text
 
 
-def test_partitions_of_a_plan_are_counted_by_where_they_are(everything: Everything) -> None:
+def test_plan_partitions_are_counted_by_state(everything: Everything) -> None:
     found = {state: count for (_, state), count in series(everything, "rheostat_plan_partitions").items()}
     assert found == {
         "arrived": 1.0, "moving": 2.0, "waiting": 1.0, "electing": 0.0, "unconfirmed": 0.0, "externally_owned": 0.0, "dropped": 1.0,
@@ -351,7 +351,7 @@ def many(everything: Everything, no_headroom: set[int], under_min: dict[int, flo
     told(everything, crowd, Memory())
 
 
-def test_of_many_verdicts_a_hundred_are_told_and_what_is_not_well_comes_first(everything: Everything) -> None:
+def test_no_headroom_metric_names_hundred_sides_unhealthy_first(everything: Everything) -> None:
     many(everything, {3, 149}, {})
     found = series(everything, "rheostat_throttle_no_headroom")
     assert len(found) == SERIES_MAX
@@ -365,7 +365,7 @@ def test_of_many_verdicts_a_hundred_are_told_and_what_is_not_well_comes_first(ev
     assert series(everything, "rheostat_throttle_no_headroom") == again, "the same hundred"
 
 
-def test_partitions_under_min_isr_are_told_of_every_broker_that_has_any(everything: Everything) -> None:
+def test_under_min_isr_metric_names_every_affected_broker(everything: Everything) -> None:
     bad = {broker: 1.0 + broker for broker in range(20, 150)}
     many(everything, set(), bad)
     found = series(everything, "rheostat_under_min_isr_partitions")
@@ -375,7 +375,7 @@ def test_partitions_under_min_isr_are_told_of_every_broker_that_has_any(everythi
     assert (len(found), sum(found.values()), found[("7",)]) == (SERIES_MAX, 2.0, 2.0)
 
 
-def test_lag_in_messages_is_that_of_the_brokers_with_most(everything: Everything) -> None:
+def test_lag_metric_names_brokers_with_largest_lag(everything: Everything) -> None:
     assert series(everything, "rheostat_move_lag_messages") == {("3",): 60_000.0, ("4",): 60_000.0}
     now_ms = round(NOW_S * 1000)
     whole = observation(now_ms)
@@ -386,7 +386,7 @@ def test_lag_in_messages_is_that_of_the_brokers_with_most(everything: Everything
     assert found == {(str(b),): float(b) for b in range(101, 300, 2)}, "who has not told is not at 0"
 
 
-def test_a_limit_that_all_brokers_share_is_told_once(everything: Everything) -> None:
+def test_shared_partition_limit_has_one_series(everything: Everything) -> None:
     assert series(everything, "rheostat_partitions_limit") == {("",): 4_000.0}
     everything.board.partition_limits = PartitionLimits(4_000, 9_000, {2: 500, 77: 1})
     assert series(everything, "rheostat_partitions_limit") == {("",): 4_000.0, ("2",): 500.0}, "77 is not there"

@@ -124,33 +124,31 @@ LOOK = ": check `rheostat status` before you give it again"
 
 
 @pytest.mark.parametrize("answer", [SILENT, NOT_ENOUGH, kafka.errors.UnknownError()])
-def test_an_order_that_is_not_answered_may_be_taken_and_is_not_said_to_take_a_right(
-    broker: Broker, answer: Exception
-) -> None:
+def test_order_without_broker_response_is_reported_as_unknown(broker: Broker, answer: Exception) -> None:
     broker.takes = [answer]
     assert give(broker) == f"{NOT_KNOWN}rheostat.orders cannot be written: {answer}{LOOK}"
     assert len(broker.records) == 1, "as it may be"
 
 
-def test_an_order_that_takes_a_right_is_not_taken_and_says_which(broker: Broker) -> None:
+def test_order_without_permission_names_the_missing_acl(broker: Broker) -> None:
     broker.takes = [FORBIDDEN]
     assert give(broker) == "the order is not recorded, as it takes the right Write on Topic rheostat.orders"
 
 
 @pytest.mark.parametrize("where", ["begins", "refuses"])
-def test_an_order_that_never_was_on_its_way_is_not_taken(broker: Broker, where: str) -> None:
+def test_unsent_order_is_reported_as_not_recorded(broker: Broker, where: str) -> None:
     setattr(broker, where, kafka.errors.KafkaTimeoutError("no metadata"))
     assert give(broker).startswith("the order is not recorded, as ")
     assert "right" not in give(broker)
 
 
-def test_what_waits_when_the_desk_closes_is_not_sent_later(broker: Broker) -> None:
+def test_queued_order_is_dropped_when_producer_closes(broker: Broker) -> None:
     broker.takes, broker.stuck = [SILENT], True
     assert give(broker).startswith(NOT_KNOWN)
     assert broker.forced
 
 
-def test_order_that_cannot_be_read_back_is_not_said_to_be_taken(broker: Broker) -> None:
+def test_order_unreadable_after_write_is_reported_as_unknown(broker: Broker) -> None:
     broker.recompresses = True
     said = give(broker)
     assert said.startswith(
@@ -159,7 +157,7 @@ def test_order_that_cannot_be_read_back_is_not_said_to_be_taken(broker: Broker) 
     assert "Set compression.type=producer on rheostat.orders" in said
 
 
-def test_an_unreadable_order_on_record_does_not_keep_an_order_from_being_given(broker: Broker) -> None:
+def test_unreadable_recorded_order_does_not_block_new_order(broker: Broker) -> None:
     standing = Orders(5, overrides={(1, Side.LEADER): Override(7, 10**9, "kim")})
     broker.records += [(orders_key("c"), encode_orders(standing)), (orders_key("c"), b'{"v": 3, "at_ms": Infinity}')]
     assert give(broker) == "taken"
@@ -167,13 +165,13 @@ def test_an_unreadable_order_on_record_does_not_keep_an_order_from_being_given(b
     assert (newest.pause is not None, newest.overrides) == (True, standing.overrides)
 
 
-def test_an_order_after_one_of_the_year_9999_can_be_read(broker: Broker) -> None:
+def test_order_after_maximum_timestamp_is_readable(broker: Broker) -> None:
     broker.records.append((orders_key("c"), encode_orders(Orders(TIMESTAMP_MS_MAX))))
     assert give(broker) == "taken"
     assert decode_orders(broker.records[-1][1]).pause is not None
 
 
-def test_an_order_that_is_written_is_not_said_to_be_refused_where_it_cannot_be_read_again(broker: Broker) -> None:
+def test_order_is_unknown_if_read_fails_after_write(broker: Broker) -> None:
     broker.unread, broker.unread_after = kafka.errors.KafkaConnectionError("gone"), 1
     assert give(broker).startswith(NOT_KNOWN)
     assert len(broker.records) == 1
@@ -182,9 +180,7 @@ def test_an_order_that_is_written_is_not_said_to_be_refused_where_it_cannot_be_r
     assert len(broker.records) == 1
 
 
-def test_an_order_beside_anothers_is_not_said_to_be_refused_where_the_second_writing_is(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_order_is_unknown_if_merge_with_another_is_refused(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = (orders_key("c"), encode_orders(Orders(3, by="lee")))
 
     def with_another(send: Callable[..., Any]) -> Callable[..., Any]:
@@ -202,7 +198,7 @@ def test_an_order_beside_anothers_is_not_said_to_be_refused_where_the_second_wri
 # -- plans ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_whose_head_is_not_answered_may_be_taken(broker: Broker) -> None:
+def test_plan_without_response_to_head_is_unknown(broker: Broker) -> None:
     broker.takes = [None, SILENT]
     assert put(broker) == (
         f"It is not known whether the order was recorded, as rheostat.orders cannot be written: {SILENT}: see "
@@ -210,7 +206,7 @@ def test_a_plan_whose_head_is_not_answered_may_be_taken(broker: Broker) -> None:
     )
 
 
-def test_a_plan_whose_parts_are_not_answered_is_none(broker: Broker) -> None:
+def test_plan_without_response_to_parts_is_not_recorded(broker: Broker) -> None:
     broker.takes, broker.stuck = [SILENT], True
     assert put(broker) == f"The order was not recorded, as rheostat.orders cannot be written: {SILENT}."
     assert broker.forced
@@ -220,13 +216,13 @@ def test_a_plan_whose_parts_are_not_answered_is_none(broker: Broker) -> None:
     assert book.plans == ()
 
 
-def test_a_word_about_a_plan_that_takes_a_right_says_which(broker: Broker) -> None:
+def test_plan_update_without_permission_names_the_missing_acl(broker: Broker) -> None:
     broker.takes = [FORBIDDEN]
     with pytest.raises(CommandError, match="not recorded, as it takes the right Write on Topic"):
         plan_store.update_plan(SETTINGS, PLAN, paused_plan)
 
 
-def test_where_the_cluster_does_not_answer_a_plan_is_not_taken(broker: Broker) -> None:
+def test_plan_is_not_recorded_when_cluster_is_unreachable(broker: Broker) -> None:
     broker.begins = SILENT
     assert put(broker).startswith("The order was not recorded, as the cluster does not answer: ")
 
@@ -279,7 +275,7 @@ def beside(broker: Broker, monkeypatch: pytest.MonkeyPatch, theirs: PlanHead, *,
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("ours", ["pause", "limits"])
-def test_a_pause_and_limits_said_at_the_same_time_both_hold_and_the_last_record_has_both(
+def test_concurrent_pause_and_limits_both_apply_and_are_merged(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, ours: str, first: bool
 ) -> None:
     begun(broker, monkeypatch)
@@ -299,9 +295,7 @@ def test_a_pause_and_limits_said_at_the_same_time_both_hold_and_the_last_record_
     )
 
 
-def test_where_somebody_says_otherwise_at_the_same_time_nobody_is_told_that_it_holds(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plan_update_beside_a_conflicting_order_fails(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     begun(broker, monkeypatch)
     theirs = replace(
         PLAN.head,
@@ -316,9 +310,7 @@ def test_where_somebody_says_otherwise_at_the_same_time_nobody_is_told_that_it_h
     assert len(broker.records) == len(("parts", "given", "ours", "theirs")), "nor is it said against theirs again"
 
 
-def test_a_word_that_is_written_and_cannot_be_read_again_is_not_said_to_be_refused(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plan_update_is_unknown_if_read_fails_after_write(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(_: object) -> None:
         raise CommandError("the journal is away")
 

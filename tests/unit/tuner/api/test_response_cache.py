@@ -37,7 +37,7 @@ def made_anew(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_an_answer_is_made_once_for_all_who_ask_the_same(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_requests_share_one_response_per_cycle(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     made = made_anew(monkeypatch)
     first, again = rig.get("/api/v1/moves"), rig.get("/api/v1/moves")
     assert (first.status_code, first.content) == (again.status_code, again.content)
@@ -50,7 +50,7 @@ def test_an_answer_is_made_once_for_all_who_ask_the_same(rig: Rig, monkeypatch: 
     assert made == [3, 3, 3]
 
 
-def test_unknown_parameters_are_refused_and_make_no_answer(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_parameter_is_refused_and_caches_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     made = made_anew(monkeypatch)
     for number in range(5):
         refused = rig.get(f"/api/v1/moves?limit=3&x{number}=1")
@@ -61,7 +61,7 @@ def test_unknown_parameters_are_refused_and_make_no_answer(rig: Rig, monkeypatch
     assert rig.post("/api/v1/pause?for_s=60").json() == {"detail": "for_s is unknown"}
 
 
-def test_what_goes_with_the_clock_is_another_answer_in_the_next_second(rig: Rig) -> None:
+def test_cached_response_expires_after_a_second(rig: Rig) -> None:
     first = rig.get("/api/v1/status").json()["now_ms"]
     rig.clock.now_s += 0.1
     assert rig.get("/api/v1/status").json()["now_ms"] == first
@@ -69,13 +69,13 @@ def test_what_goes_with_the_clock_is_another_answer_in_the_next_second(rig: Rig)
     assert rig.get("/api/v1/status").json()["now_ms"] == first + 1100
 
 
-def test_a_decision_on_record_is_told_before_the_cycle_ends(rig: Rig) -> None:
+def test_recorded_decision_is_shown_before_cycle_ends(rig: Rig) -> None:
     assert rig.get("/api/v1/decisions").json()["decisions"] == []
     rig.observers.decisions.add([entry("decision", WELL)])
     assert len(rig.get("/api/v1/decisions").json()["decisions"]) == 1
 
 
-def test_it_goes_to_nobody_whom_the_door_refuses(rig: Rig) -> None:
+def test_cached_response_needs_authorization(rig: Rig) -> None:
     for path in ("/api/v1/status", "/page/now"):
         assert rig.get(path).status_code == 200
         assert rig.get(path, None).status_code == 401
@@ -86,7 +86,7 @@ def test_it_goes_to_nobody_whom_the_door_refuses(rig: Rig) -> None:
     assert basic.status_code == 401
 
 
-def test_without_tokens_it_goes_to_no_other_sites_name() -> None:
+def test_cached_response_is_refused_to_foreign_host_name() -> None:
     rig = Rig(tokens=False)
     rig.cycle()
     assert rig.get("/api/v1/moves", None).status_code == 200
@@ -94,7 +94,7 @@ def test_without_tokens_it_goes_to_no_other_sites_name() -> None:
     assert rebound.get("/api/v1/moves").status_code == 403
 
 
-def test_what_is_kept_is_bounded_and_what_does_not_hold_goes_first() -> None:
+def test_cache_is_bounded_and_drops_expired_responses_first() -> None:
     now = [0]
     caller = ApiCaller("kim", ApiRole.READ)
 
@@ -128,7 +128,7 @@ def test_what_is_kept_is_bounded_and_what_does_not_hold_goes_first() -> None:
     assert max(len(query) for _, query, _ in lane._responses) <= 512
 
 
-def test_metrics_are_made_once_a_second_however_many_scrape() -> None:
+def test_shared_body_is_made_once_a_second() -> None:
     now, made = [0], []
 
     def make() -> bytes:
@@ -142,7 +142,7 @@ def test_metrics_are_made_once_a_second_however_many_scrape() -> None:
     assert made == [0, 1]
 
 
-def test_the_metrics_of_a_cycle_are_told_as_soon_as_it_has_ended(rig: Rig) -> None:
+def test_metrics_change_as_soon_as_a_cycle_ends(rig: Rig) -> None:
     def counted() -> str:
         lines = rig.get("/metrics").text.splitlines()
         return next(line for line in lines if line.startswith("rheostat_decisions_total") and "progressing" in line)
@@ -168,7 +168,7 @@ class Door:
         self._lock.release()
 
 
-def test_what_takes_longer_than_its_second_is_made_once_more_for_all_who_wait() -> None:
+def test_waiting_scrapes_share_one_more_slow_body() -> None:
     door, may_end, made, seconds = Door(), threading.Semaphore(0), list[int](), itertools.count()
 
     def make() -> bytes:
@@ -190,7 +190,7 @@ def test_what_takes_longer_than_its_second_is_made_once_more_for_all_who_wait() 
     assert len(made) <= 2
 
 
-def test_tenants_that_are_shown_no_more_are_not_told_from_what_was_kept(rig: Rig) -> None:
+def test_cleared_tenants_are_not_served_from_cache(rig: Rig) -> None:
     kept = rig.get("/api/v1/tenants")
     made = []
     rig.quotas.as_json = lambda: made.append(1)  # type: ignore[method-assign,assignment,func-returns-value]

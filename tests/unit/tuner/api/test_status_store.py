@@ -92,7 +92,7 @@ def seen(board: StatusStore, *decisions: Decision, memory: Memory = MEMORY, **ch
 # -- metrics -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_steered_side_shows_what_is_meant_and_whether_there_is_headroom(board: StatusStore) -> None:
+def test_steered_side_exports_setpoint_and_no_headroom(board: StatusStore) -> None:
     seen(board, courses={SOURCE: Setpoint(12 * MB), TARGET: Setpoint(5 * MB, no_headroom=True)})
     assert series(board, "rheostat_setpoint_bytes_per_second") == {
         ("1", "leader"): 12 * MB,
@@ -104,13 +104,13 @@ def test_a_steered_side_shows_what_is_meant_and_whether_there_is_headroom(board:
 
 
 @pytest.mark.parametrize("definition", BY_PROCESS["tuner"], ids=lambda d: d.name)
-def test_names_are_as_prometheus_asks(definition: MetricDef) -> None:
+def test_tuner_metric_name_follows_prometheus_conventions(definition: MetricDef) -> None:
     assert definition.name.startswith("rheostat_")
     assert definition.name.endswith("_total") == (definition.kind == "counter")
     assert definition.meaning.endswith(".")
 
 
-def test_the_numbers(board: StatusStore) -> None:
+def test_cycle_exports_measured_and_decided_values(board: StatusStore) -> None:
     seen(board, SET, brokers=[broker_signal(1, leader=9.5 * MB, p99=12.5), broker_signal(3, follower=6 * MB, age_s=4)])
     assert series(board, "rheostat_throttle_rate_bytes_per_second") == {("1", "leader"): 1e7, ("3", "follower"): 1e7}
     assert series(board, "rheostat_setpoint_bytes_per_second") == {("1", "leader"): 5e7}
@@ -131,20 +131,18 @@ def test_the_numbers(board: StatusStore) -> None:
 
 
 @pytest.mark.parametrize(("isr", "count"), [((1, 2), 0.0), ((1,), 1.0)])
-def test_partitions_of_which_a_replica_comes_back_are_counted(
-    board: StatusStore, isr: tuple[int, ...], count: float
-) -> None:
+def test_partitions_with_returning_replica_are_counted(board: StatusStore, isr: tuple[int, ...], count: float) -> None:
     board.record_cycle(observation(live(moves=(move(isr=isr), move(partition=1)))), MEMORY, (hold(),))
     assert series(board, "rheostat_recovering_partitions") == {(): count}
 
 
-def test_infeasible_is_shown_where_it_is(board: StatusStore) -> None:
+def test_infeasible_metric_is_set_per_side(board: StatusStore) -> None:
     seen(board, signals=[move_signal(*SOURCE, steady_state=50 * MB), move_signal(*TARGET, steady_state=3 * MB)])
     assert series(board, "rheostat_throttle_infeasible") == {("1", "leader"): 1.0, ("3", "follower"): 0.0}
 
 
 @pytest.mark.parametrize(("lost_s", "stalled"), [(0.0, False), (9.0, False), (2.0, True)])
-def test_stalled_is_the_judges_word_and_not_the_score(board: StatusStore, lost_s: float, stalled: bool) -> None:
+def test_stalled_metric_follows_detector_and_not_score(board: StatusStore, lost_s: float, stalled: bool) -> None:
     seen(board, memory=Memory(stalls={3: StallState(lost_s=lost_s, stalled=stalled)}))
     assert series(board, "rheostat_move_stalled") == {("3",): float(stalled)}
     assert series(board, "rheostat_move_stall_score_seconds") == {("3",): lost_s}
@@ -159,14 +157,14 @@ def test_decisions_are_counted_by_action_and_reason(board: StatusStore) -> None:
     }
 
 
-def test_only_failures_are_counted_as_failures(board: StatusStore) -> None:
+def test_failure_metric_counts_only_failed_actions(board: StatusStore) -> None:
     board.record_actions([(SET, None)])
     assert series(board, "rheostat_actuation_failures_total") == {(): 0.0}
     board.record_actions([(SET, "refused")])
     assert series(board, "rheostat_actuation_failures_total") == {(): 1.0}
 
 
-def test_a_broker_that_vanished_vanishes(board: StatusStore) -> None:
+def test_vanished_broker_has_no_series(board: StatusStore) -> None:
     seen(board, brokers=[broker_signal(1, leader=5 * MB), broker_signal(3, follower=5 * MB)])
     board.record_cycle(
         observation(live({SOURCE: 10 * MB}), [move_signal(*SOURCE)], [broker_signal(1, leader=5 * MB)]), Memory(), ()
@@ -175,7 +173,7 @@ def test_a_broker_that_vanished_vanishes(board: StatusStore) -> None:
         assert [s for s in family.samples if s.labels.get("broker") == "3"] == [], family.name
 
 
-def test_what_is_not_measured_has_no_series_and_is_not_zero(board: StatusStore) -> None:
+def test_unmeasured_value_has_no_series(board: StatusStore) -> None:
     seen(
         board,
         signals=[move_signal(*TARGET, remaining=None, slope=None)],
@@ -194,7 +192,7 @@ def test_what_is_not_measured_has_no_series_and_is_not_zero(board: StatusStore) 
         assert series(board, name) == {}, name
 
 
-def test_an_unseen_cluster_shows_no_settings_of_before(board: StatusStore) -> None:
+def test_unreadable_cluster_exports_no_earlier_settings(board: StatusStore) -> None:
     seen(board, SET)
     board.record_cycle(Observation(NOW_MS, ClusterUnreadable("away")), MEMORY, ())
     assert series(board, "rheostat_throttle_rate_bytes_per_second") == {}
@@ -202,12 +200,12 @@ def test_an_unseen_cluster_shows_no_settings_of_before(board: StatusStore) -> No
     assert series(board, "rheostat_tuner_ready") == {(): 0.0}
 
 
-def test_before_the_first_cycle_there_is_an_answer_already(board: StatusStore) -> None:
+def test_metrics_before_first_cycle_say_not_ready(board: StatusStore) -> None:
     assert series(board, "rheostat_tuner_ready") == {(): 0.0}
     assert series(board, "rheostat_move_remaining_bytes") == {}
 
 
-def test_wanted_stands_while_the_ramp_runs_and_goes_with_it(board: StatusStore) -> None:
+def test_setpoint_is_exported_while_its_ramp_runs(board: StatusStore) -> None:
     name = "rheostat_setpoint_bytes_per_second"
     seen(board, SET)
     seen(board, hold(), busy=[SOURCE])
@@ -231,7 +229,7 @@ EVERY = TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(al
         (live({SOURCE: 5 * MB, (4, F): 5 * MB}, brokers=(1, 2, 3, 4)), 1),  # Broker 4 has no part in what moves.
     ],
 )
-def test_idle_keys(board: StatusStore, cluster: LiveCluster, keys: int) -> None:
+def test_orphaned_throttle_settings_are_counted(board: StatusStore, cluster: LiveCluster, keys: int) -> None:
     board.record_cycle(observation(cluster), Memory(), ())
     assert series(board, "rheostat_orphaned_throttle_settings") == {(): float(keys)}
 
@@ -246,7 +244,7 @@ def client(board: StatusStore, clock: Clock) -> TestClient:
     return TestClient(app, base_url="http://127.0.0.1")
 
 
-def test_status_shows_what_people_have_ordered(board: StatusStore) -> None:
+def test_status_shows_operator_orders(board: StatusStore) -> None:
     order = Override(5 * MB, NOW_MS + 1, "kim@desk")
     given = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk"), overrides={SOURCE: order})
     board.record_cycle(replace(observation(live()), orders=given), MEMORY, ())
@@ -257,7 +255,7 @@ def test_status_shows_what_people_have_ordered(board: StatusStore) -> None:
     ]
 
 
-def test_who_stands_by_says_so_and_shows_nothing_of_its_own(board: StatusStore) -> None:
+def test_standby_tuner_is_not_ready_and_exports_no_setpoint(board: StatusStore) -> None:
     seen(board, SET)
     board.become_standby()
     ready, why = board.ready()
@@ -269,7 +267,7 @@ def test_who_stands_by_says_so_and_shows_nothing_of_its_own(board: StatusStore) 
     assert board.ready() == (False, "the first cycle has not ended yet")
 
 
-def test_ready_says_what_is_missing(board: StatusStore, clock: Clock) -> None:
+def test_readyz_names_the_missing_input(board: StatusStore, clock: Clock) -> None:
     http = client(board, clock)
 
     def answer() -> tuple[int, str]:
@@ -299,13 +297,15 @@ def test_ready_says_what_is_missing(board: StatusStore, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(("silent_s", "status"), [(0, 200), (60, 200), (61, 503)])
-def test_health_is_that_cycles_keep_ending(board: StatusStore, clock: Clock, silent_s: int, status: int) -> None:
+def test_healthz_fails_after_a_minute_without_cycles(
+    board: StatusStore, clock: Clock, silent_s: int, status: int
+) -> None:
     seen(board)
     clock.now_s += silent_s
     assert client(board, clock).get("/healthz").status_code == status
 
 
-def test_a_first_cycle_that_never_ends_is_not_well_and_standing_by_is(clock: Clock) -> None:
+def test_healthz_fails_on_endless_first_cycle_but_not_standby(clock: Clock) -> None:
     board = StatusStore(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
     http = client(board, clock)
 
@@ -329,7 +329,7 @@ def test_a_first_cycle_that_never_ends_is_not_well_and_standing_by_is(clock: Clo
     assert answer() == (200, "ok"), "counted from when it acts again"
 
 
-def test_of_what_was_said_only_the_last_cycle_is_kept(board: StatusStore) -> None:
+def test_decision_texts_of_last_cycle_only_are_remembered(board: StatusStore) -> None:
     def said(text: str) -> int:
         return sum(row["text"] == text for row in board.snapshot().last_decisions)
 
@@ -365,14 +365,14 @@ def test_status_answers_before_the_first_cycle(board: StatusStore, clock: Clock)
     assert (status["reassigning_partitions"], status["throttles"], status["moves"]) == (None, [], [])
 
 
-def test_a_decision_that_only_repeats_itself_is_listed_once(board: StatusStore) -> None:
+def test_repeated_decision_is_listed_once(board: StatusStore) -> None:
     for text in ("a", "a", "b", "b", "a"):
         seen(board, hold(text), ClearLists("t", (L,), Reason.MOVE_ENDED, "same"))
     listed = [d["text"] for d in board.snapshot().last_decisions]
     assert listed == ["a", "same", "b", "a"]
 
 
-def test_the_list_of_decisions_does_not_grow(board: StatusStore) -> None:
+def test_list_of_last_decisions_is_bounded(board: StatusStore) -> None:
     for i in range(LAST_DECISIONS + 10):
         seen(board, hold(f"text {i}"))
     listed = board.snapshot().last_decisions
@@ -380,7 +380,7 @@ def test_the_list_of_decisions_does_not_grow(board: StatusStore) -> None:
     assert listed[-1]["text"] == f"text {LAST_DECISIONS + 9}"
 
 
-def test_the_metrics_page_is_what_prometheus_reads(board: StatusStore, clock: Clock) -> None:
+def test_metrics_page_is_prometheus_text(board: StatusStore, clock: Clock) -> None:
     seen(board, SET)
     answer = client(board, clock).get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
@@ -391,14 +391,14 @@ def test_the_metrics_page_is_what_prometheus_reads(board: StatusStore, clock: Cl
 
 
 @pytest.mark.parametrize("name", ["rheostat_move_remaining_bytes", "rheostat_throttle_infeasible"])
-def test_a_move_that_ended_vanishes(board: StatusStore, name: str) -> None:
+def test_ended_move_has_no_series(board: StatusStore, name: str) -> None:
     """Its lists went too, so no newer signal comes: the last one is of the time when it ran."""
     last = [move_signal(*SOURCE, steady_state=55 * MB, age_s=120), move_signal(*TARGET, age_s=120)]
     board.record_cycle(observation(live({}, moves=(), lists={}), last), Memory(), ())
     assert series(board, name) == {}
 
 
-def test_a_scrape_walks_over_the_decisions_under_the_lock(board: StatusStore) -> None:
+def test_scrape_iterates_decisions_under_the_lock(board: StatusStore) -> None:
     """Else a reason that is new in the middle of it is an error 500: the dictionary changed size during iteration."""
     walks = []
 
@@ -425,7 +425,7 @@ def held(number: int) -> TenantShare:
     return TenantShare(Tenant(f"user-{number:03}"), number, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
 
 
-def test_of_many_tenants_that_are_held_back_the_busiest_are_named_and_all_are_counted() -> None:
+def test_busiest_throttled_tenants_are_named_and_all_counted() -> None:
     quotas = QuotaStatusStore("lab")
     rows = tuple(held(number) for number in range(TENANTS_NAMED_MAX + 30))
     quotas.publish(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), rows), MutationMemory())
@@ -435,7 +435,7 @@ def test_of_many_tenants_that_are_held_back_the_busiest_are_named_and_all_are_co
     assert found["rheostat_tenants_throttled"][0].value == TENANTS_NAMED_MAX + 30
 
 
-def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:
+def test_quota_failure_counter_continues_in_next_term() -> None:
     quotas = QuotaStatusStore("lab")
     decided = QuotaStep(MutationMemory(), (HoldQuota(None, QuotaReason.PAUSED, "paused"),), ())
 
@@ -452,7 +452,7 @@ def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:
     assert told() == 3
 
 
-def test_a_tenant_that_is_held_back_no_more_has_no_series_and_a_stand_by_has_none_at_all() -> None:
+def test_unthrottled_tenants_and_standby_have_no_quota_series() -> None:
     quotas = QuotaStatusStore("lab")
     quotas.publish(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), (held(1),)), MutationMemory())
     quotas.publish(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), ()), MutationMemory())
