@@ -24,7 +24,7 @@ def rule(brokers: int, response: float, *, window: float = 10.0, network: float 
         (500, 2 * MB),  # The network is the limit: "10s * 100MB/s / 500 = 2MB".
     ],
 )
-def test_response_bytes_bound_examples_of_question_5(brokers: int, bound_bytes: float) -> None:
+def test_response_bytes_bound_matches_kip_73_question_5(brokers: int, bound_bytes: float) -> None:
     assert rule(brokers, 10 * MB).response_bytes_bound(1 * MB) == bound_bytes
 
 

@@ -131,7 +131,7 @@ def test_replay_window_warmup_has_same_decisions() -> None:
 
 
 @pytest.mark.parametrize("objective", [None, OBJECTIVE], ids=["no objective", "objective"])
-def test_plan_with_a_throttle_of_its_own_replays(objective: Objective | None) -> None:
+def test_replay_plan_with_own_throttle_has_same_decisions(objective: Objective | None) -> None:
     rig, announcing = FilmedRig(Memory(), objective=objective), PrepareHandshake()
     signals, rig.signals.moves = rig.signals.moves, {}
     rig.throttles.rates.clear()
@@ -157,7 +157,7 @@ def test_plan_with_a_throttle_of_its_own_replays(objective: Objective | None) ->
     assert differing(played) == []
 
 
-def test_a_dry_run_is_on_record_too() -> None:
+def test_dry_run_is_recorded_and_replayed() -> None:
     rig = FilmedRig(Memory(), dry_run=True)
     rig.goes_on(60)
     played = rig.replayed()

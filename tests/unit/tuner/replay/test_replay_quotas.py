@@ -83,7 +83,7 @@ def test_recording_has_cluster_wide_measures() -> None:
     assert differing(played) == []
 
 
-def test_a_dry_run_is_on_record_too() -> None:
+def test_quota_dry_run_is_recorded_and_replayed() -> None:
     rig = stormy(dry_run=True)
     played = rig.replayed()
     assert "set_quota" in actions(played)

@@ -28,7 +28,7 @@ def steady(count: int, took_s: float = 0.01, brokers: int = 3) -> list[ProbeRequ
     return [ProbeRequest(n * EVERY_S, took_s, n % brokers) for n in range(count)]
 
 
-def test_nine_of_ten_stay_below() -> None:
+def test_probe_p90_exceeds_nine_of_ten_answers() -> None:
     took_s = [n / 1000 for n in range(1, 101)]
     random.Random(1).shuffle(took_s)
     asked = [ProbeRequest(n * EVERY_S, took, 1) for n, took in enumerate(took_s)]
@@ -84,7 +84,7 @@ def test_quicker_of_two_brokers_represents_the_controller() -> None:
     assert window(*asked).p90_s(20.0) == 0.01
 
 
-def test_the_only_broker_there_is_speaks_for_the_controller() -> None:
+def test_single_broker_represents_the_controller() -> None:
     found = window(*steady(100, brokers=1), ProbeRequest(25.0, 5.0, 0)).p90_s(30.0)
     assert found is not None
     assert found > 1.0

@@ -43,13 +43,13 @@ def three(rig: Rig, a: float = 0.0, b: float = 0.0, c: float = 0.0, /, **tokens:
 # -- not knowing ----------------------------------------------------------------------------------------------------------
 
 
-def test_quotas_that_cannot_be_read_are_left_as_they_are() -> None:
+def test_unreadable_quotas_are_not_changed() -> None:
     made = Rig().cycle(unseen=True)
     assert reasons(made) == [QuotaReason.QUOTAS_UNREADABLE]
     assert "no answer" in made.decisions[0].text
 
 
-def test_without_metrics_of_a_controller_it_holds_and_says_so() -> None:
+def test_controller_without_metrics_holds_with_a_reason() -> None:
     rig = Rig()
     assert reasons(rig.cycle(three(rig), [])) == [QuotaReason.CONTROLLER_UNKNOWN]
     assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, active=None)])) == [QuotaReason.CONTROLLER_UNKNOWN]
@@ -59,7 +59,7 @@ def test_without_metrics_of_a_controller_it_holds_and_says_so() -> None:
     assert rig.quotas == {}
 
 
-def test_between_two_controllers_it_holds() -> None:
+def test_quotas_are_held_during_controller_failover() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig))
     assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, active=0.0)])) == [QuotaReason.CONTROLLER_UNKNOWN]
@@ -82,7 +82,7 @@ def test_stale_signals_hold_then_lower_and_never_raise() -> None:
     assert rig.memory.total.rate_per_s == pytest.approx(1.0, abs=1.0)
 
 
-def test_news_from_the_far_future_are_no_younger_for_it() -> None:
+def test_signals_from_far_future_count_as_stale() -> None:
     rig = Rig(PLAIN)
     assert reasons(rig.cycle(three(rig), [controller(rig.now_ms + 3_600_000)])) == [QuotaReason.CONTROLLER_STALE]
 
@@ -188,7 +188,7 @@ def test_counters_of_previous_controller_do_not_count() -> None:
 # -- rules ----------------------------------------------------------------------------------------------------------------
 
 
-def test_weights_floors_and_exemptions_come_from_the_rule_that_wins() -> None:
+def test_winning_rule_sets_weight_guarantee_and_exemption() -> None:
     rules = (
         TenantRule(client_id="*", weight=1.0),
         TenantRule(client_id="a", weight=3.0),
@@ -353,7 +353,7 @@ def test_dry_run_repeats_decision_and_writes_nothing() -> None:
     assert rig.memory.owned == {}
 
 
-def test_small_differences_are_not_written_others_wait_half_minute() -> None:
+def test_small_quota_changes_are_skipped_others_wait_half_minute() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 30))
     assert written(rig.cycle(three(rig, 30.9))) == {}
@@ -630,7 +630,7 @@ def test_pressure_throttles_no_one_when_all_are_exempt() -> None:
     assert rig.memory.total.rate_per_s == 1.0
 
 
-def test_a_look_an_hour_ago_is_not_the_one_before() -> None:
+def test_apply_lags_an_hour_apart_teach_no_limit() -> None:
     beside = [ClusterWideMeasures(apply_lag_ms=ms) for ms in (1_200.0, 1_300.0)]
     rig = Rig(replace(PLAIN, objective=ControllerObjective(apply_lag_ms_max=1_000.0, burst_ms_max=1e6)))
     rig.cycle(three(rig, 40, a=-5.0), beside=beside[0])
@@ -720,7 +720,7 @@ def test_default_that_shadows_external_quota_is_withdrawn(adopts: bool) -> None:
         assert QuotaEntity(DEFAULT) not in rig.quotas
 
 
-def test_a_default_of_other_settings_is_taken_back() -> None:
+def test_default_quota_of_earlier_settings_is_restored() -> None:
     rig = Rig(replace(PLAIN, default_entity=QuotaEntity(DEFAULT)))
     rig.cycle([])
     assert set(rig.quotas) == {QuotaEntity(DEFAULT)}
@@ -1033,7 +1033,7 @@ def test_departed_tenant_frees_its_slot() -> None:
     assert QuotaReason.TOO_MANY_TENANTS not in reasons(made)
 
 
-def test_how_much_it_wavers_is_kept_through_a_fail_over() -> None:
+def test_probe_spread_is_kept_through_failover() -> None:
     rig = Rig(FELT_AND_LAG)
     for ms in wavering(54.0, 0.3, 120):
         felt(rig, ms)
@@ -1059,7 +1059,7 @@ def test_cut_is_at_most_a_tenth_under_slight_pressure() -> None:
     assert max(later / rate for rate, later in itertools.pairwise(found)) == pytest.approx(1.1)
 
 
-def test_a_tail_at_rest_near_its_objective_is_no_news() -> None:
+def test_steady_tail_near_objective_records_nothing() -> None:
     """Where the law comes to rest, nothing goes on record and no reel runs."""
     rig, changes = Rig(FELT_AND_LAG), QuotaChangeDetector()
     for _ in range(10):

@@ -31,7 +31,7 @@ def test_share_equals_exact_solver(whole: float, claims: list[Claim]) -> None:
 
 @settings(deadline=None)
 @given(whole=st.floats(0, 1e5), claims=st.lists(claims_of, min_size=1, max_size=40))
-def test_shares_add_up_and_stay_between_floor_and_want(whole: float, claims: list[Claim]) -> None:
+def test_shares_add_up_between_guarantee_and_demand(whole: float, claims: list[Claim]) -> None:
     found = share_max_min(whole, claims)
     wanted = math.fsum(claim.demand for claim in claims)
     assert math.fsum(found.shares) == pytest.approx(min(whole, wanted), rel=1e-9, abs=1e-9)
@@ -70,7 +70,7 @@ def test_guarantee_never_exceeds_demand() -> None:
     assert share_max_min(100, [Claim(5, 1, 40), Claim(HUNGRY)]).shares == (5, 95)
 
 
-def test_floors_that_are_more_than_the_whole_are_cut_alike() -> None:
+def test_guarantees_above_the_total_are_cut_proportionally() -> None:
     found = share_max_min(30, [Claim(HUNGRY, 1, 40), Claim(HUNGRY, 1, 20)])
     assert found.shares == (20, 10)
     assert found.guarantees_cut

@@ -31,7 +31,7 @@ def test_rules_apply_in_kafka_precedence_not_list_order(first: int) -> None:
     assert found.also_matching == tuple(range(len(rules) - 1))
 
 
-def test_among_equals_the_first_wins() -> None:
+def test_first_of_equally_specific_rules_wins() -> None:
     found = match_rule(Tenant("alice"), [TenantRule("b*"), TenantRule("a*", weight=2), TenantRule("*e", weight=3)])
     assert found is not None
     assert (found.index, found.also_matching) == (1, (2,))
@@ -68,7 +68,7 @@ def test_past_rate_decays_by_two_thirds_in_a_minute() -> None:
     assert state.active_at_ms == START_MS
 
 
-def test_an_older_signal_changes_nothing() -> None:
+def test_older_tenant_signal_is_ignored() -> None:
     state = TenantState(10.0, False, START_MS, START_MS)
     assert update_tenant_state(state, tenant(START_MS, 99.0, -5.0, user="a"), 5.0, LIMITS) == state
 

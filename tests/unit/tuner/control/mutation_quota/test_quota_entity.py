@@ -29,7 +29,7 @@ IN_ORDER = [
 ]
 
 
-def test_the_order_is_kafkas() -> None:
+def test_quota_precedence_equals_kafkas_order() -> None:
     assert list(entities_by_precedence("alice", "app")) == IN_ORDER
 
 
@@ -73,9 +73,7 @@ entities = st.builds(
 @given(
     quotas=st.dictionaries(entities, st.floats(0.1, 10)), user=st.sampled_from("ab"), client_id=st.sampled_from("xy")
 )
-def test_a_bucket_has_the_quota_that_its_client_was_given(
-    quotas: dict[QuotaEntity, float], user: str, client_id: str
-) -> None:
+def test_resolved_quota_is_in_force_for_its_bucket(quotas: dict[QuotaEntity, float], user: str, client_id: str) -> None:
     found = resolve_quota(quotas, user, client_id)
     if found is not None:
         entity, tenant, rate = found

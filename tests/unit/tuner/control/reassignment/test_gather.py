@@ -86,7 +86,7 @@ def test_longer_snapshot_interval_needs_more_running_copies() -> None:
     assert begun(schedule([waits(1)], running, replace(TERMS, snapshot_interval_s=3.0))) == [1]
 
 
-def test_one_giant_alone_is_not_enough_however_long_it_takes() -> None:
+def test_single_large_partition_is_not_enough_to_wait() -> None:
     assert begun(schedule([waits(1)], [runs(9, 3_600.0)], TERMS)) == [1]
 
 
@@ -106,7 +106,7 @@ def test_copy_to_absent_broker_occupies_no_side() -> None:
     assert begun(schedule([waits(1, to=(1, 5))], [*running, *long_ones((6, 7), (6, 5))], terms)) == []
 
 
-def test_a_full_request_has_nothing_to_wait_for() -> None:
+def test_full_request_starts_at_once() -> None:
     assert begun(schedule([waits(1), waits(2)], long_ones(), replace(TERMS, starts_max=1))) == [1]
 
 

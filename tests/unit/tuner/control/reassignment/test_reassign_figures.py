@@ -17,7 +17,7 @@ def look(now: CurrentAssignment, **sizes: int) -> ReassignmentSnapshot:
     )
 
 
-def test_before_a_measure_the_plans_own_figures_hold() -> None:
+def test_plan_figures_apply_before_the_first_measurement() -> None:
     assert (PartitionMeasurements().size(KEY, PART), PartitionMeasurements().write_rate(KEY, PART)) == (500.0, 3.0)
     assert update_measurements(PartitionMeasurements(), look(STILL), 1000) == PartitionMeasurements()
 

@@ -29,7 +29,7 @@ L1, F1, F3 = (1, Side.LEADER), (1, Side.FOLLOWER), (3, Side.FOLLOWER)
 LIVE = LiveCluster(frozenset({1, 2}), rates={L1: RateSetting(20 * MB)})
 
 
-def test_before_a_look_nothing_is_known_to_be_throttled() -> None:
+def test_no_side_is_throttled_before_first_snapshot() -> None:
     assert throttle_state_of(None, {}, Limits(100 * MB)) == ThrottleState()
 
 
@@ -43,7 +43,7 @@ def test_setpoint_above_current_rate_may_reach_ceiling() -> None:
     assert (found.setpoints, found.max_rates) == ({L1: 35 * MB}, {L1: 100 * MB})
 
 
-def test_a_law_that_throttles_by_itself_has_the_ceiling_everywhere() -> None:
+def test_throttling_control_law_uses_ceiling_on_every_side() -> None:
     found = throttle_state_of(LIVE, {}, Limits(100 * MB, closed_loop=True, throttles_all_moves=True))
     assert found.setpoints == {L1: 20 * MB}
     assert set(found.max_rates) == {(b, side) for b in (1, 2) for side in Side}
@@ -79,7 +79,7 @@ def line(writes: float, most: float) -> tuple[list[str], dict[HeldBy, int], floa
     return names, dict(begun.schedule.held), begun.pending_bytes[F3]
 
 
-def test_parts_of_all_plans_stand_in_one_line() -> None:
+def test_partitions_of_all_plans_share_one_queue() -> None:
     assert line(writes=1 * MB, most=100 * MB) == (["a", "b"], {}, 2e9)
 
 
@@ -164,7 +164,7 @@ def test_freed_slots_are_filled_together_on_schedule() -> None:
     assert len(set_back.schedule.starts) == 2
 
 
-def test_small_ones_that_are_not_due_yet_come_to_be() -> None:
+def test_small_partitions_become_due_over_time() -> None:
     """Four of 1 MB beside large ones of 5 GB: a fraction of one with every look, carried from request to request."""
     keys = [("a", p) for p in range(4)] + [("b", p) for p in range(4)]
     plan = plan_of("p", *keys)

@@ -73,7 +73,7 @@ def begun(found: Schedule) -> list[int]:
     return [start.step.partition for start in found.starts]
 
 
-def test_the_largest_goes_first_and_slots_are_not_exceeded() -> None:
+def test_largest_partition_goes_first_within_slots() -> None:
     found = schedule([waits(0, mb=100), waits(1, mb=300), waits(2, mb=200)], [], terms(2))
     assert begun(found) == [1, 2]
     assert found.held == {HeldBy.SLOTS: 1}
@@ -106,7 +106,7 @@ def test_running_partitions_use_slots() -> None:
     assert begun(schedule([waits(0)], [runs(waits(8)), runs(waits(9))], terms(2))) == []
 
 
-def test_the_slowest_side_goes_first() -> None:
+def test_slowest_side_goes_first() -> None:
     """Broker 5 has 800 MB to take in two pieces and broker 3 only one of 500; unless broker 3 has half the rate."""
     plan = [waits(0, mb=500), waits(1, on=(2, 1), to=(2, 5), mb=400), waits(2, on=(4, 1), to=(4, 5), mb=400)]
     even = terms(2, rate_mb=100, starts_max=1)
@@ -147,13 +147,13 @@ def test_partition_with_steady_state_filling_quota_waits() -> None:
     assert found.impossible == ()
 
 
-def test_others_use_the_quota_too() -> None:
+def test_running_partitions_use_the_quota() -> None:
     found = schedule([waits(0, write_mb=2)], [], terms(9, rate_mb=10, other_steady_state={(1, L): 5 * MB}))
     assert begun(found) == []
     assert [held.by for held in found.impossible] == [HeldBy.QUOTA]
 
 
-def test_a_partition_that_never_fits_is_named() -> None:
+def test_partition_that_never_fits_is_reported() -> None:
     found = schedule([waits(0, write_mb=20)], [], terms(9, rate_mb=30))
     (held,) = found.impossible
     assert (held.topic, held.partition, held.side) == ("orders", 0, (1, L))
@@ -198,7 +198,7 @@ def test_blocked_partitions_are_explained() -> None:
     ]
 
 
-def test_small_ones_share_a_slot() -> None:
+def test_small_partitions_share_a_slot() -> None:
     """At 100 MB/s a slot holds what is copied in a second: two of 50 MB, and sixteen of whatever little size."""
     assert len(schedule([waits(i, mb=50) for i in range(9)], [], terms(1, rate_mb=100)).starts) == 2
     assert len(schedule([waits(i, mb=0) for i in range(50)], [], terms(1, rate_mb=100)).starts) == 16
@@ -342,7 +342,7 @@ def test_written_partition_takes_extra_slots_while_it_lasts() -> None:
     assert slots_for_copy(120 * MB, None, 1.5 * MB) == 1.0
 
 
-def test_a_giant_near_its_end_makes_room() -> None:
+def test_large_partition_near_its_end_frees_slots() -> None:
     near = runs(waits(9), left_mb=20)
     assert slots_in_use([near], {(1, L): 100 * MB, (3, F): 100 * MB}) == {
         (1, L): pytest.approx(0.2),
@@ -352,7 +352,7 @@ def test_a_giant_near_its_end_makes_room() -> None:
     assert begun(schedule([waits(0, mb=500)], [replace(near, remaining_bytes=1e9)], terms(1, rate_mb=100))) == []
 
 
-def test_the_kips_limits_hold() -> None:
+def test_kip_limits_are_never_exceeded() -> None:
     leaders = [waits(i, on=(1, 2), to=(3, 2)) for i in range(3)]
     assert begun(schedule(leaders, [], terms(9, batch=BatchLimits(leader_movements_max=1)))) == [0]
     few = terms(9, batch=BatchLimits(partition_movements_max=2))
@@ -361,7 +361,7 @@ def test_the_kips_limits_hold() -> None:
     assert one.starts[0].step.adding == (4,)
 
 
-def test_a_request_and_the_cluster_have_their_limits() -> None:
+def test_request_and_cluster_limits_apply() -> None:
     plenty = [waits(i) for i in range(1_500)]
     found = schedule(plenty, [], terms(10_000, cluster_max=10_000, starts_max=10_000))
     assert len(found.starts) == 1_000
@@ -377,7 +377,7 @@ def test_partition_limits_hold_but_not_for_internal_topics() -> None:
     assert begun(schedule(own, [], full)) == [0, 1]
 
 
-def test_a_slot_that_no_partition_names_is_one() -> None:
+def test_side_without_slot_setting_has_one_slot() -> None:
     assert len(schedule([waits(0), waits(1)], [], terms({})).starts) == 1
 
 
@@ -401,7 +401,7 @@ def test_remaining_plan_is_passed_to_the_controller() -> None:
     assert with_pending({(3, F): blind}, {(3, F): 2 * MB})[3, F] is blind
 
 
-def test_the_fluid_optimum() -> None:
+def test_fluid_bound_copies_hot_partitions_first() -> None:
     """600 MB through one leader at 10 MB/s is a minute; hot ones first, which cost their keep-up while they are copied."""
     cold = [waits(i, to=(1, 3 + i), mb=300) for i in range(2)]
     found = fluid_bound(planned_partitions(cold), {(1, L): 10 * MB, (3, F): 10 * MB})
@@ -448,7 +448,7 @@ def parts_by_side(running: list[RunningStep], rates: Mapping[BrokerSide, float])
     st.integers(1, 10),
     st.sampled_from([math.inf, 0.0, 1.0, 60.0]),
 )
-def test_nothing_is_ever_exceeded(
+def test_refill_exceeds_no_limit_in_generated_plans(
     plan: list[WaitingPartition], slots: int, rate_mb: float, replicas: int, leaders: int, ago_s: float
 ) -> None:
     """Refilled until nothing starts any more, as if every step ended before the next look."""

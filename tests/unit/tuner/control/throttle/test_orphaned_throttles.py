@@ -42,7 +42,7 @@ def default(cluster: LiveCluster, *brokers: int) -> LiveCluster:
         (live({}, brokers=FIVE, lists={}), 0),
     ],
 )  # fmt: skip
-def test_orphaned_settings_are_counted(cluster: LiveCluster, keys: int) -> None:
+def test_throttle_settings_without_moves_are_counted(cluster: LiveCluster, keys: int) -> None:
     assert count_orphaned_settings(cluster, Memory(), LIMITS) == keys
 
 

@@ -53,7 +53,9 @@ def test_measured_moves_were_throttle_bound(run: str) -> None:
         (20.0, 6.0, 21.0, True),
     ],
 )
-def test_is_throttle_bound(quota: float, steady_state: float, measured: float | None, bound: bool) -> None:
+def test_throttle_is_bound_when_85_percent_used_or_undrainable(
+    quota: float, steady_state: float, measured: float | None, bound: bool
+) -> None:
     measured_bytes = None if measured is None else measured * MB
     assert rr.is_throttle_bound(quota * MB, load(steady_state=steady_state), measured_bytes, LIMITS) is bound
 
@@ -62,7 +64,7 @@ def test_is_throttle_bound(quota: float, steady_state: float, measured: float | 
     ("steady_state", "floor"),
     [(6.0, 7.2), (9.0, 10.8), (3.0, 5.0), (0.0, 5.0), (40.0, 48.0)],  # 1.2 W, and never below the operator's 5.
 )
-def test_min_draining_rate(steady_state: float, floor: float) -> None:
+def test_minimum_draining_rate_is_steady_state_plus_a_fifth(steady_state: float, floor: float) -> None:
     assert rr.min_draining_bytes_per_s(load(steady_state=steady_state), LIMITS) == pytest.approx(floor * MB)
 
 
@@ -86,7 +88,7 @@ def test_feasible_under_a_current_rate_above_the_ceiling() -> None:
         ([(880.0, 6.0), (4_400.0, 60.0)], 20.0),  # An infeasible side decides nothing.
     ],
 )
-def test_drain_target(loads: list[tuple[float, float]], target_s: float) -> None:
+def test_drain_target_is_that_of_slowest_feasible_side(loads: list[tuple[float, float]], target_s: float) -> None:
     by_side = {(i, L): load(*numbers) for i, numbers in enumerate(loads)}
     assert rr.drain_target_s(by_side, LIMITS) == pytest.approx(target_s)
 
@@ -107,7 +109,7 @@ def test_drain_target(loads: list[tuple[float, float]], target_s: float) -> None
         (L, 159.0, 6.0, 80.0, 10.0, 80.0),  # … nor cut by a ceiling it was never under.
     ],
 )
-def test_setpoint(
+def test_setpoint_meets_drain_target_between_minimum_and_ceiling(
     side: Side, remaining: float, steady_state: float, live: float, target_s: float, wanted: float
 ) -> None:
     found = rr.setpoint_bytes_per_s(side, load(remaining, steady_state), live * MB, target_s, LIMITS)
@@ -137,7 +139,9 @@ def test_setpoint_stays_between_minimum_and_ceiling(
     ("remaining", "steady_state", "rate", "seconds"),
     [(600.0, 6.0, 36.0, 20.0), (0.0, 6.0, 7.0, 0.0), (600.0, 6.0, 6.0, None), (600.0, 6.0, 4.5, None)],
 )
-def test_drain_s(remaining: float, steady_state: float, rate: float, seconds: float | None) -> None:
+def test_drain_time_is_remaining_bytes_over_surplus(
+    remaining: float, steady_state: float, rate: float, seconds: float | None
+) -> None:
     assert drain_s(load(remaining, steady_state), rate * MB) == seconds
 
 
@@ -149,5 +153,7 @@ def test_drain_s(remaining: float, steady_state: float, rate: float, seconds: fl
         ([(880.0, 6.0), (1.0, 50.0)], 50.0, None),  # One side that never ends keeps the whole from ending.
     ],
 )
-def test_fluid_optimum(loads: list[tuple[float, float]], ceiling: float, seconds: float | None) -> None:
+def test_fluid_optimum_is_the_slowest_drain_time(
+    loads: list[tuple[float, float]], ceiling: float, seconds: float | None
+) -> None:
     assert fluid_optimum_s([load(*numbers) for numbers in loads], ceiling * MB) == seconds

@@ -98,21 +98,21 @@ def test_moves_that_progress_hold_the_rate() -> None:
 
 
 @pytest.mark.parametrize("side", [SOURCE, TARGET])
-def test_settings_unreadable(side: BrokerSide) -> None:
+def test_unreadable_settings_or_missing_broker_hold(side: BrokerSide) -> None:
     unreadable = live(unreadable=[side[0]])
     assert decide(side, unreadable, stalls={3: STALLED}).reason is Reason.SETTINGS_UNREADABLE
     gone = live(brokers={1, 2, 3} - {side[0]})
     assert decide(side, gone, stalls={3: STALLED}).reason is Reason.BROKER_DOWN
 
 
-def test_externally_owned() -> None:
+def test_externally_owned_rate_is_held_for_its_time() -> None:
     decision = e1(externally_owned_until_ms={SOURCE: NOW_MS + 1_800_000})
     assert decision.reason is Reason.EXTERNALLY_OWNED
     assert "another 30 min" in decision.text
 
 
 @pytest.mark.parametrize("side", [SOURCE, TARGET])
-def test_signals_missing(side: BrokerSide) -> None:
+def test_missing_signals_hold_the_side(side: BrokerSide) -> None:
     other = [s for s in (move_signal(*SOURCE), move_signal(*TARGET)) if (s.broker, s.side) != side]
     decision = decide(side, signals=other, stalls={3: STALLED})
     assert decision.reason is Reason.SIGNALS_MISSING
@@ -125,7 +125,7 @@ def test_signals_missing_at_the_destination_hold_the_source() -> None:
     assert "broker 3 (follower side)" in decision.text
 
 
-def test_signals_stale() -> None:
+def test_stale_signals_hold_the_side() -> None:
     decision = decide(signals=[move_signal(*SOURCE, age_s=47), move_signal(*TARGET)], stalls={3: STALLED})
     assert decision.reason is Reason.SIGNALS_STALE
     assert "broker 1 are 47 s old" in decision.text
@@ -144,24 +144,24 @@ def test_signals_stale_at_the_destination_hold_the_source() -> None:
         ({SOURCE: 10 * MB, TARGET: 10 * MB}, 0),  # … nor does a rate without a list.
     ],
 )
-def test_not_throttled(rates: dict[BrokerSide, float], listed: int) -> None:
+def test_rate_without_list_is_not_throttled(rates: dict[BrokerSide, float], listed: int) -> None:
     signals = [move_signal(*SOURCE, listed=listed), move_signal(*TARGET)]
     assert decide(SOURCE, live(rates), signals).reason is Reason.NOT_THROTTLED
 
 
-def test_stalled_unthrottled() -> None:
+def test_stalled_unthrottled_move_is_reported() -> None:
     decision = decide(SOURCE, live({}), stalls={3: STALLED})
     assert decision.reason is Reason.STALLED_UNTHROTTLED
     assert "the move onto broker 3 has stalled" in decision.text
 
 
 @pytest.mark.parametrize(("remaining", "steady_state"), [(None, 6 * MB), (600 * MB, None)])
-def test_not_measured_yet(remaining: float | None, steady_state: float | None) -> None:
+def test_unmeasured_move_is_held(remaining: float | None, steady_state: float | None) -> None:
     signals = [move_signal(*SOURCE, remaining=remaining, steady_state=steady_state), move_signal(*TARGET)]
     assert decide(signals=signals, stalls={3: STALLED}).reason is Reason.SIGNALS_MISSING
 
 
-def test_infeasible() -> None:
+def test_steady_state_above_ceiling_is_infeasible() -> None:
     signals = [move_signal(*SOURCE, steady_state=55 * MB), move_signal(*TARGET)]
     decision = decide(signals=signals, stalls={3: STALLED})
     assert decision.reason is Reason.INFEASIBLE

@@ -178,7 +178,7 @@ def test_throttled_or_unwatched_destinations_are_no_evidence() -> None:
     assert said({3: STALLED, 4: unseen})[TARGET].reason is Reason.STALLED_NOT_THROTTLE_BOUND
 
 
-def test_a_slow_source_says_nothing_of_the_other_source() -> None:
+def test_slow_source_is_no_evidence_against_another_source() -> None:
     """Broker 1 starves 3 and 4, broker 2 is a source of 3 as well, and feeds 5."""
     moves = (*TWO_ONTO, move(partition=2, leader=2), move(partition=3, leader=2, adding=(5,), replicas=(5, 2)))
     cluster = live({SOURCE: 20 * MB, (2, L): 20 * MB, TARGET: 20 * MB}, moves=moves, brokers=(1, 2, 3, 4, 5))
@@ -194,7 +194,7 @@ def test_a_slow_source_says_nothing_of_the_other_source() -> None:
     assert found[(2, L)] is Reason.STALLED_NOT_THROTTLE_BOUND
 
 
-def test_a_busy_source_of_a_single_destination() -> None:
+def test_busy_source_of_single_destination_is_the_bottleneck() -> None:
     busy = (
         replace(broker_signal(1, leader=2 * MB), request_handler_idle_ratio=0.05),
         replace(broker_signal(3, follower=2 * MB), request_handler_idle_ratio=0.9),

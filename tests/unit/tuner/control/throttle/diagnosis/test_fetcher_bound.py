@@ -49,7 +49,7 @@ def test_five_partitions_on_one_of_four_threads_collide() -> None:
     )
 
 
-def test_one_thread_for_all_is_a_crowd_too() -> None:
+def test_single_thread_for_all_partitions_is_a_collision() -> None:
     crowd = find_fetcher_collision(3, SPREAD, {3: 1}, onto_3(20 * MB))
     assert crowd is not None
     assert (crowd.size, crowd.threads, crowd.better, crowd.size_then) == (4, 1, 4, 1)
@@ -87,7 +87,7 @@ def said(cluster: LiveCluster, gained_bytes_per_s: float, used: float = 2 * MB) 
     return [d for d in decisions if isinstance(d, Hold)]
 
 
-def test_a_crowd_is_named_where_the_throttle_does_not_bind() -> None:
+def test_stall_with_nonbinding_throttle_names_fetcher_collision() -> None:
     both = said(replace(live(moves=CROWDED), fetchers={1: 4, 2: 4, 3: 4}), 20 * MB)
     assert [(d.broker, d.side, d.reason) for d in both] == [
         (*SOURCE, Reason.STALLED_FETCHER_BOUND), (*TARGET, Reason.STALLED_FETCHER_BOUND),
@@ -125,7 +125,7 @@ def test_uninvolved_leader_is_not_named() -> None:
 # -- counted for the metrics -----------------------------------------------------------------------------------------------
 
 
-def test_threads_that_idle_beside_a_crowd_are_counted_by_destination() -> None:
+def test_idle_threads_beside_a_collision_are_counted_by_destination() -> None:
     more = move("a", 2, adding=(2,), replicas=(2, 3, 1))
     cluster = replace(live(moves=(*CROWDED, more)), fetchers={2: 4, 3: 4})
     assert count_idle_threads_of_moves(cluster) == {2: 0, 3: 3}

@@ -210,7 +210,7 @@ def test_unmeasured_rescue_rate_holds_then_decays_by_tenths() -> None:
     assert rig.writes() == []
 
 
-def test_it_sinks_no_faster_where_cycles_come_before_their_time() -> None:
+def test_early_cycles_do_not_speed_up_decay() -> None:
     rig = raised()
     for second in range(20):
         unseen_for(rig, 70.0 + second)
@@ -259,7 +259,7 @@ def test_decay_stops_at_the_draining_rate() -> None:
     assert rig.throttles.rates == {SOURCE: 24 * MB, TARGET: 10 * MB}
 
 
-def test_while_it_sinks_the_ramp_is_not_stopped_as_blind() -> None:
+def test_ramp_of_decay_is_not_stopped_by_stale_signals() -> None:
     rig = raised()
     rig.now_ms = NOW_MS + 70_000
     rig.loop.cycle()
@@ -298,7 +298,7 @@ def test_externally_owned_rate_does_not_decay(memory: Memory) -> None:
     assert rig.writes() == []
 
 
-def test_when_they_are_seen_again_the_move_is_judged_anew() -> None:
+def test_decay_ends_when_signals_return() -> None:
     rig = raised()
     unseen_for(rig, 70.0)
     rig.signals.moves = {s: replace(m, sampled_at_ms=rig.now_ms - 2000) for s, m in rig.signals.moves.items()}
@@ -312,7 +312,7 @@ def test_when_they_are_seen_again_the_move_is_judged_anew() -> None:
     st.none() | st.integers(1, 100 * MB),
     st.floats(0, 60 * MB, allow_nan=False),
 )
-def test_old_signals_never_raise(age_s: float, stands: int, before: int | None, steady_state: float) -> None:
+def test_stale_signals_never_raise_a_rate(age_s: float, stands: int, before: int | None, steady_state: float) -> None:
     memory = replace(RAISED, owned={SOURCE: owned(before, stands)}, stalls={3: WELL})
     signals = aged((move_signal(*SOURCE, steady_state=steady_state), MOVES[1]), age_s)
     found = decided(observation(live({SOURCE: stands}), signals), memory)
@@ -341,7 +341,7 @@ def test_sent_and_received_bytes_are_compared(out: float, into: float, doubted: 
     assert bool(found) is doubted
 
 
-def test_without_one_broker_a_sum_says_nothing() -> None:
+def test_sums_are_not_compared_if_a_broker_is_missing() -> None:
     lone = {1: replace(loaded(1), reassignment_out_bytes_per_s=40.0 * MB), 2: loaded(2)}
     assert find_contradictions([SOURCE], live(), lone, {}, NOW_MS, LIMITS) == {}
     assert find_contradictions([SOURCE], live(), {**lone, 3: replace(broker_signal(3))}, {}, NOW_MS, LIMITS) == {}

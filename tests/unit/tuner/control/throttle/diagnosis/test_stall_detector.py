@@ -73,7 +73,9 @@ def limit_cycle(
         (0.2 * MB, [], 1 * MB),
     ],
 )
-def test_expected_drain(follower: float | None, leaders: list[float | None], expected: float) -> None:
+def test_expected_drain_is_smaller_surplus_of_both_sides(
+    follower: float | None, leaders: list[float | None], expected: float
+) -> None:
     assert expected_drain_bytes_per_s(follower, leaders, STALL) == expected
 
 
@@ -82,7 +84,7 @@ def test_expected_drain(follower: float | None, leaders: list[float | None], exp
 
 @pytest.mark.parametrize("dt_s", [1.0, 2.0, 5.0, 10.0])
 @pytest.mark.parametrize("phase_s", [0.0, 2.5, 5.0, 8.0, 10.0])
-def test_the_healthy_sawtooth_never_stalls(dt_s: float, phase_s: float) -> None:
+def test_healthy_move_in_bursts_never_stalls(dt_s: float, phase_s: float) -> None:
     """q = 20, W = 6 (3 written, one in-sync follower): the adding replica gains 17 a second, in clumps."""
     steps = traced(
         limit_cycle(17 * MB, 300, dt_s, phase_s), write_bytes_per_s=3 * MB, dt_s=dt_s, remaining_bytes=20_000 * MB
@@ -97,7 +99,7 @@ def test_half_the_expected_drain_or_more_never_stalls(share: float) -> None:
     assert stalls_after_s(steps, expected=14 * MB) is None
 
 
-def test_a_hiccup_of_twelve_seconds_is_no_stall() -> None:
+def test_pause_of_twelve_seconds_is_no_stall() -> None:
     steps = traced([14 * MB] * 10 + [0.0] * 12 + [14 * MB] * 30, dt_s=1.0)
     assert stalls_after_s(steps, expected=14 * MB) is None
     # In stretches of 9 s: one that is all silence but its first second, and one that has four of it.
@@ -105,7 +107,7 @@ def test_a_hiccup_of_twelve_seconds_is_no_stall() -> None:
 
 
 @pytest.mark.parametrize("dt_s", [1.0])
-def test_a_thin_surplus_that_still_drains_never_stalls(dt_s: float) -> None:
+def test_slowly_draining_move_never_stalls(dt_s: float) -> None:
     """E2 of the lab's notes: q = 7, W = 6, drains 1 MB/s, in clumps of 44 MB every 11 to 12 s."""
     steps = traced(
         limit_cycle(4 * MB, 300, dt_s, period_s=12.0, clump_s=1.0),
@@ -120,7 +122,7 @@ def test_a_thin_surplus_that_still_drains_never_stalls(dt_s: float) -> None:
 
 
 @pytest.mark.parametrize("dt_s", [1.0, 5.0, 10.0])
-def test_a_dead_stop_is_seen_after_thirty_seconds(dt_s: float) -> None:
+def test_stopped_move_stalls_after_thirty_seconds(dt_s: float) -> None:
     at_s = stalls_after_s(traced([0.0] * 60, dt_s=dt_s), expected=14 * MB)
     assert at_s is not None
     assert 30.0 <= at_s <= 30.0 + max(dt_s, STALL.step_s_min)
@@ -128,7 +130,7 @@ def test_a_dead_stop_is_seen_after_thirty_seconds(dt_s: float) -> None:
 
 @pytest.mark.parametrize("dt_s", [1.0, 2.5, 5.0])
 @pytest.mark.parametrize("phase_s", [0.0, 4.0, 9.0])
-def test_a_throttle_below_steady_state_is_seen_within_thirty_seconds(dt_s: float, phase_s: float) -> None:
+def test_throttle_below_steady_state_stalls_within_thirty_seconds(dt_s: float, phase_s: float) -> None:
     """E1: q = 4.5, W = 6. 17 MB pass every 11.5 s while 3 MB/s are written: it grows by 1.5 a second, for ever."""
     gains = limit_cycle(1.5 * MB, 60, dt_s, phase_s, period_s=11.5, clump_s=0.5)
     steps = traced(gains, write_bytes_per_s=3 * MB, dt_s=dt_s, remaining_bytes=93 * MB)
@@ -145,7 +147,7 @@ def test_a_throttle_below_steady_state_is_seen_within_thirty_seconds(dt_s: float
         (0.0, 10 * 14 * MB, 30.0),  # However much is written, a second counts for no more than 0.7.
     ],
 )
-def test_slow_and_growing(gained: float, written: float, within_s: float) -> None:
+def test_slow_or_growing_move_stalls_in_time(gained: float, written: float, within_s: float) -> None:
     steps = traced([gained] * 60, write_bytes_per_s=written, remaining_bytes=50_000 * MB)
     at_s = stalls_after_s(steps, expected=14 * MB)
     assert at_s is not None
@@ -168,7 +170,7 @@ def test_short_step_waits_for_the_next() -> None:
 
 
 @pytest.mark.parametrize(("dt_s", "stretch"), [(1.0, 9), (4.5, 2), (5.0, 2), (5.5, 2), (9.0, 1), (10.0, 1)])
-def test_a_stretch_spans_most_of_the_quotas_eleven_seconds(dt_s: float, stretch: int) -> None:
+def test_steps_are_judged_in_spans_of_nine_seconds(dt_s: float, stretch: int) -> None:
     """Two scrapes 5 s apart or one after 10 s are a stretch, also when they come a tenth early."""
     state = FRESH_START
     for taken, step in enumerate(traced([0.0] * 20, dt_s=dt_s), start=1):
@@ -216,12 +218,12 @@ def test_recovery_time_does_not_depend_on_stall_length(stood_steps: int) -> None
 # -- the data's own troubles -------------------------------------------------------------------------------------------
 
 
-def test_without_steps_nothing_changes() -> None:
+def test_state_without_steps_is_unchanged() -> None:
     state = StallState(lost_s=7.0, judged_until_ms=NOW_MS, observed_s=20.0)
     assert judge_steps(state, [], 14 * MB, STALL) == state
 
 
-def test_a_step_is_judged_once() -> None:
+def test_repeated_step_is_judged_once() -> None:
     steps = traced([0.0] * 4)
     once = judge_steps(FRESH_START, steps, 14 * MB, STALL)
     assert judge_steps(once, steps, 14 * MB, STALL) == once
@@ -237,7 +239,7 @@ def test_overlapping_windows_count_every_step_once() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_order_within_a_signal_does_not_matter(seed: int) -> None:
+def test_order_of_steps_within_signal_does_not_matter(seed: int) -> None:
     steps = traced([0.0, 30 * MB, 0.0, 0.0, 2 * MB, 14 * MB, 0.0])
     shuffled = random.Random(seed).sample(steps, k=len(steps))
     assert judge_steps(FRESH_START, shuffled, 14 * MB, STALL) == judge_steps(FRESH_START, steps, 14 * MB, STALL)
@@ -250,7 +252,7 @@ def test_step_older_than_last_judged_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(("dt_s", "lost_s", "observed_s"), [(45.0, 22.5, 45.0), (45.001, 0.0, 0.0), (600.0, 0.0, 0.0)])
-def test_a_gap_is_not_known_rather_than_lost(dt_s: float, lost_s: float, observed_s: float) -> None:
+def test_gap_between_steps_is_not_lost_time(dt_s: float, lost_s: float, observed_s: float) -> None:
     state = judge_steps(FRESH_START, traced([0.0], dt_s=dt_s), 14 * MB, STALL)
     assert (state.lost_s, state.observed_s) == (pytest.approx(lost_s), pytest.approx(observed_s))
     assert state.judged_until_ms == NOW_MS + round(dt_s * 1000)
@@ -263,12 +265,12 @@ def test_gap_keeps_earlier_lost_time() -> None:
 
 
 @pytest.mark.parametrize("dt_s", [0.0, -5.0])
-def test_a_step_without_time_in_it_is_left_out(dt_s: float) -> None:
+def test_step_without_duration_is_ignored(dt_s: float) -> None:
     step = MoveStep(NOW_MS + 1, dt_s, 0.0, 5 * MB, 900 * MB)
     assert judge_steps(FRESH_START, [step], 14 * MB, STALL) == FRESH_START
 
 
-def test_more_to_do_is_no_loss_by_itself() -> None:
+def test_new_partitions_cause_no_lost_time() -> None:
     """A batch joins: what remains jumps, what is gained goes on."""
     steady = traced([14 * MB] * 6, remaining_bytes=400 * MB)
     joined = [
@@ -288,12 +290,12 @@ def test_more_to_do_is_no_loss_by_itself() -> None:
         (0.0, 0.0, 0.0),
     ],
 )
-def test_near_the_end_nothing_is_lost(remaining: float, written_per_s: float, lost_s: float) -> None:
+def test_nearly_finished_move_loses_no_time(remaining: float, written_per_s: float, lost_s: float) -> None:
     step = MoveStep(NOW_MS + 10_000, 10.0, 0.0, written_per_s * 10.0, remaining)
     assert judge_steps(FRESH_START, [step], 14 * MB, STALL).lost_s == pytest.approx(lost_s)
 
 
-def test_seconds_seen_are_counted() -> None:
+def test_observed_seconds_are_counted() -> None:
     assert judge_steps(FRESH_START, traced([14 * MB] * 5), 14 * MB, STALL).observed_s == pytest.approx(25.0)
 
 
@@ -303,7 +305,7 @@ def test_seconds_seen_are_counted() -> None:
     st.sampled_from([1.0, 5.0, 10.0]),
     st.floats(1, 100),
 )
-def test_lost_time_is_never_negative_and_stalled_says_when(
+def test_stalled_state_always_has_start_time_and_lost_time(
     gains: list[float], written: float, dt_s: float, expected: float
 ) -> None:
     state = FRESH_START

@@ -44,7 +44,7 @@ looks = st.lists(
 
 
 @given(looks=looks, reversed_order=st.booleans(), paused=st.sets(st.integers(0, 5)), lost=st.sets(st.integers(0, 5)))
-def test_decisions_are_those_that_a_new_one_comes_to(
+def test_decisions_with_cache_equal_those_without(
     looks: list[list[PartitionMove]], reversed_order: bool, paused: set[int], lost: set[int]
 ) -> None:
     kept, memory = CycleCache(), Memory()
@@ -72,7 +72,7 @@ def test_decisions_are_those_that_a_new_one_comes_to(
 
 
 @given(looks=looks)
-def test_paths_are_counted_as_a_new_one_counts_them(looks: list[list[PartitionMove]]) -> None:
+def test_cached_paths_equal_recomputed_paths(looks: list[list[PartitionMove]]) -> None:
     kept = CycleCache()
     for look in looks:
         kept.follow(tuple(look))
@@ -98,7 +98,7 @@ def test_unchanged_moves_are_not_recomputed() -> None:
     assert required_by_topic(LiveCluster(BROKERS, (first,)), kept) == {"orders": before["orders"]}
 
 
-def test_moves_that_went_on_no_record_are_not_seen_yet() -> None:
+def test_unrecorded_moves_are_listed_again() -> None:
     kept = CycleCache()
     first, second, third = (moving("orders", partition, 1, 3) for partition in range(3))
     kept.follow((first,))
@@ -110,7 +110,7 @@ def test_moves_that_went_on_no_record_are_not_seen_yet() -> None:
     assert kept.moves_not_in(recorded) == (first, second, third)
 
 
-def test_an_answer_is_good_for_the_same_objects_alone() -> None:
+def test_identity_memo_recomputes_for_equal_but_different_objects() -> None:
     asked: list[frozenset[int]] = []
 
     def count(numbers: frozenset[int]) -> int:

@@ -43,7 +43,7 @@ brokers = st.frozensets(st.integers(1, 4), min_size=1)
 
 
 @given(st.lists(st.tuples(st.dictionaries(keys, brokers, min_size=1), st.booleans()), max_size=5))
-def test_inputs_and_records_by_topic_are_those_of_a_search(
+def test_delta_inputs_and_topics_equal_a_full_comparison(
     steps: list[tuple[dict[tuple[str, int], frozenset[int]], bool]],
 ) -> None:
     by_topic, before = MovingReplicasByTopic(), DeltaMapping({}, {})

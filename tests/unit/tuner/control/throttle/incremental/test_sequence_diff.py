@@ -74,7 +74,7 @@ def test_reordered_items_are_neither_added_nor_removed() -> None:
 
 
 @given(st.integers(0, 2**32), st.integers(0, 3 * _STRETCH), st.sampled_from([0, 1, 30, 300, 3000]))
-def test_any_two(seed: int, length: int, others: int) -> None:
+def test_sequence_diff_equals_difference_of_sets(seed: int, length: int, others: int) -> None:
     random = Random(seed)
     before = [Thing() for _ in range(length)]
     now = [each for each in before if random.randrange(1000) >= others]

@@ -54,7 +54,7 @@ def test_replica_listed_before_its_move_may_count() -> None:
     assert looked((100.0, ())).with_snapshot((SOURCE,), 104.0, lists_set=True).age_s(SOURCE, 104.0) == 4.0
 
 
-def test_a_move_after_another_is_as_young_as_it_is() -> None:
+def test_later_move_has_its_own_age() -> None:
     ages = looked((100.0, ()), (104.0, (SOURCE,)), (120.0, ()), (122.0, (SOURCE,)))
     assert (ages.age_s(SOURCE, 123.0), ages.move_age_s(SOURCE, 123.0)) == (math.inf, 3.0)
 

@@ -25,7 +25,7 @@ BUDGETS = st.floats(1, 500)
 
 
 @given(RATES, RATES, SIDES, BUDGETS)
-def test_every_step_lies_between_the_ends_and_none_goes_back(live: int, wanted: int, sides: int, budget: float) -> None:
+def test_ramp_is_monotonic_between_both_ends(live: int, wanted: int, sides: int, budget: float) -> None:
     steps = plan_ramp(live, wanted, sides=sides, writes_per_s_max=budget)
     values = [live, *(s.rate_bytes_per_s for s in steps)]
     assert values[-1] == wanted
@@ -45,7 +45,7 @@ def test_ramp_steps_are_even_and_fill_one_window(live: int, wanted: int, sides: 
     assert sides / gaps[0] <= max(budget, sides / STEP_S_MIN) * 1.1
 
 
-def test_the_ramp_that_was_measured() -> None:
+def test_default_ramp_has_44_linear_steps() -> None:
     """Linear, 44 × 0.25 s: half of the lumps that 22 × 0.5 s leave in the window."""
     steps = plan_ramp(5 * MB, 20 * MB)
     assert len(steps) == 44
@@ -61,13 +61,13 @@ def test_more_sides_take_coarser_steps(sides: int, count: int) -> None:
 
 
 @given(st.integers(1, 137))
-def test_the_writes_of_one_ramp_keep_to_the_budget(sides: int) -> None:
+def test_ramp_writes_stay_within_budget(sides: int) -> None:
     """As far as four steps allow; rounding to a whole number of steps may cost half a step."""
     steps = plan_ramp(5 * MB, 20 * MB, sides=sides, writes_per_s_max=50.0)
     assert sides * (len(steps) - 0.5) / WINDOW_S <= 50.0
 
 
-def test_a_thousand_brokers_do_not_flood_the_metadata_log() -> None:
+def test_ramp_of_thousand_brokers_stays_within_write_budget() -> None:
     steps = plan_ramp(5 * MB, 20 * MB, sides=1_000, writes_per_s_max=50.0)
     took_s = max(WINDOW_S, steps[-1].after_s + (steps[1].after_s - steps[0].after_s))
     assert 1_000 * len(steps) / took_s <= 50.0
@@ -98,7 +98,7 @@ def test_cut_is_immediate_and_faster_for_younger_windows() -> None:
 
 
 @given(RATES, RATES, SIDES, st.floats(0.0, 30.0), st.floats(0.0, 30.0))
-def test_every_ramp_step_lies_between_both_ends(
+def test_ramp_of_any_age_is_monotonic_between_ends(
     live: int, wanted: int, sides: int, age_s: float, move_age_s: float
 ) -> None:
     values = [
@@ -109,7 +109,7 @@ def test_every_ramp_step_lies_between_both_ends(
     assert values == sorted(values, reverse=wanted < live)
 
 
-def test_no_rise_is_no_change() -> None:
+def test_ramp_to_current_rate_changes_nothing() -> None:
     assert {s.rate_bytes_per_s for s in plan_ramp(7 * MB, 7 * MB)} == {7 * MB}
 
 
@@ -126,7 +126,7 @@ def test_warmup_rises_monotonically_to_current_rate(rate: int, least: int, sides
 
 
 @pytest.mark.parametrize(("sides", "at_once_s"), [(1, 1.0), (100, 2.0), (10_000, 12.0)])
-def test_an_empty_window_lets_its_rate_through_and_no_more(sides: int, at_once_s: float) -> None:
+def test_warmup_of_empty_window_passes_its_rate_only(sides: int, at_once_s: float) -> None:
     """Against Kafka's mean over eleven whole seconds and the one that is being filled."""
     rate, passed = 12 * MB, [0.0] * 11
     steps = plan_fill(rate, 0.0, sides=sides, writes_per_s_max=50.0)

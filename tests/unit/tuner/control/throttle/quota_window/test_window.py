@@ -25,7 +25,7 @@ FREE = float("inf")
 RATES = st.floats(0.0, 1e9)
 
 
-def test_an_even_window_passes_its_bound_every_second() -> None:
+def test_steady_window_passes_its_bound_every_second() -> None:
     window = advance(steady_window(0, 20 * MB), 5_000, 20 * MB, FREE, SAMPLES)
     assert window.seconds[-5:] == pytest.approx((20 * MB,) * 5)
     assert window.until_ms == 5_000
@@ -36,7 +36,7 @@ def test_step_up_releases_twelve_seconds_of_difference() -> None:
     assert window.seconds[-2:] == pytest.approx((185 * MB, 5 * MB))
 
 
-def test_a_burst_comes_back_after_twelve_seconds() -> None:
+def test_burst_repeats_every_twelve_seconds() -> None:
     """As E1 of the measured drains did: at 12, 24 and 36 s. The bound is the mean, 5 MB/s, and nothing else has passed."""
     none = (0.0,) * SECONDS_KEPT
     burst = QuotaSamples(0, (0.0,) * (SECONDS_KEPT - 1) + (60 * MB,), none, none)
@@ -44,7 +44,7 @@ def test_a_burst_comes_back_after_twelve_seconds() -> None:
     assert window.seconds[-24:] == pytest.approx(((0.0,) * 11 + (60 * MB,)) * 2)
 
 
-def test_a_step_down_is_silent_until_the_window_has_emptied() -> None:
+def test_step_down_passes_nothing_until_window_empties() -> None:
     window = advance(steady_window(0, 20 * MB), 10_000, 5 * MB, FREE, SAMPLES)
     assert window.seconds[-10:] == pytest.approx((*[0.0] * 9, 20 * MB))
 
@@ -55,7 +55,7 @@ def test_link_limits_the_burst_of_a_step_up() -> None:
 
 
 @given(RATES, RATES)
-def test_the_written_bound_lets_the_wanted_second_through(held: float, wanted: float) -> None:
+def test_rate_for_setpoint_passes_the_setpoint_next_second(held: float, wanted: float) -> None:
     window = steady_window(0, held)
     after = advance(window, 1_000, rate_for_setpoint(window, wanted, SAMPLES), FREE, SAMPLES)
     assert after.seconds[-1] == pytest.approx(wanted, abs=10.0)
@@ -69,7 +69,7 @@ def test_bound_exceeds_setpoint_while_window_holds_a_burst() -> None:
     assert rate_for_setpoint(quiet, 5 * MB, SAMPLES) == pytest.approx(5 * MB / 12)
 
 
-def test_planned_bound_is_a_twelve_second_line() -> None:
+def test_planned_bound_rises_linearly_for_twelve_seconds() -> None:
     """4× up from 5 MB/s: the first bound is 75 ÷ 12, so that 20 MB pass and not 185."""
     window, planned = steady_window(0, 5 * MB), []
     for second in range(1, 13):
@@ -122,7 +122,7 @@ def test_never_used_rate_is_not_available_next_second() -> None:
 
 
 @given(st.floats(0.0, 1e9), st.integers(0, 7), st.floats(0.0, 1e8))
-def test_a_step_that_no_throttle_explains_has_the_measured_sum(passed: float, late_s: int, rate: float) -> None:
+def test_unexplained_step_takes_the_measured_sum(passed: float, late_s: int, rate: float) -> None:
     assume(abs(passed - 5 * rate) > 0.251 * 5 * rate)
     window = correct(steady_window(60_000, rate), 60_000 - late_s * 1000, 5.0, passed, FREE, SAMPLES)
     end = SECONDS_KEPT - late_s
@@ -131,7 +131,7 @@ def test_a_step_that_no_throttle_explains_has_the_measured_sum(passed: float, la
 
 
 @given(st.floats(0.76, 1.24), st.integers(0, 7))
-def test_an_uneven_step_is_believed_for_the_most_part(passed_ratio: float, late_s: int) -> None:
+def test_step_near_the_model_is_corrected_by_72_percent(passed_ratio: float, late_s: int) -> None:
     """The rest may be a response that straddles its end, or one that an earlier step has counted."""
     before = steady_window(60_000, 20 * MB)
     window = correct(before, 60_000 - late_s * 1000, 5.0, passed_ratio * 100 * MB, FREE, SAMPLES)
@@ -149,7 +149,7 @@ def test_seconds_after_measured_step_are_replayed_with_their_bounds() -> None:
     assert window.seconds[-7:-2] == pytest.approx((20 * MB,) * 5)
 
 
-def test_a_step_from_before_all_that_is_remembered_changes_nothing() -> None:
+def test_step_outside_the_window_changes_nothing() -> None:
     window = steady_window(60_000, 10 * MB)
     assert correct(window, 20_000, 5.0, 1.0, FREE, SAMPLES) == window
     assert correct(window, 61_000, 5.0, 1.0, FREE, SAMPLES) == window

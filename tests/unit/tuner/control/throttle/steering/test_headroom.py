@@ -34,7 +34,7 @@ def test_jump_appears_whole_in_its_step() -> None:
 
 
 @given(st.lists(st.floats(0.0, 1e9), min_size=6, max_size=40))
-def test_a_first_error_fades_and_no_step_is_negative(rates: list[float]) -> None:
+def test_derived_steps_are_never_negative(rates: list[float]) -> None:
     steps = StepRates()
     for end in range(5, len(rates) + 1):
         steps = append_step_from_mean(steps, sum(rates[end - 5 : end]) / 5, 5)
@@ -50,7 +50,7 @@ def test_forecast_of_steady_load_adds_little() -> None:
     assert forecast_bytes_per_s(load, 5.0, LIMITS) == pytest.approx(50 * MB, rel=0.01)
 
 
-def test_a_step_of_the_load_is_believed_at_once() -> None:
+def test_load_step_is_adopted_at_once() -> None:
     load = update_load(DirectionLoad(50 * MB, 0.0, 1 * MB), 75 * MB, 5.0, LIMITS)
     assert load.level_bytes_per_s == 75 * MB
 
@@ -99,7 +99,7 @@ SHIPPED = ControlLimits()
         (3.0, 0.03 + 0.01 * (1.0 + 2.0)),  # and how large it was no more than one.
     ],
 )
-def test_one_step_of_the_margin_by_the_constants_that_ship(ratio: float, after: float) -> None:
+def test_margin_step_with_default_constants(ratio: float, after: float) -> None:
     assert next_margin(0.03, ratio, True, SHIPPED) == pytest.approx(after)
 
 
@@ -128,7 +128,7 @@ def test_low_headroom_reacts_to_near_misses_by_default() -> None:
     assert next_margin(0.03, 1.0, True, SHIPPED, low_headroom=True) == pytest.approx(0.0305)
 
 
-def test_headroom_by_the_constants_that_ship() -> None:
+def test_low_headroom_with_default_constants() -> None:
     """90 of 100 MB/s less a margin of 2, of which clients take 40 and half of the 4 by which they are usually off."""
     load = DirectionLoad(40 * MB, 0.0, 4 * MB)
     assert headroom_bytes_per_s(100 * MB, load, 0.02, 5.0, SHIPPED) == pytest.approx(46 * MB)
@@ -146,7 +146,7 @@ def test_near_steady_state_only_near_misses_count() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 50.0), st.booleans()), max_size=200))
-def test_the_margin_stays_within_its_limits(ratios: list[tuple[float, bool]]) -> None:
+def test_margin_stays_within_its_limits(ratios: list[tuple[float, bool]]) -> None:
     margin = LIMITS.margin_start
     for ratio, fills in ratios:
         margin = next_margin(margin, ratio, fills, LIMITS)
@@ -159,6 +159,6 @@ def test_headroom_is_allowed_share_minus_load() -> None:
 
 
 @pytest.mark.parametrize("aim", ["latency_aim", "latency_aim_max", "latency_aim_low_headroom"])
-def test_an_aim_lies_below_the_objective(aim: str) -> None:
+def test_latency_aim_is_below_the_objective(aim: str) -> None:
     with pytest.raises(AssertionError):
         ControlLimits(**{aim: 1.0})

@@ -170,7 +170,7 @@ def test_initial_bound_ends_once_more_has_passed() -> None:
 
 
 @pytest.mark.parametrize("step_s", [2.0, 2.5, 3.5, 5.0, 7.4, 8.5])
-def test_an_even_step_leaves_even_seconds_however_long_it_was(step_s: float) -> None:
+def test_even_step_of_any_length_leaves_even_seconds(step_s: float) -> None:
     """20 MB/s stand and pass; a window has whole seconds, and a step seldom."""
     direction = DirectionEstimate(catch_up=StepRates((20 * MB,)), load=DirectionLoad(30 * MB))
     sights = {1: BrokerEstimate(5_000, step_s, 0.0, dict.fromkeys(Side, direction))}

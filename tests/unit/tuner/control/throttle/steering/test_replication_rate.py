@@ -68,7 +68,7 @@ def test_permanently_lost_replica_opens_no_throttle() -> None:
     assert meant(control_step(waiting, ControlState(), FAST, LIMITS)[0]) < 85 * MB
 
 
-def test_old_signals_open_nothing() -> None:
+def test_stale_signals_open_no_throttle() -> None:
     waiting = view(10, broker(1, 10, under_min=1.0), move(SIDE, 10))
     memory, _ = control_step(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
     before = meant(memory)
@@ -181,7 +181,7 @@ def test_low_latency_shrinks_margin_only_at_full_throttle() -> None:
 
 
 @pytest.mark.parametrize("missing", ["the move's signal", "what remains", "the network"])
-def test_signals_that_lack_something_hold_and_then_sink(missing: str) -> None:
+def test_incomplete_signals_hold_then_lower_the_rate(missing: str) -> None:
     memory, _ = control_step(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
     before, stands = meant(memory), 20_000_000
     for second in range(11, 200):
@@ -201,7 +201,7 @@ def test_signals_that_lack_something_hold_and_then_sink(missing: str) -> None:
     assert stands <= 1.08 * before  # A window behind, and a dead-band.
 
 
-def test_a_move_that_has_ended_takes_its_course_with_it() -> None:
+def test_ended_move_loses_its_control_state() -> None:
     memory, _ = control_step(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
     over = replace(move(SIDE, 11), moving_partitions=0)
     memory, writes = control_step(view(11, broker(1, 11), over), memory, FAST, LIMITS)

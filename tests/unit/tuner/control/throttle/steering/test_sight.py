@@ -53,7 +53,7 @@ def test_produce_p99_miss_widens_margin_and_slow_fetch_does_not() -> None:
         (2.5, 0.03 - 0.01 * 0.5),  # Given back half as fast as it grows, however low.
     ],
 )
-def test_the_margin_after_one_signal_by_the_constants_that_ship(p99_ms: float, margin: float) -> None:
+def test_margin_after_one_signal_with_default_constants(p99_ms: float, margin: float) -> None:
     first = update_estimate(signal(0, p99_ms=30.0), None, True, OBJECTIVE, ControlLimits())
     assert first.margin == pytest.approx(0.03)
     assert update_estimate(signal(5, p99_ms=p99_ms), first, True, OBJECTIVE, ControlLimits()).margin == pytest.approx(
@@ -101,7 +101,7 @@ def test_isr_shrink_under_low_latency_does_not_cut() -> None:
     assert after(signal(0), signal(5, p99_ms=20.0, shrinks_per_s=0.1), fills=False).margin == 0.03
 
 
-def test_without_a_latency_the_margin_stays() -> None:
+def test_margin_without_latency_is_kept() -> None:
     silent = replace(signal(5), produce_p99_ms=None)
     assert after(signal(0), silent).margin == 0.03
 
@@ -111,7 +111,7 @@ def test_long_polling_consumer_does_not_widen_margin() -> None:
     assert after(signal(0), waiting).margin == after(signal(0), signal(5)).margin
 
 
-def test_a_look_between_two_others_makes_no_window_longer() -> None:
+def test_extra_signal_does_not_lengthen_the_window() -> None:
     """A window of five steps in which the collector looked six times: 60 MB/s go to 65, so the newest step is 30 more, and not 36."""
     before = replace(signal(0), samples=6)
     more = replace(signal(5, used=65 * MB), samples=7, completeness=7 / 6)

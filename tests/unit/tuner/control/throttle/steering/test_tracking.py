@@ -102,20 +102,20 @@ def test_ceiling_below_steady_state_is_infeasible_and_uses_minimum() -> None:
     assert found.rate_bytes_per_s == pytest.approx(36 * MB)
 
 
-def test_the_operators_ceiling_holds_on_both_sides() -> None:
+def test_configured_maximum_rate_limits_both_sides() -> None:
     limits = replace(LIMITS, rate_bytes_per_s_max=20 * MB)
     assert target_rate(L, SideLoad(1e12, 1 * MB), 5 * MB, 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
     assert target_rate(F, SideLoad(1e12, 1 * MB), 5 * MB, 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
 
 
-def test_a_deadline_takes_its_time_and_no_more() -> None:
+def test_deadline_sets_the_drain_time() -> None:
     deadline = Objective(50.0, Mode.DEADLINE, finish_at_ms=1_000_000)
     times_s = drain_times_s({(1, L): SideLoad(10_000 * MB, 0.0)}, {(1, L): 5 * MB}, {(1, L): 100 * MB})
     assert drain_target_s(times_s, deadline, 0, LIMITS) == pytest.approx(0.9 * 985.0)
     assert drain_target_s(times_s, deadline, 950_000, LIMITS) == pytest.approx(100.0)
 
 
-def test_a_side_that_never_ends_sets_no_time() -> None:
+def test_undrainable_side_sets_no_drain_time() -> None:
     loads = {(1, L): SideLoad(10_000 * MB, 0.0), (2, L): SideLoad(1_000 * MB, 90 * MB)}
     limits = replace(LIMITS, rate_bytes_per_s_max=80 * MB)
     floors = {side: min_rate_bytes_per_s(load, limits) for side, load in loads.items()}
@@ -138,7 +138,7 @@ def test_decoupled_side_uses_minimum_above_ceiling() -> None:
     assert found.rate_bytes_per_s == pytest.approx(36 * MB)
 
 
-def test_share_and_gentle_take_less_of_the_headroom() -> None:
+def test_share_and_gentle_modes_use_less_headroom() -> None:
     share = Objective(50.0, Mode.SHARE, share_max=0.2)
     gentle = Objective(50.0, Mode.GENTLE)
     most = max_rate_bytes_per_s(L, 5 * MB, LINK, FAST, LIMITS)
@@ -148,7 +148,7 @@ def test_share_and_gentle_take_less_of_the_headroom() -> None:
     assert ceiling_bytes_per_s(60 * MB, 5 * MB, most, share) == pytest.approx(30 * MB)
 
 
-def test_the_most_that_the_operator_allows() -> None:
+def test_maximum_rate_is_lower_of_share_and_setting() -> None:
     share, uneven = Objective(50.0, Mode.SHARE, share_max=0.2), Capacity(50 * MB, 125 * MB)
     assert max_rate_bytes_per_s(L, 5 * MB, uneven, FAST, LIMITS) == float("inf")
     assert max_rate_bytes_per_s(L, 5 * MB, uneven, share, LIMITS) == 30 * MB
@@ -203,7 +203,7 @@ def after_forty_seconds(objective: Objective, planned: frozenset[BrokerSide] = f
     return {b: memory.side_states[(b, L)].setpoint.rate_bytes_per_s for b in (1, 2)}
 
 
-def test_the_operators_ceiling_sets_the_time_for_all() -> None:
+def test_side_at_configured_maximum_sets_time_for_all() -> None:
     """The larger takes 13,333 s, so the smaller needs a quarter of that rate."""
     assert after_forty_seconds(FAST) == {1: 30 * MB, 2: pytest.approx(7.5 * MB)}
 
@@ -298,7 +298,7 @@ def test_rate_rises_from_current_to_headroom() -> None:
     assert 75 * MB < memory.side_states[(1, L)].setpoint.rate_bytes_per_s < 90 * MB
 
 
-def test_old_signals_hold_and_then_sink_and_never_raise() -> None:
+def test_stale_signals_hold_then_lower_and_never_raise() -> None:
     memory, stands, seen = ControlState(), 20 * MB, []
     for second in range(300):
         memory, writes = control_step(view(second * 1000, min(second, 30) // 5 * 5000, stands), memory, FAST, LIMITS)
@@ -321,13 +321,13 @@ def test_stale_signals_stop_a_takeover() -> None:
     assert seen[16:] == [seen[15]] * 12
 
 
-def test_the_same_signal_twice_changes_no_margin_and_no_forecast() -> None:
+def test_repeated_signal_keeps_margin_and_forecast() -> None:
     first, _ = control_step(view(3_000, 0, 20_000_000), ControlState(), FAST, LIMITS)
     second, _ = control_step(view(4_000, 0, 20_000_000), first, FAST, LIMITS)
     assert second.broker_estimates == first.broker_estimates
 
 
-def test_a_side_without_a_throttle_is_left_without_one() -> None:
+def test_unthrottled_side_stays_unthrottled() -> None:
     seen = view(3_000, 0, 20_000_000)
     memory, writes = control_step(replace(seen, current_rates={}), ControlState(), FAST, LIMITS)
     assert writes == {}
