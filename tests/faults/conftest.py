@@ -32,7 +32,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 @pytest.fixture
 def make_stage(lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MakeStage]:
-    """Stages of one row; its line in the table is the last of the row's properties named ``told``."""
+    """Creates the stages of one test; the last property named ``told`` is the result in the table."""
     began_s = time.monotonic()
     with ExitStack() as stack:
 

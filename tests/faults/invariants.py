@@ -33,8 +33,8 @@ _CLOCK_MS = 5
 
 
 @dataclass
-class Words:
-    """What people did in a row: the values they set, and when they took a throttle away."""
+class OperatorActions:
+    """The operator's changes during a test: rates that were set, and throttles that were removed."""
 
     stood: set[int] = field(default_factory=set)  # Rates that people had set, at any time.
     final: dict[BrokerSide, tuple[float, int]] = field(default_factory=dict)  # Set over ours at (monotonic), to stay.
@@ -42,7 +42,7 @@ class Words:
     removed_all: bool = False
 
 
-def left_behind(before: Configs, now: Configs) -> list[str]:
+def setting_differences(before: Configs, now: Configs) -> list[str]:
     found = []
     for key in sorted(before.keys() | now.keys()):
         was, stands = before.get(key, {}), now.get(key, {})
@@ -52,7 +52,7 @@ def left_behind(before: Configs, now: Configs) -> list[str]:
     return found
 
 
-def overwritten(looks: Sequence[Look], people: Words) -> list[str]:
+def overwritten_operator_rates(looks: Sequence[Look], people: OperatorActions) -> list[str]:
     found = []
     for side, (since_s, value) in people.final.items():
         first = next((i for i, look in enumerate(looks) if look.at_s > since_s and look.rates.get(side) == value), None)
@@ -65,7 +65,7 @@ def overwritten(looks: Sequence[Look], people: Words) -> list[str]:
     return found
 
 
-def outside(looks: Sequence[Look], people: Words, floor: int, ceiling: int) -> list[str]:
+def rates_outside_limits(looks: Sequence[Look], people: OperatorActions, floor: int, ceiling: int) -> list[str]:
     found = set()
     for look in looks:
         for side, value in look.rates.items():
@@ -81,8 +81,8 @@ def outside(looks: Sequence[Look], people: Words, floor: int, ceiling: int) -> l
     return sorted(found)
 
 
-def two_hands(trace: Iterable[Mapping[str, Any]], records: Iterable[Record], cluster: str) -> list[str]:
-    """Who changes settings is the one that has taken the journal over last; and the journal names the same ones."""
+def writes_without_lease(trace: Iterable[Mapping[str, Any]], records: Iterable[Record], cluster: str) -> list[str]:
+    """Returns writes of a tuner without the lease, and differences between lease changes and the journal."""
     found: list[str] = []
     pids: list[int] = []
     for line in sorted(trace, key=lambda line: float(line["at_s"])):
@@ -101,8 +101,15 @@ def two_hands(trace: Iterable[Mapping[str, Any]], records: Iterable[Record], clu
     return found
 
 
-def rises(looks: Sequence[Look], stale: Iterable[tuple[float, float]], age_s_max: float) -> list[str]:
-    """Args: stale: when no fresh signal came, from the last one on. age_s_max: from that age on nothing may rise."""
+def raises_with_stale_signals(
+    looks: Sequence[Look], stale: Iterable[tuple[float, float]], age_s_max: float
+) -> list[str]:
+    """Returns rates that rose while signals were too old.
+
+    Args:
+        stale: spans without fresh signals, each from the last fresh one.
+        age_s_max: at this age rates must no longer rise.
+    """
     found = []
     for since_s, until_s in stale:
         within = [look for look in looks if since_s + age_s_max <= look.at_s <= until_s]
@@ -115,8 +122,10 @@ def rises(looks: Sequence[Look], stale: Iterable[tuple[float, float]], age_s_max
     return found
 
 
-def not_on_record(looks: Sequence[Look], records: Iterable[Record], cluster: str, people: Words) -> list[str]:
-    """By the time at which the journal's broker took the record, whatever clock the tuner has."""
+def rates_without_record(
+    looks: Sequence[Look], records: Iterable[Record], cluster: str, people: OperatorActions
+) -> list[str]:
+    """Returns rates that were observed before they were recorded, by the clock of the journal's broker."""
     recorded_ms: dict[tuple[BrokerSide, int], int] = {}
     for record in records:
         try:

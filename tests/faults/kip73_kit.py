@@ -67,12 +67,12 @@ class Case:
 
     @property
     def leaders(self) -> dict[int, int]:
-        """By partition, before it moves."""
+        """Partition → leader before the move."""
         return {p: replicas[0] for p, replicas in self.of(self.before).items()}
 
     @property
     def adding(self) -> dict[int, list[int]]:
-        """Broker → the partitions that it takes on."""
+        """Broker → partitions that it receives."""
         found: dict[int, list[int]] = {}
         for p in range(PARTITIONS):
             for broker in set(self.after[p // _HALF]) - set(self.before[p // _HALF]):
@@ -99,22 +99,22 @@ class Look:
 
 
 @dataclass
-class Moved:
-    """What was seen of a move, and what it comes to."""
+class MoveObservations:
+    """The observations of a move, and its figures."""
 
     case: Case
     looks: list[Look] = field(default_factory=list)
     told: list[tuple[float, float]] = field(default_factory=list)  # When, the paced side's own byte-rate.
 
     def rate(self, first: Look, last: Look) -> float:
-        """What was moved between two looks, over the quota less what was written meanwhile."""
+        """Returns the moved bytes/s between two observations, relative to the quota less the writes."""
         lasted_s = last.at_s - first.at_s
         written = (last.leader_bytes - first.leader_bytes) / lasted_s
         moved = (last.added_bytes - first.added_bytes) / lasted_s - written
         return moved / (QUOTA - (1 + self.case.in_sync) * written)
 
     def steady_from_s(self, held_since_s: float) -> float:
-        """One window after the override holds and every copy runs: on a busy machine it takes brokers seconds to create them."""
+        """Returns one window after the override is set and every copy runs; a busy machine needs seconds for that."""
         running_s = next(look.at_s for look in self.looks if look.begun == PARTITIONS)
         return max(held_since_s, running_s) + SETTLED_S
 
@@ -125,9 +125,11 @@ class Moved:
         assert last.at_s - first.at_s >= STEADY_S_MIN, "the move is too short to tell: move more"
         return self.rate(first, last)
 
-    def fullest(self) -> float:
-        """The most of all stretches of 12 s, to the moment: Kafka's quota repeats itself every twelve seconds, so a stretch that
-        were a look longer would hold the beginning of what it begins with twice."""
+    def highest_12_s_ratio(self) -> float:
+        """Returns the highest rate over exactly 12 s.
+
+        Kafka's quota repeats every twelve seconds, so a slightly longer stretch would count the same burst twice.
+        """
         most = 0.0
         for i, first in enumerate(self.looks):
             end_s = first.at_s + WINDOW_S
@@ -136,15 +138,15 @@ class Moved:
                 most = max(most, self.rate(first, between(self.looks[after - 1], self.looks[after], end_s)))
         return most
 
-    def own_word(self, held_since_s: float) -> float:
-        """The broker's byte-rate over the quota, while the move was steady."""
+    def own_byte_rate_ratio(self, held_since_s: float) -> float:
+        """Returns the broker's own byte rate relative to the quota, while the move was steady."""
         from_s = self.steady_from_s(held_since_s)
         rates = [rate for at_s, rate in self.told if from_s <= at_s <= self.looks[-1].at_s]
         return sum(rates) / len(rates) / QUOTA
 
 
 def between(one: Look, other: Look, at_s: float) -> Look:
-    """As it will have been at a moment between two looks."""
+    """Interpolates an observation between two others."""
     share = (at_s - one.at_s) / (other.at_s - one.at_s)
     added, led = (
         round(was + share * (later - was))
@@ -153,10 +155,10 @@ def between(one: Look, other: Look, at_s: float) -> Look:
     return Look(at_s, added, led, one.begun)
 
 
-class Seen(Moved):
-    """The bytes of the move by the brokers' files, and what the paced side says of itself; until the first copy is done.
+class MeasuredMove(MoveObservations):
+    """Measures a move from the brokers' log files, with the paced side's metric, until the first copy ends.
 
-    The files themselves: a broker that waits for a core answers DescribeLogDirs a second late, and that is a tenth of a window.
+    A busy broker answers DescribeLogDirs a second late, a tenth of a window, so the files are read directly.
     """
 
     def __init__(self, lab: Lab, case: Case) -> None:
@@ -166,7 +168,7 @@ class Seen(Moved):
         self._failed: list[Exception] = []
         self._thread = threading.Thread(target=self._run, name="seen", daemon=True)
 
-    def __enter__(self) -> Seen:
+    def __enter__(self) -> MeasuredMove:
         self._thread.start()
         return self
 
@@ -237,7 +239,7 @@ def filled(case: Case, size_bytes: int) -> Iterator[Lab]:
 
 @contextmanager
 def parts(lab: Lab, *names: str, **tuner: Any) -> Iterator[Supervisor]:
-    """Some of rheostat's processes, with a configuration that other commands can be given: ``rheostat.yaml`` in the lab's home."""
+    """Runs some of rheostat's processes; other commands can use ``rheostat.yaml`` in the lab's home."""
     config = lab.home / "rheostat.yaml"
     config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}, **tuner))
     wanted = [child for child in children_for(config, dry_run=False) if child.name in names]
@@ -260,7 +262,7 @@ def move(lab: Lab, case: Case, throttle_bytes_per_s: int) -> None:
 
 
 def held(lab: Lab, broker: int, partition: int) -> int:
-    """Bytes of a replica, on disk; none where there is no replica."""
+    """Returns the bytes of a replica on disk; 0 without a replica."""
     folder = lab.nodes[broker].home / "data" / f"{TOPIC}-{partition}"
     return sum(file.stat().st_size for file in folder.glob("*.log"))
 
@@ -271,6 +273,6 @@ def standing(client: ClusterClient) -> LiveCluster:
     return live
 
 
-def nothing_left(client: ClusterClient) -> bool:
+def no_throttles_left(client: ClusterClient) -> bool:
     live = standing(client)
     return not live.rates and not live.lists

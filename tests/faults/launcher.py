@@ -34,7 +34,7 @@ _SETS_RATES = "alter broker configs sets"
 
 
 class Steps:
-    """Writes each step down before it is made, and dies there unless the point is spared."""
+    """Records each step before it is made, and kills the process there unless the point is spared."""
 
     def __init__(self, trace: Path, spares: Collection[str] | None, stops: Path) -> None:
         self._trace = os.open(trace, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -114,7 +114,7 @@ def watch_all(steps: Steps) -> None:
 
 
 def _record_name(records: Any) -> str:
-    """What goes on record in one write, in words that are the same each time it does."""
+    """Returns what one write records, with equal text for equal content."""
     names = set()
     for key, value in records:
         kind = key.decode().split("|")[0]
@@ -127,7 +127,7 @@ def _record_name(records: Any) -> str:
 
 
 def set_clock(file: Path) -> None:
-    """From now on ``time.time`` is as wrong as the file says. Monotonic time goes on, as on a machine whose clock is set."""
+    """Shifts ``time.time`` by the seconds in the file; monotonic time is unchanged, as on a machine with a wrong clock."""
     real, monotonic = time.time, time.monotonic
     state = {"read_s": float("-inf"), "shift_s": 0.0}
 

@@ -35,7 +35,7 @@ _USED = 0.97  # Of a throttle that binds.
 
 
 class Meter:
-    """One signal a second for everything that is alive. ``stalled``: the moves are said to gain nothing at all."""
+    """Writes a signal per second for everything alive. ``stalled``: the signals report moves without progress."""
 
     def __init__(self, settings: KafkaSettings, cluster: str, topics: Topics, *, stalled: bool = False) -> None:
         self._settings = settings
@@ -50,19 +50,19 @@ class Meter:
         self._thread.start()
 
     def stop(self) -> None:
-        self.speak()
+        self.resume_signals()
         self._stop.set()
         self._thread.join(timeout=30)
 
-    def fall_silent(self) -> None:
+    def stop_signals(self) -> None:
         self._silent_since_s = time.monotonic()
 
-    def lag_behind(self, delay_s: float) -> None:
-        """From now on it tells what was so long ago."""
+    def delay_signals(self, delay_s: float) -> None:
+        """Delays the reported measurements by this time."""
         self._silent_since_s = time.monotonic()
         self.delay_s = delay_s
 
-    def speak(self) -> None:
+    def resume_signals(self) -> None:
         if self._silent_since_s is not None:
             self.stale.append((self._silent_since_s, time.monotonic()))
         self._silent_since_s, self.delay_s = None, 0.0

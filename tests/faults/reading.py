@@ -21,7 +21,7 @@ class Record:
 
 
 def read(settings: KafkaSettings, topic: str) -> Iterator[Record]:
-    """Committed records; raises TimeoutError when the end is not reached in time."""
+    """Returns committed records; raises TimeoutError if the end is not reached in time."""
     reader = consumer(settings, "faults-reader", isolation_level="read_committed")
     try:
         partitions = [TopicPartition(topic, p) for p in sorted(reader.partitions_for_topic(topic) or ())]

@@ -16,10 +16,7 @@ _HEAD = b"GET /api/v1/status HTTP/1.1\r\nhost: 127.0.0.1\r\nx-slow: " + b"a" * 4
 
 
 class SlowClients:
-    """Keeps 200 connections of one address and one of each of 120 more; each sends a byte every half second.
-
-    A connection that the server has closed is made again at once. Over TLS none of them sends a handshake.
-    """
+    """Keeps 200 connections of one address, and one of each of 120 more; each sends a byte every half second."""
 
     def __init__(self, port: int, *, tls: bool) -> None:
         self._port = port
@@ -73,7 +70,7 @@ class SlowClients:
 
 
 def status_of(path: str, port: int, *, tls: bool) -> int:
-    """Asks once; returns the status of the answer, or raises OSError."""
+    """Sends one request; returns the status, or raises OSError."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if tls:

@@ -25,7 +25,16 @@ from typing import Any, TypeVar
 import kafka.errors
 import psutil
 import pytest
-from invariants import Configs, Words, left_behind, not_on_record, outside, overwritten, rises, two_hands
+from invariants import (
+    Configs,
+    OperatorActions,
+    overwritten_operator_rates,
+    raises_with_stale_signals,
+    rates_outside_limits,
+    rates_without_record,
+    setting_differences,
+    writes_without_lease,
+)
 from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove, NewTopic
 from kafka.structs import TopicPartition
 from lab_parts import rheostat, until
@@ -80,7 +89,7 @@ class Stage:
         self.topics = Topics.with_prefix(f"rheostat-{name}")
         self.kafka = lab.kafka_settings()
         self.brokers = tuple(sorted(node.node_id for node in lab.brokers))
-        self.people = Words(stood={THROTTLE})
+        self.people = OperatorActions(stood={THROTTLE})
         self.tuners: list[Tuner] = []
         self._next: Tuner | None = None
         self._deleted: list[Record] = []
@@ -117,13 +126,13 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Whatever became of the row, the next one finds a whole cluster with nothing set on it."""
+        """Removes everything, so that the next test finds a healthy cluster without settings."""
         for tuner in [*self.tuners, *filter(None, [self._next])]:
             tuner.process.send_signal(signal.SIGCONT)
             stop(tuner.process, grace_s=0.0)
         for each in (self.watcher, self.meter):
             each.stop()
-        self.revive()
+        self.restart_nodes()
         self.writer.stop()
         self._wipe()
         with self.lab.admin() as admin:
@@ -157,18 +166,22 @@ class Stage:
     # -- the tuner ----------------------------------------------------------------------------------------------------
 
     def start_tuner(self, spares: Collection[str] | None = None) -> Tuner:
-        """Args: spares: it dies at the first point that is not among these; None: it lives."""
+        """Starts a tuner.
+
+        Args:
+            spares: the tuner dies at the first point that is not in this list; None: it lives.
+        """
         tuner, self._next = self._next or Tuner(self.folder, self.config), None
         tuner.begin(spares)
         self.tuners.append(tuner)
         return tuner
 
-    def load_next(self) -> None:
-        """The tuner that will be started next loads its program already, which takes longer than most of what it then does."""
+    def preload_next_tuner(self) -> None:
+        """Loads the program of the next tuner in advance, because that takes longer than most of its work."""
         self._next = Tuner(self.folder, self.config)
 
     def start_two(self) -> tuple[Tuner, Tuner]:
-        """The one that acts, and the one that stands by."""
+        """Returns the acting tuner and the standby."""
         one = self.start_tuner()
         self.until("the first acts", one.acts, 45)
         other = self.start_tuner()
@@ -177,9 +190,8 @@ class Stage:
         self.until("one of them acts", lambda: one.acts() != other.acts(), 20)
         return (one, other) if one.acts() else (other, one)
 
-    def forget_the_dead(self) -> None:
-        """The lease of a tuner that was killed is free at once, and not after its session's eight seconds: a row that kills
-        thirty times would else mostly wait."""
+    def free_lease_of_killed_tuner(self) -> None:
+        """Frees the lease of a killed tuner at once; otherwise each kill would cost the session timeout of 8 s."""
         with self.lab.admin() as admin:
             group = group_of(self.cluster)
             members = admin.describe_groups([group])[group]["members"]
@@ -193,7 +205,7 @@ class Stage:
             admin.create_topics([NewTopic(topic, -1, -1, replica_assignments=assignment, topic_configs=configs)])
 
     def move(self, topic: str | None = None, *, throttled: bool = True, wanted: tuple[int, ...] = WANTED) -> None:
-        """Both partitions from 1 to 4, as kafka-reassign-partitions does it: rates, lists, and then the move."""
+        """Moves both partitions from 1 to 4 like kafka-reassign-partitions: rates, lists, then the move."""
         topic = topic or self.topic
         if throttled:
             keys = {key: str(THROTTLE) for key in RATE_KEYS.values()}
@@ -206,7 +218,7 @@ class Stage:
         self.reassign({(topic, p): wanted for p in (0, 1)})
 
     def reassign(self, wanted: Mapping[tuple[str, int], tuple[int, ...] | None]) -> None:
-        """None: cancelled."""
+        """Requests these replicas; None cancels the partition's move."""
         target = {TopicPartition(t, p): None if r is None else list(r) for (t, p), r in wanted.items()}
         with self.lab.admin() as admin:
             admin.alter_partition_reassignments(target)
@@ -219,22 +231,22 @@ class Stage:
 
     # -- people -------------------------------------------------------------------------------------------------------
 
-    def person_sets(self, side: BrokerSide, rate: int) -> None:
-        """Kim writes over what stands there, and means it to stay."""
+    def operator_sets_rate(self, side: BrokerSide, rate: int) -> None:
+        """An operator overwrites the current rate permanently."""
         self.people.stood.add(rate)
         self.people.final[side] = (time.monotonic(), rate)
         self._expected["broker", str(side[0])][RATE_KEYS[side[1]]] = str(rate)
         assert self.client.alter_broker_configs({side[0]: {RATE_KEYS[side[1]]: str(rate)}}) == {side[0]: None}
 
-    def person_resumes(self, side: BrokerSide) -> None:
-        """What Kim had set there is rheostat's to turn again, and goes with the move's throttle."""
+    def operator_resumes(self, side: BrokerSide) -> None:
+        """The operator returns the rate to rheostat, so that it is removed with the move's throttle."""
         del self.people.final[side]
         del self._expected["broker", str(side[0])][RATE_KEYS[side[1]]]
         done = rheostat("resume", "--config", self.config)
         assert done.returncode == 0, done.stderr
 
-    def person_clears_everything(self) -> float:
-        """As kafka-reassign-partitions --verify does of a move that it holds for finished; when that was done (monotonic)."""
+    def tool_clears_rates_and_lists(self) -> float:
+        """Removes rates and lists like ``--verify`` after a finished move; returns the monotonic time."""
         self.people.removed_all = True
         gone = dict.fromkeys(RATE_KEYS.values())
         assert set(self.client.alter_broker_configs(dict.fromkeys(self.brokers, gone)).values()) == {None}
@@ -250,7 +262,7 @@ class Stage:
         return self.rates().get(side, 0)
 
     def until(self, what: str, probe: Callable[[], T], timeout_s: float) -> T:
-        """As lab_parts.until; a cluster that cannot be asked has not answered yet."""
+        """Like lab_parts.until; errors of the cluster count as no result yet."""
 
         def look() -> T | None:
             try:
@@ -263,21 +275,21 @@ class Stage:
         return found
 
     def _told(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """A failure tells what every tuner has said, and what stands."""
+        """Calls ``call``; a failure contains the logs of all tuners and the changed settings."""
         try:
             return call(*arguments)
         except pytest.fail.Exception as error:
-            logs = [f"{tuner.log.name}:\n{tuner.last_words()}" for tuner in self.tuners]
+            logs = [f"{tuner.log.name}:\n{tuner.log_tail()}" for tuner in self.tuners]
             raise AssertionError("\n".join([str(error), *self._differs(), *logs])) from error
 
     def _differs(self) -> list[str]:
         try:
-            return left_behind(self.before, self.snapshot())
+            return setting_differences(self.before, self.snapshot())
         except kafka.errors.KafkaError as error:
             return [f"what stands cannot be seen: {type(error).__name__}: {error}"]
 
-    def until_turned(self, timeout_s: float = 45.0) -> None:
-        """The tuner has it: it has taken the throttle up."""
+    def wait_until_raised(self, timeout_s: float = 45.0) -> None:
+        """Waits until the tuner has raised the throttle."""
         self.until("the tuner takes the throttle up", lambda: self.rate(SOURCE) > 1.5 * THROTTLE, timeout_s)
 
     def delete(self, topic: str) -> None:
@@ -286,7 +298,7 @@ class Stage:
         self.until("it is gone", lambda: not self.client.partitions([topic]), 20)
 
     def delete_journal(self) -> None:
-        """Nobody writes meanwhile, so that what was on record until then is known to the checks at the end."""
+        """Deletes the journal while all tuners are suspended, so that the final checks know all earlier records."""
         for tuner in self.tuners:
             tuner.process.send_signal(signal.SIGSTOP)
         self._deleted += read(self.kafka, self.topics.journal)
@@ -295,7 +307,7 @@ class Stage:
             tuner.process.send_signal(signal.SIGCONT)
 
     def snapshot(self) -> Configs:
-        """What is set dynamically on the brokers and on topics that are not rheostat's."""
+        """Returns the dynamic settings of the brokers, and of topics that do not belong to rheostat."""
         with self.lab.admin() as admin:
             topics = [t for t in admin.list_topics() if not t.startswith(("rheostat-", "__"))]
             asked = [ConfigResource(ConfigResourceType.BROKER, str(b)) for b in self.brokers]
@@ -309,13 +321,13 @@ class Stage:
         return found
 
     def journal(self) -> list[Record]:
-        """All that was ever on record."""
+        """Returns every record that was ever in the journal."""
         return [*self._deleted, *read(self.kafka, self.topics.journal)]
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def end(self, timeout_s: float = 90.0) -> str:
-        """The move ends, nothing is left, and all six held; returns what is worth telling."""
+        """Waits for the end of the move, stops the tuners and checks all invariants; returns a summary."""
         self.until("the move ends", lambda: not self.moving(), timeout_s)
         self._told(until, lambda: not self.left(), 40, "what stood before stands again")
         tuners = [tuner for tuner in self.tuners if tuner.alive()]
@@ -325,7 +337,7 @@ class Stage:
             try:
                 assert tuner.process.wait(timeout=20) == 0, tuner.said()[-2000:]
             except subprocess.TimeoutExpired:
-                pytest.fail(f"it does not end:\n{tuner.last_words()}")
+                pytest.fail(f"it does not end:\n{tuner.log_tail()}")
         assert self.left() == []
         self.watcher.stop()
         self.meter.stop()
@@ -334,23 +346,25 @@ class Stage:
         return f"{len(self.watcher.looks)} looks, {len(self.writer.acknowledged)} records"
 
     def left(self) -> list[str]:
-        """What differs from what stood before, but for what people set meanwhile."""
+        """Returns settings that differ from those before the test, except for the operator's changes."""
         wanted = {key: {**values, **self._expected.get(key, {})} for key, values in self.before.items()}
         now = self.snapshot()
-        return left_behind({key: values for key, values in wanted.items() if key in now}, now)
+        return setting_differences({key: values for key, values in wanted.items() if key in now}, now)
 
     def check(self) -> None:
-        """Invariants 2 to 6 and the data; the first has been waited for."""
+        """Checks invariants 2 to 6 and the data; ``end`` has waited for the first."""
         looks, people = self.watcher.looks, self.people
         assert looks, "nobody looked"
         journal = self.journal()
         trace = [line for tuner in self.tuners for line in tuner.steps()]
         broken = {
-            "2 yield to people": overwritten(looks, people),
-            "3 stay inside": outside(looks, people, FLOOR, CEILING),
-            "4 one hand": two_hands(trace, journal, self.cluster),
-            "5 no news is not good news": rises(looks, self.meter.stale, SIGNAL_AGE_S_MAX + 2 * CYCLE_S),
-            "6 write before you act": not_on_record(looks, journal, self.cluster, people),
+            "2 yield to people": overwritten_operator_rates(looks, people),
+            "3 stay inside": rates_outside_limits(looks, people, FLOOR, CEILING),
+            "4 one hand": writes_without_lease(trace, journal, self.cluster),
+            "5 no news is not good news": raises_with_stale_signals(
+                looks, self.meter.stale, SIGNAL_AGE_S_MAX + 2 * CYCLE_S
+            ),
+            "6 write before you act": rates_without_record(looks, journal, self.cluster, people),
         }
         assert not any(broken.values()), json.dumps({k: v[:10] for k, v in broken.items() if v}, indent=2)
         if self.topic in {state.topic for state in self.client.partitions()}:
@@ -359,8 +373,8 @@ class Stage:
 
     # -- the cluster's nodes ------------------------------------------------------------------------------------------
 
-    def revive(self) -> None:
-        """Every node runs, and every broker is in."""
+    def restart_nodes(self) -> None:
+        """Resumes or restarts every node, and waits for all brokers."""
         for node in self.lab.nodes.values():
             if node.process is not None and node.alive():
                 if psutil.Process(node.process.pid).status() == psutil.STATUS_STOPPED:

@@ -51,7 +51,7 @@ def test_tuner_killed_between_any_two_steps_cleans_up(
     number: int, mode: str, points: Points, make_stage: MakeStage, record_property: Tell
 ) -> None:
     before = len(points.died)
-    story(make_stage(f"{mode}-{number}", steers=mode == "law", megabytes=MEGABYTES), points)
+    run_move_with_kills(make_stage(f"{mode}-{number}", steers=mode == "law", megabytes=MEGABYTES), points)
     record_property("told", f"killed at {len(points.died) - before} points in one move")
 
 
@@ -62,7 +62,7 @@ def test_tuner_was_killed_at_every_point(
     for number in range(1, STORIES_MAX + 1):
         before = len(points.died)
         stage = make_stage(f"{mode}-rest-{number}", steers=mode == "law", megabytes=MEGABYTES)
-        enumerated = story(stage, points)
+        enumerated = run_move_with_kills(stage, points)
         if len(points.died) == before:
             break
     else:
@@ -73,21 +73,21 @@ def test_tuner_was_killed_at_every_point(
     record_property("told", f"{len(points.died)} points, {len(enumerated)} of them of a move without a death")
 
 
-def story(stage: Stage, points: Points) -> set[str]:
-    """One move from its first second to its last trace, with a new tuner whenever one has died. The points that were passed."""
+def run_move_with_kills(stage: Stage, points: Points) -> set[str]:
+    """Runs one move to its end; a new tuner starts whenever one has died. Returns the passed points."""
     tuner = stage.start_tuner(spares=points.died)
-    stage.load_next()
+    stage.preload_next_tuner()
     deadline = time.monotonic() + STILL_S_MAX
     moved = False
     ended_s: float | None = None
     while ended_s is None or time.monotonic() < ended_s + SETTLED_S:
-        assert time.monotonic() < deadline, f"{stage.name} came to no end:\n{tuner.last_words()}"
+        assert time.monotonic() < deadline, f"{stage.name} came to no end:\n{tuner.log_tail()}"
         if not tuner.alive():
             assert tuner.process.returncode == -signal.SIGKILL, tuner.said()[-3000:]
             points.died.add(tuner.points()[-1])
-            stage.forget_the_dead()
+            stage.free_lease_of_killed_tuner()
             tuner = stage.start_tuner(spares=points.died)
-            stage.load_next()
+            stage.preload_next_tuner()
             ended_s, deadline = None, time.monotonic() + STILL_S_MAX
         elif not moved and tuner.acts():
             stage.move()

@@ -30,9 +30,11 @@ def kill_broker(stage: Stage, broker: int) -> None:
     stage.until("it is out", lambda: broker not in {e.node for e in stage.client.brokers()}, 40)
 
 
-def noticed(lines: list[dict[str, Any]]) -> bool:
-    """By what is decided; where the broker led the journal's partition as well, or its transactions, no decision goes on record
-    before another leads, and that is what is said."""
+def reacted_to_loss(lines: list[dict[str, Any]]) -> bool:
+    """Returns whether the tuner reacted to the lost broker, or logged that it cannot record decisions.
+
+    It cannot while the journal's partition or the transaction coordinator has no broker.
+    """
     return any(line.get("reason") in NOTICED or line["event"].startswith(NO_RECORD) for line in lines)
 
 
@@ -41,12 +43,12 @@ def test_killed_broker_is_restored_when_it_returns(broker: int, make_stage: Make
     stage = make_stage(f"killed{broker}", megabytes=30)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     said = len(tuner.lines())
     kill_broker(stage, broker)
     if broker != 2:
-        stage.until("it is noticed", lambda: noticed(tuner.lines()[said:]), 30)
-    stage.revive()
+        stage.until("it is noticed", lambda: reacted_to_loss(tuner.lines()[said:]), 30)
+    stage.restart_nodes()
     stage.end(120)
     assert not tuner.decided("external_change")
     record_property("told", "its side held, the others went on; its settings were put right when it was back")
@@ -68,7 +70,7 @@ def test_replica_needed_for_min_isr_recovers_before_the_move(make_stage: MakeSta
         sent = [bulk.send(stage.topic, value=os.urandom(100_000), partition=number % 2) for number in range(400)]
         bulk.flush(timeout=60)
         assert all(one.get(timeout=1) for one in sent)
-    stage.revive()
+    stage.restart_nodes()
     assert stage.rate(SOURCE) == THROTTLE, "writes wait for nobody yet"
     kill_broker(stage, 3)
     lost_s = time.monotonic()
@@ -81,7 +83,7 @@ def test_replica_needed_for_min_isr_recovers_before_the_move(make_stage: MakeSta
     stage.until("the throttle is as it was", lambda: stage.rate(SOURCE) == THROTTLE, 60)
     assert tuner.decided("isr_recovery")
     assert tuner.decided("restored")
-    stage.revive()
+    stage.restart_nodes()
     stage.cancel()
     stage.end()
     record_property(
@@ -118,7 +120,7 @@ def test_replicas_throttled_by_wildcard_recover_before_the_move(make_stage: Make
         sent = [bulk.send(beside, value=os.urandom(100_000), partition=0) for _ in range(400)]
         bulk.flush(timeout=60)
         assert all(one.get(timeout=1) for one in sent)
-    stage.revive()
+    stage.restart_nodes()
     stage.until("the revived broker answers what its rate is", lambda: all(rates()), 10)
     assert rates() == [THROTTLE, THROTTLE], "writes wait for nobody yet"
     kill_broker(stage, 4)
@@ -131,7 +133,7 @@ def test_replicas_throttled_by_wildcard_recover_before_the_move(make_stage: Make
     in_sync_s = time.monotonic() - lost_s
     assert stage.moving(), "the move ended meanwhile: give it more data"
     stage.until("the throttles are as they were", lambda: rates() == [THROTTLE, THROTTLE], 60)
-    stage.revive()
+    stage.restart_nodes()
     stage.cancel()
     # Where a "*" serves others nothing of the tool's is taken away: who moved takes the lists back.
     assert stage.client.alter_topic_configs({stage.topic: dict.fromkeys(LIST_KEYS.values())}) == {stage.topic: None}
@@ -149,11 +151,11 @@ def test_move_cancelled_while_destination_is_down_is_cleaned_up(make_stage: Make
     stage = make_stage("away")
     stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     kill_broker(stage, 4)
     stage.cancel()
     stage.until("the others are put right", lambda: not stage.rates(), 40)
-    stage.revive()
+    stage.restart_nodes()
     stage.end()
     record_property("told", "what it had set on the dead broker went when the broker was back")
 
@@ -164,7 +166,7 @@ def test_timed_out_admin_calls_are_repeated(node: int, make_stage: MakeStage, re
     stage = make_stage(f"hangs{node}", megabytes=30)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     process = stage.lab.nodes[node].process
     assert process is not None
     process.send_signal(signal.SIGSTOP)
@@ -173,7 +175,7 @@ def test_timed_out_admin_calls_are_repeated(node: int, make_stage: MakeStage, re
         lambda: any("TimedOut" in line or "Timeout" in line or "not alive" in line for line in tuner.said().splitlines()), 60,
     )  # fmt: skip
     process.send_signal(signal.SIGCONT)
-    stage.revive()
+    stage.restart_nodes()
     stage.end(120)
     assert not tuner.decided("external_change")
     record_property("told", "said, and tried again later each time; nothing of it was lost or taken for somebody's")
@@ -184,13 +186,13 @@ def test_journal_without_a_leader_stops_rate_writes(make_stage: MakeStage, recor
     stage = make_stage("journal", megabytes=40, journal_on=2)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     kill_broker(stage, 2)
     stage.until("it says so", lambda: "journal" in tuner.said().rpartition("acting")[2], 40)
     stood = stage.rates()
     marked = len(tuner.steps())
     stage.until("it has tried again", lambda: len(tuner.steps()) > marked + 2, 60)
     assert stage.rates() == stood, "a rate was written that nobody can trace"
-    stage.revive()
+    stage.restart_nodes()
     stage.end(120)
     record_property("told", "no rate was written until it was back")

@@ -36,7 +36,7 @@ def test_slow_http_connections_do_not_delay_the_tuner(
     stage.until("it acts", tuner.acts, 45)
     port = port_of(tuner)
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     written, process = tuner.log.stat().st_size, psutil.Process(tuner.process.pid)
     changes, checks, slowest_s, descriptors = len(tuner.changes()), 0, 0.0, 0
     with SlowClients(port, tls=tls) as clients:
@@ -73,7 +73,7 @@ def test_slow_http_connections_do_not_delay_the_tuner(
 
 
 def shown(port: int) -> str:
-    """The certificate that a new connection is shown."""
+    """Returns the certificate that a new connection gets."""
     return ssl.get_server_certificate(("127.0.0.1", port), timeout=10)
 
 

@@ -49,7 +49,7 @@ def test_lost_active_controller_is_replaced_and_writes_continue(
     stage = make_stage(f"controller-{how.name.lower()}", megabytes=30)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     was = active_controller(stage.lab)
     process = stage.lab.nodes[was].process
     assert process is not None
@@ -59,7 +59,7 @@ def test_lost_active_controller_is_replaced_and_writes_continue(
     stage.until("it writes again, and is answered", lambda: wrote_since(tuner, then_s), 40)
     if how is signal.SIGKILL:
         process.wait(timeout=10)
-    stage.revive()
+    stage.restart_nodes()
     stage.end(120)
     assert not tuner.decided("external_change")
     record_property("told", "the next one answered, and took what was written")
@@ -78,7 +78,7 @@ def acl(kind: ResourceType, name: str, operation: ACLOperation) -> ACL:
 
 
 def rights(stage: Stage) -> tuple[list[ACL], ACL]:
-    """All that it needs; and the one that is taken away."""
+    """Returns the rights that the tuner keeps, and the one that is revoked."""
     fine = [ACLOperation.DESCRIBE, ACLOperation.DESCRIBE_CONFIGS]
     every = [acl(kind, name, ACLOperation.ALL) for kind, name in EVERYTHING if kind is not ResourceType.CLUSTER]
     every += [acl(ResourceType.CLUSTER, "kafka-cluster", operation) for operation in fine]
@@ -98,7 +98,7 @@ def test_revoked_alter_configs_right_is_named_and_retried(
         admin.create_acls([*every, the_one])
         tuner = stage.start_tuner()
         stage.move()
-        stage.until_turned()
+        stage.wait_until_raised()
         pattern = ResourcePatternFilter(ResourceType.CLUSTER, "kafka-cluster", ACLResourcePatternType.LITERAL)
         admin.delete_acls(
             [ACLFilter(f"User:{USER}", "*", ACLOperation.ALTER_CONFIGS, ACLPermissionType.ALLOW, pattern)]

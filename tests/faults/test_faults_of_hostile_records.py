@@ -36,7 +36,7 @@ def put(stage: Stage, topic: str, records: Iterable[tuple[bytes | None, bytes]])
 
 
 def signals(stage: Stage) -> list[tuple[None, bytes]]:
-    """Of the brokers that move, of one that is not there, and of a controller."""
+    """Hostile signals of moving brokers, of an unknown broker, and of a controller."""
     now_ms = round(time.time() * 1000)
     whole = [
         *(encode_signal(BrokerSignal(stage.cluster, b, now_ms, now_ms, 6, 1.0, client_in_bytes_per_s=4711.0)) for b in (1, 4, 99)),
@@ -64,7 +64,7 @@ def test_hostile_signal_records_do_not_stop_the_tuner(make_stage: MakeStage, rec
     stage = make_stage("hostile-signals", megabytes=40)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     sent = 0
     for _ in range(5):
         put(stage, stage.topics.signals, some := signals(stage))
@@ -82,7 +82,7 @@ def test_records_with_non_utf8_header_keys_are_read(make_stage: MakeStage, recor
     write_records_with_bad_headers(stage.kafka, read_by_tuner)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     write_records_with_bad_headers(stage.kafka, read_by_tuner)
     for command in ("pause", "resume"):
         done = rheostat(command, "--config", stage.config)
@@ -97,7 +97,7 @@ def test_hostile_journal_records_are_repaired_by_command(make_stage: MakeStage, 
     cluster = stage.cluster
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     own = [(memory_key(cluster), DEEP), (owned_key(cluster, SOURCE), b'{"v": 3, "owned": [1, "leader", null, -5, []]}')]
     entries = [(entry_key("entry", cluster, 7), DEEP), (f"tuner|{cluster}|x".encode(), DEEP), (b"\xff|\xff", DEEP)]
     orders = [(orders_key(cluster), INFINITE), (orders_key(cluster), DEEP), (head_key(cluster, "p"), b'{"v": 3}')]
@@ -107,7 +107,7 @@ def test_hostile_journal_records_are_repaired_by_command(make_stage: MakeStage, 
         done = rheostat(command, "--config", stage.config)
         assert done.returncode == 0, done.stderr + done.stdout
     tuner.kill()
-    stage.forget_the_dead()
+    stage.free_lease_of_killed_tuner()
     put(stage, stage.topics.journal, own)
     began_s = time.monotonic()
     following = stage.start_tuner()

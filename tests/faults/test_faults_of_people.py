@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from invariants import Configs, left_behind
+from invariants import Configs, setting_differences
 from lab_parts import rheostat
 from stage import CYCLE_S, REPLICAS, SOURCE, TARGET, THROTTLE, WANTED, MakeStage, Stage
 from tuner_process import Tuner
@@ -33,7 +33,7 @@ def test_verify_during_a_move_keeps_throttles(make_stage: MakeStage, record_prop
     stage = make_stage("verify", megabytes=40)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     target = {(stage.topic, p): WANTED for p in (0, 1)}
     said = reassign_partitions(stage.lab.artifacts, stage.lab.bootstrap_servers, target, "--verify")
     assert "still in progress" in said
@@ -49,8 +49,8 @@ def test_rates_and_lists_cleared_by_a_tool_are_set_again(make_stage: MakeStage, 
     stage = make_stage("cleared", megabytes=1_000)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
-    cleared_s = stage.person_clears_everything()
+    stage.wait_until_raised()
+    cleared_s = stage.tool_clears_rates_and_lists()
 
     def set_again() -> Look | None:
         return next((look for look in stage.watcher.looks if look.at_s > cleared_s and throttled(look)), None)
@@ -88,24 +88,24 @@ def test_release_during_a_move_restores_rates_and_lists(
         stage.move(throttled=False)
     stage.until("the tuner has taken it over", lambda: stage.snapshot() != stood and tuner.acts(), 60)
     if history == "changed":
-        stage.until_turned()
-        stage.person_sets(TARGET, 5 * MB)
+        stage.wait_until_raised()
+        stage.operator_sets_rate(TARGET, 5 * MB)
         stage.until("it is let go", lambda: tuner.decided("external_change"), 30)
         key = ("broker", str(TARGET[0]))
         stood = {**stood, key: {**stood[key], RATE_KEYS[TARGET[1]]: str(5 * MB)}}
     if history == "killed":
-        stage.until_turned()
+        stage.wait_until_raised()
         tuner.kill()
     assert stage.moving(), "the move has ended: give it more data"
     done = rheostat("release", "--yes", "--config", stage.config, timeout_s=180)
     assert done.returncode == 0, done.stdout + done.stderr
     if history != "unthrottled":  # Free again, it may be through by now.
         assert stage.moving(), "the move ended meanwhile: give it more data"
-    assert left_behind(stood, stage.snapshot()) == []
+    assert setting_differences(stood, stage.snapshot()) == []
     if tuner.alive():
         cycles = cycles_of(tuner)
         stage.until("it looks on", lambda: cycles_of(tuner) >= cycles + 3, 40)
-    assert left_behind(stood, stage.snapshot()) == [], "it stays as it was"
+    assert setting_differences(stood, stage.snapshot()) == [], "it stays as it was"
     stage.cancel()
     record_property("told", "rates, lists, a `*` and a bystander's rate stood as before while the move went on")
 
@@ -114,7 +114,7 @@ def test_expired_override_returns_to_control(make_stage: MakeStage, record_prope
     stage = make_stage("override", megabytes=1_000)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     order = ("--broker", str(SOURCE[0]), "--side", "leader", "--rate", f"{ORDERED / MB}MB/s", "--for", "20s")
     done = rheostat("override", "--yes", "--config", stage.config, *order)
     assert done.returncode == 0, done.stderr
@@ -132,13 +132,13 @@ def test_externally_changed_rate_is_controlled_again_after_resume(make_stage: Ma
     stage = make_stage("resumed", megabytes=1_000)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
-    stage.person_sets(SOURCE, PERSONS)
+    stage.wait_until_raised()
+    stage.operator_sets_rate(SOURCE, PERSONS)
     stage.until("it is let go", lambda: tuner.decided("external_change"), 20)
     cycles = cycles_of(tuner)
     stage.until("some cycles go by", lambda: cycles_of(tuner) >= cycles + 3, 40)
     assert stage.rate(SOURCE) == PERSONS
-    stage.person_resumes(SOURCE)
+    stage.operator_resumes(SOURCE)
     stage.until("it is turned again", lambda: stage.rate(SOURCE) != PERSONS, 40)
     stage.cancel()
     stage.end()
@@ -150,7 +150,7 @@ def cycles_of(tuner: Tuner) -> int:
 
 
 def shown(stage: Stage, history: str) -> Configs | None:
-    """All of it, by every broker."""
+    """Returns the settings once every broker shows all rates that people set."""
     found = stage.snapshot()
     rates = sum(len(values) for (kind, _), values in found.items() if kind == "broker")
     wanted = 1 if history == "unthrottled" else 2 * len(stage.brokers)
@@ -163,7 +163,7 @@ def throttled(look: Look) -> bool:
 
 
 def longest_cycle_s(tuner: Tuner, since_s: float) -> float:
-    """Of those in the seconds after ``since_s``: how long this machine takes for a look and what follows from it."""
+    """Returns the longest cycle after ``since_s``: the time of this machine for an observation and its writes."""
     began_s, longest_s = since_s, 0.0
     for line in tuner.steps():
         if since_s - CYCLE_S <= line["at_s"] <= since_s + 10 * CYCLE_S:
@@ -178,7 +178,7 @@ def test_cancelled_reassignment_is_taken_for_ended(make_stage: MakeStage, record
     stage = make_stage("cancelled")
     stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     stage.cancel()
     stage.end()
     record_property("told", "seen within three looks; all of the move's throttle went")
@@ -191,7 +191,7 @@ def test_second_reassignment_keeps_throttle_until_the_last_ends(make_stage: Make
     writer = Writer(stage.kafka, second, 4)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     stage.move(second, throttled=False)
     stage.until("the second is done", lambda: not any(m.topic == second for m in stage.client.reassignments()), 60)
     writer.stop()
@@ -205,7 +205,7 @@ def test_deletion_of_moving_topic_removes_its_throttle(make_stage: MakeStage, re
     stage = make_stage("deleted")
     stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     stage.writer.stop()
     with stage.lab.admin() as admin:
         admin.delete_topics([stage.topic])
@@ -217,7 +217,7 @@ def test_leader_election_during_a_move_moves_the_throttle(make_stage: MakeStage,
     stage = make_stage("election", megabytes=40)
     stage.start_tuner()
     stage.move(wanted=(2, 3, 4))  # Its first replica is in sync, so it can be made leader at once.
-    stage.until_turned()
+    stage.wait_until_raised()
     with stage.lab.admin() as admin:
         admin.elect_leaders(PREFERRED, {stage.topic: [0, 1]})
     stage.until("2 leads", lambda: {m.leader for m in stage.client.reassignments()} == {2}, 20)

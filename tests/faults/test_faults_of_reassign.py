@@ -127,7 +127,7 @@ def test_partitions_of_dead_target_wait_and_others_continue(lab: Lab, tmp_path: 
 
 
 def files(lab: Lab, folder: Path, topic: str, target: Mapping[int, list[int]]) -> tuple[Path, Settings, Path]:
-    """Of the settings, what they say, and of a plan for this topic."""
+    """The settings file, its settings, and a plan for this topic."""
     config, plan = folder / "rheostat.yaml", folder / "plan.json"
     config.write_text(lab_config(lab, http={"port": free_ports(1)[0]}))
     entries = [{"topic": topic, "partition": p, "replicas": replicas} for p, replicas in target.items()]
@@ -136,7 +136,7 @@ def files(lab: Lab, folder: Path, topic: str, target: Mapping[int, list[int]]) -
 
 
 def record_count(lab: Lab) -> int:
-    """Of all partitions, between the first and the last offset that can be read."""
+    """Returns the number of readable records of all partitions."""
     reader = consumer(lab.kafka_settings(), "test-count")
     try:
         partitions = [TopicPartition("many", p) for p in range(PARTITIONS)]

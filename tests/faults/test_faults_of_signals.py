@@ -14,16 +14,16 @@ Tell = Callable[[str, object], None]
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
 
 
-def sinks(stage: Stage) -> str:
-    """It holds, and in the end what it had raised sinks; that nothing rises is checked at every look."""
+def wait_until_rate_falls(stage: Stage) -> str:
+    """Waits until raised rates fall to the minimum; every observation is checked for rises later."""
     stood = stage.rate(SOURCE)
     began_s = time.monotonic()
     stage.until("what it had raised sinks", lambda: stage.rate(SOURCE) < 0.9 * stood, 75)
     return f"held, then sank after {time.monotonic() - began_s:.0f} s"
 
 
-def goes_on(stage: Stage, tuner: Tuner) -> None:
-    """It raises again what it took down; the rest of the move would only take time."""
+def finish_once_rate_rises(stage: Stage, tuner: Tuner) -> None:
+    """Waits until the tuner raises the rate again, and cancels the rest of the move."""
     stood = stage.rate(SOURCE)
     stage.until("it goes on", lambda: stage.rate(SOURCE) > stood, 40)
     assert not tuner.decided("external_change")
@@ -35,12 +35,12 @@ def test_missing_metrics_hold_then_lower_rates(make_stage: MakeStage, record_pro
     stage = make_stage("silent", megabytes=60)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
-    stage.meter.fall_silent()
+    stage.wait_until_raised()
+    stage.meter.stop_signals()
     stage.until("it says so", lambda: tuner.decided("signals_stale"), 30)
-    told = sinks(stage)
-    stage.meter.speak()
-    goes_on(stage, tuner)
+    told = wait_until_rate_falls(stage)
+    stage.meter.resume_signals()
+    finish_once_rate_rises(stage, tuner)
     record_property("told", f"{told}; went on when they came back")
 
 
@@ -48,12 +48,12 @@ def test_metrics_two_minutes_late_count_as_stale(make_stage: MakeStage, record_p
     stage = make_stage("late", megabytes=60)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
-    stage.meter.lag_behind(120.0)
+    stage.wait_until_raised()
+    stage.meter.delay_signals(120.0)
     stage.until("it says so", lambda: tuner.decided("signals_stale"), 30)
-    told = sinks(stage)
-    stage.meter.speak()
-    goes_on(stage, tuner)
+    told = wait_until_rate_falls(stage)
+    stage.meter.resume_signals()
+    finish_once_rate_rises(stage, tuner)
     record_property("told", f"{told}; old news were taken for old")
 
 
@@ -64,12 +64,12 @@ def test_tuner_clock_off_by_an_hour_counts_as_stale(
     stage = make_stage(f"clock{shift_s:+.0f}".replace("+", "-on").replace("--", "-back"), megabytes=60)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     tuner.set_clock(shift_s)
     since_s = time.monotonic()
     stage.until("it says so", lambda: tuner.decided("signals_stale", "signals_missing"), 30)
-    told = sinks(stage)
+    told = wait_until_rate_falls(stage)
     tuner.set_clock(0.0)
     stage.meter.stale.append((since_s, time.monotonic()))
-    goes_on(stage, tuner)
+    finish_once_rate_rises(stage, tuner)
     record_property("told", f"no signal could be trusted: {told}")

@@ -42,13 +42,13 @@ def opened(lab: Lab, name: str) -> Iterator[KafkaJournal]:
 
 
 def coordinator(journal: KafkaJournal) -> int:
-    """As kafka-python knows it."""
+    """Returns the transaction coordinator from kafka-python's internals."""
     found = journal._writer._transaction_manager._transaction_coordinator
     return int(str(found).removeprefix("coordinator-"))
 
 
 class Election:
-    """Notes when another than ``dead`` leads the journal, by what the living brokers say."""
+    """Records when another broker than ``dead`` leads the journal, as the living brokers report."""
 
     def __init__(self, lab: Lab, dead: int) -> None:
         self.at_s: float | None = None
@@ -72,7 +72,7 @@ class Election:
 
 
 def leader(client: ClusterClient) -> int | None:
-    """None also from a broker that does not show the topic yet, some moments after it was made."""
+    """Returns the journal's leader; None also while a broker does not know the new topic yet."""
     return next((state.leader for state in client.partitions([TOPICS.journal])), None)
 
 
@@ -93,7 +93,7 @@ def test_journal_is_written_soon_after_its_leader_dies(lab: Lab, both: bool, rec
         lab.nodes[dead].kill()
         try:
             killed_s, failed = time.monotonic(), 0
-            while not proved(journal):
+            while not ownership_proved(journal):
                 failed += 1
                 assert time.monotonic() - killed_s < SILENT_S_MAX, "never written again"
             silent_s = time.monotonic() - killed_s
@@ -109,7 +109,7 @@ def test_journal_is_written_soon_after_its_leader_dies(lab: Lab, both: bool, rec
     )
 
 
-def proved(journal: KafkaJournal) -> bool:
+def ownership_proved(journal: KafkaJournal) -> bool:
     try:
         journal.prove_ownership()
     except JournalLost as error:

@@ -16,7 +16,7 @@ def test_deleted_journal_topic_stops_writes_and_is_recreated(make_stage: MakeSta
     stage = make_stage("nojournal", megabytes=40)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     stood = stage.rates()
     stage.delete_journal()
     said = len(tuner.lines())

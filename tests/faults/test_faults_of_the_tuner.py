@@ -19,7 +19,7 @@ def test_suspended_leader_writes_nothing_after_it_wakes(make_stage: MakeStage, r
     stage = make_stage("stopped", megabytes=40)
     leader, other = stage.start_two()
     stage.move()
-    stage.until_turned()
+    stage.wait_until_raised()
     leader.process.send_signal(signal.SIGSTOP)
     stage.until("the stand-by takes over", other.acts, TAKE_OVER_S_MAX)
     stage.until("it turns the throttle", lambda: other.decided("follows_clients"), 20)
@@ -29,8 +29,8 @@ def test_suspended_leader_writes_nothing_after_it_wakes(make_stage: MakeStage, r
     record_property("told", "the other took over; woken up, the first wrote nothing more")
 
 
-def up_there(tuner: Tuner) -> bool:
-    """A step of a ramp that both have alike would be nobody's."""
+def two_ramps_ended(tuner: Tuner) -> bool:
+    """Returns whether two ramps have ended; equal ramp steps of both tuners could not be told apart."""
     ended = (line for line in tuner.lines() if str(line["event"]).startswith("done: broker"))
     return sum(len(line.get("throttles", ["one"])) for line in ended) >= 2
 
@@ -43,11 +43,13 @@ def test_late_request_of_old_leader_is_recognised_and_corrected(
     """The old leader is suspended between its lease check and its request, which Kafka still accepts."""
     stage = make_stage(f"late-{steers}", steers=steers, megabytes=400)
     leader, other = stage.start_two()
-    leader.stop_before_its_next_write()
+    leader.suspend_before_next_write()
     stage.move()
-    stage.until("the one that acts is stopped", leader.is_stopped, 60)
+    stage.until("the one that acts is stopped", leader.is_suspended, 60)
     stage.until("the stand-by takes over", other.acts, TAKE_OVER_S_MAX)
-    stage.until("it has written what it found right", lambda: bool(other.changes()) if steers else up_there(other), 60)
+    stage.until(
+        "it has written what it found right", lambda: bool(other.changes()) if steers else two_ramps_ended(other), 60
+    )
     leader.process.send_signal(signal.SIGCONT)
     stage.until("the old one stands by", leader.stands_by, 30)
     assert len(leader.changes()) == 1, "it made that one request"

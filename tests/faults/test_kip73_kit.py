@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from kip73_kit import CASES, QUOTA, Case, Look, Moved
+from kip73_kit import CASES, QUOTA, Case, Look, MoveObservations
 
 from tuner.core.throttle_limits import MB
 
 BY_NAME = {case.name: case for case in CASES}
 
 
-def moved(case: Case, rates: list[float], written: float = 0.0) -> Moved:
-    """One look a second; so many bytes/s of the move from each to the next, and what is written meanwhile reaches the copies, too."""
+def moved(case: Case, rates: list[float], written: float = 0.0) -> MoveObservations:
+    """Observations once a second: the move's bytes/s between them, and writes that reach the copies as well."""
     added, leader = 0.0, 100.0 * MB
     looks = [Look(0.0, 0, round(leader))]
     for second, rate in enumerate(rates, start=1):
         added, leader = added + rate + written, leader + written
         looks.append(Look(float(second), round(added), round(leader)))
-    return Moved(case, looks)
+    return MoveObservations(case, looks)
 
 
 def test_cases_match_the_kip73_test_plan() -> None:
@@ -41,11 +41,11 @@ def test_produce_traffic_is_deducted_per_pass(name: str, room: float) -> None:
     assert moved(BY_NAME[name], [0.5 * room] * 40, written=1 * MB).steady(5.0) == pytest.approx(0.5)
 
 
-def test_fullest_12_s_stretch_is_found_at_any_offset() -> None:
+def test_highest_12_s_ratio_is_found_at_any_offset() -> None:
     even = moved(BY_NAME["2 nodes"], [QUOTA] * 40)
-    assert even.fullest() == pytest.approx(1.0)
+    assert even.highest_12_s_ratio() == pytest.approx(1.0)
     burst = moved(BY_NAME["2 nodes"], [QUOTA] * 20 + [2.2 * QUOTA] + [QUOTA] * 20)
-    assert burst.fullest() == pytest.approx(1.1)
+    assert burst.highest_12_s_ratio() == pytest.approx(1.1)
     assert burst.steady(5.0) < 1.06
 
 
@@ -60,7 +60,7 @@ def test_twelve_second_pattern_counts_once_at_any_phase() -> None:
         added = seconds[whole] + (at_s - whole) * (seconds[whole + 1] - seconds[whole])
         looks.append(Look(at_s, round(added), 100 * MB))
         at_s += 0.27
-    assert Moved(case, looks).fullest() == pytest.approx(1.0, abs=0.02)
+    assert MoveObservations(case, looks).highest_12_s_ratio() == pytest.approx(1.0, abs=0.02)
 
 
 def test_samples_before_override_settles_are_not_steady() -> None:
@@ -84,4 +84,4 @@ def test_move_too_short_to_measure_fails() -> None:
 def test_broker_rate_is_mean_over_steady_interval() -> None:
     seen = moved(BY_NAME["2 nodes"], [QUOTA] * 40)
     seen.told = [(10.0, 9 * QUOTA), (20.0, 1.0 * QUOTA), (30.0, 1.1 * QUOTA), (45.0, 9 * QUOTA)]
-    assert seen.own_word(5.0) == pytest.approx(1.05)
+    assert seen.own_byte_rate_ratio(5.0) == pytest.approx(1.05)

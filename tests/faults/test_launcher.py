@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, as the launcher changes what it is loaded into."""
+    """Runs the code in another process, because the launcher patches the modules that it loads."""
     return subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(HERE)!r})\n{code}"],
         capture_output=True, text=True, timeout=60, check=False,

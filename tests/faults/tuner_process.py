@@ -20,7 +20,7 @@ _STACKS_S = 1.0
 
 
 class Tuner:
-    """One process that runs ``rheostat tune``, once it has been told to begin; see launcher.py."""
+    """One ``rheostat tune`` process that starts after ``begin``; see launcher.py."""
 
     def __init__(self, folder: Path, config: Path) -> None:
         number = len(list(folder.glob("clock-*")))
@@ -35,22 +35,26 @@ class Tuner:
         self.process: subprocess.Popen[bytes] = spawn(command, log=self.log)
 
     def begin(self, spares: Collection[str] | None) -> None:
-        """Args: spares: it dies at the first point that is not among these; None: it lives."""
+        """Starts the work.
+
+        Args:
+            spares: the tuner dies at the first point that is not in this list; None: it lives.
+        """
         about = {"trace": str(self.trace), "spares": None if spares is None else list(spares), "stops": str(self.stops)}
-        _write_whole(self._plan, json.dumps(about))
+        _write_atomically(self._plan, json.dumps(about))
 
     def said(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
-    def last_words(self) -> str:
-        """What it said last, and what each of its threads is about now."""
+    def log_tail(self) -> str:
+        """Returns the end of its log, with a stack trace of each thread."""
         if self.alive():
             self.process.send_signal(signal.SIGUSR1)
             threading.Event().wait(_STACKS_S)
         return self.said()[-6000:]
 
     def lines(self) -> list[dict[str, Any]]:
-        """Whole lines of its log only: the last one may just be being written."""
+        """Returns the complete lines of its log."""
         return [
             json.loads(line)
             for line in self.said().splitlines(keepends=True)
@@ -58,7 +62,7 @@ class Tuner:
         ]
 
     def acts(self) -> bool:
-        """By its own last word on it."""
+        """Returns whether the tuner's last message about its role is "acting"."""
         words = [line["event"] for line in self.lines()]
         turns = [word for word in words if word == "acting" or "all writes stopped" in word]
         return turns[-1:] == ["acting"]
@@ -78,21 +82,21 @@ class Tuner:
         return [line["point"] for line in self.steps() if "point" in line]
 
     def changes(self) -> list[dict[str, Any]]:
-        """The requests by which it changed something on the cluster."""
+        """Returns its requests that changed the cluster."""
         return [line for line in self.steps() if line.get("step", "").startswith("alter")]
 
     def alive(self) -> bool:
         return self.process.poll() is None
 
     def set_clock(self, shift_s: float) -> None:
-        """Its wall clock differs by this much from everybody else's from now on."""
-        _write_whole(self.clock, str(shift_s))
+        """Shifts its wall clock by this time."""
+        _write_atomically(self.clock, str(shift_s))
 
-    def stop_before_its_next_write(self) -> None:
-        """Of rates. It is certain by then that it may, and on record what it is about to write."""
+    def suspend_before_next_write(self) -> None:
+        """Suspends it before its next write of rates, after its lease check and its record."""
         self.stops.touch()
 
-    def is_stopped(self) -> bool:
+    def is_suspended(self) -> bool:
         return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
 
     def kill(self) -> None:
@@ -100,8 +104,8 @@ class Tuner:
         self.process.wait(timeout=10)
 
 
-def _write_whole(file: Path, text: str) -> None:
-    """Whoever reads it at any moment finds all of it."""
+def _write_atomically(file: Path, text: str) -> None:
+    """Replaces the file atomically."""
     partial = file.with_name(f"part-{file.name}")
     partial.write_text(text)
     partial.rename(file)

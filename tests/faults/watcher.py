@@ -18,7 +18,7 @@ _EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look. ``rates`` has None where nothing is set, and no entry for a broker that does not answer."""
+    """One observation. ``rates`` has None where no rate is set, and no entry for a broker that does not answer."""
 
     at_s: float  # Monotonic, when the rates were asked for ...
     at_ms: int  # ... and the wall clock when they had come.
@@ -65,7 +65,7 @@ class Watcher:
 
 
 def rates_of(client: ClusterClient, brokers: tuple[int, ...]) -> dict[BrokerSide, int | None]:
-    """What is set on the brokers themselves."""
+    """Returns the rates that are set on the brokers themselves."""
     rates: dict[BrokerSide, int | None] = {}
     for broker, configs in client.broker_configs(brokers, RATE_KEYS.values()).items():
         if isinstance(configs, ClusterError):

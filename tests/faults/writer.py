@@ -65,6 +65,6 @@ class Writer:
         self._producer.close(timeout=20)
 
     def missing(self) -> set[int]:
-        """Acknowledged records that cannot be read."""
+        """Returns acknowledged records that cannot be read."""
         found = {int.from_bytes(record.value[:_NUMBER], "big") for record in read(self._settings, self._topic)}
         return self.acknowledged - found

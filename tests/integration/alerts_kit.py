@@ -17,8 +17,8 @@ from rheostat.lab.cluster import Lab
 from rheostat.lab.node import free_ports
 
 
-class Watched(Running):
-    """rheostat's parts, all of which Prometheus can scrape, with settings that a person may change meanwhile."""
+class WatchedProcesses(Running):
+    """rheostat's processes, which Prometheus can scrape; the test may change their settings while they run."""
 
     def __init__(self, lab: Lab, sections: Mapping[str, Any], **tuner: Any) -> None:
         super().__init__(lab, **tuner)
@@ -42,13 +42,13 @@ class Watched(Running):
 
 
 class Scene:
-    """Who is watched, and who watches."""
+    """rheostat's processes together with the monitoring that watches them."""
 
-    def __init__(self, parts: Watched, monitoring: Monitoring) -> None:
+    def __init__(self, parts: WatchedProcesses, monitoring: Monitoring) -> None:
         self.parts, self.monitoring, self.ear = parts, monitoring, monitoring.ear
 
     def hears(self, receiver: str, alert: str, timeout_s: float, **labels: str) -> str:
-        """Waits until somebody is told of it, and gives what they read."""
+        """Waits until the receiver is notified of the alert, and returns the text."""
         told = self.parts.until(f"{alert} is told", lambda: self.ear.heard(alert, **labels), timeout_s)
         assert told.receiver == receiver
         return told.description
@@ -62,7 +62,7 @@ class Scene:
 
 @contextmanager
 def watched(lab: Lab, folder: Path, sections: Mapping[str, Any] | None = None, **tuner: Any) -> Iterator[Scene]:
-    parts = Watched(lab, sections or {}, **tuner)
+    parts = WatchedProcesses(lab, sections or {}, **tuner)
     try:
         with Monitoring(folder / "monitoring", parts.ports) as monitoring:
             yield Scene(parts, monitoring)

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from lab_parts import MakeLab, java_of
+from lab_parts import MakeLab, java_processes_of
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
@@ -20,7 +20,7 @@ from rheostat.lab.keeper import lab_config
 
 @pytest.fixture(scope="module")
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
-    """The module's lab, up from its first test to its last; nothing of it outlives the module."""
+    """The module's lab: it runs from the first test to the last, and leaves nothing behind."""
     with Lab(getattr(request.module, "LAB", LabSpec(brokers=3))) as running:
         yield running
     assert_gone(running)
@@ -28,7 +28,7 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
 
 @pytest.fixture
 def make_lab() -> Iterator[MakeLab]:
-    """Labs of one test: each is up when it is handed out, and gone when the test ends, however it ends."""
+    """Starts labs for one test; each is removed when the test ends, also after a failure."""
     made: list[Lab] = []
     with ExitStack() as stack:
 
@@ -43,12 +43,12 @@ def make_lab() -> Iterator[MakeLab]:
 
 @pytest.fixture
 def lab_config_file(lab: Lab, tmp_path: Path) -> Path:
-    """A settings file for the module's lab, with the checkpoint in this test's own folder."""
+    """A settings file for the module's lab, with the checkpoint in the test's own folder."""
     file = tmp_path / "rheostat.yaml"
     file.write_text(lab_config(lab).replace(str(lab.home / "checkpoint"), str(tmp_path / "checkpoint")))
     return file
 
 
 def assert_gone(lab: Lab) -> None:
-    assert java_of(lab.home) == []
+    assert java_processes_of(lab.home) == []
     assert not lab.home.exists()

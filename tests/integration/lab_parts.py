@@ -28,7 +28,7 @@ STOP_S_MAX = 30.0
 
 
 def until(probe: Callable[[], T], timeout_s: float, what: str | Callable[[], str], *, every_s: float = 0.1) -> T:
-    """The first true answer of ``probe``; fails when there is none in time, and says ``what`` was waited for."""
+    """Waits for the first true result of ``probe`` and returns it; fails after ``timeout_s`` and names ``what``."""
     deadline = time.monotonic() + timeout_s
     while not (found := probe()):
         if time.monotonic() > deadline:
@@ -40,7 +40,7 @@ def until(probe: Callable[[], T], timeout_s: float, what: str | Callable[[], str
 def rheostat(
     *arguments: str | Path, env: Mapping[str, str] | None = None, timeout_s: float = 60.0
 ) -> subprocess.CompletedProcess[str]:
-    """One command of the program, to its end."""
+    """Runs one command of the program to its end."""
     return subprocess.run(
         [*RHEOSTAT, *map(str, arguments)],
         capture_output=True, text=True, timeout=timeout_s, check=False, env={**os.environ, **(env or {})},
@@ -48,14 +48,14 @@ def rheostat(
 
 
 class HeaderKeyNotUtf8(str):
-    """A header key that Kafka's own producers never send: brokers take it, and kafka-python cannot decode it."""
+    """A header key that brokers accept and kafka-python cannot decode; Kafka's own producers never send it."""
 
     def encode(self, *_: str) -> bytes:
         return b"\xff\xfe"
 
 
 def write_records_with_bad_headers(settings: KafkaSettings, topics: Iterable[str]) -> None:
-    """Write two records to each topic that no part of rheostat uses: one in a batch of its own, one among others."""
+    """Writes two records with such headers to each topic: one in a batch of its own, one among others."""
     bad = [(HeaderKeyNotUtf8("bad"), b"x")]
     sender = producer(settings, "test-headers", linger_ms=0, compression_type=None)
     try:
@@ -69,7 +69,7 @@ def write_records_with_bad_headers(settings: KafkaSettings, topics: Iterable[str
 
 
 class Running:
-    """A process under test, its output in a file, its descendants known by id so that none is overlooked."""
+    """A process under test, with its output in a file; its descendants are known by their process ids."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
@@ -81,7 +81,7 @@ class Running:
         return self._log.read_text(errors="replace")
 
     def lines(self) -> list[dict[str, Any]]:
-        """Its log lines; whatever else it printed is left out."""
+        """Returns its log lines in JSON, without other output."""
         return [json.loads(line) for line in self.said().splitlines() if line.startswith("{")]
 
     def descendants(self) -> list[psutil.Process]:
@@ -93,7 +93,7 @@ class Running:
         return found
 
     def left(self) -> list[psutil.Process]:
-        """Descendants seen earlier that live still, whoever their parent is now."""
+        """Returns known descendants that are still alive, also after they got another parent."""
         return [p for p in self._known.values() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
     def alive(self) -> bool:
@@ -111,7 +111,7 @@ class Running:
 
 @contextmanager
 def running(*command: str | Path, log: Path, env: Mapping[str, str] | None = None) -> Iterator[Running]:
-    """Starts ``command``; whatever is left of it at the end is killed, by id. A failure carries what it said."""
+    """Starts ``command``; at the end all of its processes are killed by id. A failure contains the output."""
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*map(str, command)], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
@@ -139,8 +139,8 @@ def is_java(process: psutil.Process) -> bool:
         return False
 
 
-def java_of(home: Path | str) -> list[int]:
-    """The Java processes that name ``home`` in their command line: the nodes of one lab, whoever their parent is."""
+def java_processes_of(home: Path | str) -> list[int]:
+    """Returns the Java processes that name ``home`` in their command line: the nodes of one lab."""
     found = []
     for process in psutil.process_iter(["pid", "name", "cmdline", "status"]):
         info = process.info

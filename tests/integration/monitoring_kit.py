@@ -32,8 +32,8 @@ ROOT = Path(__file__).parents[2]
 HURRY = 12
 
 
-def hurried(rules: str, wait_s_max: int) -> str:
-    """The rules with shorter times to wait: a twelfth, but no less than a third of the most."""
+def with_short_times(rules: str, wait_s_max: int) -> str:
+    """Returns the rules with shortened times: a twelfth, but at least a third of the longest."""
 
     def shorter(found: re.Match[str]) -> str:
         return f"{found[1]}: {min(wait_s_max, max(wait_s_max // 3, 60 * int(found[2]) // HURRY))}s"
@@ -55,8 +55,8 @@ def program(*names: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One alert in one message."""
+class Notification:
+    """One alert in one notification."""
 
     receiver: str
     status: str  # firing or resolved
@@ -64,17 +64,19 @@ class Told:
     description: str
 
 
-class Ear:
-    """The webhook of all receivers: the last part of the address is who is told."""
+class AlertReceiver:
+    """The webhook of all receivers; the last part of the address is the receiver's name."""
 
     def __init__(self) -> None:
-        told: list[Told] = []
+        told: list[Notification] = []
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 told.extend(
-                    Told(self.path.strip("/"), alert["status"], alert["labels"], alert["annotations"]["description"])
+                    Notification(
+                        self.path.strip("/"), alert["status"], alert["labels"], alert["annotations"]["description"]
+                    )
                     for alert in body["alerts"]
                 )
                 self.send_response(200)
@@ -94,17 +96,17 @@ class Ear:
         self._thread.join(timeout=5)
         self._server.server_close()
 
-    def heard(self, alert: str, status: str = "firing", **labels: str) -> Told | None:
+    def heard(self, alert: str, status: str = "firing", **labels: str) -> Notification | None:
         wanted = {"alertname": alert, **labels}
         return next((t for t in self.told if t.status == status and wanted.items() <= t.labels.items()), None)
 
     def times(self, alert: str) -> int:
-        """How often somebody was told that it fires."""
+        """Returns how often a receiver was notified that the alert fires."""
         return sum(t.status == "firing" and t.labels["alertname"] == alert for t in self.told)
 
 
 class Monitoring:
-    """Prometheus scrapes ``ports`` (job → port), Alertmanager tells ``ear``."""
+    """Prometheus scrapes ``ports`` (job → port), Alertmanager notifies ``ear``."""
 
     def __init__(self, folder: Path, ports: Mapping[str, int], *, wait_s_max: int = 15, every_s: int = 2) -> None:
         self._folder, self._ports = folder, ports
@@ -114,7 +116,7 @@ class Monitoring:
     def __enter__(self) -> Monitoring:
         prometheus, alertmanager = program("prometheus"), program("prometheus-alertmanager", "alertmanager")
         with ExitStack() as teardown:
-            self.ear = Ear()
+            self.ear = AlertReceiver()
             teardown.callback(self.ear.close)
             self._prometheus, self._alertmanager = free_ports(2)
             self._folder.mkdir(exist_ok=True)
@@ -146,7 +148,7 @@ class Monitoring:
         rules.mkdir()
         for path in shipped.parent.glob(body["rule_files"][0]):
             (rules / path.name).write_text(
-                hurried(path.read_text(encoding="utf-8"), self._wait_s_max), encoding="utf-8"
+                with_short_times(path.read_text(encoding="utf-8"), self._wait_s_max), encoding="utf-8"
             )
         body["rule_files"] = [f"{rules}/*.yaml"]
         body["global"] = {"scrape_interval": self._every, "evaluation_interval": self._every}
@@ -169,14 +171,14 @@ class Monitoring:
         return file
 
     def firing(self, alert: str, **labels: str) -> bool:
-        """Whether Prometheus says so, whoever is told."""
+        """Returns whether the alert fires in Prometheus, notified or not."""
         found = _get(f"http://127.0.0.1:{self._prometheus}/api/v1/alerts")
         wanted = {"alertname": alert, **labels}.items()
         alerts = found["data"]["alerts"] if found else ()
         return any(a["state"] == "firing" and wanted <= a["labels"].items() for a in alerts)
 
     def silenced(self, alert: str, **labels: str) -> bool:
-        """Whether Alertmanager has it and keeps it from people because of another."""
+        """Returns whether Alertmanager inhibits the alert because of another."""
         found = _get(f"http://127.0.0.1:{self._alertmanager}/api/v2/alerts") or ()
         wanted = {"alertname": alert, **labels}.items()
         states = [a["status"] for a in found if wanted <= a["labels"].items()]

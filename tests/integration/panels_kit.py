@@ -26,7 +26,7 @@ BOARDS = {path.stem: json.loads(path.read_text()) for path in sorted((ROOT / "da
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """Where it stands, and what is asked; all brokers, as the variable's "All" says."""
+    """Returns each query with its place on a dashboard; "All" brokers are selected."""
     for uid, board in BOARDS.items():
         for panel in board["panels"]:
             for target in panel.get("targets", ()):
@@ -65,9 +65,10 @@ class Prometheus:
 
 @contextmanager
 def prometheus(folder: Path, ports: dict[str, int]) -> Iterator[Prometheus]:
-    """
+    """Starts Prometheus.
+
     Args:
-        ports: by job, of what is scraped on this machine.
+        ports: job → port on this machine.
     """
     program = shutil.which("prometheus")
     if program is None:

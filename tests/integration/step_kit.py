@@ -31,7 +31,7 @@ RESCUE = Limits(rate_bytes_per_s_max=50e6)
 
 @dataclass(slots=True)
 class Growth:
-    """The bytes in one topic's logs on one broker, looked at every 50 ms by a thread of its own."""
+    """The size of one topic's logs on one broker, read every 50 ms in a thread."""
 
     folders: Sequence[Path]
     at_s: list[float] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Growth:
             self.size_bytes.append(size)
 
     def at(self, at_s: float) -> float:
-        """The size then, on the line between two looks."""
+        """Returns the size at ``at_s``, interpolated between two readings."""
         i = bisect.bisect_left(self.at_s, at_s)
         if i == 0 or i == len(self.at_s):
             return float(self.size_bytes[min(i, len(self.at_s) - 1)]) if self.at_s else 0.0
@@ -81,7 +81,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came through in one phase."""
+    """The throughput during one phase."""
 
     peak_bytes: float  # Of the fullest second, wherever it begins.
     silence_s: float  # The longest time without a byte.
@@ -98,14 +98,14 @@ class Response:
 
 class Hand(Protocol):
     def to(self, rate_bytes_per_s: int) -> None:
-        """From now on this rate is meant."""
+        """Starts a change to this rate."""
 
     def act(self) -> float:
-        """Does what is due; the time at which something will be due again."""
+        """Executes due writes; returns the time of the next one."""
 
 
 class Ramp:
-    """The rescue's line, on both sides at once, with the follower's slack."""
+    """The ramp of a rescue, on both sides at once, with the follower's slack."""
 
     def __init__(self, throttles: Throttles, source: int, target: int, stands_bytes_per_s: int) -> None:
         self._ramps = RampExecutor(throttles)
@@ -134,7 +134,7 @@ def steered(throttles: Throttles, growth: Growth, source: int, target: int, stan
 
 
 def drive(hand: Hand, phases: Iterable[tuple[int, float]]) -> list[tuple[float, float]]:
-    """Turns to each rate and stays with it so long; when each phase began and ended."""
+    """Changes to each rate and holds it for its time; returns begin and end of each phase."""
     spans = []
     for rate, lasts_s in phases:
         began_s = time.monotonic()

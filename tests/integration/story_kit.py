@@ -42,7 +42,7 @@ def make_topic(lab: Lab, name: str, replicas: dict[int, list[int]], megabytes: i
 
 
 class Running:
-    """rheostat's three parts under their supervisor, looked after by a thread-free loop: ``until`` drives it."""
+    """rheostat's three processes under their supervisor, which ``until`` drives without a thread."""
 
     def __init__(self, lab: Lab, *, dry_run: bool = False, **tuner: Any) -> None:
         self.port = free_ports(1)[0]
@@ -61,7 +61,7 @@ class Running:
             return None
 
     def decided(self, *reasons: str) -> dict[str, Any] | None:
-        """The first decision with one of these reasons."""
+        """Returns the first decision with one of these reasons."""
         status = self.status()
         return next((d for d in status["last_decisions"] if d["reason"] in reasons), None) if status else None
 
@@ -88,7 +88,7 @@ def running(lab: Lab, *, dry_run: bool = False, **tuner: Any) -> Iterator[Runnin
 
 @contextmanager
 def slowed(node: Node, share: float, period_s: float = 0.4) -> Iterator[None]:
-    """A broker that gets only this share of the time: stopped and continued, several times a second."""
+    """Gives a broker only this share of the time: suspends and resumes it several times a second."""
     assert node.process is not None
     process = node.process
     done = threading.Event()
@@ -112,7 +112,7 @@ def slowed(node: Node, share: float, period_s: float = 0.4) -> Iterator[None]:
 
 @contextmanager
 def storm(lab: Lab) -> Iterator[None]:
-    """One client-id that creates and deletes far more than it gets, until the block is left."""
+    """One client-id creates and deletes far more topics than its quota allows, until the block ends."""
     tenant = StormTenant(
         "etl", 8, topics_per_request=2, partitions=4, replication_factor=2, topics_max=40, connections=2, honours=False
     )

@@ -27,7 +27,7 @@ _PART = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n\b])|([^\x1b\r\n\b]+)")
 
 
 class Screen:
-    """Lines of a terminal that never scroll away; a line that is too long goes on in the next, as on a real one."""
+    """The lines of a terminal without scrolling; long lines wrap as on a real one."""
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
@@ -108,12 +108,12 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def shows(self, pattern: str, timeout_s: float) -> str:
-        """The first place that matches."""
+        """Waits for a match on the screen and returns the first."""
         found = until(lambda: re.search(pattern, self.screen()), timeout_s, f"{pattern!r} on the terminal")
         return found[0]
 
     def ends(self, timeout_s: float) -> int:
-        """The exit code; by then the screen has everything."""
+        """Waits for the end and returns the exit code; the screen is complete then."""
         try:
             code = self.process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -148,7 +148,7 @@ def _whole_characters(found: bytes) -> tuple[str, bytes]:
 def terminal(
     *command: str | Path, columns: int = 120, lines: int = 40, env: Mapping[str, str] | None = None
 ) -> Iterator[Terminal]:
-    """Starts ``command`` on a terminal; a failure carries what was to be seen there."""
+    """Starts ``command`` on a terminal; a failure contains the screen."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     try:

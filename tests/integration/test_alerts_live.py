@@ -15,7 +15,7 @@ import pytest
 from alerts_kit import Scene, Watched, watched
 from kafka.admin import NewTopic
 from lab_parts import rheostat, until
-from monitoring_kit import Told
+from monitoring_kit import Notification
 from story_kit import make_topic, moving
 
 from rheostat.lab.cluster import Lab, LabSpec
@@ -68,7 +68,7 @@ def test_stalled_move_fires_alert_until_its_rescue(tmp_path: Path) -> None:
 
             # While a broker is down its copies take nothing of the throttle, and the move may get on: that call is over then, and
             # comes again, as nothing but a person helps for good.
-            parts.until("the move is stalled, still or again", lambda: _stands(scene, "ReassignmentStalled"), 180)
+            parts.until("the move is stalled, still or again", lambda: _is_notified(scene, "ReassignmentStalled"), 180)
             assert moving(client)
 
             # What the runbook says: the ceiling is raised, clearly above what keeping up takes.
@@ -92,15 +92,15 @@ def test_stalled_move_fires_alert_until_its_rescue(tmp_path: Path) -> None:
             until(lambda: ear.times("TunerNotLeading") > told, 60, "without a tuner somebody is told")
 
 
-def _stands(scene: Scene, alert: str) -> bool:
-    """Somebody was told of it, and not of its end."""
+def _is_notified(scene: Scene, alert: str) -> bool:
+    """Returns whether a receiver was notified of the alert, and not of its end."""
     told = [one.status for one in scene.ear.told if one.labels["alertname"] == alert]
     return told[-1:] == ["firing"]
 
 
 def _is_over(scene: Scene, alert: str) -> bool:
-    """It does not fire, and whoever was told of it was told that it is over."""
-    return not scene.monitoring.firing(alert) and not _stands(scene, alert)
+    """Returns whether the alert ended and every notified receiver knows it."""
+    return not scene.monitoring.firing(alert) and not _is_notified(scene, alert)
 
 
 def test_plan_waiting_for_broker_fires_alert_until_its_return(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def _what_people_do(lab: Lab, scene: Scene, client: ClusterClient) -> None:
 
     garbage = producer(lab.kafka_settings(), "somebody-else", linger_ms=0)
 
-    def refused() -> Told | None:
+    def refused() -> Notification | None:
         garbage.send("rheostat.metrics", b"not a scrape").get(timeout=10)
         return scene.ear.heard("RejectsRising")
 

@@ -47,7 +47,7 @@ def test_clients_without_headroom_fire_latency_alert(tmp_path: Path) -> None:
 
 @pytest.fixture
 def allowed() -> list[ACL]:
-    """All that a tuner needs, but to change brokers' settings."""
+    """Every right that a tuner needs, except changes of brokers' settings."""
     kinds = {
         ResourceType.TOPIC: "*", ResourceType.GROUP: "*", ResourceType.TRANSACTIONAL_ID: "*",
     }  # fmt: skip

@@ -37,7 +37,7 @@ EVERYTHING = (
 
 
 def _all_but_the_settings_of_the_topic(lab: Lab) -> ACLFilter:
-    """Returns what takes the refusal away again."""
+    """Grants all rights except reading the topic's settings; returns the filter of the refusal."""
     who, every, literal = f"User:{USER}", ACLOperation.ALL, ACLResourcePatternType.LITERAL
     may = [
         ACL(who, "*", every, ACLPermissionType.ALLOW, ResourcePattern(kind, name, literal)) for kind, name in EVERYTHING

@@ -45,7 +45,7 @@ def artifacts() -> Artifacts:
 
 @pytest.fixture
 def cache(artifacts: Artifacts, tmp_path: Path) -> Path:
-    """A cache of this test's own: the same folder names, hard links to the same files."""
+    """A cache for this test: the same folder names, and hard links to the same files."""
     home = artifacts.jmx_agent.parents[1]
     shutil.copytree(home, tmp_path / "cache" / "jvm" / home.name, copy_function=linked)
     return tmp_path / "cache"
@@ -87,7 +87,7 @@ def fake_java(folder: Path, script: str) -> Path:
 
 
 def one_sentence(text: str) -> str:
-    """The error, which is one line, without a trace."""
+    """Returns the error, and checks that it is one line without a stack trace."""
     lines = text.strip().splitlines()
     assert len(lines) == 1, text
     assert "Traceback" not in text
@@ -142,7 +142,7 @@ def test_unwritable_cache_is_named(artifacts: Artifacts, tmp_path: Path) -> None
 
 
 def flipped(jar: Path) -> None:
-    """Changes two bytes in the middle of the file, and keeps its size."""
+    """Changes two bytes in the middle of the file and keeps its size."""
     content = bytearray(jar.read_bytes())
     for place in (len(content) // 2, len(content) // 2 + 1):
         content[place] ^= 0xFF
@@ -259,7 +259,7 @@ def registry(root: str, folder: Path) -> str:
 
 
 def mirror_of(artifacts: Artifacts, root: Path) -> Path:
-    """A Maven registry that holds what conf/jvm/ivy.xml names; kafka_2.13 there brings every other jar of its kind."""
+    """A Maven registry with what conf/jvm/ivy.xml names; its kafka_2.13 depends on all other Kafka jars."""
     jars = [*artifacts.spark_jars, *artifacts.kafka_jars, artifacts.jmx_agent, artifacts.compiler]
     named = [
         (d.attrib["org"], d.attrib["name"], d.attrib["rev"])

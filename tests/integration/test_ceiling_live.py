@@ -43,7 +43,7 @@ def client(lab: Lab) -> Iterator[ClusterClient]:
 
 
 def fill(lab: Lab, topic: str, n_bytes: int) -> None:
-    """A topic in small batches: a leader counts whole fetches, a follower keeps whole batches."""
+    """Fills a topic with small batches, because leaders count whole fetches and followers store whole batches."""
     with lab.admin() as admin:
         admin.create_topics([NewTopic(topic, replica_assignments=BEFORE)])
     with ProducerLoad(
@@ -55,7 +55,7 @@ def fill(lab: Lab, topic: str, n_bytes: int) -> None:
 
 @dataclass
 class Sides:
-    """The bytes that pass each of the four sides of the plan, by the log files of the destinations."""
+    """The bytes that pass each of the plan's four sides, from the destinations' log files."""
 
     growths: dict[str, Growth] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class Sides:
         return cls(found)
 
     def largest_means(self) -> dict[str, float]:
-        """Of each side the largest mean of twelve seconds, in bytes/s."""
+        """Returns the largest mean over twelve seconds of each side, in bytes/s."""
         return {
             name: max(growth.passed(at_s, at_s + MEAN_S) / MEAN_S for at_s in growth.at_s)
             for name, growth in self.growths.items()
@@ -88,7 +88,7 @@ class Sides:
 
 
 def bare_sides(client: ClusterClient, topic: str) -> list[str]:
-    """What is not throttled of the moves that run: replicas on no list, sides without a rate."""
+    """Returns unthrottled parts of running moves: unlisted replicas, and sides without a rate."""
     copying = [(s, b) for s in client.reassignments() for b in s.adding if b not in s.isr]
     if not copying:
         return []

@@ -44,7 +44,7 @@ LATE_S_MAX = 0.5  # Two busy cores.
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 
 
-def well(handler: http.server.BaseHTTPRequestHandler, body: bytes = BODY, **headers: str) -> None:
+def respond(handler: http.server.BaseHTTPRequestHandler, body: bytes = BODY, **headers: str) -> None:
     handler.send_response(200)
     for name, value in headers.items():
         handler.send_header(name.replace("_", "-"), value)
@@ -54,7 +54,7 @@ def well(handler: http.server.BaseHTTPRequestHandler, body: bytes = BODY, **head
 
 
 class Agents:
-    """A real HTTP server; what it answers depends on the path. Ends every connection when it is closed."""
+    """A real HTTP server whose response depends on the path; closing it ends every connection."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.answers: dict[str, Answer] = {}
@@ -67,12 +67,12 @@ class Agents:
                 agents.asked.append((self.path, time.monotonic()))
                 # A client that gave up is what many of these tests are about.
                 try:
-                    agents.answers.get(self.path, well)(self)
+                    agents.answers.get(self.path, respond)(self)
                 except (ConnectionError, ssl.SSLError):
                     self.close_connection = True
 
             def log_message(self, *args: object) -> None:
-                """Not needed."""
+                """Logs nothing."""
 
         class Server(http.server.ThreadingHTTPServer):
             request_queue_size = 256
@@ -121,12 +121,12 @@ def failure(url: str, access: jmx.Access = jmx.NO_ACCESS, timeout_s: float = 5.0
 
 
 def test_plain_and_gzip_responses_are_read(agents: Agents) -> None:
-    agents.answers["/gzip"] = lambda h: well(h, gzip.compress(BODY), Content_Encoding="gzip")
+    agents.answers["/gzip"] = lambda h: respond(h, gzip.compress(BODY), Content_Encoding="gzip")
     assert jmx.scrape(agents.url(), 5) == SAMPLES
     assert jmx.scrape(agents.url("/gzip"), 5) == SAMPLES
 
 
-def drip(handler: http.server.BaseHTTPRequestHandler, head: bytes) -> None:
+def respond_slowly(handler: http.server.BaseHTTPRequestHandler, head: bytes) -> None:
     handler.wfile.write(head)
     while True:  # Ends when the client hangs up, which is what is tested.
         handler.wfile.write(b"x")
@@ -145,7 +145,7 @@ def drip(handler: http.server.BaseHTTPRequestHandler, head: bytes) -> None:
     ids=["body", "header", "chunk", "status"],
 )
 def test_slowly_sending_agent_costs_one_timeout(agents: Agents, head: bytes) -> None:
-    agents.answers["/metrics"] = lambda h: drip(h, head)
+    agents.answers["/metrics"] = lambda h: respond_slowly(h, head)
     began = time.monotonic()
     assert failure(agents.url(), timeout_s=TIMEOUT_S).cause is Cause.TIMEOUT
     assert TIMEOUT_S * 0.9 < time.monotonic() - began < TIMEOUT_S + LATE_S_MAX
@@ -163,8 +163,8 @@ def test_silent_port_costs_one_timeout(certificates: Certificates) -> None:
 
 def test_response_above_size_limit_is_refused_packed_or_not(agents: Agents) -> None:
     many = b"kafka_a 1.0\n" * 100_000
-    agents.answers["/plain"] = lambda h: well(h, many)
-    agents.answers["/bomb"] = lambda h: well(h, gzip.compress(many), Content_Encoding="gzip")
+    agents.answers["/plain"] = lambda h: respond(h, many)
+    agents.answers["/bomb"] = lambda h: respond(h, gzip.compress(many), Content_Encoding="gzip")
     for path in ("/plain", "/bomb"):
         found = failure(agents.url(path), body_bytes_max=1_000_000)
         assert (found.cause, "longer than 1 MB" in str(found)) == (Cause.TOO_LARGE, True)
@@ -200,9 +200,9 @@ def packed_and_cut_off(handler: http.server.BaseHTTPRequestHandler) -> None:
         (status(401), Cause.AUTH, "HTTP 401: the agent requires a user: set collector.username"),
         (cut_off, Cause.HTTP, "is not valid HTTP"),
         (packed_and_cut_off, Cause.HTTP, "is not valid HTTP"),
-        (lambda h: well(h, BODY, Content_Encoding="gzip"), Cause.HTTP, "is not valid gzip"),
-        (lambda h: well(h, b"<html>Sign in</html>"), Cause.NOT_METRICS, "not Prometheus text: '<html>"),
-        (lambda h: well(h, b""), Cause.NOT_METRICS, "not Prometheus text"),
+        (lambda h: respond(h, BODY, Content_Encoding="gzip"), Cause.HTTP, "is not valid gzip"),
+        (lambda h: respond(h, b"<html>Sign in</html>"), Cause.NOT_METRICS, "not Prometheus text: '<html>"),
+        (lambda h: respond(h, b""), Cause.NOT_METRICS, "not Prometheus text"),
         (lambda h: h.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n"), Cause.HTTP, "is not valid HTTP"),
     ],
     ids=["404", "500", "302", "401", "cut off", "gzip cut off", "not gzip", "html", "empty", "ssh"],
@@ -240,7 +240,7 @@ class Certificates:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Two authorities, and what the first has signed: for 127.0.0.1, for another host, expired, and a client's."""
+    """Two authorities; the first has signed for 127.0.0.1, for another host, an expired one, and a client's."""
     folder = tmp_path_factory.mktemp("certificates")
 
     def openssl(*arguments: str) -> None:
@@ -332,7 +332,7 @@ def test_http_https_mixup_is_named(agents: Agents, certificates: Certificates) -
 
 def guarded(user: str, password: str) -> Answer:
     wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
-    return lambda h: well(h) if h.headers["Authorization"] == wanted else status(401)(h)
+    return lambda h: respond(h) if h.headers["Authorization"] == wanted else status(401)(h)
 
 
 def test_wrong_password_is_reported_without_being_shown(agents: Agents, tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_unfit_file_names_its_setting(certificates: Certificates, tmp_path: Path
 
 @dataclass(slots=True)
 class Watch:
-    """A collector at work on agents alone: the cluster it would ask is not there."""
+    """A running collector with agents only; its Kafka cluster does not exist."""
 
     collector: Collector
     scrapes: list[Scrape] = field(default_factory=list)
@@ -409,7 +409,7 @@ def test_many_nodes_share_slots_and_keep_their_interval(agents: Agents) -> None:
         agents.over.wait(0.02)
         with lock:
             under_way -= 1
-        well(handler)
+        respond(handler)
 
     agents.answers = {f"/{node}": slowly for node in nodes}
     settings = CollectorSettings(
@@ -437,7 +437,7 @@ def test_hanging_nodes_delay_no_others_and_recover_soon(agents: Agents) -> None:
     def hang(handler: http.server.BaseHTTPRequestHandler) -> None:
         if not healed.is_set():
             agents.over.wait(5)
-        well(handler)
+        respond(handler)
 
     agents.answers = {f"/{node}": hang for node in hanging}
     urls = {node: agents.url(f"/{node}") for node in (*healthy, *hanging)}
@@ -475,7 +475,7 @@ def test_collector_asks_a_cold_agent_twice_in_its_first_round(agents: Agents) ->
         if not cold.is_set():
             cold.set()
             agents.over.wait(1.0)
-        well(handler)
+        respond(handler)
 
     agents.answers["/1"] = slow_once
     settings = CollectorSettings(interval_s=5, timeout_s=0.5, endpoints={1: agents.url("/1")})

@@ -45,7 +45,7 @@ LATE_S_MAX = 2.0
 
 @dataclass(slots=True)
 class Seen:
-    """What a collector published, and when it did."""
+    """The published scrapes of a collector with their times."""
 
     scrapes: list[tuple[float, Scrape]] = field(default_factory=list)
 
@@ -62,7 +62,7 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def move(lab: Lab) -> None:
-    """Two partitions on their way from broker 2 to broker 3, as slowly as an operator would never want it."""
+    """Two partitions move from broker 2 to broker 3, far slower than in practice."""
     replicas = {p: [LEADER, FOLLOWER] for p in range(PARTITIONS)}
     with lab.admin() as admin:
         admin.create_topics(
@@ -82,7 +82,7 @@ def move(lab: Lab) -> None:
 
 @pytest.fixture
 def seen(lab: Lab, move: None) -> Iterator[tuple[Collector, Seen]]:
-    """A collector at work in this process, where its counts can be read."""
+    """A running collector in this process, so that its counts can be read."""
     settings = CollectorSettings(interval_s=INTERVAL_S, timeout_s=TIMEOUT_S, endpoints=lab.jmx_urls())
     seen, stop = Seen(), threading.Event()
     kafka = lab.kafka_settings().model_copy(update={"request_timeout_s": TIMEOUT_S})
@@ -224,7 +224,7 @@ def mutation_quota(lab: Lab, *change: str) -> None:
 
 @pytest.fixture
 def mutations_refused(lab: Lab) -> Iterator[None]:
-    """The default user may create a partition every ten seconds, and has asked for many more."""
+    """The default user exceeds a quota of one partition every ten seconds."""
     mutation_quota(lab, "--add-config", "controller_mutation_rate=0.1")
     try:
         with lab.admin("test-mutations") as admin:
@@ -247,8 +247,8 @@ def test_every_kafka_metric_of_the_contract_arrives(seen: tuple[Collector, Seen]
 
     # Both sides' throttled rates are there only where throttled bytes flow, so the brokers are taken together.
     brokers = (LEADER, FOLLOWER, DESTINATION)
-    until_none(lambda: missing(brokers, wanted - of_controllers), 30)
-    until_none(lambda: missing((CONTROLLER,), of_controllers - NEVER_A_NUMBER), 30)
+    wait_until_none_missing(lambda: missing(brokers, wanted - of_controllers), 30)
+    wait_until_none_missing(lambda: missing((CONTROLLER,), of_controllers - NEVER_A_NUMBER), 30)
 
     def refused() -> float:
         return value(published.of(CONTROLLER)[-1][1].samples, Metric.MUTATIONS_REJECTED, "request=CreateTopics") or 0
@@ -263,8 +263,8 @@ def test_every_kafka_metric_of_the_contract_arrives(seen: tuple[Collector, Seen]
     assert all(labels.startswith("listener=CONTROLLER,networkprocessor=") for labels in incoming)
 
 
-def until_none(missing: Callable[[], set[str]], timeout_s: float) -> None:
-    """Says what is missing, when something still is at the end."""
+def wait_until_none_missing(missing: Callable[[], set[str]], timeout_s: float) -> None:
+    """Waits until nothing is missing; a failure names what still is."""
     deadline = time.monotonic() + timeout_s
     while names := missing():
         assert time.monotonic() < deadline, f"still missing: {sorted(names)}"

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from kafka.admin import NewTopic
-from lab_parts import java_of, until
+from lab_parts import java_processes_of, until
 from pyspark.sql import SparkSession
 
 from rheostat.config.resources import conf_file
@@ -64,7 +64,7 @@ class Point:
 
 
 def config() -> dict[str, Any]:
-    """Our configuration with everything in it that is commented out, but the other data_format."""
+    """The shipped configuration with its commented parts enabled, except the other data_format."""
     text = conf_file("collectors", "telegraf.conf").read_text()
     return tomllib.loads(re.sub(r"(?m)^( *)#(?=\[\[|[a-z_]+ = )(?!data_format)", r"\1", text))
 
@@ -138,11 +138,11 @@ def as_influx(point: Point, ts_ms: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
-    """With Jolokia in every node, each on a port of its own choosing. Two brokers, so that there is a follower."""
+    """Two brokers, so that there is a follower; every node has Jolokia on its own port."""
     (agent,) = resolve_jars(Path(__file__).with_name("jolokia-ivy.xml"))["jolokia"]
     with Lab(LabSpec(brokers=2, java_options=(f"-javaagent:{agent}=host=127.0.0.1,port=0",))) as running:
         yield running
-    assert java_of(running.home) == []
+    assert java_processes_of(running.home) == []
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def agent_url(node: Node) -> str:
 
 
 def make_it_measurable(lab: Lab) -> None:
-    """Replication under a throttle, and a mutation quota that has turned somebody away."""
+    """Starts throttled replication, and lets a mutation quota refuse requests."""
     quota = tool_command(
         lab.artifacts, "kafka.admin.ConfigCommand", "--bootstrap-server", lab.bootstrap_servers,
         "--alter", "--add-config", "controller_mutation_rate=1", "--entity-type", "users", "--entity-default",
@@ -193,7 +193,7 @@ def make_it_measurable(lab: Lab) -> None:
 
 
 def read_by_telegraf(lab: Lab) -> tuple[list[Point], Source]:
-    """What every node gives once all is measured, and how rheostat may know the one that does not say who it is."""
+    """The metrics of every node, and the host name by which rheostat recognises the node without an id."""
     plugins = config()["inputs"]["jolokia2_agent"]
     urls = {node.node_id: agent_url(node) for node in lab.nodes.values()}
     points: dict[int, list[Point]] = {}
@@ -236,7 +236,7 @@ def test_telegraf_metrics_have_known_names_in_both_formats(lab: Lab, spark: Spar
     assert seen["influx"] == seen["json"]
 
     def values(name: str) -> dict[int, float]:
-        """By node, summed over labels."""
+        """Returns values per node, summed over labels."""
         nodes = {node for n, node, _ in seen["json"] if n == name}
         return {node: sum(v for (n, of, _), v in seen["json"].items() if (n, of) == (name, node)) for node in nodes}
 

@@ -30,8 +30,8 @@ def signalled(lab: Lab, which: signal.Signals) -> None:
         process.send_signal(which)
 
 
-def answered(client: ClusterClient) -> tuple[set[int], float]:
-    """Who has, and how long it took."""
+def answering_brokers(client: ClusterClient) -> tuple[set[int], float]:
+    """Returns which brokers answered, and the duration."""
     began_s = time.monotonic()
     found = client.broker_configs((1, 2, 3), [kafka_names.LEADER_RATE])
     return {b for b, answer in found.items() if not isinstance(answer, ClusterError)}, time.monotonic() - began_s
@@ -40,20 +40,20 @@ def answered(client: ClusterClient) -> tuple[set[int], float]:
 def test_hung_brokers_cost_one_timeout_and_delay_no_others(lab: Lab) -> None:
     settings = lab.kafka_settings().model_copy(update={"request_timeout_s": TIMEOUT_S})
     with ClusterClient(settings, "test") as client:
-        assert answered(client)[0] == {1, 2, 3}
+        assert answering_brokers(client)[0] == {1, 2, 3}
         signalled(lab, signal.SIGSTOP)
         try:
-            who, took_s = answered(client)
+            who, took_s = answering_brokers(client)
             assert who == {1}
             assert took_s < TIMEOUT_S + 1.5, "one timeout for both"
             # A while after, with their requests given up and made anew: a second now and then, and mostly nothing.
             ends_s, found = time.monotonic() + 2.5 * TIMEOUT_S, []
             while time.monotonic() < ends_s:
-                who, took_s = answered(client)
+                who, took_s = answering_brokers(client)
                 assert who == {1}
                 found.append(took_s)
             assert max(found) < 0.9 * TIMEOUT_S
             assert sum(took_s < 0.3 for took_s in found) > len(found) / 2
         finally:
             signalled(lab, signal.SIGCONT)
-        until(lambda: answered(client)[0] == {1, 2, 3}, 30, "all answer again")
+        until(lambda: answering_brokers(client)[0] == {1, 2, 3}, 30, "all answer again")

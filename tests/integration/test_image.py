@@ -68,7 +68,7 @@ def engine() -> Iterator[docker.DockerClient]:
 
 @pytest.fixture(scope="module")
 def image(engine: docker.DockerClient) -> str:
-    """The image of this source tree; a build of an unchanged tree takes well under a second."""
+    """The image of this source tree; an unchanged tree is built in well under a second."""
     try:
         engine.images.get(BASE_IMAGE)
     except ImageNotFound:
@@ -196,7 +196,7 @@ def test_readme_creates_the_token_before_using_it(tmp_path: Path) -> None:
 
 
 def hardened(image: str, *, network: str, entrypoint: str | None = None) -> DockerContainer:
-    """As the README recommends to run it."""
+    """A container as the README recommends to run it."""
     return (
         DockerContainer(image)
         .with_tmpfs_mount("/tmp")
@@ -214,7 +214,7 @@ def hardened(image: str, *, network: str, entrypoint: str | None = None) -> Dock
 
 @contextmanager
 def kept_logs(container: DockerContainer) -> Iterator[None]:
-    """Starts it and removes it; a failure in between carries what it said."""
+    """Runs and removes the container; a failure contains its logs."""
     with container:
         try:
             yield
@@ -229,7 +229,7 @@ def assert_nothing_left(engine: docker.DockerClient) -> None:
 
 
 def http_status(url: str, token: str | None = None) -> int | None:
-    """None while nobody listens."""
+    """Returns the status, or None while the port is closed."""
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
     try:
         with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5) as answer:
@@ -241,7 +241,7 @@ def http_status(url: str, token: str | None = None) -> int | None:
 
 
 def until(probe: Callable[[], T], timeout_s: float, what: str) -> T:
-    """The first true answer of ``probe``; fails when there is none in time."""
+    """Waits for the first true result of ``probe`` and returns it; fails after the timeout."""
     deadline = time.monotonic() + timeout_s
     while True:
         found = probe()

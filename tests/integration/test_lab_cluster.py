@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 from kafka.admin import NewTopic
-from lab_parts import MakeLab, java_of, until
+from lab_parts import MakeLab, java_processes_of, until
 
 from rheostat.errors import SetupError
 from rheostat.lab import cluster
@@ -46,7 +46,7 @@ def test_lab_starts_within_seconds_with_every_broker_registered(lab: Lab) -> Non
         1: NodeRole.BROKER,
         2: NodeRole.BROKER,
     }
-    assert sorted(java_of(lab.home)) == sorted(n.process.pid for n in lab.nodes.values() if n.process)
+    assert sorted(java_processes_of(lab.home)) == sorted(n.process.pid for n in lab.nodes.values() if n.process)
 
 
 def test_every_lab_node_runs_the_jmx_agent(lab: Lab) -> None:
@@ -125,7 +125,7 @@ def test_three_controllers_survive_loss_of_the_active_one(make_lab: MakeLab) -> 
     assert [n.node_id for n in controllers] == [100, 101, 102]
 
     def quorum() -> tuple[int, int]:
-        """Who leads, of how many."""
+        """Returns the leader and the number of voters."""
         with lab.admin() as admin:
             partition = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]
         return int(partition["leader_id"]), len(partition["current_voters"])
@@ -150,7 +150,7 @@ def test_node_that_cannot_start_is_named_with_its_log() -> None:
     assert "log.segment.bytes" in str(raised.value)
     assert str(log) in str(raised.value)
     assert "log.segment.bytes" in log.read_text()
-    assert java_of(lab.home) == []
+    assert java_processes_of(lab.home) == []
     assert [entry.name for entry in lab.home.iterdir()] == ["logs"]
     for kept in log.parent.iterdir():
         kept.unlink()
@@ -198,7 +198,7 @@ def test_failure_inside_a_lab_leaves_no_process_or_data() -> None:
     with pytest.raises(RuntimeError, match="a test failed"), lab:
         fail()
 
-    assert java_of(lab.home) == []
+    assert java_processes_of(lab.home) == []
     assert not lab.home.exists()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from lab_parts import java_of, rheostat, running, until
+from lab_parts import java_processes_of, rheostat, running, until
 
 from rheostat.config.settings import load_settings
 from streaming.shared.kafka import KafkaSettings
@@ -21,13 +21,13 @@ from streaming.shared.kafka.cluster import ClusterClient
 
 @pytest.fixture
 def env(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A state folder and a temporary folder of this test alone; a lab that a failed test left up is taken down."""
+    """A state folder and a temporary folder for this test; a lab left by a failed test is stopped."""
     (tmp_path / "tmp").mkdir()
     env = {"RHEOSTAT_STATE_DIR": str(tmp_path / "state"), "TMPDIR": str(tmp_path / "tmp")}
     yield env
     for file in (tmp_path / "state" / "labs").glob("*.json"):
         rheostat("lab", "down", "--name", file.stem, env=env)
-    assert java_of(tmp_path) == []
+    assert java_processes_of(tmp_path) == []
 
 
 def test_lab_commands_start_use_and_stop_a_lab(env: dict[str, str], tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_lab_commands_start_use_and_stop_a_lab(env: dict[str, str], tmp_path: Pa
     assert second.stderr.strip().splitlines() == [
         "Lab 'lab' is up already: `rheostat lab down --name lab`, or another --name."
     ]
-    assert len(java_of(tmp_path)) == 2
+    assert len(java_processes_of(tmp_path)) == 2
 
     # What it says about looking around works.
     status = rheostat("status", "--config", config[1], "--json", env=env)
@@ -57,7 +57,7 @@ def test_lab_commands_start_use_and_stop_a_lab(env: dict[str, str], tmp_path: Pa
 
     down = rheostat("lab", "down", env=env)
     assert (down.returncode, down.stdout.strip()) == (0, "Lab 'lab' is down.")
-    assert java_of(tmp_path) == []
+    assert java_processes_of(tmp_path) == []
     assert list((tmp_path / "tmp").iterdir()) == []
 
     again = rheostat("lab", "down", env=env)
@@ -69,7 +69,7 @@ def test_killed_keeper_does_not_block_a_new_lab(env: dict[str, str], tmp_path: P
     keeper = psutil.Process(json.loads((tmp_path / "state" / "labs" / "a.json").read_text())["pid"])
 
     os.kill(keeper.pid, signal.SIGKILL)
-    until(lambda: java_of(tmp_path) == [], 10, "its nodes went with it")
+    until(lambda: java_processes_of(tmp_path) == [], 10, "its nodes went with it")
     until(lambda: not keeper.is_running() or keeper.status() == psutil.STATUS_ZOMBIE, 10, "it is gone itself")
 
     again = rheostat("lab", "up", "--brokers", "1", "--name", "a", env=env, timeout_s=120)
@@ -91,7 +91,7 @@ def test_keeper_killed_during_start_leaves_nothing(env: dict[str, str], tmp_path
         until(lambda: not first.alive(), 30, "it says so")
         assert "The lab ended at once" in first.said()
 
-    until(lambda: java_of(tmp_path) == [], 10, "its nodes went with it")
+    until(lambda: java_processes_of(tmp_path) == [], 10, "its nodes went with it")
     assert not starting.exists()
     assert list((tmp_path / "tmp").iterdir()) == []
 
@@ -100,11 +100,11 @@ def test_interrupted_lab_up_leaves_no_lab(env: dict[str, str], tmp_path: Path) -
     with running(
         sys.executable, "-m", "rheostat", "lab", "up", "--brokers", "1", log=tmp_path / "up.log", env=env
     ) as up:  # fmt: skip
-        until(lambda: java_of(tmp_path), 60, "a node is starting", every_s=0.01)
+        until(lambda: java_processes_of(tmp_path), 60, "a node is starting", every_s=0.01)
         assert up.end(signal.SIGTERM) == 128 + signal.SIGTERM
         assert up.left() == []
 
-    assert java_of(tmp_path) == []
+    assert java_processes_of(tmp_path) == []
     assert [str(left) for left in (tmp_path / "tmp").rglob("*")] == [], (tmp_path / "state/labs/lab.log").read_text()
     assert rheostat("lab", "down", env=env).stdout.strip() == "No lab 'lab' is up."
 

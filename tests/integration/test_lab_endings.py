@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from lab_parts import Running, is_java, java_of, running, until
+from lab_parts import Running, is_java, java_processes_of, running, until
 
 # As `rheostat demo` and `rheostat lab keep` hold one: the program's own handling of signals around a Lab.
 HOLDER = """
@@ -30,14 +30,14 @@ cli.main()
 
 @pytest.fixture
 def holder(tmp_path: Path) -> Iterator[Running]:
-    """A process that starts a lab; its temporary folder is ours, so that nothing in it can hide."""
+    """A process that starts a lab in the test's own temporary folder."""
     folder = tmp_path / "tmp"
     folder.mkdir()
     with running(
         sys.executable, "-c", HOLDER, log=tmp_path / "holder.log", env={"TMPDIR": str(folder)}
     ) as process:  # fmt: skip
         yield process
-    assert java_of(folder) == []
+    assert java_processes_of(folder) == []
 
 
 def nodes(holder: Running) -> list[psutil.Process]:
@@ -54,7 +54,7 @@ def test_sigkill_of_lab_holder_ends_its_nodes(holder: Running, tmp_path: Path) -
 
     assert holder.end(signal.SIGKILL) == -signal.SIGKILL
 
-    until(lambda: java_of(tmp_path) == [], 5, "no node is left")
+    until(lambda: java_processes_of(tmp_path) == [], 5, "no node is left")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
@@ -63,7 +63,7 @@ def test_lab_stopped_while_running_leaves_nothing(holder: Running, tmp_path: Pat
 
     assert holder.end(number, 15) == 128 + number
 
-    assert java_of(tmp_path) == []
+    assert java_processes_of(tmp_path) == []
     assert list((tmp_path / "tmp").iterdir()) == []
     assert "Traceback" not in holder.said()
 
@@ -78,7 +78,7 @@ def test_lab_stopped_while_starting_leaves_nothing(
 
     assert holder.end(number, 15) == 128 + number
 
-    assert java_of(tmp_path) == []
+    assert java_processes_of(tmp_path) == []
     assert list((tmp_path / "tmp").iterdir()) == []
     assert "Traceback" not in holder.said()
 
@@ -93,4 +93,4 @@ def test_second_stop_signal_leaves_no_process(holder: Running, tmp_path: Path) -
             holder.process.send_signal(number)
     holder.process.wait(timeout=15)
 
-    until(lambda: java_of(tmp_path) == [], 5, "no node is left")
+    until(lambda: java_processes_of(tmp_path) == [], 5, "no node is left")

@@ -66,7 +66,7 @@ def told(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
 
 
 def threads_of(lab: Lab) -> set[tuple[int, str, int, str]]:
-    """Follower, topic, partition and the thread that copies it, as each broker's own metrics have it."""
+    """Returns (follower, topic, partition, fetcher thread) from each broker's own metrics."""
     found = set()
     for node in lab.brokers:
         with urllib.request.urlopen(node.jmx_url, timeout=10) as answer:
@@ -211,14 +211,14 @@ def test_drained_broker_keeps_no_replica_and_racks_stay_distinct(
 
 
 def nothing_left(config: Path, *what: str) -> None:
-    """What was asked for is so already."""
+    """Checks that a repeated request finds nothing to do."""
     done = rheostat("plan", "generate", "-c", config, *what, "--write-rate", "0")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert "There is nothing to move" in done.stderr
 
 
 def moved(lab: Lab, client: ClusterClient, config: Path, *what: str) -> tuple[Replicas, Replicas]:
-    """Where the plan's partitions were, and where the plan has them; once they are there."""
+    """Executes the plan; returns the replicas before and after it."""
     every = replicas_of(client)
     plan = told("plan", "generate", "-c", config, *what, "--write-rate", "0", "--rate", "50MB/s")["plan"]
     target = {(e["topic"], e["partition"]): tuple(e["replicas"]) for e in plan["partitions"]}

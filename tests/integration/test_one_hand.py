@@ -51,14 +51,14 @@ class Tuner:
             return ""
 
     def acts(self) -> bool:
-        """It has looked at the cluster in this term: nobody makes signals here, and it says so."""
+        """Returns whether the tuner has observed the cluster in this term; without signals it logs that."""
         return "no broker signal has arrived yet" in self.says()
 
     def stands_by(self) -> bool:
         return "standing by" in self.says()
 
     def terms(self) -> int:
-        """Number of times that it has begun to act."""
+        """Returns how often the tuner has begun to act."""
         return len(self.told("acting"))
 
     def told(self, event: str) -> list[dict[str, Any]]:

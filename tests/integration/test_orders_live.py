@@ -54,8 +54,8 @@ def throttles(lab: Lab) -> Iterator[KafkaThrottles]:
         port.write_rates(dict.fromkeys((OURS, NOT_OURS, FRESH)))
 
 
-def left_by_a_tuner_that_died(lab: Lab, throttles: KafkaThrottles) -> None:
-    """Two rates of ours, one of which stood at 5 MB/s before, and somebody's."""
+def leave_managed_rates(lab: Lab, throttles: KafkaThrottles) -> None:
+    """Leaves two managed rates, one of which was 5 MB/s before, and one that is externally owned."""
     standing = {OURS: 20 * MB, NOT_OURS: 7 * MB, FRESH: 30 * MB}
     assert set(throttles.write_rates(standing).values()) == {None}
     assert set(throttles.confirm_rates(standing).values()) == {None}
@@ -77,7 +77,7 @@ def why(port: int) -> list[str]:
 def test_release_without_tuner_restores_earlier_settings(
     lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles
 ) -> None:
-    left_by_a_tuner_that_died(lab, throttles)
+    leave_managed_rates(lab, throttles)
     done = rheostat("release", "--yes", "--config", config[0], timeout_s=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Released: all settings that rheostat had changed are restored.")
@@ -88,7 +88,7 @@ def test_second_cluster_name_waits_for_release_of_the_first(
     lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles
 ) -> None:
     """A tuner with a changed `cluster` setting has another lease, another producer epoch and no memory."""
-    left_by_a_tuner_that_died(lab, throttles)
+    leave_managed_rates(lab, throttles)
     file, port = config
     renamed = file.with_name("renamed.yaml")
     settings = yaml.safe_load(file.read_text())
@@ -180,7 +180,7 @@ def test_running_tuner_pauses_resumes_and_releases(
     for look in (("status",), ("status", "--watch", "--wait", "1")):
         shown = rheostat(*look, "--config", file).stdout
         assert "Paused by" in shown, (look, shown)
-    left_by_a_tuner_that_died(lab, throttles)
+    leave_managed_rates(lab, throttles)
     read_by_tuner = (TOPICS.signals, TOPICS.orders, TOPICS.journal)
     write_records_with_bad_headers(lab.kafka_settings(), read_by_tuner)
     with running(*RHEOSTAT, "tune", "--config", file, log=file.with_suffix(".log")) as tune:
@@ -227,7 +227,7 @@ def test_invalid_override_is_refused_with_reason(
 
 def test_dangerous_orders_require_confirmation(lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles) -> None:
     """Broker 1 has a leader rate of 20 MB/s and a follower rate of 7 MB/s. No tuner runs, so orders are only recorded."""
-    left_by_a_tuner_that_died(lab, throttles)
+    leave_managed_rates(lab, throttles)
     file = config[0]
 
     def ordered() -> int:

@@ -30,7 +30,7 @@ from metrics_rig import CLUSTER, Everything
 
 @pytest.fixture
 def told() -> Iterator[tuple[Everything, dict[str, int]]]:
-    """All three processes' pages, and where they are served."""
+    """The metrics pages of all three processes, and their ports."""
     everything = Everything(time.time)
     registries = everything.registries()
     with ExitStack() as stack:

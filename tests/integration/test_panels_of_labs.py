@@ -42,8 +42,8 @@ STEERED = {
 }  # fmt: skip
 
 
-class Boards:
-    """What has had an answer since somebody looked first."""
+class ShownPanels:
+    """The queries that have returned data at least once."""
 
     def __init__(self, asked: Prometheus) -> None:
         self._asked = asked
@@ -56,14 +56,14 @@ class Boards:
         return True
 
     def show(self, *words: str) -> bool:
-        """Whether everything that is about these words has been seen."""
+        """Returns whether every query about these words has returned data."""
         self.look()
         return all(where in self.shown for where, _ in queries() if any(word in where for word in words))
 
 
 @contextmanager
-def looked_at(lab: Lab, folder: Path, **tuner: Any) -> Iterator[tuple[Boards, Path]]:
-    """rheostat beside a lab, under a Prometheus; and the file it is configured by."""
+def monitored_rheostat(lab: Lab, folder: Path, **tuner: Any) -> Iterator[tuple[ShownPanels, Path]]:
+    """Runs rheostat beside a lab, scraped by Prometheus; yields its settings file."""
     ports = dict(zip(("collect", "stream", "tune"), free_ports(3), strict=True))
     settings = yaml.safe_load(lab_config(lab, http={"port": ports["tune"]}, **{"mutation_quota": {}, **tuner}))
     settings["collector"]["http"] = {"port": ports["collect"]}
@@ -77,18 +77,18 @@ def looked_at(lab: Lab, folder: Path, **tuner: Any) -> Iterator[tuple[Boards, Pa
     ):
         until(lambda: len(asked.ask("up == 1")) == 3 or not run.alive(), 90, "all three are scraped")
         assert run.alive()
-        yield Boards(asked), config
+        yield ShownPanels(asked), config
 
 
 def rescued(folder: Path) -> set[str]:
-    """From the stall of a move to its end."""
+    """A move from its stall to its end."""
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 120)
         load = ProducerLoad(
             lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3 * MB, record_bytes=10_000
         )
         # The rest takes about a minute at this ceiling, so its expected end is seen.
-        with load, looked_at(lab, folder, rate_bytes_per_s_max=9 * MB) as (boards, _):
+        with load, monitored_rheostat(lab, folder, rate_bytes_per_s_max=9 * MB) as (boards, _):
             target = {("orders", p): [1, 3] for p in range(4)}
             reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", "4500000")
             until(lambda: boards.look() and not moving(client), 240, "the move ends", every_s=2.0)
@@ -99,7 +99,7 @@ def rescued(folder: Path) -> set[str]:
 
 
 def steered(folder: Path) -> set[str]:
-    """A plan under an objective; beside it a storm of topics, a broker that does not answer, and people who pause and override."""
+    """A plan with an objective, a storm of topic creations, a silent broker, and operators who pause and override."""
     entries = [{"topic": "orders", "partition": p, "replicas": [1, 3]} for p in (0, 4)]
     plan = folder / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": entries}))
@@ -112,7 +112,7 @@ def steered(folder: Path) -> set[str]:
         load = ProducerLoad(
             lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=1.5 * MB, record_bytes=10_000
         )
-        with load, looked_at(lab, folder, **settings) as (boards, config), storm(lab):
+        with load, monitored_rheostat(lab, folder, **settings) as (boards, config), storm(lab):
 
             def said(*words: str) -> subprocess.CompletedProcess[str]:
                 done = rheostat(*words, "--config", config)

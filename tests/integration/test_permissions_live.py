@@ -41,7 +41,7 @@ STARTED_S_MAX = 60.0
 
 
 def rows(heading: str) -> list[tuple[list[str], str]]:
-    """The rights and the resources of a section's table."""
+    """Returns the rights and resources of a section's table."""
     section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     cells = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("|")
@@ -66,7 +66,7 @@ def acls(user: str, operations: list[str], resource: str) -> Iterator[ACL]:
 
 @pytest.fixture(scope="module", autouse=True)
 def granted(lab: Lab) -> None:
-    """Every table, each to a user of its own; the topics are made by the one that may."""
+    """Grants each table to a user of its own; then the user "creator" creates the topics."""
     every = [
         acl
         for user, heading in HEADINGS.items()

@@ -167,7 +167,7 @@ def test_estimate_near_minimum_rate_is_accurate(
 
 
 def signals_of_brokers(lab: Lab, client: ClusterClient, age_s: float, *bytes_in_per_s: float) -> None:
-    """Puts a signal of each broker onto the signals topic, as the stream does."""
+    """Writes a signal of each broker to the signals topic, as the stream does."""
     ensure_topics(client, TOPICS)
     at_ms = round((time.time() - age_s) * 1000)
     sender = producer(lab.kafka_settings(), "test-signals")

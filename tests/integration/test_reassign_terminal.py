@@ -84,8 +84,8 @@ def desk(lab: Lab, tmp_path: Path, client: ReassignmentClient, request: pytest.F
     return Desk(lab, tmp_path, client, topic)
 
 
-def interrupted_on_the_way(shown: Terminal) -> None:
-    """Ctrl-C, once something has been copied. What is under way may be so between two looks only."""
+def interrupt_midway(shown: Terminal) -> None:
+    """Presses Ctrl-C once bytes have been copied."""
     shown.shows(r"\b[\d.]+ [kM]B of 48\.0 MB", START_S_MAX)
     shown.press(CTRL_C)
     shown.shows(QUESTION, 30)
@@ -100,7 +100,7 @@ def test_cancelled_plan_is_rolled_back_before_exit(desk: Desk) -> None:
         shown.shows(r"0 of 24 partitions, ", 5)
         shown.shows(r"at most 1 partition movement, 1 replica movement at a time", 5)
         shown.shows(r"broker \d (leader|follower): \d+ at a time: ", START_S_MAX)
-        interrupted_on_the_way(shown)
+        interrupt_midway(shown)
         shown.press("c\n")
         shown.shows("being rolled back: running steps are stopped", 60)
         assert shown.ends(240) == 1
@@ -119,7 +119,7 @@ def test_cancelled_plan_is_rolled_back_before_exit(desk: Desk) -> None:
 @pytest.mark.timeout(900)
 def test_paused_plan_stops_moving_before_exit(desk: Desk) -> None:
     with desk.reassign(*ONE_BY_ONE, columns=80) as shown:
-        interrupted_on_the_way(shown)
+        interrupt_midway(shown)
         shown.press("p\n")
         assert shown.ends(240) == 0
         assert "paused. To continue it, run `rheostat reassign resume` while a tuner runs." in shown.screen().replace(
@@ -136,7 +136,7 @@ def test_paused_plan_stops_moving_before_exit(desk: Desk) -> None:
 @pytest.mark.timeout(900)
 def test_detached_plan_continues_with_next_tuner(desk: Desk) -> None:
     with desk.reassign(*ONE_BY_ONE) as shown:
-        interrupted_on_the_way(shown)
+        interrupt_midway(shown)
         shown.press(CTRL_C)  # Instead of an answer.
         assert shown.ends(120) == 130
         assert "stays on record. The steps that Kafka runs now continue" in shown.screen().replace("\n", " ")
@@ -166,7 +166,7 @@ def test_ended_plan_leaves_no_throttles(lab: Lab, tmp_path: Path, client: Reassi
 
 
 def assert_is_neat(shown: Terminal, columns: int) -> None:
-    """No picture stands there twice in a row, no log of a machine's, nothing that looks like 0 of 0."""
+    """Checks that no display is repeated, no log line appears, and nothing reads "0 of 0"."""
     lines = shown.screen().splitlines()
     assert all(len(line) <= columns for line in lines)
     assert not any("at=20" in line or line.startswith("{") for line in lines), shown.screen()

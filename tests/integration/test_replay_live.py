@@ -47,7 +47,7 @@ RUDE = QuotaEntity(client_id="rude")
 
 
 class Stream:
-    """In place of the stream: what it would say of both brokers, of the controller and of one tenant, every second anew."""
+    """Replaces the stream: writes signals of two brokers, the controller and one tenant every second."""
 
     def __init__(self, made: KafkaProducer) -> None:
         self._made = made
@@ -99,7 +99,7 @@ class Stream:
 
 @pytest.fixture(scope="module")
 def config(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a tuner that has steered a move in two lives."""
+    """The settings of a tuner that controlled a move, was killed, and was started again."""
     folder = tmp_path_factory.mktemp("replay")
     file = folder / "rheostat.yaml"
     link = {"in_bytes_per_s": 40 * MB, "out_bytes_per_s": 40 * MB}
@@ -118,13 +118,13 @@ def config(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
             until(lambda: acts(run, stream), 30, "the first acts")
             target = {("orders", 0): (2,)}
             reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(RATE))
-            steers(throttles, stream)
-            shares_out(lab, stream)
+            wait_until_steered(throttles, stream)
+            wait_until_shared(lab, stream)
             run.process.send_signal(signal.SIGKILL)
             run.process.wait(10)
         with tuner(lab, file, folder / "2.log") as (run, stream):
             until(lambda: acts(run, stream), 30, "the second acts")
-            steers(throttles, stream)
+            wait_until_steered(throttles, stream)
             assert run.end(signal.SIGTERM, 20) == 0
     return file
 
@@ -144,8 +144,8 @@ def acts(run: Running, stream: Stream) -> bool:
     return any(line["event"] == "acting" for line in run.lines())
 
 
-def steers(throttles: KafkaThrottles, stream: Stream) -> None:
-    """Until the law has turned the throttle, and for six seconds more."""
+def wait_until_steered(throttles: KafkaThrottles, stream: Stream) -> None:
+    """Waits until closed-loop control has changed the throttle, and six seconds more."""
     before = throttles.read_rates([SOURCE])
 
     def turned() -> bool:
@@ -159,8 +159,8 @@ def steers(throttles: KafkaThrottles, stream: Stream) -> None:
         time.sleep(0.1)  # The pace of the signals, not a wait for anything.
 
 
-def shares_out(lab: Lab, stream: Stream) -> None:
-    """Until the quota of the rude one stands at the brokers."""
+def wait_until_shared(lab: Lab, stream: Stream) -> None:
+    """Waits until the brokers have the quota of the demanding tenant."""
     client = QuotaClient(lab.kafka_settings(), "test-quotas")
 
     def stands() -> bool:

@@ -65,7 +65,7 @@ def grant(
     lab: Lab, user: str, operation: str, *, topic: str | None = None, prefixed: bool = False,
     other: tuple[ResourceType, str] = (ResourceType.CLUSTER, "kafka-cluster"),
 ) -> None:  # fmt: skip
-    """Effective when it returns: Kafka takes up to a second, and we ask until it says so. On the cluster, if nothing is named."""
+    """Grants a right, by default on the cluster, and waits until Kafka applies it."""
     kind, name = other if topic is None else (ResourceType.TOPIC, topic)
     pattern = ACLResourcePatternType.PREFIXED if prefixed else ACLResourcePatternType.LITERAL
     operation_of = getattr(ACLOperation, re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper())

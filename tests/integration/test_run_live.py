@@ -31,7 +31,7 @@ END_S_MAX = 15.0
 
 
 def config_for(lab: Lab, folder: Path, port: int, **collector: Any) -> Path:
-    """As an operator would write it, with everything in this test's folder."""
+    """An operator's settings file, with everything in this test's folder."""
     settings = yaml.safe_load(lab_config(lab, http={"port": port}))
     settings["stream"]["checkpoint_dir"] = str(folder / "checkpoint")
     settings["collector"] |= collector
@@ -68,7 +68,7 @@ def events(run: Running, event: str) -> list[dict[str, Any]]:
 
 
 def part(run: Running, name: str) -> psutil.Process | None:
-    """The child that is this part, by its command line."""
+    """Returns the child process with this command."""
     for process in run.descendants():
         try:
             command = process.cmdline()
@@ -216,7 +216,7 @@ def end_offset(lab: Lab) -> int:
 
 
 def end_offset_or_none(lab: Lab) -> int | None:
-    """Records on the metrics topic."""
+    """Returns the number of records in the metrics topic."""
     try:
         with ClusterClient(lab.kafka_settings().model_copy(update={"request_timeout_s": 3}), "test") as client:
             offsets = client.end_offsets(client.partitions(["rheostat.metrics"]))

@@ -34,7 +34,7 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Papers:
 
 @pytest.fixture(scope="module")
 def strict_lab(signed: Papers) -> Iterator[Lab]:
-    """Nobody comes in at its CLIENT listener without a certificate of the authority and a login."""
+    """A lab whose CLIENT listener requires a certificate of the authority and a login."""
     client = "listener.name.client"
     settings = {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENT:SASL_SSL",

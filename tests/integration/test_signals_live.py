@@ -45,7 +45,7 @@ ANSWER_S_MAX = 10.0
 
 
 class Writer:
-    """Signals → one topic of this test's own."""
+    """Writes signals to a topic for this test."""
 
     def __init__(self, sender: KafkaProducer, topic: str) -> None:
         self.topic = topic

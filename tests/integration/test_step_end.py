@@ -36,7 +36,7 @@ AROUND_S = 1.5  # Before a step's end is seen, and what is sent in it may have w
 
 
 class Writer:
-    """Small records to all partitions in turn, and how long each waited to be acknowledged by all in-sync replicas."""
+    """Writes small records to all partitions in turn, and records the wait for acks=all."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.waited: list[tuple[float, float]] = []  # When sent, and for how long, in seconds.
@@ -75,7 +75,7 @@ def filled(lab: Lab, topic: str, total_bytes: float) -> None:
 
 
 def moved(lab: Lab, client: ClusterClient, topic: str) -> list[float]:
-    """One after the other, from brokers 1 and 2 to 1 and 3; when each was seen to have ended."""
+    """Moves the partitions one by one from brokers 1 and 2 to 1 and 3; returns when each ended."""
     ended_s = []
     with lab.admin() as admin:
         for p in range(SMALL):

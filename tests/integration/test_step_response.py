@@ -77,8 +77,8 @@ def filled(lab: Lab, pairs: Sequence[Pair]) -> None:
             load.wait(120)
 
 
-def copying(lab: Lab, client: ClusterClient, pair: Pair) -> None:
-    """A copy of the topic is under way, throttled to LOW on both sides."""
+def start_copy(lab: Lab, client: ClusterClient, pair: Pair) -> None:
+    """Starts a copy of the topic, throttled to LOW on both sides."""
     rates = {pair.source: {RATE_KEYS[Side.LEADER]: str(LOW)}, pair.target: {RATE_KEYS[Side.FOLLOWER]: str(LOW)}}
     assert set(client.alter_broker_configs(rates).values()) == {None}
     listed = {
@@ -92,15 +92,15 @@ def copying(lab: Lab, client: ClusterClient, pair: Pair) -> None:
         )
 
 
-def turned(lab: Lab, pair: Pair) -> list[Response]:
-    """The responses before, up and down."""
+def measured_responses(lab: Lab, pair: Pair) -> list[Response]:
+    """Runs a copy through the three phases; returns the responses before, up and down."""
     home = lab.nodes[pair.target].home / "data"
     with (
         ClusterClient(lab.kafka_settings(), f"step-{pair.topic}") as client,
         Growth([home / f"{pair.topic}-{i}" for i in range(PARTITIONS)]) as growth,
     ):
         throttles = KafkaThrottles(client)
-        copying(lab, client, pair)
+        start_copy(lab, client, pair)
         hand: Hand
         if pair.by_law:
             hand = steered(throttles, growth, pair.source, pair.target, LOW)
@@ -116,11 +116,13 @@ def responses(lab: Lab) -> dict[str, list[Response]]:
     pairs = (RESCUE, STEERED)
     filled(lab, pairs)
     with ThreadPoolExecutor(len(pairs)) as pool:
-        return dict(zip((p.topic for p in pairs), pool.map(lambda pair: turned(lab, pair), pairs), strict=True))
+        return dict(
+            zip((p.topic for p in pairs), pool.map(lambda pair: measured_responses(lab, pair), pairs), strict=True)
+        )
 
 
-def misses(up: Response, down: Response) -> list[float]:
-    """Each bounded figure in shares of its bound."""
+def relative_to_bounds(up: Response, down: Response) -> list[float]:
+    """Returns each bounded figure relative to its bound."""
     return [
         up.peak_bytes / (UP_PEAK_MAX * HIGH),
         up.silence_s / UP_SILENCE_S_MAX,
@@ -136,13 +138,14 @@ def told(name: str, round_: Sequence[Response]) -> str:
     return "\n".join(lines)
 
 
-def again(make_lab: MakeLab, pair: Pair) -> list[Response]:
-    """The same on brokers of its own. On those of before, a quota remembers the hour: idle, it lets its whole window through at
-    once when the next copy begins, and the echoes of that are in all that follows.
+def measured_on_new_brokers(make_lab: MakeLab, pair: Pair) -> list[Response]:
+    """Repeats the measurement on new brokers.
+
+    An idle quota lets its whole window pass at once when the next copy begins, and the echoes would disturb the measurement.
     """
     lab = make_lab(LAB)
     filled(lab, [pair])
-    return turned(lab, pair)
+    return measured_responses(lab, pair)
 
 
 @pytest.mark.campaign
@@ -152,8 +155,8 @@ def test_rate_step_causes_no_burst_and_no_silence(
     responses: dict[str, list[Response]], make_lab: MakeLab, pair: Pair
 ) -> None:
     rounds = [responses[pair.topic]]
-    if 1.0 < max(misses(*rounds[0][1:])) <= BY_A_HAIR:
-        rounds += [again(make_lab, pair) for _ in range(MORE)]
+    if 1.0 < max(relative_to_bounds(*rounds[0][1:])) <= BY_A_HAIR:
+        rounds += [measured_on_new_brokers(make_lab, pair) for _ in range(MORE)]
     figures = "\n".join(told(pair.topic, each) for each in rounds)
     sys.stdout.write(f"\n{figures}\n")
 

@@ -19,7 +19,7 @@ DEMO_S_BOUND = 150  # All of it, on two cores, busy ones too.
 
 
 def session_of(pid: int) -> list[psutil.Process]:
-    """What the demo started and what that started, wherever it sits in the process tree now."""
+    """Returns the processes that the demo started, directly or not."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]

@@ -55,13 +55,13 @@ def look(client: ClusterClient) -> LiveCluster:
 
 
 def settings(client: ClusterClient) -> tuple[object, object]:
-    """What stands on brokers and topics, empty values and all."""
+    """Returns the settings of brokers and topics, including empty values."""
     brokers = client.broker_configs((1, 2, 3), RATE_KEYS.values())
     return brokers, client.topic_configs(TOPICS, LIST_KEYS.values())
 
 
-class Eye:
-    """Every look at the lists: nothing on them but what moves, each replica on the side on which it belongs."""
+class ListObserver:
+    """Observes the lists: they contain only moving replicas, each on its correct side."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
@@ -69,7 +69,7 @@ class Eye:
         self.looks = 0
 
     def exact(self, *, whole: bool = False) -> bool:
-        """Whether there is a list at all (``whole``: and nothing is missing on it)."""
+        """Returns whether there is a list (``whole``: and it is complete)."""
         live = ClusterReader(self._client).snapshot(full=True)
         if isinstance(live, ClusterUnreadable):
             return False  # One of the brokers is slowed down: the next look sees it.
@@ -97,7 +97,7 @@ class Eye:
         return any(topic != BYSTANDER for topic in live.lists)
 
     def partitions(self) -> set[tuple[str, int]]:
-        """That are on the followers' lists."""
+        """Returns the partitions on the followers' lists."""
         lists = look(self._client).lists
         return {(t, p) for t, each in lists.items() if t != BYSTANDER for p, _ in each.follower.pairs}
 
@@ -123,27 +123,31 @@ def test_unthrottled_move_is_listed_exactly_and_leaves_nothing() -> None:
             rate_bytes_per_s_min=FLOOR,
         ) as rheostat:
             rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], STARTED_S_MAX)
-            eye = Eye(client)
+            observer = ListObserver(client)
             # On loopback a move is over before anybody has looked; a slow destination gives it the time a real one takes.
             with slowed(lab.nodes[3], share=0.04):
                 reassign_partitions(lab.artifacts, lab.bootstrap_servers, TARGET, "--execute")
-                rheostat.until("all that moves is listed", lambda: eye.exact(whole=True), 30)
+                rheostat.until("all that moves is listed", lambda: observer.exact(whole=True), 30)
             assert moving(client), "the move ended before it was listed: make it longer"
-            most = eye.partitions()
-            rheostat.until("the law has it", lambda: watched(eye, lambda: rheostat.decided("follows_clients")), 30)
+            most = observer.partitions()
+            rheostat.until(
+                "the law has it", lambda: observed_probe(observer, lambda: rheostat.decided("follows_clients")), 30
+            )
 
             swept = reassign_partitions(lab.artifacts, lab.bootstrap_servers, NOT_MOVING, "--cancel")
             assert "Clearing topic-level throttles" in swept, swept
             rheostat.until("the sweep is seen", lambda: rheostat.decided("cleared_by_tool"), 10)
-            rheostat.until("all that moves is listed again", lambda: eye.exact(whole=True), 10)
+            rheostat.until("all that moves is listed again", lambda: observer.exact(whole=True), 10)
             assert rheostat.decided("external_change") is None, "a sweep was taken for somebody's word"
             assert moving(client), "the move ended before it was listed again: make it longer"
 
-            rheostat.until("a partition is off the lists while others move", lambda: gone_before(eye, client, most), 90)
-            rheostat.until("the moves end", lambda: watched(eye, lambda: not moving(client)), 90)
+            rheostat.until(
+                "a partition is off the lists while others move", lambda: gone_before(observer, client, most), 90
+            )
+            rheostat.until("the moves end", lambda: observed_probe(observer, lambda: not moving(client)), 90)
             rheostat.until("everything is as it was", lambda: settings(client) == before, 30)
             assert look(client).lists.keys() == {BYSTANDER}
-            assert eye.looks > 10
+            assert observer.looks > 10
 
             entries = last_entries(rheostat.settings, 1000)
             lists = [(entry.kind, entry.action) for entry in entries if entry.action.endswith("_pairs")]
@@ -152,13 +156,13 @@ def test_unthrottled_move_is_listed_exactly_and_leaves_nothing() -> None:
             assert not [entry.failure for entry in entries if entry.failure]
 
 
-def watched(eye: Eye, probe: Callable[[], object]) -> object:
-    """Looks at the lists whenever it asks."""
-    eye.exact()
+def observed_probe(observer: ListObserver, probe: Callable[[], object]) -> object:
+    """Observes the lists before each probe."""
+    observer.exact()
     return probe()
 
 
-def gone_before(eye: Eye, client: ClusterClient, most: set[tuple[str, int]]) -> bool:
-    eye.exact()
-    left = eye.partitions()
+def gone_before(observer: ListObserver, client: ClusterClient, most: set[tuple[str, int]]) -> bool:
+    observer.exact()
+    left = observer.partitions()
     return moving(client) and bool(left) and left < most

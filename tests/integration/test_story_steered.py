@@ -32,8 +32,8 @@ def rates(client: ClusterClient) -> dict[BrokerSide, int]:
     return {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.is_own}
 
 
-def came_to(config: Path, broker: int) -> float:
-    """What has caught up on a broker to which nobody writes, in bytes/s: all that came over its network, by two counts of Kafka's."""
+def reassignment_in_rate(config: Path, broker: int) -> float:
+    """Returns the reassignment bytes/s into a broker without clients, checked against its network rate."""
     told = program("signals", "--config", config, "--json", "--kind", "broker", "--broker", str(broker))
     (signal,) = json.loads(told.stdout)
     whole, part = signal["network_in_bytes_per_s"] or 0.0, signal["reassignment_in_bytes_per_s"] or 0.0
@@ -65,7 +65,9 @@ def test_closed_loop_raises_a_move_and_leaves_nothing_after_kill() -> None:
             ours = {(line["broker"], line["side"]): line["before_bytes_per_s"] for line in lines}
             assert ours[(1, "leader")] == ours[(3, "follower")] == THROTTLE
             rheostat.until(
-                "what comes to the destination is seen", lambda: came_to(rheostat.config, 3) > 2 * THROTTLE, 30
+                "what comes to the destination is seen",
+                lambda: reassignment_in_rate(rheostat.config, 3) > 2 * THROTTLE,
+                30,
             )
             assert rheostat.decided("signals_contradict") is None
             assert moving(client), "the move ended before the law had it again: make it longer"

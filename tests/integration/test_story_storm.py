@@ -31,7 +31,7 @@ def of(client_id: str) -> QuotaEntity:
 
 @contextmanager
 def storm(lab: Lab) -> Iterator[Storm]:
-    """Two tenants that want far more than they get, and one that wants little; until the block is left."""
+    """Two tenants create far more topics than their quotas allow, one creates few, until the block ends."""
     tenants = [
         StormTenant(
             name,

@@ -58,7 +58,7 @@ def delete_metrics(kafka: KafkaSettings) -> None:
 
 
 def set_value_bytes_max(kafka: KafkaSettings, bytes_max: int) -> None:
-    """What the signals topic takes. A broker hears of a new topic, and of a topic's new setting, a moment after the answer."""
+    """Sets the largest record of the signals topic, and waits until the brokers apply it."""
     change = {TOPICS.signals: {"max.message.bytes": str(bytes_max)}}
     with ClusterClient(kafka, "test") as client:
         until(lambda: not any(client.alter_topic_configs(change).values()), 10, "the setting is written")
@@ -67,7 +67,7 @@ def set_value_bytes_max(kafka: KafkaSettings, bytes_max: int) -> None:
 
 
 def takes(sender: KafkaProducer, bytes_: int) -> bool:
-    """Whether the signals topic takes a record of that size."""
+    """Returns whether the signals topic accepts a record of that size."""
     try:
         sender.send(TOPICS.signals, value=os.urandom(bytes_)).get(timeout=10)
     except MessageSizeTooLargeError:
@@ -91,7 +91,7 @@ def test_cluster_is_known_by_its_id_under_every_address(lab: Lab) -> None:
 
 
 def _work_off(bootstrap_servers: str, folder: Path, said: multiprocessing.Queue[Any]) -> None:
-    """The whole pipeline on a history. The signals topic refuses the first chunk; the metrics topic goes after the second."""
+    """Processes a backlog: the signals topic refuses the first chunk; the metrics topic is deleted after the second."""
     one = feed(bootstrap_servers)
     elsewhere = feed(bootstrap_servers.replace("127.0.0.1", "localhost"))
     settings = StreamSettings(checkpoint_dir=folder, start="earliest", backlog_records_per_chunk=50)

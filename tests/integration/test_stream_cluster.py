@@ -43,7 +43,7 @@ SECURED = {
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
-    """The URL of a cluster with both its workers."""
+    """The URL of a Spark cluster with both workers."""
     java, spark_home = find_java().executable, Path(pyspark.__file__).parent
     port = free_ports(1)[0]
     url = f"spark://127.0.0.1:{port}"

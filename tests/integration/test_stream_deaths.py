@@ -45,7 +45,7 @@ def config(lab: Lab, tmp_path: Path) -> Callable[..., Path]:
 
 
 def refused(config: Path, env: dict[str, str] | None = None, command: tuple[str, ...] = ()) -> str:
-    """What the stream says that does not start: one line, and at once."""
+    """Returns the message of a stream that does not start: one line, at once."""
     began = time.monotonic()
     done = subprocess.run(
         [*command, *RHEOSTAT, "stream", "--config", config],
@@ -105,7 +105,7 @@ def test_stream_without_memory_for_its_heap_says_so(config: Callable[..., Path])
 
 
 class Source:
-    """Scrapes as a collector would write them."""
+    """Writes scrapes as a collector does."""
 
     def __init__(self, lab: Lab) -> None:
         self.topics = Topics.with_prefix("rheostat")
@@ -146,7 +146,7 @@ class Source:
 
 
 def fill(file: Path) -> None:
-    """Leaves no byte on the file system."""
+    """Fills the file system completely."""
     with file.open("wb", buffering=0) as out, suppress(OSError):
         while out.write(bytes(4096)):
             pass

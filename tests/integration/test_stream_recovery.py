@@ -73,7 +73,7 @@ def scrape(node: int, ts_ms: int, count: float) -> Scrape:
 
 
 class Reader:
-    """A topic of one partition from its beginning, read further with every look."""
+    """Reads a topic of one partition from its beginning, and continues with each call."""
 
     def __init__(self, lab: Lab, topic: str) -> None:
         self._consumer: KafkaConsumer = consumer(lab.kafka_settings(), "test")
@@ -88,7 +88,7 @@ class Reader:
         return self.records
 
     def last(self) -> dict[str, dict[str, Any]]:
-        """By key, last wins."""
+        """Returns the last value of each key."""
         return dict(self.look())
 
     def entities(self) -> set[str]:
@@ -109,7 +109,7 @@ def readers(lab: Lab, *topics: str) -> Iterator[list[Reader]]:
 
 
 class Load:
-    """Scrapes of several nodes a second: counters that are reset now and then, and a few records that are none."""
+    """Writes scrapes of several nodes each second, with counter resets and some invalid records."""
 
     def __init__(self, lab: Lab, topic: str, seed: int) -> None:
         self._topic = topic
@@ -128,7 +128,7 @@ class Load:
         self._producer.close(timeout=5)
 
     def end(self) -> None:
-        """What comes last in both partitions."""
+        """Writes the last records of both partitions."""
         self._done.set()
         self._thread.join(timeout=10)
         for partition, node in enumerate(LAST):
@@ -228,7 +228,7 @@ GROWTH_BYTES_PER_S = 1000
 
 
 def make_history(lab: Lab, topic: str, until_ms: int) -> None:
-    """An hour of records with the times they would have had, in a topic that keeps them."""
+    """Writes an hour of records with past timestamps."""
     with lab.admin() as admin:
         configs = {"message.timestamp.type": "CreateTime"}
         admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=1, topic_configs=configs)])
@@ -247,8 +247,8 @@ def send_growth(sender: KafkaProducer, topic: str, node: int, at_ms: int) -> Non
 
 
 @contextmanager
-def growing(lab: Lab, topic: str) -> Iterator[None]:
-    """The same nodes, from now on."""
+def continuous_growth(lab: Lab, topic: str) -> Iterator[None]:
+    """Continues with scrapes of the same nodes."""
     done = threading.Event()
 
     def run() -> None:
@@ -274,7 +274,7 @@ def test_after_an_hour_present_comes_first_and_past_whole(lab: Lab, tmp_path: Pa
     make_history(lab, topics.metrics, history_end_ms)
     make_topics(lab, "late")
     config = config_for(lab, tmp_path, "late", interval_s=HISTORY_EVERY_S, backlog_records_per_chunk=700)
-    with readers(lab, topics.signals, topics.rejects) as (signals, rejects), growing(lab, topics.metrics):
+    with readers(lab, topics.signals, topics.rejects) as (signals, rejects), continuous_growth(lab, topics.metrics):
         with stream(config, "killed") as run:
             until(lambda: len(events(run, "backlog: ")) > 1 or not run.alive(), STARTED_S_MAX, "chunks are done")
             said = events(run, "backlog: ")

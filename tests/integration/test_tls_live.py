@@ -21,7 +21,7 @@ SCRAM = "SCRAM-SHA-512"
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Key and certificate of the broker in one PEM file; it has signed itself, so it is its own authority."""
+    """A self-signed certificate and key in one PEM file: the broker is its own authority."""
     folder = tmp_path_factory.mktemp("tls")
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",

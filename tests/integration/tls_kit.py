@@ -11,7 +11,7 @@ _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
 @dataclass(frozen=True, slots=True)
 class Papers:
-    """PEM files. ``broker`` is key and certificate in one, as a broker's keystore wants them."""
+    """PEM files. ``broker`` has key and certificate in one file, as a broker's keystore needs them."""
 
     authority: Path
     broker: Path
@@ -20,7 +20,7 @@ class Papers:
 
 
 def papers(folder: Path) -> Papers:
-    """For a broker on loopback; valid for two days."""
+    """Creates certificates for a broker on loopback, valid for two days."""
     _openssl(
         folder, "req", "-x509", *_KEY, "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem"
     )

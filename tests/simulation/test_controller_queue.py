@@ -39,7 +39,7 @@ OBJECTIVE = ControllerObjective(idle_ratio_min=0.9, queue_ms_max=100.0, burst_ms
 
 
 @dataclass
-class Watched:
+class PressureRecorder:
     """A hand, and the pressure while it deals: of windows of half a minute, also where Kafka's figure is of five seconds."""
 
     hand: QuotaDealer
@@ -69,37 +69,39 @@ def policy(objective: ControllerObjective = OBJECTIVE) -> MutationPolicy:
     return MutationPolicy(objective, default_entity=QuotaEntity(client_id=DEFAULT))
 
 
-def ran(
+def run_with_pressure(
     world: QueueWorld, hand: QuotaDealer, objective: ControllerObjective = OBJECTIVE
-) -> tuple[QueueOutcome, Watched]:
-    watched = Watched(hand, objective)
-    return run_queue(world, watched), watched
+) -> tuple[QueueOutcome, PressureRecorder]:
+    recorder = PressureRecorder(hand, objective)
+    return run_queue(world, recorder), recorder
 
 
 @cache
-def tamed() -> tuple[QueueOutcome, Watched]:
-    return ran(zookeeper(4), Law(policy()))
+def controlled_storm() -> tuple[QueueOutcome, PressureRecorder]:
+    return run_with_pressure(zookeeper(4), Law(policy()))
 
 
 def settled(points: Sequence[tuple[float, float]], from_s: float = SETTLED_S) -> list[float]:
     return [value for at_s, value in points if at_s >= from_s]
 
 
-def goodput_per_s(felt: QueueOutcome, from_s: float = SETTLED_S) -> float:
-    return sum(sum(settled(points, from_s)) for points in felt.partitions.values()) / (felt.waits_s[-1][0] - from_s)
+def goodput_per_s(outcome: QueueOutcome, from_s: float = SETTLED_S) -> float:
+    return sum(sum(settled(points, from_s)) for points in outcome.partitions.values()) / (
+        outcome.waits_s[-1][0] - from_s
+    )
 
 
-def pressure_p99(watched: Watched) -> float:
-    return float(np.percentile(settled(watched.pressures), 99))
+def pressure_p99(recorder: PressureRecorder) -> float:
+    return float(np.percentile(settled(recorder.pressures), 99))
 
 
-def quiet_p99_s(felt: QueueOutcome) -> float:
-    took = [one for name, points in felt.took_s.items() if name.startswith("quiet") for one in settled(points)]
+def quiet_p99_s(outcome: QueueOutcome) -> float:
+    took = [one for name, points in outcome.took_s.items() if name.startswith("quiet") for one in settled(points)]
     return float(np.percentile(took, 99))
 
 
-def jain(felt: QueueOutcome) -> float:
-    done = [sum(settled(felt.partitions[name])) for name in STORMS]
+def jain(outcome: QueueOutcome) -> float:
+    done = [sum(settled(outcome.partitions[name])) for name in STORMS]
     return sum(done) ** 2 / (len(done) * sum(one * one for one in done))
 
 
@@ -109,18 +111,18 @@ def jain(felt: QueueOutcome) -> float:
 def test_kip599_storm_keeps_the_controller_busy_for_two_minutes() -> None:
     """5,000 topics of 4 partitions, at 10 requests/s of 50 topics each."""
     storm = TenantSpec("storm", 10.0, 50, 4, until_s=9.95)
-    felt = run_queue(QueueWorld(1, QueueModel(ZOOKEEPER), (storm,), 200.0), Fixed())
-    assert sum(partitions for _, partitions in felt.partitions["storm"]) == 20_000
-    assert max(wait for _, wait in felt.waits_s) == pytest.approx(110.0, abs=1.0)
-    assert max(at_s for at_s, wait in felt.waits_s if wait > 0) == pytest.approx(120.0, abs=1.0)
-    assert sum(busy for _, busy in felt.busy) * 5 == pytest.approx(120.0, abs=0.5)
+    outcome = run_queue(QueueWorld(1, QueueModel(ZOOKEEPER), (storm,), 200.0), Fixed())
+    assert sum(partitions for _, partitions in outcome.partitions["storm"]) == 20_000
+    assert max(wait for _, wait in outcome.waits_s) == pytest.approx(110.0, abs=1.0)
+    assert max(at_s for at_s, wait in outcome.waits_s if wait > 0) == pytest.approx(120.0, abs=1.0)
+    assert sum(busy for _, busy in outcome.busy) * 5 == pytest.approx(120.0, abs=0.5)
 
 
 def test_tenant_at_quota_gets_its_rate_regardless_of_throttle_hints() -> None:
     kind, rude = TenantSpec("kind", 10.0, 50, 4), TenantSpec("rude", 10.0, 50, 4, honours=False)
-    felt = run_queue(QueueWorld(1, QueueModel(KRAFT), (kind, rude), 600.0), Fixed({"kind": 5.0, "rude": 5.0}))
+    outcome = run_queue(QueueWorld(1, QueueModel(KRAFT), (kind, rude), 600.0), Fixed({"kind": 5.0, "rude": 5.0}))
     for name in ("kind", "rude"):
-        done = sum(partitions for _, partitions in felt.partitions[name])
+        done = sum(partitions for _, partitions in outcome.partitions[name])
         assert done == pytest.approx(5 * 600 + 55, rel=0.01)
 
 
@@ -134,37 +136,37 @@ def test_two_runs_are_equal() -> None:
 
 
 def test_storm_without_quotas_queues_for_over_a_minute() -> None:
-    felt, _ = ran(replace(zookeeper(4), duration_s=120.0), Fixed())
-    assert max(wait for _, wait in felt.waits_s) > 60.0
+    outcome, _ = run_with_pressure(replace(zookeeper(4), duration_s=120.0), Fixed())
+    assert max(wait for _, wait in outcome.waits_s) > 60.0
 
 
 def test_objectives_hold_after_settling() -> None:
-    _, watched = tamed()
-    assert pressure_p99(watched) <= 1.0
+    _, recorder = controlled_storm()
+    assert pressure_p99(recorder) <= 1.0
 
 
 def test_controller_settles_within_two_minutes_of_the_storm() -> None:
-    _, watched = tamed()
-    assert max(at_s for at_s, ratio in watched.pressures if ratio > 1.1) <= 60 + 120
+    _, recorder = controlled_storm()
+    assert max(at_s for at_s, ratio in recorder.pressures if ratio > 1.1) <= 60 + 120
 
 
 def test_start_of_storm_stays_within_allowed_burst() -> None:
-    felt, _ = tamed()
-    assert max(wait for _, wait in felt.waits_s) <= 5.0
+    outcome, _ = controlled_storm()
+    assert max(wait for _, wait in outcome.waits_s) <= 5.0
 
 
 def test_equal_tenants_have_equal_shares() -> None:
-    assert jain(tamed()[0]) >= 0.95
+    assert jain(controlled_storm()[0]) >= 0.95
 
 
 def test_well_behaved_tenant_is_at_most_half_slower() -> None:
     by_itself = run_queue(alone(zookeeper(4), "quiet-0"), Fixed())
-    assert quiet_p99_s(tamed()[0]) <= 1.5 * quiet_p99_s(by_itself)
+    assert quiet_p99_s(controlled_storm()[0]) <= 1.5 * quiet_p99_s(by_itself)
 
 
 def test_steady_load_causes_at_most_two_writes_a_minute() -> None:
-    felt, _ = tamed()
-    for times in felt.writes.values():
+    outcome, _ = controlled_storm()
+    for times in outcome.writes.values():
         late = [at_s for at_s in times if at_s >= SETTLED_S]
         assert all(sum(from_s <= at_s < from_s + 60 for at_s in late) <= 2 for from_s in late)
 
@@ -174,24 +176,24 @@ def test_throughput_is_ninety_percent_of_best_fixed_quota() -> None:
     low, high, best = 5.0, 40.0, 0.0
     for _ in range(6):
         each = (low + high) / 2 / len(STORMS)
-        felt, watched = ran(world, Fixed({EVERYBODY_ELSE: each}))
-        if pressure_p99(watched) <= 1.0:
-            low, best = (low + high) / 2, max(best, goodput_per_s(felt))
+        outcome, recorder = run_with_pressure(world, Fixed({EVERYBODY_ELSE: each}))
+        if pressure_p99(recorder) <= 1.0:
+            low, best = (low + high) / 2, max(best, goodput_per_s(outcome))
         else:
             high = (low + high) / 2
     assert best > 12.0
-    assert goodput_per_s(tamed()[0]) >= 0.9 * best
+    assert goodput_per_s(controlled_storm()[0]) >= 0.9 * best
 
 
 def test_failover_in_storm_allows_one_burst_per_tenant() -> None:
     law = Law(policy())
-    felt, watched = ran(replace(zookeeper(6), fail_overs_at_s=(600.0,)), law)
-    after = [wait for at_s, wait in felt.waits_s if 600 <= at_s < 700]
+    outcome, recorder = run_with_pressure(replace(zookeeper(6), fail_overs_at_s=(600.0,)), law)
+    after = [wait for at_s, wait in outcome.waits_s if 600 <= at_s < 700]
     assert max(after) <= 5.0
-    assert max(ratio for at_s, ratio in watched.pressures if at_s > 800) <= 1.05
-    assert set(law.memory.owned) == {QuotaEntity(client_id=name) for name in felt.writes if name != EVERYBODY_ELSE} | {
-        QuotaEntity(client_id=DEFAULT)
-    }
+    assert max(ratio for at_s, ratio in recorder.pressures if at_s > 800) <= 1.05
+    assert set(law.memory.owned) == {
+        QuotaEntity(client_id=name) for name in outcome.writes if name != EVERYBODY_ELSE
+    } | {QuotaEntity(client_id=DEFAULT)}
 
 
 def test_kraft_controller_meets_the_same_objectives() -> None:
@@ -200,10 +202,10 @@ def test_kraft_controller_meets_the_same_objectives() -> None:
     quiet = [TenantSpec(f"quiet-{i}", 0.1, 1, 4, at_random=True) for i in range(5)]
     world = QueueWorld(1, QueueModel(KRAFT), (*storms, *quiet), 600.0)
     objective = ControllerObjective(idle_ratio_min=0.5, queue_ms_max=50.0, create_ms_max=60.0, burst_ms_max=2_000.0)
-    felt, watched = ran(world, Law(policy(objective)), objective)
-    assert pressure_p99(watched) <= 1.0
-    assert jain(felt) >= 0.95
-    assert quiet_p99_s(felt) <= 1.5 * quiet_p99_s(run_queue(alone(world, "quiet-0"), Fixed()))
+    outcome, recorder = run_with_pressure(world, Law(policy(objective)), objective)
+    assert pressure_p99(recorder) <= 1.0
+    assert jain(outcome) >= 0.95
+    assert quiet_p99_s(outcome) <= 1.5 * quiet_p99_s(run_queue(alone(world, "quiet-0"), Fixed()))
 
 
 # -- what is felt ---------------------------------------------------------------------------------------------------------
@@ -226,10 +228,10 @@ def test_probe_objective_holds_although_controller_is_idle() -> None:
     asked = ControllerObjective(
         idle_ratio_min=None, queue_ms_max=None, create_probe_p90_ms_max=50.0, burst_ms_max=5_000.0
     )
-    _, unkept = ran(world, Fixed(), asked)
+    _, unkept = run_with_pressure(world, Fixed(), asked)
     assert pressure_p99(unkept) > 1.2
-    felt, watched = ran(world, Law(policy(asked)), asked)
-    static, kept = ran(world, Fixed({EVERYBODY_ELSE: 80.0}), asked)
+    outcome, recorder = run_with_pressure(world, Law(policy(asked)), asked)
+    static, kept = run_with_pressure(world, Fixed({EVERYBODY_ELSE: 80.0}), asked)
     assert pressure_p99(kept) < 1, "and at 100 it is over it"
-    assert pressure_p99(watched) <= 1.0
-    assert goodput_per_s(felt, 900.0) > 0.9 * goodput_per_s(static, 900.0)
+    assert pressure_p99(recorder) <= 1.0
+    assert goodput_per_s(outcome, 900.0) > 0.9 * goodput_per_s(static, 900.0)

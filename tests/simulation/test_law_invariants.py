@@ -231,7 +231,7 @@ def test_side_without_signals_holds_then_falls_to_minimum(client: float, steady_
 
 
 @dataclass(frozen=True)
-class Fate:
+class TunerFaults:
     """What befalls the tuner itself: (from, until) in seconds."""
 
     objective: Objective
@@ -244,7 +244,7 @@ class Fate:
 class Watched:
     """The law at a simulated cluster, and the bounds it has to keep there."""
 
-    fate: Fate
+    fate: TunerFaults
     memory: ControlState = field(default_factory=ControlState)
     seconds: int = 0
     refused: int = 0
@@ -275,7 +275,7 @@ class Watched:
 SPELLS = st.tuples(st.integers(0, 120), st.integers(5, 60)).map(lambda drawn: (float(drawn[0]), float(sum(drawn))))
 NEVER = st.just((0.0, 0.0))
 FATES = st.builds(
-    Fate,
+    TunerFaults,
     objective=st.sampled_from(
         [*OBJECTIVES[:3], *(Objective(50.0, Mode.DEADLINE, EPOCH_MS + at_s * 1000) for at_s in (60, 200, 900))]
     ),
@@ -325,7 +325,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), FATES)
-def test_late_or_missing_signals_keep_rates_within_limits(world: World, fate: Fate) -> None:
+def test_late_or_missing_signals_keep_rates_within_limits(world: World, fate: TunerFaults) -> None:
     law = Watched(fate)
     run(world, RulePolicy("law", law, every_s=1.0), settle_s=0.0)
     assert law.seconds > 0
@@ -343,7 +343,7 @@ def test_each_mode_steers_a_world_with_every_feature() -> None:
         disturbances=persons, duration_s_max=120.0,
     )  # fmt: skip
     for objective in (*OBJECTIVES[:3], Objective(50.0, Mode.DEADLINE, EPOCH_MS + 900_000)):
-        law = Watched(Fate(objective, not_seen_s=(80.0, 90.0), refused_s=(12.0, 25.0), refused_by=0))
+        law = Watched(TunerFaults(objective, not_seen_s=(80.0, 90.0), refused_s=(12.0, 25.0), refused_by=0))
         run(world, RulePolicy("law", law, every_s=1.0), settle_s=0.0)
         assert law.refused > 0
         assert law.seconds < 115

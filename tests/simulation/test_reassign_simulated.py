@@ -29,7 +29,7 @@ def world(seed: int = 5) -> World:
     return joining(seed, brokers=10, new=2, partitions=400, drains_s=300.0)
 
 
-def ours(made: World, **others: object) -> tuple[PlanRun, Ours]:
+def run_with_executor(made: World, **others: object) -> tuple[PlanRun, Ours]:
     kept: list[Ours] = []
 
     def of(line: ControllerLine) -> Ours:
@@ -49,7 +49,7 @@ def all_at_once(line: ControllerLine) -> AllAtOnce:
 
 @pytest.fixture(scope="module")
 def run() -> PlanRun:
-    return ours(world())[0]
+    return run_with_executor(world())[0]
 
 
 def test_plan_ends_near_optimum_and_before_batches(run: PlanRun) -> None:
@@ -71,7 +71,7 @@ def test_late_step_reports_do_not_raise_concurrency() -> None:
     with their writes.
     """
     made = four_brokers(1, heard_after_s=5.0)
-    found, executor = ours(made)
+    found, executor = run_with_executor(made)
     assert found.completed
     assert all(change.after <= change.before + 1 for _, change in executor.changes if change.side and change.before)
     batches = run_plan(made, lambda _: Batches(50))
@@ -82,7 +82,7 @@ def test_few_partitions_end_near_optimum_with_immediate_reports() -> None:
     made = four_brokers(1)
     best = optimum(made).time_s
     assert best is not None
-    assert ours(made)[0].duration_s <= 1.2 * best
+    assert run_with_executor(made)[0].duration_s <= 1.2 * best
 
 
 def test_all_partitions_at_once_delay_other_requests(run: PlanRun) -> None:
@@ -93,7 +93,7 @@ def test_all_partitions_at_once_delay_other_requests(run: PlanRun) -> None:
 
 
 def test_two_runs_of_one_world_are_equal(run: PlanRun) -> None:
-    assert ours(world())[0] == run
+    assert run_with_executor(world())[0] == run
 
 
 def test_every_partition_reaches_its_target_replicas() -> None:
@@ -124,7 +124,7 @@ def test_concurrency_limits_always_hold() -> None:
 
 def test_lost_broker_delays_only_its_own_partitions() -> None:
     made = replace(world(), disturbances=(BrokerLoss(30.0, 1e9, 9),), duration_s_max=500.0)
-    found, _ = ours(made)
+    found, _ = run_with_executor(made)
     onto_9 = sum(9 in p.adding for p in made.partitions)
     assert not found.completed
     assert found.done_partitions >= len(made.partitions) - onto_9

@@ -31,7 +31,7 @@ from tuner.simulation.world import BrokerSpec, ClientLoad, InitialRate, Partitio
 WRITES_PER_S_MAX = 50.0
 
 
-class FilmedJournal(MemoryJournal):
+class RecordingJournal(MemoryJournal):
     def __init__(self, inputs: InputLog) -> None:
         super().__init__()
         self._inputs = inputs
@@ -43,7 +43,7 @@ class FilmedJournal(MemoryJournal):
 
 
 @dataclass
-class Filmed:
+class RecordedPolicy:
     """The production loop, with all that it decides on put on record."""
 
     objective: Objective | None
@@ -66,7 +66,7 @@ class Filmed:
 
         in_force = SettingsSnapshot(limits, StallLimits(), self.objective, law, writes_max(WRITES_PER_S_MAX))
         inputs = InputLog(in_force, run="simulated", program="test", wall_clock=wall_s)
-        journal = FilmedJournal(inputs)
+        journal = RecordingJournal(inputs)
         self.records, self.entries = journal.records, journal.entries
         steering = None
         if self.objective is not None:
@@ -136,7 +136,7 @@ def world(rate: int) -> World:
 
 @pytest.mark.parametrize(("objective", "rate"), [(None, 3_000_000), (Objective(50.0), 20_000_000)])
 def test_whole_move_replays_without_differences(objective: Objective | None, rate: int) -> None:
-    policy = Filmed(objective)
+    policy = RecordedPolicy(objective)
     trace = run(world(rate), policy)
     assert trace.summary.completed
     found = policy.replayed()
@@ -148,11 +148,11 @@ def test_whole_move_replays_without_differences(objective: Objective | None, rat
 
 def test_ramp_cut_by_signal_outage_causes_no_diagnosis() -> None:
     """The ramp of the rescue ends early; later signals still contain the stall. The replay gives the same decisions."""
-    undisturbed = Filmed(None)
+    undisturbed = RecordedPolicy(None)
     run(world(3_000_000), undisturbed)
     begins_s = min(at_s for at_s, reason in undisturbed.reasons() if reason is Reason.STALLED_BELOW_STEADY_STATE)
     outage = SignalOutage(begins_s - 2.0, begins_s + 10.0, (1, 2, 3))
-    policy = Filmed(None, limits=Limits(rate_bytes_per_s_max=80 * MB, signal_age_s_max=8.0))
+    policy = RecordedPolicy(None, limits=Limits(rate_bytes_per_s_max=80 * MB, signal_age_s_max=8.0))
     trace = run(replace(world(3_000_000), disturbances=(outage,)), policy)
     cut_s = [at_s for at_s, reason in policy.reasons() if reason is Reason.SIGNALS_STALE and at_s > begins_s]
     assert cut_s, "the signals were old during the ramp"

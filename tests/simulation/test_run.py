@@ -164,10 +164,10 @@ def test_throttle_controller_relinquishes_a_rate_set_by_operator() -> None:
 def test_signals_are_delayed_and_accurate() -> None:
     """W counts the listed replicas: two on the leader side, one on the follower side."""
     found: list[tuple[float, float]] = []
-    desks: list[SimulatedCluster] = []
+    clusters: list[SimulatedCluster] = []
 
     def watch(simulated: SimulatedCluster) -> None:
-        desks[:] = [simulated]
+        clusters[:] = [simulated]
         simulated.signals.poll()
         signal = simulated.signals.moves.get((3, F))
         if signal is not None:
@@ -178,7 +178,7 @@ def test_signals_are_delayed_and_accurate() -> None:
     run(one_move(duration_s_max=40.0), NOTHING, watch=watch)
     assert 2.0 <= min(age for _, age in found) <= 4.5
     assert max(age for _, age in found) <= 5.0 + 4.0 + 0.3
-    signals = desks[0].signals
+    signals = clusters[0].signals
     leader, follower = signals.moves[(1, L)], signals.moves[(3, F)]
     assert leader.steady_state_bytes_per_s == pytest.approx(6 * MB)
     assert follower.steady_state_bytes_per_s == pytest.approx(3 * MB)
@@ -195,22 +195,22 @@ def test_signals_are_delayed_and_accurate() -> None:
 
 
 def test_lost_scrapes_make_longer_steps() -> None:
-    desks: list[SimulatedCluster] = []
+    clusters: list[SimulatedCluster] = []
     delivery = SignalDelivery(loss_ratio=0.4)
-    run(one_move(duration_s_max=60.0, delivery=delivery), NOTHING, watch=lambda simulated: desks.append(simulated))
-    desks[-1].signals.poll()
-    signal = desks[-1].signals.moves[(3, F)]
+    run(one_move(duration_s_max=60.0, delivery=delivery), NOTHING, watch=lambda simulated: clusters.append(simulated))
+    clusters[-1].signals.poll()
+    signal = clusters[-1].signals.moves[(3, F)]
     assert {step.dt_s for step in signal.steps} - {5.0}
     assert signal.samples < 6
 
 
 def test_signal_outage_delivers_no_signals() -> None:
-    desks: list[SimulatedCluster] = []
+    clusters: list[SimulatedCluster] = []
     world = one_move(duration_s_max=60.0, disturbances=(SignalOutage(20.0, 60.0, (3,)),))
-    run(world, NOTHING, watch=lambda simulated: desks.append(simulated))
-    desks[-1].signals.poll()
-    assert desks[-1].signals.moves[(3, F)].sampled_at_ms == 1_700_000_015_000
-    assert desks[-1].signals.moves[(1, L)].sampled_at_ms >= 1_700_000_050_000
+    run(world, NOTHING, watch=lambda simulated: clusters.append(simulated))
+    clusters[-1].signals.poll()
+    assert clusters[-1].signals.moves[(3, F)].sampled_at_ms == 1_700_000_015_000
+    assert clusters[-1].signals.moves[(1, L)].sampled_at_ms >= 1_700_000_050_000
 
 
 def test_lost_destination_continues_after_its_return() -> None:
@@ -221,11 +221,15 @@ def test_lost_destination_continues_after_its_return() -> None:
 
 
 def test_leadership_moves_to_in_sync_replica() -> None:
-    desks: list[SimulatedCluster] = []
-    run(one_move(disturbances=(BrokerLoss(10.0, 390.0, 1),)), NOTHING, watch=lambda simulated: desks.append(simulated))
-    replicas = desks[-1].cluster.replicas
+    clusters: list[SimulatedCluster] = []
+    run(
+        one_move(disturbances=(BrokerLoss(10.0, 390.0, 1),)),
+        NOTHING,
+        watch=lambda simulated: clusters.append(simulated),
+    )
+    replicas = clusters[-1].cluster.replicas
     assert replicas.brokers[int(replicas.leader[0])] in (2, 3)
-    assert desks[-1].cluster.moves_ended_s is not None
+    assert clusters[-1].cluster.moves_ended_s is not None
 
 
 def test_leader_move_takes_the_traffic_along() -> None:

@@ -65,7 +65,7 @@ MULTIPLIED = (
 )
 
 
-def life(k: int) -> Samples:
+def samples_at_scrape(k: int) -> Samples:
     """What the node shows at its k-th scrape: everything that is Kafka's own."""
     names = sorted(v for v in vars(Metric).values() if isinstance(v, str) and v.startswith("kafka_"))
     found: Samples = {}
@@ -83,7 +83,7 @@ def labelled(text: str) -> dict[str, str]:
 
 
 def rheostat_json(k: int, node: int) -> list[bytes]:
-    return [scrape(k * EVERY_S, life(k), node=node, role=NodeRole.BROKER).value()]
+    return [scrape(k * EVERY_S, samples_at_scrape(k), node=node, role=NodeRole.BROKER).value()]
 
 
 TELEGRAF = {name: (kind, field) for kind, fields in telegraf.FIELDS.items() for field, name in fields.items()}
@@ -92,7 +92,7 @@ TELEGRAF_TAGS = {"client_id": "client-id", "networkprocessor": "networkProcessor
 
 def measurements(k: int, node: int) -> Iterator[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, float]] = {}
-    for (name, labels), value in life(k).items():
+    for (name, labels), value in samples_at_scrape(k).items():
         kind, field = TELEGRAF[name]
         found.setdefault((kind, labels), {})[field] = value
     for (kind, labels), values in found.items():
@@ -127,7 +127,7 @@ def prometheus_json(k: int, node: int) -> list[bytes]:
                 "labels": {"__name__": name, "broker_id": str(node), **labelled(labels)},
             }
         ).encode()
-        for (name, labels), value in life(k).items()
+        for (name, labels), value in samples_at_scrape(k).items()
     ]
 
 
@@ -141,7 +141,7 @@ def otlp_json(k: int, node: int) -> list[bytes]:
             "name": n,
             "gauge": {"dataPoints": [{"attributes": attributes(labelled(labels)), "timeUnixNano": ns, "asDouble": v}]},
         }
-        for (n, labels), v in life(k).items()
+        for (n, labels), v in samples_at_scrape(k).items()
     ]
     resource = {
         "resource": {"attributes": attributes({"broker_id": str(node)})},
@@ -154,7 +154,7 @@ def rate(type_: int, k: int) -> float:
     return 0.75 if cruise_control.TYPES[type_] == Metric.HANDLER_IDLE else 1e6 * (type_ + 1) + k
 
 
-def of_cruise_control(k: int, node: int) -> list[bytes]:
+def cruise_control_records(k: int, node: int) -> list[bytes]:
     at_ms = T0 + k * EVERY_S * 1000
     return [struct.pack(">BBBqid", 0, 0, type_, at_ms, node, rate(type_, k)) for type_ in cruise_control.TYPES]
 
@@ -165,7 +165,7 @@ WRITERS: dict[str, Callable[[int, int], list[bytes]]] = {
     "telegraf_influx": telegraf_influx,
     "prometheus_json": prometheus_json,
     "otlp_json": otlp_json,
-    "cruise_control": of_cruise_control,
+    "cruise_control": cruise_control_records,
 }
 NODES = {name: 1 + i for i, name in enumerate(WRITERS)}
 SAME = [name for name in WRITERS if name not in ("rheostat_json", "cruise_control")]
@@ -185,7 +185,7 @@ GARBAGE: tuple[bytes | None, ...] = (
 )
 
 
-def broken(format_: str, good: bytes) -> list[bytes]:
+def broken_copies(format_: str, good: bytes) -> list[bytes]:
     """A good one with its end torn off, and two in one."""
     if format_ == "cruise_control":
         return [good[:-1], good * 2]
@@ -205,8 +205,10 @@ def log(format_: str, chance: random.Random) -> tuple[list[Logged], dict[int, by
             at_s = k * EVERY_S + i / 1000
             values.append((at_s, good, True))
             if chance.random() < 0.1 or i == 0:
-                values.append((at_s, chance.choice([*GARBAGE, *broken(format_, good)]), False))
-    values += [(21.0, bad, False) for bad in (*GARBAGE, *broken(format_, WRITERS[format_](0, NODES[format_])[0]))]
+                values.append((at_s, chance.choice([*GARBAGE, *broken_copies(format_, good)]), False))
+    values += [
+        (21.0, bad, False) for bad in (*GARBAGE, *broken_copies(format_, WRITERS[format_](0, NODES[format_])[0]))
+    ]
     found = numbered(one for at_s, value, _ in values for one in at(at_s, value, topic=topic_of(format_)))
     found = [replace(one, partition=chance.randrange(3)) for one in found]
     return found, {i: value for i, (_, value, good) in enumerate(values) if not good}
@@ -296,7 +298,7 @@ def test_formats_only_malformed_records_are_refused(told: Any) -> None:
 FORWARDS, ANSWERS = 70, 71
 
 
-def of_a_broker_and_a_controller(k: int) -> Iterator[dict[str, Any]]:
+def creation_metrics(k: int) -> Iterator[dict[str, Any]]:
     """Both answer creations, as a broker forwards its clients' and waits for the controller; no tag tells a role."""
     creations = {"TotalTimeMs.Count": 1_000 + 10 * k, "TotalTimeMs.Mean": 30}
     for node, kind, own in (
@@ -317,7 +319,7 @@ def test_telegraf_topic_creations_appear_only_in_controller_signal(spark: SparkS
     logged = [
         one
         for k in range(SCRAPES)
-        for metric in of_a_broker_and_a_controller(k)
+        for metric in creation_metrics(k)
         for one in at(k * EVERY_S, json.dumps(metric).encode())
     ]
     frame = build([(raw(spark, logged), Input("telegraf_json", Source("c")))], TOPICS)

@@ -317,7 +317,7 @@ def signals(stream: Stream) -> list[Signal]:
     return stream.all_signals
 
 
-def of_node(signals: list[Signal], node: int, cluster: str = "c") -> dict[tuple[Any, ...], Signal]:
+def signals_of_node(signals: list[Signal], node: int, cluster: str = "c") -> dict[tuple[Any, ...], Signal]:
     """By kind, side and window, as if of node 0."""
     found: dict[tuple[Any, ...], Signal] = {}
     for one in signals:
@@ -331,15 +331,15 @@ def of_node(signals: list[Signal], node: int, cluster: str = "c") -> dict[tuple[
     return found
 
 
-def brokers(signals: list[Signal], name: str, cluster: str = "c") -> Iterator[tuple[int, BrokerSignal]]:
+def broker_signals(signals: list[Signal], name: str, cluster: str = "c") -> Iterator[tuple[int, BrokerSignal]]:
     """Second of the window's end → signal, ascending."""
     node = node_of(name)
     fitting = [s for s in signals if isinstance(s, BrokerSignal) and (s.broker, s.cluster) == (node, cluster)]
     return iter(sorted(((s.window_end_ms - T0) // 1000, s) for s in fitting)) if fitting else iter(())
 
 
-def rates(signals: list[Signal], name: str, cluster: str = "c") -> dict[int, float | None]:
-    return {end: s.client_in_bytes_per_s for end, s in brokers(signals, name, cluster)}
+def client_in_rates(signals: list[Signal], name: str, cluster: str = "c") -> dict[int, float | None]:
+    return {end: s.client_in_bytes_per_s for end, s in broker_signals(signals, name, cluster)}
 
 
 STEADY = {5: None} | dict.fromkeys(range(10, 65, 5), RATE)
@@ -347,7 +347,7 @@ EVERYTHING = 5 * BATCHES  # Broker, two sides, controller and tenant, in every w
 
 
 def test_undisturbed_node_has_expected_signals(signals: list[Signal]) -> None:
-    assert len(of_node(signals, UNDISTURBED)) == EVERYTHING
+    assert len(signals_of_node(signals, UNDISTURBED)) == EVERYTHING
     broker = newest(signals, BrokerSignal, broker=UNDISTURBED)
     assert (broker.client_in_bytes_per_s, broker.samples, broker.completeness) == (RATE, 6, 1.0)
     assert (broker.sampled_at_ms, broker.leader_rate_bytes_per_s) == (T0 + 55_000, 1_000_055)
@@ -381,14 +381,14 @@ def test_undisturbed_node_has_expected_signals(signals: list[Signal]) -> None:
     ],
 )
 def test_duplicates_disorder_or_wrong_clock_change_no_signal(signals: list[Signal], name: str) -> None:
-    found, expected = of_node(signals, node_of(name)), of_node(signals, UNDISTURBED)
+    found, expected = signals_of_node(signals, node_of(name)), signals_of_node(signals, UNDISTURBED)
     assert found.keys() == expected.keys()
     assert {key: one for key, one in found.items() if one != expected[key]} == {}
 
 
 @pytest.mark.parametrize("name", ["pairs_resent", "overtaken", "burst", "long_burst"])
 def test_late_logged_records_have_rates_of_their_scrape_time(signals: list[Signal], name: str) -> None:
-    found = rates(signals, name)
+    found = client_in_rates(signals, name)
     assert set(found.values()) <= {None, RATE}
     assert found[60] == RATE
     moves = [s for s in signals if isinstance(s, MoveSignal) and s.broker == node_of(name)]
@@ -402,7 +402,7 @@ def test_late_logged_records_have_rates_of_their_scrape_time(signals: list[Signa
 @pytest.mark.parametrize("name", ["pairs_resent", "overtaken", "burst", "long_burst"])
 def test_gauges_come_from_last_measured_not_last_logged_scrape(signals: list[Signal], name: str) -> None:
     """Holds for every window; the window that ends at 50 s shows the scrape of 45 s if it arrived."""
-    for end, broker in brokers(signals, name):
+    for end, broker in broker_signals(signals, name):
         scraped_s = min(end - EVERY_S, 55)
         assert (broker.sampled_at_ms - T0) // 1000 == scraped_s
         assert broker.leader_rate_bytes_per_s == 1_000_000 + scraped_s
@@ -420,24 +420,24 @@ def test_rows_behind_the_watermark_are_counted(stream: Stream) -> None:
 
 
 def test_sender_clock_20_s_fast_is_reported_unchanged(signals: list[Signal]) -> None:
-    assert rates(signals, "twenty_seconds_fast") == STEADY
-    assert {s.sampled_at_ms - s.window_end_ms for _, s in brokers(signals, "twenty_seconds_fast")} == {15_000}
+    assert client_in_rates(signals, "twenty_seconds_fast") == STEADY
+    assert {s.sampled_at_ms - s.window_end_ms for _, s in broker_signals(signals, "twenty_seconds_fast")} == {15_000}
 
 
 @pytest.mark.parametrize("name", CLOCKS_SET)
 def test_sender_clock_adjusted_midway_gives_no_wrong_rate(signals: list[Signal], name: str) -> None:
-    found = rates(signals, name)
+    found = client_in_rates(signals, name)
     assert found.keys() == STEADY.keys()
     assert set(found.values()) <= {None, RATE}
     for move in (s for s in signals if isinstance(s, MoveSignal) and s.broker == node_of(name)):
         assert move.write_bytes_per_s in (None, MB)
         assert {(step.dt_s, step.written_bytes) for step in move.steps} <= {(5.0, 5 * MB)}
-    for _, broker in brokers(signals, name):
+    for _, broker in broker_signals(signals, name):
         assert abs(broker.sampled_at_ms - broker.window_end_ms) <= 35_000
 
 
 def test_counter_restarted_from_zero_counts_from_zero(signals: list[Signal]) -> None:
-    found = rates(signals, "restarts_from_zero")
+    found = client_in_rates(signals, "restarts_from_zero")
     # At 35 s the window holds 5 … 30 s: 200 gained up to 25 s, then 20.
     assert found[30] == RATE
     assert found[35] == (200 + 20) / 25
@@ -445,13 +445,13 @@ def test_counter_restarted_from_zero_counts_from_zero(signals: list[Signal]) -> 
 
 
 def test_absent_broker_has_no_signal_and_rates_after_second_scrape(signals: list[Signal]) -> None:
-    found = rates(signals, "away_for_thirty_seconds")
+    found = client_in_rates(signals, "away_for_thirty_seconds")
     assert found == {5: None, 10: RATE, 15: RATE, 20: RATE, 50: None, 55: RATE, 60: RATE}
-    assert [s.samples for _, s in brokers(signals, "away_for_thirty_seconds")] == [1, 2, 3, 4, 1, 2, 3]
+    assert [s.samples for _, s in broker_signals(signals, "away_for_thirty_seconds")] == [1, 2, 3, 4, 1, 2, 3]
 
 
 def test_missing_scrapes_lower_completeness_but_not_rates(signals: list[Signal]) -> None:
-    found = dict(brokers(signals, "two_scrapes_missing"))
+    found = dict(broker_signals(signals, "two_scrapes_missing"))
     assert {end: s.client_in_bytes_per_s for end, s in found.items()} == {
         e: r for e, r in STEADY.items() if e not in (20, 25)
     }
@@ -473,7 +473,7 @@ def test_missing_scrapes_lower_completeness_but_not_rates(signals: list[Signal])
 def test_counter_rates_per_window_are_exact(
     signals: list[Signal], name: str, cluster: str, expected: dict[int, float | None]
 ) -> None:
-    assert rates(signals, name, cluster) == expected
+    assert client_in_rates(signals, name, cluster) == expected
 
 
 def test_malformed_record_is_refused_once_in_its_batch(stream: Stream) -> None:

@@ -58,7 +58,7 @@ def logged(name: str, seed: int) -> list[Logged]:
     return good + [one for i in range(HOSTILE) for one in at(i / 10, mutated(chance.choice(others), chance))]
 
 
-def told_nodes(spark: SparkSession, seed: int) -> dict[str, set[int | None]]:
+def nodes_with_signals(spark: SparkSession, seed: int) -> dict[str, set[int | None]]:
     """By format the nodes of the scrapes that were not refused; of our own format, of the signals that a tuner reads."""
     found: dict[str, set[int | None]] = defaultdict(set)
     frames = []
@@ -86,6 +86,6 @@ def told_nodes(spark: SparkSession, seed: int) -> dict[str, set[int | None]]:
 @given(st.integers(0, 2**32))
 @example(4711)
 def test_hostile_records_of_any_format_do_not_end_the_query(spark: SparkSession, seed: int) -> None:
-    found = told_nodes(spark, seed)
+    found = nodes_with_signals(spark, seed)
     assert found.keys() == FORMATS.keys()
     assert all(NODES[name] in nodes for name, nodes in found.items())

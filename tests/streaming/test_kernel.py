@@ -92,7 +92,7 @@ def rows_of(spark: SparkSession, values: list[bytes]) -> list[tuple[Any, ...]]:
 def test_kernel_and_spark_reader_give_equal_rows(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(7)
     values = [wrong(rng, GOOD) for wrong in WRONGS.values() for _ in range(120)]
-    assert 300 < taken(spark, values) < len(values) - 300, "this is to see both readers at work"
+    assert 300 < count_read_by_kernel(spark, values) < len(values) - 300, "this is to see both readers at work"
     both = rows_of(spark, values)
     monkeypatch.setattr("streaming.entities.QUICK", {})
     alone = rows_of(spark, values)
@@ -208,12 +208,12 @@ def reasons_of(spark: SparkSession, *values: bytes) -> list[str | None]:
     return [next((r["reason"] for r in refused if r["offset"] == offset), None) for offset in range(len(values))]
 
 
-def taken(spark: SparkSession, values: list[bytes]) -> int:
+def count_read_by_kernel(spark: SparkSession, values: list[bytes]) -> int:
     """How many of these records the kernel's own reader takes."""
     is_taken = kernel.entities_of_json(taken_ms=F.lit(T0), every_ms=5000).isNotNull()
     found = raw(spark, [Logged(value, T0) for value in values]).select(F.count_if(is_taken).alias("taken")).first()
     assert found is not None
-    return int(found.taken)
+    return int(found.count_read_by_kernel)
 
 
 def test_kernel_refuses_too_long_names_and_skips_long_labels(spark: SparkSession) -> None:
@@ -230,7 +230,7 @@ def test_kernel_refuses_too_long_names_and_skips_long_labels(spark: SparkSession
 def test_kernel_leaves_long_field_names_to_spark(spark: SparkSession) -> None:
     """The kernel's reader caches field names for the life of the JVM, Spark's reader does not."""
     values = [json.dumps({**json.loads(GOOD), "x" * length: 1}).encode() for length in (200, 20_000)]
-    assert [taken(spark, [value]) for value in values] == [1, 0]
+    assert [count_read_by_kernel(spark, [value]) for value in values] == [1, 0]
     assert reasons_of(spark, *values) == [None, None]
 
 
@@ -245,10 +245,10 @@ def test_kernel_treats_lone_surrogates_in_labels_like_spark(
 
 
 def test_kernel_sums_8000_labels_within_30_s(spark: SparkSession) -> None:
-    def shown(at_s: int) -> dict[Any, float]:
+    def samples_at(at_s: int) -> dict[Any, float]:
         return {(Metric.NETWORK_OUT, f"listener={i}"): i + at_s for i in range(8_000)}
 
-    values = [Logged(scrape(at_s, shown(at_s)).value(), T0 + at_s * 1000) for at_s in (0, 5, 10, 15, 20, 25)]
+    values = [Logged(scrape(at_s, samples_at(at_s)).value(), T0 + at_s * 1000) for at_s in (0, 5, 10, 15, 20, 25)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("streaming.entities.QUICK", {})
         patch.setattr("streaming.entities.WHOLE", frozenset())
@@ -259,11 +259,11 @@ def test_kernel_sums_8000_labels_within_30_s(spark: SparkSession) -> None:
 
 
 def test_kernel_sum_over_labels_ignores_unlabelled_sample(spark: SparkSession) -> None:
-    def shown(at_s: float) -> dict[Any, float]:
+    def samples_at(at_s: float) -> dict[Any, float]:
         labelled = {(Metric.NETWORK_OUT, f"listener={name}"): rate * at_s for name, rate in (("A", 10), ("B", 20))}
         return {**labelled, Metric.NETWORK_OUT: 7777 * at_s}
 
-    found = newest(signals_of(spark, [scrape(at_s, shown(at_s)) for at_s in (0, 5)]), BrokerSignal)
+    found = newest(signals_of(spark, [scrape(at_s, samples_at(at_s)) for at_s in (0, 5)]), BrokerSignal)
     assert found.network_out_bytes_per_s == 30
 
 
@@ -284,7 +284,7 @@ def test_kernel_conflicting_scrapes_of_one_time_resolve_independently_of_order(
 # -- the newest step --------------------------------------------------------------------------------------------------
 
 
-def stepping(at_s: float, *, listeners: str = "AB", per_s: float = 10.0, since: float = 0.0) -> dict[Any, float]:
+def rising_samples(at_s: float, *, listeners: str = "AB", per_s: float = 10.0, since: float = 0.0) -> dict[Any, float]:
     """Counters that grow evenly from ``since`` on; two listeners send half each."""
     counters: dict[Any, float] = dict.fromkeys(
         (Metric.REASSIGNMENT_OUT, Metric.REASSIGNMENT_IN, Metric.REPLICATION_IN), per_s * (at_s - since)
@@ -310,7 +310,7 @@ def stepping(at_s: float, *, listeners: str = "AB", per_s: float = 10.0, since: 
 def test_kernel_newest_step_spans_the_last_two_scrapes(
     spark: SparkSession, times: tuple[float, ...], step_s: float | None
 ) -> None:
-    found = newest(signals_of(spark, [scrape(at_s, stepping(at_s)) for at_s in times]), BrokerSignal)
+    found = newest(signals_of(spark, [scrape(at_s, rising_samples(at_s)) for at_s in times]), BrokerSignal)
     if times == (0, 5, 5):
         step_s = 5.0
     assert found.step_s == step_s
@@ -325,12 +325,12 @@ def test_kernel_newest_step_spans_the_last_two_scrapes(
 @pytest.mark.parametrize(
     "last",
     [
-        pytest.param(stepping(10, listeners="A"), id="a listener is missing: its record may not have come yet"),
-        pytest.param(stepping(10, listeners="ABC"), id="a listener is new"),
+        pytest.param(rising_samples(10, listeners="A"), id="a listener is missing: its record may not have come yet"),
+        pytest.param(rising_samples(10, listeners="ABC"), id="a listener is new"),
         pytest.param(
-            {k: v for k, v in stepping(10).items() if k != Metric.REASSIGNMENT_OUT}, id="a counter is missing"
+            {k: v for k, v in rising_samples(10).items() if k != Metric.REASSIGNMENT_OUT}, id="a counter is missing"
         ),
-        pytest.param(stepping(10, since=8), id="the broker was started again"),
+        pytest.param(rising_samples(10, since=8), id="the broker was started again"),
     ],
 )
 def test_kernel_incomplete_newest_scrape_yields_no_step(
@@ -339,7 +339,9 @@ def test_kernel_incomplete_newest_scrape_yields_no_step(
     """Sources that split a scrape into records may have delivered only a part of the newest scrape."""
     monkeypatch.setattr("streaming.entities.QUICK", {})
     monkeypatch.setattr("streaming.entities.WHOLE", frozenset())
-    found = newest(signals_of(spark, [scrape(0, stepping(0)), scrape(5, stepping(5)), scrape(10, last)]), BrokerSignal)
+    found = newest(
+        signals_of(spark, [scrape(0, rising_samples(0)), scrape(5, rising_samples(5)), scrape(10, last)]), BrokerSignal
+    )
     assert found.step_s is None
     assert found.step_network_out_bytes_per_s is None
     assert found.network_out_bytes_per_s is not None  # The window's mean bears it.
@@ -348,7 +350,8 @@ def test_kernel_incomplete_newest_scrape_yields_no_step(
 def test_kernel_adjusted_sender_clock_yields_no_step(spark: SparkSession) -> None:
     """Between two scrapes 5 s pass by Kafka's clock and 8 s by the sender's."""
     values = [
-        Logged(scrape(at_s, stepping(at_s)).value(), T0 + logged * 1000) for at_s, logged in ((0, 0), (5, 5), (13, 10))
+        Logged(scrape(at_s, rising_samples(at_s)).value(), T0 + logged * 1000)
+        for at_s, logged in ((0, 0), (5, 5), (13, 10))
     ]
     found = newest(signals_of(spark, values), BrokerSignal)
     assert (found.step_s, found.step_network_out_bytes_per_s) == (None, None)

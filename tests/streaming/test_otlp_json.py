@@ -49,11 +49,11 @@ def batch(*resources: Any) -> dict[str, Any]:
     return {"resourceMetrics": list(resources)}
 
 
-def of_7(*metrics: Any) -> dict[str, Any]:
+def batch_of_node_7(*metrics: Any) -> dict[str, Any]:
     return batch(resource({"broker_id": "7", "host.name": "kafka-7"}, *metrics))
 
 
-GOOD = of_7(total(Metric.CLIENT_IN))
+GOOD = batch_of_node_7(total(Metric.CLIENT_IN))
 TEXT = json.dumps(GOOD).encode()
 
 
@@ -70,7 +70,7 @@ def samples(row: Row) -> dict[tuple[str, str], float]:
     return {(s.n, s.l): s.v for s in row.samples}
 
 
-def told(rows: list[Row]) -> dict[tuple[str, str], float]:
+def samples_of_only_row(rows: list[Row]) -> dict[tuple[str, str], float]:
     assert [row.reason for row in rows] == [None]
     return samples(rows[0])
 
@@ -158,22 +158,24 @@ NOT_OURS: dict[str, Any] = {
     "nothing but a resource": batch({"resource": {}}),
     "somebody else's": batch(resource({"host.name": "elsewhere"}, gauge("jvm.memory.used"))),
     "somebody else's wrong value": batch(resource({}, gauge("jvm.memory.used", "x"))),
-    "a topic's": of_7(total(Metric.CLIENT_IN, labels={"topic": "orders"})),
-    "delta": of_7(total(Metric.CLIENT_IN, temporality=1)),
-    "delta by name": of_7(total(Metric.CLIENT_IN, temporality="AGGREGATION_TEMPORALITY_DELTA")),
-    "no temporality": of_7(total(Metric.CLIENT_IN, temporality=None)),
-    "histogram": of_7({"name": Metric.TOTAL_TIME_P99, "histogram": {"dataPoints": [{"count": "4", "sum": 3.0}]}}),
-    "not a number": of_7(gauge(Metric.LEADER_COUNT, "NaN")),
-    "infinite": of_7(gauge(Metric.LEADER_COUNT, "-Infinity")),
-    "nothing measured": of_7(gauge(Metric.LEADER_COUNT, flags=1)),
-    "stock bytes of no direction": of_7(total("kafka.network.io")),
-    "no value": of_7(gauge(Metric.LEADER_COUNT, None)),
+    "a topic's": batch_of_node_7(total(Metric.CLIENT_IN, labels={"topic": "orders"})),
+    "delta": batch_of_node_7(total(Metric.CLIENT_IN, temporality=1)),
+    "delta by name": batch_of_node_7(total(Metric.CLIENT_IN, temporality="AGGREGATION_TEMPORALITY_DELTA")),
+    "no temporality": batch_of_node_7(total(Metric.CLIENT_IN, temporality=None)),
+    "histogram": batch_of_node_7(
+        {"name": Metric.TOTAL_TIME_P99, "histogram": {"dataPoints": [{"count": "4", "sum": 3.0}]}}
+    ),
+    "not a number": batch_of_node_7(gauge(Metric.LEADER_COUNT, "NaN")),
+    "infinite": batch_of_node_7(gauge(Metric.LEADER_COUNT, "-Infinity")),
+    "nothing measured": batch_of_node_7(gauge(Metric.LEADER_COUNT, flags=1)),
+    "stock bytes of no direction": batch_of_node_7(total("kafka.network.io")),
+    "no value": batch_of_node_7(gauge(Metric.LEADER_COUNT, None)),
 }
 
 
 def test_scrapes_sample_has_contract_name_and_labels(spark: SparkSession) -> None:
-    rows = parsed(spark, {case: of_7(metric) for case, (metric, _) in SAMPLES.items()})
-    assert {case: told(found) for case, found in rows.items()} == {
+    rows = parsed(spark, {case: batch_of_node_7(metric) for case, (metric, _) in SAMPLES.items()})
+    assert {case: samples_of_only_row(found) for case, found in rows.items()} == {
         case: {(name, labels): value} for case, (_, (name, labels, value)) in SAMPLES.items()
     }
 
@@ -194,8 +196,8 @@ def test_scrapes_node_comes_from_id_or_host_attributes(spark: SparkSession) -> N
         ),
         "container and host": batch(resource({"host.name": "f00d", "instance": "10.0.0.9:7071"}, metric)),
         "point": batch(resource({"broker_id": "7"}, of_point)),
-        "time as a number": of_7(gauge(Metric.LEADER_COUNT, at=int(AT))),
-        "no time": of_7(gauge(Metric.LEADER_COUNT, at="0")),
+        "time as a number": batch_of_node_7(gauge(Metric.LEADER_COUNT, at=int(AT))),
+        "no time": batch_of_node_7(gauge(Metric.LEADER_COUNT, at="0")),
     }
     rows = {case: (found[0].node, found[0].ts) for case, found in parsed(spark, values).items()}
     assert rows == {
@@ -222,10 +224,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "invalid UTF-8": (TEXT.replace(b"kafka-7", b"\xff\xfe"), "invalid UTF-8"),
     "traces": ({"resourceSpans": []}, "no resourceMetrics: not OTLP, or not as JSON"),
     "resources an object": ({"resourceMetrics": {}}, "a field has the wrong type"),
-    "points a number": (of_7({"name": Metric.CLIENT_IN, "gauge": {"dataPoints": 5}}), "a field has the wrong type"),
-    "value in words": (of_7(gauge(Metric.CLIENT_IN, "five")), "a data point's value is not a number: five"),
+    "points a number": (
+        batch_of_node_7({"name": Metric.CLIENT_IN, "gauge": {"dataPoints": 5}}),
+        "a field has the wrong type",
+    ),
+    "value in words": (batch_of_node_7(gauge(Metric.CLIENT_IN, "five")), "a data point's value is not a number: five"),
     "time in words": (
-        of_7(gauge(Metric.CLIENT_IN, at="now")),
+        batch_of_node_7(gauge(Metric.CLIENT_IN, at="now")),
         "a data point's timeUnixNano is not a whole number: now",
     ),
     "stranger": (
@@ -238,7 +243,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 def test_scrapes_malformed_record_is_refused_with_reason(spark: SparkSession) -> None:
     rows = parsed(spark, {name: value for name, (value, _) in REFUSED.items()} | {"good": GOOD})
-    assert told(rows.pop("good")) == {(Metric.CLIENT_IN, ""): 5.0}
+    assert samples_of_only_row(rows.pop("good")) == {(Metric.CLIENT_IN, ""): 5.0}
     assert {name: [row.reason for row in found] for name, found in rows.items()} == {
         name: [reason] for name, (_, reason) in REFUSED.items()
     }
@@ -246,16 +251,16 @@ def test_scrapes_malformed_record_is_refused_with_reason(spark: SparkSession) ->
 
 def test_scrapes_record_of_one_megabyte_is_read(spark: SparkSession) -> None:
     others = [gauge(f"jvm.thing.{n}", labels={"pool": "x" * 50}) for n in range(5_000)]
-    assert told(parsed(spark, {"large": of_7(*others, total(Metric.CLIENT_IN))})["large"]) == {
-        (Metric.CLIENT_IN, ""): 5.0
-    }
+    assert samples_of_only_row(
+        parsed(spark, {"large": batch_of_node_7(*others, total(Metric.CLIENT_IN))})["large"]
+    ) == {(Metric.CLIENT_IN, ""): 5.0}
 
 
 def test_scrapes_without_hosts_have_the_common_type(spark: SparkSession) -> None:
     found = spark.createDataFrame([], RAW).select(otlp_json.scrapes(Source("c")).alias("s")).schema["s"].dataType
     wanted = spark.createDataFrame([], f"s array<{SCRAPE_TYPE}>").schema["s"].dataType
     assert found.simpleString() == wanted.simpleString()
-    assert told(parsed(spark, {"good": GOOD}, Source("c"))["good"]) == {(Metric.CLIENT_IN, ""): 5.0}
+    assert samples_of_only_row(parsed(spark, {"good": GOOD}, Source("c"))["good"]) == {(Metric.CLIENT_IN, ""): 5.0}
 
 
 # -- what we ask users to load ----------------------------------------------------------------------------------------

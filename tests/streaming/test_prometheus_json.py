@@ -48,7 +48,7 @@ def parsed(spark: SparkSession, values: Mapping[str, Any], source: Source = SOUR
     return {name: [row for row in rows if row.offset == n] for n, name in enumerate(values)}
 
 
-def told(rows: list[Row]) -> dict[tuple[str, str], float]:
+def samples_of_rows(rows: list[Row]) -> dict[tuple[str, str], float]:
     assert [row.reason for row in rows] == [None] * len(rows)
     return {(s.n, s.l): s.v for row in rows for s in row.samples}
 
@@ -193,7 +193,7 @@ NOT_OURS: dict[str, Any] = {
 def test_scrapes_names_of_other_exporters_become_contract_names(spark: SparkSession) -> None:
     values = {case: sample(name, labels=BROKER | labels) for case, (name, labels, _, _) in FAMILIES.items()}
     rows = parsed(spark, values)
-    assert {case: told(found) for case, found in rows.items()} == {
+    assert {case: samples_of_rows(found) for case, found in rows.items()} == {
         case: {(metric, labels): 5.0} for case, (_, _, metric, labels) in FAMILIES.items()
     }
 
@@ -235,7 +235,7 @@ def test_scrapes_node_cluster_role_and_time_come_from_labels(spark: SparkSession
     times = {case: row.ts for case, row in rows.items()}
     assert {t for case, t in times.items() if "vector" not in case and case not in ("zone", "no time")} == {AT_MS}
     assert (times["zone"], times["no time"], times["vector"]) == (AT_MS + 250, None, AT_MS + 123)
-    assert {next(iter(told([row]).values())) for row in rows.values()} == {5.0}
+    assert {next(iter(samples_of_rows([row]).values())) for row in rows.values()} == {5.0}
 
 
 def test_scrapes_vector_summary_becomes_p99_and_count(spark: SparkSession) -> None:
@@ -249,7 +249,7 @@ def test_scrapes_vector_summary_becomes_p99_and_count(spark: SparkSession) -> No
             aggregated_summary=summary,
         ),
     }
-    assert {case: told(rows) for case, rows in parsed(spark, values).items()} == {
+    assert {case: samples_of_rows(rows) for case, rows in parsed(spark, values).items()} == {
         "events": {(Metric.EVENT_QUEUE_TIME_P99, ""): 12.5, (Metric.EVENT_QUEUE_TIME_COUNT, ""): 40.0},
         "requests": {
             (Metric.TOTAL_TIME_P99, "request=FetchConsumer"): 12.5,
@@ -303,7 +303,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 def test_scrapes_malformed_record_is_refused_with_reason(spark: SparkSession) -> None:
     rows = parsed(spark, {name: value for name, (value, _) in REFUSED.items()} | {"good": GOOD})
-    assert told(rows.pop("good")) == {(Metric.CLIENT_IN, ""): 5.0}
+    assert samples_of_rows(rows.pop("good")) == {(Metric.CLIENT_IN, ""): 5.0}
     assert {name: [row.reason for row in found] for name, found in rows.items()} == {
         name: [reason] for name, (_, reason) in REFUSED.items()
     }
@@ -314,14 +314,14 @@ def test_scrapes_records_of_one_megabyte_are_read(spark: SparkSession) -> None:
         "a megabyte of labels": sample(Metric.CLIENT_IN, labels=BROKER | {f"l{n}": "x" * 90 for n in range(10_000)}),
         "a megabyte in one": sample(Metric.CLIENT_IN, labels=BROKER | {"l": "x" * 1_000_000}),
     }
-    assert [told(rows) for rows in parsed(spark, values).values()] == [{(Metric.CLIENT_IN, ""): 5.0}] * 2
+    assert [samples_of_rows(rows) for rows in parsed(spark, values).values()] == [{(Metric.CLIENT_IN, ""): 5.0}] * 2
 
 
 def test_scrapes_without_hosts_have_the_common_type(spark: SparkSession) -> None:
     found = spark.createDataFrame([], RAW).select(prometheus_json.scrapes(Source("c")).alias("s")).schema["s"].dataType
     wanted = spark.createDataFrame([], f"s array<{SCRAPE_TYPE}>").schema["s"].dataType
     assert found.simpleString() == wanted.simpleString()
-    assert told(parsed(spark, {"good": GOOD}, Source("c"))["good"]) == {(Metric.CLIENT_IN, ""): 5.0}
+    assert samples_of_rows(parsed(spark, {"good": GOOD}, Source("c"))["good"]) == {(Metric.CLIENT_IN, ""): 5.0}
 
 
 # -- what we ask users to put into Prometheus ---------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def measured(spark: SparkSession) -> list[Signal]:
     return signals_of(spark, cases + [one for scrapes in OTHERS.values() for one in scrapes])
 
 
-def of(measured: list[Signal], number: int) -> list[BrokerSignal]:
+def signals_of_broker(measured: list[Signal], number: int) -> list[BrokerSignal]:
     return [s for s in measured if isinstance(s, BrokerSignal) and s.broker == number]
 
 
@@ -90,7 +90,7 @@ UNEVEN = node(*[scrape(at_s, {}, node=103) for at_s in (0, 4.999, 8, 12)], numbe
 
 
 def test_window_due_yields_one_signal_per_interval(measured: list[Signal]) -> None:
-    ends = sorted((s.window_end_ms - T0, s.samples) for s in of(measured, UNEVEN))
+    ends = sorted((s.window_end_ms - T0, s.samples) for s in signals_of_broker(measured, UNEVEN))
     assert ends == [(5_000, 2), (10_000, 3), (15_000, 4)]
 
 
@@ -113,7 +113,7 @@ GAUGED = node(scrape(10, {Metric.LEADER_COUNT: 14}, node=104), SECOND, FIRST, nu
 
 
 def test_gauges_are_newest_values_and_expire_when_overdue(measured: list[Signal]) -> None:
-    signal = newest([s for s in of(measured, GAUGED) if s.window_end_ms == T0 + 10_000], BrokerSignal)
+    signal = newest([s for s in signals_of_broker(measured, GAUGED) if s.window_end_ms == T0 + 10_000], BrokerSignal)
     assert (signal.request_handler_idle_ratio, signal.leader_throttled_bytes_per_s) == (0.7, 4e6)
     assert (signal.produce_p99_ms, signal.fetch_p99_ms) == (12.5, 33.0)
     assert (signal.partitions, signal.leaders) == (40.0, 13.0)
@@ -128,7 +128,9 @@ EMPTY = node(scrape(0, {}, node=105), number=105)
 
 
 def test_scrape_without_samples_yields_an_empty_broker_signal(measured: list[Signal]) -> None:
-    assert of(measured, EMPTY) == [BrokerSignal("c", EMPTY, T0 + 5_000, T0, samples=1, completeness=1 / 6)]
+    assert signals_of_broker(measured, EMPTY) == [
+        BrokerSignal("c", EMPTY, T0 + 5_000, T0, samples=1, completeness=1 / 6)
+    ]
 
 
 def _steady(number: int) -> list[Record]:
@@ -140,7 +142,7 @@ TWICE = node(*_steady(107), *_steady(107)[::-1], number=107)
 
 
 def test_scrapes_delivered_twice_change_nothing(measured: list[Signal]) -> None:
-    once, twice = ({replace(s, broker=0) for s in of(measured, number)} for number in (ONCE, TWICE))
+    once, twice = ({replace(s, broker=0) for s in signals_of_broker(measured, number)} for number in (ONCE, TWICE))
     assert once == twice != set()
 
 

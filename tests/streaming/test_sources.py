@@ -22,7 +22,7 @@ NODES = (1, 2, 3)
 EVERY_S = 5
 
 
-def of(topic: str, begin_s: int, end_s: int) -> list[Logged]:
+def records_of_source(topic: str, begin_s: int, end_s: int) -> list[Logged]:
     """All nodes of a source, and one record that is none, with the times they are measured and taken at."""
     nodes = NODES if topic == LARGE else (9,)
     found = [
@@ -37,9 +37,15 @@ def of(topic: str, begin_s: int, end_s: int) -> list[Logged]:
 def test_sources_catching_up_unevenly_lose_no_window(spark: SparkSession, tmp_path: Path) -> None:
     live_s, behind_s, step_s = 30, 110, 20
     now_s = live_s + behind_s
-    batches = [[*of(LARGE, 0, live_s), *of(SMALL, 0, live_s)], of(SMALL, live_s, now_s)]
-    batches += [of(LARGE, at_s, min(now_s, at_s + step_s)) for at_s in range(live_s, now_s, step_s)]
-    batches += [[*of(LARGE, at_s, at_s + 60), *of(SMALL, at_s, at_s + 60)] for at_s in range(now_s, now_s + 240, 60)]
+    batches = [
+        [*records_of_source(LARGE, 0, live_s), *records_of_source(SMALL, 0, live_s)],
+        records_of_source(SMALL, live_s, now_s),
+    ]
+    batches += [records_of_source(LARGE, at_s, min(now_s, at_s + step_s)) for at_s in range(live_s, now_s, step_s)]
+    batches += [
+        [*records_of_source(LARGE, at_s, at_s + 60), *records_of_source(SMALL, at_s, at_s + 60)]
+        for at_s in range(now_s, now_s + 240, 60)
+    ]
 
     stream = Stream(spark, tmp_path, INPUTS)
     for batch in batches:

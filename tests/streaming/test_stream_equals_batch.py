@@ -58,7 +58,7 @@ class Node:
     counts: dict[str | tuple[str, str], float] = field(default_factory=dict)
     sizes: dict[int, tuple[float, float]] = field(default_factory=dict)  # Partition → own and leader's bytes.
 
-    def lives(self) -> None:
+    def advance(self) -> None:
         chance = self.chance
         if chance.random() < 0.06:
             self.counts.clear()  # Restarted.
@@ -108,7 +108,7 @@ class Node:
         return found
 
 
-def world(seed: int) -> list[list[Logged]]:
+def random_batches(seed: int) -> list[list[Logged]]:
     """Micro-batches of records, each no later than the watermark allows."""
     chance = random.Random(seed)
     nodes = [
@@ -147,7 +147,7 @@ def world(seed: int) -> list[list[Logged]]:
 def _log(chance: random.Random, nodes: list[Node]) -> Iterator[Logged]:
     for k in range(SCRAPES):
         for node in nodes:
-            node.lives()
+            node.advance()
             if chance.random() < 0.12:
                 continue  # A gap.
             at_s = k * EVERY_S + chance.random() * 0.5
@@ -177,7 +177,7 @@ def _log(chance: random.Random, nodes: list[Node]) -> Iterator[Logged]:
 def test_stream_gives_the_same_result_as_one_batch(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
-    batches = world(seed)
+    batches = random_batches(seed)
     everything = [one for batch in batches for one in batch]
 
     stream = Stream(spark, tmp_path_factory.mktemp("stream"))

@@ -29,11 +29,11 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition
 from tuner.core.reassignment_steps import ReassignmentStep, StepReason
 
-Sit = Callable[..., Seat]
+OpenPage = Callable[..., Seat]
 
 
 @pytest.fixture
-def sit(browser: Browser) -> Iterator[Sit]:
+def open_page(browser: Browser) -> Iterator[OpenPage]:
     """Opens pages; at the end nothing may have gone wrong in any of them."""
     seats: list[Seat] = []
 
@@ -53,8 +53,8 @@ def give_token(page: Page, secret: str) -> None:
     page.get_by_role("button", name="Use it").click()
 
 
-def test_page_shows_state_reason_and_end(open_tuner: SimulatedTuner, sit: Sit) -> None:
-    seat = sit(open_tuner)
+def test_page_shows_state_reason_and_end(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    seat = open_page(open_tuner)
     page = seat.page
     expect(page.locator("#headline")).to_contain_text("4 partitions are moving onto broker 3")
     expect(page.locator("#link")).to_have_text("Live")
@@ -75,7 +75,7 @@ def told(tuner: SimulatedTuner) -> Any:
         return json.loads(answer.read())
 
 
-def seen_once_more(tuner: SimulatedTuner, brokers: Any = None, moves: Any = None) -> None:
+def observe_again(tuner: SimulatedTuner, brokers: Any = None, moves: Any = None) -> None:
     """A cycle that sees the same as the last one, with other signals."""
     snapshot = tuner.board.snapshot()
     assert snapshot.observation is not None
@@ -88,9 +88,9 @@ def seen_once_more(tuner: SimulatedTuner, brokers: Any = None, moves: Any = None
     tuner.observers.record_cycle(replace(snapshot.observation, **changed), snapshot.memory, snapshot.decided)
 
 
-def test_page_shows_eta_or_never(open_tuner: SimulatedTuner, sit: Sit) -> None:
-    seen_once_more(open_tuner, moves={"remaining_slope_bytes_per_s": -2e6})
-    page = sit(open_tuner).page
+def test_page_shows_eta_or_never(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    observe_again(open_tuner, moves={"remaining_slope_bytes_per_s": -2e6})
+    page = open_page(open_tuner).page
     status = told(open_tuner)
     assert status["eta_s"] > 0
     # The simulated clock stands still while nobody turns it.
@@ -101,30 +101,30 @@ def test_page_shows_eta_or_never(open_tuner: SimulatedTuner, sit: Sit) -> None:
     expect(page.locator("#headline")).to_contain_text(f"done in about {span_text(status['eta_s'])}.")
     expect(page.locator("#moves td").nth(1)).to_have_text(span_text(status["eta_s"]))
     expect(page.locator("#now")).not_to_contain_text("It never ends as things are")
-    seen_once_more(open_tuner, moves={"steady_state_bytes_per_s": 1e9})
+    observe_again(open_tuner, moves={"steady_state_bytes_per_s": 1e9})
     expect(page.locator("#now")).to_contain_text("It never ends as things are: the ceiling of")
     expect(page.locator("#now")).to_contain_text(re.compile(r"keeping up takes on\s+broker 1 \(leader\)"))
     expect(page.locator("#now .pills")).to_contain_text("infeasible")
-    seen_once_more(open_tuner, moves={"remaining_slope_bytes_per_s": 1e6})
+    observe_again(open_tuner, moves={"remaining_slope_bytes_per_s": 1e6})
     expect(page.locator("#headline")).to_contain_text("the expected end is not known yet")
     expect(page.locator("#now")).not_to_contain_text("done at about")
 
 
-def test_page_says_whether_latency_is_within_the_objective(open_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(open_tuner).page
+def test_page_says_whether_latency_is_within_the_objective(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(open_tuner).page
     objective = told(open_tuner)["objective"]["latency_ms"]
     meter = page.get_by_role("meter", name="Latency against its objective", exact=True)
     for p99_ms, is_it in ((0.5 * objective, "within"), (1.5 * objective, "over")):
-        seen_once_more(open_tuner, brokers={"produce_p99_ms": p99_ms})
+        observe_again(open_tuner, brokers={"produce_p99_ms": p99_ms})
         expect(page.locator("#now dl")).to_contain_text(f"{is_it} the objective of {objective:.0f} ms")
         expect(meter).to_have_js_property("value", p99_ms)
         expect(meter).to_have_js_property("high", objective)
-    seen_once_more(open_tuner, brokers={"produce_p99_ms": 9 * objective})
+    observe_again(open_tuner, brokers={"produce_p99_ms": 9 * objective})
     expect(meter).to_have_js_property("value", 2 * objective)
 
 
-def test_chart_shows_minimum_and_distant_ceiling(open_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(open_tuner).page
+def test_chart_shows_minimum_and_distant_ceiling(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(open_tuner).page
     chart = page.locator("#chart-3-follower")
     card = page.locator(".side", has=chart)
     edge = "getComputedStyle(document.querySelector('#chart-3-follower'), '::after').content"
@@ -135,30 +135,30 @@ def test_chart_shows_minimum_and_distant_ceiling(open_tuner: SimulatedTuner, sit
     expect(card).to_contain_text(re.compile(r", W [\d.]+ MB/s, floor [\d.]+ MB/s, ceiling 1\.00 GB/s"))
     # Near enough to be drawn.
     open_tuner.board.limits = replace(open_tuner.board.limits, rate_bytes_per_s_max=300e6)
-    seen_once_more(open_tuner)
+    observe_again(open_tuner)
     expect(chart).to_have_attribute("aria-label", re.compile(described.format("300 M", "")))
     assert page.evaluate(edge) == '""'
     expect(card).to_contain_text("ceiling 300 MB/s")
 
 
-def test_rates_in_charts_equal_those_of_the_server(open_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_rates_in_charts_equal_those_of_the_server(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
     """Rates around each change of unit, and ties, which Python and JavaScript round differently."""
     rates = [
         0, 0.5, 1, 2.5, 999, 999.4, 999.5, 1000, 9_994, 9_995, 40_000, 99_940, 99_950, 999_499, 999_500, 1_234_567,
         10_050_000, 10_250_000, 10_750_000, 11_250_000, 1_125_000, 1_375_000, 100_500_000, 101_500_000, 999_500_000,
         1_200_000_000, 3.3e12, 7e15, -40_000, -11_250_000,
     ]  # fmt: skip
-    page = sit(open_tuner).page
+    page = open_page(open_tuner).page
     expect(page.locator("#link")).to_have_text("Live")
     assert page.evaluate("rates => rates.map(units.rateText)", rates) == [rate_text(rate) for rate in rates]
 
 
-def test_lowered_ceiling_is_drawn_from_the_time_of_change(open_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_lowered_ceiling_is_drawn_from_the_time_of_change(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
     limits = open_tuner.board.limits
     for ceiling in (60e6, 60e6, 40e6):
         open_tuner.board.limits = replace(limits, rate_bytes_per_s_max=ceiling)
         open_tuner.advance(5)
-    page = sit(open_tuner).page
+    page = open_page(open_tuner).page
     expect(page.locator("#chart-3-follower canvas")).to_be_visible()
     drawn = page.evaluate("charts.data('chart-3-follower').at(-1).slice(-3)")
     assert drawn == [60, 60, 40]
@@ -186,7 +186,7 @@ def test_stalled_state_is_visible_on_a_phone(browser: Browser, dark: bool) -> No
 
 
 def test_page_shows_one_eta_per_plan(browser: Browser, open_tuner: SimulatedTuner) -> None:
-    seen_once_more(open_tuner, moves={"remaining_slope_bytes_per_s": -50e6})
+    observe_again(open_tuner, moves={"remaining_slope_bytes_per_s": -50e6})
     parts = {("t", number): PlanPartition((1, 2), (4, 2), size_bytes=400e6) for number in range(3)}
     at_ms = round(open_tuner.now_s() * 1000)
     plan = Plan(PlanHead("p", "kim", at_ms - 60_000, at_ms - 60_000, 1), parts)
@@ -212,8 +212,8 @@ def test_page_shows_one_eta_per_plan(browser: Browser, open_tuner: SimulatedTune
     seat.close()
 
 
-def test_outdated_response_changes_no_chart(open_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(open_tuner).page
+def test_outdated_response_changes_no_chart(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(open_tuner).page
     expect(page.locator("#brokers canvas")).to_have_count(6)
     since = page.evaluate("""async () => {
       const given = [], paths = [];
@@ -232,16 +232,16 @@ def test_outdated_response_changes_no_chart(open_tuner: SimulatedTuner, sit: Sit
     assert since == 10_000
 
 
-def test_page_updates_by_itself(open_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(open_tuner).page
+def test_page_updates_by_itself(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(open_tuner).page
     expect(page.locator("#headline")).to_contain_text("4 partitions are moving")
     open_tuner.advance(60)
     expect(page.locator("#headline")).to_have_text("Nothing is moving.")
     expect(page.locator("#decisions")).to_contain_text("move_ended")
 
 
-def test_charts_survive_recreation_of_their_card(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(guarded_tuner).page
+def test_charts_survive_recreation_of_their_card(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(guarded_tuner).page
     give_token(page, READ_TOKEN)
     expect(page.locator("#brokers canvas").first).to_be_visible()
     before = page.locator("#chart-4-follower").get_attribute("aria-label")
@@ -251,8 +251,8 @@ def test_charts_survive_recreation_of_their_card(guarded_tuner: SimulatedTuner, 
     assert page.evaluate("document.querySelector('#chart-4-follower canvas').dataset.mine") == "yes"
 
 
-def test_token_is_requested_and_kept_in_this_tab(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(guarded_tuner).page
+def test_token_is_requested_and_kept_in_this_tab(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(guarded_tuner).page
     expect(page.get_by_role("dialog")).to_be_visible()
     give_token(page, "wrong-0123456789abcdef")
     expect(page.locator("#token .wrong")).to_have_text("This token is not known here.")
@@ -268,8 +268,8 @@ def test_token_is_requested_and_kept_in_this_tab(guarded_tuner: SimulatedTuner, 
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
-def test_operator_pauses_and_resumes_on_the_page(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(guarded_tuner).page
+def test_operator_pauses_and_resumes_on_the_page(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(guarded_tuner).page
     give_token(page, OPERATE_TOKEN)
     page.get_by_role("button", name="Pause…").click()
     dialog = page.get_by_role("dialog")
@@ -292,8 +292,8 @@ def test_operator_pauses_and_resumes_on_the_page(guarded_tuner: SimulatedTuner, 
     expect(page.locator("#now")).not_to_contain_text("By order of people")
 
 
-def test_acknowledged_order_is_the_submitted_one(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(guarded_tuner).page
+def test_acknowledged_order_is_the_submitted_one(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(guarded_tuner).page
     give_token(page, OPERATE_TOKEN)
     page.get_by_role("button", name="Pause…").click()
     page.get_by_role("dialog").get_by_role("button", name="Pause", exact=True).click()
@@ -303,8 +303,8 @@ def test_acknowledged_order_is_the_submitted_one(guarded_tuner: SimulatedTuner, 
     expect(page.locator("#said")).to_have_text("Pause: acknowledged.")
 
 
-def test_late_response_leaves_another_dialog_open(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(guarded_tuner).page
+def test_late_response_leaves_another_dialog_open(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(guarded_tuner).page
     give_token(page, OPERATE_TOKEN)
     held: list[Route] = []
     page.route("**/api/v1/pause", lambda route: held.append(route))
@@ -319,8 +319,8 @@ def test_late_response_leaves_another_dialog_open(guarded_tuner: SimulatedTuner,
     expect(dialog).to_contain_text("Release?")
 
 
-def test_paging_past_the_end_keeps_the_last_page(open_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(open_tuner).page
+def test_paging_past_the_end_keeps_the_last_page(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(open_tuner).page
     expect(page.locator("#brokers-shown")).to_contain_text("1 to 3 of 3")
     offset = page.locator("#brokers-asked [name=offset]")
     for _ in range(3):
@@ -339,8 +339,8 @@ def test_paging_past_the_end_keeps_the_last_page(open_tuner: SimulatedTuner, sit
     expect(page.locator("#brokers-shown")).to_contain_text("13 to 24 of 30")
 
 
-def test_operator_sets_and_ends_an_override_on_the_page(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(guarded_tuner).page
+def test_operator_sets_and_ends_an_override_on_the_page(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(guarded_tuner).page
     give_token(page, OPERATE_TOKEN)
     page.get_by_role("button", name="Override broker 4").click()
     dialog = page.get_by_role("dialog")
@@ -369,8 +369,8 @@ def test_operator_sets_and_ends_an_override_on_the_page(guarded_tuner: Simulated
     expect(page.locator("#now")).not_to_contain_text("By order of people")
 
 
-def test_operator_releases_everything_by_keyboard(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(guarded_tuner).page
+def test_operator_releases_everything_by_keyboard(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(guarded_tuner).page
     expect(page.get_by_role("textbox", name="Token")).to_be_focused()
     page.keyboard.type(OPERATE_TOKEN)
     page.keyboard.press("Enter")
@@ -393,8 +393,8 @@ def test_operator_releases_everything_by_keyboard(guarded_tuner: SimulatedTuner,
     assert guarded_tuner.board.snapshot().memory.owned == {}
 
 
-def test_page_filters_brokers_and_decisions(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
-    page = sit(guarded_tuner).page
+def test_page_filters_brokers_and_decisions(guarded_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(guarded_tuner).page
     give_token(page, READ_TOKEN)
     find = page.get_by_role("search", name="Brokers").get_by_label("Broker")
     find.fill("2")
@@ -421,7 +421,7 @@ def test_page_filters_brokers_and_decisions(guarded_tuner: SimulatedTuner, sit: 
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])
-def test_page_passes_axe(guarded_tuner: SimulatedTuner, sit: Sit, width: int, dark: bool) -> None:
+def test_page_passes_axe(guarded_tuner: SimulatedTuner, open_page: OpenPage, width: int, dark: bool) -> None:
     """axe-core checks the whole page with an operator's buttons, tenants, an override and an open dialog."""
     rows = tuple(
         TenantShare(Tenant(name), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
@@ -430,7 +430,7 @@ def test_page_passes_axe(guarded_tuner: SimulatedTuner, sit: Sit, width: int, da
     said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap of 10/s")
     view = QuotaView(round(guarded_tuner.now_s() * 1000), {})
     guarded_tuner.quotas.publish(view, QuotaStep(MutationMemory(), (said,), rows), MutationMemory(TotalRate(10.0)))
-    seat = sit(guarded_tuner, width=width, dark=dark)
+    seat = open_page(guarded_tuner, width=width, dark=dark)
     page = seat.page
     assert seat.axe() == []
     give_token(page, OPERATE_TOKEN)

@@ -63,7 +63,7 @@ def every(step_ms: int, begin_ms: int, end_ms: int) -> list[int]:
     return list(range(begin_ms, end_ms, step_ms))
 
 
-def worked_off(record: CheckpointRecord, topic: Topic) -> list[Chunk]:
+def process_backlog(record: CheckpointRecord, topic: Topic) -> list[Chunk]:
     chunks = []
     while record.skipped:
         record = with_recount(record, [topic])
@@ -118,7 +118,7 @@ def test_chunks_cover_every_window_once_with_all_records() -> None:
         found = plan_start(NEW, None, [topic], SETTINGS, now_ms)
         if not found.skipped:
             continue
-        chunks = worked_off(found, topic)
+        chunks = process_backlog(found, topic)
         assert chunks[0].to_ms == found.whole_from_ms, seed
         assert all(newer.from_ms == older.to_ms for newer, older in pairwise(chunks)), seed
         assert chunks[-1].from_ms <= min(map(min, partitions)), seed
@@ -179,7 +179,7 @@ def test_recount_counts_records_deleted_by_retention() -> None:
     assert with_recount(found, [topic]) == found
     assert state(found).done_percent == 100 * 460 // (3600 - 40 - 40)
     topic.gone = 3600
-    chunks = worked_off(found, topic)
+    chunks = process_backlog(found, topic)
     assert len(chunks) == 1, "nothing is left to cut into pieces"
 
 
@@ -196,7 +196,7 @@ def test_plan_start_second_outage_joins_overlapping_stretches_only() -> None:
     assert apart.skipped == (first.skipped[0], Skipped(3_990_000, 2 * HOUR_MS - 40_000, 3170))
     assert apart.live == "live-3"
     assert state(apart).records == 3560 + 3170
-    chunks = worked_off(apart, topic)
+    chunks = process_backlog(apart, topic)
     assert [c.to_ms for c in chunks] == sorted((c.to_ms for c in chunks), reverse=True)
 
 
@@ -205,7 +205,7 @@ def test_backlog_with_records_without_time_ends(bad_ms: int) -> None:
     topic = Topic([bad_ms, *every(1000, 1_700_000_000_000, 1_700_000_600_000)])
     found = plan_start(NEW, None, [topic], SETTINGS, 1_700_000_600_000)
     assert found.skipped[-1].from_ms == 0
-    assert len(worked_off(found, topic)) < 20
+    assert len(process_backlog(found, topic)) < 20
 
 
 def test_backlog_counts_restart_after_everything_is_done() -> None:

@@ -49,7 +49,7 @@ def scan_of(*records: tuple[bytes, bytes | None], topic: str = "r.journal") -> J
     return scan_records(JournalRecord(key, value, offset, topic, 0) for offset, (key, value) in enumerate(records))
 
 
-def mended(*records: tuple[bytes, bytes | None]) -> dict[bytes, bytes | None]:
+def repaired(*records: tuple[bytes, bytes | None]) -> dict[bytes, bytes | None]:
     """What is written, which mends all: nothing unreadable is in force after it."""
     repairs = plan_repair(scan_of(*records))
     found = {each.key: each.value for each in repairs}
@@ -76,7 +76,7 @@ def test_scan_later_memory_replaces_rates_and_lists() -> None:
 
 def test_repair_merges_readable_managed_records_into_one_memory() -> None:
     pairs = throttle([(0, 1)])
-    found = mended(
+    found = repaired(
         (memory_key("c"), encode_memory(MEMORY, "host:1")),
         (owned_key("c", SOURCE), encode_owned(SOURCE, NEWER)),
         (listed_key("c", "t"), encode_listed("t", pairs)),
@@ -91,7 +91,7 @@ def test_repair_merges_readable_managed_records_into_one_memory() -> None:
 
 
 def test_repair_replaces_unreadable_memory_with_an_empty_one() -> None:
-    assert decode_memory(mended((memory_key("c"), BAD))[memory_key("c")] or b"") == Memory()
+    assert decode_memory(repaired((memory_key("c"), BAD))[memory_key("c")] or b"") == Memory()
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_repair_replaces_unreadable_memory_with_an_empty_one() -> None:
     ids=["orders", "quota", "entry"],
 )
 def test_repair_restores_newest_readable_record_or_deletes_the_key(key: bytes, good: bytes) -> None:
-    assert mended((key, good), (key, BAD), (key, BAD)) == {key: good}
-    assert mended((key, BAD)) == {key: None}
-    assert mended((key, good), (key, None), (key, BAD)) == {key: None}
+    assert repaired((key, good), (key, BAD), (key, BAD)) == {key: good}
+    assert repaired((key, BAD)) == {key: None}
+    assert repaired((key, good), (key, None), (key, BAD)) == {key: None}
 
 
 def test_repair_restores_a_plan_as_paused() -> None:
     key = head_key("c", "p")
-    head = decode_head(mended((key, encode_head(HEAD)), (key, BAD))[key] or b"")
+    head = decode_head(repaired((key, encode_head(HEAD)), (key, BAD))[key] or b"")
     assert head.desired is DesiredPlanState.PAUSED
 
 
@@ -122,8 +122,8 @@ def test_repair_replaces_plan_head_under_another_plans_key() -> None:
     assert list(scan.in_force) == [key]
     assert "has the key of another plan" in scan.in_force[key].why
     assert list(scan.states["c"].plans.unreadable_plans) == ["p"]
-    assert mended((key, other)) == {key: None}
-    head = decode_head(mended((key, encode_head(HEAD)), (key, other))[key] or b"")
+    assert repaired((key, other)) == {key: None}
+    head = decode_head(repaired((key, encode_head(HEAD)), (key, other))[key] or b"")
     assert (head.id, head.desired) == ("p", DesiredPlanState.PAUSED)
 
 

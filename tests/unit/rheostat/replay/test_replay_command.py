@@ -30,7 +30,7 @@ RANGE = ("--from", AT, "--to", "2023-11-14T22:20")
 OWN = MutationQuotaSettings().policy(1.0).rules
 
 
-def exported(tmp_path: Path, *, objective: Objective | None = None) -> Path:
+def export_move(tmp_path: Path, *, objective: Objective | None = None) -> Path:
     rig = FilmedRig(Memory(), objective=objective)
     rig.goes_on(60)
     file = tmp_path / "case.jsonl"
@@ -51,7 +51,7 @@ def refused(*arguments: str | Path) -> str:
 
 
 def test_replay_without_differences_exits_with_0(tmp_path: Path) -> None:
-    file = exported(tmp_path)
+    file = export_move(tmp_path)
     done = run("--journal", file, *RANGE)
     assert done.exit_code == 0, done.output
     assert "cycles: 12 the same, 0 different" in done.output
@@ -64,7 +64,7 @@ def test_replay_without_differences_exits_with_0(tmp_path: Path) -> None:
 
 def test_replay_counts_only_cycles_in_the_range(tmp_path: Path) -> None:
     done = run(
-        "--journal", exported(tmp_path), "--from", "2023-11-14T22:13:45", "--to", "2023-11-14T22:13:55", "--json"
+        "--journal", export_move(tmp_path), "--from", "2023-11-14T22:13:45", "--to", "2023-11-14T22:13:55", "--json"
     )
     assert json.loads(done.stdout)["cycles"] == {"same": 3, "different": 0}
 
@@ -72,7 +72,7 @@ def test_replay_counts_only_cycles_in_the_range(tmp_path: Path) -> None:
 def test_replay_with_other_policy_shows_both_texts(tmp_path: Path) -> None:
     policy = tmp_path / "p.yaml"
     policy.write_text("rate_bytes_per_s_max: 20_000_000\n")
-    done = run("--journal", exported(tmp_path), *RANGE, "--policy", policy)
+    done = run("--journal", export_move(tmp_path), *RANGE, "--policy", policy)
     assert done.exit_code == 1, done.output
     then, now = (
         next(line for line in done.output.splitlines() if line.startswith(f"  {word}  ")) for word in ("then", "with")
@@ -84,7 +84,7 @@ def test_replay_with_other_policy_shows_both_texts(tmp_path: Path) -> None:
 def test_replay_with_other_objective_counts_different_steering_ticks(tmp_path: Path) -> None:
     policy = tmp_path / "p.yaml"
     policy.write_text("objective:\n  latency_ms: 50\n  mode: share\n  share_max: 0.05\n")
-    file = exported(tmp_path, objective=Objective(50.0))
+    file = export_move(tmp_path, objective=Objective(50.0))
     found = json.loads(run("--journal", file, *RANGE, "--policy", policy, "--json").stdout)
     assert found["steering_ticks"]["different"] > 0
     policy.write_text("objective:\n  latency_ms: 50\nunthrottled_moves: leave\n")
@@ -96,7 +96,7 @@ def test_replay_with_other_objective_counts_different_steering_ticks(tmp_path: P
     assert (found["steering_ticks_without_objective"], found["steering_ticks"]) == (55, {"same": 0, "different": 0})
 
 
-def stormed(tmp_path: Path, policy: MutationPolicy | None = None) -> Path:
+def export_storm(tmp_path: Path, policy: MutationPolicy | None = None) -> Path:
     rig = Filmed(policy=policy)
     rig.cycles(12, "alice", "bob")
     file = tmp_path / "storm.jsonl"
@@ -105,7 +105,7 @@ def stormed(tmp_path: Path, policy: MutationPolicy | None = None) -> Path:
 
 
 def test_replay_counts_mutation_quota_cycles_separately(tmp_path: Path) -> None:
-    file = stormed(tmp_path)
+    file = export_storm(tmp_path)
     done = run("--journal", file)
     assert done.exit_code == 0, done.output
     assert "cycles of the mutation quotas: 12 the same, 0 different" in done.output
@@ -118,7 +118,7 @@ def test_replay_counts_mutation_quota_cycles_separately(tmp_path: Path) -> None:
 
 def test_replay_with_other_quota_policy_shows_only_its_differences(tmp_path: Path) -> None:
     policy = tmp_path / "p.yaml"
-    file = stormed(tmp_path, MutationPolicy(default_entity=None, rules=(TenantRule(user="bob", weight=2.0), *OWN)))
+    file = export_storm(tmp_path, MutationPolicy(default_entity=None, rules=(TenantRule(user="bob", weight=2.0), *OWN)))
     policy.write_text("mutation_quota:\n  over_allocation: 2\n")
     assert run("--journal", file, "--policy", policy).exit_code == 0
     policy.write_text("rate_bytes_per_s_max: 20_000_000\n")
@@ -168,23 +168,23 @@ def test_replay_with_other_quota_policy_shows_only_its_differences(tmp_path: Pat
 def test_invalid_policy_is_named(tmp_path: Path, text: str, said: str) -> None:
     policy = tmp_path / "p.yaml"
     policy.write_text(text)
-    assert said in refused("--journal", exported(tmp_path), *RANGE, "--policy", policy)
+    assert said in refused("--journal", export_move(tmp_path), *RANGE, "--policy", policy)
 
 
 def test_missing_policy_file_is_named(tmp_path: Path) -> None:
     assert "nowhere.yaml: cannot be read: No such file" in refused(
-        "--journal", exported(tmp_path), *RANGE, "--policy", "nowhere.yaml"
+        "--journal", export_move(tmp_path), *RANGE, "--policy", "nowhere.yaml"
     )
 
 
 def test_empty_range_names_the_recorded_range(tmp_path: Path) -> None:
-    said = refused("--journal", exported(tmp_path), "--from", "-2h")
+    said = refused("--journal", export_move(tmp_path), "--from", "-2h")
     assert said.startswith("nothing can be replayed between ")
     assert said.endswith(": there are records from 2023-11-14 22:13:25 UTC to 2023-11-14 22:14:20 UTC")
 
 
 def test_range_without_its_first_frame_is_refused(tmp_path: Path) -> None:
-    file = exported(tmp_path)
+    file = export_move(tmp_path)
     file.write_bytes(b"\n".join(file.read_bytes().splitlines()[3:]))
     assert "(9 steps lack the frame before them)" in refused("--journal", file, *RANGE)
 
@@ -213,7 +213,7 @@ def test_file_without_journal_records_is_named(tmp_path: Path, lines: list[bytes
 
 
 def test_altered_record_ends_the_replay_and_is_counted(tmp_path: Path) -> None:
-    file = exported(tmp_path)
+    file = export_move(tmp_path)
     lines = file.read_bytes().splitlines()
     body: dict[str, Any] = json.loads(lines[5])
     body["pieces"][0]["value"] = 7
@@ -224,7 +224,7 @@ def test_altered_record_ends_the_replay_and_is_counted(tmp_path: Path) -> None:
 
 
 def test_export_round_trips_through_journal_option(tmp_path: Path) -> None:
-    file, copy = exported(tmp_path), tmp_path / "copy.jsonl"
+    file, copy = export_move(tmp_path), tmp_path / "copy.jsonl"
     assert run("--journal", file, *RANGE, "--export", copy).exit_code == 0
     assert copy.read_bytes() == file.read_bytes()
     assert "--export" in refused("--journal", file, *RANGE, "--export", tmp_path)

@@ -19,7 +19,7 @@ from tuner.settings.http import HttpSettings
 DOCKERFILE = Path(__file__).parents[4] / "Dockerfile"
 
 
-def checked(state: Path) -> int:
+def run_health_check(state: Path) -> int:
     line = re.search(r"^HEALTHCHECK .*\\\n  CMD (\[.*\])$", DOCKERFILE.read_text(), re.M)
     assert line is not None
     command = json.loads(line[1])
@@ -42,16 +42,16 @@ def test_health_check_passes_only_while_the_tuner_answers(
         )  # fmt: skip
     monkeypatch.setenv("RHEOSTAT_STATE_DIR", str(tmp_path))
     http = HttpSettings(port=0, **({"tls_certfile": certificate, "tls_keyfile": key} if tls else {}))
-    assert checked(tmp_path) != 0, "no tuner has been here yet"
+    assert run_health_check(tmp_path) != 0, "no tuner has been here yet"
     rig = Rig()
     server = HttpServer(rig.app, http.host, http.port, tls=(certificate, key) if tls else None)
     server.start()
     try:
         write_address(http, server.port)
-        assert checked(tmp_path) == 0
+        assert run_health_check(tmp_path) == 0
         rig.cycle()
         rig.clock.now_s += 3600  # No cycle has ended for an hour.
-        assert checked(tmp_path) != 0
+        assert run_health_check(tmp_path) != 0
     finally:
         server.stop()
 

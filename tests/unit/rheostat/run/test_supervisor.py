@@ -18,7 +18,7 @@ DIES = [sys.executable, "-c", "raise SystemExit(3)"]
 LIVES = [sys.executable, "-c", "import sys, time; time.sleep(600)"]
 
 
-class Hand:
+class ManualClock:
     """A clock that stands still until it is moved."""
 
     now_s = 0.0
@@ -28,18 +28,18 @@ class Hand:
 
 
 @pytest.fixture
-def clock() -> Hand:
-    return Hand()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def dying(clock: Hand, tmp_path: Path) -> Iterator[Supervisor]:
+def dying(clock: ManualClock, tmp_path: Path) -> Iterator[Supervisor]:
     supervisor = Supervisor([Child("part", DIES)], log_to=tmp_path / "log", monotonic=clock)
     yield supervisor
     supervisor.stop()
 
 
-def ends(supervisor: Supervisor) -> Child:
+def child_after_exit(supervisor: Supervisor) -> Child:
     """Waits for the running child to end, and lets the supervisor notice."""
     child = supervisor.children[0]
     assert child.process is not None
@@ -48,11 +48,11 @@ def ends(supervisor: Supervisor) -> Child:
     return child
 
 
-def test_restart_pauses_double_up_to_a_limit(dying: Supervisor, clock: Hand) -> None:
+def test_restart_pauses_double_up_to_a_limit(dying: Supervisor, clock: ManualClock) -> None:
     pauses = []
     for _ in range(7):
         dying.check()
-        child = ends(dying)
+        child = child_after_exit(dying)
         assert child.process is None
         pauses.append(child.start_at_s - clock.now_s)
         clock.now_s = child.start_at_s
@@ -76,9 +76,9 @@ def test_send_signal_reaches_only_the_named_running_child(tmp_path: Path) -> Non
         supervisor.stop()
 
 
-def test_child_is_not_restarted_before_its_pause_ends(dying: Supervisor, clock: Hand) -> None:
+def test_child_is_not_restarted_before_its_pause_ends(dying: Supervisor, clock: ManualClock) -> None:
     dying.check()
-    child = ends(dying)
+    child = child_after_exit(dying)
     clock.now_s = child.start_at_s - 0.1
     dying.check()
     assert child.process is None
@@ -87,13 +87,13 @@ def test_child_is_not_restarted_before_its_pause_ends(dying: Supervisor, clock: 
     assert child.process is not None
 
 
-def test_child_that_ran_well_restarts_after_short_pause(dying: Supervisor, clock: Hand) -> None:
+def test_child_that_ran_well_restarts_after_short_pause(dying: Supervisor, clock: ManualClock) -> None:
     for _ in range(4):
         dying.check()
-        clock.now_s = ends(dying).start_at_s
+        clock.now_s = child_after_exit(dying).start_at_s
     dying.check()
     clock.now_s += WELL_AFTER_S
-    child = ends(dying)
+    child = child_after_exit(dying)
     assert child.start_at_s - clock.now_s == 1.0
 
 

@@ -286,7 +286,7 @@ def test_filter_selects_matching_signals(filters: dict[str, Any], left: list[Sig
 # -- nothing to read -----------------------------------------------------------------------------------------------------
 
 
-def wrong(*signals: Signal, wanted: SignalFilter = OURS) -> str | None:
+def problem_of(*signals: Signal, wanted: SignalFilter = OURS) -> str | None:
     return describe_problem(seen_of(*signals, wanted=wanted), wanted, TOPIC, NOW_MS, AGE_S_MAX)
 
 
@@ -295,8 +295,8 @@ def aged(signal: Signal, age_s: float) -> Signal:
 
 
 def test_one_fresh_signal_gives_no_problem() -> None:
-    assert wrong(*EVERY) is None
-    assert wrong(aged(BROKER, 500), CONTROLLER) is None
+    assert problem_of(*EVERY) is None
+    assert problem_of(aged(BROKER, 500), CONTROLLER) is None
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_one_fresh_signal_gives_no_problem() -> None:
     ],
 )  # fmt: skip
 def test_describe_problem_names_cause_and_remedy(signals: list[Signal], wanted: SignalFilter, said: str) -> None:
-    assert said in (wrong(*signals, wanted=wanted) or "")
+    assert said in (problem_of(*signals, wanted=wanted) or "")
 
 
 def test_records_of_another_version_are_reported() -> None:

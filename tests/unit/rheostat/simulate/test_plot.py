@@ -113,7 +113,7 @@ P99_MS = [[5.0, 10.0, 6.0], [5.0, 60.0, 7.0], [5.0, 20.0, 9.0], [5.0, 20.0, 8.0]
 LEFT = [100e6, 60e6, 40e6, 0.0]
 
 
-def by_hand() -> Trace:
+def example_trace() -> Trace:
     summary = RunSummary(True, 4.0, 2.0, 2.0, 0.0, 0.0, 1.0, 0.0, 0.0, 100e6)
     world = World(seed=7, brokers=tuple(BrokerSpec(b, 125e6, 125e6, 400e6, 400e6) for b in (1, 2, 3)), partitions=())
     nothing = np.zeros((4, 3))
@@ -128,7 +128,7 @@ def shown(bin_s: int) -> list[tuple[str, dict[str, tuple[list[float], bool]]]]:
     """Title of each panel, and by the name in its legend the values and whether the line is dashed."""
     return [
         (panel.title, {line.label: (list(line.values), line.dashed) for line in panel.lines})
-        for panel in panels(by_hand(), bin_s)
+        for panel in panels(example_trace(), bin_s)
     ]
 
 
@@ -173,7 +173,7 @@ def test_point_is_mean_of_seconds_but_worst_latency() -> None:
 
 def test_drawn_panels_keep_order_and_position() -> None:
     """The throttle of broker 2 is constantly 60 of 80 MB/s: a line at three quarters of the second panel."""
-    root = ElementTree.fromstring(draw_run(Scenario("s", "", by_hand().world, 1e8), by_hand()))
+    root = ElementTree.fromstring(draw_run(Scenario("s", "", example_trace().world, 1e8), example_trace()))
     said = texts(root)
     titles = [title for title, _ in shown(1)]
     assert [text for text in said if text in titles] == titles
@@ -185,7 +185,7 @@ def test_drawn_panels_keep_order_and_position() -> None:
 
 
 def test_panel_shows_only_the_busiest_brokers() -> None:
-    trace = by_hand()
+    trace = example_trace()
     wide = np.tile([[1e6, 5e6, 0.0, 3e6, 4e6, 2e6]], (4, 1))
     world = replace(trace.world, brokers=tuple(BrokerSpec(b, 1e8, 1e8, 1e8, 1e8) for b in range(1, 7)))
     free = np.full((4, 6), math.inf)
