@@ -29,7 +29,7 @@ _ALLOWED = {
 
 
 def ways_around(tree: ast.AST) -> Iterator[str]:
-    """What would write to a terminal without making names printable."""
+    """Yields calls that would write to a terminal without escaping names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in (
             "rich.markup",

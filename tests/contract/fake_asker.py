@@ -11,7 +11,13 @@ from streaming.shared.kafka.values import Endpoint, MissingPermission
 
 @dataclass
 class FakeAsker:
-    """``takes_s``: the controller; ``silent``: these brokers let everybody wait; ``gone``: these are known to be away."""
+    """A fake probe client.
+
+    Args:
+        takes_s: the controller's response time.
+        silent: brokers that never answer.
+        gone: brokers that are unreachable.
+    """
 
     brokers_there: Sequence[int] = (1, 2, 3)
     takes_s: float = 0.01

@@ -12,7 +12,7 @@ REFUSED = "Kafka refused to alter client quotas: error 42 InvalidRequestError Qu
 
 
 class FakeQuotas:
-    """What stands is public, so that a test can be somebody else."""
+    """The quotas are public, so that a test can act as another client."""
 
     def __init__(self, rates: Mapping[QuotaEntity, float] | None = None) -> None:
         self.rates: dict[QuotaEntity, float] = dict(rates or {})

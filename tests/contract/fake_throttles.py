@@ -13,7 +13,7 @@ from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 
 
 class FakeThrottles:
-    """What stands is public, so that a test can be somebody else; ``events`` tells in which order it was touched."""
+    """The settings are public, so that a test can act as another client; ``events`` lists the calls in order."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class FakeThrottles:
         self._not_now: Callable[[], Failure | None] = lambda: None
 
     def guarded(self, refusal: Callable[[], Failure | None]) -> FakeThrottles:
-        """Of the same cluster."""
+        """Returns a port to the same cluster with this guard."""
         other = copy.copy(self)
         other._not_now = refusal
         return other

@@ -78,14 +78,14 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
 
 
 def until_read(port: QuotaActuator, wanted: dict[QuotaEntity, float]) -> None:
-    """A broker shows a change some time after the controller took it."""
+    """Waits until a broker shows the change, some time after the controller accepted it."""
     deadline_s = time.monotonic() + SHOWN_S_MAX
     while port.read() != wanted:
         assert time.monotonic() < deadline_s, f"{port.read()} stands, expected {wanted}"
 
 
 def put(subject: Subject, rates: dict[QuotaEntity, float | None]) -> None:
-    """Written, and seen to stand there."""
+    """Writes the quotas and waits until they are read."""
     before = subject.port.read()
     assert isinstance(before, dict)
     assert subject.port.write(rates) == dict.fromkeys(rates)

@@ -47,7 +47,7 @@ VISIBLE_S_MAX = 10.0
 
 
 class Subject(Protocol):
-    """A throttle port, and somebody else's hands on the same cluster."""
+    """A throttle port, and another client that changes the same cluster."""
 
     port: GuardedThrottles
     impatient: Throttles  # The same port, that gives up at once instead of within seconds.
@@ -59,7 +59,7 @@ class Subject(Protocol):
     def lists(self, topic: str) -> set[Side]: ...
 
     def set_pairs(self, throttle: TopicThrottle) -> None:
-        """On TOPIC, by somebody else."""
+        """Another client sets these lists on TOPIC."""
 
     def pairs(self, topic: str) -> TopicThrottle: ...
 
@@ -108,7 +108,7 @@ class Real:
         self.impatient = KafkaThrottles(client, monotonic=lambda: next(seconds) * 10.0, pause=lambda _: None)
 
     def set_default(self, side: Side, value: int | None) -> None:
-        """kafka-python refuses the name of <default>, which is empty; the wire does not."""
+        """kafka-python refuses the empty name of <default>; the protocol accepts it."""
         key = RATE_KEYS[side]
         operation = kafka_names.OP_DELETE if value is None else kafka_names.OP_SET
         change = [(key, operation, None if value is None else str(value))]
@@ -177,7 +177,7 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
 
 
 def put(subject: Subject, rates: dict[BrokerSide, int | None]) -> None:
-    """Written, and seen to stand there."""
+    """Writes the rates and waits until they are read."""
     assert subject.port.write_rates(rates) == dict.fromkeys(rates)
     assert subject.port.confirm_rates(rates) == dict.fromkeys(rates)
 
@@ -331,7 +331,7 @@ def test_dry_run_reads_throttles_and_writes_none(subject: Subject) -> None:
 
 
 def assert_stands(read: Callable[[str], Any], topic: str, wanted: Any) -> None:
-    """A broker may say what stood before for a moment after another has taken it."""
+    """Waits for the value, because a broker may show the earlier one for a moment."""
     deadline_s = time.monotonic() + VISIBLE_S_MAX
     while (found := read(topic)) != wanted and time.monotonic() < deadline_s:
         pass

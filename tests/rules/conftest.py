@@ -27,7 +27,7 @@ def promtool() -> Tool:
 
 @pytest.fixture(scope="session")
 def amtool() -> Tool:
-    """The same of amtool."""
+    """Runs amtool in the same way."""
     return tool("amtool")
 
 

@@ -57,7 +57,7 @@ def test_listed_test_exists_and_waits_for_its_alert(alert: str, where: str) -> N
 
 
 def asked_of(module: ast.Module, name: str, alert: str) -> bool:
-    """Whether this function, or one of its file that it calls, fails unless somebody is told of the alert."""
+    """Returns whether the function, or one that it calls in its file, fails without a notification of the alert."""
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     assert name in functions, f"there is no test {name}"
     seen: set[str] = set()
@@ -74,9 +74,8 @@ def asked_of(module: ast.Module, name: str, alert: str) -> bool:
 
 
 def _fires(node: ast.AST, alert: str, *, demanded: bool) -> bool:
-    """
-    Args:
-        demanded: the test fails where this is false: it stands in an assertion, or is what is waited for.
+    """Args:
+    demanded: the test fails where the expression is false: in an assertion or a wait.
     """
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return False  # That it does not fire.

@@ -116,7 +116,7 @@ def test_every_severity_has_a_route_grouped_by_cluster() -> None:
 
 
 def inhibited() -> set[tuple[str, str]]:
-    """(what speaks, what is silent then), by name."""
+    """Returns (firing alert, inhibited alert) by name."""
     found = set()
     for rule in CONF["inhibit_rules"]:
         (source,), (target,) = rule["source_matchers"], rule["target_matchers"]

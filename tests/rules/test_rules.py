@@ -57,7 +57,7 @@ ALERTS, RECORDS = rules("alert"), rules("record")
 
 
 def section(alert: str) -> str:
-    """The runbook's section under the heading that is the alert's name."""
+    """Returns the runbook's section of an alert."""
     found = re.search(rf"^## {alert}$(.*?)(?=^## |\Z)", RUNBOOK.read_text(encoding="utf-8"), re.M | re.S)
     assert found is not None, f"{RUNBOOK} has no section '## {alert}'"
     return found[1]

@@ -16,7 +16,7 @@ RUNBOOK = Path(__file__).parents[2] / "docs" / "reference" / "runbook.md"
 
 
 def commands(text: str) -> list[str]:
-    """In code spans and in indented blocks; a line that ends in a backslash goes on."""
+    """Returns commands in code spans and blocks; a line that ends in a backslash continues."""
     text = text.replace("\\\n", " ")
     blocks = re.findall(r"```\n(.*?)```", text, re.S)
     spans = re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.S))

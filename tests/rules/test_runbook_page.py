@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def served() -> TestClient:
-    """A tuner that asks for a token: the runbook is there without."""
+    """A tuner that requires a token; it serves the runbook without."""
     board, quotas = StatusStore("lab", Limits(1e8), dry_run=True, wall_clock=lambda: 0.0), QuotaStatusStore("lab")
     tokens = Tokens((make_token("read-0123456789abcdef", "kim", ApiRole.READ),))
     app = make_app(ApiState(Observers(board), quotas), make_registry(board, quotas), 5.0, lambda: 0.0, tokens=tokens)
@@ -37,7 +37,7 @@ def served() -> TestClient:
 
 
 def links() -> set[str]:
-    """As they are clicked."""
+    """Returns the links of alerts and panels with their variables replaced."""
     rules = [
         yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "dashboards/rules").glob("*.yaml"))
     ]

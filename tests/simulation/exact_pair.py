@@ -24,7 +24,7 @@ _BIN_S = 0.05
 
 
 class Sensor:
-    """SampledStat and SimpleRate."""
+    """The quota of Kafka's SampledStat and SimpleRate."""
 
     def __init__(self, samples: int) -> None:
         self.samples = samples
@@ -56,7 +56,7 @@ class Sensor:
 def exact_phases(
     method: Method, sides: Sequence[Side], moments: tuple[float, float], *, samples: int = 11, seed: int = 1
 ) -> Phases:
-    """The same as ``lab_worlds.phases``. Responses take a tenth more or less than the line says, as the seed draws it."""
+    """Like ``lab_worlds.phases``; the seed draws response times within a tenth of the link's."""
     rates = changes(moments)
     end_s = rates[-1][0] + END_S
     writes = [write for change in rates for write in method(*change)]

@@ -46,9 +46,9 @@ BATCH_BYTES = 100_080  # What the recorder's producer sends at a time: one recor
 
 
 def kept_ratio(fetch: FetchSettings) -> float:
-    """What a follower's disk keeps of what its quota counts.
+    """Returns which part of the counted bytes a follower stores.
 
-    A broker sends as much of the next batch as still fits, and the follower throws that away.
+    A broker fills a response with the beginning of the next batch, which the follower discards.
     """
     return fetch.partition_bytes_max // BATCH_BYTES * BATCH_BYTES / fetch.partition_bytes_max
 
@@ -66,10 +66,9 @@ def phases(
     moments: tuple[float, float] = (0.0, 0.0),
     line_bytes_per_s: float = LINE_BYTES_PER_S,
 ) -> Phases:
-    """
-    Args:
-        moments: how much later the two changes come, each after the one before.
-        line_bytes_per_s: what passes between the two while nothing holds it.
+    """Args:
+    moments: delays of the two changes, each after the one before.
+    line_bytes_per_s: throughput between the brokers without a throttle.
     """
     rates = changes(moments)
     opened = [] if isinstance(method, Feedback) else [write for change in rates for write in method(*change)]
@@ -108,14 +107,14 @@ def at_moments(
 
 @dataclass(frozen=True)
 class Catching:
-    """A run of the kind E1 to E6: topic t on [1, 2], partition 0 goes to [1, 3] while it is written to."""
+    """A run like E1 to E6: topic t on [1, 2]; partition 0 moves to [1, 3] while clients write."""
 
     lag_mb: Floats  # At every second.
     byte_rate_mb_per_s: Floats  # Kafka's own, leader side of broker 1, at every second.
     done_s: float | None
 
     def drain_mb_per_s(self, from_s: int, cycles: int) -> float:
-        """Slope between equal phases of the 11 s cycle; + is falling behind."""
+        """Returns the slope between equal phases of the 11 s cycle; positive: the lag grows."""
         until_s = from_s + 11 * cycles
         return float(self.lag_mb[until_s] - self.lag_mb[from_s]) / (until_s - from_s)
 
@@ -130,7 +129,7 @@ def catching(
     seconds: int = 80,
     tick_ms: int = 50,
 ) -> Catching:
-    """The producer runs, and lists and rates stand, for 13 s before the move begins."""
+    """Producer, lists and rates exist for 13 s before the move begins."""
     began_s = 13
     moving = PartitionSpec("t", 0, (lag_mb - began_s * write_mb_per_s) * MB, write_mb_per_s * MB, (1, 2), (3,), (2,))
     resting = tuple(PartitionSpec("t", p, 60 * MB, write_mb_per_s * MB, (1, 2)) for p in range(1, partitions))

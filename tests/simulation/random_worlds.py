@@ -23,7 +23,7 @@ _TOPIC = "orders"
 
 @dataclass(frozen=True, slots=True)
 class WorldShape:
-    """What is given; everything else is drawn. The defaults are a middling cluster on 10 GbE with a tenth of it moving."""
+    """The given properties of a world; the rest is drawn. Defaults: a medium cluster on 10 GbE, a tenth of it moving."""
 
     brokers: int = 50
     partitions_per_broker: int = 10
@@ -41,7 +41,7 @@ class WorldShape:
 
 
 def draw_world(seed: int, shape: WorldShape = WorldShape()) -> World:
-    """Replication factor 3; every moving partition gives up its last replica for one on a broker that has none of it."""
+    """The replication factor is 3; each moving partition replaces its last replica by one on another broker."""
     rng = np.random.default_rng([seed, 0])
     ids = list(range(1, shape.brokers + 1))
     partitions = _partitions(rng, shape, ids)
@@ -83,7 +83,7 @@ def _partitions(rng: np.random.Generator, shape: WorldShape, ids: list[int]) -> 
 def _loads(
     rng: np.random.Generator, shape: WorldShape, ids: list[int], partitions: list[PartitionSpec]
 ) -> list[ClientLoad]:
-    """What the partitions do not use of the mean utilisation, the rest of the broker does."""
+    """Client loads that complete each broker's mean utilisation."""
     led = dict.fromkeys(ids, 0.0)
     followed = dict.fromkeys(ids, 0.0)
     for p in partitions:
@@ -118,7 +118,7 @@ def _steps(rng: np.random.Generator, shape: WorldShape, ids: list[int]) -> list[
 
 
 def _lists(moving: list[PartitionSpec]) -> TopicLists:
-    """As kafka-reassign-partitions sets them: old replicas on the leader side, new ones on the follower side."""
+    """The lists of kafka-reassign-partitions: old replicas on the leader side, new ones on the follower side."""
     return TopicLists(
         _TOPIC,
         leader=",".join(f"{p.partition}:{b}" for p in moving for b in p.replicas),

@@ -85,7 +85,7 @@ def test_step_up_empties_window_at_line_rate_and_echoes(sides: tuple[Side, ...],
 
 
 def then_even(at_s: float, live: float, to: float) -> list[tuple[float, float]]:
-    """Up to 12 MB/s by a ramp, so that the window is filled evenly, and in one step from there to 3 MB/s."""
+    """A ramp up to 12 MB/s, which fills the window evenly, then one step down to 3 MB/s."""
     if to > live > 0:
         return RAMP_22(at_s, live, 12 * MB)
     return [(at_s, to if live == 0 else 3 * MB)]

@@ -40,7 +40,7 @@ OBJECTIVE = ControllerObjective(idle_ratio_min=0.9, queue_ms_max=100.0, burst_ms
 
 @dataclass
 class PressureRecorder:
-    """A hand, and the pressure while it deals: of windows of half a minute, also where Kafka's figure is of five seconds."""
+    """Applies quotas and records the pressure over windows of half a minute."""
 
     hand: QuotaDealer
     objective: ControllerObjective
@@ -58,7 +58,7 @@ class PressureRecorder:
 
 
 def zookeeper(seed: int) -> QueueWorld:
-    """Ten tenants who want fifty topics of four partitions a second each, and five who want one every ten seconds."""
+    """Ten tenants request 50 topics of 4 partitions each second, and five request one topic every ten seconds."""
     rng = np.random.default_rng([seed, 1])
     storms = [TenantSpec(name, 1.0, 50, 4, at_s=60 + float(rng.uniform(0, 10))) for name in STORMS]
     quiet = [TenantSpec(f"quiet-{i}", 0.1, 1, 4, at_random=True) for i in range(5)]

@@ -26,7 +26,7 @@ FOLLOWER, NEW = 1, 2  # Rows of t-0: broker 1 leads, 2 follows, 3 is added where
 def world(
     overload_s: float, *, leader_rate: int | None = None, follower_rate: int | None = None, moves: bool = False
 ) -> World:
-    """3 MB/s are written; from 10 s on the link of broker 2 carries 21 MB/s, 20 of which are its clients'."""
+    """Clients write 3 MB/s; from 10 s on other clients use 20 of the 21 MB/s of broker 2's link."""
     rates = [(1, Side.LEADER, leader_rate), (3, Side.FOLLOWER, follower_rate)]
     return World(
         seed=1,

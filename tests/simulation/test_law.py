@@ -35,7 +35,7 @@ class Law:
 
 
 def world(rate: int = 50_000_000) -> World:
-    """10 GB from brokers 1 and 2 to broker 3, over gigabit links a third of which clients use."""
+    """10 GB move from brokers 1 and 2 to broker 3; clients use a third of the gigabit links."""
     moves = [PartitionSpec("t", i, 2.5e9, 1e6, ((1, 2), (2, 1))[i % 2], (3,), ((2,), (1,))[i % 2]) for i in range(4)]
     pairs = [(a, b) for a in (1, 2, 3) for b in (1, 2, 3) if a != b]
     rest = [PartitionSpec("rest", i, 1e6, 5e4, pair) for i, pair in enumerate(pairs)]

@@ -49,7 +49,7 @@ LINK = Capacity(125 * MB, 125 * MB)
 
 
 def least_bytes_per_s(steady_state_bytes_per_s: float, over_steady_state: float = 1.2) -> float:
-    """The floor: the least that drains, and not less than one fetch response's worth; the operator's ceiling is above it."""
+    """Returns the lower limit: the rate that drains, at least one fetch response, below the operator's ceiling."""
     return min(CEILING, max(5 * MB, over_steady_state * steady_state_bytes_per_s))
 
 
@@ -86,7 +86,7 @@ def check_bounds(
 
 @dataclass
 class Told:
-    """What the law has heard last of one side, and when all of it was said last."""
+    """The newest signals of one side that control has received, with their times."""
 
     broker: BrokerSignal | None = None
     move: MoveSignal | None = None
@@ -94,7 +94,7 @@ class Told:
 
 
 def mostly(usual: st.SearchStrategy[float]) -> st.SearchStrategy[float | None]:
-    """Now and then a signal does not say."""
+    """Returns a strategy that sometimes yields None."""
     return st.integers(0, 7).flatmap(lambda drawn: usual if drawn else st.none())
 
 
@@ -121,7 +121,7 @@ SECOND = st.fixed_dictionaries(
 
 
 def hear(told: Told, side: BrokerSide, second: Mapping[str, Any], now_ms: int) -> None:
-    """A newer signal takes the place of an older one, as the signals' reader has it."""
+    """Replaces an older signal by a newer one, as the signal reader does."""
     at_ms = now_ms - int(second["late_s"]) * 1000
     if second["says"] == "forgotten":
         told.broker = told.move = None
@@ -232,7 +232,7 @@ def test_side_without_signals_holds_then_falls_to_minimum(client: float, steady_
 
 @dataclass(frozen=True)
 class TunerFaults:
-    """What befalls the tuner itself: (from, until) in seconds."""
+    """Faults of the tuner itself, as (from, until) in seconds."""
 
     objective: Objective
     not_seen_s: tuple[float, float]  # The look at the cluster fails, and nothing is steered.
@@ -242,7 +242,7 @@ class TunerFaults:
 
 @dataclass
 class Watched:
-    """The law at a simulated cluster, and the bounds it has to keep there."""
+    """Closed-loop control on a simulated cluster, with its limits checked."""
 
     fate: TunerFaults
     memory: ControlState = field(default_factory=ControlState)
@@ -287,7 +287,7 @@ FATES = st.builds(
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """Four brokers, a few minutes, and up to three things that go wrong; people set rates, also far outside of the bounds."""
+    """Four brokers, a few minutes, up to three disturbances; operators set rates, also far outside the limits."""
     what: list[Disturbance] = []
     for kind in draw(st.lists(st.sampled_from(["outage", "loss", "person"]), max_size=3)):
         at_s = float(draw(st.integers(5, 120)))

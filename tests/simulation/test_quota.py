@@ -20,13 +20,13 @@ def room_at(quotas: SimulatedQuotas, after_s: float) -> float:
 
 
 def opens_after_s(quotas: SimulatedQuotas, asked_s: Sequence[float]) -> np.ndarray:
-    """Of as many sensors, from the first on."""
+    """Returns the times for the first sensors."""
     sensors, after_s = np.arange(len(asked_s)), np.array(asked_s)
     return quotas.opens_after_s(sensors, after_s, *quotas.room_at(sensors, after_s))
 
 
 class OneSensor:
-    """The same rules for one sensor in plain Python, as a reading of Kafka's classes."""
+    """A plain Python version of Kafka's rules for one sensor."""
 
     def __init__(self, samples: int) -> None:
         self.samples = samples
@@ -81,7 +81,7 @@ def test_quota_check_lags_and_one_more_fetch_passes() -> None:
 
 
 def filled(moments_ms: list[int]) -> SimulatedQuotas:
-    """4 MB at each moment, under a bound of 5 MB/s."""
+    """Quotas with 4 MB at each moment, bounded at 5 MB/s."""
     quotas = SimulatedQuotas(1)
     quotas.bound_bytes_per_s[0] = 5e6
     for at_ms in moments_ms:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 def world(seed: int = 5) -> World:
-    """Two brokers join eight; 400 partitions go there, a fifth of the time of the large benchmark."""
+    """Two brokers join eight, and 400 partitions move there, within a fifth of the benchmark's time."""
     return joining(seed, brokers=10, new=2, partitions=400, drains_s=300.0)
 
 

@@ -44,7 +44,7 @@ class RecordingJournal(MemoryJournal):
 
 @dataclass
 class RecordedPolicy:
-    """The production loop, with all that it decides on put on record."""
+    """The production loop; all of its decisions are recorded."""
 
     objective: Objective | None
     name: str = "filmed"
@@ -92,7 +92,7 @@ class RecordedPolicy:
         return _Hand(simulated, controller)
 
     def reasons(self) -> list[tuple[float, Reason]]:
-        """When each decision was made, in seconds of the simulation, and why."""
+        """Returns the time of each decision in simulated seconds, and its reason."""
         return [((entry.at_ms - EPOCH_MS) / 1000, Reason(entry.reason)) for entry in self.entries]
 
     def replayed(self) -> Comparison:
@@ -121,7 +121,7 @@ class _Hand:
 
 
 def world(rate: int) -> World:
-    """2 GB from brokers 1 and 2 to broker 3, over gigabit links a third of which clients use, with noise."""
+    """2 GB move from brokers 1 and 2 to broker 3; clients use a third of the gigabit links, with noise."""
     moves = [PartitionSpec("t", i, 5e8, 1e6, ((1, 2), (2, 1))[i % 2], (3,), ((2,), (1,))[i % 2]) for i in range(4)]
     return World(
         seed=5,

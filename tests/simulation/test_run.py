@@ -39,7 +39,7 @@ SMALL = WorldShape(brokers=6, partitions_per_broker=5, size_bytes=1e9, link_byte
 
 @dataclass(frozen=True)
 class Fixed:
-    """Rates that never change."""
+    """A policy with constant rates."""
 
     wanted: Mapping[BrokerSide, int | None]
 
@@ -131,7 +131,7 @@ def test_received_bytes_equal_sent_and_missing_bytes() -> None:
 
 
 def stalled() -> World:
-    """2 MB/s on either side, where keeping up takes 6 on the leader's."""
+    """A throttle of 2 MB/s on both sides, where the leader side needs 6 MB/s for steady-state replication."""
     return one_move(rates=(InitialRate(1, L, 2_000_000), InitialRate(3, F, 2_000_000)))
 
 

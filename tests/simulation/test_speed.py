@@ -26,7 +26,7 @@ TICKS_BETWEEN_CALLS = 24
 
 
 class Calls:
-    """Sums over 50 values each, made between the ticks."""
+    """Times sums over 50 values between the ticks."""
 
     def __init__(self) -> None:
         self.cpu_s: list[float] = []

@@ -21,7 +21,11 @@ RESPONSE_MB = 6 * MIB / MB
 def seconds_mb(
     leader_mb_per_s: int, follower_mb_per_s: int, tick_ms: int, *, written_bytes_per_s: float = 50_000.0
 ) -> Floats:
-    """Of one pair of brokers, for half a minute; ``written_bytes_per_s`` to what is in sync, in records of 1 kB."""
+    """Returns MB per second of one pair of brokers for half a minute.
+
+    Args:
+        written_bytes_per_s: writes to an in-sync partition, in records of 1 kB.
+    """
     names = range(6)
     cluster = Cluster(
         World(

@@ -71,7 +71,7 @@ def without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every signal looks as if it had just been made."""
+    """Makes every signal look fresh."""
     next_changes = SteeringController.next_changes
 
     def young(signals: Mapping[Any, Any], now_ms: int) -> dict[Any, Any]:
@@ -96,7 +96,7 @@ def above_the_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def below_what_keeps_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if 5 MB/s were always enough."""
+    """Assumes that 5 MB/s always suffice."""
     change = steering_controller._change
     monkeypatch.setattr(
         steering_controller, "_change", lambda side, rate, *more: change(side, min(rate, 5_100_000), *more)
@@ -117,7 +117,7 @@ def without_taking_off(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_the_wrong_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that are being added on the leader's side."""
+    """Lists the adding replicas on the leader side."""
     watched = WatchedThrottles.add_pairs
 
     def swapped(self: WatchedThrottles, pairs: Mapping[str, TopicThrottle]) -> Any:
@@ -127,7 +127,7 @@ def with_the_wrong_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_others_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything on a list is taken for ours."""
+    """Treats every listed pair as managed."""
     watched = WatchedThrottles.remove_pairs
 
     def all_of_it(self: WatchedThrottles, pairs: Mapping[str, TopicThrottle]) -> Any:

@@ -13,7 +13,7 @@ from streaming.session import SparkOptions, spark_session
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Unless --hypothesis-seed asks for others."""
+    """Registers a profile with fixed examples, unless --hypothesis-seed is given."""
     settings.register_profile("streaming", derandomize=config.getoption("--hypothesis-seed", None) is None)
 
 

@@ -65,7 +65,7 @@ def changed(one: Scrape, **fields: Any) -> bytes:
 
 
 def at(at_s: float, *values: Record, topic: str = TOPICS.metrics) -> list[Logged]:
-    """Records that Kafka took that many seconds after T0, whatever their own time says."""
+    """Returns records with Kafka's timestamp ``at_s`` after T0, independent of their own time."""
     return [Logged(_logged(one).value, T0 + round(at_s * 1000), topic) for one in values]
 
 
@@ -142,7 +142,7 @@ class Stream:
         self.late = 0
 
     def feed(self, *values: Record) -> None:
-        """One batch; a query that runs takes it at once, one that does not when it is started."""
+        """Adds one batch; a running query reads it at once, otherwise the next query does."""
         self._files += 1
         for topic in self._inputs:
             mine = numbered((r for r in map(_logged, values) if r.topic == topic), first=self._offsets[topic])
@@ -150,7 +150,7 @@ class Stream:
             _write(self._home / "topics" / topic, self._files, mine)
 
     def run(self, *batches: Iterable[Record]) -> None:
-        """All batches, one after the other, in one run."""
+        """Runs all batches one after another in one query."""
         for batch in batches:
             self.feed(*batch)
         with self.running() as query:
@@ -189,16 +189,16 @@ class Stream:
 
     @property
     def signals(self) -> list[Signal]:
-        """Of the last batch."""
+        """The signals of the last batch."""
         return decoded(self.batches[-1][TOPICS.signals])
 
     @property
     def rejects(self) -> list[bytes]:
-        """Of the last batch."""
+        """The rejects of the last batch."""
         return list(self.batches[-1][TOPICS.rejects].values())
 
     def final(self, topic: str = TOPICS.signals) -> dict[bytes, bytes]:
-        """What a compacted topic holds in the end."""
+        """Returns the final content of a compacted topic."""
         return {key: value for batch in self.batches for key, value in batch[topic].items()}
 
     @property
@@ -207,7 +207,7 @@ class Stream:
 
 
 def _write(folder: Path, number: int, records: Sequence[Logged]) -> None:
-    """A file, whole or not there. Spark takes files by their time of change, so each is a second after the last."""
+    """Writes a file atomically. Spark orders files by modification time, so each is a second after the last."""
     lines = [
         json.dumps(
             {

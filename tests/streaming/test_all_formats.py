@@ -66,7 +66,7 @@ MULTIPLIED = (
 
 
 def samples_at_scrape(k: int) -> Samples:
-    """What the node shows at its k-th scrape: everything that is Kafka's own."""
+    """Returns the samples of the k-th scrape: every metric of Kafka."""
     names = sorted(v for v in vars(Metric).values() if isinstance(v, str) and v.startswith("kafka_"))
     found: Samples = {}
     for i, name in enumerate(names):
@@ -186,7 +186,7 @@ GARBAGE: tuple[bytes | None, ...] = (
 
 
 def broken_copies(format_: str, good: bytes) -> list[bytes]:
-    """A good one with its end torn off, and two in one."""
+    """Returns a record without its end, and two records in one."""
     if format_ == "cruise_control":
         return [good[:-1], good * 2]
     torn = good[: good.index(b"=", good.index(b" ")) + 1] if format_ == "telegraf_influx" else good[:-2]
@@ -198,7 +198,7 @@ def topic_of(format_: str) -> str:
 
 
 def log(format_: str, chance: random.Random) -> tuple[list[Logged], dict[int, bytes | None]]:
-    """The records of a topic, and by their offsets those that are to be refused."""
+    """Returns the records of a topic, and the offset and value of those that must be refused."""
     values: list[tuple[float, bytes | None, bool]] = []
     for k in range(SCRAPES):
         for i, good in enumerate(WRITERS[format_](k, NODES[format_])):
@@ -216,7 +216,7 @@ def log(format_: str, chance: random.Random) -> tuple[list[Logged], dict[int, by
 
 @pytest.fixture(scope="module")
 def told(spark: SparkSession) -> tuple[list[Signal], dict[bytes, Any], dict[bytes, bytes | None]]:
-    """Signals, rejects, and what was to be refused, both by the reject's key."""
+    """Signals, rejects, and expected rejects; both by the reject's key."""
     chance = random.Random(SEED)
     inputs, garbage = [], {}
     for name in WRITERS:
@@ -299,7 +299,7 @@ FORWARDS, ANSWERS = 70, 71
 
 
 def creation_metrics(k: int) -> Iterator[dict[str, Any]]:
-    """Both answer creations, as a broker forwards its clients' and waits for the controller; no tag tells a role."""
+    """Broker and controller both count creations, because brokers forward them; no tag names a role."""
     creations = {"TotalTimeMs.Count": 1_000 + 10 * k, "TotalTimeMs.Mean": 30}
     for node, kind, own in (
         (FORWARDS, "replica_manager", {"LeaderCount.Value": 3}),

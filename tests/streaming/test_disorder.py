@@ -38,7 +38,7 @@ Timeline = list[list[Record]]  # The records of each batch.
 
 
 def steady(at_s: float, node: int, *, cluster: str = "c", count: float | None = None) -> Scrape:
-    """Everything rises by RATE; a gauge tells the time of its scrape. Something of every kind of signal."""
+    """Every counter rises by RATE and the gauges show the time; the scrape yields every kind of signal."""
     orders = partition_labels("orders", 0)
     return scrape(
         at_s,
@@ -69,7 +69,7 @@ def only_counter(at_s: float, node: int, count: float) -> Scrape:
 
 
 def by_clock(kafka_s: float, own_s: float, node: int) -> list[Logged]:
-    """A steady scrape at that time of Kafka's, dated by a clock of its own."""
+    """Returns a steady scrape at ``kafka_s`` of Kafka's time, dated by the sender's clock."""
     return at(kafka_s, changed(steady(kafka_s, node), ts=T0 + round(own_s * 1000)))
 
 
@@ -109,7 +109,7 @@ def again_in_the_next_batch(node: int) -> Timeline:
 
 @case
 def pairs_resent(node: int) -> Timeline:
-    """A, B, A, B."""
+    """Each pair of scrapes is sent twice: A, B, A, B."""
 
     def pair(at_s: float, t: float) -> list[Logged]:
         return [*at(at_s, steady(t - EVERY_S, node)), *at(at_s + 0.1, steady(t, node))]
@@ -129,7 +129,7 @@ def two_batches_swapped(node: int) -> Timeline:
 
 @case
 def overtaken(node: int) -> Timeline:
-    """What was scraped first is logged last."""
+    """The earlier scrape is logged after the later one."""
     return each_batch(lambda k, t: [*at(t, steady(t, node)), *at(t + 0.5, steady(t - EVERY_S, node))] if k % 2 else [])
 
 
@@ -161,7 +161,7 @@ def long_burst(node: int) -> Timeline:
 
 @case
 def late(node: int) -> Timeline:
-    """In the last batch the watermark is at 40 s: spans that end before are over, and of 5 s there is one such."""
+    """The last batch has late records: the watermark is at 40 s, and earlier spans are closed."""
     return each_batch(
         lambda k, t: [steady(t, node), *([steady(-40, node), steady(5, node)] if k == BATCHES - 1 else [])]
     )
@@ -217,7 +217,7 @@ def restarts_from_zero(node: int) -> Timeline:
 
 @case
 def restarts_with_more(node: int) -> Timeline:
-    """Busy since its restart: it shows more than before, which nobody can tell from counting on."""
+    """The counter is higher after the restart, so it looks as if it had continued."""
     return each_batch(lambda _, t: [only_counter(t, node, RATE * t if t < 30 else 300 + RATE * (t - 30))])
 
 
@@ -253,7 +253,7 @@ def unknown_fields(node: int) -> Timeline:
 
 @case
 def no_numbers(node: int) -> Timeline:
-    """Every other scrape has something else than a number where the counter should be, and another kind of gauge."""
+    """Every other scrape has an invalid number as counter, and another kind of gauge."""
 
     def of(k: int, t: float) -> list[Logged]:
         odd = (b"NaN", b"Infinity", b"-Infinity", b"1e400", b"null", b'"NaN"')[k // 2 % 6]
@@ -318,7 +318,7 @@ def signals(stream: Stream) -> list[Signal]:
 
 
 def signals_of_node(signals: list[Signal], node: int, cluster: str = "c") -> dict[tuple[Any, ...], Signal]:
-    """By kind, side and window, as if of node 0."""
+    """Returns signals by kind, side and window, with the node id replaced by 0."""
     found: dict[tuple[Any, ...], Signal] = {}
     for one in signals:
         if one.cluster != cluster:
@@ -332,7 +332,7 @@ def signals_of_node(signals: list[Signal], node: int, cluster: str = "c") -> dic
 
 
 def broker_signals(signals: list[Signal], name: str, cluster: str = "c") -> Iterator[tuple[int, BrokerSignal]]:
-    """Second of the window's end → signal, ascending."""
+    """Yields (end of the window in s, signal) in ascending order."""
     node = node_of(name)
     fitting = [s for s in signals if isinstance(s, BrokerSignal) and (s.broker, s.cluster) == (node, cluster)]
     return iter(sorted(((s.window_end_ms - T0) // 1000, s) for s in fitting)) if fitting else iter(())
@@ -485,7 +485,7 @@ def test_topic_with_create_time_survives_a_fast_sender_clock(spark: SparkSession
     """With message.timestamp.type=CreateTime one of two senders dates its records five minutes ahead."""
 
     def sent(node: int, ahead_ms: int) -> Logged:
-        """Counts 1,000/s."""
+        """A counter that rises by 1,000/s."""
         at_ms = time.time_ns() // 1_000_000 + ahead_ms
         return Logged(changed(only_counter(0, node, float(at_ms)), ts=at_ms), at_ms)
 

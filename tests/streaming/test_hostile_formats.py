@@ -37,7 +37,7 @@ def paths(body: Any, at_: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def mutated(value: bytes, chance: random.Random) -> bytes:
-    """A record with one value replaced by a token, or with a few bytes cut, flipped or put in."""
+    """Returns a record with one value replaced, or with a few bytes cut, changed or inserted."""
     if value.startswith(b"{") and chance.random() < 0.7:
         body = json.loads(value)
         path = chance.choice(paths(body))
@@ -51,7 +51,7 @@ def mutated(value: bytes, chance: random.Random) -> bytes:
 
 
 def logged(name: str, seed: int) -> list[Logged]:
-    """Good records of a node, and between them hostile ones that say to be of another."""
+    """Good records of a node among hostile ones that name another node."""
     chance = random.Random(f"{name} {seed}")
     good = [one for k in range(SCRAPES) for one in at(5.0 * k, *WRITERS[name](k, NODES[name]))]
     others = WRITERS[name](1, 90)
@@ -59,7 +59,7 @@ def logged(name: str, seed: int) -> list[Logged]:
 
 
 def nodes_with_signals(spark: SparkSession, seed: int) -> dict[str, set[int | None]]:
-    """By format the nodes of the scrapes that were not refused; of our own format, of the signals that a tuner reads."""
+    """Returns the nodes of each format's accepted scrapes; for rheostat's own format, of its decoded signals."""
     found: dict[str, set[int | None]] = defaultdict(set)
     frames = []
     for name, format_ in FORMATS.items():

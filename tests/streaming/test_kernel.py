@@ -109,7 +109,7 @@ def test_kernel_reads_records_as_the_collector_writes_them(spark: SparkSession) 
 
 
 def as_layout_1(row: bytes) -> dict[str, Any]:
-    """A row read as Row.java says that it is written."""
+    """Decodes a row in the layout of Row.java."""
     at = 0
 
     def take(format_: str) -> Any:
@@ -202,14 +202,14 @@ def test_kernel_accepts_null_in_any_scrape_field(spark: SparkSession) -> None:
 
 
 def reasons_of(spark: SparkSession, *values: bytes) -> list[str | None]:
-    """Of each of these records why it is refused; None of one that is not."""
+    """Returns the reason of each refused record, and None for accepted ones."""
     frame = build([(raw(spark, list(values)), OURS)], TOPICS)
     refused = [json.loads(bytes(row.value)) for row in frame.collect() if row.topic == TOPICS.rejects]
     return [next((r["reason"] for r in refused if r["offset"] == offset), None) for offset in range(len(values))]
 
 
 def count_read_by_kernel(spark: SparkSession, values: list[bytes]) -> int:
-    """How many of these records the kernel's own reader takes."""
+    """Returns how many of these records the kernel's own reader parses."""
     is_taken = kernel.entities_of_json(taken_ms=F.lit(T0), every_ms=5000).isNotNull()
     found = raw(spark, [Logged(value, T0) for value in values]).select(F.count_if(is_taken).alias("taken")).first()
     assert found is not None
@@ -285,7 +285,7 @@ def test_kernel_conflicting_scrapes_of_one_time_resolve_independently_of_order(
 
 
 def rising_samples(at_s: float, *, listeners: str = "AB", per_s: float = 10.0, since: float = 0.0) -> dict[Any, float]:
-    """Counters that grow evenly from ``since`` on; two listeners send half each."""
+    """Counters that rise evenly from ``since`` on; two listeners have half each."""
     counters: dict[Any, float] = dict.fromkeys(
         (Metric.REASSIGNMENT_OUT, Metric.REASSIGNMENT_IN, Metric.REPLICATION_IN), per_s * (at_s - since)
     )

@@ -46,7 +46,7 @@ def case(side: Side, *scrapes: Samples) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def measured(spark: SparkSession) -> list[Signal]:
-    """All cases in one query, because planning one takes seconds: each on a broker of its own."""
+    """The signals of all cases from one query, because planning takes seconds; each case has its own broker."""
     return signals_of(
         spark,
         [

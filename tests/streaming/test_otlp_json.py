@@ -58,7 +58,7 @@ TEXT = json.dumps(GOOD).encode()
 
 
 def parsed(spark: SparkSession, values: Mapping[str, Any], source: Source = SOURCE) -> dict[str, list[Row]]:
-    """The rows of each record, all read at once; what is neither bytes nor None is written as JSON first."""
+    """Returns the rows of each record from one query; values other than bytes and None are written as JSON."""
     written = [v if v is None or isinstance(v, bytes) else json.dumps(v).encode() for v in values.values()]
     logged = datetime.fromtimestamp(AT_MS / 1000, UTC)
     raw = spark.createDataFrame([(v, "otlp", 0, n, logged) for n, v in enumerate(written)], RAW)

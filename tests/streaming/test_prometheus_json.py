@@ -27,7 +27,7 @@ NOT_JSON = "not JSON: one object and nothing else is expected"
 
 
 def sample(name: str, value: Any = "5", labels: Mapping[str, Any] = BROKER, timestamp: Any = AT) -> dict[str, Any]:
-    """As prometheus-kafka-adapter writes it."""
+    """A sample as prometheus-kafka-adapter writes it."""
     return {"timestamp": timestamp, "value": value, "name": name, "labels": {"__name__": name, **labels}}
 
 
@@ -40,7 +40,7 @@ TEXT = json.dumps(GOOD).encode()
 
 
 def parsed(spark: SparkSession, values: Mapping[str, Any], source: Source = SOURCE) -> dict[str, list[Row]]:
-    """The rows of each record, all read at once; what is neither bytes nor None is written as JSON first."""
+    """Returns the rows of each record from one query; values other than bytes and None are written as JSON."""
     written = [v if v is None or isinstance(v, bytes) else json.dumps(v).encode() for v in values.values()]
     logged = datetime.fromtimestamp(AT_MS / 1000, UTC)
     raw = spark.createDataFrame([(v, "samples", 0, n, logged) for n, v in enumerate(written)], RAW)

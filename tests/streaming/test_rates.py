@@ -33,14 +33,14 @@ OTHERS: dict[int, list[Record]] = {}
 
 
 def node(*scrapes: Record, number: int) -> int:
-    """A broker of its own with these scrapes."""
+    """Adds a broker with these scrapes."""
     OTHERS[number] = list(scrapes)
     return number
 
 
 @pytest.fixture(scope="module")
 def measured(spark: SparkSession) -> list[Signal]:
-    """All cases in one query, because planning one takes seconds: each on a broker of its own."""
+    """The signals of all cases from one query, because planning takes seconds; each case has its own broker."""
     cases = [
         scrape(at_s, {} if count is None else {Metric.CLIENT_IN: count}, node=node)
         for node, (counts, _) in enumerate(CASES.values())

@@ -19,7 +19,7 @@ def jvm_of(spark: SparkSession) -> Any:
 
 @contextmanager
 def client_of(spark: SparkSession, *, authenticates: bool) -> Iterator[Any]:
-    """An RPC environment as another process would make it; one that authenticates finds the secret of this JVM."""
+    """An RPC environment as in another process; one that authenticates uses the secret of this JVM."""
     jvm = jvm_of(spark)
     conf = jvm.org.apache.spark.SparkConf(False)
     conf.set("spark.rpc.askTimeout", WAIT).set("spark.rpc.lookupTimeout", WAIT)

@@ -27,7 +27,7 @@ FEED = Feed(KafkaSettings(bootstrap_servers="k:1"), ("a", "b"), "rheostat_json",
 
 
 def _hold(lock: Path, ready: multiprocessing.synchronize.Event, leave: multiprocessing.synchronize.Event) -> None:
-    """As a JVM does that is left of a process that was killed."""
+    """Holds the lock like a JVM that outlived its killed process."""
     with lock.open("a") as file:
         fcntl.lockf(file, fcntl.LOCK_EX)
         ready.set()

@@ -57,7 +57,7 @@ def node_of(name: str) -> int:
 
 
 def case(name: str, *scrapes: Samples, role: NodeRole = NodeRole.BROKER, times: Sequence[float] = TIMES) -> str:
-    """A node of its own with these scrapes, one after the other; the newest signal is the one looked at."""
+    """Adds a node with these scrapes; the test examines its newest signal."""
     node = 1 + len(CASES)
     CASES[name] = [scrape(at_s, one, node=node, role=role) for at_s, one in zip(times, scrapes, strict=False)]
     return name
@@ -65,14 +65,14 @@ def case(name: str, *scrapes: Samples, role: NodeRole = NodeRole.BROKER, times: 
 
 @pytest.fixture(scope="module")
 def measured(spark: SparkSession) -> list[Signal]:
-    """All cases in one query, because planning one takes seconds. ``decoded`` holds each key against its value."""
+    """The signals of all cases from one query, because planning takes seconds; ``decoded`` checks each key."""
     frame = build([(raw(spark, [one for scrapes in CASES.values() for one in scrapes]), OURS)], TOPICS).cache()
     assert records(frame, TOPICS.rejects) == {}
     return decoded(records(frame, TOPICS.signals))
 
 
 def numbers(signal: Signal) -> dict[str, Any]:
-    """Field → value of what is not about the signal itself."""
+    """Returns the measured fields and their values."""
     return {name: value for name, value in asdict(signal).items() if name not in HEAD}
 
 
@@ -117,12 +117,12 @@ LISTENERS = ("listener=A,networkprocessor=0", "listener=A,networkprocessor=1", "
 
 
 def count(index: int, k: int) -> float:
-    """Each counter differently."""
+    """Returns a different count for each counter."""
     return 1000.0 * index + (index + 1) * (7 * k + k * k)
 
 
 def answered(request: str, requests: float, ms: float) -> dict[Any, float]:
-    """As Kafka's histogram tells it: how many, and the mean, both since the node started."""
+    """Returns count and mean since the node started, as in Kafka's histogram."""
     labels = f"request={request}"
     return {(Metric.TOTAL_TIME_COUNT, labels): requests, (Metric.TOTAL_TIME_MEAN, labels): ms / requests}
 
@@ -176,7 +176,7 @@ def test_broker_signal_has_every_field(measured: list[Signal]) -> None:
 
 
 def a_slow_half_minute() -> Iterator[dict[Any, float]]:
-    """400 requests/s after a year of 4 ms each; those answered from 30 to 60 s took 250."""
+    """400 requests/s at 4 ms for a year; those from 30 to 60 s took 250 ms."""
     requests, ms = 12_614_400_000.0, 50_457_600_000.0
     for at_s in range(0, 100, 5):
         yield produced(requests, ms)
@@ -343,7 +343,7 @@ def test_move_signal_has_every_field(measured: list[Signal]) -> None:
 
 
 def fitted(ys: Sequence[float]) -> tuple[float, float]:
-    """Least squares, the textbook's way."""
+    """Least squares by the textbook formula."""
     xs = [EVERY_S * k for k in range(len(ys))]
     mx, my = sum(xs) / len(xs), sum(ys) / len(ys)
     sxy = sum((x - mx) * (y - my) for x, y in zip(xs, ys, strict=True))
@@ -445,7 +445,7 @@ def test_broker_that_forwards_creations_yields_no_controller_signal(measured: li
 
 
 def a_storm() -> Iterator[dict[Any, float]]:
-    """A creation a second at 30 ms, as ever; from 30 to 60 s forty a second that take 400."""
+    """One creation a second at 30 ms; from 30 to 60 s forty a second at 400 ms."""
     requests, ms, offset = 1_000_000.0, 30_000_000.0, 9_000_000.0
     for at_s in range(0, 100, 5):
         yield answered("CreateTopics", requests, ms) | {
@@ -492,7 +492,7 @@ TENANTS: dict[str, tuple[str | None, str | None]] = {
 
 
 def sanitized(name: str) -> str:
-    """As Kafka's Sanitizer does it: URLEncoder, then + and * and ~ by their codes."""
+    """Kafka's Sanitizer: URLEncoder, then codes for +, * and ~."""
     return quote(name, safe="-_.").replace("~", "%7E")
 
 
@@ -505,7 +505,7 @@ THROTTLE_TIME, NO_THROTTLE_TIME = 12.25, 123456.5
 
 
 def _with_nan(one: Scrape) -> bytes:
-    """Kafka's mean of nothing."""
+    """Replaces a mean by NaN, Kafka's mean without events."""
     assert b"123456.5" in one.value()
     return one.value().replace(b"123456.5", b"NaN")
 
@@ -570,7 +570,7 @@ def test_backlog_signals_are_marked_as_backlog(spark: SparkSession) -> None:
 
 
 def parts(at_s: float, node: int, *cuts: Samples) -> list[Record]:
-    """One scrape in several records, each with its own milliseconds, as collectors that send metric by metric do."""
+    """Returns one scrape in several records with their own milliseconds, as some collectors send it."""
     return [changed(scrape(at_s, cut, node=node), ts=T0 + round(at_s * 1000) + 40 * i) for i, cut in enumerate(cuts)]
 
 

@@ -23,7 +23,7 @@ EVERY_S = 5
 
 
 def records_of_source(topic: str, begin_s: int, end_s: int) -> list[Logged]:
-    """All nodes of a source, and one record that is none, with the times they are measured and taken at."""
+    """Returns records of all nodes of a source, and an invalid one, at their measured times."""
     nodes = NODES if topic == LARGE else (9,)
     found = [
         Logged(one.value(), one.ts_ms, topic)

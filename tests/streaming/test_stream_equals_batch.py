@@ -48,7 +48,7 @@ NONSENSE: tuple[bytes | None, ...] = (
 
 @dataclass
 class Node:
-    """What one node shows; it draws its own life from ``chance``."""
+    """The samples of one node, whose history is drawn from ``chance``."""
 
     chance: random.Random
     id: int

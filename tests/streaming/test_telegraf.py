@@ -32,7 +32,7 @@ LINE = (
 
 
 def parsed(spark: SparkSession, format_: Format, values: Mapping[str, bytes | None]) -> dict[str, list[Row]]:
-    """The rows of each record, all read at once."""
+    """Returns the rows of each record from one query."""
     logged = datetime.fromtimestamp(T0 / 1000, UTC)
     raw = spark.createDataFrame([(v, "telegraf", 0, n, logged) for n, v in enumerate(values.values())], RAW)
     rows = table(raw, format_, SOURCE).collect()

@@ -25,7 +25,7 @@ def _quiet() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Not kept for the whole session: as long as it is, an event loop runs in the tests' own thread."""
+    """Ends with each module, because it runs an event loop in the tests' own thread."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
         pytest.skip("needs Chromium: apt-get install chromium")
@@ -38,7 +38,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_tuner() -> Iterator[SimulatedTuner]:
-    """In the middle of a move that was rescued; without tokens, as on the machine itself."""
+    """A tuner during a rescued move, without tokens, as on the same machine."""
     with SimulatedTuner("infeasible-throttle", steers=False) as tuner:
         tuner.advance(42)
         yield tuner
@@ -46,7 +46,7 @@ def open_tuner() -> Iterator[SimulatedTuner]:
 
 @pytest.fixture
 def guarded_tuner() -> Iterator[SimulatedTuner]:
-    """In the middle of a steered move; with tokens."""
+    """A tuner during a steered move, with tokens."""
     with SimulatedTuner("broker-add", tokens=Tokens(TOKENS)) as tuner:
         tuner.advance(240)
         yield tuner

@@ -34,7 +34,7 @@ OpenPage = Callable[..., Seat]
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[OpenPage]:
-    """Opens pages; at the end nothing may have gone wrong in any of them."""
+    """Opens pages; at the end none may have had an error."""
     seats: list[Seat] = []
 
     def made(tuner: SimulatedTuner, **how: object) -> Seat:
@@ -76,7 +76,7 @@ def told(tuner: SimulatedTuner) -> Any:
 
 
 def observe_again(tuner: SimulatedTuner, brokers: Any = None, moves: Any = None) -> None:
-    """A cycle that sees the same as the last one, with other signals."""
+    """Runs a cycle with the last observation and changed signals."""
     snapshot = tuner.board.snapshot()
     assert snapshot.observation is not None
     signals = {"brokers": brokers, "moves": moves}

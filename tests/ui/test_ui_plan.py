@@ -78,7 +78,7 @@ class Parts:
 
 @contextmanager
 def measured(lab: Lab) -> Iterator[Parts]:
-    """With signals of its brokers."""
+    """Starts rheostat and waits until it has signals of its brokers."""
     parts = Parts(lab)
     try:
         parts.until("rheostat is ready", lambda: (s := parts.asked("/api/v1/status")) and s["ready"], 420)

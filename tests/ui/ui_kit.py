@@ -19,7 +19,7 @@ TOKENS = (make_token(READ_TOKEN, "grafana", ApiRole.READ), make_token(OPERATE_TO
 
 
 class Seat:
-    """One page, and what went wrong in it: complaints of scripts and of the policy, and requests to elsewhere."""
+    """One page and its errors: scripts, content policy, and requests to other hosts."""
 
     def __init__(
         self, browser: Browser, address: str, *, width: int = 1280, height: int = 900, dark: bool = False
@@ -54,7 +54,7 @@ class Seat:
             self.wrong.append(said.text)
 
     def axe(self) -> list[str]:
-        """What axe-core finds serious or critical."""
+        """Returns axe-core's serious and critical findings."""
         self.page.evaluate(AXE)
         found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
         return [

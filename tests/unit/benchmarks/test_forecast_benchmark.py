@@ -13,7 +13,7 @@ from benchmarks.forecasts.traces import LoadTrace, read, stored
 
 
 class Spy:
-    """Says 10 always, and what it was asked and told."""
+    """Always forecasts 10, and records its calls."""
 
     def __init__(self) -> None:
         self.did: list[str | float] = []

@@ -34,7 +34,7 @@ threading.Thread(target=named).start()
 
 @pytest.fixture
 def named() -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A process with a thread that is called as a compiler of Java's; and that thread."""
+    """A process with a thread that is named like a compiler of Java; and that thread."""
     with subprocess.Popen([sys.executable, "-c", NAMED], stdin=PIPE, stdout=PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None

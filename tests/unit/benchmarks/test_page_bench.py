@@ -42,7 +42,7 @@ def test_ratio_is_independent_of_machine_speed() -> None:
 
 
 class Paced:
-    """A tuner's process whose every cycle takes a second of a clock of its own."""
+    """A fake tuner process: each cycle takes a second of a simulated clock."""
 
     port = 0
 

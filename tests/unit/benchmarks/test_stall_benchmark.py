@@ -103,7 +103,7 @@ def test_steps_add_up_to_trace_total(period_s: float) -> None:
 
 
 def judged(alarm_at_s: set[int], stall_s: tuple[float, float] | None) -> Verdict:
-    """Steps of 10 s from 10 to 300; the word stands after the steps that are named."""
+    """Steps of 10 s from 10 to 300 s; the alarm is on after the named steps."""
     steps = tuple(MoveStep(s * 1000, 10.0, 0.0, 0.0, 1e9) for s in range(10, 301, 10))
     trace = Trace("dead", "made", stall_s, ())
     return verdict(Sampled(trace, steps, (1.0,) * 30), [s.at_ms // 1000 in alarm_at_s for s in steps])

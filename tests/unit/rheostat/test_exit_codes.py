@@ -82,7 +82,7 @@ ALL = sorted(commands(COMMAND))
 
 @pytest.fixture(autouse=True)
 def _process_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Undoes what a command does to its process: handlers of signals, and where log lines go."""
+    """Restores signal handlers and the log output after each command."""
     monkeypatch.setattr(cli, "app", COMMAND)
     monkeypatch.setattr(logs, "set_up_logs", lambda *_, **__: None)
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -148,7 +148,7 @@ def test_cluster_that_does_not_answer_is_unreachable(
 
 @pytest.fixture
 def no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cluster that takes orders, with one throttle of rheostat's, one plan on record and no tuner."""
+    """A cluster without a tuner, with one managed throttle and one recorded plan."""
     memory = Memory(owned={(1, Side.LEADER): OwnedRate(None, 10 * MB, (10 * MB,))})
     plan = Plan(
         PlanHead("p", "kim", 0, 5, 1, DesiredPlanState.RUNNING),

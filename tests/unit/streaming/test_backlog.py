@@ -34,7 +34,7 @@ HOUR_MS = 3_600_000
 
 
 class Topic:
-    """``Timeline`` of one topic: for each partition the times of its records, of which retention took the first."""
+    """A fake ``Timeline`` of one topic: record times of each partition; retention has deleted the first ones."""
 
     def __init__(self, *partitions: list[int], gone: int = 0) -> None:
         self.partitions = partitions

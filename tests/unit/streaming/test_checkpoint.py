@@ -20,7 +20,7 @@ REMEDY = "Remove the folder {}, or set another stream.checkpoint_dir; this loses
 
 
 def finished(folder: Path, batches: int, *sources: dict[str, dict[str, int]]) -> None:
-    """Spark's files after so many batches, each with the same offsets."""
+    """Writes Spark's files of so many batches, each with the same offsets."""
     for log in ("offsets", "commits"):
         (folder / log).mkdir(parents=True, exist_ok=True)
     (folder / "metadata").write_text('{"id":"x"}')
@@ -32,7 +32,7 @@ def finished(folder: Path, batches: int, *sources: dict[str, dict[str, int]]) ->
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Path:
-    """A checkpoint that a query has left, whole."""
+    """A complete checkpoint of a query."""
     record = checkpoint.open_record(tmp_path, NOW)
     finished(tmp_path / record.live, 3, {"rheostat.metrics": {"0": 7, "1": 9}})
     return tmp_path

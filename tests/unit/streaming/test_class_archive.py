@@ -44,17 +44,17 @@ def test_archive_leftovers_of_killed_runs_are_removed(tmp_path: Path) -> None:
 
 
 class Gateway:
-    """Stands for PySpark's, around a process that writes when its standard input ends, as the JVM does."""
+    """Replaces PySpark's gateway, around a process that writes when its standard input ends, as the JVM does."""
 
     def __init__(self, script: str) -> None:
         self.proc = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
 
     def shutdown(self) -> None:
-        """The socket; the process goes on."""
+        """Closes the socket; the process continues."""
 
 
 def keep(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> int | None:
-    """Returns the exit code of the process that stands for the JVM; None: it lives still."""
+    """Returns the exit code of the fake JVM; None: it still lives."""
     gateway = Gateway(script)
     monkeypatch.setattr(SparkContext, "_gateway", gateway)
     monkeypatch.setattr(SparkContext, "_jvm", None)

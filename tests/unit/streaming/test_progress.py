@@ -8,7 +8,7 @@ from streaming.progress import Reports
 
 
 class Reported:
-    """What a query has told, as Spark keeps it: ``kept`` reports at most."""
+    """A fake query that keeps its last ``kept`` reports, as Spark does."""
 
     def __init__(self, kept: int = 4) -> None:
         self._kept = kept

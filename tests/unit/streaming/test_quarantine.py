@@ -28,7 +28,7 @@ TOPICS = Topics.with_prefix("rheostat")
 
 @dataclass
 class Stream:
-    """Reads the begun batch and the ones after it, and dies of poisoned offsets, as Spark would."""
+    """Reads the begun batch and later ones, and dies of poisoned offsets, as Spark does."""
 
     folder: Path
     ends: dict[int, int]  # By partition.
@@ -36,7 +36,7 @@ class Stream:
     read: list[tuple[int, int]] = field(default_factory=list)
 
     def run(self) -> bool:
-        """False: it died."""
+        """Returns False if it died."""
         record = checkpoint.read(self.folder)
         live = self.folder / record.live
         while True:

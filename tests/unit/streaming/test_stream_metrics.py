@@ -154,7 +154,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def changed(file: Path, text: str) -> None:
-    """By another file in its place, as editors and Kubernetes do it: the time of the change may be the same."""
+    """Replaces the file by another, as editors and Kubernetes do; the modification time may be equal."""
     other = file.with_suffix(".new")
     other.write_text(text)
     other.replace(file)

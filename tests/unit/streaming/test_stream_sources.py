@@ -20,7 +20,7 @@ OURS, THEIRS = "rheostat.metrics as rheostat_json from {}", "telegraf as telegra
 
 
 def made(ours: str, theirs: str, *kafka_ids: str) -> MadeWith:
-    """With these addresses and clusters of its two sources."""
+    """Returns a checkpoint record with these addresses and clusters of two sources."""
     return MadeWith("4.2.0", "struct<>", 30, 5, 10, 1, (OURS.format(ours), THEIRS.format(theirs)), kafka_ids)
 
 
@@ -97,7 +97,7 @@ def test_shares_sum_to_at_most_one_batch(unread_records: list[int]) -> None:
 
 
 class Ticks:
-    """``Timeline`` of a topic with a record every second, in one partition."""
+    """A fake ``Timeline`` of a topic with a record every second in one partition."""
 
     def __init__(self, end_s: int) -> None:
         self.end_s = end_s

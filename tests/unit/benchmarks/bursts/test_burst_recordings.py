@@ -13,7 +13,7 @@ QUIET, BUSY = [0] * 10, [500] * 10  # A second of nothing, and one of 5 MB/s.
 
 
 def run(up: list[int]) -> Run:
-    """5 MB/s, but for ``up`` right after the change."""
+    """A run at 5 MB/s, except for ``up`` right after the change."""
     start = BUSY * round(UP_S)
     rest = [500] * (round((DOWN_S + END_S) / TICK_S) - len(up))
     return Run((0.0, 0.0), (*start, *up, *rest))

@@ -17,7 +17,7 @@ NAMED = [f"{rival.name} {settings}" for rival, settings in SETTINGS]
 
 
 def looked_at(shares: list[float], remaining_bytes: float = 1e6 * MB) -> Sampled:
-    """A step of 5 s for each share of the 10 MB/s that are expected, while 2 MB/s are written."""
+    """A trace of 5 s steps: shares of the expected 10 MB/s, while clients write 2 MB/s."""
     steps = traced([2 * MB + s * EXPECTED for s in shares], write_bytes_per_s=2 * MB, remaining_bytes=remaining_bytes)
     return Sampled(Trace("plain", "made", None, ()), tuple(steps), (EXPECTED,) * len(steps))
 

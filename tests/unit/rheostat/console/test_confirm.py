@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO) -> Terminal:
-    """Gives the command this input and a terminal as stderr. Call it in the test itself: pytest swaps stderr after fixtures."""
+    """Provides this input, and a terminal as stderr. Call it in the test: pytest replaces stderr after fixtures."""
     stderr = Terminal()
     monkeypatch.setattr("termios.tcflush", lambda *_: None)
     monkeypatch.setattr("sys.stdin", stdin)

@@ -36,7 +36,7 @@ STATIC = 4  # DescribeConfigs' source of what stands in a broker's file.
 
 
 class FakeClient:
-    """A cluster with one topic of somebody else's."""
+    """A cluster with one topic of another collector."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ def test_unreachable_source_cluster_is_one_finding() -> None:
 
 @pytest.fixture
 def agent() -> Iterator[str]:
-    """A JMX agent that wants a password; its URL."""
+    """The URL of a JMX agent that requires a password."""
     wanted = "Basic " + base64.b64encode(b"rheostat:open sesame").decode()
 
     class Handler(BaseHTTPRequestHandler):
@@ -233,7 +233,7 @@ def test_missing_password_file_is_one_finding_with_its_setting(agent: str, tmp_p
 
 @pytest.fixture
 def cold_agent() -> Iterator[tuple[str, list[float]]]:
-    """A JMX agent that takes the given seconds for its first answers, one each, and then none; its URL."""
+    """The URL of a JMX agent with delays for its first answers."""
     delays_s: list[float] = []
 
     class Handler(BaseHTTPRequestHandler):

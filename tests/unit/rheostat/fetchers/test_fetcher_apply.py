@@ -23,7 +23,7 @@ refused = Command("fetchers").refused
 
 
 class Rig:
-    """Brokers that take what Kafka takes, and a clock that only waiting moves."""
+    """Fake brokers that accept what Kafka accepts, and a clock that only waiting advances."""
 
     def __init__(self, settings: Mapping[int, FetcherSetting], default: int | None = None) -> None:
         self.own = {b: one.value for b, one in settings.items() if one.own}
@@ -319,7 +319,7 @@ def test_resize_run_second_ctrl_c_does_not_stop_restore() -> None:
     with DeferredCtrlC() as ctrl_c:
 
         class Clock:
-            """Of a person who presses twice while the second step is looked at."""
+            """Raises Ctrl-C twice while the second step is watched."""
 
             def now_s(self) -> float:
                 return rig.at_s

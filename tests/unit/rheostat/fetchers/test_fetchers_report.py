@@ -21,7 +21,7 @@ refused = Command("fetchers").refused
 
 
 def colliding(fetchers: int = 2) -> FetchersReport:
-    """Broker 2 follows four partitions of broker 1, all with an even number (hash("a") is 97, so partition 0 has 3007)."""
+    """Broker 2 follows four even partitions of broker 1, which share a thread (hash("a") is 97)."""
     partitions = [FetchedPartition("a", p, 1, (1, 2), 4e6) for p in (1, 3, 5, 7)]
     return analyse_fetchers("a test", partitions, {1: fetchers, 2: fetchers}, by_writes=True)
 

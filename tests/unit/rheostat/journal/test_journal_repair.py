@@ -50,7 +50,7 @@ def scan_of(*records: tuple[bytes, bytes | None], topic: str = "r.journal") -> J
 
 
 def repaired(*records: tuple[bytes, bytes | None]) -> dict[bytes, bytes | None]:
-    """What is written, which mends all: nothing unreadable is in force after it."""
+    """Returns the records that repair writes; none is unreadable afterwards."""
     repairs = plan_repair(scan_of(*records))
     found = {each.key: each.value for each in repairs}
     assert scan_of(*records, *found.items()).in_force == {}

@@ -21,7 +21,7 @@ POPEN = subprocess.Popen
 
 @pytest.fixture(autouse=True)
 def default() -> Iterator[None]:
-    """Other tests of the same process may have left a handler of theirs."""
+    """Installs Python's default handler, because other tests may have left another."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -29,7 +29,7 @@ def default() -> Iterator[None]:
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The children, each made while Ctrl-C is pressed."""
+    """The started children; Ctrl-C is pressed during each start."""
     children: list[Any] = []
 
     def pressed(*args: Any, **kwargs: Any) -> Any:

@@ -19,7 +19,7 @@ LIVES = [sys.executable, "-c", "import sys, time; time.sleep(600)"]
 
 
 class ManualClock:
-    """A clock that stands still until it is moved."""
+    """A clock that only the test advances."""
 
     now_s = 0.0
 

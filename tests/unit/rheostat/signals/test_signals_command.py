@@ -64,9 +64,8 @@ def seen_of(*signals: Signal, wanted: SignalFilter = OURS) -> SignalsView:
 
 
 def shown(*signals: Signal, wanted: SignalFilter = OURS, wide: bool = False, columns: int | None = None) -> str:
-    """
-    Args:
-        columns: of the terminal; None: what a pipe gets.
+    """Args:
+    columns: width of the terminal; None: output to a pipe.
     """
     out = io.StringIO()
     console = console_for(out) if columns is None else Terminal(file=out, width=columns)
@@ -76,7 +75,7 @@ def shown(*signals: Signal, wanted: SignalFilter = OURS, wide: bool = False, col
 
 
 def cells(signal: Signal) -> dict[str, str]:
-    """Column → text, of one row; where a name stands for several columns, the last."""
+    """Returns column → text of one row; if several columns have one name, the last counts."""
     console = console_for(io.StringIO())
     (made,) = tables(
         SHEETS[signal_kind(signal)], [signal], NOW_MS, AGE_S_MAX, console, wide=True, has_cluster_column=False

@@ -125,7 +125,7 @@ def example_trace() -> Trace:
 
 
 def shown(bin_s: int) -> list[tuple[str, dict[str, tuple[list[float], bool]]]]:
-    """Title of each panel, and by the name in its legend the values and whether the line is dashed."""
+    """Returns each panel's title, and by legend name the values and whether the line is dashed."""
     return [
         (panel.title, {line.label: (list(line.values), line.dashed) for line in panel.lines})
         for panel in panels(example_trace(), bin_s)

@@ -63,7 +63,7 @@ Records = list[tuple[bytes, bytes | None]]
 
 
 class Cluster:
-    """Both topics, of which only the first ``whole`` records are there at first; consumers and tails of them."""
+    """Both topics; consumers first see the first ``whole`` records, then the rest."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, journal: Records, orders: Records, whole: int = 10**6) -> None:
         self.topics, self.whole, self.topic = {TOPICS.journal: journal, TOPICS.orders: orders}, whole, ""
@@ -98,7 +98,7 @@ class Cluster:
         return SimpleNamespace(poll=lambda: records(since[0] if since else 10**6), read_recent=lambda _: records(0))
 
     def observers(self) -> tuple[JournalFollower, str | None]:
-        """As ``--watch`` reads: at first, and what comes after that."""
+        """Reads like ``--watch``: first the existing records, then the later ones."""
         consumers = cast(Any, self)
         followed, tails, unread = watch.start_following("lab", TOPICS, consumers, consumers)
         assert watch.follow_new_records(followed, tails, TOPICS.journal, NOW_MS) is None

@@ -21,7 +21,7 @@ from streaming.shared.kafka.settings import KafkaSettings
 
 @pytest.fixture(autouse=True)
 def ctrl_c() -> Iterator[None]:
-    """As a command hears it. Other tests of the same process may have left a handler of theirs."""
+    """Installs Python's default handler, because other tests may have left another."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -103,7 +103,7 @@ def test_ctrl_c_before_loop_runs_is_not_lost(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_ctrl_c_during_close_is_not_lost() -> None:
     class Closing:
-        """As kafka-python's admin client closes its loop, in which a task is left."""
+        """Closes its loop with a pending task, as kafka-python's admin client does."""
 
         def __init__(self) -> None:
             self._net: Any = NetworkSelector()

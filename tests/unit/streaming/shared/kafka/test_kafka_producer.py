@@ -17,7 +17,7 @@ DEAD, SUCCESSOR = "coordinator-2", "coordinator-3"
 
 
 class Client:
-    """Of the network: the coordinator refuses the connection, until it does not."""
+    """A network client: the coordinator refuses connections until it is made ready."""
 
     def __init__(self) -> None:
         self.refuses = True

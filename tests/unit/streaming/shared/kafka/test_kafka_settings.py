@@ -18,7 +18,7 @@ def block(kind: str, text: str) -> str:
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
-    """As authorities are often handed out: several, with their names between them, which are not ASCII."""
+    """A bundle of several certificates with names between them that are not ASCII."""
     contents = {
         "ssl_cafile": f"# Zürich root\n{block('CERTIFICATE', 'one')}\n# Genève root\n{block('CERTIFICATE', 'two')}\n",
         "ssl_certfile": block("CERTIFICATE", "ours"),

@@ -43,13 +43,13 @@ def batch(first_offset: int, *values: bytes, codec: int = GZIP) -> bytes:
 
 
 def with_content(made: bytes, packed: bytes) -> bytes:
-    """The batch's header, with its length set anew, before other packed records."""
+    """Returns the batch's header with a new length before other packed records."""
     content = made[: DefaultRecordBatch.HEADER_STRUCT.size] + packed
     return content[:8] + (len(content) - 12).to_bytes(4, "big") + content[12:]
 
 
 def labelled(content: bytes, codec: int) -> bytes:
-    """The same batch, said to be compressed in another way. Brokers check what they take; here only the reader is looked at."""
+    """Returns the batch with another compression codec in its header, which a broker would refuse."""
     made = bytearray(content)
     made[DefaultRecordBatch.ATTRIBUTES_OFFSET + 1] = codec
     return bytes(made)
@@ -68,7 +68,7 @@ def record(value: bytes, delta: int = 0, *, headers: bytes = varint(0), millisec
 
 
 def of_records(*records: bytes, first_offset: int = 0, count: int | None = None) -> bytes:
-    """A batch of these bytes, uncompressed, that claims ``count`` records, and has a wrong checksum."""
+    """Returns an uncompressed batch of these bytes that claims ``count`` records, with a wrong checksum."""
     count = len(records) if count is None else count
     return with_content(batch(first_offset, *[b""] * count, codec=NONE), b"".join(records))
 
@@ -84,7 +84,7 @@ HEADER_KEY_NOT_UTF8 = varint(1) + varint(2) + b"\xff\xfe" + varint(1) + b"x"
 def read(
     *batches: bytes, batch_bytes_max: int = BATCH_BYTES_MAX, fetch_bytes_max: int = 1 << 40, check_crcs: bool = True
 ) -> tuple[list[tuple[int, bytes]], Sequence[RefusedBatch], int]:
-    """Offsets and values, what was refused, and where the next fetch begins."""
+    """Returns offsets and values, refused batches, and the next fetch position."""
     refused: list[RefusedBatch] = []
     records = _limited(refused.append, batch_bytes_max, fetch_bytes_max)(
         0, PARTITION, MemoryRecords(b"".join(batches)), check_crcs=check_crcs
