@@ -169,7 +169,7 @@ def run_tuner(
         leadership: tuple[Lease, JournalTopic] | None = None
         if not settings.dry_run:
             lease = leadership_lease(cleanups, cluster, kafka, topics)
-            leadership = (lease, JournalTopic(client, topics, on_back=named_teardown("lease", lease.leave)))
+            leadership = (lease, JournalTopic(client, topics, on_recreated=named_teardown("lease", lease.leave)))
         holder = f"{socket.gethostname()}:{os.getpid()}"
         process = _Process(
             cluster, kafka, topics, clock, stop, status, client, standby, signals, orders, leadership, holder, Outbox()

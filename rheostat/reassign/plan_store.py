@@ -119,7 +119,7 @@ class PlanReader:
                 journal.recover(self._reader)
                 if not (journal.next_offsets and journal.orders_next_offsets):
                     # One of the topics does not exist yet, so the next call starts again.
-                    return StoredPlans(journal.plans.known, journal.orders)
+                    return StoredPlans(journal.plans.known_plans, journal.orders)
                 self._seek_to_end_of(journal)
                 self._journal = journal
             # A poll returns some hundred records, and the tuner of a busy cluster may write more than that between two calls.
@@ -134,7 +134,7 @@ class PlanReader:
             raise CommandError(str(error)) from error
         except KAFKA_ERRORS as error:
             raise CommandError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
-        return StoredPlans(self._journal.plans.known, self._journal.orders)
+        return StoredPlans(self._journal.plans.known_plans, self._journal.orders)
 
     def _seek_to_end_of(self, journal: KafkaJournal) -> None:
         """Moves the consumer to the records after those that the journal has read from both topics."""

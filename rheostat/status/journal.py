@@ -92,7 +92,7 @@ class JournalFollower:
         return JournalState(
             {ring: sorted(entries, key=lambda e: (e.at_ms, e.seq)) for ring, entries in self._entries.items()},
             replayed.orders,
-            replayed.plans.known if self.is_complete else (),
+            replayed.plans.known_plans if self.is_complete else (),
             replayed.memory_if_known if self.is_complete else None,
             unreadable_texts(replayed.unreadable.values()),
         )

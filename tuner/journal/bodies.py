@@ -21,9 +21,8 @@ from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding
 
 VERSION = 3
 SEQ_MAX = 2**52  # Largest accepted sequence number; a tuner continues counting from the largest number that it reads.
-DEPTH_MAX = (
-    16  # Deepest accepted nesting of an entry's ``decision`` and ``inputs``; the code that renders them recurses.
-)
+# Deepest accepted nesting of an entry's ``decision`` and ``inputs``, as the code that renders them recurses.
+DEPTH_MAX = 16
 PARTS_MAX = 99_999  # Most part records of one plan (1,000 partitions each).
 REPLICAS_MAX = 1_000  # Most replicas of one partition.
 
@@ -54,7 +53,9 @@ def is_too_deep(value: object, depth_max: int = DEPTH_MAX) -> bool:
     return True
 
 
-class _Head(Struct):
+class _VersionBody(Struct):
+    """The version, which is decoded before the rest of a record."""
+
     v: int
 
 
@@ -81,7 +82,7 @@ class OrdersBody(Struct):
     by: Text = ""
 
 
-class DecisionDigestBody(Struct):
+class DecisionFieldsBody(Struct):
     """The fields of an entry's ``decision`` that other code reads. An entry may have any of them, and further fields."""
 
     broker: NodeId | None = None
@@ -111,7 +112,7 @@ class EntryBody(Struct):
     def __post_init__(self) -> None:
         if is_too_deep(self.decision) or is_too_deep(self.inputs):
             raise ValueError("nested too deeply")
-        msgspec.convert(self.decision, DecisionDigestBody)
+        msgspec.convert(self.decision, DecisionFieldsBody)
 
 
 class OwnedRow(Struct, array_like=True):
@@ -279,16 +280,16 @@ def decode_body(value: bytes, kind: type[B], version: int = VERSION) -> B:
 
     Raises:
         OlderRecordError: an earlier version of rheostat wrote it.
-        ValueError: not JSON, nested too deeply, of a later version, or with a field missing or out of range. No other error.
+        ValueError: not JSON, nested too deeply, of a later version, or with a field missing or out of range.
     """
     try:
-        head: _Head = _decoder(_Head).decode(value)
-        if 0 < head.v < version:
+        record_version = _decoder(_VersionBody).decode(value).v
+        if 0 < record_version < version:
             raise OlderRecordError(
-                f"an earlier version of rheostat wrote it: record version {head.v}, this one reads {version}"
+                f"an earlier version of rheostat wrote it: record version {record_version}, this one reads {version}"
             )
-        if head.v != version:
-            raise ValueError(f"record version {head.v}, this rheostat reads {version}")
+        if record_version != version:
+            raise ValueError(f"record version {record_version}, this rheostat reads {version}")
         body: B = _decoder(kind).decode(value)  # type: ignore[arg-type]  # a type is hashable
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ValueError(f"not a record of this version: {error_text(error)}") from error

@@ -31,7 +31,7 @@ class ClusterAliases:
         return tuple(sorted(self._states))
 
     def holdings_by_name(self, brokers: Collection[int] | None = None) -> Mapping[str, str]:
-        """Returns what each name still has set in the cluster, as text. Names without any holding are absent.
+        """Returns what each name still has set in the cluster, as text. A name that has set nothing is absent.
 
         Args:
             brokers: the live brokers; throttles of other brokers are left out, as they cannot be removed. None: all brokers.
@@ -55,6 +55,7 @@ class ClusterAliases:
         """Applies one record, if it belongs to another cluster name."""
         kind, _, rest = key.decode(errors="replace").partition("|")
         name = rest.partition("|")[0]
+        # Entries and presence records set nothing in the cluster, and may remain long after a name was given up.
         if not name or name == self._cluster or kind in (*RINGS, PRESENCE):
             return
         state = self._states.setdefault(name, ReplayedState(name))

@@ -45,10 +45,10 @@ def _fields_of(kind: type, prefix: str) -> dict[str, Any]:
     return {f"{prefix}.{name}": hint for name, hint in get_type_hints(kind).items()}
 
 
-# The type of each state field. Prefixes: "memory", "control" and "mutation" are the states that the tuner remembers; "steering" is
-# the rest of the input of a steering tick; "quotas" that of a mutation quota cycle.
+# The type of each state field. The prefixes "memory", "control" and "mutation" mark what the tuner remembers. "steering" marks the
+# other inputs of a steering tick, and "quotas" the other inputs of a mutation quota cycle.
 STATE_FIELDS: Mapping[str, Any] = {
-    "not_seen": str | None,
+    "not_seen": str | None,  # Why the cluster could not be read; None: it was read.
     **_fields_of(LiveCluster, "live"),
     "signals.brokers": Mapping[int, BrokerSignal],
     "signals.moves": Mapping[BrokerSide, MoveSignal],
@@ -68,7 +68,7 @@ STATE_FIELDS: Mapping[str, Any] = {
     "steering.planned": frozenset[BrokerSide],
     "steering.max_rates": Mapping[BrokerSide, float],
     "steering.quota_samples": int,
-    "quotas.not_seen": str | None,
+    "quotas.not_seen": str | None,  # Why the quotas could not be read.
     "quotas.current": Mapping[QuotaEntity, float],
     "quotas.cluster_wide": ClusterWideMeasures,
     "quotas.orders": Orders,
@@ -76,7 +76,7 @@ STATE_FIELDS: Mapping[str, Any] = {
     "signals.tenants": Mapping[TenantKey, TenantSignal],
     **_fields_of(MutationMemory, "mutation"),
 }
-_MOVES = "live.moves"  # The only long sequence; its order is kept.
+_MOVES = "live.moves"  # The only collection that is a sequence; all others are mappings.
 _MOVE_SIGNALS = "signals.moves"
 _TENANT_SIGNALS = "signals.tenants"
 # Items per piece, so that full pieces of all fields take about the same time to encode.
@@ -135,6 +135,7 @@ def piece_weight(piece: Piece) -> float:
 
 def search_weight(field: str, before: Any, value: Any) -> float:
     """Returns the cost of finding what has changed, in the unit of ``piece_weight``."""
+    # A mapping that has only grown knows its new entries, so nothing is searched.
     if value is before or not is_collection(field) or (field != _MOVES and added_since(before, value) is not None):
         return 0.0
     return len(value) / _ITEMS_SEARCHED
@@ -159,9 +160,8 @@ def diff_field(field: str, before: Any, value: Any) -> Iterator[Piece]:
         if value != before:
             yield Piece(field, "set", value)
     elif field == _MOVES:
-        if (
-            before != value
-        ):  # Cheap: equal items are mostly the same object, and the comparison ends at the first difference.
+        # A cheap comparison: equal items are mostly the same object, and it ends at the first difference.
+        if before != value:
             removed, inserted = diff_sequence(before, value)
             if removed:
                 yield Piece(field, "remove_at", tuple(removed))
@@ -252,10 +252,10 @@ def _value_codec(field: str, op: str) -> TypeCodec:
 def _chunks(field: str, value: Any) -> Iterator[Any]:
     """Yields the items in chunks of one piece each; one empty chunk for an empty collection."""
     size = _items_per_piece(field)
-    make = tuple if field == _MOVES else dict
+    collection_type = tuple if field == _MOVES else dict
     items = iter(value if field == _MOVES else value.items())
-    yield make(islice(items, size))
-    while chunk := make(islice(items, size)):
+    yield collection_type(islice(items, size))
+    while chunk := collection_type(islice(items, size)):
         yield chunk
 
 
@@ -271,7 +271,8 @@ def _diff_mapping(field: str, before: Mapping[Any, Any], value: Mapping[Any, Any
     missing = object()
     get = before.get
     if field.startswith(("signals.", "control.", "live.lists")):
-        # Equal values of these fields are nearly always the same object; comparing them costs more than writing one twice.
+        # Equal values of these fields are nearly always the same object. To compare the content of all values would cost more than
+        # to write an equal value again now and then.
         changed = {key: entry for key, entry in value.items() if get(key, missing) is not entry}
     else:
         changed = {

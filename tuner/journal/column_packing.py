@@ -15,9 +15,12 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
-COLUMN_MAX = 1_000_000  # Most values of one column; a small record could otherwise ask for any amount of memory.
+COLUMN_MAX = (
+    1_000_000  # Most values of one column; a small record with a huge count could otherwise take any amount of memory.
+)
 PLAIN_MAX = 16  # Columns up to this length stay readable lists.
-_CODES = ("B", "H", "I", "q", "d")
+_CODES = ("B", "H", "I", "q", "d")  # Type codes of ``array``.
+# By code of an integer type: its smallest value, and the value after its largest.
 _INT_CODES = (("B", 0, 2**8), ("H", 0, 2**16), ("I", 0, 2**32), ("q", -(2**63), 2**63))
 
 
@@ -37,7 +40,7 @@ def pack_column(column: Sequence[Any]) -> Any:
         return _bytes("d", column)
     if kind is int:
         smallest, largest = min(column), max(column)
-        code = next((code for code, low, end in _INT_CODES if low <= smallest and largest < end), None)
+        code = next((code for code, first, end in _INT_CODES if first <= smallest and largest < end), None)
         if code is not None:
             return _bytes(code, column)
     return list(column)

@@ -31,7 +31,7 @@ class DecisionInputs:
         """Returns whether the inputs were built from this observation and memory."""
         return observation is self._observation and memory.stalls is self._stalls
 
-    def of(self, side: BrokerSide) -> dict[str, Any]:
+    def for_side(self, side: BrokerSide) -> dict[str, Any]:
         """Returns the inputs of one side. The caller must not change the result: sides share parts of it."""
         signal = self._observation.moves.get(side)
         return {

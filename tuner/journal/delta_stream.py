@@ -30,7 +30,7 @@ class RecordedStepInput:
         kind: "cycle", "steering" or "quotas".
         now_ms: the time of the step, epoch ms.
         state: the state fields that the step was given, as far as this kind has them.
-        state_after: the state fields that the step remembers.
+        state_after: the state fields that the step has changed, with their new values.
         decisions: returns the digest of the step's decisions.
         weight: the cost of writing the digest, in the unit of ``piece_weight``.
         begins: the step has no predecessor.
@@ -49,7 +49,7 @@ class RecordedStepInput:
 
 @dataclass(slots=True)
 class DeltaPart:
-    """A header or a piece to write, or neither: then only the time that the search for changes took."""
+    """A header or a piece to write. Without both, ``weight`` is the cost of a search for changes."""
 
     weight: float
     header: Mapping[str, Any] | None = None
@@ -122,7 +122,7 @@ class DeltaStream:
         return part
 
     def _encode_frame(self, number: int, state: StateValues, step: RecordedStepInput) -> Iterator[DeltaPart]:
-        # The control state goes first: only this frame keeps its old version in memory.
+        # The control state goes first: only this frame still holds that old version, so its memory becomes free early.
         ordered = sorted(state.items(), key=lambda item: not item[0].startswith("control."))
         pieces = [piece for field, value in ordered for piece in whole_field(field, value)]
         del state, ordered

@@ -7,9 +7,9 @@ steering      ``steering|<cluster>|<seq mod RING>``: the rates that one steering
 quotas-entry  ``quotas-entry|<cluster>|<seq mod RING>``: the mutation quotas that one cycle writes.
 plan-entry    ``plan-entry|<cluster>|<seq mod RING>``: the plan steps that one cycle requests, and the outcomes of earlier ones.
 memory        ``memory|<cluster>``: what the tuner remembers, such as the settings that it manages and the moving replicas.
-owned         ``owned|<cluster>|<broker>|<side>``: one managed rate, newer than a memory before it.
-seen          ``seen|<cluster>|<topic>``: the moving replicas of one topic, newer than a memory before it.
-holder        ``holder|<cluster>``: the tuner that writes this journal; written also to prove that it still may.
+owned         ``owned|<cluster>|<broker>|<side>``: one managed rate; updates the memory record that precedes it.
+seen          ``seen|<cluster>|<topic>``: the moving replicas of one topic; updates the memory record that precedes it.
+holder        ``holder|<cluster>``: the tuner that writes this journal. Writing it also proves that no other tuner has taken over.
 
 The first four kinds are rings: after RING records the keys repeat, so that compaction bounds the topic. Each has its own ring, so
 that one day of steering ticks does not displace a month of decisions. Every other key keeps its last record.
@@ -65,7 +65,7 @@ class Entry:
         reason: why, from the reasons of the decisions.
         text: a sentence for people.
         decision: the fields of the decision.
-        inputs: the values that it was decided on.
+        inputs: the values that the decision was made from.
         failure: why the action failed; None: it did not fail.
         seq: the number of the entry in its ring.
     """
@@ -220,7 +220,8 @@ def read_entry(value: bytes) -> Entry:
 def seq_of(value: bytes) -> int | None:
     """Returns the sequence number of an entry; None if it cannot be read or exceeds ``SEQ_MAX``.
 
-    It does not decode the rest if it can: a tuner that takes over reads hundreds of thousands of entries.
+    The number is taken from the end of the record without decoding the rest, if possible: a tuner that takes over reads hundreds of
+    thousands of entries.
     """
     match = _SEQ.search(value, max(0, len(value) - _SEQ_CHARS_MAX))
     if match is not None and (seq := int(match[1])) <= SEQ_MAX:
@@ -230,7 +231,7 @@ def seq_of(value: bytes) -> int | None:
 
 
 def encode_memory(memory: Memory, holder: str = "") -> bytes:
-    """Returns the memory record, without the stall detector's state: after a restart that begins anew, from measurements.
+    """Returns the memory record. It lacks the stall detector's state, which a restarted tuner builds again from measurements.
 
     Args:
         holder: the tuner that writes it.
@@ -278,8 +279,8 @@ def decode_owned(value: bytes) -> tuple[BrokerSide, OwnedRate]:
     return _owned(decode_body(value, OwnedBody).owned)
 
 
-def encode_moving(topic: str, seen: Mapping[int, frozenset[int]]) -> bytes:
-    rows = [[partition, sorted(brokers)] for partition, brokers in seen.items()]
+def encode_moving(topic: str, moving_replicas: Mapping[int, frozenset[int]]) -> bytes:
+    rows = [[partition, sorted(brokers)] for partition, brokers in moving_replicas.items()]
     return json.dumps({"v": VERSION, "topic": topic, "moving_replicas": rows}).encode()
 
 
@@ -290,8 +291,8 @@ def decode_moving(value: bytes) -> dict[tuple[str, int], frozenset[int]]:
 
 
 def _owned_row(side: BrokerSide, owned: OwnedRate) -> list[Any]:
-    broker, which = side
-    row = [broker, which.value, owned.before_bytes_per_s, owned.setpoint_bytes_per_s, list(owned.possible_rates)]
+    broker, role = side
+    row = [broker, role.value, owned.before_bytes_per_s, owned.setpoint_bytes_per_s, list(owned.possible_rates)]
     return row if owned.restore_to_bytes_per_s is None else [*row, owned.restore_to_bytes_per_s]
 
 
@@ -306,7 +307,7 @@ def decode_memory(value: bytes) -> Memory:
     """Returns the memory of a record.
 
     Raises:
-        ValueError: as ``decode_body``. A tuner must not act without it, as it would not know what it manages.
+        ValueError: as ``decode_body``. A tuner must not act without its memory, as it would not know what it manages.
     """
     body = decode_body(value, MemoryBody)
     return Memory(
@@ -320,7 +321,7 @@ def decode_memory(value: bytes) -> Memory:
         idle_lists=frozenset(body.idle_lists),
         brokers_to_clear=frozenset(body.brokers_to_clear),
         orders_at_ms=body.orders_at_ms,
-        # Without the orders themselves, only the time of the acknowledged ones is known.
+        # A record without the orders still tells the time of the acknowledged ones.
         recorded_orders=Orders(body.orders_at_ms) if body.recorded_orders is None else orders_of(body.recorded_orders),
         orders_recorded_until_ms=body.orders_recorded_until_ms,
         cleared_at_ms=body.cleared_at_ms,

@@ -26,6 +26,7 @@ def event_key(entry: Entry) -> Hashable | None:
         return None
     if is_cleanup(entry):
         return entry.kind, "ending", entry.reason, entry.dry_run
+    # The text is "throttle or topic: explanation", and all entries of an event have the same explanation.
     _, colon, explanation = entry.text.partition(": ")
     return (entry.kind, entry.action, entry.reason, entry.dry_run, explanation) if colon else None
 

@@ -50,7 +50,7 @@ def capture_steering_tick(
         before: the control state after the previous tick.
     """
     return {
-        # Their owners change these three in place, so they are copied.
+        # These three are copied, as their owners change them in place.
         "signals.brokers": dict(view.brokers),
         "signals.moves": dict(view.moves),
         "steering.current_rates": dict(view.current_rates),
@@ -95,7 +95,7 @@ class QuotaChangeDetector:
         self._reasons: set[tuple[object, ...]] = set()
 
     def has_changed(self, decisions: Iterable[QuotaDecision], before: MutationMemory, after: MutationMemory) -> bool:
-        """Returns whether this cycle writes a quota, or changes the total, a reason or the set of doubted quotas.
+        """Returns whether this cycle writes a quota, or changes the total, a reason or the unconfirmed quotas.
 
         The caller passes every cycle, in order.
         """
@@ -114,7 +114,7 @@ def prefix_fields(prefix: str, value: Any) -> dict[str, Any]:
     return {f"{prefix}.{f.name}": getattr(value, f.name) for f in fields(value)}
 
 
-# Values of the state fields that the first step of a run is not given.
+# The values of the state fields that the first step of a run does not have, such as those of a steering tick.
 EMPTY_INPUTS = {
     **prefix_fields("live", LiveCluster(frozenset())),
     "steering.current_rates": {},

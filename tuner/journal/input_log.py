@@ -3,9 +3,9 @@
 Records hold steps as changes since the previous step, and from time to time a frame with the whole state (delta_stream.py). Nothing
 is recorded while nothing moves, nor about mutation quotas while no decision about them changes.
 
-Reporting a step is cheap: it hands over immutable values, and the search for changes runs when the step is written. The steps go
-with the journal's next write, in the same transaction, up to a budget per second. That covers up to some hundred brokers; the rest
-follows with the writes of the next seconds.
+Reporting a step is cheap: the controller hands over immutable values, and the search for changes runs when the step is written.
+The steps go with the journal's next write, in the same transaction, up to a budget per second. The budget is enough for some
+hundred brokers. In a larger cluster the rest of a step follows with the writes of the next seconds.
 
 Invariant: a gap is always visible. After a failed write the next step begins with a new frame. The header of a step comes after
 all its pieces, so a step with a header is complete.
@@ -44,12 +44,13 @@ from tuner.journal.settings_snapshot import SettingsSnapshot
 VERSION = 3
 # Weights are in the unit of codec.piece_weight.
 _WEIGHT_PER_RECORD = 4.0
-# A cycle may write six times in a moment, and each of the next four seconds once. The budget spreads a large cluster's steps
-# evenly over these writes.
+# A cycle may cause six journal writes at once, and each of the four seconds until the next cycle one write. The budget spreads a
+# large cluster's steps evenly over these seconds.
 _WEIGHT_PER_S = 8.0
 _BACKLOG_STEPS = 6  # With more steps waiting, the budget grows in proportion.
 _DECISIONS_PER_WEIGHT = 1000
-# How long mutation quota cycles without change are still recorded. A new frame costs about as much as these cycles.
+# How long mutation quota cycles without change are still recorded. To stop at once would not pay: the next change begins with a
+# new frame, which costs about as much as these cycles.
 _QUOTA_IDLE_S = 60.0
 
 
@@ -77,7 +78,7 @@ class InputLog:
         self._quotas_changed_at_ms = 0
         self._pending_steps: deque[Iterator[DeltaPart]] = deque()
         self._step_number = self._record_number = 0
-        self._budget_from_s = float("-inf")
+        self._budget_from_s = float("-inf")  # When the current second of the budget began.
         self._budget = 0.0  # Weight that may still be written in this second.
 
     # -- report steps -------------------------------------------------------------------------------------------------

@@ -23,22 +23,24 @@ CHECK_EVERY_S = 2.0
 
 
 class JournalTopic:
+    """Checks the journal's topic for a standby that waits for the lease."""
+
     def __init__(
         self,
         client: ClusterClient,
         topics: Topics,
-        on_back: Callable[[], None],
+        on_recreated: Callable[[], None],
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
-            on_back: called when the topic exists again. Without it, a group member without a partition would notice the new topic
+            on_recreated: called when the topic exists again. It makes the consumer group notice the new topic at once, not only
                 minutes later.
         """
         self._client = client
         self._topics = topics
-        self._on_back = on_back
+        self._on_recreated = on_recreated
         self._monotonic = monotonic
         self._checked_s = float("-inf")
         self._problem: str | None = None
@@ -58,12 +60,12 @@ class JournalTopic:
         elif self._problem is not None:
             log.info("the journal's topic exists again", topic=self._topics.journal)
             self._problem = None
-            self._on_back()
+            self._on_recreated()
         self._was_missing = not exists
         return self._problem
 
     def _recreate(self) -> None:
-        # A broker that has just started does not know any topic yet, so one missing result is not enough.
+        # A broker that has just started does not know any topic yet, so the topic has to be missing in two checks in a row.
         if not self._was_missing:
             return
         problem = f"the journal's topic {self._topics.journal} does not exist, and no tuner acts without a journal"

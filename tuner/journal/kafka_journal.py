@@ -123,7 +123,7 @@ class KafkaJournal:
         self._inputs = inputs
         self._group_silent_s = group_silent_s
         self._seqs = dict.fromkeys(RINGS, 0)
-        self._owned_at_s = float("-inf")  # When the last proof of ownership began, monotonic clock.
+        self._proved_at_s = float("-inf")  # When the last proof of ownership began, monotonic clock.
         self.lost = False
         self.orders = Orders()
         self.superseded_orders: tuple[Orders, ...] = ()
@@ -177,25 +177,25 @@ class KafkaJournal:
 
         Raises:
             UnreadableBatchError: a batch of the journal or the orders topic cannot be decompressed.
-            JournalError: it cannot be read to its end now.
-            JournalUnreadable: it has several partitions.
+            JournalError: the journal cannot be read to its end now.
+            JournalUnreadable: the journal's topic has several partitions.
         """
         try:
-            numbers = consumer.partitions_for_topic(self._topic) or {0}
+            partitions = consumer.partitions_for_topic(self._topic) or {0}
         except KAFKA_ERRORS as error:
             raise JournalError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
-        if len(numbers) > 1:
+        if len(partitions) > 1:
             raise JournalUnreadable(
-                f"{self._topic} has {len(numbers)} partitions, and only a single one keeps the order of records: stop rheostat "
+                f"{self._topic} has {len(partitions)} partitions, and only a single one keeps the order of records: stop rheostat "
                 "when it manages no throttle, delete the topic, and let rheostat create it"
             )
         if known is None:
             known = empty_knowledge(self._cluster, outbox.times_ms if outbox is not None else frozenset())
         self.records_read = 0
         ends: dict[str, dict[int, int]] = {}
-        # An acting tuner must not miss an order because a topic is unavailable for a moment.
-        acts = self._producer is not None
-        for record in read_journal(consumer, self._topic, known.next_offsets, required=acts, ends=ends):
+        # A tuner that will act must not miss an order because a topic is unavailable for a moment.
+        will_act = self._producer is not None
+        for record in read_journal(consumer, self._topic, known.next_offsets, required=will_act, ends=ends):
             self.records_read += 1
             take = known.take if record.topic == self._topic else known.take_order
             take(record.key, record.value, record.offset)
@@ -234,12 +234,12 @@ class KafkaJournal:
         Args:
             memory: the whole throttle memory.
             owned: managed rates that are newer than the last written memory.
-            seen: the moving replicas of topics with new ones since then, by topic and partition.
-            listed: the managed throttled-replica pairs of topics that changed since then.
+            moving_replicas: by topic and partition, the moving replicas of topics that have more of them than that memory.
+            listed: by topic, the managed throttled-replica pairs that differ from that memory.
             beside: further encoded records by key, such as those of quota_records.py.
 
         Raises:
-            JournalError: the in-sync replicas did not acknowledge it in time.
+            JournalError: the in-sync replicas did not acknowledge the records in time.
             JournalLost: this object cannot write any more.
         """
         inputs = self._inputs.take_records() if self._inputs is not None else []
@@ -276,14 +276,14 @@ class KafkaJournal:
     def proof_age_s(self) -> float:
         """Returns how long ago it was last certain that no other tuner had taken over the journal or held the lease.
 
-        The lease's age counts as well: a consumer group whose coordinator only this tuner cannot reach gives the lease to another
-        tuner, which takes the journal over some time after that.
+        The silence of the lease's consumer group counts as well. If only this tuner cannot reach the group's coordinator, the group
+        gives the lease to another tuner, which takes the journal over a little later.
         """
-        return max(self._monotonic() - self._owned_at_s, self._group_silent_s())
+        return max(self._monotonic() - self._proved_at_s, self._group_silent_s())
 
     def discard_proof(self) -> None:
         """Forgets the last proof of ownership: nothing is written to the cluster before the next one."""
-        self._owned_at_s = float("-inf")
+        self._proved_at_s = float("-inf")
 
     def prove_ownership(self) -> None:
         """Proves by a small write that no other tuner has taken the journal over.
@@ -325,7 +325,7 @@ class KafkaJournal:
         except KAFKA_ERRORS as error:
             raise JournalError(f"{self._topic} did not take the record: {type(error).__name__}: {error}") from error
         # A take-over before began_s would have made this write fail.
-        self._owned_at_s = began_s
+        self._proved_at_s = began_s
 
 
 __all__ = ["JournalError", "JournalLost", "JournalUnreadable", "KafkaJournal"]

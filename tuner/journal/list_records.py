@@ -1,6 +1,7 @@
 """Records of the throttled-replica lists: the pairs that the tuner manages, and entries for changes of the lists.
 
-listed   key ``listed|<cluster>|<topic>``: the managed pairs (partition:broker) of one topic, newer than a memory before it.
+listed   key ``listed|<cluster>|<topic>``: the managed pairs (partition:broker) of one topic. The record updates the memory record
+         that precedes it (entries.py).
 """
 
 from __future__ import annotations

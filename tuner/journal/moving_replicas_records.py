@@ -18,9 +18,9 @@ class MovingReplicasByTopic:
         self._by_topic: ReplicasByTopic = {}
 
     def grown_topics(self, before: MovingReplicas, after: MovingReplicas) -> ReplicasByTopic:
-        """Returns all moving replicas of the topics that have more of them than ``before``.
+        """Returns all moving replicas of the topics that have more moving replicas than ``before``.
 
-        While moves run, partitions are only added.
+        The other topics need no new record, as partitions are only added while moves run.
         """
         if after is before:
             return {}

@@ -49,10 +49,10 @@ class PlanBook:
     @property
     def plans(self) -> tuple[Plan, ...]:
         """The plans that may be executed, and the ended ones without their parts; the oldest first."""
-        return tuple(plan for plan in self.known if plan.id not in self._faults)
+        return tuple(plan for plan in self.known_plans if plan.id not in self._faults)
 
     @property
-    def known(self) -> tuple[Plan, ...]:
+    def known_plans(self) -> tuple[Plan, ...]:
         """``plans``, and ``unreadable_plans`` as far as their records can be read."""
         plans = []
         for head in sorted(self._heads.values(), key=lambda h: (h.submitted_at_ms, h.id)):
@@ -75,16 +75,16 @@ class PlanBook:
         }
 
     def take(self, key: bytes, value: bytes | None) -> bool:
-        """Applies one record. Returns whether it is about a plan of this cluster.
+        """Applies one record. Returns whether the record is about a plan of this cluster.
 
         Raises:
-            ValueError: it is, and this version cannot read it. The plan is in ``unreadable_plans`` from then on.
+            ValueError: this version cannot read the plan's record. The plan is in ``unreadable_plans`` from then on.
         """
         kind, _, rest = key.decode(errors="replace").partition("|")
         if kind not in PLAN_KINDS or not rest.startswith(f"{self._cluster}|"):
             return False
-        plan, _, end = rest.removeprefix(f"{self._cluster}|").partition("|")
-        number = _record_number(end) if kind in _NUMBERED else 0 if not end else None
+        plan, _, suffix = rest.removeprefix(f"{self._cluster}|").partition("|")
+        number = _record_number(kind, suffix)
         if number is None:
             return False  # rheostat writes no such key.
         try:
@@ -98,10 +98,11 @@ class PlanBook:
         return True
 
     def take_operator_record(self, key: bytes, value: bytes | None) -> None:
-        """Applies a record as ``take``, unless only the tuner writes its kind.
+        """Applies a record as ``take`` does, if it is of a kind that operators write.
 
-        A tuner knows more about its own records than it reads back from the topic.
+        The tuner ignores the records that it writes itself: what it knows is newer than what it reads back from the topic.
         """
+        # `rheostat journal repair` writes a tombstone with the key of an unreadable record.
         is_repair = value is None and any(key in faults for faults in self._faults.values())
         if key.startswith((b"plan|", b"plan-part|")) and (value is not None or is_repair):
             self.take(key, value)
@@ -173,6 +174,8 @@ def _merge_heads(known: PlanHead | None, head: PlanHead) -> PlanHead:
     return replace(head, desired=DesiredPlanState.CANCELLING, no_rollback=head.no_rollback or known.no_rollback)
 
 
-def _record_number(text: str) -> int | None:
-    """Returns the number at the end of a key; None if a plan has no such record."""
-    return int(text) if re.fullmatch(r"[0-9]{1,5}", text) else None
+def _record_number(kind: str, suffix: str) -> int | None:
+    """Returns the number at the end of a key, 0 for a kind without numbers; None if a plan has no such record."""
+    if kind not in _NUMBERED:
+        return None if suffix else 0
+    return int(suffix) if re.fullmatch(r"[0-9]{1,5}", suffix) else None

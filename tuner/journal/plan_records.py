@@ -5,8 +5,8 @@ plan        key ``plan|<cluster>|<id>`` in the orders topic: who submitted the p
 plan-part   key ``plan-part|<cluster>|<id>|<n>`` in the orders topic: up to a thousand partitions with target replicas, replicas
             before, size, and the ids of their topics. Deleted once the plan has ended.
 plan-requested
-            key ``plan-requested|<cluster>|<id>|<n>`` in the journal: the steps of these partitions that the tuner has requested
-            and not yet seen end.
+            key ``plan-requested|<cluster>|<id>|<n>`` in the journal: the steps in progress of these partitions, as the tuner has
+            requested them.
 plan-state  key ``plan-state|<cluster>|<id>`` in the journal: which order the tuner has acknowledged, how the plan ended, and the
             partitions that it dropped.
 """
@@ -32,7 +32,7 @@ from tuner.core.reassignment_plan import (
 )
 from tuner.journal.bodies import VERSION, HeadBody, PartsBody, RequestedBody, StateBody, ThrottleRow, decode_body
 
-PARTS_PER_RECORD = 1000
+PARTITIONS_PER_RECORD = 1000
 
 
 def head_key(cluster: str, plan: str) -> bytes:
@@ -51,10 +51,12 @@ def state_key(cluster: str, plan: str) -> bytes:
     return f"plan-state|{cluster}|{plan}".encode()
 
 
-def split_into_parts(parts: Mapping[TopicPartition, PlanPartition]) -> Iterator[dict[TopicPartition, PlanPartition]]:
+def split_into_parts(
+    partitions: Mapping[TopicPartition, PlanPartition],
+) -> Iterator[dict[TopicPartition, PlanPartition]]:
     """Yields the partitions of each part record, sorted by topic and partition, in the order of the record numbers."""
-    remaining = iter(sorted(parts.items()))
-    while part := dict(islice(remaining, PARTS_PER_RECORD)):
+    remaining = iter(sorted(partitions.items()))
+    while part := dict(islice(remaining, PARTITIONS_PER_RECORD)):
         yield part
 
 
@@ -77,22 +79,22 @@ def encode_head(head: PlanHead) -> bytes:
     return json.dumps(body).encode()
 
 
-def encode_parts(parts: Mapping[TopicPartition, PlanPartition]) -> bytes:
+def encode_parts(partitions: Mapping[TopicPartition, PlanPartition]) -> bytes:
     rows = [
         [topic, number, list(p.target), list(p.original_replicas), p.size_bytes, p.write_bytes_per_s]
-        for (topic, number), p in parts.items()
+        for (topic, number), p in partitions.items()
     ]
-    topics = {topic: [p.topic.id, p.topic.partition_count] for (topic, _), p in parts.items()}
+    topics = {topic: [p.topic.id, p.topic.partition_count] for (topic, _), p in partitions.items()}
     return json.dumps({"v": VERSION, "parts": rows, "topics": topics}).encode()
 
 
-def encode_requested(asked: Mapping[TopicPartition, RequestedStep]) -> bytes | None:
-    """Returns the record; None, a tombstone, once no step is under way."""
-    if not asked:
+def encode_requested(steps: Mapping[TopicPartition, RequestedStep]) -> bytes | None:
+    """Returns the record; None, a tombstone, once no step is in progress."""
+    if not steps:
         return None
     rows = [
-        [topic, number, list(a.replicas), list(a.replicas_before), a.moves_leader, a.needs_election, a.cancel_requested]
-        for (topic, number), a in asked.items()
+        [topic, number, list(s.replicas), list(s.replicas_before), s.moves_leader, s.needs_election, s.cancel_requested]
+        for (topic, number), s in steps.items()
     ]
     return json.dumps({"v": VERSION, "requested": rows}).encode()
 
@@ -146,7 +148,7 @@ def _throttle(row: ThrottleRow | None) -> PlanThrottle:
 
 def decode_parts(value: bytes) -> dict[TopicPartition, PlanPartition]:
     body = decode_body(value, PartsBody)
-    topics = {topic: OriginalTopic(*then) for topic, then in body.topics.items()}
+    topics = {topic: OriginalTopic(*values) for topic, values in body.topics.items()}
     unknown = OriginalTopic()
     return {
         (row.topic, row.partition): PlanPartition(

@@ -1,6 +1,6 @@
 """Encodes and decodes the records of mutation quotas in the journal's topic, and their entries.
 
-quota     key ``quota|<cluster>|<entity>``: one managed quota; a tombstone once it is no longer managed. The last record holds.
+quota     key ``quota|<cluster>|<entity>``: one managed quota; a tombstone once it is no longer managed.
 quotas    key ``quotas|<cluster>``: the rest of what the tuner remembers, without values that the next signals repeat.
 """
 
@@ -107,7 +107,7 @@ class RecoveredQuotas:
         """Applies one record.
 
         Raises:
-            ValueError: as ``decode_body``. A tuner must not act without it, as it would not know what it manages.
+            ValueError: as ``decode_body``. A tuner must not act without the record, as it would not know what it manages.
         """
         if key != self._state_key and not key.startswith(self._prefix):
             return

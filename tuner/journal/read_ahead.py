@@ -3,9 +3,10 @@
 A journal that is some months old has hundreds of thousands of records. Reading them takes seconds, in which no tuner watches the
 throttles.
 
-Invariant: the knowledge equals what reading the same topic from its beginning gives. Otherwise it is not used: for example after
-the topic was deleted and created again. It decides nothing: a standby that takes over first fences off the other tuners and then
-reads to the end.
+Invariants:
+- The knowledge equals what reading the same topic from its beginning gives. Otherwise it is not used, for example after the topic
+  was deleted and created again.
+- No decision rests on this knowledge alone: a standby that takes over first fences off the other tuners and then reads to the end.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class ReadAhead:
 
     def __init__(
         self,
-        reader: Callable[[OnRefused], KafkaConsumer],
+        make_consumer: Callable[[OnRefused], KafkaConsumer],
         topic: str,
         cluster: str,
         topic_ids: Callable[[tuple[str, ...]], Mapping[str, str]],
@@ -89,12 +90,12 @@ class ReadAhead:
     ) -> None:
         """
         Args:
-            reader: makes a consumer of committed records. It must fail for an offset out of range, and report the batches that it
-                leaves out.
+            make_consumer: returns a consumer of committed records, which must fail for an offset out of range, and report the
+                batches that it leaves out.
             topic_ids: returns Kafka's topic ids by name; raises ClusterError if the cluster does not answer.
             times_ms: as in ``ReplayedState``.
         """
-        self._reader = reader
+        self._make_consumer = make_consumer
         self._topic = topic
         self._cluster = cluster
         self._topic_ids = topic_ids
@@ -104,11 +105,11 @@ class ReadAhead:
         self._refused: list[RefusedBatch] = []  # Batches that the consumer left out.
         self._knowledge: JournalKnowledge | None = None
         self._topic_id: str | None = None  # The topic that ``_knowledge`` was read from.
-        self._given_up = False
+        self._given_up = False  # After an unexpected error this process does not read ahead again.
         self._check_at_s = float("-inf")  # Time of the next check of the topic id.
 
-    def step(self, lasts_s: float = STEP_S) -> None:
-        """Reads on for at most ``lasts_s``, or until no record is left.
+    def step(self, duration_s_max: float = STEP_S) -> None:
+        """Continues to read for at most ``duration_s_max``, or until no record is left.
 
         Raises nothing. After an error a take-over reads the whole journal, and reports what is wrong with it.
         """
@@ -117,7 +118,7 @@ class ReadAhead:
             if now_s >= self._check_at_s:
                 self._check_topic()
                 self._check_at_s = now_s + RETRY_S
-            while self._consumer is not None and self._read() and self._monotonic() < now_s + lasts_s:
+            while self._consumer is not None and self._read() and self._monotonic() < now_s + duration_s_max:
                 pass
         except _RECORDS_LOST as error:
             self._knowledge = None
@@ -150,7 +151,7 @@ class ReadAhead:
         return knowledge if is_same_topic else None
 
     def _check_topic(self) -> None:
-        """Drops the knowledge if the topic is another one, and opens the consumer."""
+        """Drops the knowledge if the topic was created anew, and opens the consumer."""
         topic_id = self._topic_ids((self._topic,)).get(self._topic)
         if topic_id is None or topic_id != self._topic_id:
             self.stop()
@@ -159,7 +160,7 @@ class ReadAhead:
             return  # The topic does not exist, or the brokers have no topic ids; or the consumer is open.
         knowledge = self._knowledge = self._knowledge or empty_knowledge(self._cluster, self._times_ms)
         self._refused.clear()
-        consumer = self._consumer = self._reader(self._refused.append)
+        consumer = self._consumer = self._make_consumer(self._refused.append)
         if len(consumer.partitions_for_topic(self._topic) or {0}) > 1:
             raise ValueError("the topic has several partitions")
         partition = TopicPartition(self._topic, 0)
@@ -170,7 +171,7 @@ class ReadAhead:
             consumer.seek_to_beginning(partition)
 
     def _read(self) -> bool:
-        """Returns whether there were records."""
+        """Applies the next records to the knowledge. Returns whether there were any."""
         consumer, knowledge = self._consumer, self._knowledge
         assert consumer is not None
         assert knowledge is not None

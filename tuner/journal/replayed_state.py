@@ -38,7 +38,7 @@ class ReplayedState:
         entries: the entries of the times that the caller asked for.
         plans: the reassignment plans.
         seqs: the newest sequence number of each ring.
-        unreadable: by key, the newest record where this version cannot read it.
+        unreadable: by key, the newest record if this version cannot read it.
     """
 
     def __init__(self, cluster: str, times_ms: frozenset[int] = frozenset()) -> None:
@@ -77,7 +77,7 @@ class ReplayedState:
 
     @property
     def whole_memory(self) -> Memory:
-        """The throttle memory with the content of the acknowledged orders."""
+        """The throttle memory with the content of the acknowledged orders; ``memory`` may have only their time."""
         return replace(self.memory, recorded_orders=self._acknowledged_orders)
 
     @property
@@ -95,11 +95,11 @@ class ReplayedState:
         acknowledged = self.memory.recorded_orders
         if acknowledged != Orders(acknowledged.at_ms):
             return acknowledged
-        # The memory has only their time. The history may have their content.
+        # The memory has only the time of the acknowledged orders. The history may have their content.
         return next((orders for orders in self.orders_history if orders.at_ms == acknowledged.at_ms), acknowledged)
 
     def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
-        """Applies one record. An unreadable record is in ``unreadable`` until a readable one of its key comes."""
+        """Applies one record. An unreadable record stays in ``unreadable`` until a readable record of the same key follows."""
         self.unreadable.pop(key, None)
         try:
             self._apply(key, value)

@@ -50,11 +50,11 @@ class SettingsSnapshot:
         }
 
     @classmethod
-    def of(cls, body: Mapping[str, Any]) -> SettingsSnapshot:
-        """Returns the settings of a body.
+    def from_body(cls, body: Mapping[str, Any]) -> SettingsSnapshot:
+        """Returns the settings that ``body()`` has encoded.
 
         Raises:
-            KeyError, TypeError, ValueError: not such a body.
+            KeyError, TypeError, ValueError: not a body of settings.
         """
         objective, quotas = body["objective"], body.get("quotas")
         return cls(
@@ -83,17 +83,17 @@ def _quotas_body(policy: MutationPolicy) -> dict[str, Any]:
 
 
 def _quotas_of(body: Mapping[str, Any]) -> MutationPolicy:
-    encoded = {name: codec_of(kind).decode(body[name])[0] for name, kind in _QUOTA_FIELD_TYPES.items()}
+    typed = {name: codec_of(kind).decode(body[name])[0] for name, kind in _QUOTA_FIELD_TYPES.items()}
     plain_names = body.keys() - {*_QUOTA_FIELD_TYPES, "limits"}
     plain = {f.name: body[f.name] for f in fields(MutationPolicy) if f.name in plain_names}
     limits = MutationLimits(**_known_values(MutationLimits, body["limits"]))
-    return MutationPolicy(**encoded, limits=limits, **plain)
+    return MutationPolicy(**typed, limits=limits, **plain)
 
 
 def _known_values(
     kind: type[Limits | StallLimits | ControlLimits | MutationLimits], body: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns the values that this version knows. If a dropped value mattered, the replayed decisions differ."""
+    """Returns the values that this version knows. A dropped value that mattered shows as a difference of the replayed decisions."""
     return {f.name: body[f.name] for f in fields(kind) if f.name in body}
 
 

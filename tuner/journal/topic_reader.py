@@ -119,7 +119,8 @@ def _records(
             if start_offsets is not None and p.partition in start_offsets:
                 consumer.seek(p, start_offsets[p.partition])
         deadline = time.monotonic() + SILENCE_S_MAX
-        highwaters: dict[TopicPartition, int] = {}  # The high watermark of the first fetch of each partition.
+        # The high watermark of the first fetch of each partition. ``ends`` may lie before it, at the first open transaction.
+        highwaters: dict[TopicPartition, int] = {}
 
         def is_complete(p: TopicPartition) -> bool:
             if p not in highwaters and (highwater := consumer.highwater(p)) is not None:

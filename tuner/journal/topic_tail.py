@@ -18,8 +18,8 @@ POLLS_MAX = 50  # Bounds the time of one call while records keep coming.
 # kafka-python's network thread also raises RuntimeError and OSError (TimeoutError included).
 KAFKA_ERRORS = (kafka.errors.KafkaError, RuntimeError, OSError)
 
-# Without history the tail starts this far back. That covers every entity of a large cluster, sources that report once a minute, and
-# the last signals of a stream that stands still.
+# ``read_recent`` starts this far back. That covers every entity of a large cluster, sources that report once a minute, and the last
+# signals of a stream that stands still.
 _RECENT_MS = 60_000
 _RECENT_RECORDS_MAX = 50_000
 _SILENCE_S_MAX = 3.0  # A first fetch takes a while; a partition without a leader never answers.
@@ -42,7 +42,7 @@ class TopicTail:
         """Yields the records since the last call. The first call begins at the end, or at ``start_offsets``.
 
         Args:
-            timeout_ms: how long to wait for the first record; for further ones it waits as long as an answer takes.
+            timeout_ms: how long to wait for the first record. Each further poll waits ``ANSWER_MS`` at most.
         """
         if not self._partitions and self._assign():
             self._consumer.seek_to_end(*self._partitions)
@@ -68,8 +68,8 @@ class TopicTail:
         since_ms = round(time.time() * 1000) - _RECENT_MS
         by_time = self._consumer.offsets_for_times(dict.fromkeys(self._partitions, since_ms))
         for partition, end in ends.items():
-            first = by_time.get(partition)
-            start = min(end - records, first.offset if first is not None else end)
+            first_recent = by_time.get(partition)
+            start = min(end - records, first_recent.offset if first_recent is not None else end)
             self._consumer.seek(partition, max(begins[partition], start, end - _RECENT_RECORDS_MAX))
         last_answer_s = time.monotonic()
         while any((self._consumer.position(p) or 0) < end for p, end in ends.items()):

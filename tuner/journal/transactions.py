@@ -1,6 +1,6 @@
 """Writes transactions with one ``transactional.id``, where every wait is bounded.
 
-kafka-python waits without limit for the end of a transaction, and that end can take long. A dead broker leads its partitions until
+kafka-python waits without limit for the end of a transaction, which can take long. A dead broker leads its partitions until
 the controller has missed its heartbeats for ``broker.session.timeout.ms`` (9 s by default). Until then the markers of the previous
 transaction cannot be written: the next transaction cannot add records (CONCURRENT_TRANSACTIONS), and cannot be aborted either.
 Nothing is lost but time. So a failed transaction is aborted in a thread of its own, and the next one begins when the abort has
@@ -61,7 +61,7 @@ def send_and_wait(producer: KafkaProducer, records: Iterable[Record], timeout_s:
     """
     offsets: dict[str, int] = {}
     sent = [(topic, producer.send(topic, key=key, value=value)) for topic, key, value in records]
-    # Making thousands of records takes a while. That time does not count for the brokers.
+    # Making thousands of records takes a while. The time limit of the brokers begins only now.
     deadline = time.monotonic() + timeout_s
     for topic, answer in sent:
         offset = answer.get(timeout=max(0.0, deadline - time.monotonic())).offset
@@ -109,7 +109,7 @@ class Transactions:
             call_with_timeout(self._producer.commit_transaction, COMMIT_S_MAX)
             self._offsets |= offsets
         except KAFKA_ERRORS as error:
-            # If the commit is what has not ended, the abort fails, and the outcome counts as unknown.
+            # If the commit has not ended in time, the abort fails, and the outcome counts as unknown.
             self._abort = _BackgroundCall(self._producer.abort_transaction)
             self._wait_for_abort(_ABORT_WAIT_S, error)
             if isinstance(error, _OffsetsReset):
@@ -125,10 +125,10 @@ class Transactions:
         """Returns when the previous transaction has ended.
 
         Args:
-            why: why it is aborted; for the message.
+            why: the error that caused the abort, for the message.
 
         Raises:
-            NotWritten: it has not ended in time.
+            NotWritten: the transaction has not ended in time.
             ProducerUnusable: its outcome is unknown.
         """
         if self._abort is None:
@@ -201,6 +201,6 @@ def call_with_timeout(call: Callable[[], None], timeout_s: float) -> None:
     """Runs ``call`` in the background and waits for it.
 
     Raises:
-        StillUnderWay: it has not returned in time; it goes on.
+        StillUnderWay: the call has not returned in time, and continues.
     """
     _BackgroundCall(call).result(timeout_s)

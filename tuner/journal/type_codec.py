@@ -71,9 +71,8 @@ OMITTED_FIELDS: Mapping[type, Mapping[str, Any]] = {
     TenantSignal: {"cluster": "", "window_end_ms": 0, "completeness": 1.0, "throttle_time_ms": None},
 }
 SignalWithoutSteps = NewType("SignalWithoutSteps", MoveSignal)  # The steps are encoded separately.
-SignalWithoutName = NewType(
-    "SignalWithoutName", TenantSignal
-)  # Its position among the previous signals identifies the tenant.
+# The position among the previous signals identifies the tenant.
+SignalWithoutName = NewType("SignalWithoutName", TenantSignal)
 _SCALARS = {int, float, str, bool, NoneType}
 _ENUM_TEXTS_MAX = 64  # Columns of differing members below this length hold their texts.
 
@@ -172,7 +171,7 @@ class _FixedTuple:
         self._positions = positions
 
     def encode(self, values: Sequence[Any]) -> Any:
-        columns = zip(*values, strict=True) if values else repeat(())
+        columns = zip(*values, strict=True) if values else repeat(())  # Without values every column is empty.
         return [codec.encode(column) for codec, column in zip(self._positions, columns, strict=False)]
 
     def decode(self, body: Any) -> list[Any]:
@@ -205,10 +204,12 @@ class _Dataclass:
         self._codecs = {f.name: codec_of(types[f.name]) for f in self._fields if f.name not in self._omitted}
         names = list(self._codecs)
         get = attrgetter(*names)
+        # An ``attrgetter`` of a single name returns the bare value, not a tuple.
         self._get_row: Callable[[Any], Sequence[Any]] = get if len(names) > 1 else lambda value: (get(value),)
         self._none_by_default = {f.name for f in self._fields if f.default is None}
 
     def encode(self, values: Sequence[Any]) -> Any:
+        # Without values every column is empty.
         columns = zip(*map(self._get_row, values), strict=True) if values else repeat(())
         body = {"n": len(values)}
         for (name, codec), column in zip(self._codecs.items(), columns, strict=False):

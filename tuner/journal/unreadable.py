@@ -1,9 +1,9 @@
 """Describes records of the journal that this version cannot read, and the effect of each.
 
 Any client with write access may write anything to the journal's topic, and other versions of rheostat write records that this one
-does not know. The tuner reports an unreadable record and passes over it if that is safe. The next readable record of its key
-replaces it. It is not safe if the record says what rheostat manages in the cluster: a tuner that acted without it would leave
-throttles behind for ever.
+does not know. The tuner reports an unreadable record and passes over it if that is safe. The next readable record of the same key
+replaces it. To pass over a record is not safe if the record says what rheostat manages in the cluster: a tuner that acted without
+it would leave throttles behind for ever.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EFFECTS = {
     "plan-entry": "passed over: history lacks some steps of plans",
     "tuner": "passed over: commands do not see this tuner",
 }
-# The same for operators' records of an earlier version.
+# The effect if an earlier version wrote the record, where it differs.
 _EFFECTS_OLDER = {
     "orders": "passed over: give the order again with this version",
     "plan": _PLAN_AGAIN,

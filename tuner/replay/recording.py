@@ -221,7 +221,7 @@ class _SectionReader:
             header["kind"],
             header["now_ms"],
             header["decisions"],
-            SettingsSnapshot.of(frame_header["settings"]),
+            SettingsSnapshot.from_body(frame_header["settings"]),
             frame_header["program"],
             [piece for piece in pieces if piece is not None] if continues else None,
             state,

@@ -39,7 +39,7 @@ def reassignment_executor(
     if not settings.reassign.enabled:
         # Another tuner may execute plans. Their moves stay throttled, so the throttle controller needs to know the plans. Calling
         # ``dict`` returns no pending bytes.
-        throttle_controller.connect_plans(dict, PrepareHandshake(), lambda: journal.plans.known)
+        throttle_controller.connect_plans(dict, PrepareHandshake(), lambda: journal.plans.known_plans)
         return None
     orders.plans = journal.plans
     orders.plans_whole = settings.dry_run  # A dry run also reads the progress that the executing tuner records.
@@ -80,7 +80,7 @@ def reassignment_executor(
         outbox=context.outbox,
     )
     executor = ReassignmentExecutor(ports, config, context.clock, recorder)
-    throttle_controller.connect_plans(lambda: executor.pending_bytes, handshake, lambda: journal.plans.known)
+    throttle_controller.connect_plans(lambda: executor.pending_bytes, handshake, lambda: journal.plans.known_plans)
     return executor
 
 

@@ -305,7 +305,7 @@ class ThrottleRecorder:
             return {}
         if self._decision_inputs is None or not self._decision_inputs.is_about(observation, memory):
             self._decision_inputs = DecisionInputs(observation, memory, self._limits)
-        return self._decision_inputs.of((decision.broker, decision.side))
+        return self._decision_inputs.for_side((decision.broker, decision.side))
 
 
 def subject_of(decision: Decision) -> Subject:

@@ -21,7 +21,7 @@ MEMORY = Memory(stalls={3: WELL, 4: STALLED, 9: WELL})
 
 def test_decision_inputs_leader_has_stalls_of_its_destinations() -> None:
     stood = DecisionInputs(SEEN, MEMORY, LIMITS)
-    leader, other, follower = stood.of((1, L)), stood.of((2, L)), stood.of((4, F))
+    leader, other, follower = stood.for_side((1, L)), stood.for_side((2, L)), stood.for_side((4, F))
     assert leader == {
         "move": asdict(SEEN.moves[(1, L)]),
         "broker": asdict(SEEN.brokers[1]),
@@ -36,8 +36,8 @@ def test_decision_inputs_leader_has_stalls_of_its_destinations() -> None:
 
 def test_decision_inputs_unreadable_cluster_has_no_destinations() -> None:
     stood = DecisionInputs(Observation(NOW_MS, ClusterUnreadable("away")), MEMORY, LIMITS)
-    assert stood.of((1, L))["stalls"] == {}
-    assert list(stood.of((9, F))["stalls"]) == ["9"]
+    assert stood.for_side((1, L))["stalls"] == {}
+    assert list(stood.for_side((9, F))["stalls"]) == ["9"]
 
 
 def test_decision_inputs_is_about_its_observation_and_memory() -> None:

@@ -25,7 +25,7 @@ from tuner.control.throttle.decision import (
 from tuner.control.throttle.state import Memory, OwnedRate, StallState
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.throttle_limits import MB
-from tuner.journal.bodies import DecisionDigestBody
+from tuner.journal.bodies import DecisionFieldsBody
 from tuner.journal.entries import (
     RING,
     Entry,
@@ -67,7 +67,7 @@ MEMORIES = st.builds(
     predecessor_writes=st.dictionaries(SIDES, st.lists(st.none() | BYTES, max_size=3).map(tuple), max_size=4),
     predecessor_writes_until_ms=TIMES,
 )
-DIGEST_KEYS = frozenset(DecisionDigestBody.__struct_fields__)
+DIGEST_KEYS = frozenset(DecisionFieldsBody.__struct_fields__)
 JSON = st.recursive(
     st.none()
     | st.booleans()

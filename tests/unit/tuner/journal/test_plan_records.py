@@ -21,7 +21,7 @@ from tuner.core.reassignment_plan import (
 )
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
-    PARTS_PER_RECORD,
+    PARTITIONS_PER_RECORD,
     decode_head,
     decode_state,
     encode_head,
@@ -105,7 +105,7 @@ def test_plan_book_later_orders_keep_cancel_without_rollback() -> None:
 
 
 def test_plan_book_large_plan_needs_all_parts() -> None:
-    parts = {("t", n): PlanPartition((1,), (2,)) for n in range(2 * PARTS_PER_RECORD + 1)}
+    parts = {("t", n): PlanPartition((1,), (2,)) for n in range(2 * PARTITIONS_PER_RECORD + 1)}
     numbered = list(split_into_parts(parts))
     assert [len(some) for some in numbered] == [1000, 1000, 1]
     head = PlanHead("p", "kim@desk", 5, 5, 3)
@@ -218,7 +218,7 @@ def test_plan_book_unreadable_record_blocks_until_a_readable_one(key: bytes, who
     with pytest.raises(ValueError, match="version 99"):
         book.take(key, b'{"v": 99, "desired": "cancelling"}')
     assert book.plans == ()
-    assert [plan.head for plan in book.known] == [HEAD], "so that an operator can say a new word about it"
+    assert [plan.head for plan in book.known_plans] == [HEAD], "so that an operator can say a new word about it"
     assert "version 99" in book.unreadable_plans["p"]
     book.take(key, whole)
     assert ([plan.id for plan in book.plans], book.unreadable_plans) == (["p"], {})

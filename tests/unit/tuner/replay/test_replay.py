@@ -344,6 +344,6 @@ def test_recording_has_settings_that_differ_from_defaults() -> None:
     body = SettingsSnapshot(LIMITS, STALL, OBJECTIVE, ControlLimits(rate_bytes_per_s_max=7.0)).body()
     assert body["limits"] == {"rate_bytes_per_s_max": 50 * MB, "idle_snapshots_before_cleanup": 2}
     assert (body["stall"], body["law"]) == ({}, {"rate_bytes_per_s_max": 7.0})
-    assert SettingsSnapshot.of(json.loads(json.dumps(body))).objective == OBJECTIVE
+    assert SettingsSnapshot.from_body(json.loads(json.dumps(body))).objective == OBJECTIVE
     older = {**body, "limits": {**body["limits"], "moons_max": 3}}
-    assert SettingsSnapshot.of(older) == SettingsSnapshot.of(body)
+    assert SettingsSnapshot.from_body(older) == SettingsSnapshot.from_body(body)

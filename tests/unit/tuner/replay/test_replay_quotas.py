@@ -341,10 +341,12 @@ def test_recording_has_policy_that_differs_from_defaults() -> None:
     policy = MutationPolicy(rules=RULES, limits=MutationLimits(samples=21), default_entity=None, partitions_max=5_000)
     body = json.loads(json.dumps(SettingsSnapshot(LIMITS, STALL, quotas=policy).body()))
     assert body["quotas"]["limits"] == {"samples": 21}
-    assert SettingsSnapshot.of(body).quotas == policy
+    assert SettingsSnapshot.from_body(body).quotas == policy
     everybody = MutationPolicy()
     assert (
-        SettingsSnapshot.of(json.loads(json.dumps(SettingsSnapshot(LIMITS, STALL, quotas=everybody).body()))).quotas
+        SettingsSnapshot.from_body(
+            json.loads(json.dumps(SettingsSnapshot(LIMITS, STALL, quotas=everybody).body()))
+        ).quotas
         == everybody
     )
 

@@ -177,7 +177,7 @@ def unknown_plans(state: str) -> list[Plan]:
     take_for_display(book, part_key("c", "p1", 0), encode_parts(made.partitions))
     take_for_display(book, requested_key("c", "p1", 0), encode_requested(made.requested))
     take_for_display(book, head_key("c", "p1"), head)
-    return [*book.known]
+    return [*book.known_plans]
 
 
 @pytest.mark.parametrize("objective", [None, OBJECTIVE], ids=["no_objective", "objective"])
