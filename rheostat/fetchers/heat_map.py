@@ -1,6 +1,6 @@
-"""Draws a heat map of fetcher threads: one row per follower, one column per leader, and in each field one stripe per thread.
+"""Draws a heat map of fetcher threads: one row per follower, one column per leader, and in each cell one stripe per thread.
 
-A busier thread is darker. If a field has one dark stripe beside empty ones, partitions collide on that thread.
+A busier thread is darker. If a cell has one dark stripe next to empty stripes, partitions collide on that thread.
 Invariant: the same loads give the same text.
 """
 
@@ -18,16 +18,21 @@ from tuner.control.throttle.diagnosis.fetcher_load import (
     loads_by_thread,
 )
 
-BROKERS_MAX = 40  # With more brokers, stripes are too thin to see: a field then shows only its busiest thread.
+BROKERS_MAX = 40  # With more brokers, stripes are too thin to see: a cell then shows only its busiest thread.
 
 _SHADES = " ░▒▓█"
 _PALE, _DARK = (247, 251, 255), (8, 48, 107)
-_LEFT, _HEAD, _GAP, _FIELD = 60, 64, 50, 640
+_LEFT, _HEAD, _GAP, _MAP_SIDE = (
+    60,
+    64,
+    50,
+    640,
+)  # Pixels: left margin, title, space above and below a map, its width and height.
 
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """One map of a picture.
+    """One of the maps that a picture shows side by side.
 
     Attributes:
         title: the line above the map.
@@ -55,25 +60,25 @@ def as_text(maps: Sequence[HeatMap]) -> str:
     for heat_map in maps:
         followers, leaders = heat_map.brokers()
         loads = heat_map.loads()
-        width = max(heat_map.fetchers.values(), default=1)
-        width = max(width, len(str(max(leaders, default=0))))
-        label = max((len(str(f)) for f in followers), default=1)
+        threads_max = max(heat_map.fetchers.values(), default=1)
+        cell_width = max(threads_max, len(str(max(leaders, default=0))))
+        label_width = max((len(str(f)) for f in followers), default=1)
         parts += [
             heat_map.title,
             "follower ↓ leader →",
-            " " * label + " │" + "│".join(f"{b:>{width}}" for b in leaders) + "│",
+            " " * label_width + " │" + "│".join(f"{b:>{cell_width}}" for b in leaders) + "│",
         ]
         for follower in followers:
-            fields = []
+            cells = []
             for leader in leaders:
-                stripes = [loads.get((follower, leader, t), 0.0) for t in range(heat_map.fetchers[follower])]
+                thread_loads = [loads.get((follower, leader, t), 0.0) for t in range(heat_map.fetchers[follower])]
                 text = (
-                    "".join(_shade(load, max_load) for load in stripes)
+                    "".join(_shade(load, max_load) for load in thread_loads)
                     if (follower, leader) in heat_map.by_pair
                     else "·"
                 )
-                fields.append(f"{text:<{width}}")
-            parts.append(f"{follower:>{label}} │" + "│".join(fields) + "│")
+                cells.append(f"{text:<{cell_width}}")
+            parts.append(f"{follower:>{label_width}} │" + "│".join(cells) + "│")
         parts.append("")
     return "\n".join(parts)
 
@@ -85,8 +90,8 @@ def as_svg(title: str, subtitle: str, maps: Sequence[HeatMap]) -> str:
         subtitle: names the unit of the loads.
     """
     max_load = _max_load(maps)
-    width = _LEFT + len(maps) * (_FIELD + _LEFT)
-    height = _HEAD + _GAP + _FIELD + _GAP
+    width = _LEFT + len(maps) * (_MAP_SIDE + _LEFT)
+    height = _HEAD + _GAP + _MAP_SIDE + _GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         'font-family="system-ui, sans-serif" font-size="12" role="img">',
@@ -96,47 +101,48 @@ def as_svg(title: str, subtitle: str, maps: Sequence[HeatMap]) -> str:
         f'<text x="{_LEFT}" y="40" fill="#555">{escape(subtitle)}</text>',
     ]
     for i, heat_map in enumerate(maps):
-        parts += _panel(heat_map, _LEFT + i * (_FIELD + _LEFT), _HEAD + _GAP, max_load)
+        parts += _panel(heat_map, _LEFT + i * (_MAP_SIDE + _LEFT), _HEAD + _GAP, max_load)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def _panel(heat_map: HeatMap, left: float, top: float, max_load: float) -> list[str]:
     followers, leaders = heat_map.brokers()
     loads = heat_map.loads()
-    side = _FIELD / max(len(followers), len(leaders), 1)
+    cell_side = _MAP_SIDE / max(len(followers), len(leaders), 1)
     parts = [f'<text x="{left}" y="{top - 28}" font-weight="bold">{escape(heat_map.title)}</text>']
     label_every = max(1, -(-len(leaders) // 30))  # With more labels, the broker ids would overlap.
     for x, leader in enumerate(leaders):
         if x % label_every == 0:
-            at = left + (x + 0.5) * side
-            parts.append(f'<text x="{at:.1f}" y="{top - 8}" text-anchor="middle">{leader}</text>')
+            label_x = left + (x + 0.5) * cell_side
+            parts.append(f'<text x="{label_x:.1f}" y="{top - 8}" text-anchor="middle">{leader}</text>')
     for y, follower in enumerate(followers):
         if y % label_every == 0:
-            at = top + (y + 0.5) * side + 4
-            parts.append(f'<text x="{left - 8}" y="{at:.1f}" text-anchor="end">{follower}</text>')
+            label_y = top + (y + 0.5) * cell_side + 4
+            parts.append(f'<text x="{left - 8}" y="{label_y:.1f}" text-anchor="end">{follower}</text>')
         for x, leader in enumerate(leaders):
             if (follower, leader) in heat_map.by_pair:
-                stripes = [loads.get((follower, leader, t), 0.0) for t in range(heat_map.fetchers[follower])]
-                parts += _field(
-                    stripes if len(followers) <= BROKERS_MAX else [max(stripes)],
-                    left + x * side,
-                    top + y * side,
-                    side,
+                thread_loads = [loads.get((follower, leader, t), 0.0) for t in range(heat_map.fetchers[follower])]
+                parts += _cell(
+                    thread_loads if len(followers) <= BROKERS_MAX else [max(thread_loads)],
+                    left + x * cell_side,
+                    top + y * cell_side,
+                    cell_side,
                     max_load,
                 )
     parts.append(
-        f'<text x="{left}" y="{top + len(followers) * side + 20:.1f}" fill="#555">rows: followers, columns: leaders, '
+        f'<text x="{left}" y="{top + len(followers) * cell_side + 20:.1f}" fill="#555">rows: followers, columns: leaders, '
         "stripes: threads</text>"
     )
     return parts
 
 
-def _field(stripes: Sequence[float], x: float, y: float, side: float, max_load: float) -> list[str]:
-    width = (side - 2) / len(stripes)
+def _cell(thread_loads: Sequence[float], x: float, y: float, side: float, max_load: float) -> list[str]:
+    """Returns the stripes of one cell as SVG, one per load; ``x`` and ``y`` are its left upper corner."""
+    width = (side - 2) / len(thread_loads)
     return [
         f'<rect x="{x + 1 + i * width:.1f}" y="{y + 1:.1f}" width="{width:.1f}" height="{side - 2:.1f}" '
         f'fill="{_colour(load / max_load)}" stroke="#ccc" stroke-width="0.3"/>'
-        for i, load in enumerate(stripes)
+        for i, load in enumerate(thread_loads)
     ]
 
 

@@ -1,1 +1,1 @@
-"""What others see of the tuner over HTTP: metrics, health, status. Reads one snapshot, changes nothing."""
+"""The tuner's HTTP server: status page, API, metrics and health checks. It reads snapshots, and records operators' orders."""

@@ -94,9 +94,8 @@ class RateHistoryStore:
         self._times: list[int] = []  # Epoch ms of the last cycles, newest last.
         self._max_rates: list[float] = []  # Bytes/s, of the same cycles.
         self._rows: dict[int, array[float]] = {}
-        self._last_cycles: dict[
-            int, int
-        ] = {}  # By broker: the last cycle in which it took part in a move or had a throttle.
+        # By broker: the last cycle in which the broker took part in a move or had a throttle.
+        self._last_cycles: dict[int, int] = {}
         self._peaks = RemainingPeaks()
 
     def record_cycle(self, observation: Observation, limits: Limits) -> None:

@@ -45,7 +45,7 @@ class QuotaStatusStore:
     def __init__(self, cluster: str, objective: ControllerObjective | None = None) -> None:
         """
         Args:
-            objective: the limits of the Kafka controller's load, exported beside the measured values.
+            objective: the limits of the Kafka controller's load, exported next to the measured values.
         """
         self.cluster = cluster
         self.objective = objective

@@ -41,9 +41,8 @@ from tuner.journal.event_lines import event_text, group_by_event
 LAST_DECISIONS = 50
 _GROUPED_MAX = 500  # New decisions of a cycle that are grouped by event for the list of last decisions.
 THROTTLES, MUTATION_QUOTAS, PLANS = CONTROLLERS = ("throttles", "mutation_quotas", "plans")
-FAILURES_IN_A_ROW_MAX = (
-    3  # After this many failed cycles in a row the tuner is not ready, as it does not control the throttles.
-)
+# After this many failed cycles in a row the tuner is not ready, as it does not control the throttles.
+FAILURES_IN_A_ROW_MAX = 3
 LOG_REPEAT_S = 60.0
 _SAMPLED_AT_MS = attrgetter("sampled_at_ms")
 STANDBY_REASON = "standing by: another tuner of this cluster has the lease, or the lease is just being assigned"
@@ -69,7 +68,7 @@ class StatusStore:
         """
         Args:
             dry_run_by_default: the dry run is the default, as the settings do not contain ``dry_run``.
-            objective, capacity, capacity_by_broker, partition_limits: the operator's settings, exported beside the measured values.
+            objective, capacity, capacity_by_broker, partition_limits: the operator's settings, exported next to measured values.
             partitions_named_max: the number of moving partitions, the largest first, that get metrics of their own.
         """
         self.cluster = cluster
@@ -77,7 +76,7 @@ class StatusStore:
         self.dry_run = dry_run
         self.dry_run_by_default = dry_run_by_default
         self.objective = objective
-        self.capacity = capacity  # Of brokers without a value of their own.
+        self.capacity = capacity  # The default, for brokers that ``capacity_by_broker`` does not name.
         self.capacity_by_broker = capacity_by_broker or {}
         self.partition_limits = partition_limits
         self.partitions_named_max = partitions_named_max
@@ -102,10 +101,10 @@ class StatusStore:
         # The controllers of quotas or plans that pause after an error, by name; the value is the reason.
         self.suspended_controllers: dict[str, str] = {}
         self.cycle_failures: Counter[str] = Counter(dict.fromkeys(CONTROLLERS, 0))  # Since the start of the process.
-        # By topic: returns the number of unreadable records.
+        # By topic: a function that returns the number of unreadable records.
         self.refused: dict[str, Callable[[], int]] = dict.fromkeys(("signals", "orders"), lambda: 0)
         self._logged_failures: dict[str, tuple[str, float]] = {}  # By controller: the last logged error and its time.
-        self._failures_in_a_row = 0  # Of throttle cycles and steering ticks.
+        self._failures_in_a_row = 0  # Failed throttle cycles and steering ticks.
         self._last_failure: str | None = None
         self._last_end_s: float | None = None  # The end of the last cycle, successful or not.
         self.threads = ThreadWatch()  # Empty; the process may set its own.
@@ -165,7 +164,7 @@ class StatusStore:
                 texts[subject] = decision.text
                 if self._texts.get(subject) != decision.text:
                     changed.append(decision)
-            self._texts = texts  # Of this cycle only, so that removed topics and brokers do not accumulate.
+            self._texts = texts  # Only this cycle's texts, so that removed topics and brokers do not accumulate.
             for decision, count in kinds.values():
                 self.decisions[(action_of(decision), decision.reason.value)] += count
             entries = [entry_of("", decision, observation.now_ms) for decision in changed[-_GROUPED_MAX:]]

@@ -236,7 +236,7 @@ class KafkaJournal:
             owned: managed rates that are newer than the last written memory.
             moving_replicas: by topic and partition, the moving replicas of topics that have more of them than that memory.
             listed: by topic, the managed throttled-replica pairs that differ from that memory.
-            beside: further encoded records by key, such as those of quota_records.py.
+            other_records: further encoded records by key, such as those of quota_records.py.
 
         Raises:
             JournalError: the in-sync replicas did not acknowledge the records in time.

@@ -92,5 +92,5 @@ class Outbox:
 
 
 def _body(entry: Entry) -> bytes:
-    # Without the sequence number, which an entry gets only when it is written.
+    """Returns the encoded entry without its sequence number, which an entry gets only when it is written."""
     return encode_entry(replace(entry, seq=0))

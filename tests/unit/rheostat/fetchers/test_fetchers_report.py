@@ -115,7 +115,7 @@ def test_as_svg_has_one_stripe_per_thread() -> None:
     assert "bytes/s &amp; more" in picture
 
 
-def test_as_svg_many_brokers_have_one_stripe_per_field() -> None:
+def test_as_svg_many_brokers_have_one_stripe_per_cell() -> None:
     count = BROKERS_MAX + 2
     partitions = [FetchedPartition("a", p, p % count, ((p + 1) % count,)) for p in range(count)]
     made = analyse_fetchers("a test", partitions, dict.fromkeys(range(count), 8), by_writes=False)
