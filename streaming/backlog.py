@@ -1,8 +1,8 @@
 """Works off the backlog after an outage: live signals first, then the skipped time, newest first.
 
-The tuner needs current signals. A query that restarts an hour late and reads in order would produce them last. So the live query
-begins near the end of the topics, in a new checkpoint folder. The skipped time is recorded and worked off in the background in
-chunks, by the same functions on batches instead of a stream.
+The tuner needs current signals. A query that restarts an hour late and reads in order would produce the current signals last. So
+the live query begins near the end of the topics, in a new checkpoint folder. The skipped time is recorded and worked off in the
+background in chunks, by the same functions on batches instead of a stream.
 
 Every window belongs to exactly one owner: to the live query if it ends after ``whole_from_ms``, otherwise to the chunk that it
 ends in. An owner reads one extra window before its range, so each of its windows is complete, and writes only its own windows:
@@ -11,10 +11,10 @@ ends in. An owner reads one extra window before its range, so each of its window
                t0 - window    t0                               t1
     the live query reads from live_from_ms = whole_from_ms - window, and leaves nothing up to whole_from_ms
 
-So no window is made from half of its records or overwritten by a worse one, in whatever order chunks run or are repeated. Records
-may be out of time order (message.timestamp.type=CreateTime): reading begins at the first record not older than ``t0 - window``
-and ends one watermark delay after ``t1``. The oldest chunk ends where the previous query stopped, so that query's last windows
-are made again.
+So no signal is made from half of a window's records, and no worse signal overwrites a better one, whatever the order in which
+chunks run or are repeated. Records may be out of time order (message.timestamp.type=CreateTime): reading begins at the first record
+not older than ``t0 - window`` and ends one watermark delay after ``t1``. The oldest chunk begins where the previous query stopped,
+so that query's last windows are made again.
 
 Invariant: skipped time is recorded before anything else uses it, and removed from the record after its signals are written. A crash
 repeats at most one chunk, with the same keys.
@@ -55,7 +55,7 @@ from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.sources import Feed, Offsets
 
 _CLIENT = "rheostat-backlog"
-_PEEK_MS = 5000
+_PEEK_MS = 5000  # Longest wait for the record whose timestamp is read.
 _RETRY_S_MAX = 60.0
 _STOP_S_MAX = 10.0
 _POLL_S = 0.2
@@ -78,7 +78,7 @@ class Chunk:
 class State:
     """Progress of the backlog."""
 
-    records: int
+    records: int  # Records of all stretches: processed, remaining and lost.
     remaining_records: int
     lost_records: int
 
@@ -96,7 +96,7 @@ class Timeline(Protocol):
         """Returns the first offsets that are not before this time; the end offset if there is none."""
 
     def time_of(self, topic: str, partition: int, offset: int) -> int | None:
-        """Returns the timestamp of the record, or of the next one that still exists."""
+        """Returns the timestamp of the record, or of the next record that still exists."""
 
 
 class KafkaTimeline:
@@ -110,9 +110,8 @@ class KafkaTimeline:
             if not any(state.topic == topic for state in states):
                 raise kafka.errors.UnknownTopicOrPartitionError(topic)
         self._partitions = [TopicPartition(state.topic, state.partition) for state in states]
-        self._refused: list[
-            RefusedBatch
-        ] = []  # For example batches in a codec that Spark reads and kafka-python does not.
+        # Batches that kafka-python does not read, for example in a codec that only Spark reads.
+        self._refused: list[RefusedBatch] = []
         self._consumer: KafkaConsumer = consumer(
             feed.kafka, _CLIENT, max_poll_records=1, on_refused=self._refused.append
         )
@@ -128,7 +127,7 @@ class KafkaTimeline:
         return _by_topic(self._consumer.beginning_offsets(self._partitions))
 
     def at(self, time_ms: int) -> Offsets:
-        # Ends first: a record that arrives between the two requests is then at or after the end, and not skipped.
+        # The end offsets are read first. So a record that arrives between the two requests is not before the end, and not skipped.
         offsets: dict[TopicPartition, int] = self._consumer.end_offsets(self._partitions)
         # Kafka reads negative times as special requests (latest, earliest).
         answers = self._consumer.offsets_for_times(dict.fromkeys(self._partitions, max(0, time_ms)))
@@ -157,7 +156,7 @@ def _by_topic(offsets: Mapping[TopicPartition, int]) -> Offsets:
 
 
 @contextmanager
-def timelines(feeds: Sequence[Feed]) -> Iterator[list[KafkaTimeline]]:
+def open_timelines(feeds: Sequence[Feed]) -> Iterator[list[KafkaTimeline]]:
     """Opens a timeline for each feed and closes them on exit."""
     opened: list[KafkaTimeline] = []
     try:
@@ -175,88 +174,104 @@ def timelines(feeds: Sequence[Feed]) -> Iterator[list[KafkaTimeline]]:
 def plan_start(
     record: CheckpointRecord,
     positions: Sequence[Offsets] | None,
-    times: Sequence[Timeline],
+    timelines: Sequence[Timeline],
     settings: StreamSettings,
     now_ms: int,
 ) -> CheckpointRecord:
-    """Returns the record to start with: ``record`` itself, or one that begins near the end in a new folder if it is too far behind.
+    """Returns the checkpoint record to start with.
+
+    If the query is too far behind, the returned record begins near the end of the topics in a new folder. Otherwise it is
+    ``record``.
 
     Args:
         positions: read positions of each feed, from ``checkpoint.positions``.
-        times: timeline of each feed.
+        timelines: timeline of each feed.
     """
     if positions is None and record.live_from_ms is None and settings.start == "latest":
         return record
-    unread = [_unread(i, record, positions, timeline) for i, timeline in enumerate(times)]
+    unread = [_unread(i, record, positions, timeline) for i, timeline in enumerate(timelines)]
     catch_up_from_ms = now_ms - int(settings.backfill_after_s * 1000)
-    if not any(_count(first, timeline.at(catch_up_from_ms)) for first, timeline in zip(unread, times, strict=True)):
+    if not any(
+        _records_between(first, timeline.at(catch_up_from_ms))
+        for first, timeline in zip(unread, timelines, strict=True)
+    ):
         return record
     slide_ms, window_ms = settings.slide_s * 1000, settings.window_s * 1000
     live_from_ms = _round_down(now_ms - 2 * window_ms - settings.watermark_delay_s * 1000, slide_ms)
     whole_from_ms = live_from_ms + window_ms
     oldest_ms = [
         time_ms
-        for first, timeline in zip(unread, times, strict=True)
-        for topic, partition in _behind(first, timeline.at(live_from_ms))
+        for first, timeline in zip(unread, timelines, strict=True)
+        for topic, partition in _unfinished_partitions(first, timeline.at(live_from_ms))
         if (time_ms := timeline.time_of(topic, partition, first[topic][partition])) is not None
     ]
-    # Records after the first may be older than it, by up to the watermark delay.
+    # Later records may be older than the first unread record, by up to the watermark delay.
     from_ms = max(0, _round_down(min(oldest_ms, default=live_from_ms) - settings.watermark_delay_s * 1000, slide_ms))
     # If the previous query had not yet passed an older stretch, the two stretches overlap and are joined.
     separate = tuple(stretch for stretch in record.skipped if stretch.to_ms <= from_ms)
     joined = record.skipped[len(separate) :]
     skipped = Skipped(min([from_ms, *(stretch.from_ms for stretch in joined)]), whole_from_ms, 0)
-    skipped = replace(skipped, records=_records_in(skipped, times))
-    lost = sum(_count(first, timeline.begin()) for first, timeline in zip(positions or (), times, strict=False))
-    before = state(record) if record.skipped else State(0, 0, 0)
+    skipped = replace(skipped, records=_records_in(skipped, timelines))
+    lost = sum(
+        _records_between(first, timeline.begin()) for first, timeline in zip(positions or (), timelines, strict=False)
+    )
+    earlier = state(record) if record.skipped else State(0, 0, 0)
     return replace(
         record,
         live=record.next_live(),
         live_from_ms=live_from_ms,
         whole_from_ms=whole_from_ms,
         skipped=(*separate, skipped),
-        skipped_records=before.records - sum(stretch.records for stretch in joined) + skipped.records + lost,
-        lost_records=before.lost_records + lost,
+        skipped_records=earlier.records - sum(stretch.records for stretch in joined) + skipped.records + lost,
+        lost_records=earlier.lost_records + lost,
     )
 
 
 def unread_records(
     record: CheckpointRecord,
     positions: Sequence[Offsets] | None,
-    times: Sequence[Timeline],
+    timelines: Sequence[Timeline],
     settings: StreamSettings,
     now_ms: int,
 ) -> list[int]:
-    """Returns for each feed how many unread records a live query of this record starts with."""
+    """Returns for each feed the number of unread records when a live query starts with this checkpoint record."""
     if positions is None and record.live_from_ms is None and settings.start == "latest":
-        return [0] * len(times)
-    return [_count(_unread(i, record, positions, timeline), timeline.at(now_ms)) for i, timeline in enumerate(times)]
+        return [0] * len(timelines)
+    return [
+        _records_between(_unread(i, record, positions, timeline), timeline.at(now_ms))
+        for i, timeline in enumerate(timelines)
+    ]
 
 
-def _unread(i: int, record: CheckpointRecord, positions: Sequence[Offsets] | None, times: Timeline) -> Offsets:
-    begin = times.begin()
+def _unread(i: int, record: CheckpointRecord, positions: Sequence[Offsets] | None, timeline: Timeline) -> Offsets:
+    begin = timeline.begin()
     if positions is not None:
         known = positions[i]
     elif record.live_from_ms is not None:
-        known = times.at(record.live_from_ms)
+        known = timeline.at(record.live_from_ms)
     else:
         known = {}
     return {
-        topic: {p: max(first, known.get(topic, {}).get(p, first)) for p, first in of_topic.items()}
-        for topic, of_topic in begin.items()
+        topic: {p: max(first, known.get(topic, {}).get(p, first)) for p, first in by_partition.items()}
+        for topic, by_partition in begin.items()
     }
 
 
-def _behind(first: Offsets, end: Offsets) -> list[tuple[str, int]]:
-    return [(topic, p) for topic, of_topic in first.items() for p, offset in of_topic.items() if offset < end[topic][p]]
+def _unfinished_partitions(first: Offsets, end: Offsets) -> list[tuple[str, int]]:
+    return [
+        (topic, p)
+        for topic, by_partition in first.items()
+        for p, offset in by_partition.items()
+        if offset < end[topic][p]
+    ]
 
 
-def _count(first: Offsets, end: Offsets) -> int:
+def _records_between(first: Offsets, end: Offsets) -> int:
     """Returns the number of records from ``first`` to before ``end``, over the partitions in both."""
     return sum(
         max(0, end[topic][p] - offset)
-        for topic, of_topic in first.items()
-        for p, offset in of_topic.items()
+        for topic, by_partition in first.items()
+        for p, offset in by_partition.items()
         if p in end.get(topic, {})
     )
 
@@ -269,36 +284,39 @@ def _round_down(time_ms: int, step_ms: int) -> int:
 
 
 def next_chunk(
-    skipped: Skipped, times: Sequence[Timeline], settings: StreamSettings, *, smallest: bool = False
+    skipped: Skipped, timelines: Sequence[Timeline], settings: StreamSettings, *, smallest: bool = False
 ) -> Chunk:
     """Returns the newest part of a stretch: one window long if ``smallest``, else about ``backlog_records_per_chunk`` records."""
     records_max = 0 if smallest else settings.backlog_records_per_chunk
     slide_ms, window_ms = settings.slide_s * 1000, settings.window_s * 1000
-    ends = [timeline.at(skipped.to_ms) for timeline in times]
+    ends = [timeline.at(skipped.to_ms) for timeline in timelines]
 
     def fits(from_ms: int) -> bool:
-        records = sum(_count(timeline.at(from_ms), end) for timeline, end in zip(times, ends, strict=True))
+        records = sum(
+            _records_between(timeline.at(from_ms), end) for timeline, end in zip(timelines, ends, strict=True)
+        )
         return records <= records_max
 
     latest_ms = max(skipped.from_ms, skipped.to_ms - window_ms)
     starts = range(skipped.from_ms, latest_ms, slide_ms)
-    earliest = bisect_left(starts, True, key=fits)  # A later start has fewer records: False …, True …
-    from_ms = starts[earliest] if earliest < len(starts) else latest_ms
+    # The index of the earliest start that fits. Later starts have fewer records, so they fit too.
+    index = bisect_left(starts, True, key=fits)
+    from_ms = starts[index] if index < len(starts) else latest_ms
     late_ms = skipped.to_ms + settings.watermark_delay_s * 1000
-    reads = tuple((timeline.at(from_ms - window_ms), timeline.at(late_ms)) for timeline in times)
+    reads = tuple((timeline.at(from_ms - window_ms), timeline.at(late_ms)) for timeline in timelines)
     return Chunk(from_ms, skipped.to_ms, reads)
 
 
 def failures_of_newest(record: CheckpointRecord) -> int:
     """Returns how many times in a row the next chunk has ended Spark's JVM."""
-    known = record.failing_chunk
-    return known.times if known is not None and known.to_ms == record.skipped[-1].to_ms else 0
+    failing = record.failing_chunk
+    return failing.times if failing is not None and failing.to_ms == record.skipped[-1].to_ms else 0
 
 
 def is_suspect(record: CheckpointRecord, settings: StreamSettings) -> bool:
     """Returns whether the next chunk may read a record that has ended Spark's JVM."""
-    known, late_ms = record.failing_chunk, settings.watermark_delay_s * 1000
-    return known is not None and record.skipped[-1].to_ms + late_ms > known.suspect_from_ms
+    failing, late_ms = record.failing_chunk, settings.watermark_delay_s * 1000
+    return failing is not None and record.skipped[-1].to_ms + late_ms > failing.suspect_from_ms
 
 
 def with_chunk_failure(record: CheckpointRecord, chunk: Chunk, settings: StreamSettings) -> CheckpointRecord:
@@ -307,16 +325,16 @@ def with_chunk_failure(record: CheckpointRecord, chunk: Chunk, settings: StreamS
     return replace(record, failing_chunk=FailingChunk(chunk.to_ms, failures_of_newest(record) + 1, suspect_from_ms))
 
 
-def with_chunk_lost(record: CheckpointRecord, chunk: Chunk, times: Sequence[Timeline]) -> CheckpointRecord:
+def with_chunk_lost(record: CheckpointRecord, chunk: Chunk, timelines: Sequence[Timeline]) -> CheckpointRecord:
     """Returns the record without the chunk, and with the chunk's records counted as lost."""
-    before, after = state(record).remaining_records, without_chunk(record, chunk, times)
+    before, after = state(record).remaining_records, without_chunk(record, chunk, timelines)
     return replace(after, lost_records=record.lost_records + max(0, before - state(after).remaining_records))
 
 
-def with_recount(record: CheckpointRecord, times: Sequence[Timeline]) -> CheckpointRecord:
+def with_recount(record: CheckpointRecord, timelines: Sequence[Timeline]) -> CheckpointRecord:
     """Returns the record with the newest stretch counted again; records deleted since the last count are lost."""
     newest = record.skipped[-1]
-    now = _records_in(newest, times)
+    now = _records_in(newest, timelines)
     return replace(
         record,
         skipped=(*record.skipped[:-1], replace(newest, records=now)),
@@ -324,17 +342,17 @@ def with_recount(record: CheckpointRecord, times: Sequence[Timeline]) -> Checkpo
     )
 
 
-def without_chunk(record: CheckpointRecord, done: Chunk, times: Sequence[Timeline]) -> CheckpointRecord:
+def without_chunk(record: CheckpointRecord, done: Chunk, timelines: Sequence[Timeline]) -> CheckpointRecord:
     """Returns the record without the chunk."""
     newest = record.skipped[-1]
     rest = replace(newest, to_ms=done.from_ms)
     if rest.from_ms >= rest.to_ms:
         return replace(record, skipped=record.skipped[:-1])
-    return replace(record, skipped=(*record.skipped[:-1], replace(rest, records=_records_in(rest, times))))
+    return replace(record, skipped=(*record.skipped[:-1], replace(rest, records=_records_in(rest, timelines))))
 
 
-def _records_in(skipped: Skipped, times: Sequence[Timeline]) -> int:
-    return sum(_count(timeline.at(skipped.from_ms), timeline.at(skipped.to_ms)) for timeline in times)
+def _records_in(skipped: Skipped, timelines: Sequence[Timeline]) -> int:
+    return sum(_records_between(timeline.at(skipped.from_ms), timeline.at(skipped.to_ms)) for timeline in timelines)
 
 
 def state(record: CheckpointRecord) -> State:
@@ -360,6 +378,13 @@ class Worker:
         on_state: Callable[[State], None],
         on_failure: Callable[[str, float], None],
     ) -> None:
+        """
+        Args:
+            work: makes and writes the signals of a chunk.
+            live_query_runs: returns whether the live query has finished its first batch.
+            on_state: called with the progress at the start and after each chunk.
+            on_failure: called with the cause of a failure, and the seconds until the retry.
+        """
         self._spark = spark
         self._checkpoint_dir = checkpoint_dir
         self._record = record
@@ -391,16 +416,16 @@ class Worker:
         context = self._spark.sparkContext
         context.setLocalProperty("spark.scheduler.pool", BACKLOG_POOL)
         context.setJobGroup(BACKLOG_POOL, "backlog", interruptOnCancel=True)
-        # A JVM that has just started is slow; the live query goes first.
+        # A JVM that has just started is slow, so the backlog waits for the live query.
         while not self._live_query_runs() and not self._stop.wait(_POLL_S):
             pass
         wait_s = 1.0
         while self._record.skipped and not self._stop.is_set():
             try:
-                with timelines(self._feeds) as times:
+                with open_timelines(self._feeds) as timelines:
                     self._on_state(self.state())
                     while self._record.skipped and not self._stop.is_set():
-                        self._run_chunk(times)
+                        self._run_chunk(timelines)
                         wait_s = 1.0
             # A failed or interrupted write raises Py4JError.
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError, StreamError, OSError) as error:
@@ -410,19 +435,19 @@ class Worker:
                     if self._chunk is not None:
                         self._record = with_chunk_failure(self._record, self._chunk, self._settings)
                     checkpoint.write(self._checkpoint_dir, self._record)
-                    return  # The process ends with the JVM; the next one continues.
+                    return  # The process ends with the JVM; the next process continues.
                 # The live query does not depend on the backlog, so every failure is reported and retried.
                 self._on_failure(first_line(error), wait_s)
                 self._stop.wait(wait_s)
                 wait_s = min(_RETRY_S_MAX, wait_s * 2)
 
-    def _run_chunk(self, times: Sequence[Timeline]) -> None:
-        self._record = with_recount(self._record, times)
+    def _run_chunk(self, timelines: Sequence[Timeline]) -> None:
+        self._record = with_recount(self._record, timelines)
         failures = failures_of_newest(self._record)
         smallest = is_suspect(self._record, self._settings)
-        chunk = self._chunk = next_chunk(self._record.skipped[-1], times, self._settings, smallest=smallest)
+        chunk = self._chunk = next_chunk(self._record.skipped[-1], timelines, self._settings, smallest=smallest)
         if failures >= _FAILURES_MAX:
-            self._record = with_chunk_lost(self._record, chunk, times)
+            self._record = with_chunk_lost(self._record, chunk, timelines)
             checkpoint.write(self._checkpoint_dir, self._record)
             self._on_failure(
                 f"a record in the windows from {_utc(chunk.from_ms)} to {_utc(chunk.to_ms)} has ended the stream "
@@ -430,10 +455,10 @@ class Worker:
                 0.0,
             )
             return
-        if any(_count(first, end) for first, end in chunk.reads):
+        if any(_records_between(first, end) for first, end in chunk.reads):
             self._work(chunk)
         if self._stop.is_set():
             return
-        self._record = without_chunk(self._record, chunk, times)
+        self._record = without_chunk(self._record, chunk, timelines)
         checkpoint.write(self._checkpoint_dir, self._record)
         self._on_state(self.state())

@@ -14,7 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streaming.checkpoint import SPARK_LOG_VERSION, CheckpointRecord, batches, check_format, damaged, read_offsets
+from streaming.checkpoint import (
+    SPARK_LOG_VERSION,
+    CheckpointRecord,
+    batch_numbers,
+    check_format,
+    damage_error,
+    read_offsets,
+)
 from streaming.sources import Offsets
 
 _ZERO = "\x00"  # Spark writes a zero byte before the version in files below ``sources`` only.
@@ -55,7 +62,7 @@ def begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch | 
         StreamError: a file cannot be read.
     """
     live = checkpoint_dir / record.live
-    begun, finished = batches(live / "offsets"), batches(live / "commits")
+    begun, finished = batch_numbers(live / "offsets"), batch_numbers(live / "commits")
     if not begun or (finished and finished[-1] >= begun[-1]):
         return None
     number = begun[-1]
@@ -66,7 +73,7 @@ def begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch | 
         files = [live / "sources" / str(source) / "0" for source in range(len(ends))]
         if not all(file.exists() for file in files):
             return None
-        starts = [_read_initial(file) for file in files]
+        starts = [_read_initial_offsets(file) for file in files]
     return BegunBatch(number, tuple(_slices(starts, ends)))
 
 
@@ -78,8 +85,8 @@ def write_begun_batch(checkpoint_dir: Path, record: CheckpointRecord, batch: Beg
     else:
         for file in sorted((live / "sources").glob("*/0")):
             source = int(file.parent.name)
-            offsets = _changed(
-                _read_initial(file), [part for part in batch.slices if part.source == source], at_end=False
+            offsets = _with_slices(
+                _read_initial_offsets(file), [part for part in batch.slices if part.source == source], at_end=False
             )
             _write(file, f"{_ZERO}{SPARK_LOG_VERSION}\n{json.dumps(offsets)}")
     _replace_offsets(live / "offsets" / str(number), batch.slices, at_end=True)
@@ -87,33 +94,35 @@ def write_begun_batch(checkpoint_dir: Path, record: CheckpointRecord, batch: Beg
 
 def _slices(starts: Sequence[Offsets], ends: Sequence[Offsets]) -> Iterator[Slice]:
     for source, (first, end) in enumerate(zip(starts, ends, strict=True)):
-        for topic, of_topic in sorted(end.items()):
-            for partition, offset in sorted(of_topic.items()):
+        for topic, by_partition in sorted(end.items()):
+            for partition, offset in sorted(by_partition.items()):
                 if partition in first.get(topic, {}):
                     yield Slice(source, topic, partition, first[topic][partition], offset)
 
 
-def _read_initial(file: Path) -> Offsets:
+def _read_initial_offsets(file: Path) -> Offsets:
+    """Returns the start offsets of batch 0, which Spark keeps in another form than later offsets."""
     try:
         version, _, content = file.read_text(encoding="utf-8").removeprefix(_ZERO).partition("\n")
         check_format(file, version)
         body = json.loads(content)
-        return {t: {int(p): int(offset) for p, offset in of_topic.items()} for t, of_topic in body.items()}
+        return {t: {int(p): int(offset) for p, offset in by_partition.items()} for t, by_partition in body.items()}
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise damaged(file, "not offsets of Kafka") from error
+        raise damage_error(file, "not offsets of Kafka") from error
 
 
 def _replace_offsets(file: Path, slices: Sequence[Slice], *, at_end: bool) -> None:
     version, head, *lines = file.read_text(encoding="utf-8").splitlines()
     for source, offsets in enumerate(read_offsets(file)):
-        of_source = [part for part in slices if part.source == source]
-        if of_source:
-            lines[source] = json.dumps(_changed(offsets, of_source, at_end=at_end))
+        source_slices = [part for part in slices if part.source == source]
+        if source_slices:
+            lines[source] = json.dumps(_with_slices(offsets, source_slices, at_end=at_end))
     _write(file, "\n".join([version, head, *lines]))
 
 
-def _changed(offsets: Offsets, slices: Sequence[Slice], *, at_end: bool) -> dict[str, dict[str, int]]:
-    changed = {topic: {str(p): offset for p, offset in of_topic.items()} for topic, of_topic in offsets.items()}
+def _with_slices(offsets: Offsets, slices: Sequence[Slice], *, at_end: bool) -> dict[str, dict[str, int]]:
+    """Returns the offsets in Spark's JSON form, with those of the slices replaced by their ends (``at_end``) or starts."""
+    changed = {topic: {str(p): offset for p, offset in by_partition.items()} for topic, by_partition in offsets.items()}
     for part in slices:
         changed[part.topic][str(part.partition)] = part.end if at_end else part.start
     return changed

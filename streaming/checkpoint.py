@@ -4,8 +4,8 @@
     <checkpoint_dir>/live-<n>/       Spark's files of the running query; the record names <n>
     <checkpoint_dir>.lock            the lock; outside the folder, because an operator may remove the folder to start anew
 
-Spark does not record what its state was made with. With another window length or row layout it fails late and obscurely, or
-continues with wrong results. So the record holds these values, and every start compares them.
+Spark does not record the settings that its state was made with. With another window length or row layout Spark fails late and
+obscurely, or continues with wrong results. So the record holds these values, and every start compares them.
 
 Invariant: nothing is reset silently. A query starts from an empty folder, or from an intact one that was made with the same values.
 """
@@ -35,7 +35,7 @@ RECORD = "rheostat.json"
 _RECORD_VERSION = 2
 _LIVE = "live-"
 SPARK_LOG_VERSION = "v1"  # The only version of Spark's files that rheostat reads.
-_JVM_GONE_S_MAX = 20.0
+_JVM_GONE_S_MAX = 20.0  # Longest wait for the end of an earlier JVM.
 _SHOWN_CHARS_MAX = 120
 _LISTS = ("sources", "kafka_ids")
 _LOST = "this loses the signals of the last half minute and, with stream.start latest, the records not read yet"
@@ -88,7 +88,8 @@ class Failing:
     live: str
     batch: int
     times: int  # Consecutive failures, including those of earlier batches halved in the search.
-    ends: tuple[tuple[int, str, int, int], ...] = ()  # The record is before these: source, topic, partition, offset.
+    # The record is before one of these offsets. Each entry: source, topic, partition, offset.
+    ends: tuple[tuple[int, str, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,9 @@ class CheckpointRecord:
     whole_from_ms: int | None = None  # The live query owns windows that end after this; the backlog owns the others.
     skipped: tuple[Skipped, ...] = ()
     skipped_records: int = 0  # Records of all stretches since ``skipped`` was last empty.
-    lost_records: int = 0  # Those of them that retention deleted or that were given up.
+    lost_records: int = (
+        0  # Those of ``skipped_records`` that retention deleted, or that lay in a chunk that was given up.
+    )
     failing: Failing | None = None
     failing_chunk: FailingChunk | None = None
 
@@ -138,7 +141,7 @@ def locked(checkpoint_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise _in_use(checkpoint_dir) from error
+            raise _in_use_error(checkpoint_dir) from error
         yield
 
 
@@ -157,7 +160,7 @@ def locked_by_jvm(spark: SparkSession, checkpoint_dir: Path, wait_s: float = _JV
     try:
         while file.getChannel().tryLock() is None:
             if time.monotonic() > deadline:
-                raise _in_use(checkpoint_dir)
+                raise _in_use_error(checkpoint_dir)
             threading.Event().wait(0.1)
         yield
     finally:
@@ -168,7 +171,7 @@ def _lock_file(checkpoint_dir: Path) -> Path:
     return checkpoint_dir.with_name(checkpoint_dir.name + ".lock")
 
 
-def _in_use(checkpoint_dir: Path) -> StreamError:
+def _in_use_error(checkpoint_dir: Path) -> StreamError:
     return StreamError(
         f"The checkpoint {checkpoint_dir} is in use by another rheostat (it holds {_lock_file(checkpoint_dir)}): stop that"
         " one, or set another stream.checkpoint_dir."
@@ -201,7 +204,7 @@ def open_record(checkpoint_dir: Path, now: MadeWith) -> CheckpointRecord:
         )
     _check_whole(checkpoint_dir / record.live, len(now.sources))
     for path in checkpoint_dir.glob(f"{_LIVE}*"):
-        if path.name != record.live:  # Left by a switch that a crash cut short.
+        if path.name != record.live:  # A crash interrupted a switch to another live folder.
             shutil.rmtree(path, ignore_errors=True)
     if record.made_with != now:  # Another address of the same cluster, or a record without cluster ids.
         record = replace(record, made_with=now)
@@ -213,7 +216,7 @@ def read(checkpoint_dir: Path) -> CheckpointRecord:
     """Returns the record.
 
     Raises:
-        StreamError: it is damaged.
+        StreamError: the record is damaged.
     """
     return _read(checkpoint_dir / RECORD)
 
@@ -235,7 +238,7 @@ def write(checkpoint_dir: Path, record: CheckpointRecord) -> None:
 
 
 def switch_live_folder(checkpoint_dir: Path, before: CheckpointRecord, after: CheckpointRecord) -> None:
-    """Switches to the next live folder: writes the new record, then removes the old folder."""
+    """Makes the live folder of ``after`` the current one: writes the new record, then removes the old folder."""
     write(checkpoint_dir, after)
     shutil.rmtree(checkpoint_dir / before.live, ignore_errors=True)
 
@@ -243,7 +246,7 @@ def switch_live_folder(checkpoint_dir: Path, before: CheckpointRecord, after: Ch
 def positions(checkpoint_dir: Path, record: CheckpointRecord) -> list[Offsets] | None:
     """Returns for each source the first offsets after the last finished batch; None if no batch was finished."""
     folder = checkpoint_dir / record.live
-    commits = batches(folder / "commits")
+    commits = batch_numbers(folder / "commits")
     if not commits:
         return None
     return read_offsets(folder / "offsets" / str(commits[-1]))
@@ -269,7 +272,7 @@ def _read(file: Path) -> CheckpointRecord:
             failing_chunk=None if body.get("failing_chunk") is None else FailingChunk(**body["failing_chunk"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise damaged(file, f"it is not what rheostat writes: {error}") from error
+        raise damage_error(file, f"it is not what rheostat writes: {error}") from error
 
 
 def _failing(body: dict[str, Any] | None) -> Failing | None:
@@ -300,8 +303,8 @@ def _hint(then: MadeWith, now: MadeWith) -> str:
     if then.kafka_ids or then.sources == now.sources or _without_address(then) != _without_address(now):
         return ""
     return (
-        "It was made by a version that told Kafka clusters apart by their addresses: if it is the same cluster, start once with"
-        " the addresses of then, which notes the cluster's own id, and change them after that. "
+        "It was made by a version that identified Kafka clusters by their addresses. If the cluster is the same, start once with"
+        " the earlier addresses, so that the checkpoint records the cluster's id; then change the addresses. "
     )
 
 
@@ -320,32 +323,32 @@ def _diff_text(value: Any, other: Any) -> str:
 
 
 def _check_whole(folder: Path, sources: int) -> None:
-    """Checks the files that Spark reads first. A truncated one would end Spark with a message that names no file.
+    """Checks the files that Spark reads first. A truncated file would end Spark with a message that names no file.
 
     Raises:
         StreamError: a file is damaged.
     """
     if not folder.exists():
         return  # No query has started in it yet.
-    offsets, commits = batches(folder / "offsets"), batches(folder / "commits")
+    offsets, commits = batch_numbers(folder / "offsets"), batch_numbers(folder / "commits")
     metadata = folder / "metadata"
     if metadata.exists() or offsets:
         try:
             json.loads(metadata.read_text(encoding="utf-8"))["id"]
         except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
-            raise damaged(metadata, "empty or cut") from error
+            raise damage_error(metadata, "empty or cut") from error
     with suppress(UnknownFormatError):  # Spark itself checks files of its newer formats.
         for batch in offsets[-2:]:
             if len(read_offsets(folder / "offsets" / str(batch))) != sources:
-                raise damaged(folder / "offsets" / str(batch), f"not the offsets of {sources} sources")
+                raise damage_error(folder / "offsets" / str(batch), f"not the offsets of {sources} sources")
     with suppress(UnknownFormatError):
         for batch in commits[-2:]:
             _log_lines(folder / "commits" / str(batch))
     if commits and (not offsets or commits[-1] > offsets[-1]):
-        raise damaged(folder / "offsets", f"batch {commits[-1]} is committed and has no offsets")
+        raise damage_error(folder / "offsets", f"batch {commits[-1]} is committed and has no offsets")
 
 
-def batches(log: Path) -> list[int]:
+def batch_numbers(log: Path) -> list[int]:
     return sorted(int(path.name) for path in log.iterdir() if path.name.isdigit()) if log.is_dir() else []
 
 
@@ -353,8 +356,8 @@ def _log_lines(file: Path) -> list[Any]:
     """Returns the JSON values of one entry of Spark's logs; None for a source without an offset.
 
     Raises:
-        UnknownFormatError: a later Spark wrote it.
-        StreamError: it is empty or cut.
+        UnknownFormatError: a later Spark wrote the file.
+        StreamError: the file is empty or cut.
     """
     try:
         version, *lines = file.read_text(encoding="utf-8").splitlines()
@@ -363,15 +366,15 @@ def _log_lines(file: Path) -> list[Any]:
             raise ValueError("nothing after the version")
         return [None if line == "-" else json.loads(line) for line in lines]
     except (FileNotFoundError, ValueError) as error:
-        raise damaged(file, "empty or cut") from error
+        raise damage_error(file, "empty or cut") from error
 
 
 def check_format(file: Path, version: str) -> None:
     """Checks the version that a file of Spark begins with.
 
     Raises:
-        UnknownFormatError: it is the version of another format.
-        ValueError: it is no version.
+        UnknownFormatError: the file has a version that rheostat does not read.
+        ValueError: the text is no version.
     """
     if not re.fullmatch(r"v\d{1,9}", version):
         raise ValueError("no version")
@@ -383,20 +386,21 @@ def check_format(file: Path, version: str) -> None:
 
 
 def read_offsets(file: Path) -> list[Offsets]:
-    _, *sources = _log_lines(file)  # The first is the batch's time and settings.
+    """Returns the offsets of each source in one entry of Spark's offset log."""
+    _, *sources = _log_lines(file)  # The first value holds the batch's time and settings.
     try:
         return [
             {
-                topic: {int(partition): int(offset) for partition, offset in of_topic.items()}
-                for topic, of_topic in (source or {}).items()
+                topic: {int(partition): int(offset) for partition, offset in by_partition.items()}
+                for topic, by_partition in (source or {}).items()
             }
             for source in sources
         ]
     except (AttributeError, ValueError, TypeError) as error:
-        raise damaged(file, "not offsets of Kafka") from error
+        raise damage_error(file, "not offsets of Kafka") from error
 
 
-def damaged(path: Path, what: str) -> StreamError:
+def damage_error(path: Path, what: str) -> StreamError:
     folder = path.parent
     while folder.parent != folder and not (folder / RECORD).exists():
         folder = folder.parent

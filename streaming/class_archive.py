@@ -24,7 +24,7 @@ DUMP_S_MAX = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive file, and how the JVM uses or records it."""
+    """The archive file, and the JVM options that use or record it."""
 
     path: Path
 
@@ -53,7 +53,7 @@ class ClassArchive:
             process.wait(DUMP_S_MAX)
         except subprocess.TimeoutExpired:
             self._too_slow.touch()
-            process.kill()  # Otherwise it writes on after this process has ended.
+            process.kill()  # Otherwise the JVM would go on writing after this process has ended.
             process.wait()
             recording.unlink(missing_ok=True)
         else:

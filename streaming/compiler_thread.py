@@ -1,7 +1,7 @@
 """Lowers the priority of the JVM's optimizing compiler (C2) so that it does not slow down Spark's start.
 
-C2 takes seconds of CPU for code that pays off after a minute, and on two cores it competes with the start itself. At the lowest
-priority it uses idle CPU time: little while Spark starts, much between two batches.
+C2 spends seconds of CPU time on code that pays off after a minute, and on two cores C2 competes with Spark's start. At the lowest
+priority C2 uses idle CPU time only: little while Spark starts, much between two batches.
 
 Only Linux has per-thread priorities. Elsewhere, and where the change is refused, nothing changes.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-_NAME = "C2 CompilerThre"  # Linux cuts names at 15 characters. Threads that it starts inherit its priority.
+_NAME = "C2 CompilerThre"  # Linux cuts names at 15 characters. Threads that the compiler starts inherit its priority.
 _NICE = 19
 _POLL_S = 0.1
 
@@ -49,11 +49,11 @@ def _children() -> set[int]:
 
 
 def _lower_priority(pid: int) -> bool:
-    """Lowers the priority of the process's compiler threads. Returns whether it has any; a process that has ended has none."""
-    found = False
+    """Lowers the priority of the process's compiler threads. Returns whether the process has any (False if it has ended)."""
+    has_compiler_threads = False
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
             if (thread / "comm").read_text().strip() == _NAME:
                 os.setpriority(os.PRIO_PROCESS, int(thread.name), _NICE)
-                found = True
-    return found
+                has_compiler_threads = True
+    return has_compiler_threads

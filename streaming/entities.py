@@ -6,17 +6,18 @@ arrays per entity. So sample names are resolved here once (kernel/Fold.java).
 Vocabulary:
     entity    the subject of a signal, keyed by ``cluster, kind, node, part``: a broker, a controller, one side of a broker
               with moving or throttled replicas (part: the side), or a tenant on a controller (part: its labels).
-    kind      a signal kind of the contract, or ``reject``. A refused record travels as an entity (part: its slot, one of a fixed
-              number per partition), because a second output would parse the topic a second time.
+    kind      a signal kind of the contract, or ``reject``. A refused record travels as an entity, because a second query for
+              rejects would parse the topic a second time.
+    slot      the part of a refused record's entity. Each partition has a fixed number of slots, which bounds the state.
     at_ms     Kafka's timestamp of the record; windows and watermark use it. All other clocks may be wrong.
     own_ms    the sender's clock; rates use it, because its error cancels out.
-    ts        the time to show: the sender's if it agrees with Kafka's, otherwise Kafka's.
+    ts        the time in the signal: the sender's if it agrees with Kafka's, otherwise Kafka's.
     every_ms  the source's scrape interval; it decides how long a gauge is valid.
     whole     a format that brings a whole scrape in one record. Other formats bring one metric per record; ``signals`` joins them
               by ``own_ms``, so nothing may be summed or multiplied across samples here.
-    sure      the row alone proves that the node is a broker, or a controller; many metrics exist on both.
+    sure      the row has a sample that proves the node's kind (``BROKER_ONLY_SAMPLES``); many metrics exist on both kinds.
     sums      counters that are summed over labels: index of the counter, labels, value. Only in rows that are not whole.
-    row       the binary form of all of this in the state (kernel/Row.java).
+    row       the binary form of these values in the state (kernel/Row.java).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pyspark.sql import functions as F
 
 from streaming import kernel
 from streaming.formats.common import Source
-from streaming.formats.registry import FORMATS, QUICK, WHOLE
+from streaming.formats.registry import FORMATS, KERNEL_PARSED_FORMATS, WHOLE_SCRAPE_FORMATS
 from streaming.settings import FormatName
 
 REJECT = "reject"
@@ -40,28 +41,29 @@ def entities(
     every_ms: int,
     *,
     kafka: str = "",
-    apart_ms: int = 0,
-    places: int | None = None,
+    extra_delay_ms: int = 0,
+    reject_slots: int | None = None,
 ) -> DataFrame:
     """Returns rows of ``KEYS``, ``time`` (event time: ``at_ms``) and ``row`` for records (``formats.common.RAW``) of one source.
 
     Args:
         every_ms: the source's scrape interval.
         kafka: id of the Kafka cluster with the topics; two clusters may use the same topic name.
-        apart_ms: how long the watermark waits for the slowest source, in addition to the watermark delay.
-        places: slots in the state for refused records, per partition; None: no limit (no state). Offsets of a batch are
-            consecutive, so refused records share a slot only if a batch has more of one partition than slots.
+        extra_delay_ms: how long the watermark waits for the slowest source, in addition to the watermark delay.
+        reject_slots: slots in the state for refused records, per partition; None: no limit, for batches, which have no state. The
+            slot is the offset modulo this number. Offsets in a batch are consecutive, so two refused records share a slot only if
+            the batch has more records of one partition than slots.
     """
-    taken_ms = F.unix_millis("timestamp")
+    record_ms = F.unix_millis("timestamp")
     rows = kernel.entities(
         FORMATS[format_](source),
-        taken_ms=taken_ms,
+        record_ms=record_ms,
         every_ms=every_ms,
-        whole=format_ in WHOLE,
+        whole=format_ in WHOLE_SCRAPE_FORMATS,
         kafka=kafka,
-        apart_ms=apart_ms,
-        places=places,
+        extra_delay_ms=extra_delay_ms,
+        reject_slots=reject_slots,
     )
-    if format_ in QUICK:
-        rows = F.coalesce(QUICK[format_](taken_ms=taken_ms, every_ms=every_ms), rows)
+    if format_ in KERNEL_PARSED_FORMATS:
+        rows = F.coalesce(KERNEL_PARSED_FORMATS[format_](record_ms=record_ms, every_ms=every_ms), rows)
     return raw.select(F.inline(rows))

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class StreamError(RuntimeError):
-    """The pipeline cannot start or has died; the message names the cause and, where there is one, the remedy."""
+    """The pipeline cannot start or has died; the message names the cause and, if there is a remedy, the remedy."""

@@ -123,31 +123,31 @@ def explain_jvm_end(last_words: str, settings: StreamSettings) -> str:
         else (
             "Spark's Java process has ended without a message: it was killed, most likely by the kernel for lack of memory (see "
             f"dmesg). Give this machine or container more memory than stream.driver_memory_mb ({settings.driver_memory_mb} MiB) "
-            "and 700 MiB besides, or lower it."
+            "and 700 MiB besides, or lower that setting."
         )
     )
 
 
 def _machine_cause(report: str, settings: StreamSettings) -> str | None:
     """Returns the message about a disk or a system limit; None if neither is the cause."""
-    known = storage.folders(settings)
+    folders = _, scratch = storage.folders(settings)
     if any(mark in report for mark in storage.FULL):
-        return storage.full_of(known)
+        return storage.no_space_message(folders)
     # Spark does not always say why it could not write its state.
-    if any(mark in report for mark in _CHECKPOINT) and (full := storage.full_now(known)) is not None:
+    if any(mark in report for mark in _CHECKPOINT) and (full := storage.full_message_if_full(folders)) is not None:
         return full
     if any(mark in report for mark in (*storage.READ_ONLY, *storage.DENIED)):
-        fault = next((text for place in known if (text := storage.folder_fault(place)) is not None), None)
+        fault = next((text for folder in folders if (text := storage.folder_fault(folder)) is not None), None)
         return fault or storage.foreign_file(settings.checkpoint_dir)
     if any(mark in report for mark in _NATIVE):
-        return f"{storage.native_libraries(known[1])}."
+        return f"{storage.noexec_message(scratch)}."
     if any(mark in report for mark in _THREADS):
         return (
-            "The system lets it start no more threads: raise the limit of processes (ulimit -u, docker --pids-limit) to 512 at "
-            "least."
+            "The system lets the stream start no more threads: raise the limit of processes (ulimit -u, docker --pids-limit) to "
+            "512 at least."
         )
     if any(mark in report for mark in _FILES):
-        return "The system lets it open no more files: raise the limit (ulimit -n) to 4096 at least."
+        return "The system lets the stream open no more files: raise the limit (ulimit -n) to 4096 at least."
     return None
 
 
@@ -158,18 +158,20 @@ def _java_cause(report: str, settings: StreamSettings) -> str | None:
         return None
     if any(mark in line for mark in _NO_MEMORY):
         return (
-            f"There is no memory for its heap of {settings.driver_memory_mb} MiB and 700 MiB besides: lower "
+            f"There is no memory for Java's heap of {settings.driver_memory_mb} MiB and 700 MiB besides: lower "
             f"stream.driver_memory_mb (512 at least), or give this machine, container or shell (ulimit -v) "
             f"more. Java says: {line[:_SHOWN_CHARS_MAX]}."
         )
     if any(mark in line for mark in _NO_ADDRESS):
         address = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
         return (
-            f"It cannot listen on {address}: SPARK_LOCAL_IP or stream.driver_host must name an address of this machine; without "
-            f"either it is 127.0.0.1. Java says: {line[:_SHOWN_CHARS_MAX]}."
+            f"It cannot listen on {address}: SPARK_LOCAL_IP or stream.driver_host must name an address of this machine; if neither "
+            f"is set, the address is 127.0.0.1. Java says: {line[:_SHOWN_CHARS_MAX]}."
         )
     if "UnsupportedClassVersionError" in line:
-        return f"Its Java is too old; 17 or newer is needed: see JAVA_HOME. Java says: {line[:_SHOWN_CHARS_MAX]}."
+        return (
+            f"The Java it uses is too old; 17 or newer is needed: see JAVA_HOME. Java says: {line[:_SHOWN_CHARS_MAX]}."
+        )
     return (
         f"Java refuses one of its options: correct JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS or SPARK_SUBMIT_OPTS in the environment. "
         f"Java says: {line[:_SHOWN_CHARS_MAX]}."

@@ -1,7 +1,7 @@
 """Reads the output of Spark's JVM line by line, so that Java's logs do not reach the operator's terminal unfiltered.
 
 Spark's log events arrive as one JSON object per line (``PATTERN``). Other lines come from the JVM itself, for example why it does
-not start; the last of them are kept to explain its death.
+not start. The last lines are kept to explain the JVM's death.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 # Log4j layout: one line per event, whatever its message and stack contain.
 PATTERN = r'{"level":"%p","logger":"%c{1}","message":"%enc{%m}{JSON}","stack":"%enc{%ex}{JSON}"}%n'
-_KEPT = 200
+_KEPT = 200  # Number of last lines that are kept.
 _JVM = "java"
 _READ_S_MAX = 2.0
 
@@ -80,5 +80,6 @@ class JavaOutput:
             for text in lines:
                 line = parse(text.rstrip("\n"))
                 self._kept.append(line.message)
-                if not (line.is_from_jvm and text[:1].isspace()):  # A frame of a stack.
+                is_stack_frame = line.is_from_jvm and text[:1].isspace()
+                if not is_stack_frame:
                     self._on_line(line)

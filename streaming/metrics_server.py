@@ -1,7 +1,7 @@
 """A small HTTP server for the metrics of collector and stream. Every path returns the metrics page.
 
-Other machines may reach it, so they need a token, and their use of resources is bounded: connections in total and per address,
-and the time of each connection. Some slots are reserved for this machine.
+Other machines may reach the server, so they need a token, and their use of resources is bounded: connections in total and per
+address, and the time of each connection. Some connections are reserved for this machine.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ def _guarded(page: WSGIApplication, token: str | None) -> WSGIApplication:
 
 
 class _Threaded(ThreadingMixIn, WSGIServer):
+    """A WSGI server with a thread per connection, and limits for connections."""
+
     daemon_threads = True
     request_queue_size = 2 * CONNECTIONS.total_max  # Connections without a slot are closed at once.
 
@@ -89,12 +91,12 @@ class _Threaded(ThreadingMixIn, WSGIServer):
         try:
             super().process_request(request, client_address)
         except Exception:
-            self._slots.release(client_address[0])  # The thread that would release it did not start.
+            self._slots.release(client_address[0])  # The thread that would release the slot did not start.
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         # The deadline holds for the whole connection, so that a slow sender cannot keep its slot.
-        deadline = threading.Timer(CONNECTION_S_MAX, _cut, (request,))
+        deadline = threading.Timer(CONNECTION_S_MAX, _shut_down, (request,))
         deadline.daemon = True
         try:
             deadline.start()
@@ -119,10 +121,10 @@ class _Threaded(ThreadingMixIn, WSGIServer):
         )
 
 
-def _cut(request: socket.socket) -> None:
+def _shut_down(connection: socket.socket) -> None:
     try:
-        request.shutdown(socket.SHUT_RDWR)
-    except OSError:  # It has ended meanwhile.
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:  # The connection has ended meanwhile.
         return
 
 

@@ -35,11 +35,12 @@ from streaming.signals import STATE_TYPE, WindowShape, signals
 from streaming.sources import Feed
 
 DEFAULT_SHAPE = WindowShape()
-DEFAULT_APART_S = 120  # As long as stream.backfill_after_s by default.
+DEFAULT_SOURCE_SKEW_S = 120  # The default of stream.backfill_after_s.
 CLIENT = "rheostat-stream"
-# Counters in Spark's batch report: refused records, and those of them that went to the rejects topic.
+# Counters in Spark's batch report: refused records, and refused records that were written to the rejects topic.
 REFUSED, WRITTEN = "refused", "refused_written"
-# Slots for refused records in the state. Each takes 1.4 KB, twice while spans overlap, which fits a heap of 1 GiB.
+# Slots for refused records in the state: of all partitions, and at least of one. Each slot takes 1.4 KB, or twice that while two
+# spans overlap, which fits a heap of 1 GiB.
 REJECT_SLOTS, REJECT_SLOTS_MIN = 20_000, 500
 STOP_S_MAX = 1.5  # Longest wait for a pause between batches; without a pause the query is interrupted.
 
@@ -52,7 +53,7 @@ class Input:
     source: Source
     every_ms: int = 5000
     kafka: str = ""  # Id of its Kafka cluster.
-    places: int = 5000  # Slots in the state for refused records, per partition.
+    reject_slots: int = 5000  # Slots in the state for refused records, per partition.
 
 
 def build(
@@ -60,17 +61,17 @@ def build(
     topics: Topics,
     shape: WindowShape = DEFAULT_SHAPE,
     *,
-    apart_s: int = DEFAULT_APART_S,
+    source_skew_s: int = DEFAULT_SOURCE_SKEW_S,
     backlog: bool = False,
 ) -> DataFrame:
     """Returns output records (key, value, topic) for the raw records (``formats.common.RAW``) of all sources.
 
     Args:
-        apart_s: how far several sources may be read apart. After an outage a small source catches up in one batch and a large one
-            in twenty, and the large one's records must not count as late. A watermark per source would not do: Spark takes the
-            lowest one, so a silent source would hold all state.
+        source_skew_s: how far the event times of two sources may be apart in one batch. After an outage a small source catches up
+            in one batch and a large source in twenty, and the records of the large source must not count as late. One watermark
+            per source is no alternative: Spark uses the lowest of them, so all state would be kept while one source is silent.
     """
-    waited_s = apart_s if len(inputs) > 1 else 0
+    extra_delay_s = source_skew_s if len(inputs) > 1 else 0
     rows = [
         entities(
             raw,
@@ -78,22 +79,22 @@ def build(
             input_.source,
             input_.every_ms,
             kafka=input_.kafka,
-            apart_ms=waited_s * 1000,
-            places=None if backlog else input_.places,
+            extra_delay_ms=extra_delay_s * 1000,
+            reject_slots=None if backlog else input_.reject_slots,
         )
         for raw, input_ in inputs
     ]
-    widened = replace(shape, watermark_delay_s=shape.watermark_delay_s + waited_s)
+    delayed = replace(shape, watermark_delay_s=shape.watermark_delay_s + extra_delay_s)
     all_rows = reduce(DataFrame.unionByName, rows)
-    if backlog:  # Without state, nothing is left out.
-        return signals(all_rows, widened, topics, backlog=True)
+    if backlog:  # A batch has no state, so every refused record is written and counting is not needed.
+        return signals(all_rows, delayed, topics, backlog=True)
     counted = _counting(REFUSED, all_rows, F.col("kind") == REJECT)
-    return _counting(WRITTEN, signals(counted, widened, topics), F.col("topic") == topics.rejects)
+    return _counting(WRITTEN, signals(counted, delayed, topics), F.col("topic") == topics.rejects)
 
 
-def _counting(name: str, frame: DataFrame, which: Column) -> DataFrame:
-    """Returns the same rows, and counts those that match ``which`` in Spark's batch report under ``name``."""
-    return frame.observe(name, F.count_if(which).alias("rows"))
+def _counting(name: str, frame: DataFrame, condition: Column) -> DataFrame:
+    """Returns the same rows, and counts the rows that meet the condition in Spark's batch report under ``name``."""
+    return frame.observe(name, F.count_if(condition).alias("rows"))
 
 
 def ending_between(records: DataFrame, topics: Topics, after_ms: int | None, until_ms: int | None) -> DataFrame:
@@ -110,10 +111,10 @@ def ending_between(records: DataFrame, topics: Topics, after_ms: int | None, unt
 
 
 def reject_slots(records_max: int, partitions: int) -> int:
-    """Returns the number of slots for refused records of one partition; it bounds the state when many records are refused.
+    """Returns the number of slots for refused records of one partition, which bounds the state when many records are refused.
 
     With few partitions there is a slot for every record of a batch, so all refused records are reported. With many partitions each
-    has fewer slots, because it has only a small part of a batch.
+    partition has only a small part of a batch, so it gets fewer slots.
 
     Args:
         records_max: most records of the source in one batch.
@@ -178,21 +179,21 @@ def start(
         StreamError: the checkpoint does not fit or is damaged.
         ClusterError, KafkaError: the topics' offsets cannot be read.
     """
-    folder, shape, apart_s = settings.checkpoint_dir, shape_of(settings), ceil(settings.backfill_after_s)
+    folder, shape, source_skew_s = settings.checkpoint_dir, shape_of(settings), ceil(settings.backfill_after_s)
     kafka_ids = sources.kafka_ids(feeds, CLIENT)
     record = checkpoint.open_record(folder, made_with(spark, feeds, settings, kafka_ids))
     record = quarantine.resolve(folder, record, kafka, topics, feeds, kafka_ids, on_reject)
-    with backlog.timelines(feeds) as times:
-        partitions = sum(timeline.partitions for timeline in times)
+    with backlog.open_timelines(feeds) as timelines:
+        partitions = sum(timeline.partitions for timeline in timelines)
         positions, now_ms = checkpoint.positions(folder, record), int(time.time() * 1000)
-        planned = backlog.plan_start(record, positions, times, settings, now_ms)
+        planned = backlog.plan_start(record, positions, timelines, settings, now_ms)
         if planned != record:
             checkpoint.switch_live_folder(folder, record, planned)
             positions = None
-        waiting = backlog.unread_records(planned, positions, times, settings, now_ms)
+        waiting = backlog.unread_records(planned, positions, timelines, settings, now_ms)
 
     begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
-    shares = sources.shares(settings.max_records_per_trigger, waiting)
+    shares = sources.feed_shares(settings.max_records_per_trigger, waiting)
     inputs = [
         Input(feed.format, feed.source, feed.every_ms, kafka_id, reject_slots(share, partitions))
         for feed, kafka_id, share in zip(feeds, kafka_ids, shares, strict=True)
@@ -201,7 +202,8 @@ def start(
         (sources.live(spark, feed, start=begin, max_records_per_trigger=share), input_)
         for feed, input_, share in zip(feeds, inputs, shares, strict=True)
     ]
-    records = ending_between(build(frames, topics, shape, apart_s=apart_s), topics, planned.whole_from_ms, None)
+    live_records = build(frames, topics, shape, source_skew_s=source_skew_s)
+    records = ending_between(live_records, topics, planned.whole_from_ms, None)
 
     def work(chunk: Chunk) -> None:
         pieces = [
@@ -209,7 +211,7 @@ def start(
             (sources.between(spark, feed, first, end).coalesce(1), input_)
             for feed, input_, (first, end) in zip(feeds, inputs, chunk.reads, strict=True)
         ]
-        signals_ = build(pieces, topics, shape, apart_s=apart_s, backlog=True)
+        signals_ = build(pieces, topics, shape, source_skew_s=source_skew_s, backlog=True)
         sinks.write_once(ending_between(signals_, topics, chunk.from_ms, chunk.to_ms), kafka)
 
     with ExitStack() as teardown:

@@ -1,11 +1,12 @@
 """Finds records that end the query whenever they are read, by halving the batch; skips and reports them.
 
-A record of 0.7 MB that unpacks to 700 MB ends Spark's JVM, and the next query reads the same record again. So the runner notes the
-failed batch. From its second failure on, each start halves the batch until the failing half is one record. That record is skipped,
-together with the rest of its Kafka batch if that is compressed, because records of a compressed batch cannot be read separately.
-Other records are not lost: a half that does not fail is finished in order.
+A record of 0.7 MB that unpacks to 700 MB ends Spark's JVM, and the next query reads the same record again. So the runner records
+the failed batch in the checkpoint. From the batch's second failure on, each start halves the batch until the failing half is one
+record. That record is skipped, together with the rest of its Kafka batch if the Kafka batch is compressed, because its records
+cannot be read separately. Other records are not lost: a half that does not fail is finished in order.
 
-Only failures that a record can cause are counted (``failure_causes.may_be_a_record``), never an absent Kafka or a killed process.
+Only failures that a record can cause are counted (``failure_causes.may_be_caused_by_record``), never an absent Kafka or a killed
+process.
 """
 
 from __future__ import annotations
@@ -53,7 +54,12 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class RejectListener:
-    """Callbacks of the search: ``halved`` gets the batch's records before and after, ``quarantined`` the skipped records."""
+    """Callbacks of the search.
+
+    Attributes:
+        halved: gets the number of the batch's records before and after it was halved.
+        quarantined: gets the skipped records.
+    """
 
     halved: Callable[[int, int], None]
     quarantined: Callable[[Quarantined], None]
@@ -70,13 +76,13 @@ def note_failure(checkpoint_dir: Path) -> None:
     batch = _begun_batch(checkpoint_dir, record)
     if batch is None:
         return
-    known = record.failing
+    failing = record.failing
     times = 0
-    if known is not None and known.live == record.live:
-        # The first half has succeeded, so the record is in the second half.
-        was_cut = known.times >= FAILURES_MIN and known.batch == batch.number - 1
-        if was_cut or known.batch == batch.number:
-            times, batch = known.times, _suspects(batch, known)
+    if failing is not None and failing.live == record.live:
+        # The failing batch was halved and its first half succeeded. This batch is its second half, which has the record.
+        is_second_half = failing.times >= FAILURES_MIN and failing.batch == batch.number - 1
+        if is_second_half or failing.batch == batch.number:
+            times, batch = failing.times, _suspects(batch, failing)
     ends = tuple((s.source, s.topic, s.partition, s.end) for s in batch.slices)
     checkpoint.write(checkpoint_dir, replace(record, failing=Failing(record.live, batch.number, times + 1, ends)))
 
@@ -93,7 +99,7 @@ def resolve(
     """Halves an unfinished batch that has failed before, or skips the record found. Returns the new record. No query may run.
 
     Raises:
-        KafkaError: the record's Kafka batch cannot be read, or the note cannot be written to the rejects topic.
+        KafkaError: the record's Kafka batch cannot be read, or the reject cannot be written.
         StreamError: the checkpoint is damaged.
     """
     failing = record.failing
@@ -104,16 +110,16 @@ def resolve(
         return record
     suspects = _suspects(batch, failing)
     if suspects.records > 1:
-        cut = halved(suspects)
-        listener.halved(suspects.records, cut.records)
-        write_begun_batch(checkpoint_dir, record, cut)
+        first_half = halved(suspects)
+        listener.halved(suspects.records, first_half.records)
+        write_begun_batch(checkpoint_dir, record, first_half)
         return record
     suspect = next(part for part in suspects.slices if part.records)
     feed, kafka_id = feeds[suspect.source], kafka_ids[suspect.source]
     last_offset = _last_offset_of_batch(feed.kafka, suspect)
     skipped = Quarantined(kafka_id, suspect.topic, suspect.partition, suspect.start, last_offset)
     listener.quarantined(skipped)
-    _write_note(kafka_, topics.rejects, skipped)
+    _write_reject(kafka_, topics.rejects, skipped)
     record = replace(record, failing=None)
     checkpoint.write(checkpoint_dir, record)
     write_begun_batch(checkpoint_dir, record, without(suspects, suspect, skipped.last_offset))
@@ -131,10 +137,10 @@ def _begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch |
 
 def halved(batch: BegunBatch) -> BegunBatch:
     """Returns the batch with the first half of its records, counted partition after partition."""
-    left, slices = batch.records // 2, []
+    wanted, slices = batch.records // 2, []
     for part in batch.slices:
-        taken = min(part.records, left)
-        left -= taken
+        taken = min(part.records, wanted)
+        wanted -= taken
         slices.append(replace(part, end=part.start + taken))
     return replace(batch, slices=tuple(slices))
 
@@ -148,27 +154,29 @@ def _suspects(batch: BegunBatch, failing: Failing) -> BegunBatch:
 
 
 def without(batch: BegunBatch, part: Slice, last_offset: int) -> BegunBatch:
-    """Returns the batch starting after ``last_offset`` in the partition of ``part``."""
-    behind = last_offset + 1
-    slices = [replace(s, start=behind, end=max(s.end, behind)) if s == part else s for s in batch.slices]
+    """Returns the batch with the slice ``part`` starting after ``last_offset``."""
+    next_offset = last_offset + 1
+    slices = [replace(s, start=next_offset, end=max(s.end, next_offset)) if s == part else s for s in batch.slices]
     return replace(batch, slices=tuple(slices))
 
 
 def _last_offset_of_batch(kafka_: KafkaSettings, suspect: Slice) -> int:
-    """Returns the last offset of the compressed Kafka batch with the record, or the record's own offset if uncompressed."""
+    """Returns the last offset of the Kafka batch with the record if the batch is compressed, else the record's own offset."""
     refused: list[RefusedBatch] = []
     partition = TopicPartition(suspect.topic, suspect.partition)
     with closing(consumer(kafka_, _CLIENT)) as reader:
-        limit_unpacking(reader, refused.append, batch_bytes_max=0)  # Only headers are read.
+        limit_unpacking(
+            reader, refused.append, batch_bytes_max=0
+        )  # Every compressed batch is refused; its header has the offsets.
         reader.assign([partition])
         reader.seek(partition, suspect.start)
         reader.poll(timeout_ms=_READ_MS, max_records=1)
     return next((b.last_offset for b in refused if b.first_offset <= suspect.start <= b.last_offset), suspect.start)
 
 
-def _write_note(kafka_: KafkaSettings, topic: str, skipped: Quarantined) -> None:
+def _write_reject(kafka_: KafkaSettings, topic: str, skipped: Quarantined) -> None:
     key = f"{skipped.kafka_id}|{skipped.topic}-{skipped.partition}-{skipped.first_offset}"
-    note = {
+    reject = {
         "v": SCRAPE_VERSION,
         "kafka": skipped.kafka_id,
         "topic": skipped.topic,
@@ -179,7 +187,7 @@ def _write_note(kafka_: KafkaSettings, topic: str, skipped: Quarantined) -> None
     }
     writer = producer(kafka_, _CLIENT)
     try:
-        writer.send(topic, key=key.encode(), value=json.dumps(note).encode()).get(timeout=_SEND_S)
+        writer.send(topic, key=key.encode(), value=json.dumps(reject).encode()).get(timeout=_SEND_S)
     finally:
         close_producer(writer, _CLOSE_S)
 

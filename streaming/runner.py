@@ -62,13 +62,13 @@ class ProgressListener:
     """Callbacks for the stream's events.
 
     Attributes:
-        progress: after each batch with input: the values of ``progress``, and ``backlog_remaining_records``.
-        restart: before the query is restarted: the cause, and the delay in seconds.
-        backlog: at the start of the backlog and after each chunk; called in another thread.
-        backlog_failed: a chunk failed and will be retried: the cause, and the delay in seconds; called in another thread.
-        halved: a failing batch is cut: its records before and after.
-        quarantined: records are skipped because they end the query.
-        java: each line that Spark's JVM prints; called in another thread.
+        progress: called after each batch with input: the values of ``progress``, and ``backlog_remaining_records``.
+        restart: called before the query is restarted: the cause, and the delay in seconds.
+        backlog: called at the start of the backlog and after each chunk, in another thread.
+        backlog_failed: called when a chunk failed and will be retried, in another thread: the cause, and the delay in seconds.
+        halved: called when a failing batch is halved: the number of its records before and after.
+        quarantined: called when records are skipped because they end the query.
+        java: called for each line that Spark's JVM prints, in another thread.
     """
 
     progress: Callable[[Progress], None] = _ignore
@@ -103,15 +103,17 @@ def run(
         teardown.enter_context(checkpoint.locked(settings.checkpoint_dir))
         scratch = teardown.enter_context(tempfile.TemporaryDirectory(prefix="rheostat-spark-"))
         output = JavaOutput(listener.java)
-        teardown.callback(output.close_writing_end)  # A session that fails before its JVM starts leaves it open.
+        teardown.callback(
+            output.close_writing_end
+        )  # If the session fails before its JVM starts, the writing end is still open.
         try:
             spark = spark_session(jars, _spark_options(settings, Path(scratch), class_archive), output)
-        except Exception as error:  # Py4J's errors, for any failure of the JVM.
+        except Exception as error:  # Py4J raises many kinds of errors if the JVM fails.
             raise StreamError(explain_start_failure(error, output.last_words(), settings)) from error
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(_REPORTS_KEPT))
         monitor = _QueryMonitor(stop, listener)
         if class_archive is not None:
-            # A run without any signal has loaded half of the classes only, and the archive is made once.
+            # The archive is made once, so only after a query has run: before that, half of the classes are not loaded.
             teardown.callback(lambda: class_archive.keep() if monitor.was_reached else None)
         teardown.callback(spark.stop)
         teardown.enter_context(checkpoint.locked_by_jvm(spark, settings.checkpoint_dir))
@@ -134,7 +136,8 @@ def run(
                     _note_failure(settings.checkpoint_dir)
                     raise StreamError(
                         f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
-                        "records again, and leaves out one that ends it every time; raise stream.driver_memory_mb if none is found."
+                        "records again, and skips a record that ends it every time. If no record is found, raise "
+                        "stream.driver_memory_mb."
                     ) from error
                 raise StreamError(explain_jvm_end(output.last_words(), settings)) from error
             except OSError as error:
@@ -173,7 +176,8 @@ def _note_failure(checkpoint_dir: Path) -> None:
         quarantine.note_failure(checkpoint_dir)
     except (StreamError, OSError) as error:
         log.error(
-            "the failed batch is not noted, so a record that ends the stream is not searched for", error=str(error)
+            "the failed batch cannot be recorded, so a record that ends the stream is not searched for",
+            error=str(error),
         )
 
 
@@ -228,9 +232,9 @@ class _QueryMonitor:
     def _report(self, running: RunningQuery, reports: Reports) -> None:
         for report in reports.new(running.query):
             self.wait_s = _RESTART_S_MIN
-            left = running.worker.state().remaining_records if running.worker is not None else 0
-            self._listener.progress({**progress(report), "backlog_remaining_records": left})
-        self.was_reached = self.was_reached or reports.any
+            remaining = running.worker.state().remaining_records if running.worker is not None else 0
+            self._listener.progress({**progress(report), "backlog_remaining_records": remaining})
+        self.was_reached = self.was_reached or reports.has_reported
 
     def pause(self) -> None:
         self._stop.wait(self.wait_s)
@@ -238,10 +242,11 @@ class _QueryMonitor:
 
 
 def progress(last: Any) -> Progress:
-    """Returns the values of one batch report.
+    """Returns the values of one batch report. Times are Kafka's.
 
-    ``late_rows_dropped`` are behind the watermark. ``refused_not_written`` are refused records that are not in the rejects topic,
-    because they were too many for the state or too late. ``behind_records`` were left unread. Times are Kafka's.
+    late_rows_dropped     rows behind the watermark.
+    refused_not_written   refused records that are not in the rejects topic, because they were too many for the state or too late.
+    behind_records        records that the batch left unread.
     """
     state = last["stateOperators"]
     return {

@@ -25,8 +25,8 @@ from streaming.settings import Compiler
 
 log = structlog.get_logger("stream")
 
-# The live query's jobs are in Spark's default pool, which gets its cores first. The backlog's pool gets the remaining ones, with
-# one task at a time, because Spark does not preempt a running task.
+# The live query's jobs are in Spark's default pool, which gets its cores first. The backlog's pool gets the remaining cores. It
+# runs one task at a time, because Spark does not preempt a running task.
 BACKLOG_POOL = "backlog"
 _POOLS = """\
 <allocations>
@@ -37,7 +37,7 @@ _POOLS = """\
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
-# Log4j configuration: warnings, except those in ``_QUIET`` that do not help an operator.
+# Log4j configuration: warnings, except from the loggers in ``_QUIET``, whose warnings do not help an operator.
 _LOGGING = """\
 status = error
 appender.console.type = Console
@@ -50,23 +50,24 @@ rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
 """
 _QUIET = {
-    # Each connection attempt, several per second; a long outage ends the query, which is logged once.
+    # Warns at each connection attempt, several per second. A long outage ends the query, which is logged once.
     "org.apache.kafka.clients.NetworkClient": "error",
-    "org.apache.spark.SparkConf": "error",  # A note on the setting of the scratch folder.
-    "org.apache.spark.util.SparkStringUtils": "error",  # A plan is long.
+    "org.apache.spark.SparkConf": "error",  # Warns that a cluster manager can override the scratch folder.
+    "org.apache.spark.util.SparkStringUtils": "error",  # Warns that a plan is long.
     "org.apache.hadoop.util.NativeCodeLoader": "error",
-    f"{_STREAMING}.runtime.ProcessingTimeExecutor": "error",  # A batch takes longer than the trigger interval.
-    f"{_STREAMING}.runtime.MicroBatchExecution": "error",  # A plan with state is not adaptive.
-    # State is many batches ahead of its snapshot, which is normal for small state.
+    f"{_STREAMING}.runtime.ProcessingTimeExecutor": "error",  # Warns that a batch takes longer than the trigger interval.
+    f"{_STREAMING}.runtime.MicroBatchExecution": "error",  # Warns that a plan with state is not adaptive.
+    # Warns that state is many batches ahead of its snapshot, which is normal for small state.
     f"{_STREAMING}.state.StateStoreCoordinator": "error",
 }
 
 
-# A JVM that runs out of heap may go on without some threads. If it ends instead, it is restarted.
+# A JVM that runs out of heap may go on without some of its threads. It is made to end instead, so that it is restarted.
 _EXIT_WHEN_FULL = "-XX:+ExitOnOutOfMemoryError"
 _EXIT_CODE_WHEN_FULL = 3
 _EXIT_S_MAX = 5.0
 
+# Optimizer rules that never change the pipeline's plan.
 _IDLE_RULES = (
     "BooleanSimplification",
     "LikeSimplification",
@@ -94,15 +95,15 @@ _COMMON_SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     # Every batch carries its plan as text for the user interface; this is the shortest form.
     "spark.sql.ui.explainMode": "simple",
-    # Noting which Python line created each expression is two thirds of the calls that build the pipeline.
+    # Two thirds of the calls that build the pipeline would only record which Python line created each expression.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Spark would generate code for every batch and task. The work is in the kernel and in lambdas, for which it generates none.
+    # Spark would generate code for every batch and task, in vain: the work is in the kernel and in lambdas, which cannot use it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     # A set is looked up by hash; a list of a hundred sample names is compared one by one for every sample.
     "spark.sql.optimizer.inSetConversionThreshold": "2",
-    # The default manager costs 23 ms more per log entry. It also detects two queries on one checkpoint, which
-    # streaming/checkpoint.py does here.
+    # The default manager costs 23 ms more per log entry. Its only advantage is that it detects two queries on one checkpoint, which
+    # streaming/checkpoint.py prevents.
     "spark.sql.streaming.checkpointFileManagerClass": (
         f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -113,7 +114,7 @@ _COMMON_SETTINGS = {
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
     # ``formats.common.let`` shares values that are used twice; Spark's own search costs time for every row.
     "spark.sql.subexpressionElimination.enabled": "false",
-    # These rules never change the pipeline's plan, and take half of the time to plan a batch.
+    # Without these rules a batch is planned in half of the time.
     "spark.sql.optimizer.excludedRules": ",".join(
         f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _IDLE_RULES
     ),
@@ -182,7 +183,7 @@ def spark_session(jars: Sequence[Path], options: SparkOptions, output: JavaOutpu
     if options.driver_host == "127.0.0.1":
         # Otherwise Spark warns that the host name is a loopback address, whatever spark.driver.host is.
         os.environ.setdefault("SPARK_LOCAL_IP", options.driver_host)
-    # For the short-lived JVM that computes the command line of the other one.
+    # For the short-lived JVM that computes the command line of the session's JVM.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     settings = _session_settings(jars, options) | _COMMON_SETTINGS | kernel.SETTINGS
     builder = SparkSession.builder
@@ -212,7 +213,7 @@ def _session_settings(jars: Sequence[Path], options: SparkOptions) -> dict[str, 
         "spark.driver.memory": f"{options.driver_memory_mb}m",
         "spark.driver.extraJavaOptions": _java_options(options),
         "spark.driver.host": host,
-        # The address that executors use need not exist on this host: a container has another one inside.
+        # The address that executors use need not exist on this host: a container has another address inside.
         "spark.driver.bindAddress": "127.0.0.1" if host == "127.0.0.1" else "0.0.0.0",
         "spark.scheduler.allocation.file": str(_write_pools(local_dir, options.cores)),
         "spark.local.dir": str(local_dir),
@@ -226,7 +227,7 @@ def _session_settings(jars: Sequence[Path], options: SparkOptions) -> dict[str, 
 
 
 def ran_out_of_memory() -> bool:
-    """Returns whether the JVM of this process has ended because its heap was full. Waits some seconds for an end under way."""
+    """Returns whether the JVM of this process has ended because its heap was full. Waits some seconds for a JVM that is ending."""
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return False

@@ -15,7 +15,9 @@ FormatName = Literal[
     "rheostat_json", "telegraf_json", "telegraf_influx", "prometheus_json", "otlp_json", "cruise_control"
 ]
 INTERVAL_S_MAX = 45  # Below STEP_MS_MAX of kernel/Rates.java, with a margin for late scrapes.
-_MEANS_ALREADY = ("cruise_control",)  # Formats without counters, for which one record per window is enough.
+_FORMATS_OF_MEANS = (
+    "cruise_control",
+)  # Formats of means instead of counters, for which one record per window is enough.
 
 
 class SourceSettings(BaseModel):
@@ -155,12 +157,12 @@ class StreamSettings(BaseModel):
                 f" ({2 * self.window_s + self.watermark_delay_s}), the distance from the end at which the live query begins"
             )
         for i, source in enumerate(self.sources):
-            if source.format not in _MEANS_ALREADY and 2 * source.interval_s > self.window_s:
+            if source.format not in _FORMATS_OF_MEANS and 2 * source.interval_s > self.window_s:
                 raise ValueError(
                     f"sources[{i}].interval_s ({source.interval_s:g}) is more than half of window_s ({self.window_s}): a rate"
                     " is measured between two scrapes inside one window"
                 )
-            if source.format not in _MEANS_ALREADY and source.interval_s > INTERVAL_S_MAX:
+            if source.format not in _FORMATS_OF_MEANS and source.interval_s > INTERVAL_S_MAX:
                 raise ValueError(
                     f"sources[{i}].interval_s ({source.interval_s:g}) is more than {INTERVAL_S_MAX}: counters more than a minute"
                     " apart count as a gap, and scrapes can be late"
@@ -179,7 +181,7 @@ class StreamSettings(BaseModel):
 
     @model_validator(mode="after")
     def _executors_reach_driver(self) -> StreamSettings:
-        if not self.is_local and not self.driver_is_here and self.driver_host is None:
+        if not self.is_local and not self.is_master_on_this_host and self.driver_host is None:
             raise ValueError(
                 f"master {self.master} needs driver_host, an address of this machine at which the executors reach it"
             )
@@ -190,7 +192,7 @@ class StreamSettings(BaseModel):
         return self.master == "local"
 
     @property
-    def driver_is_here(self) -> bool:
+    def is_master_on_this_host(self) -> bool:
         """Whether the master is on this machine, as in a test."""
         hosts = [part.rpartition(":")[0] for part in self.master.removeprefix("spark://").split(",")]
         return all(host in ("localhost", "127.0.0.1") for host in hosts)

@@ -53,7 +53,8 @@ CONTROLLER_COUNTERS: FieldSamples = {
     "heartbeats_timed_out_per_s": (Metric.HEARTBEATS_TIMED_OUT, ""),
     "mutations_rejected_per_s": (Metric.MUTATIONS_REJECTED, None),
     "metadata_records_per_s": (Metric.METADATA_COMMITTED, ""),
-    "processed_per_s": (Metric.EVENT_PROCESSING_COUNT, ""),  # Not in signals, nor are the next two.
+    # Not in signals; used by CONTROLLER_TOTALS.
+    "processed_per_s": (Metric.EVENT_PROCESSING_COUNT, ""),
     "created_per_s": (Metric.TOTAL_TIME_COUNT, "request=CreateTopics"),
     "deleted_per_s": (Metric.TOTAL_TIME_COUNT, "request=DeleteTopics"),
 }
@@ -72,7 +73,7 @@ CONTROLLER_GAUGES: FieldSamples = {
     "create_mean": (Metric.TOTAL_TIME_MEAN, "request=CreateTopics"),
     "delete_mean": (Metric.TOTAL_TIME_MEAN, "request=DeleteTopics"),
 }
-# Field → mean and count since JVM start. Mean × count is a counter of the milliseconds spent; the field is named after its rate.
+# Total → mean and count since JVM start. Mean × count is a counter of the milliseconds spent; the total is named after its rate.
 Totals = dict[str, tuple[str, str]]
 
 BROKER_TOTALS: Totals = {"produced_ms_per_s": ("produce_mean", "produced_per_s")}
@@ -82,7 +83,7 @@ CONTROLLER_TOTALS: Totals = {
     "created_ms_per_s": ("create_mean", "created_per_s"),
     "deleted_ms_per_s": ("delete_mean", "deleted_per_s"),
 }
-# Field → total and count, as above. Increase of the total ÷ increase of the count = mean over the window.
+# Field → total and count. Increase of the total ÷ increase of the count = mean over the window.
 BROKER_MEANS: Totals = {"produce_mean_ms": ("produced_ms_per_s", "produced_per_s")}
 CONTROLLER_MEANS: Totals = {
     "event_queue_time_mean_ms": ("queued_ms_per_s", "events_per_s"),

@@ -1,18 +1,19 @@
 """Entity rows in, output records out, through the pipeline's one stateful operator.
 
 Every measurement uses the last window of an entity's rows. The state keeps rows in spans twice as long as a window, and one span
-begins with every window, so each window lies whole in one span. A row is therefore stored twice; sliding windows would store it
-six times.
+begins with every window, so each window lies whole in one span. A row is therefore stored twice; Spark's sliding windows would
+store it six times.
 
 Vocabulary:
     span      the unit of state: the rows of one entity over two windows, unordered.
     window    ends at a multiple of the slide. A span produces the windows that end in its second half.
-    due       a window with a row within its last slide. Other windows produce nothing, because a due window has all their rows.
+    due       a window with a row within its last slide. Other windows produce nothing, because an earlier, due window has all of
+              their rows.
     touched   a window that contains a row of the current batch. Only touched windows are produced, so that a row yields one record
               and not one for each window that the span still holds.
 
-Invariants: a duplicate row changes nothing, nor does the order of arrival. A window's record depends only on the rows that have
-arrived, not on how they were cut into batches; after a crash the last record of a key equals that of an uninterrupted run.
+Invariants: a window's record depends only on the set of rows that have arrived. Duplicate rows, the order of arrival and the
+division into batches change nothing. So after a crash the last record of a key equals that of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from streaming import kernel
 from streaming.entities import KEYS, REJECT
 from streaming.shared.contract import Topics
 
-# Schema of the rows of ``spans``, part of the checkpoint. A test compares it with Spark's, which would delay each start.
+# Schema of the rows of ``spans``, part of the checkpoint. It is written out, because asking Spark for it would delay each start; a
+# test compares both.
 STATE_TYPE = (
     "struct<span:struct<start:timestamp,end:timestamp>,cluster:string,kind:string,node:int,part:string,"
     "rows:array<binary>,refused:binary>"
@@ -61,7 +63,7 @@ def spans(entities: DataFrame, shape: WindowShape) -> DataFrame:
     return (
         entities.withWatermark("time", f"{shape.watermark_delay_s} seconds")
         .withColumn("span", span)
-        # A refused record needs one span only.
+        # A refused record is kept in one span only: the span in whose second half it lies.
         .filter(~is_refused | (F.unix_millis("time") >= F.unix_millis("span.start") + F.lit(shape.window_s * 1000)))
         .groupBy("span", *KEYS)
         .agg(

@@ -23,8 +23,8 @@ from streaming.shared.kafka.settings import PemError
 Offsets = Mapping[str, Mapping[int, int]]
 
 _COLUMNS = ("value", "topic", "partition", "offset", "timestamp")
-# Spark asks for the topics' end offsets twice, 8 s each, before the query ends; a restarted broker is back by then. With the
-# defaults (three times a minute) an unreachable cluster would mean three minutes of silence.
+# Spark asks for the topics' end offsets twice, 8 s each, before it fails the query; a restarted broker is back by then. With the
+# defaults (three times, a minute each) the stream would be silent for three minutes before it reports an unreachable cluster.
 _TIMEOUTS = {
     "kafka.default.api.timeout.ms": "8000",
     "kafka.request.timeout.ms": "8000",
@@ -48,7 +48,10 @@ class Feed:
 def feeds(
     kafka: KafkaSettings, topics: Topics, settings: StreamSettings, *, cluster: str, own_interval_s: float
 ) -> list[Feed]:
-    """Returns the feed of rheostat's own topic, then those of other sources. Sources that differ only in topic share a feed."""
+    """Returns the feed of rheostat's own topic, then the feeds of the other sources.
+
+    Sources that differ only in topic share a feed.
+    """
     all_feeds = [Feed(kafka, (topics.metrics,), "rheostat_json", Source(cluster), int(own_interval_s * 1000))]
     for source in settings.sources:
         feed = Feed(
@@ -58,11 +61,11 @@ def feeds(
             Source(source.cluster or cluster, dict(source.hosts)),
             int(source.interval_s * 1000),
         )
-        same = next((i for i, other in enumerate(all_feeds) if replace(other, topics=feed.topics) == feed), None)
-        if same is None:
+        index = next((i for i, other in enumerate(all_feeds) if replace(other, topics=feed.topics) == feed), None)
+        if index is None:
             all_feeds.append(feed)
         else:
-            all_feeds[same] = replace(feed, topics=(*all_feeds[same].topics, *feed.topics))
+            all_feeds[index] = replace(feed, topics=(*all_feeds[index].topics, *feed.topics))
     return all_feeds
 
 
@@ -89,13 +92,13 @@ def live(spark: SparkSession, feed: Feed, *, start: str | int, max_records_per_t
         reader = reader.option("startingTimestamp", start).option("startingOffsetsByTimestampStrategy", "latest")
     else:
         reader = reader.option("startingOffsets", start)
-    found: DataFrame = (
+    frame: DataFrame = (
         reader.option("subscribe", ",".join(feed.topics))
         .option("maxOffsetsPerTrigger", max_records_per_trigger)
         .load()
         .select(*_COLUMNS)
     )
-    return found
+    return frame
 
 
 def between(spark: SparkSession, feed: Feed, start: Offsets, end: Offsets) -> DataFrame:
@@ -103,13 +106,13 @@ def between(spark: SparkSession, feed: Feed, start: Offsets, end: Offsets) -> Da
     reader = _options(spark.read.format("kafka"), feed).option(
         "assign", json.dumps({topic: sorted(partitions) for topic, partitions in start.items()})
     )
-    found: DataFrame = (
-        reader.option("startingOffsets", json.dumps(_plain(start)))
-        .option("endingOffsets", json.dumps(_plain(end)))
+    frame: DataFrame = (
+        reader.option("startingOffsets", json.dumps(_for_json(start)))
+        .option("endingOffsets", json.dumps(_for_json(end)))
         .load()
         .select(*_COLUMNS)
     )
-    return found
+    return frame
 
 
 # Longest wait of a fetch for new data, half a second by default. A batch that ends at the topic's end would wait that long.
@@ -123,12 +126,12 @@ def _options(reader: Any, feed: Feed) -> Any:
     return reader.option("failOnDataLoss", "false")
 
 
-def _plain(offsets: Offsets) -> dict[str, dict[str, int]]:
-    return {topic: {str(p): offset for p, offset in of_topic.items()} for topic, of_topic in offsets.items()}
+def _for_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+    return {topic: {str(p): offset for p, offset in by_partition.items()} for topic, by_partition in offsets.items()}
 
 
 def kafka_ids(feeds: Sequence[Feed], client_id: str) -> tuple[str, ...]:
-    """Returns the Kafka cluster id of each feed, which does not depend on the bootstrap address; the address if it has no id.
+    """Returns the Kafka cluster id of each feed, which does not depend on the bootstrap address; the address if there is no id.
 
     Raises:
         Unreachable: a cluster does not answer or refuses the login.
@@ -146,21 +149,21 @@ def kafka_ids(feeds: Sequence[Feed], client_id: str) -> tuple[str, ...]:
     return tuple(ids[feed.kafka.bootstrap_servers] for feed in feeds)
 
 
-def share(records_max: int, feeds: Sized) -> int:
+def equal_share(records_max: int, feeds: Sized) -> int:
     """Returns one feed's equal share of ``records_max`` records per batch."""
     return max(1, records_max // len(feeds))
 
 
-def shares(records_max: int, waiting: Sequence[int]) -> list[int]:
+def feed_shares(records_max: int, waiting: Sequence[int]) -> list[int]:
     """Returns each feed's share of ``records_max`` records per batch.
 
-    A running query cannot change the shares. So half of a batch is divided by unread records, which also reflects the usual load,
-    and half equally, for feeds that are silent at the start.
+    A running query cannot change the shares. So one half of a batch is divided in proportion to unread records, which also
+    reflect the usual load. The other half is divided equally, for feeds that are silent at the start.
 
     Args:
         waiting: unread records of each feed.
     """
-    equal_share, total = share(records_max, waiting), sum(waiting)
+    even, total = equal_share(records_max, waiting), sum(waiting)
     if not total:
-        return [equal_share] * len(waiting)
-    return [max(1, (equal_share + records_max * unread // total) // 2) for unread in waiting]
+        return [even] * len(waiting)
+    return [max(1, (even + records_max * unread // total) // 2) for unread in waiting]

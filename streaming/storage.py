@@ -1,7 +1,7 @@
 """Checks the folders that the stream writes to, and explains what is wrong with them and what to do.
 
-A full disk, a folder of another user or a read-only file system ends Spark with pages of Java that name none of these. All can be
-checked from outside, before a start and after a death.
+A full disk, a folder of another user or a read-only file system ends Spark with pages of Java stacks that do not name this cause.
+rheostat can check the folders itself, before a start and after a death.
 """
 
 from __future__ import annotations
@@ -89,49 +89,49 @@ def folder_fault(place: StorageFolder, free_bytes_min: int = START_BYTES_MIN) ->
             f"{place} cannot be written: the file system {place.mount_point} is mounted read-only. {_elsewhere(place)}"
         )
     if not existing.is_dir() or not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
-        return f"{place} cannot be written: {_owned(existing)}. {_elsewhere(place)}"
+        return f"{place} cannot be written: {_ownership_text(existing)}. {_elsewhere(place)}"
     if place.free_bytes < free_bytes_min:
-        return full(place)
+        return full_message(place)
     return None
 
 
-def full(place: StorageFolder) -> str:
+def full_message(place: StorageFolder) -> str:
     """Returns the message for a full file system: how full it is, how much the stream needs, and the remedy."""
     return (
         f"The file system {place.mount_point}, which holds {place}, is full: {_mb(place.free_bytes)} of {_mb(place.size_bytes)} "
-        f"are free, and the stream needs {_mb(FREE_BYTES_ADVISED)}. Free some, and it goes on where it ended; "
+        f"are free, and the stream needs {_mb(FREE_BYTES_ADVISED)}. Free some space, and the stream continues where it ended; "
         f"or {_name_another(place)}"
     )
 
 
-def full_now(known: Sequence[StorageFolder]) -> str | None:
+def full_message_if_full(known: Sequence[StorageFolder]) -> str | None:
     """Returns how full the fullest file system is, and what to do; None if the stream can start with its free space."""
     fullest = min(known, key=lambda place: place.free_bytes)
-    return full(fullest) if fullest.free_bytes < START_BYTES_MIN else None
+    return full_message(fullest) if fullest.free_bytes < START_BYTES_MIN else None
 
 
-def full_of(known: Sequence[StorageFolder]) -> str:
-    """Returns the operator's text after a write has found no space."""
-    if (text := full_now(known)) is not None:
+def no_space_message(known: Sequence[StorageFolder]) -> str:
+    """Returns the message after a write has found no space, even if there is free space again."""
+    if (text := full_message_if_full(known)) is not None:
         return text
     free = "; ".join(
         f"{place.mount_point}, which holds {place}, has {_mb(place.free_bytes)} free now" for place in known
     )
     return (
-        f"No space was left on a file system: {free}. Look whether something fills one of them now and then, or, with a "
-        "master other than local, at the disks of the executors."
+        f"No space was left on a file system: {free}. Check whether another program fills one of them from time to time; with a "
+        "master other than local, also check the disks of the executors."
     )
 
 
 def foreign_file(folder: Path) -> str | None:
-    """Returns the owner of a file in the folder that this process cannot read and write, with the remedy; None if there is none."""
+    """Returns the message about a file in the folder that this process cannot read and write; None if there is no such file."""
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent), *(Path(parent, name) for name in (*folders, *files))):
             needed = os.R_OK | os.W_OK | (os.X_OK if path.is_dir() else 0)
             if os.path.exists(path) and not os.access(path, needed):
                 return (
-                    f"The checkpoint {folder} is not this user's: {_owned(path)}. Run the stream as that user, give the folder to "
-                    f"this one (chown -R {os.geteuid()} {folder}), or set another stream.checkpoint_dir."
+                    f"The checkpoint {folder} is not this user's: {_ownership_text(path)}. Run the stream as that user, give the "
+                    f"folder to this user (chown -R {os.geteuid()} {folder}), or set another stream.checkpoint_dir."
                 )
     return None
 
@@ -143,24 +143,24 @@ def storage_error(error: OSError, known: Sequence[StorageFolder]) -> StreamError
         if (text := folder_fault(place)) is not None:
             return StreamError(text)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StreamError(full_of(known))
+        return StreamError(no_space_message(known))
     if error.errno in (errno.EACCES, errno.EPERM) and by_path is not None:
         return StreamError(
-            f"{_owned(by_path)}, so the stream cannot use it. Give it to this user, or name another folder."
+            f"{_ownership_text(by_path)}, so the stream cannot use it. Give this user access, or name another folder."
         )
     return StreamError(f"The stream cannot use {by_path or 'a file'}: {error.strerror or error}.")
 
 
-def native_libraries(place: StorageFolder) -> str:
+def noexec_message(place: StorageFolder) -> str:
     """Returns the message for a folder from which Java may not load native code."""
     return (
-        f"Java cannot load the native code of compressed topics (snappy, zstd): it unpacks that into {place.folder}, and the file "
-        f"system {place.mount_point} is mounted noexec. Set TMPDIR to a folder of a file system that allows execution, or remount "
-        "this one with exec"
+        f"Java cannot load the native code for compressed topics (snappy, zstd): Java unpacks the code into {place.folder}, and "
+        f"the file system {place.mount_point} is mounted noexec. Set TMPDIR to a folder of a file system that allows execution, or "
+        "remount this file system with exec"
     )
 
 
-def _owned(path: Path) -> str:
+def _ownership_text(path: Path) -> str:
     try:
         owner = path.stat().st_uid
     except OSError as error:

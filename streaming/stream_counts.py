@@ -29,7 +29,7 @@ class LastBatch:
 
 @dataclass(slots=True)
 class StreamCounts:
-    """Event counts. The runner's thread writes them, the backlog's thread its own; any thread reads."""
+    """Event counts. The runner's thread writes them, the backlog's thread writes ``backlog_…``; any thread reads."""
 
     last: LastBatch | None = None
     batches: int = 0

@@ -14,13 +14,15 @@ from streaming.stream_counts import StreamCounts
 
 
 class StreamCollector(Collector):
+    """Turns the counts into Prometheus metrics, for prometheus_client's registry."""
+
     def __init__(self, cluster: str, counts: StreamCounts, slide_s: float) -> None:
         self._cluster = cluster
         self._counts = counts
         self._slide_s = slide_s
 
     def collect(self) -> Iterator[Metric]:
-        counts, c = self._counts, (self._cluster,)
+        counts, labels = self._counts, (self._cluster,)
         last = counts.last
         if last is not None:
             for definition, measured in (
@@ -31,7 +33,7 @@ class StreamCollector(Collector):
                 (StreamMetric.INPUT_BEHIND, last.behind_records),
                 (StreamMetric.STATE_ROWS, last.state_rows),
             ):
-                yield metric_family(definition, {c: measured} if measured is not None else {})
+                yield metric_family(definition, {labels: measured} if measured is not None else {})
         for definition, value in (
             (StreamMetric.BATCH_INTERVAL, self._slide_s),
             (StreamMetric.BATCHES, counts.batches),
@@ -44,17 +46,19 @@ class StreamCollector(Collector):
             (StreamMetric.BACKLOG, counts.backlog_remaining),
             (StreamMetric.BACKLOG_LOST_RECORDS, counts.backlog_lost),
         ):
-            yield metric_family(definition, {c: value})
+            yield metric_family(definition, {labels: value})
 
 
-def registry_of(cluster: str, counts: StreamCounts, slide_s: float, own: Collector | None = None) -> CollectorRegistry:
-    """Returns a registry with the stream's metrics.
+def registry_of(
+    cluster: str, counts: StreamCounts, slide_s: float, process_metrics: Collector | None = None
+) -> CollectorRegistry:
+    """Returns a Prometheus registry with the stream's metrics.
 
     Args:
-        own: the collector of the metrics that every process has.
+        process_metrics: the metrics that every process has (``ProcessMetricsCollector``).
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StreamCollector(cluster, counts, slide_s))
-    if own is not None:
-        registry.register(own)
+    if process_metrics is not None:
+        registry.register(process_metrics)
     return registry

@@ -47,7 +47,7 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
 
     def names_at(url: str, timeout_s: float) -> set[str] | Exception:
         try:
-            return {sample.name for sample in jmx.scrape(url, timeout_s, access)}
+            return {sample.name for sample in jmx.read_samples(url, timeout_s, access)}
         except (OSError, ValueError) as error:
             return error
 

@@ -50,7 +50,7 @@ def storage_of_stream(settings: Settings) -> Iterator[Finding]:
         yield Finding(
             "native code of Java",
             FindingVerdict.ADVICE,
-            storage.native_libraries(scratch),
+            storage.noexec_message(scratch),
             "without that the stream ends at the first record that is compressed with snappy or zstd",
         )
 

@@ -1,7 +1,8 @@
 """Reads from Kafka's Admin API what the JMX agents do not report: reassignments, log sizes, offsets and throttle settings.
 
-A full reading costs time in proportion to the cluster. So each round reads only the tracked partitions and the involved brokers. A
-full scan of every topic's replica lists and every broker's rates runs rarely, in its own thread and over its own connection.
+Reading everything takes time in proportion to the number of topics and brokers. So each round reads only the tracked partitions
+and the involved brokers. A full scan of every topic's throttled-replica lists and every broker's throttle rates runs rarely, in its
+own thread and over its own connection.
 
 While nothing moves, one small request per second checks whether a reassignment has begun (``has_move_begun``), because the tuner
 cannot act on a move before it has been measured twice.
@@ -11,7 +12,8 @@ which brokers have a rate. So a change on a topic or broker without a move is se
 
 Vocabulary:
     tracked    a partition that moves or is listed in a throttle.
-    involved   a broker that hosts a replica of a tracked partition, or has a rate set.
+    involved   a broker that hosts a replica of a tracked partition, or has a throttle rate set.
+    listed     a topic with a throttled-replica list.
 """
 
 from __future__ import annotations
@@ -60,12 +62,12 @@ class FullScan:
         started_s = time.monotonic()
         listed: set[str] = set()
         with_rate: set[int] = set()
-        for topics in _chunks({s.topic for s in self._client.partitions()}):
+        for topics in _chunks({state.topic for state in self._client.partitions()}):
             # Decoding an answer holds the GIL; the pause lets the threads of the round run.
             if stop.wait(_SCAN_PAUSE_S):
                 return None
-            listed |= _listed(_throttles(self._client, topics))
-        for brokers in _chunks(e.node for e in self._client.brokers()):
+            listed |= _listed_topics(_throttles(self._client, topics))
+        for brokers in _chunks(endpoint.node for endpoint in self._client.brokers()):
             if stop.wait(_SCAN_PAUSE_S):
                 return None
             answers = self._client.broker_configs(brokers, _RATES)
@@ -76,14 +78,14 @@ class FullScan:
 
 
 class AdminReader:
-    """Reads the cluster once per round. Keeps the topics that had a throttle; every value is read anew."""
+    """Reads the cluster once per round. Keeps between rounds only which topics and brokers have a throttle, never a value."""
 
     def __init__(self, client: ClusterClient, full_scan: Callable[[], FullScanResult]) -> None:
         self._client = client
         self._full_scan = full_scan
-        # As of the last round, because a move may be younger than the full scan.
+        # The listed topics of the last round. They include topics whose move began after the last full scan.
         self._listed_topics: frozenset[str] = frozenset()
-        self._brokers_with_rate: set[int] = set()  # As of their last answer.
+        self._brokers_with_rate: set[int] = set()  # Brokers whose last answer contained a throttle rate.
         self.unanswered: set[int] = set()  # Brokers that did not answer the last request to them.
         self._moving: bool | None = None  # Whether anything moved in the last round; None before the first.
         self.move_began = False  # The last round was the first to see a move.
@@ -94,20 +96,21 @@ class AdminReader:
         Raises:
             ClusterError: the cluster does not answer at all, or a right is missing.
         """
-        client, scanned, asked = self._client, self._full_scan(), set(brokers)
+        client, scan, brokers_to_ask = self._client, self._full_scan(), set(brokers)
         moving = client.reassignments()
         self.move_began, self._moving = self._moving is False and bool(moving), bool(moving)
-        throttles = _throttles(client, self._listed_topics | scanned.listed_topics | {s.topic for s in moving})
-        self._listed_topics = frozenset(_listed(throttles))
-        tracked = self._tracked(moving, throttles)
-        hosting = {b for s in tracked for b in s.replicas} & asked
+        throttles = _throttles(client, self._listed_topics | scan.listed_topics | {s.topic for s in moving})
+        self._listed_topics = frozenset(_listed_topics(throttles))
+        tracked = self._tracked_partitions(moving, throttles)
+        hosting = {b for s in tracked for b in s.replicas} & brokers_to_ask
         sizes = client.log_sizes(hosting, {(s.topic, s.partition) for s in tracked})
         _raise_when_all_failed(sizes.values())
-        with_rate = self._brokers_with_rate | scanned.brokers_with_rate
-        configs = client.broker_configs(hosting | (with_rate & asked), _RATES)
+        with_rate = self._brokers_with_rate | scan.brokers_with_rate
+        configs = client.broker_configs(hosting | (with_rate & brokers_to_ask), _RATES)
         _raise_when_all_failed(configs.values())
         rates = _rates(configs)
-        self._brokers_with_rate = {b for b, of_broker in rates.items() if of_broker} | (
+        # A broker that did not answer in this round keeps its entry.
+        self._brokers_with_rate = {b for b, broker_rates in rates.items() if broker_rates} | (
             self._brokers_with_rate - rates.keys()
         )
         answers = {**sizes, **configs}
@@ -117,7 +120,7 @@ class AdminReader:
             tracked=tracked,
             throttles=throttles,
             sizes={b: by_partition for b, by_partition in sizes.items() if not isinstance(by_partition, ClusterError)},
-            end_offsets=client.end_offsets([s for s in tracked if s.leader in asked]),
+            end_offsets=client.end_offsets([s for s in tracked if s.leader in brokers_to_ask]),
             rates=rates,
         )
 
@@ -129,7 +132,9 @@ class AdminReader:
         """
         return self._moving is False and bool(self._client.reassignments())
 
-    def _tracked(self, moving: list[PartitionState], throttles: dict[str, TopicThrottle]) -> list[PartitionState]:
+    def _tracked_partitions(
+        self, moving: list[PartitionState], throttles: dict[str, TopicThrottle]
+    ) -> list[PartitionState]:
         moves = {(s.topic, s.partition): s for s in moving}
         listed = [
             state
@@ -148,12 +153,12 @@ def _throttles(client: ClusterClient, topics: Iterable[str]) -> dict[str, TopicT
     return {t: TopicThrottle.from_configs(c) for t, c in client.topic_configs(topics, LIST_KEYS.values()).items()}
 
 
-def _listed(throttles: Mapping[str, TopicThrottle]) -> set[str]:
+def _listed_topics(throttles: Mapping[str, TopicThrottle]) -> set[str]:
     return {topic for topic, throttle in throttles.items() if throttle.leader or throttle.follower}
 
 
 def _rates(answers: Mapping[int, Mapping[str, ConfigValue] | ClusterError]) -> dict[int, dict[str, float]]:
-    """Returns the rates of each broker that answered; an empty dictionary for a broker without rates."""
+    """Returns the throttle rates of each broker that answered, by sample name; empty for a broker without rates."""
     return {
         b: {_RATES[key]: float(config.value) for key, config in configs.items()}
         for b, configs in answers.items()
@@ -168,7 +173,7 @@ def _chunks(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _raise_when_all_failed(answers: Collection[object]) -> None:
-    """Raises the first error if every broker failed, most likely for a missing right. The failure of one broker is only counted."""
+    """Raises the first error if every broker failed, because then a right is most likely missing. One failure alone is accepted."""
     failures = [answer for answer in answers if isinstance(answer, ClusterError)]
     if failures and len(failures) == len(answers):
         raise failures[0]

@@ -10,7 +10,18 @@ from dataclasses import dataclass, field
 
 from streaming.collector.jmx import Cause
 
-SCRAPE_S_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+SCRAPE_S_BUCKETS = (
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)  # Upper bounds of the histogram of scrape durations.
 
 
 @dataclass(slots=True)
@@ -22,13 +33,14 @@ class Counts:
     round_s: float = 0.0  # Duration of the last round.
     records: int = 0
     admin_failures: int = 0
-    # The full scan's thread writes these two.
+    # The full scan's thread writes ``full_scans`` and ``full_scan_s``.
     full_scans: int = 0
     full_scan_s: float = 0.0  # Duration of the last full scan.
     access_valid: bool = True  # Whether certificates and password were valid when last read.
     scrape_failures_by_cause: Counter[tuple[int, Cause]] = field(default_factory=Counter)  # By node and cause.
     scraped_at_s: dict[int, float] = field(default_factory=dict)  # Last good scrape by node, epoch seconds.
     scrape_s_sum: float = 0.0
+    # Scrapes by bucket; the last count is of scrapes longer than every bound.
     scrape_s_counts: list[int] = field(default_factory=lambda: [0] * (len(SCRAPE_S_BUCKETS) + 1))
     _records_failed: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)

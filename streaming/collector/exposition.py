@@ -1,14 +1,15 @@
 """Parses Kafka's metrics from Prometheus text. Pure.
 
-Speed matters at a thousand nodes, and most of an agent's answer is about its JVM. So lines with other names are skipped, canonical
-labels are cached, and the lags of followed partitions (thousands on a large broker) are read by one regular expression.
+Speed matters at a thousand nodes, and most of an agent's answer is about its JVM. So lines whose name does not begin with
+``kafka_`` are skipped, canonical labels are cached, and the lags of followed partitions (thousands on a large broker) are read by
+one regular expression.
 
 Invariant: the result equals that of a full parser, restricted to names with the prefix ``kafka_`` and finite values. One unreadable
 line with such a name refuses the whole text, because half a scrape would look like a node that lost its metrics.
 
 Vocabulary:
-    lag   messages that a replica is behind its leader (FetcherLagMetrics ConsumerLag), by (topic, partition); ``facts.lag_samples``
-          reduces the lags. Kafka's -1 means unknown and is left out.
+    lag   messages that a replica is behind its leader (FetcherLagMetrics ConsumerLag), by (topic, partition). Kafka's -1 means
+          unknown and is left out. ``facts.lag_samples`` turns the lags into few samples.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from streaming.shared.contract import Sample, canonical_labels
+from streaming.shared.contract import Sample, TopicPartition, canonical_labels
 
 PREFIX = "kafka_"
 LAG = "kafka_server_fetcherlagmetrics_consumerlag"
@@ -32,8 +33,8 @@ _LINE = re.compile(
 _LAG_LINE = re.compile(
     rf'\n{LAG}{{clientid="[^"\\]*",partition="(\d+)",topic="([^"\\]*)",?}} (-?[0-9.]+(?:E\d+)?)(?=\n)'
 )
-_NOT_LAG = re.compile(rf"\n{PREFIX}(?!{LAG.removeprefix(PREFIX)}[ \t{{])[^\n]*")
-_ALL = re.compile(rf"\n{PREFIX}[^\n]*")
+_LINES_WITHOUT_LAGS = re.compile(rf"\n{PREFIX}(?!{LAG.removeprefix(PREFIX)}[ \t{{])[^\n]*")
+_ALL_LINES = re.compile(rf"\n{PREFIX}[^\n]*")
 _LABEL = re.compile(r'[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|$)')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
@@ -44,7 +45,7 @@ class Reading:
     """One answer of one agent."""
 
     samples: list[Sample]
-    lags: dict[tuple[str, int], float]
+    lags: dict[TopicPartition, float]
 
 
 def parse(text: str) -> Reading:
@@ -55,13 +56,13 @@ def parse(text: str) -> Reading:
     """
     text = f"\n{text}\n"
     lag_lines = _LAG_LINE.findall(text)
-    if len(lag_lines) == text.count(f"\n{LAG}"):
+    if len(lag_lines) == text.count(f"\n{LAG}"):  # Every lag has the usual form.
         lags = _lags((topic, int(partition), float(value)) for partition, topic, value in lag_lines)
-        lines = _NOT_LAG.findall(text)
+        lines = _LINES_WITHOUT_LAGS.findall(text)
     else:
-        lags, lines = {}, _ALL.findall(text)
+        lags, lines = {}, _ALL_LINES.findall(text)
     samples: list[Sample] = []
-    other_lags: list[tuple[str, int, float]] = []
+    lags_in_other_form: list[tuple[str, int, float]] = []
     for line in lines:
         match = _LINE.match(line, 1)
         if match is None:
@@ -73,20 +74,21 @@ def parse(text: str) -> Reading:
         if name == LAG:
             labels = dict(_labels(label_text or ""))
             if "topic" in labels and labels.get("partition", "").isdigit():
-                other_lags.append((labels["topic"], int(labels["partition"]), value))
+                lags_in_other_form.append((labels["topic"], int(labels["partition"]), value))
         else:
             samples.append(Sample(name, _canonical(label_text) if label_text else "", value))
-    if other_lags:
-        lags = _lags(other_lags)
+    if lags_in_other_form:
+        lags = _lags(lags_in_other_form)
     if not samples and not lags and "# TYPE " not in text:
         raise ValueError(f"this is not Prometheus text: {text[1:81]!r}")
     return Reading(samples, lags)
 
 
-def _lags(values: Iterable[tuple[str, int, float]]) -> dict[tuple[str, int], float]:
-    lags: dict[tuple[str, int], float] = {}
+def _lags(values: Iterable[tuple[str, int, float]]) -> dict[TopicPartition, float]:
+    """Returns the lags by partition, without unknown ones (-1)."""
+    lags: dict[TopicPartition, float] = {}
     for topic, partition, value in values:
-        # A partition that changes its fetcher may be listed under both; the larger lag is the safe choice.
+        # A partition that changes its fetcher may be listed under the old and the new one; the larger lag is the safe choice.
         if value >= lags.get((topic, partition), 0):
             lags[(topic, partition)] = value
     return lags

@@ -1,10 +1,11 @@
 """Turns answers of the Admin API about moving replicas into samples of the nodes concerned. Pure.
 
-The source side of a move goes into the record of the leader's broker, the destination side into that of the adding replica's
-broker. So the stream never has to join two records.
+Samples about the source of a move go into the record of the leader's broker, samples about its destination into the record of the
+adding replica's broker. So the stream never has to join two records.
 
-Invariant: an unknown size yields no sample, never 0, which would mean that everything is still to copy, or nothing. The same holds
-for a lag: Kafka drops half of these series when its number of fetchers changes, so a missing one means nothing.
+Invariant: an unknown size yields no sample, never 0. A size of 0 on the leader would mean that nothing is left to copy; on the
+adding replica it would mean that everything is. An unknown lag yields no sample either: Kafka drops half of the lag series when its
+number of fetchers changes, so a missing series does not mean that the lag is 0.
 """
 
 from __future__ import annotations
@@ -12,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streaming.shared.contract import Metric, Sample, partition_labels
+from streaming.shared.contract import Metric, Sample, TopicPartition, partition_labels
 from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.throttle_settings import TopicThrottle
-
-TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,33 +81,33 @@ def _add_leader_samples(state: PartitionState, answers: AdminAnswers, samples: d
         return
     labels = partition_labels(*key)
     throttle = answers.throttles.get(state.topic, TopicThrottle())
-    # Fetches of every follower of a listed partition count against the leader's quota, in-sync ones too (KIP-73). An estimate
-    # from BytesInPerSec misses this.
+    # Fetches of every follower of a listed partition count against the leader's quota, those of in-sync followers too (KIP-73).
+    # So BytesInPerSec alone would underestimate the quota's use.
     followers = (set(state.isr) | set(state.adding)) - {state.leader}
     counted = len(followers) if throttle.leader.includes(state.partition, state.leader) else 0
-    own = samples.setdefault(state.leader, [])
-    own += [Sample(Metric.LED_SIZE, labels, sizes[key]), Sample(Metric.LED_COUNTED, labels, counted)]
+    leader_samples = samples.setdefault(state.leader, [])
+    leader_samples += [Sample(Metric.LED_SIZE, labels, sizes[key]), Sample(Metric.LED_COUNTED, labels, counted)]
     if key in answers.end_offsets:
-        own.append(Sample(Metric.LED_END_OFFSET, labels, answers.end_offsets[key]))
+        leader_samples.append(Sample(Metric.LED_END_OFFSET, labels, answers.end_offsets[key]))
     adding = [broker for broker in state.adding if broker != state.leader]
     if adding and all(broker in answers.sizes for broker in adding):
         remaining = sum(max(0, sizes[key] - answers.sizes[broker].get(key, 0)) for broker in adding)
-        own.append(Sample(Metric.LED_REMAINING, labels, remaining))
+        leader_samples.append(Sample(Metric.LED_REMAINING, labels, remaining))
 
 
 def _add_follower_samples(
     state: PartitionState, broker: int, answers: AdminAnswers, samples: dict[int, list[Sample]]
 ) -> None:
     key = (state.topic, state.partition)
-    own_sizes, leader_sizes = answers.sizes.get(broker), answers.sizes.get(state.leader)
-    if own_sizes is None or leader_sizes is None or key not in leader_sizes:
+    follower_sizes, leader_sizes = answers.sizes.get(broker), answers.sizes.get(state.leader)
+    if follower_sizes is None or leader_sizes is None or key not in leader_sizes:
         return
     labels = partition_labels(*key)
     throttle = answers.throttles.get(state.topic, TopicThrottle())
     samples.setdefault(broker, []).extend(
         [
             # A replica that was just added has no log yet: its size is 0, not unknown.
-            Sample(Metric.FOLLOWED_SIZE, labels, own_sizes.get(key, 0)),
+            Sample(Metric.FOLLOWED_SIZE, labels, follower_sizes.get(key, 0)),
             Sample(Metric.FOLLOWED_LEADER_SIZE, labels, leader_sizes[key]),
             Sample(Metric.FOLLOWED_COUNTED, labels, float(throttle.follower.includes(state.partition, broker))),
             Sample(Metric.FOLLOWED_ADDING, labels, float(broker in state.adding)),

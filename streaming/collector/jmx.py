@@ -3,7 +3,7 @@
 One deadline covers the whole exchange: each wait is limited to the time that is left, and the body's size is limited too. So a slow
 sender, an endless header or a compressed body of gigabytes costs at most ``timeout_s`` and ``BODY_BYTES_MAX``.
 
-Invariant: ``read`` returns or raises within ``timeout_s``, plus the resolver's own timeout if the host is given by name. Every
+Invariants: ``read`` returns or raises within ``timeout_s``, plus the time of a DNS lookup if the host is given by name. Every
 failure names a remedy. Redirects are not followed, because they would send the password to another server.
 """
 
@@ -67,7 +67,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class AccessFiles:
-    """The files of the credentials; ``load`` returns an ``Access``."""
+    """The paths of the credential files; ``load`` reads them and returns an ``Access``."""
 
     ca: str | None = None
     cert: str | None = None
@@ -120,16 +120,16 @@ class AccessFiles:
 NO_ACCESS = Access()
 
 
-def scrape(url: str, timeout_s: float, access: Access = NO_ACCESS) -> list[Sample]:
-    """Returns the samples of one node without the lags. Raises the errors of ``read``."""
+def read_samples(url: str, timeout_s: float, access: Access = NO_ACCESS) -> list[Sample]:
+    """Returns the samples of one node, without the lags. Raises the errors of ``read``."""
     return read(url, timeout_s, access).samples
 
 
 def read(url: str, timeout_s: float, access: Access = NO_ACCESS, *, body_bytes_max: int = BODY_BYTES_MAX) -> Reading:
-    """Scrapes one node.
+    """Scrapes one node: returns its samples and lags.
 
     Raises:
-        ScrapeError: no answer within ``timeout_s``, or not the answer of a JMX agent.
+        ScrapeError: no answer within ``timeout_s``, or the answer is not that of a JMX agent.
     """
     until_s = time.monotonic() + timeout_s
     try:
@@ -196,7 +196,7 @@ def _exchange(sock: socket.socket, url: str, until_s: float, access: Access, bod
         head.append(f"Authorization: {access.authorization}")
     sock.settimeout(_left(until_s))
     sock.sendall("\r\n".join([*head, "", ""]).encode("latin-1"))
-    answer = http.client.HTTPResponse(_Reader(sock, until_s), method="GET")  # type: ignore[arg-type]  # it calls makefile only
+    answer = http.client.HTTPResponse(_Reader(sock, until_s), method="GET")  # type: ignore[arg-type]  # HTTPResponse calls only makefile
     try:
         answer.begin()
         if answer.status != http.client.OK:
@@ -207,12 +207,12 @@ def _exchange(sock: socket.socket, url: str, until_s: float, access: Access, bod
 
 
 def _body(answer: http.client.HTTPResponse, body_bytes_max: int) -> bytes:
-    packed = (answer.getheader("Content-Encoding") or "").strip().lower() == "gzip"
-    unpack = zlib.decompressobj(_GZIP) if packed else None
+    is_gzip = (answer.getheader("Content-Encoding") or "").strip().lower() == "gzip"
+    decompressor = zlib.decompressobj(_GZIP) if is_gzip else None
     body = bytearray()
     while chunk := answer.read1(_CHUNK_BYTES):
         try:
-            body += chunk if unpack is None else unpack.decompress(chunk, body_bytes_max + 1 - len(body))
+            body += chunk if decompressor is None else decompressor.decompress(chunk, body_bytes_max + 1 - len(body))
         except zlib.error as error:
             raise ScrapeError(
                 Cause.HTTP, f"the answer is not valid gzip in spite of its Content-Encoding ({error})"
@@ -222,7 +222,7 @@ def _body(answer: http.client.HTTPResponse, body_bytes_max: int) -> bytes:
                 Cause.TOO_LARGE,
                 f"the answer is longer than {body_bytes_max / 1e6:.0f} MB: use conf/collectors/jmx-exporter.yaml for the agent",
             )
-    if answer.length or (unpack is not None and not unpack.eof):
+    if answer.length or (decompressor is not None and not decompressor.eof):
         raise http.client.IncompleteRead(bytes(body), answer.length)
     return bytes(body)
 

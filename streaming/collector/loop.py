@@ -1,17 +1,20 @@
 """Runs the collector's rounds: scrapes every node, reads the cluster, and publishes one record per node.
 
 A round starts the planned scrapes (rounds.py) and one reading of the Admin API. A node's record is published once its scrape has
-ended and the cluster has answered, or when their time is up. The calling thread plans, joins and publishes; worker threads wait
-for agents.
+ended and the Admin API has answered, or at the deadline. The thread that calls ``run`` plans the rounds and publishes the records;
+worker threads wait for the agents.
+
+Vocabulary:
+    slot    a worker thread for scrapes; ``scrapes_at_once`` is their number.
+    facts   the answers of the Admin API, as samples by node.
 
 Invariants:
-- A node that does not answer costs only its own record, and one slot for ``timeout_s``. The first scrape of a node is repeated once
-  after a timeout, because the agent of a JVM that has just started is slow.
-- A node whose last scrape timed out may only use a quarter of the slots, so the others always serve the nodes that answer.
+- A node that does not answer delays only its own record, and occupies one slot for ``timeout_s``. The first scrape of a node is
+  repeated once after a timeout, because the agent of a JVM that has just started is slow.
+- Nodes whose last scrape timed out share a quarter of the slots, so the remaining slots always serve the nodes that answer.
 - A record carries the start time of its scrape; a record without scrape carries the time of the Admin API request.
 - The Admin API is read in its own thread. Brokers that did not answer last time are skipped. An answer after ``timeout_s`` is
-dropped,
-  never used in a later round.
+  dropped; no later round uses it.
 - When a move begins, a round starts at once and another 2.5 s later, because rates need two rounds. Then rounds continue at the
   usual interval.
 - The full scan of all topics has its own thread and connection; nothing waits for it.
@@ -33,21 +36,20 @@ from streaming.collector import jmx
 from streaming.collector.admin import AdminReader, FullScan
 from streaming.collector.counts import Counts
 from streaming.collector.exposition import Reading
-from streaming.collector.facts import TopicPartition, followed_by_node, lag_samples, samples_by_node
+from streaming.collector.facts import followed_by_node, lag_samples, samples_by_node
 from streaming.collector.jmx import AgentAccessError, Cause, ScrapeError
 from streaming.collector.rounds import ScrapeStart, TimeoutBackoff, plan_round
 from streaming.collector.settings import CollectorSettings
-from streaming.shared.contract import NodeRole, Sample, Scrape
+from streaming.shared.contract import NodeRole, Sample, Scrape, TopicPartition
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 log = structlog.get_logger("collector")
 
 Publish = Callable[[Scrape], None]
 ASK_SILENT_EVERY = 12  # Rounds after which brokers that did not answer are asked again.
-_ROUND_SHARE = (
-    0.98  # Share of the interval after which a round takes no more answers, so that the next one starts in time.
-)
-_WATCH_EVERY_S = 1.0
+# Share of the interval after which a round accepts no more answers, so that the next round starts in time.
+_ROUND_SHARE = 0.98
+_WATCH_EVERY_S = 1.0  # Interval of the requests that check whether a move has begun.
 _SECOND_ROUND_S = 2.5  # Wait after the first round that sees a move; by then the scrapes of a default round have ended.
 _NO_SLOT = "no scrape slot became free in the round; raise collector.scrapes_at_once"
 
@@ -79,12 +81,12 @@ class _Round:
 
     number: int
     started_s: float
-    until_s: float
-    facts_until_s: float
-    asked_ms: int
+    until_s: float  # Deadline of the scrapes.
+    facts_until_s: float  # Deadline of the Admin API's answer.
+    asked_ms: int  # Time of the Admin API request.
     starts: deque[ScrapeStart]  # Scrapes still to be started.
     waiting: set[int]  # Nodes whose scrape has not ended.
-    facts: ClusterFacts | None = None  # None until the cluster has answered or its time is up.
+    facts: ClusterFacts | None = None  # None until the Admin API has answered or its deadline has passed.
     held: list[ScrapeResult] = field(default_factory=list)  # Finished scrapes that wait for the facts.
     handled: set[int] = field(default_factory=set)  # Nodes whose record is published or held.
 
@@ -95,11 +97,7 @@ class _Round:
 
 
 class Collector:
-    """
-    Args:
-        client: read once per round; no other thread may use it meanwhile.
-        scan_client: another connection to the same cluster, for the full scan.
-    """
+    """Collects the metrics of one cluster in rounds; ``run`` blocks until it is stopped."""
 
     def __init__(
         self,
@@ -113,6 +111,11 @@ class Collector:
         wall_clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """
+        Args:
+            client: read once per round; no other thread may use it meanwhile.
+            scan_client: another connection to the same cluster, for the full scan.
+        """
         self.counts = counts if counts is not None else Counts()
         self._settings = settings
         self._cluster = cluster
@@ -125,15 +128,15 @@ class Collector:
         self._brokers: dict[int, str] = {}  # Host by broker id.
         self._broker_ids: set[int] = set()  # Every id that was ever a broker; a fenced broker is in no list.
         self._failing: set[int] = set()  # Nodes whose last scrape failed.
-        self._asked: set[int] = set()  # Nodes that have been scraped before.
-        self._missed: set[int] = set()  # Nodes without a slot in the last round.
+        self._scraped_before: set[int] = set()
+        self._missed: set[int] = set()  # Nodes that got no slot in the last round.
         self._backoff = TimeoutBackoff()
         self._cluster_errors: dict[str, str] = {}  # The last error of the round and of the full scan.
-        self._files = settings.access_files()
-        self._stamp = self._files.stamp()
-        self._access = self._files.load()
+        self._access_files = settings.access_files()
+        self._access_stamp = self._access_files.stamp()
+        self._access = self._access_files.load()
         self._scrapes: dict[int, Future[None]] = {}
-        self._reading: Future[None] | Future[bool] | None = None  # The request to the Admin API in progress.
+        self._admin_request: Future[None] | Future[bool] | None = None  # The last request to the Admin API.
         self._events: queue.SimpleQueue[tuple[int, ScrapeResult | ClusterFacts | Exception]] = queue.SimpleQueue()
         slow_slots = max(1, settings.scrapes_at_once // 4)
         self._admin_pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ask")
@@ -141,7 +144,7 @@ class Collector:
         self._slow_pool = ThreadPoolExecutor(slow_slots, thread_name_prefix="scrape-slow")
 
     def run(self, stop: threading.Event) -> None:
-        """Runs rounds at a fixed rate until ``stop``. A round that took too long is not made up for."""
+        """Runs rounds at a fixed rate until ``stop``. After a round that took too long the next one starts at once."""
         scanner = threading.Thread(target=self._run_full_scans, args=(stop,), name="full-scan", daemon=True)
         scanner.start()
         interval_s = self._settings.interval_s
@@ -152,6 +155,7 @@ class Collector:
             due += step_s
             now = self._monotonic()
             if due < now:
+                # The short step after a move has begun is expected to be exceeded, so that round does not count as late.
                 self.counts.late_rounds += step_s == interval_s
                 due = now
             if self._wait_for_round(stop, due):
@@ -161,15 +165,16 @@ class Collector:
         scanner.join(timeout=self._settings.timeout_s)
 
     def round(self) -> None:
-        """Runs one round: returns when every node has its record or the round's time is up."""
+        """Runs one round. Returns when every node has its record, or at the round's deadline."""
         self.counts.rounds += 1
         started_s = self._monotonic()
         self._reload_access()
         urls = self._settings.agent_urls(self._brokers)
         self._forget_removed(urls)
         round_ = self._plan(started_s, urls)
-        if self._reading is None or self._reading.done():  # Never two at a time, even if one hangs.
-            self._reading = self._admin_pool.submit(self._read_cluster, round_.number, round_.asked_ms)
+        # Never two requests at a time, even if one hangs.
+        if self._admin_request is None or self._admin_request.done():
+            self._admin_request = self._admin_pool.submit(self._read_cluster, round_.number, round_.asked_ms)
         while round_.waiting or round_.facts is None:
             now = self._monotonic()
             self._start_due(round_, urls, now)
@@ -208,8 +213,8 @@ class Collector:
         while round_.starts and round_.started_s + round_.starts[0].at_s <= now:
             start = round_.starts.popleft()
             pool = self._slow_pool if start.slow else self._pool
-            args = (round_.number, start.node, urls[start.node], round_.until_s, start.node not in self._asked)
-            self._asked.add(start.node)
+            args = (round_.number, start.node, urls[start.node], round_.until_s, start.node not in self._scraped_before)
+            self._scraped_before.add(start.node)
             self._scrapes[start.node] = pool.submit(self._scrape, *args)
 
     def _wait_for_round(self, stop: threading.Event, due_s: float) -> bool:
@@ -219,17 +224,17 @@ class Collector:
             if left_s <= _WATCH_EVERY_S:
                 stop.wait(max(0.0, left_s))
                 return False
-            if self._reading is not None and not self._reading.done():
+            if self._admin_request is not None and not self._admin_request.done():
                 continue
-            self._reading = watching = self._admin_pool.submit(self._admin.has_move_begun)
+            self._admin_request = move_check = self._admin_pool.submit(self._admin.has_move_begun)
             try:
-                if watching.result(min(left_s, self._settings.timeout_s)):
+                if move_check.result(min(left_s, self._settings.timeout_s)):
                     return True
             except (ClusterError, ValueError, TimeoutError):
                 continue  # The next round reports the error.
         return False
 
-    # -- results -------------------------------------------------------------------------------------------------------
+    # -- results of worker threads ----------------------------------------------------------------------------------------
 
     def _handle(self, round_: _Round, event: ScrapeResult | ClusterFacts | Exception, *, in_time: bool) -> None:
         """Handles a result of a worker thread.
@@ -255,12 +260,12 @@ class Collector:
                 self._set_facts(round_, ClusterFacts(self._now_ms()))
 
     def _set_facts(self, round_: _Round, facts: ClusterFacts) -> None:
-        """Stores the facts and publishes all records that waited for them."""
+        """Stores the facts and publishes all records that waited for the facts."""
         round_.facts = facts
         held, round_.held = round_.held, []
         for result in held:
             self._publish_record(result.node, result, facts)
-        # A node without an agent, or not due in this round: its facts alone are worth a record.
+        # A node without an agent, or not due in this round, gets a record of its facts alone.
         for node in facts.samples.keys() - round_.waiting - round_.handled:
             round_.handled.add(node)
             self._publish_record(node, None, facts)
@@ -359,12 +364,12 @@ class Collector:
     # -- nodes and failures --------------------------------------------------------------------------------------------
 
     def _reload_access(self) -> None:
-        stamp = self._files.stamp()
-        if stamp == self._stamp:
+        stamp = self._access_files.stamp()
+        if stamp == self._access_stamp:
             return
-        self._stamp = stamp
+        self._access_stamp = stamp
         try:
-            self._access = self._files.load()
+            self._access = self._access_files.load()
             self.counts.access_valid = True
             log.info("the agents' certificates or password have changed; the new ones are in use")
         except AgentAccessError as error:
@@ -378,11 +383,11 @@ class Collector:
         self._scrapes = {node: scrape for node, scrape in self._scrapes.items() if not scrape.done()}
         self._backoff.keep_only(urls)
         self._failing &= urls.keys()
-        self._asked &= urls.keys()
+        self._scraped_before &= urls.keys()
         self.counts.keep_only(urls)
 
     def _report_failure(self, node: int, cause: Cause, why: str) -> None:
-        """Counts a failed scrape, and logs the first one of a node in a row."""
+        """Counts a failed scrape. Logs it unless the node's previous scrape failed too."""
         self.counts.add_scrape_failure(node, cause)
         if node not in self._failing and cause is not Cause.NO_SLOT:
             url = self._settings.agent_urls(self._brokers).get(node)

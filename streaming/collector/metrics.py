@@ -15,19 +15,24 @@ from streaming.shared.metric_page import metric_family
 
 
 class CountsCollector(Collector):
+    """Turns the counts into Prometheus metrics, for prometheus_client's registry."""
+
     def __init__(self, cluster: str, counts: Counts) -> None:
         self._cluster = cluster
         self._counts = counts
 
     def collect(self) -> Iterator[Metric]:
-        counts, c = self._counts, (self._cluster,)
+        counts, cluster = self._counts, self._cluster
         yield self._scrape_seconds()
+        # The copies are iterated, because other threads change the counts.
+        failures = counts.scrape_failures_by_cause.copy()
         yield metric_family(
             CollectorMetric.SCRAPE_FAILURES,
-            {(*c, str(node), cause.value): n for (node, cause), n in counts.scrape_failures_by_cause.copy().items()},
+            {(cluster, str(node), cause.value): count for (node, cause), count in failures.items()},
         )
         yield metric_family(
-            CollectorMetric.SCRAPED_AT, {(*c, str(node)): at_s for node, at_s in counts.scraped_at_s.copy().items()}
+            CollectorMetric.SCRAPED_AT,
+            {(cluster, str(node)): at_s for node, at_s in counts.scraped_at_s.copy().items()},
         )
         for definition, value in (
             (CollectorMetric.ROUNDS, counts.rounds),
@@ -40,7 +45,7 @@ class CountsCollector(Collector):
             (CollectorMetric.FULL_SCAN_SECONDS, counts.full_scan_s),
             (CollectorMetric.ACCESS_RELOAD_SUCCESSFUL, float(counts.access_valid)),
         ):
-            yield metric_family(definition, {c: value})
+            yield metric_family(definition, {(cluster,): value})
 
     def _scrape_seconds(self) -> Metric:
         family = HistogramMetricFamily(
@@ -55,14 +60,14 @@ class CountsCollector(Collector):
         return family
 
 
-def registry_of(cluster: str, counts: Counts, own: Collector | None = None) -> CollectorRegistry:
-    """Returns a registry with the collector's metrics.
+def registry_of(cluster: str, counts: Counts, process_metrics: Collector | None = None) -> CollectorRegistry:
+    """Returns a Prometheus registry with the collector's metrics.
 
     Args:
-        own: the collector of the metrics that every process has.
+        process_metrics: the metrics that every process has (``ProcessMetricsCollector``).
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(CountsCollector(cluster, counts))
-    if own is not None:
-        registry.register(own)
+    if process_metrics is not None:
+        registry.register(process_metrics)
     return registry

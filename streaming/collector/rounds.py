@@ -3,7 +3,7 @@
 Each node has a fixed offset within the round, which depends only on its id. So a thousand agents are not asked at the same moment,
 and the time between two scrapes of a node is constant.
 
-A node whose scrapes time out is asked less often, because each timeout occupies a slot. It is still due at least once in
+A node whose scrapes time out is scraped less often, because each timeout occupies a slot. The node is still due at least once in
 ``PAUSE_ROUNDS_MAX`` rounds. A node that was due and got no slot comes before nodes that became due later.
 """
 
@@ -13,7 +13,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 PAUSE_ROUNDS_MAX = 6  # Half a minute at the default interval: the longest delay until a recovered node is scraped.
-_TIMEOUTS_FREE = 3  # A starting broker or a full garbage collection can cause this many in a row.
+_TIMEOUTS_FREE = (
+    3  # Consecutive timeouts without a delay: a starting broker or a full garbage collection can cause this many.
+)
 _GOLDEN = 0.6180339887498949  # Its multiples modulo 1 are spread evenly, for any number of ids.
 
 
@@ -72,7 +74,7 @@ def plan_round(
         missed: nodes that got no slot in the last round; they start at once.
     """
     due = [node for node in nodes if backoff.is_due(node, round_number)]
-    # Slow nodes share few slots. The one that is due longest comes first; otherwise the same nodes would miss every round.
+    # Slow nodes share few slots. The node that is due longest comes first; otherwise the same nodes would miss every round.
     due.sort(key=lambda node: (backoff.due_round(node), node))
     starts = [
         ScrapeStart(0.0 if slow or node in missed else offset_s(node, spread_s), node, slow)

@@ -8,8 +8,8 @@ back. The result of a format goes straight into the Java kernel.
 
 Vocabulary:
     scrape    measurements of one node at one time, or a part of them; several scrapes may share node and time.
-    reason    why the record is refused; NULL for a good record. The other fields are valid only if it is NULL. A refused record
-              is one scrape. A good record without any known metric may be no scrape at all.
+    reason    why the record is refused; NULL for a good record. The other fields are valid only if the reason is NULL. A refused
+              record yields one scrape, with its reason. A good record without any known metric may yield no scrape at all.
     ts        the time of the scrape in epoch ms by the sender's clock; NULL if the record has none.
     role      one of contract.NodeRole; NULL if the record has none.
     samples   named as in contract.Metric, with canonical labels. The kernel drops samples without name or number.
@@ -34,7 +34,7 @@ VALUE_MAX = NUMBER_MAX  # Kafka's largest value is about 1e20; kernel/Fold.java 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Facts about a topic's records that the records themselves may lack."""
+    """What the settings say about the records of a topic, for records that lack it."""
 
     cluster: str  # For records without a cluster name.
     hosts: Mapping[str, int] = field(default_factory=dict)  # Host as named in the records → node id.
@@ -80,15 +80,19 @@ def node_of(node_text: Column, host: Column, source: Source) -> Column:
         node_text: the id in the record, if any; it has priority.
         host: looked up in ``source.hosts`` otherwise, with or without scheme, port and path.
     """
-    stated = F.when(node_text.rlike(r"^\d{1,9}$"), node_text.try_cast("int"))
+    stated_node = F.when(node_text.rlike(r"^\d{1,9}$"), node_text.try_cast("int"))
     if not source.hosts:
-        return stated
-    known = F.create_map(*[F.lit(part) for pair in source.hosts.items() for part in pair])
-    bare = F.regexp_extract(host, r"^(?:[A-Za-z][A-Za-z0-9+.-]*://)?(\[[^\]]*\]|[^:/\[\]]+)", 1)
-    with_port = F.regexp_extract(host, r"^(?:[A-Za-z][A-Za-z0-9+.-]*://)?(\[[^\]]*\]:\d+|[^:/\[\]]+:\d+)", 1)
+        return stated_node
+    nodes = F.create_map(*[F.lit(part) for pair in source.hosts.items() for part in pair])
+    bare_host = F.regexp_extract(host, r"^(?:[A-Za-z][A-Za-z0-9+.-]*://)?(\[[^\]]*\]|[^:/\[\]]+)", 1)
+    host_and_port = F.regexp_extract(host, r"^(?:[A-Za-z][A-Za-z0-9+.-]*://)?(\[[^\]]*\]:\d+|[^:/\[\]]+:\d+)", 1)
     return F.coalesce(
-        stated, F.try_element_at(known, host), F.try_element_at(known, with_port), F.try_element_at(known, bare)
+        stated_node,
+        F.try_element_at(nodes, host),
+        F.try_element_at(nodes, host_and_port),
+        F.try_element_at(nodes, bare_host),
     )
 
 
+# Reason for refusing a record of an unknown host; {} is the host.
 NO_NODE = "no node: {} is not in stream.sources[].hosts, and the record has no tag broker_id"

@@ -1,6 +1,6 @@
 """Parses the binary records of Cruise Control's metrics reporter (topic ``__CruiseControlMetrics``).
 
-A record has one number. All fields are big-endian:
+A record has one measured value. All fields are big-endian:
 
     byte 0   class: 0 broker metric, 1 topic metric, 2 partition metric
     1        version: 0
@@ -63,7 +63,9 @@ _EXPONENT_MAX = 2047  # Exponent of infinities, and of NaN if the mantissa is no
 
 def scrapes(source: Source) -> Column:
     """Implements ``common.Format``: returns one scrape with one sample, or none for other metrics than a broker's."""
-    return let(F.hex("value"), lambda digits: let(_fields(digits), lambda header: _scrapes(digits, header, source)))
+    return let(
+        F.hex("value"), lambda digits: let(_fields(digits), lambda header: _useful_scrapes(digits, header, source))
+    )
 
 
 def _fields(digits: Column) -> Column:
@@ -90,10 +92,14 @@ def double_of(digits: Column) -> Column:
 
     The result is exact: mantissa, power of two and their product are all representable as doubles.
     """
-    head = F.conv(F.substring(digits, 1, 3), 16, 10).try_cast("int")
+    sign_and_exponent = F.conv(F.substring(digits, 1, 3), 16, 10).try_cast("int")
     fraction = F.conv(F.substring(digits, 4, 13), 16, 10).try_cast("long")
     return let(
-        F.struct((head % (_EXPONENT_MAX + 1)).alias("exponent"), fraction.alias("fraction"), head.alias("head")),
+        F.struct(
+            (sign_and_exponent % (_EXPONENT_MAX + 1)).alias("exponent"),
+            fraction.alias("fraction"),
+            (sign_and_exponent > _EXPONENT_MAX).alias("is_negative"),
+        ),
         lambda bits: (
             F.when((bits.exponent == _EXPONENT_MAX) & (bits.fraction > 0), None)
             .when(bits.exponent == _EXPONENT_MAX, F.lit(float("inf")))
@@ -102,12 +108,12 @@ def double_of(digits: Column) -> Column:
             .otherwise(
                 (bits.fraction + 2**_MANTISSA_BITS).cast("double") * F.pow(F.lit(2.0), bits.exponent - _EXPONENT_BIAS)
             )
-            * F.when(bits["head"] > _EXPONENT_MAX, -1.0).otherwise(1.0)
+            * F.when(bits.is_negative, -1.0).otherwise(1.0)
         ),
     )
 
 
-def _scrapes(digits: Column, header: Column, source: Source) -> Column:
+def _useful_scrapes(digits: Column, header: Column, source: Source) -> Column:
     names = F.create_map(*[F.lit(part) for pair in TYPES.items() for part in pair])
     name = F.when(header["class"] == _BROKER, F.try_element_at(names, header["type"].cast("int")))
     value = double_of(F.substring(digits, 2 * _HEAD_BYTES + 1, 2 * _DOUBLE_BYTES))

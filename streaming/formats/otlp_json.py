@@ -4,14 +4,14 @@
         {"name": "kafka_server_leaderreplication_byte_rate", "gauge": {"dataPoints": [
             {"attributes": […], "timeUnixNano": "1700000010000000000", "asDouble": 4.2e6}]}}]}]}]}
 
-A record is a batch of several nodes and times. It becomes one scrape for each known node and time, plus one refusal if any points
-come from an unknown node.
+A record is a batch of points from several nodes and times. It becomes one scrape for each known node and time. If any points come
+from an unknown node, it also becomes one refused scrape.
 
-Numbers follow protobuf's JSON: 64-bit integers may be text, enums are numbers or names, NaN and Infinity are words. A sum must be
-cumulative; adding up deltas here would need state that survives restarts of either side.
+Numbers follow protobuf's JSON: 64-bit integers may be text, enums are numbers or names, NaN and Infinity are words. Sums are used
+only if they are cumulative: adding up deltas would need state that survives a restart of the Collector or of the stream.
 
 Metric names are those of conf/collectors/otel-jmx-rules.yaml, of a Prometheus receiver (``prometheus_names.py``), and of
-OpenTelemetry's own rules for Kafka where they measure the same.
+OpenTelemetry's own rules for Kafka, as far as those metrics measure the same.
 
 Vocabulary:
     point   a data point of a known metric; attributes that it lacks come from its resource.
@@ -43,7 +43,7 @@ CLUSTER_ATTRIBUTES = ("cluster", "kafka.cluster", "kafka_cluster", "kafka.cluste
 ROLE_ATTRIBUTES = ("role",)
 
 # Names of opentelemetry-java-contrib's jmx-scraper, the Java agent and the older gatherer. Keys include the selector.
-STOCK = MappingProxyType(
+OTEL_NAMES = MappingProxyType(
     {
         "kafka.network.io/in": Metric.CLIENT_IN,
         "kafka.network.io/out": Metric.CLIENT_OUT,
@@ -58,11 +58,11 @@ STOCK = MappingProxyType(
         "kafka.request.time.99p": Metric.TOTAL_TIME_P99,
         "kafka.request.total.time.99p": Metric.TOTAL_TIME_P99,
         "kafka.request.time.avg": Metric.TOTAL_TIME_MEAN,
-        "kafka.request.time.total": Metric.TOTAL_TIME_COUNT,  # In spite of its name the histogram's Count.
+        "kafka.request.time.total": Metric.TOTAL_TIME_COUNT,  # In spite of its name, this is the histogram's Count.
     }
 )
 _SELECTORS = (*SELECTORS, "direction", "state", "operation")
-_NAMES = METRICS | STOCK
+_NAMES = METRICS | OTEL_NAMES
 _IDENTITY = (*NODE_ATTRIBUTES, *HOST_ATTRIBUTES)
 _FIRST_PARTS = sorted({key.split("/")[0] for key in _NAMES})
 
@@ -87,16 +87,21 @@ def scrapes(source: Source) -> Column:
     wrapped = F.concat(F.lit('{"record":'), text, F.lit(',"whole":true}'))
     json = F.from_json(wrapped, _SCHEMA, _OPTIONS)
     return let(
-        json, lambda parsed: let(_points(parsed.record, source), lambda points: _scrapes(text, parsed, points, source))
+        json,
+        lambda parsed: let(
+            _points(parsed.record, source), lambda points: _scrapes_by_node(text, parsed, points, source)
+        ),
     )
 
 
 def _points(record: Column, source: Source) -> Column:
     """Returns all points of known metrics; NULL if the record has no data points at all."""
-    return _flat(record.resourceMetrics, lambda r: let(_owner(r, source), lambda owner: _points_of(r, owner, source)))
+    return _flat(
+        record.resourceMetrics, lambda r: let(_owner(r, source), lambda owner: _points_of_resource(r, owner, source))
+    )
 
 
-def _points_of(resource: Column, owner: Column, source: Source) -> Column:
+def _points_of_resource(resource: Column, owner: Column, source: Source) -> Column:
     return _flat(
         resource.scopeMetrics,
         lambda scope: _flat(
@@ -122,17 +127,17 @@ def _owner(resource: Column, source: Source) -> Column:
     """Returns cluster, role, host and node of a resource, each NULL if the resource does not name it."""
     attributes = resource.resource.attributes
     return F.struct(
-        _first(attributes, CLUSTER_ATTRIBUTES).alias("cluster"),
-        _first(attributes, ROLE_ATTRIBUTES).alias("role"),
-        _first(attributes, HOST_ATTRIBUTES).alias("host"),
+        _first_value(attributes, CLUSTER_ATTRIBUTES).alias("cluster"),
+        _first_value(attributes, ROLE_ATTRIBUTES).alias("role"),
+        _first_value(attributes, HOST_ATTRIBUTES).alias("host"),
         _node(attributes, source).alias("node"),
     )
 
 
 def _node(attributes: Column, source: Source) -> Column:
     # The first number or known host, not the first attribute: service.instance.id may be a UUID.
-    id_text = F.get(F.filter(_all(attributes, NODE_ATTRIBUTES), lambda text: text.rlike(r"^\d{1,9}$")), F.lit(0))
-    hosts = _all(attributes, HOST_ATTRIBUTES)
+    id_text = F.get(F.filter(_values(attributes, NODE_ATTRIBUTES), lambda text: text.rlike(r"^\d{1,9}$")), F.lit(0))
+    hosts = _values(attributes, HOST_ATTRIBUTES)
     stated = node_of(id_text, F.lit(""), source)
     if not source.hosts:
         return stated
@@ -142,40 +147,43 @@ def _node(attributes: Column, source: Source) -> Column:
 
 def _point(metric: Column, point: Column, owner: Column, source: Source) -> Column:
     """Returns the point with its identity; NULL if its metric is unknown."""
-    n = metric_of(metric["name"], _first(point.attributes, _SELECTORS), _NAMES)
-    return let(n, lambda name: F.when(name.isNotNull(), _known_point(name, metric, point, owner, source)))
+    sample_name = metric_of(metric["name"], _first_value(point.attributes, _SELECTORS), _NAMES)
+    return let(sample_name, lambda name: F.when(name.isNotNull(), _known_point(name, metric, point, owner, source)))
 
 
-def _known_point(n: Column, metric: Column, point: Column, owner: Column, source: Source) -> Column:
-    own = point.attributes
-    named = F.exists(F.coalesce(own, F.array().cast(_ATTRIBUTES)), lambda attribute: attribute.key.isin(*_IDENTITY))
-    node = F.when(named, F.coalesce(_node(own, source), owner.node)).otherwise(owner.node)
+def _known_point(name: Column, metric: Column, point: Column, owner: Column, source: Source) -> Column:
+    """Returns the point under its name in ``contract.Metric``. Attributes that the point lacks are those of ``owner``."""
+    attributes = point.attributes
+    has_identity = F.exists(
+        F.coalesce(attributes, F.array().cast(_ATTRIBUTES)), lambda attribute: attribute.key.isin(*_IDENTITY)
+    )
+    node = F.when(has_identity, F.coalesce(_node(attributes, source), owner.node)).otherwise(owner.node)
     number = F.coalesce(point.asDouble, point.asInt)
     value = number.try_cast("double")
     nanos = point.timeUnixNano.try_cast("long")
     no_value = point.flags.try_cast("int").bitwiseAND(_NO_VALUE) == _NO_VALUE
     identity = F.struct(
-        F.coalesce(F.when(named, _first(own, CLUSTER_ATTRIBUTES)), owner.cluster, F.lit(source.cluster)).alias(
-            "cluster"
-        ),
-        F.coalesce(F.when(named, _first(own, ROLE_ATTRIBUTES)), owner.role).alias("role"),
+        F.coalesce(
+            F.when(has_identity, _first_value(attributes, CLUSTER_ATTRIBUTES)), owner.cluster, F.lit(source.cluster)
+        ).alias("cluster"),
+        F.coalesce(F.when(has_identity, _first_value(attributes, ROLE_ATTRIBUTES)), owner.role).alias("role"),
         node.alias("node"),
         F.when(nanos > 0, F.floor(nanos / F.lit(1_000_000))).cast("long").alias("ts"),
     )
     return F.struct(
         identity.alias("identity"),
-        F.coalesce(F.when(named, _first(own, HOST_ATTRIBUTES)), owner.host).alias("host"),
-        n.alias("n"),
-        labels_of(n, lambda *names: _first(own, names)).alias("l"),
+        F.coalesce(F.when(has_identity, _first_value(attributes, HOST_ATTRIBUTES)), owner.host).alias("host"),
+        name.alias("n"),
+        labels_of(name, lambda *names: _first_value(attributes, names)).alias("l"),
         F.when(
-            ~F.coalesce(no_value, F.lit(False)), value * F.when(_in_seconds(n, metric), 1000.0).otherwise(1.0)
+            ~F.coalesce(no_value, F.lit(False)), value * F.when(_in_seconds(name, metric), 1000.0).otherwise(1.0)
         ).alias("v"),
         F.when(number.isNotNull() & value.isNull(), F.concat(F.lit("value is not a number: "), number))
         .when(
             point.timeUnixNano.isNotNull() & nanos.isNull(),
             F.concat(F.lit("timeUnixNano is not a whole number: "), point.timeUnixNano),
         )
-        .alias("wrong"),
+        .alias("problem"),
     )
 
 
@@ -183,18 +191,19 @@ def _in_seconds(name: Column, metric: Column) -> Column:
     return name.isin(Metric.TOTAL_TIME_P99, Metric.TOTAL_TIME_MEAN) & F.coalesce(metric.unit == "s", F.lit(False))
 
 
-def _scrapes(text: Column, json: Column, points: Column, source: Source) -> Column:
+def _scrapes_by_node(text: Column, json: Column, points: Column, source: Source) -> Column:
     reason = _reason(text, json, points)
     unknown = F.filter(points, lambda p: p.identity.node.isNull())
     known = F.array_distinct(F.transform(F.filter(points, lambda p: p.identity.node.isNotNull()), lambda p: p.identity))
-    good = F.transform(known, lambda identity: _good(identity, points))
-    refused = F.transform(F.slice(unknown, 1, 1), lambda p: _refused(_no_node(p.host), source))
-    return F.when(reason.isNotNull(), F.array(_refused(reason, source))).otherwise(
+    good = F.transform(known, lambda identity: _good_scrape(identity, points))
+    refused = F.transform(F.slice(unknown, 1, 1), lambda p: _refused_scrape(_no_node(p.host), source))
+    return F.when(reason.isNotNull(), F.array(_refused_scrape(reason, source))).otherwise(
         F.concat(F.filter(good, lambda s: F.size(s.samples) > 0), refused)
     )
 
 
-def _good(identity: Column, points: Column) -> Column:
+def _good_scrape(identity: Column, points: Column) -> Column:
+    """Returns the scrape of one node and time, of all usable points with this identity."""
     own_points = F.filter(
         points,
         lambda p: p.identity.eqNullSafe(identity) & p.l.isNotNull() & is_number(p.v) & is_plausible(p.n, p.v),
@@ -209,7 +218,7 @@ def _good(identity: Column, points: Column) -> Column:
     )
 
 
-def _refused(reason: Column, source: Source) -> Column:
+def _refused_scrape(reason: Column, source: Source) -> Column:
     null = F.lit(None)
     return scrape(reason=reason, cluster=F.lit(source.cluster), node=null, role=null, ts=null, samples=null)
 
@@ -220,7 +229,7 @@ def _no_node(host: Column) -> Column:
 
 def _reason(text: Column, json: Column, points: Column) -> Column:
     """Returns why the record as a whole is refused, or NULL. Each check may rely on the checks before it."""
-    wrong = F.get(F.filter(points, lambda p: p.wrong.isNotNull()), F.lit(0)).wrong
+    problem = F.get(F.filter(points, lambda p: p.problem.isNotNull()), F.lit(0)).problem
     return (
         # A tombstone parses to NULL and would vanish without this check.
         F.when(text.isNull() | (F.length("value") == 0), "empty record")
@@ -228,16 +237,16 @@ def _reason(text: Column, json: Column, points: Column) -> Column:
         .when(json.record.isNull() | json.whole.isNull(), "not JSON: one object and nothing else is expected")
         .when(json["_corrupt_record"].isNotNull(), "a field has the wrong type")
         .when(json.record.resourceMetrics.isNull(), "no resourceMetrics: not OTLP, or not as JSON")
-        .when(wrong.isNotNull(), F.concat(F.lit("a data point's "), F.substring(wrong, 1, 100)))
+        .when(problem.isNotNull(), F.concat(F.lit("a data point's "), F.substring(problem, 1, 100)))
     )
 
 
-def _first(attributes: Column, names: Sequence[str]) -> Column:
+def _first_value(attributes: Column, names: Sequence[str]) -> Column:
     """Returns the value of the first of these attributes that is present, as text."""
-    return F.get(_all(attributes, names), F.lit(0))
+    return F.get(_values(attributes, names), F.lit(0))
 
 
-def _all(attributes: Column, names: Sequence[str]) -> Column:
+def _values(attributes: Column, names: Sequence[str]) -> Column:
     """Returns the values of these attributes in the order of the names, without NULL and empty ones."""
     values = F.transform(F.array(*[F.lit(name) for name in names]), lambda name: _value(attributes, name))
     # Most points have no attributes; the check saves a look-up for each name.

@@ -3,9 +3,9 @@
     {"timestamp": "2026-11-21T13:00:00Z", "value": "42", "name": "up", "labels": {"__name__": "up", "instance": "h:9"}}
     {"name": "up", "timestamp": "…", "tags": {"instance": "h:9"}, "kind": "absolute", "gauge": {"value": 42.0}}
 
-Most samples that Prometheus sends are not about replication. Such a record is good and yields no scrape, even from an unknown host;
-otherwise its rejects would bury those that matter. So the metric name is checked first (``prometheus_names.py``), the rest after
-it.
+Most samples that Prometheus sends are not about replication. A record with such a sample is good and yields no scrape, even from an
+unknown host: rejects for these records would bury the rejects that matter. So the metric name is checked first
+(``prometheus_names.py``), and only records with a known name are checked further.
 
 The value is wrapped before it is parsed; ``rheostat_json.py`` explains why.
 """
@@ -47,10 +47,10 @@ def scrapes(source: Source) -> Column:
     text = F.col("value").cast("string")
     wrapped = F.concat(F.lit('{"record":'), text, F.lit(',"whole":true}'))
     json = F.from_json(wrapped, _SCHEMA, _OPTIONS)
-    return let(json, lambda parsed: let(_identified(parsed), lambda known: _scrapes(text, known, source)))
+    return let(json, lambda parsed: let(_identified(parsed), lambda known: _useful_scrapes(text, known, source)))
 
 
-def _scrapes(text: Column, known: Column, source: Source) -> Column:
+def _useful_scrapes(text: Column, known: Column, source: Source) -> Column:
     scrape_ = F.array(let(_fields(known, source), lambda fields: _scrape(text, fields, source)))
     useful = F.filter(scrape_, lambda s: s.reason.isNotNull() | (F.size(s.samples) > 0))
     return F.when(known.is_known | ~_is_readable(text, known), useful).otherwise(
@@ -68,7 +68,7 @@ def _identified(json: Column) -> Column:
     labels = F.coalesce(record.labels, record.tags)
     bare = F.coalesce(F.try_element_at(labels, F.lit("__name__")), record["name"])
     name = F.when(record.namespace.isNull(), bare).otherwise(F.concat_ws("_", record.namespace, bare))
-    selector = _first(labels, SELECTORS)
+    selector = _first_label(labels, SELECTORS)
     summary = record.aggregated_summary.isNotNull()
     metric = metric_of(name, F.when(summary, "0.99").otherwise(selector))
     count = F.when(summary, metric_of(F.concat(name, F.lit("_count")), selector))
@@ -86,18 +86,18 @@ def _fields(known: Column, source: Source) -> Column:
     """Returns the fields that both reason and scrape need, so that they are computed once."""
     record, labels = known.json.record, known.labels
     adapter_value = record.value.try_cast("double")
-    # Vector's "incremental" values are deltas; adding them up would need state here.
+    # Vector's "incremental" values are deltas and are not used: adding them up would need state in this format.
     absolute = record.kind == "absolute"
     vector_value = F.when(absolute, F.coalesce(record.counter.value, record.gauge.value, _p99(record)))
-    host = _first(labels, HOST_LABELS)
+    host = _first_label(labels, HOST_LABELS)
     return F.struct(
         known.alias("known"),
         F.coalesce(adapter_value, vector_value).alias("value"),
         F.when(absolute, record.aggregated_summary["count"]).alias("count"),
-        (record.value.isNotNull() & adapter_value.isNull()).alias("no_number"),
+        (record.value.isNotNull() & adapter_value.isNull()).alias("is_not_number"),
         F.when(record.timestamp.rlike(_RFC3339), F.unix_millis(record.timestamp.try_cast("timestamp"))).alias("ts"),
         host.alias("host"),
-        node_of(_first(labels, NODE_LABELS), host, source).alias("node"),
+        node_of(_first_label(labels, NODE_LABELS), host, source).alias("node"),
     )
 
 
@@ -115,7 +115,7 @@ def _scrape(text: Column, fields: Column, source: Source) -> Column:
         .when(json["_corrupt_record"].isNotNull(), "a field has the wrong type")
         .when(record.value.isNull() & record.kind.isNull(), "no value")
         .when(
-            fields.no_number,
+            fields.is_not_number,
             F.concat(F.lit("value is not a number: "), F.substring(record.value, 1, 40)),
         )
         .when(
@@ -127,7 +127,7 @@ def _scrape(text: Column, fields: Column, source: Source) -> Column:
     role = F.try_element_at(labels, F.lit("role"))
     return scrape(
         reason=reason,
-        cluster=F.coalesce(_first(labels, CLUSTER_LABELS), F.lit(source.cluster)),
+        cluster=F.coalesce(_first_label(labels, CLUSTER_LABELS), F.lit(source.cluster)),
         node=fields.node,
         role=F.when(role.isin([role.value for role in NodeRole]), role),
         ts=fields.ts,
@@ -137,7 +137,7 @@ def _scrape(text: Column, fields: Column, source: Source) -> Column:
 
 def _samples(metric: Column, value: Column, labels: Column) -> Column:
     """Returns an array with the sample, or an empty one if the sample is not usable."""
-    canonical = labels_of(metric, lambda *names: _first(labels, names))
+    canonical = labels_of(metric, lambda *names: _first_label(labels, names))
     sample = F.struct(metric.alias("n"), canonical.alias("l"), value.alias("v"))
     usable = metric.isNotNull() & canonical.isNotNull() & is_number(value) & is_plausible(metric, value)
     return F.when(usable, F.array(sample)).otherwise(F.array().cast(SAMPLES_TYPE))
@@ -151,7 +151,7 @@ def _p99(record: Column) -> Column:
     return F.get(F.filter(record.aggregated_summary.quantiles, lambda q: q["quantile"] == 0.99), 0).value
 
 
-def _first(labels: Column, names: tuple[str, ...]) -> Column:
+def _first_label(labels: Column, names: tuple[str, ...]) -> Column:
     """Returns the value of the first of these labels that is present; Prometheus treats an empty label as absent."""
     values = [F.try_element_at(labels, F.lit(name)) for name in names]
     return F.coalesce(*[F.when(value != "", value) for value in values])

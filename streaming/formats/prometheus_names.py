@@ -9,12 +9,13 @@ these families:
     confluent     jmx-monitoring-stacks and Grafana Cloud's Kafka integration: a meter's Count has the bare name
     bitnami       attribute names at the end, total_ in place of a topic
 
-Case is ignored, because lowercaseOutputName is a user's choice. A name with another meaning in a family is left out: the handlers'
-idle share since JVM start (jmx_exporter, Strimzi) would hide an overload of minutes.
+Case is ignored, because lowercaseOutputName is a user's choice. A name is left out if it means something else in one of the
+families. Example: in jmx_exporter and Strimzi one name is the handlers' idle share since JVM start, which would hide an overload of
+minutes.
 
 Vocabulary:
-    selector  the label that tells apart several series of one name: a quantile, an error, a quota's resource.
-    key       of the table: the name, followed by "/" and the selector if there is one.
+    selector  the label that distinguishes several series of one name: a quantile, an error, a quota's resource.
+    key       a key of the table ``METRICS``: the name in lower case, followed by "/" and the selector if there is one.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ _NETWORK = {Metric.NETWORK_IN: "incoming_byte_total", Metric.NETWORK_OUT: "outgo
 
 
 def _families() -> Iterator[tuple[str, str]]:
+    """Yields the key of each name in each family, and its metric."""
     for metric, (bean, name) in _METERS.items():
         yield f"{bean}_{name}_total", metric
         yield f"{bean}_{name}persec_total", metric
@@ -123,14 +125,14 @@ def _families() -> Iterator[tuple[str, str]]:
 
 
 METRICS: Mapping[str, str] = MappingProxyType(dict(_families()))
-_DOUBLED_PREFIX = "kafka_server_kafka_"
+_DOUBLED_PREFIX = "kafka_server_kafka_"  # Of older versions of Strimzi's reporter.
 
 
 def metric_of(name: Column, selector: Column, metrics: Mapping[str, str] = METRICS) -> Column:
     """Returns the name in ``contract.Metric``; NULL for an unknown metric."""
     table = F.create_map(*[F.lit(part) for pair in metrics.items() for part in pair])
     lower = F.lower(name)
-    bare = F.when(
+    single_prefix = F.when(
         F.startswith(lower, F.lit(_DOUBLED_PREFIX)), F.substring(lower, len("kafka_server_") + 1, 200)
     ).otherwise(lower)
     # The order of rules in kafka-2_0_0.yml leaves the user in the resource: ControllerMutation, user="u".
@@ -138,7 +140,9 @@ def metric_of(name: Column, selector: Column, metrics: Mapping[str, str] = METRI
         selector
     )
     # A look-up scans the whole table, so names that cannot be in it are not looked up.
-    return F.when(F.startswith(lower, F.lit("kafka")), F.try_element_at(table, F.concat_ws("/", bare, key_selector)))
+    return F.when(
+        F.startswith(lower, F.lit("kafka")), F.try_element_at(table, F.concat_ws("/", single_prefix, key_selector))
+    )
 
 
 def labels_of(metric: Column, label: Callable[..., Column]) -> Column:

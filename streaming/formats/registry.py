@@ -31,7 +31,9 @@ FORMATS: Mapping[FormatName, Format] = MappingProxyType(
 )
 
 # Formats that bring all of a scrape in one record.
-WHOLE: frozenset[FormatName] = frozenset({"rheostat_json"})
+WHOLE_SCRAPE_FORMATS: frozenset[FormatName] = frozenset({"rheostat_json"})
 
 # Formats that the Java kernel parses itself; a record that the kernel does not accept goes to the format's expression.
-QUICK: Mapping[FormatName, Callable[..., Column]] = MappingProxyType({"rheostat_json": entities_of_json})
+KERNEL_PARSED_FORMATS: Mapping[FormatName, Callable[..., Column]] = MappingProxyType(
+    {"rheostat_json": entities_of_json}
+)

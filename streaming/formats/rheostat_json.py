@@ -2,7 +2,7 @@
 
 Spark's JSON reader is too lenient: it ignores text after the first value, returns part of a record that has a field of the wrong
 type, and accepts NaN as a number. So the value is wrapped as ``{"record": <value>, "whole": true}`` before it is parsed. Text
-after the first object then breaks the wrapper or leaves ``whole`` NULL, and the value is still parsed only once.
+after the first object then breaks the wrapper or leaves ``whole`` NULL. A second pass over the value is not needed.
 """
 
 from __future__ import annotations

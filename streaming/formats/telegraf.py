@@ -87,7 +87,7 @@ _LABELS: dict[str, dict[str, str]] = {
     "controller_mutation": {"client_id": "client-id", "user": "user"},
 }
 # Kind → tag → accepted values; () accepts only metrics without that tag.
-_ONLY: dict[str, dict[str, tuple[str, ...]]] = {
+_ACCEPTED_TAG_VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     # Telegraf sends some fifty request types; only these are used.
     "request": {"request": tuple(REQUESTS.values())},
     "request_errors": {"error": ("THROTTLING_QUOTA_EXCEEDED",)},
@@ -99,7 +99,7 @@ TAGS = tuple(
     dict.fromkeys(
         [*_NODE_TAGS, *_HOST_TAGS, "cluster", "role"]
         + [tag for labels in _LABELS.values() for tag in labels.values()]
-        + [tag for only in _ONLY.values() for tag in only]
+        + [tag for accepted in _ACCEPTED_TAG_VALUES.values() for tag in accepted]
     )
 )
 
@@ -120,26 +120,29 @@ def kind_of(name: Column) -> Column:
 
 
 def time_ms(text: Column) -> Column:
-    """Returns epoch ms from an integer in s, ms, µs or ns (told apart by size, until the year 5138), or from a date and time."""
+    """Returns epoch ms from an integer in s, ms, µs or ns, or from a date and time.
+
+    The size of the integer tells its unit, until the year 5138.
+    """
     n = text.try_cast("long")
-    in_unit = [n.between(-(10**digits), 10**digits) for digits in (11, 14, 17)]
+    is_s, is_ms, is_us = (n.between(-(10**digits), 10**digits) for digits in (11, 14, 17))
     epoch = (
-        F.when(in_unit[0], n * 1000)
-        .when(in_unit[1], n)
-        .when(in_unit[2], F.call_function("div", n, F.lit(10**3)))
+        F.when(is_s, n * 1000)
+        .when(is_ms, n)
+        .when(is_us, F.call_function("div", n, F.lit(10**3)))
         .when(n.isNotNull(), F.call_function("div", n, F.lit(10**6)))
     )
     return F.coalesce(epoch, F.unix_millis(text.try_cast("timestamp")))
 
 
 def scrapes(reason: Column, metrics: Column, reader: Reader, source: Source) -> Column:
-    """Returns a scrape for each metric of a record that has samples, or one refused scrape for the whole record.
+    """Returns a scrape for each metric with samples in a record, or one refused scrape for the whole record.
 
     Args:
         reason: why the format refuses the record; NULL if it does not.
         metrics: metrics of the record; used only if ``reason`` is NULL.
     """
-    return let(reason, lambda r: F.when(r.isNotNull(), _refusal(r)).otherwise(_good(metrics, reader, source)))
+    return let(reason, lambda r: F.when(r.isNotNull(), _refusal(r)).otherwise(_metric_scrapes(metrics, reader, source)))
 
 
 def _refusal(reason: Column) -> Column:
@@ -147,13 +150,15 @@ def _refusal(reason: Column) -> Column:
     return F.array(scrape(reason=reason, cluster=null, node=null, role=null, ts=null, samples=null))
 
 
-def _good(metrics: Column, reader: Reader, source: Source) -> Column:
+def _metric_scrapes(metrics: Column, reader: Reader, source: Source) -> Column:
+    """Returns a scrape for each metric with samples; only the first refused scrape if there is one."""
     known = F.filter(metrics, lambda m: m["kind"] != "")
-    read = F.filter(F.transform(known, lambda m: _read(m, reader)), lambda r: F.size(r["samples"]) > 0)
-    return let(F.transform(read, lambda r: _checked(r, source)), _first_refused_or_all)
+    values = F.filter(F.transform(known, lambda m: _values(m, reader)), lambda v: F.size(v["samples"]) > 0)
+    return let(F.transform(values, lambda v: _scrape(v, source)), _first_refused_or_all)
 
 
-def _read(m: Column, reader: Reader) -> Column:
+def _values(m: Column, reader: Reader) -> Column:
+    """Returns the values of a metric that its scrape is made of."""
     return F.struct(
         F.coalesce(*[reader.tag(m, tag) for tag in _NODE_TAGS]).alias("node_text"),
         *[reader.tag(m, tag).alias(tag) for tag in (*_HOST_TAGS, "cluster", "role")],
@@ -162,28 +167,29 @@ def _read(m: Column, reader: Reader) -> Column:
     )
 
 
-def _checked(r: Column, source: Source) -> Column:
+def _scrape(values: Column, source: Source) -> Column:
+    """Returns the scrape of one metric, refused if its node or time is not known."""
     # The agent's address has priority: one Telegraf on its own host may read the agents of many brokers.
-    node = F.coalesce(*[node_of(r["node_text"], r[tag], source) for tag in _HOST_TAGS])
-    ts = time_ms(r["time"])
+    node = F.coalesce(*[node_of(values["node_text"], values[tag], source) for tag in _HOST_TAGS])
+    ts = time_ms(values["time"])
     reason = (
         F.when(
-            node.isNull() & r["node_text"].isNotNull(),
-            F.concat(F.lit("no node: the tag broker_id is not a whole number: "), r["node_text"][0:40]),
+            node.isNull() & values["node_text"].isNotNull(),
+            F.concat(F.lit("no node: the tag broker_id is not a whole number: "), values["node_text"][0:40]),
         )
-        .when(node.isNull(), _no_node(F.concat_ws(" at ", r["host"], r["jolokia_agent_url"])))
+        .when(node.isNull(), _no_node(F.concat_ws(" at ", values["host"], values["jolokia_agent_url"])))
         .when(
-            r["time"].isNotNull() & ts.isNull(),
-            F.concat(F.lit("timestamp is neither a whole number nor a date: "), r["time"][0:40]),
+            values["time"].isNotNull() & ts.isNull(),
+            F.concat(F.lit("timestamp is neither a whole number nor a date: "), values["time"][0:40]),
         )
     )
     return scrape(
         reason=reason,
-        cluster=F.coalesce(r["cluster"], F.lit(source.cluster)),
+        cluster=F.coalesce(values["cluster"], F.lit(source.cluster)),
         node=node,
-        role=F.when(r["role"].isin([role.value for role in NodeRole]), r["role"]),
+        role=F.when(values["role"].isin([role.value for role in NodeRole]), values["role"]),
         ts=ts,
-        samples=r["samples"],
+        samples=values["samples"],
     )
 
 
@@ -199,6 +205,7 @@ def _first_refused_or_all(scrapes_: Column) -> Column:
 
 
 def _samples(m: Column, reader: Reader) -> Column:
+    """Returns the samples of a metric; none if a tag has a value that is not accepted."""
     samples_by_kind = F.when(F.lit(False), F.array().cast(SAMPLES_TYPE))
     for kind, fields in FIELDS.items():
         pairs = [
@@ -215,8 +222,8 @@ def _samples(m: Column, reader: Reader) -> Column:
             for field, name in fields.items()
         ]
         matches = m["kind"] == kind
-        for tag, values in _ONLY.get(kind, {}).items():
+        for tag, accepted in _ACCEPTED_TAG_VALUES.get(kind, {}).items():
             value = reader.tag(m, tag)
-            matches &= F.coalesce(value.isin(list(values)), F.lit(False)) if values else value.isNull()
+            matches &= F.coalesce(value.isin(list(accepted)), F.lit(False)) if accepted else value.isNull()
         samples_by_kind = samples_by_kind.when(matches, F.array(*samples))
     return F.filter(samples_by_kind.otherwise(F.array().cast(SAMPLES_TYPE)), lambda s: is_number(s.v))

@@ -30,11 +30,12 @@ _WORD = r"(?:[^\\,= \n\r\t]++|\\[,= ]?+)++"
 _HEAD = rf"{_NAME}(?:,{_WORD}={_WORD})*+"
 _TEXT = r'"(?:[^"\\]++|\\[\s\S])*+"'
 _NUMBER = r"[-+]?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?+\d++)?+"
-_TRUTH = r"(?:true|True|TRUE|t|T|false|False|FALSE|f|F)"
-_FIELD = rf"{_WORD}=(?:{_NUMBER}[iu]?+|{_TEXT}|{_TRUTH})"
+_BOOLEAN = r"(?:true|True|TRUE|t|T|false|False|FALSE|f|F)"
+_FIELD = rf"{_WORD}=(?:{_NUMBER}[iu]?+|{_TEXT}|{_BOOLEAN})"
 _METRIC = rf"{_HEAD}{_SPACES}{_FIELD}(?:,{_FIELD})*+(?:{_SPACES}-?+\d++)?+[ \t]*+"
-_NOTHING = r"[ \t]*+(?:#[^\n]*+)?+\r?+"
-_LINE = rf"\G(?:(?:{_NOTHING}\n)++|[ \t]*+{_METRIC}\r?+(?:\n|\z)|{_NOTHING}\z)"  # One metric, or a run of lines without any.
+_NO_METRIC = r"[ \t]*+(?:#[^\n]*+)?+\r?+"
+# One line with a metric, or several lines without a metric.
+_LINE = rf"\G(?:(?:{_NO_METRIC}\n)++|[ \t]*+{_METRIC}\r?+(?:\n|\z)|{_NO_METRIC}\z)"
 
 _BAD_LINE_SHOWN = 60
 
@@ -49,19 +50,24 @@ def scrapes(source: Source) -> Column:
     """Implements ``common.Format``: returns a scrape for each line with a known metric."""
     text = F.col("value").cast("string")
     lines = F.when(F.is_valid_utf8(text), F.regexp_extract_all(text, F.lit(_LINE), F.lit(0)))
-    return let(lines, lambda found: telegraf.scrapes(_reason(text, found), _metrics(found), _READER, source))
+    return let(lines, lambda lines_: telegraf.scrapes(_reason(text, lines_), _metrics(lines_), _READER, source))
 
 
 def _reason(text: Column, lines: Column) -> Column:
-    good = F.array_join(lines, "")
+    """Returns why the record is refused, or NULL. ``lines``: the well-formed lines from the start of the text."""
+    well_formed = F.array_join(lines, "")
     return (
         F.when(text.isNull() | ~text.rlike(r"\S"), "empty record")
         .when(lines.isNull(), "invalid UTF-8")
-        .when(F.octet_length(good) < F.octet_length(text), let(good, lambda before: _bad_line(text, before)))
+        .when(
+            F.octet_length(well_formed) < F.octet_length(text),
+            let(well_formed, lambda before: _bad_line(text, before)),
+        )
     )
 
 
 def _bad_line(text: Column, before: Column) -> Column:
+    """Returns the message about the line that follows ``before`` in the text."""
     number = F.length(before) - F.length(F.replace(before, F.lit("\n"), F.lit(""))) + 1
     shown = F.substring(text, F.length(before) + 1, F.lit(_BAD_LINE_SHOWN))
     return F.concat(F.lit("not line protocol, line "), number, F.lit(": "), F.substring_index(shown, "\n", 1))

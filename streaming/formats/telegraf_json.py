@@ -1,7 +1,7 @@
 """Parses Telegraf's ``data_format = "json"``: a metric is an object with name, tags, fields and timestamp.
 
 Telegraf sends one metric per record, or several as ``{"metrics": [...]}``. The value is wrapped before it is parsed;
-``rheostat_json.py`` explains why. The schema names only the some thirty known fields and tags, so that Spark's reader skips the
+``rheostat_json.py`` explains why. The schema names only the known fields and tags, about thirty, so that Spark's reader skips
 hundreds of others.
 """
 
@@ -32,10 +32,10 @@ def scrapes(source: Source) -> Column:
     """Implements ``common.Format``: returns a scrape for each known metric."""
     text = F.col("value").cast("string")
     wrapped = F.concat(F.lit('{"record":'), text, F.lit(',"whole":true}'))
-    return let(F.from_json(wrapped, _SCHEMA, _OPTIONS), lambda json: _scrapes(text, json, source))
+    return let(F.from_json(wrapped, _SCHEMA, _OPTIONS), lambda json: _scrapes_of_record(text, json, source))
 
 
-def _scrapes(text: Column, json: Column, source: Source) -> Column:
+def _scrapes_of_record(text: Column, json: Column, source: Source) -> Column:
     record = json["record"]
     single = F.struct(*[record[part].alias(part) for part in _PARTS])
     metrics = F.transform(
@@ -61,8 +61,8 @@ def _reason(text: Column, json: Column, metrics: Column) -> Column:
         )
         .when(bad_name.isNotNull(), F.concat(F.lit("name is not text: "), bad_name[0:40]))
         .when(F.exists(metrics, lambda m: m["fields"].isNull()), "no fields, or fields is not an object")
-        # The reader rejected some value although all parts exist. Fields of unknown measurements may share a name and have any
-        # type.
+        # Spark's reader rejected a value although all parts exist. A record of unknown measurements is not refused for this: their
+        # fields may have the name of a known field and any type.
         .when(
             json["_corrupt_record"].isNotNull() & F.exists(metrics, lambda m: m["kind"] != ""),
             "tags is not an object, or a field is not a number",

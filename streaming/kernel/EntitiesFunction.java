@@ -101,8 +101,8 @@ final class EntitiesFunction extends KernelFunction {
         return !cluster.isEmpty() && cluster.length() <= CLUSTER_LENGTH_MAX;
     }
 
-    private static String text(InternalRow row, int place) {
-        return row.isNullAt(place) ? null : row.getUTF8String(place).toString();
+    private static String text(InternalRow row, int index) {
+        return row.isNullAt(index) ? null : row.getUTF8String(index).toString();
     }
 
     static long atMs(long takenMs, long nowMs) {
@@ -125,8 +125,8 @@ final class EntitiesFunction extends KernelFunction {
         final long atMs;
         final long nowMs;
         final String kafka;
-        final long apartMs;
-        final long places;
+        final long extraDelayMs;
+        final long rejectSlots;
 
         Record(InternalRow in) {
             value = in.isNullAt(1) ? new byte[0] : in.getBinary(1);
@@ -136,8 +136,8 @@ final class EntitiesFunction extends KernelFunction {
             nowMs = in.getLong(6);
             atMs = EntitiesFunction.atMs(in.getLong(5), nowMs);
             kafka = in.getUTF8String(9).toString();
-            apartMs = in.getLong(10);
-            places = in.getLong(11);
+            extraDelayMs = in.getLong(10);
+            rejectSlots = in.getLong(11);
         }
 
         /** Returns an entity with key and value of a record for the rejects topic (shared/contract/scrapes.py). */
@@ -152,11 +152,11 @@ final class EntitiesFunction extends KernelFunction {
 
             // The reject is written in the batch that read it, and its state should be removed soon: otherwise a flood of rejects
             // would fill the heap while the watermark waits for the slowest source. Its time must not be behind the watermark.
-            long placeMs = apartMs > 0 ? Math.min(atMs, nowMs - apartMs) : atMs;
+            long slotMs = extraDelayMs > 0 ? Math.min(atMs, nowMs - extraDelayMs) : atMs;
             String of = (kafka.isEmpty() ? "" : kafka + "|") + topic + "-" + partition;
-            UTF8String place = UTF8String.fromString(of + "-" + (places > 0 ? offset % places : offset));
-            byte[] row = Row.refusal(nowMs, placeMs, Fold.utf8(of + "-" + offset), note.toArray());
-            return Fold.entity(UTF8String.EMPTY_UTF8, REJECT, NO_NODE, place, placeMs, row);
+            UTF8String slot = UTF8String.fromString(of + "-" + (rejectSlots > 0 ? offset % rejectSlots : offset));
+            byte[] row = Row.refusal(nowMs, slotMs, Fold.utf8(of + "-" + offset), note.toArray());
+            return Fold.entity(UTF8String.EMPTY_UTF8, REJECT, NO_NODE, slot, slotMs, row);
         }
     }
 }

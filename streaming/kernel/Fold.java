@@ -121,8 +121,8 @@ final class Fold {
         if (labels.isEmpty()) {
             Tables.Slot slot = tables.single.get(name);
             if (slot != null) {
-                broker.sure |= slot.surelyBroker;
-                controller.sure |= slot.surelyController;
+                broker.sure |= slot.provesBroker;
+                controller.sure |= slot.provesController;
                 // In a whole scrape, a sample without labels is not part of the sum over labels.
                 if (!(slot.summed && whole)) {
                     put(slot, value, known);

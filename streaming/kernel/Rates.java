@@ -112,10 +112,10 @@ final class Rates {
     private static long[] withTotals(Row row, Tables.NodeTable table) {
         long[] measured = row.counters();
         double[] gauges = row.gauges();
-        long[] counts = Arrays.copyOf(measured, measured.length + table.totalMeans.length);
-        for (int i = 0; i < table.totalMeans.length; i++) {
-            double mean = gauges[table.totalMeans[i]];
-            long count = measured[table.totalCounts[i]];
+        long[] counts = Arrays.copyOf(measured, measured.length + table.totalFactorGauges.length);
+        for (int i = 0; i < table.totalFactorGauges.length; i++) {
+            double mean = gauges[table.totalFactorGauges[i]];
+            long count = measured[table.totalFactorCounters[i]];
             counts[measured.length + i] = count == Row.ABSENT ? Row.ABSENT : total(mean * count);
         }
         return counts;

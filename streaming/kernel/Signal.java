@@ -128,7 +128,7 @@ final class Signal {
                 rates[i] = gauges[table.smoothed[i]];
             }
         }
-        rates[table.place("network_in")] = inboundBytesPerS(rates);
+        rates[table.index("network_in")] = inboundBytesPerS(rates);
         throttled(out, rates, gauges);
         out.field("broker", entity.node);
         numbers(out, table, rates, gauges);
@@ -140,7 +140,7 @@ final class Signal {
      * connections itself (Kafka 4.2). They include what it sends to its followers. Unknown if either part is unknown.
      */
     private double inboundBytesPerS(double[] rates) {
-        return rates[tables.broker.place("network_in")] + rates[tables.broker.place("replication_in")];
+        return rates[tables.broker.index("network_in")] + rates[tables.broker.index("replication_in")];
     }
 
     /**
@@ -159,12 +159,12 @@ final class Signal {
         }
         Row before = history.get(from);
         double[] perS = Rates.step(before, newest, history, tables.broker);
-        if (perS == null || !isKnown(inboundBytesPerS(perS)) && !isKnown(perS[tables.broker.place("network_out")])) {
+        if (perS == null || !isKnown(inboundBytesPerS(perS)) && !isKnown(perS[tables.broker.index("network_out")])) {
             return;
         }
         out.field("step_s", (newest.ownMs - before.ownMs) / MS_PER_S);
         for (String field : STEP_FIELDS) {
-            out.field("step_" + field + "_bytes_per_s", perS[tables.broker.place(field)]);
+            out.field("step_" + field + "_bytes_per_s", perS[tables.broker.index(field)]);
         }
         out.field("step_network_in_bytes_per_s", inboundBytesPerS(perS));
     }
@@ -177,15 +177,15 @@ final class Signal {
      */
     private void throttled(Json out, double[] rates, double[] gauges) {
         Tables.NodeTable table = tables.broker;
-        double leader = gauges[table.place("leader_throttled")];
-        double follower = gauges[table.place("follower_throttled")];
+        double leader = gauges[table.index("leader_throttled")];
+        double follower = gauges[table.index("follower_throttled")];
         if (isKnown(leader) || isKnown(follower)) {
             throttled(out, isKnown(leader) ? leader : 0.0, isKnown(follower) ? follower : 0.0, "quota");
             return;
         }
         for (String by : new String[] {"reassignment", "replication"}) {
-            leader = rates[table.place(by + "_out")];
-            follower = rates[table.place(by + "_in")];
+            leader = rates[table.index(by + "_out")];
+            follower = rates[table.index(by + "_in")];
             if (isKnown(leader) || isKnown(follower)) {
                 throttled(out, leader, follower, by);
                 return;
@@ -203,8 +203,8 @@ final class Signal {
         out.field("node", entity.node);
         means(out, table, perS);
         // Little's law: milliseconds waited per second is the mean queue length × 1,000.
-        out.field("queue_depth_mean", perS[table.place("queued_ms")] / MS_PER_S);
-        double inProgressMs = perS[table.place("created_ms")] + perS[table.place("deleted_ms")];
+        out.field("queue_depth_mean", perS[table.index("queued_ms")] / MS_PER_S);
+        double inProgressMs = perS[table.index("created_ms")] + perS[table.index("deleted_ms")];
         out.field("topic_requests_in_progress_mean", inProgressMs / MS_PER_S);
         numbers(out, table, perS, gauges);
     }
@@ -232,16 +232,16 @@ final class Signal {
         for (int i = 0; i < table.rates.length; i++) {
             out.field(table.rates[i], rates[i]);
         }
-        for (int i = 0; i < table.gaugeFields.length; i++) {
-            out.field(table.gaugeFields[i], gauges[table.gaugePlaces[i]]);
+        for (int i = 0; i < table.copiedGauges.length; i++) {
+            out.field(table.copiedGauges[i], gauges[table.copiedGaugeIndexes[i]]);
         }
     }
 
     /** Adds means over the events of the window; unknown if there were none. */
     private static void means(Json out, Tables.NodeTable table, double[] perS) {
         for (int i = 0; i < table.means.length; i++) {
-            double count = perS[table.meanCounts[i]];
-            out.field(table.means[i], count == 0 ? Double.NaN : perS[table.meanTotals[i]] / count);
+            double count = perS[table.meanDenominators[i]];
+            out.field(table.means[i], count == 0 ? Double.NaN : perS[table.meanNumerators[i]] / count);
         }
     }
 

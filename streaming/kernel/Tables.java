@@ -59,8 +59,8 @@ final class Tables implements Serializable {
         }
         place(broker, true);
         place(controller, false);
-        broker.surely.forEach(name -> single.get(name).surelyBroker = true);
-        controller.surely.forEach(name -> single.get(name).surelyController = true);
+        broker.provingSamples.forEach(name -> single.get(name).provesBroker = true);
+        controller.provingSamples.forEach(name -> single.get(name).provesController = true);
     }
 
     private Object readResolve() {
@@ -110,8 +110,8 @@ final class Tables implements Serializable {
     static final class Slot {
         final boolean summed;
         /** Whether only this kind of node has the sample. */
-        boolean surelyBroker;
-        boolean surelyController;
+        boolean provesBroker;
+        boolean provesController;
         int brokerCounter = -1;
         int brokerGauge = -1;
         int controllerCounter = -1;
@@ -144,42 +144,42 @@ final class Tables implements Serializable {
     static final class NodeTable {
         final SampleName[] counters;
         final SampleName[] gauges;
-        /** Names of unlabelled samples that only this kind of node has. */
-        final List<String> surely;
+        /** Names of unlabelled samples that only this kind of node has; they prove the kind. */
+        final List<String> provingSamples;
         /** Totals, which follow the measured counters: a mean (gauge) times a count (counter). */
-        final int[] totalMeans;
-        final int[] totalCounts;
+        final int[] totalFactorGauges;
+        final int[] totalFactorCounters;
         /** Field names of the first rates; later ones only serve the means. */
         final String[] rates;
         /** For each of these rates, the gauge with a rate that the source computed, or -1. */
         final int[] smoothed;
-        final String[] gaugeFields;
-        final int[] gaugePlaces;
+        final String[] copiedGauges;
+        final int[] copiedGaugeIndexes;
         /** Means over the window: rate of a total divided by rate of a count, by position. */
         final String[] means;
-        final int[] meanTotals;
-        final int[] meanCounts;
-        /** Positions of the rates and gauges that the kernel uses by name. */
-        final Map<String, Integer> places = new HashMap<>();
+        final int[] meanNumerators;
+        final int[] meanDenominators;
+        /** Indexes of the rates and gauges that the kernel uses by name. */
+        final Map<String, Integer> indexes = new HashMap<>();
 
         NodeTable(JsonNode all) {
             counters = sample(all.get("counters"));
             gauges = sample(all.get("gauges"));
-            surely = List.of(texts(all.get("surely")));
-            totalMeans = numbers(all.get("total_means"));
-            totalCounts = numbers(all.get("total_counts"));
+            provingSamples = List.of(texts(all.get("proving_samples")));
+            totalFactorGauges = numbers(all.get("total_factor_gauges"));
+            totalFactorCounters = numbers(all.get("total_factor_counters"));
             rates = texts(all.get("rates"));
             smoothed = numbers(all.get("smoothed"));
-            gaugeFields = texts(all.get("gauge_fields"));
-            gaugePlaces = numbers(all.get("gauge_places"));
+            copiedGauges = texts(all.get("copied_gauges"));
+            copiedGaugeIndexes = numbers(all.get("copied_gauge_indexes"));
             means = texts(all.get("means"));
-            meanTotals = numbers(all.get("mean_totals"));
-            meanCounts = numbers(all.get("mean_counts"));
-            all.get("places").fields().forEachRemaining(one -> places.put(one.getKey(), one.getValue().intValue()));
+            meanNumerators = numbers(all.get("mean_numerators"));
+            meanDenominators = numbers(all.get("mean_denominators"));
+            all.get("indexes").fields().forEachRemaining(entry -> indexes.put(entry.getKey(), entry.getValue().intValue()));
         }
 
-        int place(String field) {
-            return places.get(field);
+        int index(String field) {
+            return indexes.get(field);
         }
 
         private static SampleName[] sample(JsonNode list) {

@@ -1,11 +1,14 @@
 """The two inner loops of the pipeline, in Java: scrapes to entities, and spans of entities to signal records.
 
-Spark interprets expressions on arrays element by element and plans them anew for every batch. As such expressions, the two loops
-took three quarters of the pipeline's time (performance.md). Spark still does the reading, ordering, state, restarts and
-distribution.
+An entity is the subject of a signal, for example one broker (``entities.py``). A span is the rows of one entity over two windows
+(``signals.py``).
 
-Spark calls these functions through a function catalog, a public interface, on streams and batches alike. Executors get them in a
-jar, which ``rheostat/jvm/kernel.py`` builds from the sources in this folder.
+The loops are in Java because Spark interprets expressions on arrays element by element, and plans them anew for every batch.
+Written as Spark expressions, the two loops took three quarters of the pipeline's time (docs/explanation/performance.md). Spark
+still does the reading, ordering, state, restarts and distribution.
+
+Spark calls these functions through a function catalog, a public interface of Spark, on streams and batches alike. Executors get
+the functions in a jar, which ``rheostat/jvm/kernel.py`` builds from the sources in this folder.
 
     Catalog, KernelFunction       registration with Spark
     EntitiesFunction, Fold        scrapes of any format → entities
@@ -33,9 +36,23 @@ LAYOUT = 1
 
 
 def entities(
-    scrapes: Column, *, taken_ms: Column, every_ms: int, whole: bool, kafka: str, apart_ms: int, places: int | None
+    scrapes: Column,
+    *,
+    record_ms: Column,
+    every_ms: int,
+    whole: bool,
+    kafka: str,
+    extra_delay_ms: int,
+    reject_slots: int | None,
 ) -> Column:
-    """Returns an array of structs ``cluster, kind, node, part, time, row`` for a record (``RAW``) and its scrapes."""
+    """Returns an array of structs ``cluster, kind, node, part, time, row`` for a record (``RAW``) and its scrapes.
+
+    Args:
+        record_ms: Kafka's timestamp of the record.
+        whole: whether the format brings a whole scrape in one record.
+
+    The other arguments are those of ``streaming.entities.entities``.
+    """
     return F.call_function(
         f"{_CATALOG}.entities",
         scrapes,
@@ -43,19 +60,22 @@ def entities(
         F.col("topic"),
         F.col("partition"),
         F.col("offset"),
-        taken_ms,
+        record_ms,
         _now_ms(),
         _long(every_ms),
         F.lit(whole),
         F.lit(kafka),
-        _long(apart_ms),
-        _long(places or 0),
+        _long(extra_delay_ms),
+        _long(reject_slots or 0),
     )
 
 
-def entities_of_json(*, taken_ms: Column, every_ms: int) -> Column:
-    """Returns the same directly from a record of rheostat's own format; NULL if the record deviates from the contract."""
-    return F.call_function(f"{_CATALOG}.entities_of_json", F.col("value"), taken_ms, _now_ms(), _long(every_ms))
+def entities_of_json(*, record_ms: Column, every_ms: int) -> Column:
+    """Returns the array of ``entities`` directly from a record of rheostat's own format.
+
+    Returns NULL if the record deviates from the contract; ``entities`` then handles the record.
+    """
+    return F.call_function(f"{_CATALOG}.entities_of_json", F.col("value"), record_ms, _now_ms(), _long(every_ms))
 
 
 def records(*, span_start_ms: Column, window_ms: int, slide_ms: int, backlog: bool) -> Column:

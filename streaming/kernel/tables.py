@@ -26,47 +26,51 @@ from streaming.signal_fields import (
 PARTITION_PREFIX = "rheostat_move_"  # Prefix of all samples about a partition.
 
 
-def _node(
+def _node_table(
     counters: FieldSamples,
     gauges: FieldSamples,
     totals: Totals,
     means: Totals,
-    only_samples: list[str],
+    proving_samples: list[str],
     *,
-    first_hidden: str,
-    first_shown: int,
-    places: dict[str, int],
+    first_unpublished: str,
+    first_copied: int,
+    indexes: dict[str, int],
 ) -> dict[str, Any]:
     """Returns the table of one kind of node.
 
     Args:
-        only_samples: samples that only this kind of node reports; the kernel recognises the kind by them.
-        first_hidden: the first of the counters that only serve the means and are not in the signal.
-        first_shown: index of the first gauge that the signal copies; the kernel evaluates those before it.
-        places: indexes of the rates and gauges that the kernel uses by name.
+        totals: total → its two factors (mean gauge, counter). A total follows the measured counters.
+        means: mean over the window → a total and a counter; the mean is the total's rate divided by the counter's.
+        proving_samples: samples that only this kind of node reports; the kernel recognises the kind by them.
+        first_unpublished: the first counter whose rate is not in the signal; the counters from here on only serve the means.
+        first_copied: index of the first gauge that the signal copies; the kernel evaluates the gauges before it.
+        indexes: indexes of the rates and gauges that the kernel uses by name.
     """
     counter_names, gauge_names = [*counters, *totals], list(gauges)
-    rates = list(counters)[: list(counters).index(first_hidden)]
+    rates = list(counters)[: list(counters).index(first_unpublished)]
     mean_gauges = {mean for mean, _ in totals.values()}
-    shown = [field for field in gauge_names[first_shown:] if field not in mean_gauges and not field.endswith(SMOOTHED)]
+    copied = [
+        field for field in gauge_names[first_copied:] if field not in mean_gauges and not field.endswith(SMOOTHED)
+    ]
     return {
         "counters": list(counters.values()),
         "gauges": list(gauges.values()),
-        "surely": only_samples,
-        "total_means": [gauge_names.index(mean) for mean, _ in totals.values()],
-        "total_counts": [counter_names.index(count) for _, count in totals.values()],
+        "proving_samples": proving_samples,
+        "total_factor_gauges": [gauge_names.index(mean) for mean, _ in totals.values()],
+        "total_factor_counters": [counter_names.index(count) for _, count in totals.values()],
         "rates": rates,
         "smoothed": [gauge_names.index(field + SMOOTHED) if field + SMOOTHED in gauges else -1 for field in rates],
-        "gauge_fields": shown,
-        "gauge_places": [gauge_names.index(field) for field in shown],
+        "copied_gauges": copied,
+        "copied_gauge_indexes": [gauge_names.index(field) for field in copied],
         "means": list(means),
-        "mean_totals": [counter_names.index(total) for total, _ in means.values()],
-        "mean_counts": [counter_names.index(count) for _, count in means.values()],
-        "places": places,
+        "mean_numerators": [counter_names.index(total) for total, _ in means.values()],
+        "mean_denominators": [counter_names.index(count) for _, count in means.values()],
+        "indexes": indexes,
     }
 
 
-def _rate(field: str) -> int:
+def _broker_rate_index(field: str) -> int:
     return list(BROKER_COUNTERS).index(field)
 
 
@@ -74,34 +78,34 @@ TABLES = json.dumps(
     {
         "scrape_version": SCRAPE_VERSION,
         "signal_version": SIGNAL_VERSION,
-        "broker": _node(
+        "broker": _node_table(
             BROKER_COUNTERS,
             BROKER_GAUGES,
             BROKER_TOTALS,
             BROKER_MEANS,
             BROKER_ONLY_SAMPLES,
-            first_hidden="produced_per_s",
-            first_shown=2,
-            places={
+            first_unpublished="produced_per_s",
+            first_copied=2,
+            indexes={
                 "leader_throttled": list(BROKER_GAUGES).index("leader_throttled_bytes_per_s"),
                 "follower_throttled": list(BROKER_GAUGES).index("follower_throttled_bytes_per_s"),
-                "network_in": _rate("network_in_bytes_per_s"),
-                "network_out": _rate("network_out_bytes_per_s"),
-                "replication_in": _rate("replication_in_bytes_per_s"),
-                "replication_out": _rate("replication_out_bytes_per_s"),
-                "reassignment_in": _rate("reassignment_in_bytes_per_s"),
-                "reassignment_out": _rate("reassignment_out_bytes_per_s"),
+                "network_in": _broker_rate_index("network_in_bytes_per_s"),
+                "network_out": _broker_rate_index("network_out_bytes_per_s"),
+                "replication_in": _broker_rate_index("replication_in_bytes_per_s"),
+                "replication_out": _broker_rate_index("replication_out_bytes_per_s"),
+                "reassignment_in": _broker_rate_index("reassignment_in_bytes_per_s"),
+                "reassignment_out": _broker_rate_index("reassignment_out_bytes_per_s"),
             },
         ),
-        "controller": _node(
+        "controller": _node_table(
             CONTROLLER_COUNTERS,
             CONTROLLER_GAUGES,
             CONTROLLER_TOTALS,
             CONTROLLER_MEANS,
             CONTROLLER_ONLY_SAMPLES,
-            first_hidden="processed_per_s",
-            first_shown=0,
-            places={
+            first_unpublished="processed_per_s",
+            first_copied=0,
+            indexes={
                 name: len(CONTROLLER_COUNTERS) + list(CONTROLLER_TOTALS).index(f"{name}_per_s")
                 for name in ("queued_ms", "created_ms", "deleted_ms")
             },

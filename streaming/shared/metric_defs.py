@@ -1,7 +1,8 @@
 """Every metric of every process: name, kind, unit, labels and meaning. docs/reference/metrics.md is generated from it.
 
 Measured values, limits and setpoints are separate metrics, so that a panel can compare them. A value that could not be measured has
-no series; it is never 0. A metric "for the first hundred" limits the page's size: series whose value is 1, or largest, come first.
+no series; it is never 0. "The first hundred" in a meaning: to limit the page's size, the metric has at most a hundred series.
+Series with the value 1, or with the largest values, come first.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from streaming.shared.metric_def import MetricDef
 
 Labels = tuple[str, ...]
 
-_WHOLE_MAX = 1e15
+_WHOLE_MAX = 1e15  # Below this a float holds every whole number exactly.
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 
@@ -50,9 +50,9 @@ class MetricFamily(Metric):
             yield from (f"{name} {_number(value)}\n" for value in self.values.values())
             return
         placeholders = ",".join(f'{label}="%s"' for label in self.definition.labels)
-        head = f"{name}{{{placeholders}}} %s\n"
+        line_format = f"{name}{{{placeholders}}} %s\n"
         for labels, value in self.values.items():
-            yield head % (*_escaped(labels), _number(value))
+            yield line_format % (*_escaped(labels), _number(value))
 
 
 def metric_family(definition: MetricDef, values: Mapping[Labels, float]) -> Metric:

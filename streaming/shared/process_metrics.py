@@ -55,7 +55,8 @@ class ProcessMetricsCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         labels = self._labels
-        yield metric_family(ProcessMetric.BUILD_INFO, {(installed_version(), labels[1]): 1.0})
+        _, part = labels
+        yield metric_family(ProcessMetric.BUILD_INFO, {(installed_version(), part): 1.0})
         yield metric_family(ProcessMetric.STARTED_AT, {labels: round(self._started_at_s, 3)})
         yield metric_family(ProcessMetric.CPU_SECONDS, {labels: time.process_time()})
         resident = _resident_bytes()

@@ -59,15 +59,16 @@ class ThreadWatch:
                 self._ended.setdefault(name, error)
             if is_vital and self.vital_end is None:
                 self.vital_end = _complaint(name, error)
-        where = "".join(traceback.format_exception(ended.exc_type, ended.exc_value, ended.exc_traceback))
+        traceback_text = "".join(traceback.format_exception(ended.exc_type, ended.exc_value, ended.exc_traceback))
         if is_vital:
-            log.error("a thread has ended by an error, and so this process ends", thread=name, traceback=where)
+            log.error("a thread has ended by an error, and so this process ends", thread=name, traceback=traceback_text)
             self._on_vital_end()
         else:
             log.error(
-                "a thread has ended by an error; the process goes on without it. Restart it when it can be spared, and report this",
+                "a thread has ended by an error; the process goes on without this thread. Restart the process at a convenient time "
+                "and report this error",
                 thread=name,
-                traceback=where,
+                traceback=traceback_text,
             )
 
 

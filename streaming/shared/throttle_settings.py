@@ -14,7 +14,8 @@ LIST_KEYS = {Side.LEADER: kafka_names.LEADER_REPLICAS, Side.FOLLOWER: kafka_name
 
 Pair = tuple[int, int]  # (partition, broker)
 
-# Longest value of one setting. Kafka refuses a change that exceeds it, and closes a connection whose request carries a longer one.
+# Longest value of one setting. Kafka refuses a change after which the setting is longer. It closes a connection that sends a longer
+# value.
 LIST_CHARS_MAX = 32_767
 
 # The lists of a large cluster repeat the same few thousand ids hundreds of times; the cache keeps one int object for each.
@@ -56,7 +57,7 @@ class ThrottledReplicas:
         return self.all_replicas or (partition, broker) in self.pairs
 
     def without(self, pairs: frozenset[Pair]) -> ThrottledReplicas:
-        """Returns the list without these pairs; ``self`` if it has none of them. "*" stays "*"."""
+        """Returns the list without these pairs; ``self`` if the list has none of these pairs. "*" stays "*"."""
         if self.pairs.isdisjoint(pairs):
             return self
         # Usually all pairs are removed; the subset test is cheaper than building the difference.
@@ -81,6 +82,7 @@ class TopicThrottle:
         return bool(self.leader) or bool(self.follower)
 
     def without(self, other: TopicThrottle) -> TopicThrottle:
+        """Returns the lists without the pairs of ``other``; ``self`` if they have none of those pairs."""
         leader, follower = self.leader.without(other.leader.pairs), self.follower.without(other.follower.pairs)
         return self if leader is self.leader and follower is self.follower else TopicThrottle(leader, follower)
 

@@ -22,7 +22,7 @@ _KEEP_A_WEEK_OR_A_GIB = {
     "retention.bytes": str(1024**3),
     "segment.bytes": str(_SEGMENT_BYTES),  # Kafka deletes whole segments.
 }
-# From this replication factor on, min.insync.replicas is 2: a write that one broker alone acknowledged could be lost.
+# From this replication factor on, the journal has min.insync.replicas=2: a write that only one broker has could be lost with it.
 _MIN_IN_SYNC_2_FROM_REPLICAS = 3
 _DEFAULTS = {"cleanup.policy": "delete", "compression.type": "producer"}  # Kafka's defaults.
 # Settings that decide whether records of a topic can be read back.
@@ -41,30 +41,30 @@ def topic_specs(topics: Topics) -> list[TopicSpec]:
     """Returns the settings of rheostat's topics."""
     # LogAppendTime: the broker's clock then gives a record's age, independent of the sender's clock.
     # producer: otherwise a broker may recompress records, and rheostat's Python code reads gzip only.
-    appended = {"message.timestamp.type": "LogAppendTime", "compression.type": "producer"}
-    as_sent = ("compression.type",)
+    common = {"message.timestamp.type": "LogAppendTime", "compression.type": "producer"}
+    compression = ("compression.type",)
     # Records about thousands of moving partitions exceed Kafka's default of 1 MiB.
     large = {"max.message.bytes": str(RECORD_BYTES_MAX)}
     return [
         TopicSpec(
             topics.metrics,
             2,
-            {**appended, **large, "retention.ms": str(6 * _HOUR_MS)},
-            ("message.timestamp.type", *as_sent),
+            {**common, **large, "retention.ms": str(6 * _HOUR_MS)},
+            ("message.timestamp.type", *compression),
         ),
-        TopicSpec(topics.signals, 1, {**appended, "retention.ms": str(24 * _HOUR_MS)}, as_sent),
-        TopicSpec(topics.rejects, 1, {**appended, "retention.ms": str(7 * 24 * _HOUR_MS)}, as_sent),
-        # Compacted, because records about values now in the cluster must outlive any retention.
+        TopicSpec(topics.signals, 1, {**common, "retention.ms": str(24 * _HOUR_MS)}, compression),
+        TopicSpec(topics.rejects, 1, {**common, "retention.ms": str(7 * 24 * _HOUR_MS)}, compression),
+        # Compacted, because rheostat needs the records about its current settings in the cluster, however old the records are.
         # Small segments, because Kafka compacts closed segments only and the tuner reads the whole topic when it starts.
-        TopicSpec(topics.journal, 1, {**appended, **large, "cleanup.policy": "compact", **_COMPACT_SOON}, _READ_BACK),
+        TopicSpec(topics.journal, 1, {**common, **large, "cleanup.policy": "compact", **_COMPACT_SOON}, _READ_BACK),
         # Operators' orders have their own topic, so that the right to pause does not include the right to write the journal.
-        TopicSpec(topics.orders, 1, {**appended, "cleanup.policy": "compact", **_COMPACT_SOON}, _READ_BACK),
+        TopicSpec(topics.orders, 1, {**common, "cleanup.policy": "compact", **_COMPACT_SOON}, _READ_BACK),
         # Not compacted: all records of a cluster have the same key.
         TopicSpec(
             topics.inputs,
             1,
-            {**appended, **large, "cleanup.policy": "delete", **_KEEP_A_WEEK_OR_A_GIB},
-            ("cleanup.policy", "message.timestamp.type", *as_sent),
+            {**common, **large, "cleanup.policy": "delete", **_KEEP_A_WEEK_OR_A_GIB},
+            ("cleanup.policy", "message.timestamp.type", *compression),
         ),
     ]
 

@@ -18,7 +18,7 @@ from streaming.shared.units import (
     parse_bytes,
     parse_rate,
     parse_span_from_zero,
-    small_plain_rate,
+    small_plain_rate_error,
 )
 
 _MIB = 2**20
@@ -54,7 +54,7 @@ def _plain_rate(value: object) -> object:
         isinstance(value, str) and _is_number(value)
     )
     if is_plain and is_small_plain_rate(float(value)):  # type: ignore[arg-type]
-        raise small_plain_rate(str(value).strip())
+        raise small_plain_rate_error(str(value).strip())
     return value
 
 

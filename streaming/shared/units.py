@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-# Decimal without an i, as Kafka's own tools count throttles.
+# Units without an i are decimal, as in the throttles of Kafka's own tools.
 _BYTES = {
     "": 1.0,
     "B": 1.0,
@@ -53,7 +53,7 @@ def parse_rate(text: str) -> float:
     amount = text.strip().removesuffix("/s")
     rate = _amount(amount, _BYTES | _BITS, expected, text)
     if is_small_plain_rate(rate) and not amount[-1:].isalpha():
-        raise small_plain_rate(amount.strip())
+        raise small_plain_rate_error(amount.strip())
     return rate
 
 
@@ -62,7 +62,7 @@ def is_small_plain_rate(number: float) -> bool:
     return 0 < number < _PLAIN_RATE_MIN
 
 
-def small_plain_rate(number: str) -> ValueError:
+def small_plain_rate_error(number: str) -> ValueError:
     return ValueError(f"{number} without a unit is {number} B/s; did you mean {number}MB/s? If not, write {number}B/s")
 
 
@@ -149,10 +149,11 @@ def span_text(seconds: float) -> str:
         return f"{f'{seconds:.1f}'.removesuffix('.0')} s"
     if round(seconds) < 120:
         return f"{seconds:.0f} s"
-    for size, unit, part_size, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if round(seconds / part_size) * part_size >= size:
-            whole, rest = divmod(round(seconds / part_size), size // part_size)
-            return f"{whole} {unit} {rest} {part}" if rest else f"{whole} {unit}"
+    # Seconds in the larger unit, its name, seconds in the smaller unit, its name.
+    for large_s, large, small_s, small in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if round(seconds / small_s) * small_s >= large_s:
+            whole, rest = divmod(round(seconds / small_s), large_s // small_s)
+            return f"{whole} {large} {rest} {small}" if rest else f"{whole} {large}"
     raise AssertionError(seconds)
 
 
@@ -161,6 +162,15 @@ def share_text(share: float) -> str:
 
 
 def _amount(text: str, units: Mapping[str, float], expected: str, shown: str | None = None) -> float:
+    """Returns a number times its unit's factor.
+
+    Args:
+        expected: for the error message.
+        shown: the text for the error message, if it is not ``text``.
+
+    Raises:
+        ValueError: the text is not a number with one of the units.
+    """
     match = _AMOUNT.fullmatch(text.strip())
     shown = text if shown is None else shown
     if match is None or match[2] not in units:

@@ -122,8 +122,8 @@ def failure(url: str, access: jmx.Access = jmx.NO_ACCESS, timeout_s: float = 5.0
 
 def test_plain_and_gzip_responses_are_read(agents: Agents) -> None:
     agents.answers["/gzip"] = lambda h: respond(h, gzip.compress(BODY), Content_Encoding="gzip")
-    assert jmx.scrape(agents.url(), 5) == SAMPLES
-    assert jmx.scrape(agents.url("/gzip"), 5) == SAMPLES
+    assert jmx.read_samples(agents.url(), 5) == SAMPLES
+    assert jmx.read_samples(agents.url("/gzip"), 5) == SAMPLES
 
 
 def respond_slowly(handler: http.server.BaseHTTPRequestHandler, head: bytes) -> None:
@@ -275,8 +275,8 @@ def served(tls: ssl.SSLContext | None) -> Iterator[Agents]:
 def test_tls_agent_is_read_with_its_ca(certificates: Certificates) -> None:
     access = AccessFiles(ca=certificates.file("ca.pem")).load()
     with served(certificates.server("good")) as agents:
-        assert jmx.scrape(agents.url(), 5, access) == SAMPLES
-        assert jmx.scrape(agents.url(host="localhost"), 5, access) == SAMPLES
+        assert jmx.read_samples(agents.url(), 5, access) == SAMPLES
+        assert jmx.read_samples(agents.url(host="localhost"), 5, access) == SAMPLES
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_invalid_certificate_is_refused_with_its_reason(
 def test_unverified_host_name_still_requires_the_right_ca(certificates: Certificates) -> None:
     with served(certificates.server("elsewhere")) as agents:
         lax = AccessFiles(ca=certificates.file("ca.pem"), verify_host=False).load()
-        assert jmx.scrape(agents.url(), 5, lax) == SAMPLES
+        assert jmx.read_samples(agents.url(), 5, lax) == SAMPLES
         other = AccessFiles(ca=certificates.file("other-ca.pem"), verify_host=False).load()
         assert "not signed by a known authority" in str(failure(agents.url(), other))
 
@@ -311,7 +311,7 @@ def test_agent_that_requires_client_certificate_is_read_with_one(certificates: C
     ca = certificates.file("ca.pem")
     ours = AccessFiles(ca=ca, cert=certificates.file("client.pem"), key=certificates.file("client.key")).load()
     with served(certificates.server("good", client_ca="ca.pem")) as agents:
-        assert jmx.scrape(agents.url(), 5, ours) == SAMPLES
+        assert jmx.read_samples(agents.url(), 5, ours) == SAMPLES
         found = failure(agents.url(), AccessFiles(ca=ca).load())
         assert (found.cause, "collector.tls_cert_file" in str(found)) == (Cause.TLS, True)
     with served(certificates.server("good", client_ca="other-ca.pem")) as agents:
@@ -340,7 +340,7 @@ def test_wrong_password_is_reported_without_being_shown(agents: Agents, tmp_path
     right, wrong = tmp_path / "right", tmp_path / "wrong"
     right.write_text("s3cr3t:ü \n")
     wrong.write_text("guess\n")
-    assert jmx.scrape(agents.url(), 5, AccessFiles(username="metrics", password=str(right)).load()) == SAMPLES
+    assert jmx.read_samples(agents.url(), 5, AccessFiles(username="metrics", password=str(right)).load()) == SAMPLES
     found = failure(agents.url(), AccessFiles(username="metrics", password=str(wrong)).load())
     assert found.cause is Cause.AUTH
     assert "check collector.username and the password in collector.password_file" in str(found)

@@ -19,7 +19,7 @@ from rheostat.lab import cluster
 from rheostat.lab.cluster import Lab, LabError, LabSpec
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import HOST, free_ports
-from streaming.collector.jmx import scrape
+from streaming.collector.jmx import read_samples
 from streaming.shared.contract import Metric, NodeRole
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
@@ -51,7 +51,7 @@ def test_lab_starts_within_seconds_with_every_broker_registered(lab: Lab) -> Non
 
 def test_every_lab_node_runs_the_jmx_agent(lab: Lab) -> None:
     for node in lab.nodes.values():
-        names = {sample.name for sample in scrape(node.jmx_url, 10)}
+        names = {sample.name for sample in read_samples(node.jmx_url, 10)}
 
         if node.role is NodeRole.BROKER:
             # The throttles' own rates are not there before a throttled byte; test_collector_live.py sees them.

@@ -100,7 +100,7 @@ def test_stream_that_cannot_start_says_why_before_spark(
 def test_stream_without_memory_for_its_heap_says_so(config: Callable[..., Path]) -> None:
     file = config(driver_memory_mb=8000)
     text = refused(file, command=("bash", "-c", 'ulimit -v 6000000; exec "$@"', "-"))
-    assert "Spark does not start. There is no memory for its heap of 8000 MiB" in text
+    assert "Spark does not start. There is no memory for Java's heap of 8000 MiB" in text
     assert "stream.driver_memory_mb" in text
 
 

@@ -15,7 +15,7 @@ from streaming.runner import progress
 from streaming.shared.contract import Metric
 
 PLACES = 100
-FEW = replace(OURS, places=PLACES)
+FEW = replace(OURS, reject_slots=PLACES)
 
 
 def flood(at_s: float, count: int, partition: int = 0) -> list[Logged]:

@@ -17,7 +17,7 @@ from stream_cases import TOPICS, Logged, at, raw, records
 from test_all_formats import NODES, SCRAPES, WRITERS
 
 from streaming.formats.common import Source, table
-from streaming.formats.registry import FORMATS, QUICK
+from streaming.formats.registry import FORMATS, KERNEL_PARSED_FORMATS
 from streaming.pipeline import Input, build
 from streaming.shared.contract import BrokerSignal, ContractError, MoveSignal, decode_signal
 
@@ -63,13 +63,13 @@ def nodes_with_signals(spark: SparkSession, seed: int) -> dict[str, set[int | No
     found: dict[str, set[int | None]] = defaultdict(set)
     frames = []
     for name, format_ in FORMATS.items():
-        if name in QUICK:
+        if name in KERNEL_PARSED_FORMATS:
             continue
         values = raw(spark, [replace(one, topic=name) for one in logged(name, seed)])
         frames.append(table(values, format_, Source("c")).where("reason IS NULL").select("topic", "node"))
     for row in reduce(DataFrame.union, frames).collect():
         found[row.topic].add(row.node)
-    for name in QUICK:
+    for name in KERNEL_PARSED_FORMATS:
         for value in records(
             build([(raw(spark, logged(name, seed)), Input(name, Source("c")))], TOPICS), TOPICS.signals
         ).values():

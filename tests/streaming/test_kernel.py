@@ -19,7 +19,7 @@ from stream_cases import OURS, T0, TOPICS, Logged, Stream, changed, newest, raw,
 from streaming import kernel
 from streaming.entities import entities
 from streaming.formats.common import SCRAPE_TYPE
-from streaming.formats.registry import QUICK
+from streaming.formats.registry import KERNEL_PARSED_FORMATS
 from streaming.pipeline import build
 from streaming.shared.contract import BrokerSignal, Metric, partition_labels
 from streaming.signal_fields import BROKER_COUNTERS, BROKER_GAUGES
@@ -94,7 +94,7 @@ def test_kernel_and_spark_reader_give_equal_rows(spark: SparkSession, monkeypatc
     values = [wrong(rng, GOOD) for wrong in WRONGS.values() for _ in range(120)]
     assert 300 < count_read_by_kernel(spark, values) < len(values) - 300, "this is to see both readers at work"
     both = rows_of(spark, values)
-    monkeypatch.setattr("streaming.entities.QUICK", {})
+    monkeypatch.setattr("streaming.entities.KERNEL_PARSED_FORMATS", {})
     alone = rows_of(spark, values)
     assert len(both) == len(alone) > len(values)
     assert [a for a, b in zip(both, alone, strict=True) if a != b] == []
@@ -102,9 +102,9 @@ def test_kernel_and_spark_reader_give_equal_rows(spark: SparkSession, monkeypatc
 
 def test_kernel_reads_records_as_the_collector_writes_them(spark: SparkSession) -> None:
     """Otherwise Spark's reader would take over: equal results, but slow."""
-    assert {"rheostat_json": kernel.entities_of_json} == QUICK
+    assert {"rheostat_json": kernel.entities_of_json} == KERNEL_PARSED_FORMATS
     values = [GOOD, json.dumps(json.loads(GOOD)).encode(), GOOD.replace(b'"c"', '"ü"'.encode())]
-    found = raw(spark, values).select(kernel.entities_of_json(taken_ms=F.lit(T0), every_ms=5000).alias("e")).collect()
+    found = raw(spark, values).select(kernel.entities_of_json(record_ms=F.lit(T0), every_ms=5000).alias("e")).collect()
     assert [len(row.e) for row in found] == [3, 3, 3]
 
 
@@ -134,8 +134,8 @@ def as_layout_1(row: bytes) -> dict[str, Any]:
 def test_kernel_state_row_has_layout_1(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed layout needs a new number, so that an old checkpoint is refused and not misread."""
     assert kernel.LAYOUT == 1
-    monkeypatch.setattr("streaming.entities.QUICK", {})
-    monkeypatch.setattr("streaming.entities.WHOLE", frozenset())
+    monkeypatch.setattr("streaming.entities.KERNEL_PARSED_FORMATS", {})
+    monkeypatch.setattr("streaming.entities.WHOLE_SCRAPE_FORMATS", frozenset())
     labels = partition_labels("orders", 0)
     samples = {
         Metric.CLIENT_IN: 7, Metric.HANDLER_IDLE: 0.5, (Metric.NETWORK_IN, "listener=A"): 3, (Metric.LED_SIZE, labels): 9,
@@ -196,7 +196,7 @@ def test_kernel_accepts_null_in_any_scrape_field(spark: SparkSession) -> None:
     one = raw(spark, [Logged(b"x")])
     for scrapes, expected in cases.items():
         found = kernel.entities(
-            F.expr(scrapes), taken_ms=F.lit(T0), every_ms=5000, whole=True, kafka="", apart_ms=0, places=None
+            F.expr(scrapes), record_ms=F.lit(T0), every_ms=5000, whole=True, kafka="", extra_delay_ms=0, reject_slots=None
         )
         assert one.select(F.size(found).alias("n")).first().n == expected, scrapes
 
@@ -210,10 +210,10 @@ def reasons_of(spark: SparkSession, *values: bytes) -> list[str | None]:
 
 def count_read_by_kernel(spark: SparkSession, values: list[bytes]) -> int:
     """Returns how many of these records the kernel's own reader parses."""
-    is_taken = kernel.entities_of_json(taken_ms=F.lit(T0), every_ms=5000).isNotNull()
+    is_taken = kernel.entities_of_json(record_ms=F.lit(T0), every_ms=5000).isNotNull()
     found = raw(spark, [Logged(value, T0) for value in values]).select(F.count_if(is_taken).alias("taken")).first()
     assert found is not None
-    return int(found.count_read_by_kernel)
+    return int(found.taken)
 
 
 def test_kernel_refuses_too_long_names_and_skips_long_labels(spark: SparkSession) -> None:
@@ -240,7 +240,7 @@ def test_kernel_treats_lone_surrogates_in_labels_like_spark(
     samples = [{"n": Metric.MUTATION_TOKENS, "l": f"user={text}", "v": 1} for text in ("\ud800", "\udc01")]
     value = changed(scrape(0, {}), samples=samples)
     both = rows_of(spark, [value])
-    monkeypatch.setattr("streaming.entities.QUICK", {})
+    monkeypatch.setattr("streaming.entities.KERNEL_PARSED_FORMATS", {})
     assert both == rows_of(spark, [value])
 
 
@@ -250,8 +250,8 @@ def test_kernel_sums_8000_labels_within_30_s(spark: SparkSession) -> None:
 
     values = [Logged(scrape(at_s, samples_at(at_s)).value(), T0 + at_s * 1000) for at_s in (0, 5, 10, 15, 20, 25)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streaming.entities.QUICK", {})
-        patch.setattr("streaming.entities.WHOLE", frozenset())
+        patch.setattr("streaming.entities.KERNEL_PARSED_FORMATS", {})
+        patch.setattr("streaming.entities.WHOLE_SCRAPE_FORMATS", frozenset())
         began_s = time.monotonic()
         found = newest(signals_of(spark, values), BrokerSignal)
     assert found.network_out_bytes_per_s == pytest.approx(8_000)
@@ -337,8 +337,8 @@ def test_kernel_incomplete_newest_scrape_yields_no_step(
     spark: SparkSession, last: dict[Any, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sources that split a scrape into records may have delivered only a part of the newest scrape."""
-    monkeypatch.setattr("streaming.entities.QUICK", {})
-    monkeypatch.setattr("streaming.entities.WHOLE", frozenset())
+    monkeypatch.setattr("streaming.entities.KERNEL_PARSED_FORMATS", {})
+    monkeypatch.setattr("streaming.entities.WHOLE_SCRAPE_FORMATS", frozenset())
     found = newest(
         signals_of(spark, [scrape(0, rising_samples(0)), scrape(5, rising_samples(5)), scrape(10, last)]), BrokerSignal
     )

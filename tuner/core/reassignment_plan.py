@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from streaming.shared.contract import TopicPartition as TopicPartition  # Exported to the modules that handle plans.
 from tuner.core.batch_limits import BatchLimits
 
-TopicPartition = tuple[str, int]
 STEPS_PER_REQUEST_MAX = 1000  # The controller accepts 10,000 records at once, and a step produces several.
 
 

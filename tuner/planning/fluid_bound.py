@@ -49,15 +49,15 @@ class FluidBound:
 def fluid_bound(
     partitions: Iterable[PlannedPartition],
     rates: Mapping[BrokerSide, float],
-    beside: Mapping[BrokerSide, float] | None = None,
+    other_replication: Mapping[BrokerSide, float] | None = None,
 ) -> FluidBound:
     """Computes the bound for a plan.
 
     Args:
         rates: bytes/s of each side; a side that is missing is unlimited.
-        beside: bytes/s of each side that other partitions' steady-state replication uses.
+        other_replication: bytes/s of each side that the steady-state replication of partitions outside the plan uses.
     """
-    used = beside or {}
+    used = other_replication or {}
     leaders: dict[int, list[_Copy]] = defaultdict(list)
     followers: dict[int, list[_Copy]] = defaultdict(list)
     copied_bytes = 0.0

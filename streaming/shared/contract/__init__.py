@@ -12,14 +12,15 @@ Vocabulary:
               in-sync ones included; on the follower side the listed replica itself.
     steady-state replication   bytes/s that a side's quota must carry before any catching up happens; W in
               docs/explanation/architecture.md.
-    remaining bytes that the adding replicas lack: the leader's log size minus theirs, from one DescribeLogDirs round.
+    remaining bytes   bytes that the adding replicas lack: the leader's log size minus the size of each adding replica, from
+              one round of DescribeLogDirs requests.
     tenant    a user, a client-id or a pair of both, for which a controller accounts a mutation quota (KIP-599).
-    step      the change between two successive scrapes of one node, taken per partition and then summed.
+    step      the change between two successive scrapes of one node, computed per partition and then summed.
 """
 
 from __future__ import annotations
 
-from streaming.shared.contract.basics import SCRAPE_VERSION, SIGNAL_VERSION, NodeRole, Side, Topics
+from streaming.shared.contract.basics import SCRAPE_VERSION, SIGNAL_VERSION, NodeRole, Side, TopicPartition, Topics
 from streaming.shared.contract.encoding import (
     ContractError,
     decode_signal,
@@ -64,6 +65,7 @@ __all__ = [
     "Signal",
     "TenantSignal",
     "ThrottledBy",
+    "TopicPartition",
     "Topics",
     "canonical_labels",
     "decode_signal",

@@ -8,6 +8,8 @@ from enum import StrEnum
 SCRAPE_VERSION = 1  # Version of the collector's records and of rejects.
 SIGNAL_VERSION = 2
 
+TopicPartition = tuple[str, int]
+
 
 class Side(StrEnum):
     LEADER = "leader"

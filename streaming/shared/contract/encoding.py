@@ -61,12 +61,13 @@ def signal_key(signal: Signal) -> bytes:
 
 
 def tenant_labels(user: str | None, client_id: str | None) -> str:
-    """Returns the canonical labels of a tenant. Values are escaped as Kafka's Sanitizer escapes metric tags."""
+    """Returns the canonical labels of a tenant, with sanitized values."""
     labels = {"client_id": client_id, "user": user}
     return canonical_labels({name: sanitize(value) for name, value in labels.items() if value is not None})
 
 
 def sanitize(value: str) -> str:
+    """Returns the value percent-encoded, as Kafka's Sanitizer encodes a user or client-id in a metric tag."""
     return quote(value, safe="-_.").replace("~", "%7E")
 
 

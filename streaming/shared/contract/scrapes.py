@@ -4,7 +4,8 @@
     value  {"v": 1, "cluster": str, "node": int, "role": "broker"|"controller", "ts": epoch ms of the scrape,
             "samples": [{"n": name, "l": labels, "v": number}, ...]}
 
-Labels are canonical: "k=v" pairs sorted by key and joined by ",", or "" for none. No Kafka name holds "=" or ",".
+Labels are canonical: "k=v" pairs sorted by key and joined by ",", or "" for none. They need no escaping, because no name in Kafka
+contains "=" or ",".
 
 The stream refuses a record that it cannot read in the format set for its topic. Each refused record becomes one reject:
 
@@ -120,16 +121,15 @@ class Metric:
     LEADER_RATE = "rheostat_throttle_leader_rate_bytes_per_s"
     FOLLOWER_RATE = "rheostat_throttle_follower_rate_bytes_per_s"
 
-    # Per partition (labels partition=, topic=), in the record of its leader.
+    # LED_…: of a partition (labels partition=, topic=) that the record's broker leads.
     LED_SIZE = "rheostat_move_led_size_bytes"
     LED_COUNTED = "rheostat_move_led_counted_replicas"  # In-sync followers + adding replicas when listed, else 0.
     LED_REMAINING = "rheostat_move_led_remaining_bytes"  # Summed over its adding replicas; absent without any.
     LED_END_OFFSET = "rheostat_move_led_end_offset"
-    # Per partition, in the record of a follower.
+    # FOLLOWED_…: of a partition that the record's broker follows.
     FOLLOWED_SIZE = "rheostat_move_followed_size_bytes"
     FOLLOWED_LEADER_SIZE = "rheostat_move_followed_leader_size_bytes"
     FOLLOWED_COUNTED = "rheostat_move_followed_counted_replicas"  # 1 when listed on the follower side, else 0.
     FOLLOWED_ADDING = "rheostat_move_followed_adding"  # 1 while this replica is being added, else 0.
-    FOLLOWED_LAG = (
-        "rheostat_move_followed_lag_messages"  # ConsumerLag of this replica; stale while its own side throttles.
-    )
+    # ConsumerLag of this replica; stale while the broker's follower throttle delays its fetches.
+    FOLLOWED_LAG = "rheostat_move_followed_lag_messages"

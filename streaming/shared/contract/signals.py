@@ -32,7 +32,9 @@ class BrokerSignal:
     window_end_ms: TimestampMs
     sampled_at_ms: TimestampMs  # Time of the newest sample in the window; the signal's age counts from here.
     samples: Count  # Number of scrapes.
-    completeness: Completeness  # Scrapes ÷ scrapes expected at the source's interval; above 1 if the source is faster.
+    completeness: (
+        Completeness  # Scrapes ÷ scrapes expected at the configured interval; above 1 if the source is faster.
+    )
     leader_throttled_bytes_per_s: Number | None = None  # Newest sample; measured as throttled_by says.
     follower_throttled_bytes_per_s: Number | None = None
     throttled_by: Text | None = None  # A ThrottledBy value; None if both fields above are None.
@@ -101,18 +103,16 @@ class MoveSignal:
     listed_partitions: Count  # Partitions whose bytes count against this side's quota, in the newest scrape.
     done_partitions: Count = 0  # Partitions that moved earlier in this window and no longer do.
     remaining_bytes: Number | None = None
-    lag_messages: Number | None = (
-        None  # Σ ConsumerLag of the adding replicas; follower side only; stale while that side throttles.
-    )
+    # Σ ConsumerLag of the adding replicas. Follower side only; stale while that side's throttle delays fetches.
+    lag_messages: Number | None = None
     remaining_slope_bytes_per_s: Number | None = None  # Least squares over the window; negative is progress.
     remaining_slope_r2: Number | None = None
     steady_state_bytes_per_s: Number | None = None  # W: Σ write rate × counted replicas.
     write_bytes_per_s: Number | None = None  # Write rate of the moving partitions.
     progress_age_s: Number | None = None  # Age of the newest step with gained bytes; None without one in this window.
     steps: Annotated[tuple[MoveStep, ...], LimitedItems] = ()
-    largest: Annotated[
-        tuple[MovingPartition, ...], LimitedItems
-    ] = ()  # Moving partitions with the most remaining bytes.
+    # Moving partitions with the most remaining bytes.
+    largest: Annotated[tuple[MovingPartition, ...], LimitedItems] = ()
     backlog: bool = False
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import kafka.errors
 
 from streaming.shared import kafka_names
+from streaming.shared.contract import TopicPartition
 from streaming.shared.kafka.values import (
     Append,
     Change,
@@ -30,7 +31,7 @@ AUTHORIZATION_ERRORS = {
 
 
 def read_or_error(answer: Any, read: Callable[[Any], T]) -> T | ClusterError:
-    """Returns ``read(answer)``, or the error if the answer is one or ``read`` raises one."""
+    """Returns ``read(answer)``. Returns the error if the answer is a ``ClusterError`` or ``read`` raises one."""
     if isinstance(answer, ClusterError):
         return answer
     try:
@@ -61,11 +62,12 @@ def raise_for_code(code: int, right: str, call: str) -> None:
         raise error
 
 
-def read_log_sizes(answer: Any) -> dict[tuple[str, int], int]:
+def read_log_sizes(answer: Any) -> dict[TopicPartition, int]:
+    """Returns bytes on disk by partition, from a DescribeLogDirs response."""
     if not answer.results:
-        # This response has no error code: without the right, Kafka returns no directories.
+        # The response as a whole has no error code: without the right, Kafka returns no directories.
         raise MissingPermission("Describe on Cluster", "to describe log dirs")
-    sizes: dict[tuple[str, int], int] = {}
+    sizes: dict[TopicPartition, int] = {}
     for directory in answer.results:
         if directory.error_code in AUTHORIZATION_ERRORS:
             raise_for_code(directory.error_code, "Describe on Cluster", "to describe log dirs")
@@ -73,7 +75,7 @@ def read_log_sizes(answer: Any) -> dict[tuple[str, int], int]:
             continue  # A failed disk; the other directories still count.
         for topic in directory.topics:
             for p in topic.partitions:
-                if not p.is_future_key:
+                if not p.is_future_key:  # A future log is a copy that moves between two disks of the broker.
                     sizes[(str(topic.name), int(p.partition_index))] = int(p.partition_size)
     return sizes
 

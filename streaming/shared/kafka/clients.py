@@ -1,4 +1,4 @@
-"""Creates Kafka clients from the settings. Each has its own client-id, so that quotas and broker logs can tell them apart."""
+"""Creates Kafka clients from the settings. Each client has its own client-id, so that quotas and broker logs distinguish them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from streaming.shared.kafka.unpacking import OnRefused, limit_unpacking, log_ref
 RECORD_BYTES_MAX = 16 * 1024 * 1024  # For rheostat's topics; Kafka's default of 1 MiB is too small for large clusters.
 # An automatically created topic gets the broker's defaults, for example a journal that is deleted after a week.
 _NO_AUTO_CREATE = {"allow_auto_create_topics": False}
-# Pause before the transaction coordinator is looked up again. For some seconds the answer can still be the dead broker.
+# Pause before the transaction coordinator is looked up again. For some seconds the lookup can still return the dead broker.
 _NOT_READY_S = 0.1
 
 
 class _Refusals(logging.Handler):
-    """Keeps what kafka-python logs about a refused login; to its caller it reports only that it could not connect."""
+    """Keeps kafka-python's log message about a refused login, because its exception says only that it could not connect."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -49,7 +49,9 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
     net_clients: list[KafkaNetClient] = []
 
     def create_net_client(**config: Any) -> KafkaNetClient:
-        with DeferredInterrupts(first_only=True):  # A thread that is told to stop before its loop runs never stops.
+        with DeferredInterrupts(
+            first_only=True
+        ):  # A network thread that is told to stop before its loop runs never stops.
             net_clients.append(KafkaNetClient(**config))
             client_internals.start_network_thread(net_clients[-1])
         return net_clients[-1]
@@ -75,7 +77,9 @@ def _abandon(client: KafkaNetClient, cause: BaseException) -> None:
             finally:
                 client_internals.stop_network_thread(client)
     except Exception as error:  # noqa: BLE001 - any failure is reported as a note
-        cause.add_note(f"and the client that was being made did not end: {type(error).__name__}: {error}")
+        cause.add_note(
+            f"and the client, which was not yet connected, could not be closed: {type(error).__name__}: {error}"
+        )
 
 
 def close_admin(admin: KafkaAdminClient) -> None:
@@ -86,7 +90,7 @@ def close_admin(admin: KafkaAdminClient) -> None:
 
 _logger_lock = threading.Lock()
 _connecting: list[_Refusals] = []  # One per thread that is connecting.
-_logger_before = (logging.NOTSET, True)
+_saved_level_and_propagate = (logging.NOTSET, True)  # Of the logger, before the first thread began to connect.
 
 
 @contextmanager
@@ -95,11 +99,11 @@ def _refusals() -> Iterator[_Refusals]:
 
     Several threads may connect at once.
     """
-    global _logger_before
+    global _saved_level_and_propagate
     refusals, logger = _Refusals(), logging.getLogger("kafka.net.manager")
     with _logger_lock:
         if not _connecting:
-            _logger_before = (logger.level, logger.propagate)
+            _saved_level_and_propagate = (logger.level, logger.propagate)
             logger.setLevel(logging.WARNING)
             logger.propagate = False
         _connecting.append(refusals)
@@ -111,14 +115,18 @@ def _refusals() -> Iterator[_Refusals]:
             logger.removeHandler(refusals)
             _connecting.remove(refusals)
             if not _connecting:
-                logger.setLevel(_logger_before[0])
-                logger.propagate = _logger_before[1]
+                level, logger.propagate = _saved_level_and_propagate
+                logger.setLevel(level)
 
 
 def producer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaProducer:
-    """Returns a producer that waits for all in-sync replicas, because rheostat's records are its only memory."""
+    """Returns a producer that waits for all in-sync replicas, because rheostat keeps its state only in these records.
+
+    Args:
+        extra: further settings of ``KafkaProducer``; they have priority.
+    """
     config = {"acks": "all", "compression_type": "gzip", "max_request_size": RECORD_BYTES_MAX, **settings.for_python()}
-    # Bounds a send to a deleted topic; kafka-python's default is a minute.
+    # Limits how long a send to a deleted topic blocks; kafka-python's default is a minute.
     config["max_block_ms"] = config["request_timeout_ms"]
     new_producer = KafkaProducer(client_id=client_id, **_NO_AUTO_CREATE, **(config | extra))
     if "transactional_id" in extra:
@@ -130,7 +138,7 @@ def _keep_requests(transactional: KafkaProducer) -> None:
     """Makes the sender keep a request while the transaction coordinator refuses connections.
 
     kafka-python 3.0.12 drops the request when ``await_ready`` raises, and keeps it when ``await_ready`` returns False. A dropped
-    request costs a write its whole time-out, and a dropped commit or abort never ends. So the error is turned into False.
+    write fails only after its whole time-out, and a dropped commit or abort never ends. So the error is turned into False.
     """
     client = client_internals.sender_client(transactional)
     original_await_ready = client.await_ready
@@ -152,6 +160,7 @@ def consumer(
 
     Args:
         on_refused: called for each compressed batch that is skipped because it is too large or cannot be unpacked.
+        extra: further settings of ``KafkaConsumer``.
     """
     config = {"enable_auto_commit": False, "max_partition_fetch_bytes": RECORD_BYTES_MAX, **settings.for_python()}
     new_consumer = KafkaConsumer(client_id=client_id, **_NO_AUTO_CREATE, **config, **extra)

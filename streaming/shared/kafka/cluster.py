@@ -31,6 +31,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from streaming.shared import kafka_names
+from streaming.shared.contract import TopicPartition
 from streaming.shared.kafka.answers import (
     alter_operations,
     error_for_code,
@@ -55,7 +56,8 @@ from streaming.shared.kafka.values import (
 from streaming.shared.kafka.wire import Wire
 
 _LATEST = -1
-# ``replica_id`` of a ListOffsets request. A consumer gets the high watermark, a debugger the leader's log end offset.
+# Values of ``replica_id`` in a ListOffsets request: Kafka returns the high watermark to a consumer, and the leader's log end offset
+# to a debugging client.
 _CONSUMER = -1
 _DEBUGGER = -2
 
@@ -188,13 +190,14 @@ class ClusterClient:
         principals: dict[int, set[str]] = {ACLPermissionType.ALLOW: set(), ACLPermissionType.DENY: set()}
         for acl in (acl for resource in answer.resources for acl in resource.acls):
             if acl.operation in (ACLOperation.ALL, ACLOperation.WRITE) and acl.permission_type in principals:
+                # A principal that is denied on one host may still write from other hosts.
                 denies_one_host = acl.permission_type == ACLPermissionType.DENY and acl.host != "*"
                 if not denies_one_host:
                     principals[acl.permission_type].add(str(acl.principal))
         return principals[ACLPermissionType.ALLOW] - principals[ACLPermissionType.DENY]
 
     def may_join(self, group: str) -> None:
-        """Checks that this client may join the group. Kafka checks Describe here, which Read implies.
+        """Checks the right to join the group. FindCoordinator needs Describe only, so a client with Describe alone passes too.
 
         Raises:
             MissingPermission: Read on Group.
@@ -202,7 +205,7 @@ class ClusterClient:
         self._find_coordinator(group, kafka_names.COORDINATOR_OF_GROUP, f"Read on Group {group}", "to join a group")
 
     def may_transact(self, transactional_id: str) -> None:
-        """Checks that this client may write transactions. Kafka checks Describe here, which Write implies.
+        """Checks the right to write transactions. FindCoordinator needs Describe only, so a client with Describe alone passes too.
 
         Raises:
             MissingPermission: Write on TransactionalId.
@@ -224,7 +227,7 @@ class ClusterClient:
         """Returns the number of members of a consumer group; None if the right to describe it is missing.
 
         Raises:
-            ClusterError: another, possibly temporary reason; for example a coordinator that is starting.
+            ClusterError: the group cannot be described for another reason, which may be temporary (a coordinator that is starting).
         """
         try:
             if not self.partitions([kafka_names.GROUPS_TOPIC]):
@@ -263,20 +266,20 @@ class ClusterClient:
         if not moving:
             return []
         known = {(s.topic, s.partition): s for s in self.partitions({topic for topic, _ in moving})}
-        # A broker with stale metadata may not know the topic yet. The move exists all the same; its leader is unknown.
+        # A broker with stale metadata may not know the topic yet. The reassignment is still returned, with an unknown leader.
         unknown = PartitionState("", -1, leader=-1, replicas=(), isr=())
-        return [
-            PartitionState(topic, partition, state.leader, replicas, state.isr, adding, removing)
-            for (topic, partition), (replicas, adding, removing) in sorted(moving.items())
-            for state in (known.get((topic, partition), unknown),)
-        ]
+        states = []
+        for (topic, partition), (replicas, adding, removing) in sorted(moving.items()):
+            state = known.get((topic, partition), unknown)
+            states.append(PartitionState(topic, partition, state.leader, replicas, state.isr, adding, removing))
+        return states
 
     def log_sizes(
-        self, brokers: Iterable[int], partitions: Iterable[tuple[str, int]]
-    ) -> dict[int, dict[tuple[str, int], int] | ClusterError]:
+        self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
+    ) -> dict[int, dict[TopicPartition, int] | ClusterError]:
         """Returns bytes on disk of the partitions, by broker. All brokers are asked in parallel.
 
-        The response's ``offset_lag`` is not used, because it is 0 on every replica that catches up.
+        The response's ``offset_lag`` is not used, because Kafka reports 0 for every replica that is still catching up.
         """
         by_topic: dict[str, list[int]] = {}
         for topic, partition in sorted(set(partitions)):
@@ -288,15 +291,15 @@ class ClusterClient:
         )
         return {broker: read_or_error(answer, read_log_sizes) for broker, answer in answers.items()}
 
-    def end_offsets(self, partitions: Iterable[PartitionState]) -> dict[tuple[str, int], int]:
+    def end_offsets(self, partitions: Iterable[PartitionState]) -> dict[TopicPartition, int]:
         """Returns the high watermarks, from the leaders. Partitions whose leader does not answer are absent."""
         return self._offsets(partitions, _CONSUMER)
 
-    def log_end_offsets(self, partitions: Iterable[PartitionState]) -> dict[tuple[str, int], int]:
+    def log_end_offsets(self, partitions: Iterable[PartitionState]) -> dict[TopicPartition, int]:
         """Returns the leaders' log end offsets. Partitions whose leader does not answer are absent."""
         return self._offsets(partitions, _DEBUGGER)
 
-    def _offsets(self, partitions: Iterable[PartitionState], replica_id: int) -> dict[tuple[str, int], int]:
+    def _offsets(self, partitions: Iterable[PartitionState], replica_id: int) -> dict[TopicPartition, int]:
         by_leader: dict[int, dict[str, list[int]]] = {}
         for state in partitions:
             if state.leader >= 0:
@@ -317,7 +320,7 @@ class ClusterClient:
             )
             for leader, topics in by_leader.items()
         }
-        offsets: dict[tuple[str, int], int] = {}
+        offsets: dict[TopicPartition, int] = {}
         for answer in self._wire.send_each("list offsets", requests).values():
             if isinstance(answer, ClusterError):
                 continue
@@ -341,8 +344,8 @@ class ClusterClient:
         answers = self._wire.send_each("describe broker configs", requests)
         configs = {broker: read_or_error(answer, _broker_configs) for broker, answer in answers.items()}
         return {
-            broker: found if isinstance(found, ClusterError) else found.get(str(broker), {})
-            for broker, found in configs.items()
+            broker: by_resource if isinstance(by_resource, ClusterError) else by_resource.get(str(broker), {})
+            for broker, by_resource in configs.items()
         }
 
     def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -380,7 +383,9 @@ class ClusterClient:
     def alter_broker_configs(
         self, changes: Mapping[int, Mapping[str, Change]], *, validate_only: bool = False
     ) -> dict[int, ClusterError | None]:
-        """Sets (str) or deletes (None) settings incrementally on all brokers in parallel. Returns errors by broker (None: success).
+        """Sets (str) or deletes (None) the given settings of each broker; other settings stay. The brokers are asked in parallel.
+
+        Returns errors by broker (None: success).
 
         Args:
             validate_only: Kafka checks rights and values and changes nothing.

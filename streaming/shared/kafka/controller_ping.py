@@ -1,8 +1,9 @@
 """Sends the controller a request that changes nothing, to measure how long a controller request takes.
 
-The request alters no setting of a rheostat topic and has ``validate_only`` set. It takes the path of every topic creation: through
-a broker into the controller's event queue. Its answer waits until earlier writes are committed (QuorumController). Creating an
-existing topic would do as well, but the controller logs each of those and counts it among the creations.
+The request (IncrementalAlterConfigs) names one of rheostat's topics, contains no change, and has ``validate_only`` set. It takes
+the path of every topic creation: through a broker into the controller's event queue. The controller answers only after it has
+committed earlier writes (QuorumController). A request to create an existing topic would measure the same, but the controller would
+log each request and count it as a creation.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.values import ClusterError
 
-TIMEOUT_S = 5.0  # No other broker is asked during this wait.
+TIMEOUT_S = 5.0  # Short, because the caller pings no other broker during this wait.
 
 
 class ControllerPing(ClusterClient):

@@ -1,7 +1,7 @@
 """Reads and changes the cluster-wide default of a broker setting, and measures how far followers are behind.
 
-kafka-python does not support the cluster-wide default, whose resource name is empty. Kafka validates a change at the broker that
-receives it.
+kafka-python has no method for the cluster-wide default, so this module builds the requests with an empty resource name. The broker
+that receives a change validates it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from streaming.shared.kafka.answers import alter_operations, read_alter_result, 
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, PartitionState
 
-_DEFAULT = ""
+_DEFAULT = ""  # Resource name of the cluster-wide default.
 
 
 class FetcherClient(ClusterClient):
@@ -50,7 +50,9 @@ class FetcherClient(ClusterClient):
 
         Partitions whose leader does not answer are left out.
         """
-        led = list(partitions)
-        # Log end offsets first: messages written between the two requests then do not count as lag.
-        written, copied = self.log_end_offsets(led), self.end_offsets(led)
-        return sum(max(0, end - copied.get(key, end)) for key, end in written.items()), sum(written.values())
+        states = list(partitions)
+        # The log end offsets are read first, so that messages written between the two requests do not count as lag.
+        log_ends = self.log_end_offsets(states)
+        high_watermarks = self.end_offsets(states)
+        unreplicated = sum(max(0, end - high_watermarks.get(key, end)) for key, end in log_ends.items())
+        return unreplicated, sum(log_ends.values())

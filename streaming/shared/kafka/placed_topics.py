@@ -13,7 +13,7 @@ from streaming.shared.kafka.answers import AUTHORIZATION_ERRORS
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, MissingPermission
 
-_AS_ASSIGNED = -1
+_AS_ASSIGNED = -1  # In place of a number: the assignments of the request determine it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class PlacingClient(ClusterClient):
                     configs=[creatable.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
                 )
             ],
-            timeout_ms=self._wire.timeout_ms // 2,
+            timeout_ms=self._wire.timeout_ms // 2,  # ``send_any`` waits half of the time for each of two brokers.
             validate_only=False,
         )
         answer = self._wire.send_any(f"create topic {topic}", request)

@@ -13,17 +13,17 @@ from typing import Any
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeLogDirsRequest, ElectLeadersRequest
 
 from streaming.shared import kafka_names
+from streaming.shared.contract import TopicPartition
 from streaming.shared.kafka.answers import AUTHORIZATION_ERRORS, error_for_code, raise_for_code, read_or_error
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, MissingPermission, Unreachable
 
-TopicPartition = tuple[str, int]
-Outcome = dict[TopicPartition, ClusterError | None]
+Outcome = dict[TopicPartition, ClusterError | None]  # Error of each partition; None: success.
 
-_PREFERRED = 0
+_PREFERRED = 0  # ElectLeaders: the preferred replica, not an unclean election.
 _OUTCOME_UNKNOWN = (7, 41)  # REQUEST_TIMED_OUT, NOT_CONTROLLER: the controller may have applied the request.
 _ALTER = "Alter on Cluster"
-_NO_RESULT = ClusterError("Kafka's answer leaves it out")
+_NO_RESULT = ClusterError("Kafka's answer does not contain this partition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class ReassignmentClient(ClusterClient):
                 name=topic,
                 partitions=[
                     partition_type(partition_index=n, replicas=None if targets is None else list(targets))
-                    for n, targets in of_topic.items()
+                    for n, targets in topic_targets.items()
                 ],
             )
-            for topic, of_topic in _by_topic(replicas).items()
+            for topic, topic_targets in _by_topic(replicas).items()
         ]
         call = "to alter reassignments"
         answer = self._wire.send_any(

@@ -120,7 +120,7 @@ def _quoted(text: str) -> str:
 
 
 def _pem(setting: str, path: str, kind: str) -> str:
-    """Returns the PEM blocks of one kind, without the text between them, which need not be ASCII."""
+    """Returns the PEM blocks of one kind, joined. Text between the blocks is dropped, because it may not be ASCII."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()

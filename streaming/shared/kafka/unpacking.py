@@ -1,24 +1,25 @@
 """Limits how much a consumer unpacks and decodes, so that no record accepted by a broker can stop it.
 
-**Size.** A batch of 0.7 MB can unpack to 700 MB, and kafka-python unpacks a batch whole. A compressed batch is skipped if it
-unpacks to more than the limit or uses a codec that this program does not read; ``on_refused`` is called for it. rheostat's own
-producers write gzip and no record above ``RECORD_BYTES_MAX``, but a broker recompresses records if the topic has its own
-``compression.type`` (streaming/shared/topics.py therefore demands ``producer``). A reader that must not miss a batch uses
-``refused_batches``. A fetch that has unpacked ``FETCH_BYTES_MAX`` ends; the next poll fetches the rest.
+**Size.** A batch of 0.7 MB can unpack to 700 MB, and kafka-python unpacks the whole batch at once. A compressed batch is skipped if
+it unpacks to more than the limit or uses another codec than gzip; ``on_refused`` is called for the batch. rheostat's own producers
+write gzip and no record above ``RECORD_BYTES_MAX``. But a broker recompresses records if the topic has its own
+``compression.type``, so streaming/shared/topics.py demands ``producer``. A reader that must not miss a batch learns of skipped
+batches from ``refused_batches``. A fetch that has unpacked ``FETCH_BYTES_MAX`` ends; the next poll fetches the rest.
 
 **Form.** kafka-python raises an error for a header key that is not UTF-8, although brokers accept it. So this module decodes
 records and skips their headers, which rheostat does not use. Brokers also accept offsets that are out of order or beyond the end
-of the topic, which would make a reader's position jump; such a record is given an offset within its batch. A batch with a
-malformed record is skipped from that record on, because one producer wrote all of it.
+of the topic, which would make a reader's position jump. This module replaces such an offset by one within the batch. A batch with a
+malformed record is skipped from that record on, because one producer wrote the whole batch.
 
 **Errors.** After an error in a partition's records kafka-python's ``poll`` never returns: it waits for a generator that has
-ended. So the partition's records are dropped at an error. The next poll fetches them again, and raises again if a checksum is
-wrong.
+ended. So the partition's fetched records are dropped at an error. The next poll fetches them again, and raises again if a checksum
+is wrong.
 
-Brokers are not asked to unpack (``compression.type=uncompressed``), because they also unpack a batch whole and can run out of heap.
+The topics do not use ``compression.type=uncompressed``, which would make the brokers unpack: a broker also unpacks a whole batch at
+once and can run out of heap.
 
-kafka-python has no hook for this, so the class that a consumer's fetcher reads batches with is replaced by a subclass. It overrides
-``Fetcher.PartitionRecords._unpack_records`` and calls ``drain``, private names of kafka-python 3.0.12;
+kafka-python has no hook for reading batches. So the class with which a consumer's fetcher reads batches is replaced by a subclass.
+The subclass overrides ``Fetcher.PartitionRecords._unpack_records`` and calls ``drain``, private names of kafka-python 3.0.12;
 tests/unit/streaming/shared/kafka/test_unpacking.py fails if they change.
 """
 
@@ -80,7 +81,7 @@ def log_refused(batch: RefusedBatch) -> None:
 
 
 class _Refused(Exception):
-    """The batch, or the rest of it, is skipped; the message is the reason."""
+    """The batch, or the rest of the batch, is skipped; the message is the reason."""
 
 
 def limit_unpacking(
@@ -144,13 +145,13 @@ class _Batches:
         next_offset = batch.base_offset
         try:
             if not batch.compression_type and not isinstance(batch, DefaultRecordBatch):
-                yield from batch  # A format that brokers from 3.0 on do not store.
+                yield from batch  # A format before v2, which brokers from 3.0 on do not store.
                 return
             for record in _decoded(batch, *self._unpacked(batch)):
                 next_offset = record.offset + 1
                 yield record
         except _Refused as refused:
-            self._bytes_left -= self._batch_bytes_max
+            self._bytes_left -= self._batch_bytes_max  # Up to this much was unpacked before the refusal.
             self._on_refused(_refused_batch(self._tp, batch, next_offset, str(refused)))
 
     def _unpacked(self, batch: Any) -> tuple[bytearray, int]:
@@ -177,27 +178,28 @@ class _PackedBatch:
 
 
 def _decoded(batch: DefaultRecordBatch, content: bytearray, pos: int) -> Iterator[DefaultRecord]:
-    """Yields the records one by one without their headers; 32 MiB can hold four million records.
+    """Yields the records without their headers; one by one, because 32 MiB can hold four million records.
 
     Raises:
         _Refused: the next record is malformed.
     """
     offset_min, end = batch.base_offset, len(content)
     appended_ms = batch.max_timestamp if batch.timestamp_type == batch.LOG_APPEND_TIME else None
-    for left in reversed(range(batch.records_count)):
+    for records_left in reversed(range(batch.records_count)):
         try:
             length, begin = decode_varint(content, pos)
             pos = begin + length
             if not begin < pos <= end:
                 raise ValueError(f"a length of {length}")
-            time_delta, at = decode_varint(content, begin + 1)  # Behind the attributes.
-            offset_delta, at = decode_varint(content, at)
-            key, at = _bytes_at(content, at, pos)
-            value, at = _bytes_at(content, at, pos)
-            if at > pos:
+            time_delta, field_pos = decode_varint(content, begin + 1)  # The first byte holds the attributes.
+            offset_delta, field_pos = decode_varint(content, field_pos)
+            key, field_pos = _bytes_at(content, field_pos, pos)
+            value, field_pos = _bytes_at(content, field_pos, pos)
+            if field_pos > pos:
                 raise ValueError("it ends too early")
-            # Brokers do not check the offset deltas of an uncompressed batch. Offsets are clamped to ascend within the batch.
-            offset = min(max(batch.base_offset + offset_delta, offset_min), batch.last_offset - left)
+            # Brokers do not check the offset deltas of an uncompressed batch. Offsets are clamped so that they ascend and leave
+            # an offset for each record that follows.
+            offset = min(max(batch.base_offset + offset_delta, offset_min), batch.last_offset - records_left)
             if offset < offset_min:
                 raise ValueError(f"{batch.records_count} records, and no offset for one of them")
         except (ValueError, IndexError) as error:

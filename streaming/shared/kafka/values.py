@@ -14,7 +14,7 @@ class Unreachable(ClusterError):
 
 
 class InvalidConfig(ClusterError):
-    """Kafka rejects the setting's value after the change; for a change of a list, the whole list counts."""
+    """Kafka rejects the value that the setting would have after the change; for a list setting, the whole resulting list."""
 
 
 class MissingPermission(ClusterError):
@@ -41,9 +41,8 @@ class PartitionState:
     isr: tuple[int, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
-    offline: tuple[
-        int, ...
-    ] = ()  # Replicas on a dead broker or failed disk; set by ``partitions``, not by ``reassignments``.
+    # Replicas on a dead broker or failed disk. ``ClusterClient.partitions`` sets them, ``reassignments`` does not.
+    offline: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Sends requests to a cluster and returns answers, or errors that name the call and the reason.
 
 Requests to several brokers run in parallel with one deadline for all, and give one result per broker. A broker that misses the
-deadline is not asked again while its answer is outstanding; after that it gets one second (``IMPATIENT_MS``) until it answers in
-time. So a hanging broker costs one time-out once and does not delay the answers of others.
+deadline is sent no further request while its answer is outstanding. Afterwards its deadline is one second (``IMPATIENT_MS``), until
+it answers in time. So a hanging broker costs the full time-out once, and does not delay the answers of other brokers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streaming.shared.kafka.values import ClusterError, MissingPermission, Unrea
 
 T = TypeVar("T")
 
-IMPATIENT_MS = 1_000
+IMPATIENT_MS = 1_000  # Deadline for a broker that missed its last deadline.
 # A failure after this share of the wait counts as a time-out, because the client gives up at about the same moment.
 _TIMED_OUT_RATIO = 0.9
 
@@ -78,7 +78,7 @@ class Wire:
             manager = connection_manager(admin)
 
             async def ask() -> Any:
-                # Half of the time goes to a second broker, so that one unreachable broker does not fail the call.
+                # Each of two brokers gets half of the time, so that one unreachable broker does not fail the call.
                 first = manager.least_loaded_node()
                 try:
                     return await manager.wait_for(manager.send(request, node_id=first), self.timeout_ms / 2)
@@ -102,12 +102,12 @@ class Wire:
             manager, failed_s = connection_manager(admin), dict[int, float]()
 
             async def ask() -> dict[int, Any | ClusterError]:
-                pending = {broker: self._sent(manager, what, broker, r, failed_s) for broker, r in requests.items()}
+                pending = {broker: self._send(manager, what, broker, r, failed_s) for broker, r in requests.items()}
                 began_s = time.monotonic()
                 return {
                     broker: future
                     if isinstance(future, ClusterError)
-                    else await self._received(manager, what, broker, future, began_s, failed_s)
+                    else await self._receive(manager, what, broker, future, began_s, failed_s)
                     for broker, future in pending.items()
                 }
 
@@ -120,11 +120,11 @@ class Wire:
             self.close()
         return answers
 
-    def _sent(
+    def _send(
         self, manager: Any, what: str, broker: int, request: Any, failed_s: dict[int, float]
     ) -> Any | ClusterError:
-        """Sends the request and returns the future of its answer, or an error. A failure's time is noted in ``failed_s``."""
-        if self._owes_answer(broker):
+        """Sends the request. Returns the future of its answer, or an error. The time of a failure is stored in ``failed_s``."""
+        if self._has_outstanding_answer(broker):
             return Unreachable(
                 f"broker {broker}, {what}: not asked: its answer to an earlier request is still outstanding (KafkaTimeoutError)"
             )
@@ -137,10 +137,10 @@ class Wire:
         future.add_errback(lambda _: failed_s.setdefault(broker, time.monotonic()))
         return future
 
-    async def _received(
+    async def _receive(
         self, manager: Any, what: str, broker: int, future: Any, began_s: float, failed_s: Mapping[int, float]
     ) -> Any | ClusterError:
-        """Returns the broker's answer or error, within the time left since all requests were sent."""
+        """Returns the broker's answer or error. The deadline counts from ``began_s``, when all requests had been sent."""
         patience_ms = min(self.timeout_ms, IMPATIENT_MS) if broker in self._silent else self.timeout_ms
         left_ms = max(0.0, patience_ms - 1000 * (time.monotonic() - began_s))
         try:
@@ -155,7 +155,7 @@ class Wire:
         self._silent.discard(broker)
         return answer
 
-    def _owes_answer(self, broker: int) -> bool:
+    def _has_outstanding_answer(self, broker: int) -> bool:
         """Returns whether an answer of this broker is still outstanding."""
         future = self._outstanding.get(broker)
         if future is None:
@@ -173,7 +173,7 @@ class Wire:
         def ask(admin: KafkaAdminClient) -> Any | ClusterError:
             manager = connection_manager(admin)
 
-            async def asked() -> Any | ClusterError:
+            async def send_and_wait() -> Any | ClusterError:
                 try:
                     return await manager.wait_for(manager.send(request, node_id=broker), self.timeout_ms)
                 except kafka.errors.KafkaError as error:
@@ -181,7 +181,7 @@ class Wire:
                     manager.cluster.request_update()
                     return Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
 
-            return manager.run(asked)
+            return manager.run(send_and_wait)
 
         try:
             return self.call(what, ask)

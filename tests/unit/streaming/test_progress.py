@@ -35,7 +35,7 @@ def batches(found: list[Any]) -> list[int]:
 def test_reports_are_empty_before_first_report() -> None:
     reports = Reports()
     assert reports.new(Reported()) == []
-    assert not reports.any
+    assert not reports.has_reported
 
 
 def test_reports_return_every_batch_once_in_order() -> None:
@@ -63,7 +63,7 @@ def test_reports_of_idle_query_are_noted_but_not_returned() -> None:
     query, reports = Reported(), Reports()
     query.tell(5, 0)
     assert reports.new(query) == []
-    assert reports.any
+    assert reports.has_reported
 
 
 def test_reports_read_full_list_only_after_a_gap() -> None:

@@ -76,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     told: list[Any] = []
-    monkeypatch.setattr(quarantine, "_write_note", lambda _kafka, topic, found: told.append((topic, found)))
+    monkeypatch.setattr(quarantine, "_write_reject", lambda _kafka, topic, found: told.append((topic, found)))
     # In this topic each Kafka batch ends at the next multiple of ten.
     monkeypatch.setattr(quarantine, "_last_offset_of_batch", lambda _kafka, suspect: suspect.start // 10 * 10 + 9)
     return told

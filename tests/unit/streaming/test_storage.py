@@ -160,7 +160,7 @@ GATEWAY = RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before
     [
         (
             "Error occurred during initialization of VM\nCould not reserve enough space for 4096000KB object heap",
-            "There is no memory for its heap of 1024 MiB",
+            "There is no memory for Java's heap of 1024 MiB",
         ),
         (
             "# There is insufficient memory for the Java Runtime Environment to continue.\n# Native memory allocation failed",
@@ -190,7 +190,7 @@ def test_explain_start_failure_names_cause_and_remedy(last_words: str, told: str
 def test_explain_jvm_end_without_message_names_kill(tmp_path: Path) -> None:
     assert "it was killed" in explain_jvm_end("", stream(tmp_path))
     full = "Terminating due to java.lang.OutOfMemoryError: Java heap space"
-    assert "no memory for its heap" in explain_jvm_end(full, stream(tmp_path))
+    assert "no memory for Java's heap" in explain_jvm_end(full, stream(tmp_path))
 
 
 def test_parse_reads_events_and_leaves_other_lines() -> None:

@@ -23,7 +23,7 @@ from streaming.pipeline import reject_slots
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
-from streaming.sources import Feed, feeds, share
+from streaming.sources import Feed, equal_share, feeds
 
 KAFKA = KafkaSettings(bootstrap_servers="kafka:9092")
 OTHER = KafkaSettings(bootstrap_servers="other:9092")
@@ -137,8 +137,8 @@ def test_feeds_start_with_own_topic_and_join_similar_sources() -> None:
         Feed(KAFKA, ("b",), "telegraf_json", Source("other", {"k1": 1}), 10_000),
         Feed(OTHER, ("a",), "telegraf_json", Source("main", {"k1": 1}), 10_000),
     ]
-    assert share(5000, found) == 1250
-    assert share(2, found) == 1
+    assert equal_share(5000, found) == 1250
+    assert equal_share(2, found) == 1
 
 
 def test_every_format_name_has_a_reader() -> None:

@@ -14,7 +14,7 @@ from streaming.checkpoint import CheckpointRecord, MadeWith
 from streaming.errors import StreamError
 from streaming.failure_causes import first_line
 from streaming.settings import StreamSettings
-from streaming.sources import Offsets, shares
+from streaming.sources import Offsets, feed_shares
 
 OURS, THEIRS = "rheostat.metrics as rheostat_json from {}", "telegraf as telegraf_json from {}"
 
@@ -66,7 +66,7 @@ def test_checkpoint_without_cluster_ids_is_accepted_at_its_address(tmp_path: Pat
     said = refusal(tmp_path, made("a:2", "b:1", "A", "B"))
     assert "from a:1, telegraf" in said
     assert "from a:2 (Kafka cluster A), telegraf" in said
-    assert "start once with the addresses of then" in said
+    assert "start once with the earlier addresses" in said
 
     assert checkpoint.open_record(tmp_path, made("a:1", "b:1", "A", "B")).made_with.kafka_ids == ("A", "B")
     assert checkpoint.open_record(tmp_path, made("a:2", "b:1", "A", "B")).made_with.sources[0] == OURS.format("a:2")
@@ -83,15 +83,15 @@ def test_checkpoint_hint_about_address_only_where_it_helps(tmp_path: Path) -> No
 
 
 def test_shares_follow_unread_records_with_a_minimum() -> None:
-    assert shares(5000, [24_000, 12, 0]) == [3331, 834, 833]
-    assert shares(5000, [0, 0]) == [2500, 2500]
-    assert shares(5000, [7]) == [5000]
-    assert shares(2, [1_000_000, 0, 0]) == [1, 1, 1]
+    assert feed_shares(5000, [24_000, 12, 0]) == [3331, 834, 833]
+    assert feed_shares(5000, [0, 0]) == [2500, 2500]
+    assert feed_shares(5000, [7]) == [5000]
+    assert feed_shares(2, [1_000_000, 0, 0]) == [1, 1, 1]
 
 
 @pytest.mark.parametrize("unread_records", [[1], [0, 9], [5, 5, 5], [1, 10**12, 0, 3]])
 def test_shares_sum_to_at_most_one_batch(unread_records: list[int]) -> None:
-    found = shares(5000, unread_records)
+    found = feed_shares(5000, unread_records)
     assert sum(found) <= 5000
     assert min(found) >= 5000 // len(unread_records) // 2
 

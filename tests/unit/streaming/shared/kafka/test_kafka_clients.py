@@ -127,5 +127,7 @@ def test_close_failure_does_not_hide_connection_error(monkeypatch: pytest.Monkey
         patch.setattr(NetworkSelector, "close", fails)
         with pytest.raises(kafka.errors.KafkaTimeoutError) as met:
             admin_client(nowhere(), "test")
-    assert met.value.__notes__ == ["and the client that was being made did not end: RuntimeError: cannot be closed"]
+    assert met.value.__notes__ == [
+        "and the client, which was not yet connected, could not be closed: RuntimeError: cannot be closed"
+    ]
     assert set(threading.enumerate()) <= before
