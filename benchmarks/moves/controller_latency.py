@@ -60,7 +60,7 @@ class ControllerLine:
 
     def waits_s(self, from_s: float, until_s: float) -> Floats:
         """How long each of the events waits that come in this time."""
-        line = self._controller.line
+        line = self._controller.submissions
         at_s = np.arange(from_s, until_s, 1 / _EVENTS_PER_S)
         if not line:
             return np.zeros(len(at_s))
@@ -81,7 +81,7 @@ class ControllerLine:
 
     def _done_s(self, until_s: float) -> float:
         """Work that it has done by then."""
-        line = self._controller.line
+        line = self._controller.submissions
         end = _first_at(line, until_s)
         asked_s = sum(work_s for _, work_s, _ in line[:end])
         return asked_s - (max(0.0, line[end - 1][2] - until_s) if end else 0.0)

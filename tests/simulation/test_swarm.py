@@ -185,7 +185,7 @@ def test_swarm_command_exits_with_0() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("4 of 4 held")
+    assert done.stdout.startswith("4 of 4 worlds violated no invariant")
     one = subprocess.run(
         [sys.executable, "-m", "tuner.simulation", "--seed", "3"],
         capture_output=True,

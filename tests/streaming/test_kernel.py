@@ -196,7 +196,13 @@ def test_kernel_accepts_null_in_any_scrape_field(spark: SparkSession) -> None:
     one = raw(spark, [Logged(b"x")])
     for scrapes, expected in cases.items():
         found = kernel.entities(
-            F.expr(scrapes), record_ms=F.lit(T0), every_ms=5000, whole=True, kafka="", extra_delay_ms=0, reject_slots=None
+            F.expr(scrapes),
+            record_ms=F.lit(T0),
+            every_ms=5000,
+            whole=True,
+            kafka="",
+            extra_delay_ms=0,
+            reject_slots=None,
         )
         assert one.select(F.size(found).alias("n")).first().n == expected, scrapes
 

@@ -14,11 +14,11 @@ from tuner.simulation.swarm_draw import draw_run
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tuner.simulation", description=__doc__)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument(
+    mode = parser.add_mutually_exclusive_group(required=True)
+    mode.add_argument(
         "--swarm", type=int, metavar="N", help="run the worlds of the seeds 0 to N − 1 (or from --first on)"
     )
-    what.add_argument("--seed", type=int, metavar="N", help="run one world, and show what was drawn")
+    mode.add_argument("--seed", type=int, metavar="N", help="run one world, and show what was drawn")
     parser.add_argument("--first", type=int, default=0, metavar="N")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args(arguments)
@@ -43,7 +43,7 @@ def _report(findings: list[tuple[int, list[str]]], count: int) -> int:
     for seed, lines in failed:
         sys.stdout.write(f"python -m tuner.simulation --seed {seed}\n")
         sys.stdout.writelines(f"  {line}\n" for line in lines[:5])
-    sys.stdout.write(f"{count - len(failed)} of {count} held\n")
+    sys.stdout.write(f"{count - len(failed)} of {count} worlds violated no invariant\n")
     return 1 if failed else 0
 
 

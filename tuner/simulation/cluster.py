@@ -5,12 +5,15 @@ In each tick:
 1. Due events happen: a broker fails, a config arrives.
 2. Clients and in-sync followers take their bytes.
 3. Fetcher threads that catch up share the rest of links and disks, and the quotas count their bytes.
-4. Replicas that have caught up join the ISR, and those that could not keep up leave it.
+4. Replicas that have caught up join the ISR, and replicas that could not keep up leave the ISR.
+
+Terms:
+    sensor    the measurement of one throttle, as in quota.py: all leader sides, then all follower sides.
+    row       one replica, as in replicas.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,10 +30,8 @@ from tuner.simulation.quota import SimulatedQuotas
 from tuner.simulation.replicas import Replicas
 from tuner.simulation.world import BrokerLoss, LeaderMove, OperatorWrite, World
 
-_HEADER_BYTES = (
-    30.0  # Empty responses count on the leader side too, so the sensor of a leader with followers is never new.
-)
-
+# Bytes/s of empty responses. They count on the leader side too, so the sensor of a leader with followers always has records.
+_HEADER_BYTES = 30.0
 
 # The counters of a broker, in the order of ``Cluster.totals``; the last is utilisation × seconds.
 TOTALS = (
@@ -60,6 +61,8 @@ class Tick:
 
 
 class Cluster:
+    """The simulated cluster. ``step`` advances it by one tick."""
+
     def __init__(self, world: World) -> None:
         self.world = world
         load_rng, controller_rng = (np.random.default_rng([world.seed, part]) for part in (1, 2))
@@ -77,19 +80,21 @@ class Cluster:
         }
         self.ticks = 0
         self.changes = 0  # Number of changes of membership, leadership or lists so far.
-        self.totals: Floats = np.zeros((len(TOTALS), self.count))
+        self.totals: Floats = np.zeros((len(TOTALS), self.count))  # By counter and broker.
         self.moves_begun = False
         self.moves_ended_s: float | None = None
-        self.behind_since_last_byte_s: Floats = np.zeros(self.count)
+        self.behind_since_last_byte_s: Floats = np.zeros(
+            self.count
+        )  # By broker: how long a lagging broker received nothing.
         self.clients = Clients(world, load_rng)
         self.in_sync = InSync(self.replicas, world.replica_lag_s_max)
         self._demand: Demand | None = None
-        self._demand_of = (-1, -1)  # Second and number of changes.
-        self._steady_counted_bytes: Floats = np.zeros(2 * self.count)  # In a tick, by sensor.
-        self._written_bytes: Floats = np.zeros(len(world.partitions))  # In a tick, by partition.
-        self._has_lagging: Bools = np.zeros(self.count, dtype=np.bool_)  # Has replicas that lag.
-        self._due_events = _schedule(world)
-        self._completions: list[tuple[float, int]] = []  # (when, partition): completions in the controller's queue.
+        self._demand_key = (-1, -1)  # Second and number of changes for which ``_demand`` was computed.
+        self._steady_counted_bytes: Floats = np.zeros(2 * self.count)  # Per tick, by sensor.
+        self._written_bytes: Floats = np.zeros(len(world.partitions))  # Per tick, by partition.
+        self._has_lagging: Bools = np.zeros(self.count, dtype=np.bool_)  # By broker: it has replicas that lag.
+        self._events = _schedule(world)  # Events still to come, the last first.
+        self._completions: list[tuple[float, int]] = []  # (time, partition): completions in the controller's queue.
         self._apply_rates()
         self._rebuild()
 
@@ -133,36 +138,37 @@ class Cluster:
         written = self._written_bytes
         replicas.written_bytes += written
         replicas.lag_bytes[replicas.behind] += written[replicas.partition[replicas.behind]]
-        more_in, more_out, late = self.in_sync.advance(dt_s, demand)
+        excess_in, excess_out, too_late = self.in_sync.advance(dt_s, demand)
         catch_up_out, catch_up_in, caught_up = self.fetchers.advance(self.now_s, dt_s, demand.room_out, demand.room_in)
         quotas.end()
-        steady_in, steady_out = demand.steady_in * dt_s + more_in, demand.steady_out * dt_s + more_out
+        steady_in, steady_out = demand.steady_in * dt_s + excess_in, demand.steady_out * dt_s + excess_out
         client_in, client_out = demand.client_in * dt_s, demand.client_out * dt_s
         all_in, all_out = client_in + steady_in + catch_up_in, client_out + steady_out + catch_up_out
-        busiest = (
+        utilisation = (
             np.maximum(
                 np.maximum(all_in / demand.link_in, all_out / demand.link_out),
                 np.maximum(all_in / clients.disk_write, catch_up_out / clients.disk_read),
             )
             / dt_s
         )
-        if len(late):
-            self._leave_isr(late)
+        if len(too_late):
+            self._leave_isr(too_late)
         if len(caught_up):
             self._join_isr(caught_up)
         self._count_silence(catch_up_in, dt_s)
-        tick = Tick(client_in, client_out, steady_in, steady_out, catch_up_in, catch_up_out, busiest)
+        tick = Tick(client_in, client_out, steady_in, steady_out, catch_up_in, catch_up_out, utilisation)
         self.totals[:6] += (client_in, client_out, steady_in, steady_out, catch_up_in, catch_up_out)
-        self.totals[-1] += busiest * dt_s
+        self.totals[-1] += utilisation * dt_s
         return tick
 
     def _current_demand(self) -> Demand:
-        now = (self.ticks * self.world.tick_ms // 1000, self.changes)
-        if self._demand is None or now != self._demand_of:
-            demand, dt_s = self.clients.demand(now[0], self.replicas), self.world.tick_s
-            self._demand, self._demand_of = demand, now
-            on_leader = demand.listed_out + _HEADER_BYTES * self.replicas.followed
-            self._steady_counted_bytes = np.concatenate([on_leader, demand.listed_in]) * dt_s
+        second = self.ticks * self.world.tick_ms // 1000
+        key = (second, self.changes)
+        if self._demand is None or key != self._demand_key:
+            demand, dt_s = self.clients.demand(second, self.replicas), self.world.tick_s
+            self._demand, self._demand_key = demand, key
+            counted_out = demand.listed_out + _HEADER_BYTES * self.replicas.followed
+            self._steady_counted_bytes = np.concatenate([counted_out, demand.listed_in]) * dt_s
             self._written_bytes = demand.written * dt_s
         return self._demand
 
@@ -171,19 +177,24 @@ class Cluster:
         self.behind_since_last_byte_s = np.where(quiet, self.behind_since_last_byte_s + dt_s, 0.0)
 
     def _leave_isr(self, rows: Ints) -> None:
-        """Removes the rows from the ISR, as their leaders request from the controller."""
+        """Removes the rows from the ISR; their leaders request this from the controller."""
         replicas = self.replicas
         replicas.in_sync[rows] = False
         self._count("isr_shrinks", rows)
         self.controller.submit(self.now_s, len(rows))
         self._rebuild()
 
-    def _count(self, what: str, rows: Ints) -> None:
+    def _count(self, counter: str, rows: Ints) -> None:
+        """Increases a counter of each row's leader by 1 per row."""
         leaders = self.replicas.leader[self.replicas.partition[rows]]
-        self.totals[TOTALS.index(what)] += np.bincount(leaders, minlength=self.count)
+        self.totals[TOTALS.index(counter)] += np.bincount(leaders, minlength=self.count)
 
     def _join_isr(self, rows: Ints) -> None:
-        """Into the ISR; a partition whose last adding replica that was completes once the controller comes to it."""
+        """Adds the rows to the ISR.
+
+        A partition whose adding replicas are now all in sync completes its reassignment once the controller has handled the
+        operation.
+        """
         replicas = self.replicas
         self._count("isr_expands", rows)
         replicas.in_sync[rows] = True
@@ -191,8 +202,8 @@ class Cluster:
         replicas.reported_lag_bytes[rows] = 0.0
         done_s = self.controller.submit(self.now_s, len(rows))
         queued = {partition for _, partition in self._completions}
-        concerned = set(replicas.partition[rows].tolist())
-        self._completions += [(done_s, p) for p in replicas.joined() if p in concerned and p not in queued]
+        changed = set(replicas.partition[rows].tolist())
+        self._completions += [(done_s, p) for p in replicas.completable() if p in changed and p not in queued]
         self._rebuild()
 
     def _handle_due_events(self, now_s: float) -> None:
@@ -207,24 +218,27 @@ class Cluster:
             self.moves_begun = True
             self.replicas.start_moves()
         due = []
-        while self._due_events and self._due_events[-1][0] <= now_s:
-            due.append(self._due_events.pop())
-        for _, what, ends in due:
-            self._apply_disturbance(what, ends, now_s)
+        while self._events and self._events[-1][0] <= now_s:
+            due.append(self._events.pop())
+        for _, disturbance, is_end in due:
+            self._apply_disturbance(disturbance, is_end, now_s)
         if ended or begins or due:
             self._rebuild()
 
-    def _apply_disturbance(self, what: BrokerLoss | LeaderMove | OperatorWrite, ends: bool, now_s: float) -> None:
+    def _apply_disturbance(
+        self, disturbance: BrokerLoss | LeaderMove | OperatorWrite, is_end: bool, now_s: float
+    ) -> None:
+        """Applies a disturbance, or ends it (``is_end``)."""
         index_of = self.replicas.index_of
-        match what:
-            case BrokerLoss(broker=broker) if ends:
+        match disturbance:
+            case BrokerLoss(broker=broker) if is_end:
                 self.replicas.bring_back(index_of[broker])
             case BrokerLoss(broker=broker):
                 self.replicas.lose(index_of[broker])
-            case LeaderMove(topic=topic, partition=number, to=to):
+            case LeaderMove(topic=topic, partition=number, to=new_leader):
                 partitions = [i for i, p in enumerate(self.replicas.specs) if (p.topic, p.partition) == (topic, number)]
                 for partition in partitions:
-                    self.replicas.elect(partition, index_of[to])
+                    self.replicas.elect(partition, index_of[new_leader])
             case OperatorWrite(broker=broker, side=side, rate_bytes_per_s=rate):
                 self.controller.write(now_s, (broker, side), rate)
 
@@ -245,15 +259,15 @@ class Cluster:
 
 
 def _schedule(world: World) -> list[tuple[float, BrokerLoss | LeaderMove | OperatorWrite, bool]]:
-    """Returns the disturbances with a single moment, last first; the flag marks the end of a broker loss."""
+    """Returns the events of disturbances, the last event first: (time, disturbance, whether it ends then)."""
     events: list[tuple[float, BrokerLoss | LeaderMove | OperatorWrite, bool]] = []
-    for what in world.disturbances:
-        if isinstance(what, BrokerLoss | LeaderMove | OperatorWrite):
-            events.append((what.at_s, what, False))
-        if isinstance(what, BrokerLoss):
-            events.append((what.until_s, what, True))
+    for disturbance in world.disturbances:
+        if isinstance(disturbance, BrokerLoss | LeaderMove | OperatorWrite):
+            events.append((disturbance.at_s, disturbance, False))
+        if isinstance(disturbance, BrokerLoss):
+            events.append((disturbance.until_s, disturbance, True))
     return sorted(events, key=_event_time, reverse=True)
 
 
-def _event_time(entry: tuple[float, Sequence[object] | object, bool]) -> float:
-    return entry[0]
+def _event_time(event: tuple[float, object, bool]) -> float:
+    return event[0]

@@ -17,13 +17,17 @@ from tuner.simulation.world import ControllerModel, ControllerStorm, World
 
 @dataclass(order=True, slots=True)
 class _Pending:
-    at_s: float
-    order: int
+    """A written rate that the broker does not show yet."""
+
+    at_s: float  # When the broker will show the rate.
+    order: int  # Of writes at the same time.
     side: BrokerSide = field(compare=False)
     rate_bytes_per_s: int | None = field(compare=False)
 
 
 class Controller:
+    """The controller's queue, and the throttle rates that the brokers show."""
+
     def __init__(self, world: World, rng: np.random.Generator) -> None:
         self._model: ControllerModel = world.controller
         self._storms = [d for d in world.disturbances if isinstance(d, ControllerStorm)]
@@ -31,21 +35,21 @@ class Controller:
         self._free_at_s = 0.0
         self._pending: list[_Pending] = []
         self._written = 0
-        # By submit: its time, its work in seconds, and when the queue is empty again.
-        self.line: list[tuple[float, float, float]] = []
+        # For each call of ``submit``: its time, its work in seconds, and the time at which that work is done.
+        self.submissions: list[tuple[float, float, float]] = []
         self.rates: dict[BrokerSide, int] = {
             (start.broker, start.side): start.rate_bytes_per_s for start in world.rates
         }
 
     def submit(self, now_s: float, operations: int = 1) -> float:
-        """When that many operations will have been done, behind all that waits."""
+        """Adds operations to the end of the queue. Returns the time at which the controller will have handled them."""
         work_s = operations * self._model.operation_s
         self._free_at_s = max(self._free_at_s, now_s) + work_s
-        self.line.append((now_s, work_s, self._free_at_s))
+        self.submissions.append((now_s, work_s, self._free_at_s))
         return self._free_at_s
 
     def write(self, now_s: float, side: BrokerSide, rate_bytes_per_s: int | None) -> float:
-        """Sets or removes (None) a rate; returns when the broker will show it."""
+        """Sets or removes (None) a rate. Returns the time at which the broker will show the change."""
         model = self._model
         done_s = self.submit(now_s)
         shown_s = done_s + float(self._rng.uniform(model.propagation_s_min, model.propagation_s_max))
@@ -54,12 +58,12 @@ class Controller:
         return shown_s
 
     def expected(self, side: BrokerSide, until_s: float) -> int | None:
-        """Returns the rate that the side will have at ``until_s`` without further writes."""
+        """Returns the rate that the side will show at ``until_s`` without further writes."""
         pending = [p for p in self._pending if p.side == side and p.at_s <= until_s]
         return max(pending).rate_bytes_per_s if pending else self.rates.get(side)
 
     def advance(self, now_s: float, dt_s: float) -> bool:
-        """Advances by ``dt_s`` to ``now_s``; returns whether any broker shows another rate now."""
+        """Advances by ``dt_s`` to ``now_s``. Returns whether any broker shows another rate than before."""
         for storm in self._storms:
             if storm.at_s <= now_s < storm.until_s:
                 self._free_at_s = max(self._free_at_s, now_s) + storm.operations_per_s * dt_s * self._model.operation_s

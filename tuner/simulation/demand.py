@@ -3,8 +3,8 @@
 Invariant: the demand is constant within a second while membership, leadership and lists do not change. So it is
 computed once a second.
 
-Simplification: clients and in-sync replication get their bytes before catch-up, and pay for the shared link with latency
-(latency.py). Clients get theirs before in-sync replication, whose followers may fall behind (in_sync.py).
+Simplification: clients get their bytes first, then in-sync replication, then catch-up. The shared link costs clients latency
+(latency.py). In-sync followers may fall behind (in_sync.py).
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from tuner.simulation.numbers import Floats
 from tuner.simulation.replicas import NO_LEADER, Replicas
 from tuner.simulation.world import ClientLoad, World
 
-_SHARE_MIN = 0.02  # Even on a full link, catch-up gets this share.
+_SHARE_MIN = 0.02  # Catch-up gets this share of a link even if the link is full.
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """All arrays are by broker, in bytes/s, unless noted."""
+    """The demand in one second. All arrays are by broker, in bytes/s, unless noted."""
 
     factor: Floats  # Factor on the mean load; 0 while the broker is down.
     client_in: Floats
     client_out: Floats
     steady_in: Floats  # In-sync (steady-state) replication of the world's partitions.
     steady_out: Floats
-    listed_in: Floats  # The part of it that counts against the throttle of the follower ...
-    listed_out: Floats  # ... and of the leader.
-    link_in: Floats  # As it is now.
+    listed_in: Floats  # The part of ``steady_in`` that counts against the follower's throttle.
+    listed_out: Floats  # The part of ``steady_out`` that counts against the leader's throttle.
+    link_in: Floats  # Current capacity of the link.
     link_out: Floats
     spare_in: Floats  # Link and disk capacity minus clients and in-sync replication; negative if they exceed it.
     spare_out: Floats
-    room_in: Floats  # The same, but never quite 0.
+    room_in: Floats  # What catch-up may use: ``spare_in``, but at least a small share of the capacity.
     room_out: Floats
     written: Floats  # By partition.
 
@@ -48,10 +48,11 @@ class Clients:
         self.factors = draw_load_factors(world, rng)  # By second and broker.
         self._links = link_factors(world)
         loads = {load.broker: load for load in world.loads}
-        own = [loads.get(spec.broker, ClientLoad(spec.broker)) for spec in world.brokers]
-        self._other_in = np.array([load.in_bytes_per_s for load in own])
-        self._other_out = np.array([load.out_bytes_per_s for load in own])
-        self._reads = np.array([load.reads_per_write for load in own])
+        broker_loads = [loads.get(spec.broker, ClientLoad(spec.broker)) for spec in world.brokers]
+        # Traffic of partitions outside the world.
+        self._other_in = np.array([load.in_bytes_per_s for load in broker_loads])
+        self._other_out = np.array([load.out_bytes_per_s for load in broker_loads])
+        self._reads = np.array([load.reads_per_write for load in broker_loads])
         self._link_in = np.array([spec.link_in_bytes_per_s for spec in world.brokers])
         self._link_out = np.array([spec.link_out_bytes_per_s for spec in world.brokers])
         self.disk_write = np.array([spec.disk_write_bytes_per_s for spec in world.brokers])
@@ -65,8 +66,8 @@ class Clients:
         client_in = produced + factor * self._other_in
         client_out = factor * self._other_out + produced * self._reads
         steady_in, steady_out = replicas.steady_in(factor), factor * replicas.steady_out
-        carries_in = np.minimum(link_in, self.disk_write)
-        spare_in, spare_out = carries_in - client_in - steady_in, link_out - client_out - steady_out
+        capacity_in = np.minimum(link_in, self.disk_write)
+        spare_in, spare_out = capacity_in - client_in - steady_in, link_out - client_out - steady_out
         led = replicas.leader != NO_LEADER
         return Demand(
             factor=factor,
@@ -80,17 +81,21 @@ class Clients:
             link_out=link_out,
             spare_in=spare_in,
             spare_out=spare_out,
-            room_in=np.maximum(spare_in, _SHARE_MIN * carries_in),
+            room_in=np.maximum(spare_in, _SHARE_MIN * capacity_in),
             room_out=np.minimum(np.maximum(spare_out, _SHARE_MIN * link_out), self.disk_read),
             written=np.where(led, replicas.weight_bytes_per_s * factor[replicas.leader], 0.0),
         )
 
     def free_bytes_per_s(self, replicas: Replicas, share: float) -> tuple[Floats, Floats]:
-        """Returns by second and broker what clients and in-sync replicas leave of ``share`` of the capacity, out and in."""
-        load, links = self.factors, self._links
-        produced = load * replicas.produced
-        used_in = produced + load * self._other_in + load @ replicas.steady_pairs()
-        used_out = load * (self._other_out + replicas.steady_out) + produced * self._reads
+        """Returns by second and broker the bytes/s that clients and in-sync replicas leave free, out and in.
+
+        Args:
+            share: the share of the capacity that may be used in total.
+        """
+        factors, links = self.factors, self._links
+        produced = factors * replicas.produced
+        used_in = produced + factors * self._other_in + factors @ replicas.steady_pairs()
+        used_out = factors * (self._other_out + replicas.steady_out) + produced * self._reads
         free_out = np.minimum(share * links * self._link_out - used_out, share * self.disk_read)
         free_in = np.minimum(share * links * self._link_in, share * self.disk_write) - used_in
         return np.maximum(free_out, 0.0), np.maximum(free_in, 0.0)

@@ -1,9 +1,9 @@
 """Simulates fetcher threads that catch up: one request in flight each, with quota checks before and quota records after.
 
-A thread sends a request, waits for one round trip, receives a response, and sends the next. If the follower's quota is used up, the
-follower leaves its listed lagging partitions out of the request. If the leader's quota is used up, the leader leaves them out
-of the response. A thread without any partition left backs off (follower side), or waits at the leader for data that does not
-come. So a throttle is an on–off switch in front of a link at line rate. Its bursts and silences follow from that.
+A thread sends a request, waits for one round trip, receives a response, and sends the next request. If the follower's quota is used
+up, the follower leaves its listed lagging partitions out of the request. If the leader's quota is used up, the leader leaves these
+partitions out of the response. If no partition is left, the thread backs off (follower side), or waits at the leader for data that
+does not come. So a throttle is an on–off switch in front of a link at line rate, which causes bursts and silences.
 
 Invariant: no more bytes pass in a tick than links and disks carry, and no replica receives more than it lacks.
 
@@ -11,10 +11,15 @@ Within a tick every thread has its own time, and checks and records the quotas a
 
 Simplifications, each smaller than the differences measured between real brokers:
 
-- Within a response, partitions that lack less than their share are served whole and the others evenly. Kafka serves ten in turn.
+- Within a response, a partition that lacks less than its share gets all that it lacks, and the other partitions get equal shares.
+  Kafka serves ten partitions per response, in turn.
 - Requests that finish within one tick, and that the quotas let pass, are merged into one.
-- A thread with in-sync partitions sends its next request when they are written to, or else after its wait. With more than twenty
-  brokers it does so at most once per tick, to keep the simulation fast.
+- A thread with in-sync partitions sends its next request when one of them is written to, or else after its wait. With more than
+  twenty brokers the thread does so at most once per tick, to keep the simulation fast.
+
+Terms, besides those of replicas.py (row, cell) and quota.py (sensor, room):
+    thread    a fetcher thread, by the index of its cell.
+    idle      a thread whose last transfer has finished, so that it sends its next request.
 """
 
 from __future__ import annotations
@@ -29,29 +34,30 @@ from tuner.simulation.replicas import Replicas
 from tuner.simulation.sharing import max_min
 from tuner.simulation.world import FetchSettings
 
-_BEAT_OFFSET = 0.618  # A part of a beat, so that two threads do not wake at the same moment.
+_BEAT_OFFSET = 0.618  # Phase difference between two threads, in beats, so that they do not wake at the same moment.
 _EXACT_BROKERS_MAX = 20
 _ROUNDS_MAX = 64  # A bound for the loop; a handful of rounds is usual.
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
 class _Requests(NamedTuple):
-    """The requests of idle threads.
+    """The requests of idle threads."""
 
-    rows to follower_listed are by row of these threads; at_s to grows are by thread, first for the leaders and then the followers.
-    """
-
+    # One entry for each row that the idle threads fetch.
     rows: Ints
     cell: Ints
-    lacks: Floats
+    lacks: Floats  # Bytes that the replica lacks.
     leader_listed: Bools
     follower_listed: Bools
-    at_s: Floats
-    room: Floats
+    # One entry for each thread as seen by its leader's quota, then one for each as seen by its follower's quota.
+    at_s: Floats  # Time of the check.
+    room: Floats  # As returned by ``SimulatedQuotas.room_at``.
     grows: Floats
 
 
 class Fetchers:
+    """All fetcher threads that catch up, and their requests in flight."""
+
     def __init__(
         self, replicas: Replicas, quotas: SimulatedQuotas, settings: FetchSettings, record_bytes: float
     ) -> None:
@@ -61,16 +67,17 @@ class Fetchers:
         self._record_bytes = record_bytes  # Bytes per write to an in-sync partition.
         self._brokers = len(replicas.brokers)
         self._in_flight: Floats = np.zeros(len(replicas.partition))  # By row: the bytes of the response in flight.
-        # By row: these bytes are all that the replica lacks.
-        self._whole: Bools = np.zeros(len(replicas.partition), dtype=np.bool_)
+        # By row: the bytes in flight are all that the replica lacks.
+        self._completes: Bools = np.zeros(len(replicas.partition), dtype=np.bool_)
         self._now_s = 0.0
-        self._keys: Ints = np.zeros(0, dtype=np.int64)
+        self._keys: Ints = np.zeros(0, dtype=np.int64)  # By thread: its ``Replicas.cell_keys``.
         # The sensors of all threads' leaders, then of their followers.
         self._sensors: Ints = np.zeros(0, dtype=np.int64)
+        # By thread: time until it sends or receives, bytes still to be transferred, ...
         self._wait_s: Floats = np.zeros(0)
         self._left_bytes: Floats = np.zeros(0)
         self._spread_s: Floats = np.zeros(0)  # Time from the first to the last of merged requests.
-        # Within a tick, by thread: bytes of its merged responses, start and end of their transfer, and all bytes to send.
+        # Within a tick, by thread: bytes of its merged responses, start and end of their transfer, and all bytes of the tick.
         self._group_bytes: Floats = np.zeros(0)
         self._start_s: Floats = np.zeros(0)
         self._finish_s: Floats = np.zeros(0)
@@ -78,21 +85,21 @@ class Fetchers:
         self.rebuild()
 
     def rebuild(self) -> None:
-        """Adapts to changed replicas: threads that continue keep their request, and the others start."""
-        new = self._replicas.cell_keys
-        kept = np.isin(new, self._keys)
-        old = np.searchsorted(self._keys, new[kept])
-        continued = []
-        for before in (self._wait_s, self._left_bytes, self._spread_s):
-            now = np.zeros(len(new))
-            now[kept] = before[old]
-            continued.append(now)
-        self._keys, (self._wait_s, self._left_bytes, self._spread_s) = new, continued
+        """Adapts to changed replicas: threads that continue keep their request, and new threads start."""
+        new_keys = self._replicas.cell_keys
+        continues = np.isin(new_keys, self._keys)
+        old_index = np.searchsorted(self._keys, new_keys[continues])
+        columns = []
+        for old_column in (self._wait_s, self._left_bytes, self._spread_s):
+            column = np.zeros(len(new_keys))
+            column[continues] = old_column[old_index]
+            columns.append(column)
+        self._keys, (self._wait_s, self._left_bytes, self._spread_s) = new_keys, columns
         self._sensors = np.concatenate((self._replicas.cell_leader, self._replicas.cell_follower + self._brokers))
         fetching = np.zeros(len(self._in_flight), dtype=np.bool_)
         fetching[self._replicas.fetching] = True
         self._in_flight[~fetching] = 0.0
-        self._whole[~fetching] = False
+        self._completes[~fetching] = False
 
     def advance(
         self, now_s: float, dt_s: float, out_bytes_per_s: Floats, in_bytes_per_s: Floats
@@ -129,9 +136,9 @@ class Fetchers:
             idle_rows = idle[replicas.row_cell]
             rows, cell = replicas.fetching[idle_rows], replicas.row_cell[idle_rows]
             after_s = self._finish_s.copy()
-            whole = self._receive(rows, (after_s - self._spread_s)[cell], after_s[cell])
+            completed = self._receive(rows, (after_s - self._spread_s)[cell], after_s[cell])
             lacking_nothing = self._send_requests(idle, rows, cell, after_s, dt_s, rate)
-            caught_up += [done for done in (whole, lacking_nothing) if len(done)]
+            caught_up += [done for done in (completed, lacking_nothing) if len(done)]
         self._wait_s = np.maximum(self._start_s - dt_s, 0.0)
         sent_bytes = np.maximum(dt_s - self._start_s, 0.0) * rate
         self._left_bytes = np.maximum(self._group_bytes - sent_bytes, 0.0)
@@ -140,53 +147,56 @@ class Fetchers:
         return sent, received, np.unique(np.concatenate(caught_up)) if caught_up else _NONE
 
     def _receive(self, rows: Ints, first_s: Floats, last_s: Floats) -> Ints:
-        """Appends a received response, which then counts on the follower side; returns the rows that have caught up."""
+        """Appends received responses to the replicas, and records them in the followers' quotas.
+
+        Returns the rows that have caught up.
+        """
         replicas = self._replicas
-        got = self._in_flight[rows]
-        if not np.count_nonzero(got):
+        received = self._in_flight[rows]
+        if not np.count_nonzero(received):
             return _NONE
-        replicas.gained_bytes[rows] += got
-        replicas.lag_bytes[rows] = np.maximum(replicas.lag_bytes[rows] - got, 0.0)
-        counted = got * replicas.follower_listed[rows]
+        replicas.gained_bytes[rows] += received
+        replicas.lag_bytes[rows] = np.maximum(replicas.lag_bytes[rows] - received, 0.0)
+        counted = received * replicas.follower_listed[rows]
         self._record(replicas.broker[rows] + self._brokers, counted, first_s, last_s)
         self._in_flight[rows] = 0.0
-        whole = self._whole[rows]
-        if not np.count_nonzero(whole):
+        completed = self._completes[rows]
+        if not np.count_nonzero(completed):
             return _NONE
-        self._whole[rows] = False
-        return rows[whole]
+        self._completes[rows] = False
+        return rows[completed]
 
     def _send_requests(self, idle: Bools, rows: Ints, cell: Ints, after_s: Floats, dt_s: float, rate: Floats) -> Ints:
-        """Sends the next requests of idle threads; returns the rows that lack nothing."""
+        """Sends the next requests of idle threads. Returns the rows that lack nothing."""
         replicas, quotas, cells = self._replicas, self._quotas, len(idle)
         time_left_s = dt_s - after_s
-        both_s = np.concatenate((after_s, after_s))
+        check_s = np.concatenate((after_s, after_s))  # Of the leaders' quotas, then of the followers'.
         requests = _Requests(
             rows,
             cell,
             replicas.lag_bytes[rows],
             replicas.leader_listed[rows],
             replicas.follower_listed[rows],
-            both_s,
-            *quotas.room_at(self._sensors, both_s),
+            check_s,
+            *quotas.room_at(self._sensors, check_s),
         )
         exceeded = requests.room < 0.0
-        by_follower = requests.follower_listed & exceeded[cells:][cell]
-        by_leader = requests.leader_listed & exceeded[:cells][cell] & ~by_follower
-        if np.count_nonzero(by_follower):
-            replicas.reported_lag_bytes[rows[~by_follower]] = requests.lacks[~by_follower]
+        refused_by_follower = requests.follower_listed & exceeded[cells:][cell]
+        refused_by_leader = requests.leader_listed & exceeded[:cells][cell] & ~refused_by_follower
+        if np.count_nonzero(refused_by_follower):
+            replicas.reported_lag_bytes[rows[~refused_by_follower]] = requests.lacks[~refused_by_follower]
         else:
             replicas.reported_lag_bytes[rows] = requests.lacks
         lacking = requests.lacks > 0.0
-        allowed = lacking & ~(by_follower | by_leader)
+        allowed = lacking & ~(refused_by_follower | refused_by_leader)
         refused = idle.copy()
         if np.count_nonzero(allowed):
             refused[cell[allowed]] = False
             self._grant(requests, allowed, idle, after_s, time_left_s, rate)
         if np.count_nonzero(refused):
             settings, threads = self._settings, np.flatnonzero(refused)
-            at_leader = sums(cell, by_leader.astype(np.float64), cells)[threads] > 0
-            pause_s = np.where(at_leader, settings.wait_s, settings.backoff_s)
+            waits_at_leader = sums(cell, refused_by_leader.astype(np.float64), cells)[threads] > 0
+            pause_s = np.where(waits_at_leader, settings.wait_s, settings.backoff_s)
             shared = replicas.cell_shared[threads]
             if np.count_nonzero(shared):
                 # Data of in-sync partitions ends the wait, and the quota is checked again.
@@ -199,7 +209,7 @@ class Fetchers:
         return rows[~lacking]
 
     def _refusing_s(self, requests: _Requests, threads: Ints, cells: int) -> Floats:
-        """Returns by thread how long its quotas keep refusing, if no other thread passes bytes."""
+        """Returns by thread how long its quotas keep refusing, if no other thread transfers bytes."""
         sides = np.concatenate((threads, threads + cells))
         at_s, room = requests.at_s[sides], requests.room[sides]
         opens_s = self._quotas.opens_after_s(self._sensors[sides], at_s, room, requests.grows[sides])
@@ -210,9 +220,9 @@ class Fetchers:
 
     def _next_write_s(self, threads: Ints, after_s: Floats, dt_s: float) -> Floats:
         """Returns by thread the time until the next write to one of its in-sync partitions; each thread has its own beat."""
-        least_s = dt_s if self._brokers > _EXACT_BROKERS_MAX else 0.0
+        beat_s_min = dt_s if self._brokers > _EXACT_BROKERS_MAX else 0.0
         shared_bytes_per_s = np.maximum(self._replicas.cell_shared_bytes_per_s[threads], NEARLY_ZERO)
-        beat_s = np.maximum(self._record_bytes / shared_bytes_per_s, max(least_s, self._settings.round_trip_s))
+        beat_s = np.maximum(self._record_bytes / shared_bytes_per_s, max(beat_s_min, self._settings.round_trip_s))
         beats: Floats = (self._now_s + after_s) / beat_s + _BEAT_OFFSET * threads
         return (1.0 - beats % 1.0) * beat_s
 
@@ -222,54 +232,57 @@ class Fetchers:
         """Grants responses to the threads that no quota refuses, merging as many requests as fit into the tick."""
         replicas, settings, cells = self._replicas, self._settings, len(idle)
         rows, cell, lacks = requests.rows, requests.cell, requests.lacks
-        one = np.minimum(lacks, settings.partition_bytes_max) * allowed
-        one_bytes = np.minimum(sums(cell, one, cells), settings.response_bytes_max)
-        takes_s = settings.round_trip_s + one_bytes / rate
+        # A single request of each thread: its bytes by row and by thread, and the time from sending it to the end of the transfer.
+        single = np.minimum(lacks, settings.partition_bytes_max) * allowed
+        single_bytes = np.minimum(sums(cell, single, cells), settings.response_bytes_max)
+        single_s = settings.round_trip_s + single_bytes / rate
         threads = idle.astype(np.float64)
-        sharing = sums(self._sensors, np.concatenate((threads, threads)), 2 * self._brokers)[self._sensors]
+        # All idle threads of a sensor use its room at the same time.
+        threads_of_sensor = sums(self._sensors, np.concatenate((threads, threads)), 2 * self._brokers)[self._sensors]
         counted = np.concatenate(
-            (sums(cell, one * requests.leader_listed, cells), sums(cell, one * requests.follower_listed, cells))
+            (sums(cell, single * requests.leader_listed, cells), sums(cell, single * requests.follower_listed, cells))
         )
-        passes = _requests_that_pass(
-            requests.room, counted * sharing, np.concatenate((takes_s, takes_s)) * requests.grows
+        passing = _requests_that_pass(
+            requests.room, counted * threads_of_sensor, np.concatenate((single_s, single_s)) * requests.grows
         )
-        times = np.minimum(np.floor(time_left_s / takes_s), np.minimum(passes[:cells], passes[cells:]))
-        times = np.maximum(times, 1.0)
+        merged = np.minimum(np.floor(time_left_s / single_s), np.minimum(passing[:cells], passing[cells:]))
+        merged = np.maximum(merged, 1.0)  # By thread: the number of requests to merge.
 
-        requested = np.minimum(lacks, settings.partition_bytes_max * times[cell]) * allowed
-        fits = settings.response_bytes_max * times
-        whole = (requested >= lacks) & allowed
-        if np.count_nonzero(whole):
-            small = sums(cell, requested * whole, cells)
-            big = sums(cell, requested, cells) - small
+        requested = np.minimum(lacks, settings.partition_bytes_max * merged[cell]) * allowed
+        fits = settings.response_bytes_max * merged
+        is_small = (requested >= lacks) & allowed  # The request covers all that the replica lacks.
+        if np.count_nonzero(is_small):
+            small = sums(cell, requested * is_small, cells)
+            large = sums(cell, requested, cells) - small
             share_small = np.minimum(1.0, fits / np.maximum(small, 1.0))
-            share_big = np.minimum(np.maximum(fits - small, 0.0) / np.maximum(big, 1.0), 1.0)
-            granted = requested * np.where(whole, share_small[cell], share_big[cell])
-            self._whole[rows] = whole & (share_small[cell] >= 1.0)
+            share_large = np.minimum(np.maximum(fits - small, 0.0) / np.maximum(large, 1.0), 1.0)
+            granted = requested * np.where(is_small, share_small[cell], share_large[cell])
+            self._completes[rows] = is_small & (share_small[cell] >= 1.0)
         else:
             granted = requested * np.minimum(fits / np.maximum(sums(cell, requested, cells), 1.0), 1.0)[cell]
         self._in_flight[rows] = granted
 
-        self._spread_s[idle] = ((times - 1.0) * takes_s)[idle]
+        self._spread_s[idle] = ((merged - 1.0) * single_s)[idle]
         first_s = after_s + settings.round_trip_s
         last_s = first_s + self._spread_s
         self._record(replicas.cell_leader[cell], granted * requests.leader_listed, first_s[cell], last_s[cell])
         total = sums(cell, granted, cells)
         self._due_bytes += total
         answered = total > 0.0
-        start_s = after_s + settings.round_trip_s * times
+        start_s = after_s + settings.round_trip_s * merged
         self._group_bytes[answered] = total[answered]
         self._start_s[answered] = start_s[answered]
         self._finish_s[answered] = (start_s + total / rate)[answered]
 
     def _record(self, sensors: Ints, counted_bytes: Floats, first_s: Floats, last_s: Floats) -> None:
+        """Records bytes in the quotas, with the mean of their first and last times per sensor."""
         count = 2 * self._brokers
         total = sums(sensors, counted_bytes, count)
         if not np.count_nonzero(total):
             return
-        of_all = np.maximum(total, NEARLY_ZERO)
-        first = sums(sensors, counted_bytes * first_s, count) / of_all
-        last = sums(sensors, counted_bytes * last_s, count) / of_all
+        divisor = np.maximum(total, NEARLY_ZERO)
+        first = sums(sensors, counted_bytes * first_s, count) / divisor
+        last = sums(sensors, counted_bytes * last_s, count) / divisor
         self._quotas.record(total, first, last)
 
 
@@ -278,9 +291,9 @@ def _requests_that_pass(room: Floats, counted: Floats, grows: Floats) -> Floats:
 
     Args:
         room: bytes left before the first request; negative where no request is sent.
-        counted: bytes that each request uses of it.
-        grows: bytes that the window gains during each request.
+        counted: bytes of the room that each request uses.
+        grows: bytes by which the room grows during each request.
     """
-    lessens = counted - grows
-    passes = np.floor(np.maximum(room, 0.0) / np.maximum(lessens, 1.0)) + 1.0
-    return np.where((counted > 0.0) & (lessens > 0.0), passes, np.inf)
+    net = counted - grows
+    passing = np.floor(np.maximum(room, 0.0) / np.maximum(net, 1.0)) + 1.0
+    return np.where((counted > 0.0) & (net > 0.0), passing, np.inf)

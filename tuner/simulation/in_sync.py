@@ -1,11 +1,11 @@
 """Simulates in-sync replicas that cannot keep up: they lag, and leave the ISR after ``replica.lag.time.max.ms``.
 
-Clients get their bytes first. If a link or disk then has less than its in-sync replication needs, every follower there gets
-the same share of its need, and the rest becomes lag. A follower outside the ISR obeys a throttle that lists it, so a throttle
+Clients get their bytes first. If a link or disk then has less capacity than its in-sync replication needs, every follower on it
+gets the same share of its need, and the rest becomes lag. A follower outside the ISR obeys a throttle that lists it, so a throttle
 makes a long overload worse.
 
-Invariant: a follower lags by exactly the bytes that it was not given. While every link carries its demand and nothing lags,
-nothing is computed.
+Invariant: a follower lags by exactly the bytes that it was not given. To save time, nothing is computed while every link carries
+its demand and no follower lags.
 
 Simplification: a lagging follower takes an even part of the spare capacity, before any reassignment.
 """
@@ -22,13 +22,15 @@ _NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class InSync:
+    """The lag of in-sync replicas."""
+
     def __init__(self, replicas: Replicas, lag_s_max: float) -> None:
         self._replicas = replicas
         self._lag_s_max = lag_s_max
-        self._lags_s: Floats = np.zeros(
+        self._lagging_s: Floats = np.zeros(
             len(replicas.partition)
-        )  # By row, seconds since the follower was last caught up.
-        self._lagging = False
+        )  # By row: time since the follower was last caught up.
+        self._any_lags = False
 
     def advance(self, dt_s: float, demand: Demand) -> tuple[Floats, Floats, Ints]:
         """Advances by one tick.
@@ -39,8 +41,8 @@ class InSync:
         """
         replicas = self._replicas
         zeros = np.zeros(len(replicas.brokers))
-        short = bool((demand.spare_in < 0.0).any() or (demand.spare_out < 0.0).any())
-        if not short and not self._lagging:
+        any_overload = bool((demand.spare_in < 0.0).any() or (demand.spare_out < 0.0).any())
+        if not any_overload and not self._any_lags:
             return zeros, zeros, _NO_ROWS
         rows, leader, follower = replicas.steady, replicas.steady_leader, replicas.steady_follower
         demanded = demand.factor[leader] * replicas.steady_weight * dt_s
@@ -52,12 +54,12 @@ class InSync:
         lag -= extra
         replicas.lag_bytes[rows] = lag
         replicas.reported_lag_bytes[rows] = lag
-        self._lags_s[rows] = np.where(lag > 0.0, self._lags_s[rows] + dt_s, 0.0)
-        self._lagging = bool((lag > 0.0).any())
-        more, count = extra - missed, len(replicas.brokers)
-        late = rows[self._lags_s[rows] > self._lag_s_max]
-        self._lags_s[late] = 0.0
-        return sums(follower, more, count), sums(leader, more, count), late
+        self._lagging_s[rows] = np.where(lag > 0.0, self._lagging_s[rows] + dt_s, 0.0)
+        self._any_lags = bool((lag > 0.0).any())
+        excess, count = extra - missed, len(replicas.brokers)
+        too_late = rows[self._lagging_s[rows] > self._lag_s_max]
+        self._lagging_s[too_late] = 0.0
+        return sums(follower, excess, count), sums(leader, excess, count), too_late
 
     def _spare(self, lag: Floats, demand: Demand, dt_s: float) -> Floats:
         """Returns the bytes that each row may take beyond its demand: an even part of the spare capacity at both ends."""

@@ -28,7 +28,7 @@ def violation_ratio(utilisation: Floats, model: LatencyModel, *, bin_s: int) -> 
     Args:
         utilisation: by second and broker.
         model: gives the objective.
-        bin_s: seconds per bin; the bin's mean is judged, and an incomplete bin at the end is dropped.
+        bin_s: seconds per bin. The mean of a bin is compared with the objective; an incomplete bin at the end is dropped.
     """
     bins = len(utilisation) // bin_s
     if bins == 0:

@@ -22,8 +22,8 @@ def draw_load_factors(world: World, rng: np.random.Generator) -> Floats:
     phase_s = np.array([load.daily_phase_s for load in shapes])
     day_s = np.array([load.day_s for load in shapes])
     factors = 1.0 + daily * np.sin(2.0 * np.pi * (at_s + phase_s) / day_s) + _noise(shapes, seconds, rng)
-    stepped: Floats = np.maximum(factors, _FACTOR_MIN) * _steps(world, LoadStep, seconds)
-    return stepped
+    with_steps: Floats = np.maximum(factors, _FACTOR_MIN) * _steps(world, LoadStep, seconds)
+    return with_steps
 
 
 def link_factors(world: World) -> Floats:
@@ -32,6 +32,7 @@ def link_factors(world: World) -> Floats:
 
 
 def _noise(shapes: list[ClientLoad], seconds: int, rng: np.random.Generator) -> Floats:
+    """Returns by second and broker a first-order autoregressive noise with each load's deviation and autocorrelation time."""
     ratio = np.array([load.noise_ratio for load in shapes])
     decay = np.exp(-1.0 / np.array([load.noise_s for load in shapes]))
     drawn = rng.standard_normal((seconds, len(shapes)))
@@ -45,6 +46,7 @@ def _noise(shapes: list[ClientLoad], seconds: int, rng: np.random.Generator) -> 
 
 
 def _steps(world: World, kind: type[LoadStep] | type[LinkStep], seconds: int) -> Floats:
+    """Returns by second and broker the product of the factors of all steps of this kind."""
     factors = np.ones((seconds, len(world.brokers)))
     for step in world.disturbances:
         if isinstance(step, kind):

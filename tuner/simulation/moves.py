@@ -18,38 +18,41 @@ class NoSuchMove(ValueError):
 
 
 def join(partitions: Partitions, joining: Sequence[int]) -> list[PartitionSpec]:
-    """Gives brokers without replicas an even share, taken from the brokers with most; followers move before leaders."""
-    held: dict[int, list[int]] = {}
+    """Gives each joining broker an even share of the replicas.
+
+    The replicas are taken from the brokers with the most replicas; followers move before leaders. A partition moves at most once.
+    """
+    partitions_on: dict[int, list[int]] = {}  # Indexes of partitions, by broker.
     for i, p in enumerate(partitions):
         for broker in p.replicas:
-            held.setdefault(broker, []).append(i)
-    if taken := sorted(set(joining) & held.keys()):
+            partitions_on.setdefault(broker, []).append(i)
+    if occupied := sorted(set(joining) & partitions_on.keys()):
         raise NoSuchMove(
-            f"expected brokers that hold nothing yet, found {_listed(taken)}, on which topics are laid out"
+            f"expected brokers that hold nothing yet, found {_listed(occupied)}, on which topics are laid out"
         )
-    replicas = sum(map(len, held.values()))
-    share = replicas // (len(held) + len(joining))
-    counts = {broker: len(indices) for broker, indices in held.items()}
-    for broker, indices in held.items():
-        # Replicas are taken from the end of the list.
+    replicas = sum(map(len, partitions_on.values()))
+    share = replicas // (len(partitions_on) + len(joining))
+    counts = {broker: len(indices) for broker, indices in partitions_on.items()}
+    for broker, indices in partitions_on.items():
+        # Replicas are taken from the end of the list, so partitions that the broker leads come first.
         indices[:] = [i for *_, i in sorted((partitions[i].replicas[0] != broker, -i, i) for i in indices)]
-    moved: dict[int, tuple[int, int]] = {}
+    moves: dict[int, tuple[int, int]] = {}  # Index of the partition → (donor, joining broker).
     for n in range(share * len(joining)):
-        to = joining[n % len(joining)]
-        while held:
-            donor = max(held, key=lambda b: (counts[b], -b))
-            while held[donor] and held[donor][-1] in moved:
-                held[donor].pop()
-            if held[donor]:
-                moved[held[donor].pop()] = (donor, to)
+        new_broker = joining[n % len(joining)]
+        while partitions_on:
+            donor = max(partitions_on, key=lambda b: (counts[b], -b))
+            while partitions_on[donor] and partitions_on[donor][-1] in moves:
+                partitions_on[donor].pop()
+            if partitions_on[donor]:
+                moves[partitions_on[donor].pop()] = (donor, new_broker)
                 counts[donor] -= 1
                 break
-            del held[donor]
-    return [_moved(p, {moved[i][0]: moved[i][1]}) if i in moved else p for i, p in enumerate(partitions)]
+            del partitions_on[donor]
+    return [_with_move(p, {moves[i][0]: moves[i][1]}) if i in moves else p for i, p in enumerate(partitions)]
 
 
 def drain(partitions: Partitions, leaving: Sequence[int], brokers: Sequence[int]) -> list[PartitionSpec]:
-    """Moves all replicas off ``leaving``, each to the remaining broker with fewest replicas."""
+    """Moves all replicas off ``leaving``, each to the remaining broker with the fewest replicas."""
     staying = [b for b in brokers if b not in leaving]
     counts = dict.fromkeys(staying, 0)
     for p in partitions:
@@ -59,32 +62,34 @@ def drain(partitions: Partitions, leaving: Sequence[int], brokers: Sequence[int]
     changed = []
     for p in partitions:
         new_by_old: dict[int, int] = {}
-        for gone in (b for b in p.replicas if b in leaving):
+        for old in (b for b in p.replicas if b in leaving):
             free = [b for b in staying if b not in p.replicas and b not in new_by_old.values()]
             if not free:
                 raise NoSuchMove(
-                    f"expected a broker that can take {p.topic}-{p.partition} from broker {gone}: it has "
+                    f"expected a broker that can take {p.topic}-{p.partition} from broker {old}: it has "
                     f"{len(p.replicas)} replicas, and without {_listed(leaving)} there are only {len(staying)} brokers"
                 )
-            new_by_old[gone] = min(free, key=lambda b: (counts[b], b))
-            counts[new_by_old[gone]] += 1
-        changed.append(_moved(p, new_by_old))
+            new_by_old[old] = min(free, key=lambda b: (counts[b], b))
+            counts[new_by_old[old]] += 1
+        changed.append(_with_move(p, new_by_old))
     return changed
 
 
-def replace_brokers(partitions: Partitions, new_of: Mapping[int, int]) -> list[PartitionSpec]:
-    """Moves all replicas of each old broker to its new one."""
+def replace_brokers(partitions: Partitions, replacements: Mapping[int, int]) -> list[PartitionSpec]:
+    """Moves all replicas of each old broker to the new broker that replaces it (``replacements``: old → new)."""
     changed = []
     for p in partitions:
-        new_by_old = {old: new for old, new in new_of.items() if old in p.replicas}
-        if both := set(new_by_old.values()) & set(p.replicas):
-            raise NoSuchMove(f"expected a broker without a replica of {p.topic}-{p.partition}, found {_listed(both)}")
-        changed.append(_moved(p, new_by_old))
+        new_by_old = {old: new for old, new in replacements.items() if old in p.replicas}
+        if conflicts := set(new_by_old.values()) & set(p.replicas):
+            raise NoSuchMove(
+                f"expected a broker without a replica of {p.topic}-{p.partition}, found {_listed(conflicts)}"
+            )
+        changed.append(_with_move(p, new_by_old))
     return changed
 
 
 def apply_plan(partitions: Partitions, target: Mapping[tuple[str, int], tuple[int, ...]]) -> list[PartitionSpec]:
-    """Applies the target replicas of a plan; other partitions stay."""
+    """Moves the partitions of a plan to their target replicas; other partitions stay."""
     changed = []
     for p in partitions:
         desired = target.get((p.topic, p.partition), p.replicas)
@@ -99,8 +104,8 @@ def apply_plan(partitions: Partitions, target: Mapping[tuple[str, int], tuple[in
     return changed
 
 
-def _moved(p: PartitionSpec, new_of: Mapping[int, int]) -> PartitionSpec:
-    return replace(p, adding=tuple(new_of.values()), removing=tuple(new_of))
+def _with_move(p: PartitionSpec, new_by_old: Mapping[int, int]) -> PartitionSpec:
+    return replace(p, adding=tuple(new_by_old.values()), removing=tuple(new_by_old))
 
 
 def _listed(brokers: Iterable[int]) -> str:

@@ -13,6 +13,6 @@ NEARLY_ZERO = 1e-9
 
 
 def sums(index: Ints, values: Floats, count: int) -> Floats:
-    """Returns for each target 0 … count − 1 the sum of the values whose ``index`` is that target."""
-    # With weights bincount returns floats already, but numpy's types do not say so.
+    """Returns for each i from 0 to count − 1 the sum of the values whose ``index`` is i."""
+    # With weights, bincount returns floats already, but numpy's type annotations do not say so.
     return np.bincount(index, values, count).astype(np.float64, copy=False)

@@ -1,12 +1,12 @@
 """Computes T*, the time that no schedule of the world's moves can beat, even with full knowledge of the future.
 
-For every broker and direction, the capacity c that clients and in-sync replication leave up to the objective must carry the
-bytes b of the moves and the writes w to their partitions until T:
+The latency objective limits the use of every link. For every broker and direction, the capacity c that clients and in-sync
+replication leave below this limit must carry the bytes b of the moves and the writes w to their partitions until T:
 
     ∫₀ᵀ c(t) dt ≥ Σ (b + ∫₀ᵀ w(t) dt)      T* is the smallest T for which all inequalities hold
 
-In the fluid model constant rates b/T* + w meet every constraint, so the bound is tight there. It ignores thread limits, whole
-fetches and the quota's window. It includes the drawn load with its noise, but no broker losses and leader changes.
+In the fluid model constant rates b/T* + w meet every inequality, so the bound is tight there. T* ignores thread limits, the size of
+single fetches and the quota's window. It includes the drawn load with its noise, but no broker losses and leader changes.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def optimum_s(world: World) -> float | None:
     first = int(fits[0])
     if first == 0:
         return 0.0
-    # Between two seconds every sum is linear; the last one to reach zero decides.
-    before = np.concatenate([s[first - 1] for s in spare])
-    after = np.concatenate([s[first] for s in spare])
-    late = before < 0.0
-    return first - 1 + float((-before[late] / (after[late] - before[late])).max())
+    # Between two seconds every spare is linear. The last spare to reach zero determines T*.
+    earlier = np.concatenate([s[first - 1] for s in spare])
+    later = np.concatenate([s[first] for s in spare])
+    negative = earlier < 0.0
+    return first - 1 + float((-earlier[negative] / (later[negative] - earlier[negative])).max())
 
 
 def _spare(free: Floats, size: Floats, written: Floats) -> Floats:
-    """Returns by second and broker the bytes that could be carried until then, minus those that had to be."""
+    """Returns by second and broker the bytes that could be carried until then, minus the bytes to carry; negative: too early."""
     carried = np.vstack([np.zeros(free.shape[1]), np.cumsum(free - written, axis=0)])
     # A broker without moves sets no bound.
     return np.where(size > 0.0, carried - size, 0.0)

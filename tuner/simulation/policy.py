@@ -49,7 +49,7 @@ class SimulatedCluster:
 
 class ThrottlePolicyRunner(Protocol):
     def act(self) -> None:
-        """Called before every tick."""
+        """Reads and sets throttles; called before every tick."""
 
 
 class Policy(Protocol):
@@ -57,7 +57,7 @@ class Policy(Protocol):
     def name(self) -> str: ...
 
     def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
-        """Starts the policy at a cluster; one policy may be started at many, one after the other."""
+        """Starts the policy on a cluster. The same policy may be started on several clusters, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class _RuleRunner:
 
 @dataclass(frozen=True, slots=True)
 class LoopPolicy:
-    """The production loop with its decisions, ramps and memory; without an objective it only rescues stalled moves."""
+    """The production loop with its decisions, ramps and memory. Without an objective the loop only rescues stalled moves."""
 
     limits: Limits
     objective: Objective | None = None
@@ -131,7 +131,8 @@ class _LoopRunner:
     def __init__(self, simulated: SimulatedCluster, policy: LoopPolicy) -> None:
         self._simulated = simulated
         self._cycle_s = policy.cycle_s
-        self._next_s = self._look_s = 0.0
+        self._next_s = 0.0  # When the next regular cycle is due.
+        self._look_s = 0.0  # When the loop next checks whether a cycle is due early.
         steers = policy.objective is not None
         finish_at_ms = policy.objective.finish_at_ms if policy.objective is not None else None
         ports = ThrottlePorts(
@@ -172,7 +173,7 @@ class _LoopRunner:
 
 
 def capacities(world: World) -> dict[int, Capacity]:
-    """Returns what brokers can carry by links and disks, as an operator would write it into the settings."""
+    """Returns the capacity of each broker's link and disks, as an operator would write it into the settings."""
     return {
         b.broker: Capacity(
             in_bytes_per_s=min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s), out_bytes_per_s=b.link_out_bytes_per_s
@@ -184,11 +185,11 @@ def capacities(world: World) -> dict[int, Capacity]:
 def _steering(simulated: SimulatedCluster, policy: LoopPolicy) -> SteeringController | None:
     if policy.objective is None:
         return None
-    known = capacities(simulated.cluster.world)
+    broker_capacities = capacities(simulated.cluster.world)
     return SteeringController(
         simulated.throttles,
         policy.objective,
-        known.__getitem__,
+        broker_capacities.__getitem__,
         policy.law_limits,
         writes_per_s_max=policy.writes_per_s_max,
     )

@@ -1,7 +1,7 @@
 """The loop's ports in simulated time: they act on the simulated cluster as the production ports act on Kafka.
 
-Simulated time stops during a call. A production port waits until a setting is visible; the simulated one knows whether it
-would have been visible in time.
+Simulated time stops during a call. A production port waits until a setting is visible; a simulated port computes whether the
+setting would have been visible in time.
 """
 
 from __future__ import annotations
@@ -42,17 +42,19 @@ class SimulatedSignals(SignalCache):
 
 
 class SimulatedLive:
+    """Takes snapshots of the simulated cluster."""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._moves: tuple[PartitionMove, ...] = ()
         self._stationary = StationaryPartitions()
-        self._moves_of = -1
+        self._changes = -1  # The value of ``Cluster.changes`` for which ``_moves`` was read.
 
-    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster:  # noqa: ARG002 - the port's shape; every look is full here
+    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster:  # noqa: ARG002 - the port's signature; every snapshot is full here
         cluster, replicas = self._cluster, self._cluster.replicas
         alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
-        if self._moves_of != cluster.changes:
-            self._moves, self._moves_of = tuple(moves_of(cluster)), cluster.changes
+        if self._changes != cluster.changes:
+            self._moves, self._changes = tuple(moves_of(cluster)), cluster.changes
             self._stationary.read(
                 partitions_of(cluster), cluster.lists, {(m.topic, m.partition) for m in self._moves}, alive
             )
@@ -83,10 +85,11 @@ def partitions_of(cluster: Cluster) -> Iterable[PartitionState]:
 
 
 def _as_moves(cluster: Cluster, partitions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterable[PartitionMove]:
+    """Yields the state of these partitions, whether they move or not."""
     replicas = cluster.replicas
     brokers = np.array(replicas.brokers)
     for partition in partitions:
-        own = (replicas.partition == partition) & replicas.present
+        is_replica = (replicas.partition == partition) & replicas.present
 
         def brokers_of(rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int, ...]:
             return tuple(int(b) for b in brokers[replicas.broker[rows]])
@@ -96,10 +99,10 @@ def _as_moves(cluster: Cluster, partitions: np.ndarray[tuple[int], np.dtype[np.i
             spec.topic,
             spec.partition,
             replicas.brokers[leader] if leader >= 0 else -1,
-            replicas=brokers_of(own),
-            adding=brokers_of(own & replicas.adding),
-            removing=brokers_of(own & replicas.removing),
-            isr=brokers_of(own & replicas.in_sync),
+            replicas=brokers_of(is_replica),
+            adding=brokers_of(is_replica & replicas.adding),
+            removing=brokers_of(is_replica & replicas.removing),
+            isr=brokers_of(is_replica & replicas.in_sync),
         )
 
 
@@ -186,18 +189,18 @@ class MemoryJournal:
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         self.entries.extend(entries)
-        before = self.memory if memory is None else memory
-        more = {
+        base = self.memory if memory is None else memory
+        new_replicas = {
             (topic, partition): brokers
             for topic, rows in (moving_replicas or {}).items()
             for partition, brokers in rows.items()
         }
-        managed = {topic: pairs for topic, pairs in {**before.listed, **(listed or {})}.items() if pairs}
+        managed_lists = {topic: pairs for topic, pairs in {**base.listed, **(listed or {})}.items() if pairs}
         self.memory = replace(
-            before,
-            owned={**before.owned, **(owned or {})},
-            moving_replicas={**before.moving_replicas, **more},
-            listed=managed,
+            base,
+            owned={**base.owned, **(owned or {})},
+            moving_replicas={**base.moving_replicas, **new_replicas},
+            listed=managed_lists,
         )
 
 
@@ -212,6 +215,8 @@ class NoOrders:
 
 
 class SilentWatcher:
+    """An observer that records nothing."""
+
     def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         pass
 

@@ -6,7 +6,8 @@ Sums that depend on membership, leadership and lists change rarely, so ``rebuild
 Terms:
     behind  a replica out of sync: it is being added, or its broker was down.
     cell    one fetcher thread (follower, leader, fetcher id), with one request in flight at a time.
-    weight  mean bytes/s written to a partition; multiplied by the leader's load factor it is the current rate.
+    weight  mean bytes/s written to a partition. Weight times the leader's load factor is the current rate.
+    steady  a row of an in-sync follower; ``steady_…`` arrays have one entry for each such row, or one per broker where noted.
 """
 
 from __future__ import annotations
@@ -24,23 +25,26 @@ NO_LEADER = -1
 
 
 class Replicas:
+    """All replicas of the world. Brokers and partitions are given by their indexes in ``brokers`` and ``specs``."""
+
     def __init__(self, world: World) -> None:
         self.brokers = [spec.broker for spec in world.brokers]
         self.index_of = {broker: i for i, broker in enumerate(self.brokers)}
         self.specs = world.partitions
         self._fetchers = world.fetch.fetchers
+        # By partition: the fetcher id.
         self._thread: Ints = np.array(
             [fetcher_id(p.topic, p.partition, self._fetchers) for p in self.specs], dtype=np.int64
         )
         self._index_of_partition = {(p.topic, p.partition): i for i, p in enumerate(self.specs)}
         self._lists: Mapping[str, TopicThrottle] = {}
         self._listed_on = {side: np.zeros(0, dtype=np.int64) for side in Side}  # partition × brokers + broker
-        # True: every moving replica counts as listed, and nothing else does, as with a tuner that keeps the lists exact.
+        # True: exactly the moving replicas count as listed, as with a tuner that keeps the lists exact.
         self.lists_follow_moves = False
         count = len(self.brokers)
         self.alive: Bools = np.ones(count, dtype=np.bool_)
         self.weight_bytes_per_s: Floats = np.array([p.write_bytes_per_s for p in self.specs], dtype=np.float64)
-        self.written_bytes: Floats = np.zeros(len(self.specs))  # Since the start, per partition.
+        self.written_bytes: Floats = np.zeros(len(self.specs))  # By partition, since the start.
         self.leader: Ints = np.array([self.index_of[p.replicas[0]] for p in self.specs], dtype=np.int64)
         rows = [
             (i, self.index_of[b], b in p.adding, b in p.removing)
@@ -56,7 +60,7 @@ class Replicas:
         self.adding: Bools = np.zeros(len(rows), dtype=np.bool_)
         self.removing: Bools = np.zeros(len(rows), dtype=np.bool_)
         self.lag_bytes: Floats = np.zeros(len(rows))
-        # At the last fetch request that included the replica; a throttled replica is left out of requests.
+        # The lag at the last fetch request that included the replica; a throttled replica is left out of requests.
         self.reported_lag_bytes: Floats = np.zeros(len(rows))
         self.gained_bytes: Floats = np.zeros(len(rows))  # Fetched since the start.
         self.leader_listed: Bools = np.zeros(len(rows), dtype=np.bool_)
@@ -67,7 +71,7 @@ class Replicas:
     # -- changes ----------------------------------------------------------------------------------------------------------
 
     def start_moves(self, partitions: Ints | None = None) -> None:
-        """Starts the reassignment of all or of these partitions: the adding replicas exist, and are still empty."""
+        """Starts the reassignment of these partitions (None: of all). The adding replicas exist from now on, and are empty."""
         adds = self._to_add.copy() if partitions is None else self._to_add & np.isin(self.partition, partitions)
         self.adding |= adds
         self.removing |= self._to_remove & np.isin(self.partition, self.partition[adds])
@@ -75,25 +79,31 @@ class Replicas:
         self.lag_bytes[adds] = (self.size_bytes + self.written_bytes)[self.partition[adds]]
         self.reported_lag_bytes[adds] = self.lag_bytes[adds]
 
-    def joined(self) -> list[int]:
+    def completable(self) -> list[int]:
         """Returns the partitions whose adding replicas are all in sync, so that their reassignment can complete."""
         moving = np.unique(self.partition[self.adding])
         waiting = np.unique(self.partition[self.adding & ~self.in_sync])
         return [int(p) for p in np.setdiff1d(moving, waiting)]
 
     def complete(self, partitions: Sequence[int]) -> None:
-        own = np.isin(self.partition, partitions)
-        gone = own & self.removing
-        self.adding[own] = False
-        self.removing[own] = False
-        self.present[gone] = False
-        self.in_sync[gone] = False
-        left = self.partition[gone & (self.broker == self.leader[self.partition])]
-        for partition in left:
+        """Completes the reassignment of these partitions: removes the removing replicas, and elects leaders if needed."""
+        rows = np.isin(self.partition, partitions)
+        removed = rows & self.removing
+        self.adding[rows] = False
+        self.removing[rows] = False
+        self.present[removed] = False
+        self.in_sync[removed] = False
+        leaderless = self.partition[removed & (self.broker == self.leader[self.partition])]
+        for partition in leaderless:
             self.elect(int(partition))
 
     def elect(self, partition: int, preferred: int | None = None) -> None:
-        """Elects the preferred broker, or else the first, of the in-sync replicas on live brokers; no leader if there are none."""
+        """Elects a leader among the in-sync replicas on live brokers.
+
+        Args:
+            preferred: the broker to elect; if it is no candidate, the leader stays. None: elect the first candidate; without any
+                candidate the partition has no leader.
+        """
         rows = (self.partition == partition) & self.present & self.in_sync & self.alive[self.broker]
         candidates = [int(b) for b in self.broker[rows]]
         if preferred is not None:
@@ -102,17 +112,18 @@ class Replicas:
         self.leader[partition] = candidates[0] if candidates else NO_LEADER
 
     def lose(self, broker: int) -> None:
-        """Stops a broker. The last in-sync replica of a partition stays in sync, because no other is ahead of it."""
+        """Stops a broker. Its replicas leave the ISR, except the last in-sync replica of a partition, as in Kafka."""
         self.alive[broker] = False
         for partition in np.unique(self.partition[(self.broker == broker) & self.present & self.in_sync]):
-            own = (self.partition == partition) & self.present
-            others = own & self.in_sync & (self.broker != broker)
-            if others.any():
-                self.in_sync[own & (self.broker == broker)] = False
+            rows = (self.partition == partition) & self.present
+            others_in_sync = rows & self.in_sync & (self.broker != broker)
+            if others_in_sync.any():
+                self.in_sync[rows & (self.broker == broker)] = False
             if self.leader[partition] == broker:
                 self.elect(int(partition))
 
     def bring_back(self, broker: int) -> None:
+        """Starts a broker again. It is elected for partitions without a leader whose last in-sync replica it has."""
         self.alive[broker] = True
         for partition in np.flatnonzero(self.leader == NO_LEADER):
             self.elect(int(partition))
@@ -127,16 +138,16 @@ class Replicas:
         self._apply_lists(lists, row_leader)
         led = row_leader != NO_LEADER
         follows = self.present & led & (row_leader != self.broker)
-        self.behind: Ints = np.flatnonzero(follows & ~self.in_sync)  # With indices on brokers that are down.
+        self.behind: Ints = np.flatnonzero(follows & ~self.in_sync)  # Rows on brokers that are down are included.
         self.steady: Ints = np.flatnonzero(follows & self.in_sync & self.alive[self.broker])
         self.steady_leader: Ints = row_leader[self.steady]
         self.steady_follower: Ints = self.broker[self.steady]
         self.steady_weight: Floats = row_weight[self.steady]
-        self.followed: Bools = np.zeros(
-            count, dtype=np.bool_
-        )  # Has in-sync followers, whether anything is written or not.
+        # By broker: it leads a partition with in-sync followers, whether anything is written or not.
+        self.followed: Bools = np.zeros(count, dtype=np.bool_)
         self.followed[self.steady_leader] = True
         has_leader = self.leader != NO_LEADER
+        # The following three are sums by broker.
         self.produced: Floats = sums(self.leader[has_leader], self.weight_bytes_per_s[has_leader], count)
         self.steady_out: Floats = sums(self.steady_leader, self.steady_weight, count)
         self.steady_leader_listed: Floats = sums(
@@ -157,12 +168,13 @@ class Replicas:
         return sums(self.steady_follower, factor[self.steady_leader] * weight, len(self.brokers))
 
     def steady_pairs(self) -> Floats:
-        """Returns the weight from each leader to each follower, as a matrix."""
+        """Returns the sum of weights from each leader to each follower, as a matrix."""
         count = len(self.brokers)
         pairs = self.steady_leader * count + self.steady_follower
         return sums(pairs, self.steady_weight, count * count).reshape(count, count)
 
     def _build_cells(self, row_leader: Ints) -> None:
+        """Groups the rows that are fetched by fetcher thread."""
         count, threads = len(self.brokers), self._fetchers
         keys = (self.broker * count + row_leader) * threads + self._thread[self.partition]
         self.fetching: Ints = self.behind[self.alive[self.broker[self.behind]]]  # Rows that a cell fetches.
@@ -170,7 +182,7 @@ class Replicas:
         self.row_cell: Ints = row_cell.astype(np.int64)
         self.cell_follower: Ints = self.cell_keys // threads // count
         self.cell_leader: Ints = self.cell_keys // threads % count
-        # Whether in-sync partitions share the thread, and their write rate: new data ends the wait of a fetch.
+        # Whether in-sync partitions share the thread, and their write rate. New data of such a partition ends the wait of a fetch.
         cells = len(self.cell_keys)
         self.cell_shared: Bools = np.zeros(cells, dtype=np.bool_)
         self.cell_shared_bytes_per_s: Floats = np.zeros(cells)
@@ -212,7 +224,7 @@ class Replicas:
 
 
 def fetcher_id(topic: str, partition: int, fetchers: int) -> int:
-    """Returns Kafka's fetcher thread of a partition: (31 × the topic's Java hash + partition), as int32, modulo the threads."""
+    """Returns the fetcher thread that Kafka uses for a partition: |int32(31 × the topic's Java hash + partition)| mod threads."""
     code = 0
     units = topic.encode("utf-16-be")
     for unit in (units[i] << 8 | units[i + 1] for i in range(0, len(units), 2)):

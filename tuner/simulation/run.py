@@ -49,10 +49,10 @@ def run(
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Drops log lines below critical: those of a simulated hour would bury its result."""
-    before = structlog.get_config()
+    """Drops log lines below critical: the lines of a simulated hour would bury its result."""
+    config = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_CRITICAL))
     try:
         yield
     finally:
-        structlog.configure(**before)
+        structlog.configure(**config)

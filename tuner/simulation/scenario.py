@@ -45,14 +45,16 @@ class Topic:
     size_bytes: float  # Mean of a partition.
     write_bytes_per_s: float  # Mean to a partition.
     replication: int
-    on: tuple[int, ...]  # The brokers that hold it; at least as many as replicas.
-    leaders: tuple[int, ...]  # A part of ``on``.
-    spread_ratio: float = 0.0  # Standard deviation of size and write rate over the mean.
-    replicas: tuple[tuple[int, ...], ...] = ()  # Listed one by one; then ``on`` and ``leaders`` are ignored.
+    on: tuple[int, ...]  # The brokers that hold the topic; at least ``replication`` of them.
+    leaders: tuple[int, ...]  # The brokers of ``on`` that lead partitions.
+    spread_ratio: float = 0.0  # Standard deviation ÷ mean, of sizes and of write rates.
+    replicas: tuple[
+        tuple[int, ...], ...
+    ] = ()  # Replicas of each partition. If given, ``on`` and ``leaders`` are ignored.
 
 
 def lay_out(topics: Iterable[Topic], seed: int) -> list[PartitionSpec]:
-    """Returns the partitions of the topics, with leaders and followers in turn, and sizes and write rates drawn around the mean."""
+    """Returns the partitions of the topics: leaders and followers round robin, sizes and write rates drawn around the mean."""
     rng = np.random.default_rng([seed, _RANDOM_STREAM])
     partitions = []
     for topic in topics:
@@ -82,13 +84,13 @@ def _round_robin(topic: Topic, partition: int) -> tuple[int, ...]:
     others = [b for b in topic.on if b != leader]
     if not others:
         return (leader,)
-    # Each round of the leaders starts with another follower, so that two brokers do not always pair up.
+    # Each round over the leaders starts with another follower, so that two brokers do not always share their partitions.
     first = topic.on.index(leader) + partition // len(topic.leaders)
     return (leader, *(others[(first + i) % len(others)] for i in range(topic.replication - 1)))
 
 
 def with_throttle(world: World, rate_bytes_per_s: int) -> World:
-    """Returns the world with a throttle as kafka-reassign-partitions sets it: both sides of all participants, and the lists."""
+    """Returns the world with a throttle as kafka-reassign-partitions sets it: on both sides of all participants, with the lists."""
     moving = world.moving
     participants = sorted({b for p in moving for b in (*p.replicas, *p.adding)})
     topics = dict.fromkeys(p.topic for p in moving)

@@ -15,7 +15,7 @@ from streaming.shared.contract import MoveStep, MovingPartition, Side
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.numbers import Bools, Floats, Ints, sums
 
-_LARGEST = 5  # The stream reports as many.
+_LARGEST = 5  # Number of largest partitions in a signal, as in the stream.
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,47 +33,50 @@ class CounterSample:
 
 
 class SideLoads:
-    """Every attribute is by side, then by broker; rates are means over the window."""
+    """The loads at the newest scrape of ``history``. Each attribute is by side, then by broker; rates are means over the window."""
 
     def __init__(self, cluster: Cluster, history: Sequence[CounterSample]) -> None:
         replicas, count = cluster.replicas, cluster.count
-        oldest, now = history[0], history[-1]
-        over_s = max((now.at_ms - oldest.at_ms) / 1000, 1e-9)
-        rate = (now.written - oldest.written) / over_s
+        oldest, newest = history[0], history[-1]
+        window_s = max((newest.at_ms - oldest.at_ms) / 1000, 1e-9)
+        rate = (newest.written - oldest.written) / window_s
         row_rate, source = rate[replicas.partition], replicas.leader[replicas.partition]
-        adding = np.flatnonzero(now.adding & (source >= 0))
-        ever = np.flatnonzero(np.logical_or.reduce([s.adding for s in history]) & ~now.adding & (source >= 0))
+        has_leader = source >= 0
+        adding = np.flatnonzero(newest.adding & has_leader)
+        was_adding = np.logical_or.reduce([s.adding for s in history])
+        done_rows = np.flatnonzero(was_adding & ~newest.adding & has_leader)
         on_leader, on_follower = (
             np.flatnonzero(replicas.counted_on_leader),
             np.flatnonzero(replicas.counted_on_follower),
         )
+        # Partitions. On the leader side a partition counts once, however many replicas it adds.
         moving, listed = np.unique(replicas.partition[adding]), np.unique(replicas.partition[on_leader])
-        done = np.unique(replicas.partition[ever])
+        done = np.unique(replicas.partition[done_rows])
         target, leader = replicas.broker, replicas.leader
 
         def by_side(on_followers: Floats | Ints, on_leaders: Floats | Ints) -> dict[Side, list[float]]:
             return {Side.FOLLOWER: on_followers.tolist(), Side.LEADER: on_leaders.tolist()}
 
-        def number(brokers: Ints) -> Ints:
+        def count_by_broker(brokers: Ints) -> Ints:
             return np.bincount(brokers, minlength=count)
 
         self.remaining = by_side(
-            sums(target[adding], now.lag[adding], count), sums(source[adding], now.lag[adding], count)
+            sums(target[adding], newest.lag[adding], count), sums(source[adding], newest.lag[adding], count)
         )
-        self.moving = by_side(number(target[adding]), number(leader[moving]))
-        self.listed = by_side(number(target[on_follower]), number(leader[listed]))
-        self.done = by_side(number(target[ever]), number(leader[done]))
+        self.moving = by_side(count_by_broker(target[adding]), count_by_broker(leader[moving]))
+        self.listed = by_side(count_by_broker(target[on_follower]), count_by_broker(leader[listed]))
+        self.done = by_side(count_by_broker(target[done_rows]), count_by_broker(leader[done]))
         self.steady_state = by_side(
             sums(target[on_follower], row_rate[on_follower], count), sums(source[on_leader], row_rate[on_leader], count)
         )
         self.write = by_side(sums(target[adding], row_rate[adding], count), sums(leader[moving], rate[moving], count))
         self.lag_messages = (
-            sums(target[adding], now.reported_lag[adding], count) / cluster.world.record_bytes
+            sums(target[adding], newest.reported_lag[adding], count) / cluster.world.record_bytes
         ).tolist()
-        by_partition = sums(replicas.partition[adding], now.lag[adding], len(rate))[moving]
+        lag_by_partition = sums(replicas.partition[adding], newest.lag[adding], len(rate))[moving]
         self.largest = {
-            Side.FOLLOWER: _largest(cluster, target[adding], replicas.partition[adding], now.lag[adding], rate),
-            Side.LEADER: _largest(cluster, leader[moving], moving, by_partition, rate),
+            Side.FOLLOWER: _largest(cluster, target[adding], replicas.partition[adding], newest.lag[adding], rate),
+            Side.LEADER: _largest(cluster, leader[moving], moving, lag_by_partition, rate),
         }
 
 
@@ -92,15 +95,16 @@ def _largest(
 
 
 def fit_slope(steps: Sequence[tuple[MoveStep, float]]) -> tuple[float | None, float | None]:
-    """Returns slope (bytes/s) and r² of a least-squares line through the running sum of the closed bytes.
+    """Returns slope (bytes/s) and r² of a least-squares line through the remaining bytes over time; None for too few steps.
 
-    None where there are too few steps.
+    Args:
+        steps: each step, and the change of the remaining bytes in it.
     """
     if not steps:
         return None, None
     x = y = sx = sy = sxx = sxy = syy = 0.0  # The first point is (0, 0).
-    for step, closed in steps:
-        x, y = x + step.dt_s, y + closed
+    for step, change in steps:
+        x, y = x + step.dt_s, y + change
         sx, sy, sxx, sxy, syy = sx + x, sy + y, sxx + x * x, sxy + x * y, syy + y * y
     points = len(steps) + 1
     xx, xy, yy = points * sxx - sx * sx, points * sxy - sx * sy, points * syy - sy * sy

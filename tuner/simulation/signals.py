@@ -1,10 +1,11 @@
 """Simulates the stream of signals, with the delays and losses that the world defines.
 
-Each scrape reads all brokers at once. The scrape of a broker may be lost, and its signals arrive some seconds later. The
-fields mean what the contract says, with two differences. The client p99 covers the last scrape interval, whereas Kafka's
+Each scrape reads all brokers at once. The scrape of a broker may be lost, and the broker's signals arrive some seconds later. The
+fields have the meaning of the contract, with two differences. The client p99 covers the last scrape interval, whereas Kafka's
 histogram remembers minutes. Request handlers are as busy as the broker's busiest direction was in that interval.
 
-A step that spans a lost scrape is the sum of its parts. So a partition that joined or left within it counts for its part.
+A step that spans a lost scrape is the sum of the steps between all scrapes. So a partition that began or ended its move within the
+step counts for its part of the time.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ class _Sum:
     dt_s: float = 0.0
     gained: float = 0.0
     written: float = 0.0
-    closed: float = 0.0
+    lag_change: float = 0.0
     moving: bool = False
 
 
 class Stream:
+    """Scrapes the simulated cluster and delivers signals with delay; ``arrived`` returns the signals."""
+
     def __init__(self, cluster: Cluster, epoch_ms: int) -> None:
         self._cluster = cluster
         self._epoch_ms = epoch_ms
@@ -46,7 +49,7 @@ class Stream:
         self._sums: dict[tuple[int, Side], _Sum] = {}
         self._steps: dict[tuple[int, Side], deque[tuple[MoveStep, float]]] = {}
         self._next_s = 0.0
-        self._in_transit: list[tuple[float, int, Signal]] = []
+        self._in_transit: list[tuple[float, int, Signal]] = []  # A heap: (time of arrival, order, signal).
         self._sent = 0
 
     def advance(self) -> None:
@@ -91,33 +94,34 @@ class Stream:
                 heapq.heappush(self._in_transit, (due_s, self._sent, signal))
 
     def _add_step(self, before: CounterSample, now: CounterSample) -> None:
-        """Adds a step to the sums of every side in which partitions were moving."""
+        """Adds the step from one scrape to the next to the sums of every side with moving partitions."""
         replicas, count = self._cluster.replicas, self._cluster.count
         rows = np.flatnonzero(before.adding | now.adding)
         dt_s = (now.at_ms - before.at_ms) / 1000
         if len(rows) == 0:
             return
-        # A replica that was new in this scrape has no step yet.
         rows = rows[before.adding[rows] | (before.lag[rows] > 0) | now.adding[rows]]
         partition, target = replicas.partition[rows], replicas.broker[rows]
         written = (now.written - before.written)[partition]
         gained = now.gained[rows] - before.gained[rows]
-        closed = np.where(before.adding[rows], now.lag[rows] - before.lag[rows], 0.0)
+        # A replica that is new in this scrape has no change yet.
+        lag_change = np.where(before.adding[rows], now.lag[rows] - before.lag[rows], 0.0)
         source = replicas.leader[partition]
         led = source >= 0
-        once = np.zeros(len(rows), dtype=np.bool_)
         # A partition counts once on the leader side, however many replicas are added.
-        once[np.unique(partition, return_index=True)[1]] = True
+        is_first_row = np.zeros(len(rows), dtype=np.bool_)
+        is_first_row[np.unique(partition, return_index=True)[1]] = True
         moving_in, moving_out = np.bincount(target, minlength=count), np.bincount(source[led], minlength=count)
-        sums_in = [sums(target, values, count) for values in (gained, written, closed)]
-        sums_out = [sums(source[led], values[led], count) for values in (gained * 0.0, written * once, closed)]
+        sums_in = [sums(target, values, count) for values in (gained, written, lag_change)]
+        leader_values = (gained * 0.0, written * is_first_row, lag_change)  # A leader gains nothing.
+        sums_out = [sums(source[led], values[led], count) for values in leader_values]
         for side, moving, side_sums in ((Side.FOLLOWER, moving_in, sums_in), (Side.LEADER, moving_out, sums_out)):
             for i in np.flatnonzero(moving):
                 side_sum = self._sums.setdefault((int(i), side), _Sum())
                 side_sum.dt_s += dt_s
                 side_sum.gained += float(side_sums[0][i])
                 side_sum.written += float(side_sums[1][i])
-                side_sum.closed += float(side_sums[2][i])
+                side_sum.lag_change += float(side_sums[2][i])
                 side_sum.moving = True
 
     def _signals(self, i: int, now: CounterSample, loads: SideLoads, figures: BrokerFigures) -> list[Signal]:
@@ -133,7 +137,7 @@ class Stream:
                 steps = self._steps[(i, side)] = deque()
             if side_sum is not None:
                 step = MoveStep(now.at_ms, side_sum.dt_s, side_sum.gained, side_sum.written, loads.remaining[side][i])
-                steps.append((step, side_sum.closed))
+                steps.append((step, side_sum.lag_change))
             while steps and now.at_ms - steps[0][0].at_ms >= (self._delivery.window_s - 5.0) * 1000:
                 steps.popleft()
             if loads.moving[side][i] or loads.listed[side][i] or loads.done[side][i]:
@@ -165,5 +169,5 @@ class Stream:
         return signals
 
     def _window_end_ms(self, at_ms: int) -> int:
-        hop_ms = 5_000
-        return at_ms - at_ms % hop_ms + hop_ms
+        slide_ms = 5_000
+        return at_ms - at_ms % slide_ms + slide_ms

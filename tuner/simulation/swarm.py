@@ -2,7 +2,7 @@
 
 The whole run is drawn from its seed (swarm_draw): a move of half a minute, the tuner's settings, and the mishaps. The tuner is
 killed and restarted, its journal fails, its clock is set, operators write throttles and give orders, brokers fail, signals
-stop. This module applies the mishaps to the loop; swarm_watch checks the invariants.
+stop. This module applies the tuner's mishaps to the loop; swarm_watch checks the invariants.
 
 Invariant: the same seed gives the same run, so a failure can be repeated.
 """
@@ -47,7 +47,7 @@ class SwarmRunner:
         self._next_cycle_s = 0.0
         self._kills = list(drawn.mishaps.killed_at_s)
         self._restart_at_s = 0.0
-        self._cleared_parts = 0  # The other tool clears rates first (1) and lists second (2).
+        self._cleared_parts = 0  # What the other tool has cleared: 0 nothing, 1 all rates, 2 also all lists.
         self._operator_writes = list(drawn.operator_writes)
         self._wakes_at_s: float | None = None  # When the process that was suspended in a write resumes.
         self.late_predecessor_write = 0
@@ -88,18 +88,19 @@ class SwarmRunner:
             loop.tick()
 
     def _kill(self, now_s: float) -> None:
-        """Kills the tuner. A process that is still suspended does not resume after a second kill."""
+        """Kills the tuner. If an earlier process is still suspended, it never resumes."""
         self.loop, self._restart_at_s = None, now_s + self._drawn.mishaps.down_s
         if self._wakes_at_s is not None:
             self._wakes_at_s, self.throttles.suspended_writes = None, {}
 
     def _wake(self, now_s: float) -> None:
+        """Sends the suspended write, if the suspended process resumes now."""
         if self._wakes_at_s is None or now_s < self._wakes_at_s or self.loop is None:
             return
         operator_sides = {(p.broker, p.side) for p in self._drawn.operator_writes}
-        held, self.throttles.suspended_writes, self._wakes_at_s = self.throttles.suspended_writes, {}, None
-        for side, rate in held.items():
-            # A rate that was restored by then is no longer managed, and a late write to it is an external change
+        late_writes, self.throttles.suspended_writes, self._wakes_at_s = self.throttles.suspended_writes, {}, None
+        for side, rate in late_writes.items():
+            # Only rates that are still managed are written: a late write to a restored rate would count as an external change
             # (docs/how-to/operations.md).
             if rate is not None and side in self.loop.memory.owned and side not in operator_sides:
                 self.late_predecessor_write += 1
@@ -119,7 +120,7 @@ class SwarmRunner:
 
     def _start_loop(self) -> ThrottleController:
         simulated, drawn = self._simulated, self._drawn
-        known = capacities(drawn.world)
+        broker_capacities = capacities(drawn.world)
         law_limits = ControlLimits(
             rate_bytes_per_s_min=drawn.limits.rate_bytes_per_s_min,
             rate_bytes_per_s_max=drawn.limits.rate_bytes_per_s_max,
@@ -127,7 +128,7 @@ class SwarmRunner:
         steering = None
         if drawn.objective is not None:
             steering = SteeringController(
-                self.throttles, drawn.objective, known.__getitem__, law_limits, writes_per_s_max=50.0
+                self.throttles, drawn.objective, broker_capacities.__getitem__, law_limits, writes_per_s_max=50.0
             )
         ports = ThrottlePorts(
             live=simulated.live,
@@ -158,6 +159,8 @@ class SwarmRunner:
 
 @dataclass(slots=True)
 class SwarmOrders:
+    """The orders port; ``SwarmRunner`` sets the latest orders."""
+
     latest: Orders = field(default_factory=Orders)
     overtaken: tuple[Orders, ...] = ()
 
@@ -167,6 +170,8 @@ class SwarmOrders:
 
 @dataclass(slots=True)
 class SwarmPolicy:
+    """Starts the swarm's runner, and keeps it for the checks after the run."""
+
     drawn: DrawnRun
     findings: Findings
     name: str = "rheostat"
@@ -186,10 +191,10 @@ def findings_of(seed: int) -> list[str]:
     assert policy.simulated is not None
     assert policy.runner is not None
     cluster = policy.simulated.cluster
-    # A throttle below W, a pause or an operator's rate may keep a move from ending, and then there is no end to check. A
-    # throttle whose move ended unseen looks like one from before.
+    # A throttle below W, a pause or an operator's rate may keep a move from ending; then there is no end to check. If the tuner
+    # never recorded the move, it cannot know that the throttle belonged to it, and leaves the throttle.
     ended = cluster.moves_ended_s is not None and cluster.now_s >= cluster.moves_ended_s + SETTLE_S
     if ended and policy.runner.journal.saw_move:
-        for what in find_leftovers(drawn, policy.runner.throttles, policy.runner.journal, policy.simulated):
-            findings.note(cluster.now_s, what)
+        for leftover in find_leftovers(drawn, policy.runner.throttles, policy.runner.journal, policy.simulated):
+            findings.note(cluster.now_s, leftover)
     return findings.lines

@@ -1,6 +1,7 @@
 """Draws a swarm run from its seed: a world with disturbances, the tuner's settings, and the tuner's mishaps.
 
-Invariant: the same seed gives the same run. A newly added draw uses its extra random stream, so that older draws do not change.
+Invariant: the same seed gives the same run. A draw that was added later uses a random stream of its own, so that the earlier draws
+do not change.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ class Mishaps:
     killed_at_s: tuple[float, ...] = ()
     down_s: float = 5.0  # Seconds until each restart.
     # Finite: the tuner is not killed but suspended in its next write. It resumes this long after the first cycle of its
-    # successor, and the suspended write goes out then.
+    # successor, and then sends the suspended write.
     suspended_s: float = float("inf")
     journal_down_s: tuple[float, float] = (0.0, 0.0)  # (from, until): the journal accepts no record.
     clock_set_at_s: float = float("inf")
-    clock_by_s: float = 0.0
-    pause_s: tuple[float, float] = (0.0, 0.0)
+    clock_by_s: float = 0.0  # The change of the clock at that time.
+    pause_s: tuple[float, float] = (0.0, 0.0)  # (from, until): an operator has paused the tuner.
     released: bool = False  # The pause also releases all throttles.
     cleared_at_s: float = float("inf")  # Another tool removes all rates and lists (``--verify`` of its extra move).
 
@@ -61,7 +62,7 @@ class Mishaps:
             return Orders()
         if now_s < until_s:
             return Orders(from_ms, pause=Pause(from_ms, "swarm", released=self.released))
-        # The pause is over. Rates that were changed externally stay so, because no order takes them back.
+        # The pause is over. The tuner does not take back rates that were changed externally, because no order tells it to.
         return Orders(until_ms)
 
 
@@ -88,22 +89,24 @@ def draw_run(seed: int) -> DrawnRun:
     def sometimes(share: float) -> bool:
         return bool(rng.random() < share)
 
-    # Additional streams, so that the other draws stay as they were.
-    extra = np.random.default_rng([seed, 11])
-    unthrottled, cleared_by_tool = bool(extra.random() < 0.3), bool(extra.random() < 0.3)
-    cleared_at_s = float(extra.uniform(6, 25))
-    late = np.random.default_rng([seed, 17])
+    # Random streams of draws that were added later.
+    throttle_rng = np.random.default_rng([seed, 11])
+    unthrottled, cleared_by_tool = bool(throttle_rng.random() < 0.3), bool(throttle_rng.random() < 0.3)
+    cleared_at_s = float(throttle_rng.uniform(6, 25))
+    suspend_rng = np.random.default_rng([seed, 17])
     # In some worlds the steady-state replication exceeds the minimum rate.
-    busier = 4.0 if np.random.default_rng([seed, 13]).random() < 0.25 else 1.0
-    moving = int(rng.integers(1, 4))
-    start = int(rng.choice([3_100_000, 6_200_000, 12_300_000, 70_000_000]))
-    size = start * float(rng.uniform(10.0, 30.0)) / moving
-    write = busier * float(rng.choice([0.0, 0.3e6, 1.0e6]))
+    write_factor = 4.0 if np.random.default_rng([seed, 13]).random() < 0.25 else 1.0
+    moving = int(rng.integers(1, 4))  # Number of partitions.
+    initial_rate = int(rng.choice([3_100_000, 6_200_000, 12_300_000, 70_000_000]))
+    size = initial_rate * float(rng.uniform(10.0, 30.0)) / moving
+    write = write_factor * float(rng.choice([0.0, 0.3e6, 1.0e6]))
     partitions = tuple(
         PartitionSpec("t", i, size, write, ((1, 2), (2, 1))[i % 2], (3,), ((2,), (1,))[i % 2]) for i in range(moving)
     )
     if unthrottled:
-        partitions = tuple(replace(p, size_bytes=60e6 * float(extra.uniform(10.0, 30.0)) / moving) for p in partitions)
+        partitions = tuple(
+            replace(p, size_bytes=60e6 * float(throttle_rng.uniform(10.0, 30.0)) / moving) for p in partitions
+        )
     leaders = {p.replicas[0] for p in partitions}
     sides: list[BrokerSide] = [*((b, Side.LEADER) for b in sorted(leaders)), (3, Side.FOLLOWER)]
     disturbances: list[Disturbance] = []
@@ -117,8 +120,8 @@ def draw_run(seed: int) -> DrawnRun:
         disturbances.append(BrokerLoss(at_s, at_s + float(rng.uniform(3, 25)), int(rng.integers(1, 4))))
     if sometimes(0.3):
         at_s = float(rng.uniform(2, 30))
-        who = (1, 2, 3) if sometimes(0.5) else (int(rng.integers(1, 4)),)
-        disturbances.append(SignalOutage(at_s, at_s + float(rng.uniform(10, 60)), who))
+        brokers = (1, 2, 3) if sometimes(0.5) else (int(rng.integers(1, 4)),)
+        disturbances.append(SignalOutage(at_s, at_s + float(rng.uniform(10, 60)), brokers))
     if sometimes(0.2):
         at_s = float(rng.uniform(2, 30))
         disturbances.append(ControllerStorm(at_s, at_s + 10.0, float(rng.uniform(200, 900))))
@@ -137,23 +140,25 @@ def draw_run(seed: int) -> DrawnRun:
         else (
             TopicLists("t", ",".join(f"{i}:1,{i}:2" for i in range(moving)), ",".join(f"{i}:3" for i in range(moving))),
         ),
-        rates=() if unthrottled else tuple(InitialRate(b, side, start) for b, side in sides),
+        rates=() if unthrottled else tuple(InitialRate(b, side, initial_rate) for b, side in sides),
         disturbances=tuple(disturbances),
         duration_s_max=240.0,
         tick_ms=TICK_MS,
     )
     paused_at_s = float(rng.uniform(5, 40))
-    mute_at_s = float(rng.uniform(2, 40))
+    journal_down_at_s = float(rng.uniform(2, 40))
     mishaps = Mishaps(
         killed_at_s=tuple(sorted(float(t) for t in rng.uniform(1, 60, int(rng.integers(0, 4))))),
         down_s=float(rng.uniform(0.5, 20)),
-        suspended_s=float(late.uniform(0.5, 30)) if late.random() < 0.4 else float("inf"),
-        journal_down_s=(mute_at_s, mute_at_s + float(rng.uniform(1, 15))) if sometimes(0.2) else (0.0, 0.0),
+        suspended_s=float(suspend_rng.uniform(0.5, 30)) if suspend_rng.random() < 0.4 else float("inf"),
+        journal_down_s=(journal_down_at_s, journal_down_at_s + float(rng.uniform(1, 15)))
+        if sometimes(0.2)
+        else (0.0, 0.0),
         clock_set_at_s=float(rng.uniform(3, 40)) if sometimes(0.1) else float("inf"),
         clock_by_s=float(rng.choice([-3600.0, -20.0, -3.0, 20.0, 3600.0])),
         pause_s=(paused_at_s, paused_at_s + float(rng.uniform(5, 30))) if sometimes(0.25) else (0.0, 0.0),
         released=sometimes(0.5),
-        # The other tool would remove an operator's rate too, and then the operator's rate could not be checked.
+        # Not together with an operator's write: the other tool would remove the operator's rate, which could then not be checked.
         cleared_at_s=cleared_at_s
         if cleared_by_tool and not any(isinstance(d, OperatorWrite) for d in disturbances)
         else float("inf"),

@@ -1,12 +1,13 @@
 """Checks the tuner's invariants in randomly drawn simulations: at every write of the tuner, and once more at the end of the run.
 
-bounds           a written rate lies between minimum rate and ceiling, or restores the earlier rate; the backlog can still shrink
-write-ahead      a written rate was recorded as managed before
-external change  a rate that an operator wrote over a managed one is not touched any more
+bounds           a written rate lies between the minimum rate and the ceiling, or restores the earlier rate; it exceeds steady-state
+                 replication, so that the remaining bytes shrink
+write-ahead      a rate is recorded as managed before it is written
+external change  after an operator has written over a managed rate, the tuner does not write that rate any more
 freshness        without fresh signals no rate rises
-exact lists      an added entry (partition, broker) belongs to a running move, its side has a rate, and it was recorded as managed
-                 before; a removed entry was managed
-no trace         in the end no rate is left but one that an operator wrote, and no list entry
+exact lists      an added entry (partition, broker) belongs to a running move, its side has a rate, and the entry was recorded as
+                 managed before; a removed entry was managed
+no trace         at the end no list entry is left, and no rate except rates that an operator wrote
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tuner.simulation.swarm_draw import TICK_MS, DrawnRun
 from tuner.simulation.world import OperatorWrite
 
 CYCLE_S = 5.0
-VISIBLE_AFTER_S = 1.0  # The tuner sees a change by others at the latest after this time.
+VISIBLE_AFTER_S = 1.0  # The tuner sees an external change at the latest after this time.
 _ROUNDING = 1.001  # Written rates are rounded to whole bytes/s.
 
 
@@ -40,8 +41,8 @@ class Findings:
 
     lines: list[str] = field(default_factory=list)
 
-    def note(self, now_s: float, what: str) -> None:
-        self.lines.append(f"{now_s:7.2f} s  {what}")
+    def note(self, now_s: float, violation: str) -> None:
+        self.lines.append(f"{now_s:7.2f} s  {violation}")
 
 
 class SwarmJournal(MemoryJournal):
@@ -86,14 +87,14 @@ class WatchedThrottles(SimulatedThrottles):
         self._journal = journal
         self._findings = findings
         self.suspend_next_write = False
-        self.suspended_writes: dict[BrokerSide, int | None] = {}  # The rates of that write.
+        self.suspended_writes: dict[BrokerSide, int | None] = {}  # The rates of the suspended write.
         self._written_at_s: dict[BrokerSide, list[float]] = {}
-        self._before = {(s.broker, s.side): s.rate_bytes_per_s for s in drawn.world.rates}
+        self._initial_rates = {(s.broker, s.side): s.rate_bytes_per_s for s in drawn.world.rates}
 
     def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
         for side, rate in rates.items():
-            for what in self._find_violations(side, rate):
-                self._findings.note(self._simulated.cluster.now_s, f"broker {side[0]} {side[1]} → {rate}: {what}")
+            for violation in self._find_violations(side, rate):
+                self._findings.note(self._simulated.cluster.now_s, f"broker {side[0]} {side[1]} → {rate}: {violation}")
             self._written_at_s.setdefault(side, []).append(self._simulated.cluster.now_s)
         if self.suspend_next_write:
             self.suspend_next_write, self.suspended_writes = False, dict(rates)
@@ -108,7 +109,7 @@ class WatchedThrottles(SimulatedThrottles):
             expected_side = Side.FOLLOWER if move is not None and broker in move.adding else Side.LEADER
             if move is None or broker not in move.replicas or side is not expected_side:
                 self._findings.note(now_s, f"{topic}-{partition} on broker {broker}: listed, and no part of a move")
-            # Exempt: another tool has just removed all rates, after the tuner's snapshot, and removes the lists next.
+            # Not a violation: another tool has just removed all rates, after the tuner's snapshot, and removes the lists next.
             tool_is_clearing = 0 <= now_s - self._drawn.mishaps.cleared_at_s < VISIBLE_AFTER_S
             if not tool_is_clearing and cluster.controller.expected((broker, side), now_s + CONFIRM_S_MAX) is None:
                 self._findings.note(now_s, f"{topic}-{partition} on broker {broker} {side}: listed without a rate")
@@ -128,20 +129,21 @@ class WatchedThrottles(SimulatedThrottles):
 
     def _find_violations(self, side: BrokerSide, rate: int | None) -> list[str]:
         now_s, limits = self._simulated.cluster.now_s, self._drawn.limits
-        current, before = self._simulated.cluster.controller.rates.get(side), self._before.get(side)
+        current, initial = self._simulated.cluster.controller.rates.get(side), self._initial_rates.get(side)
         owned_rate = self._journal.memory.owned.get(side)
         findings = []
-        restores = rate == before or (owned_rate is not None and rate == owned_rate.before_bytes_per_s)
+        restores = rate == initial or (owned_rate is not None and rate == owned_rate.before_bytes_per_s)
         if rate is not None and not restores:
             signal = self._simulated.signals.moves.get(side)
-            wall_ms = round(self._drawn.mishaps.wall_s(now_s) * 1000)  # As the tuner has it.
+            wall_ms = round(self._drawn.mishaps.wall_s(now_s) * 1000)  # By the tuner's clock.
             surely_stale = freshness(signal, wall_ms, limits.signal_age_s_max + CYCLE_S) is not Freshness.FRESH
-            # The tuner decides up to one cycle before it writes, so a signal between both ages may count as fresh or as stale.
+            # The tuner decides up to one cycle before it writes. So a signal that is too old by less than a cycle is neither surely
+            # stale nor surely fresh.
             surely_fresh = freshness(signal, wall_ms, limits.signal_age_s_max) is Freshness.FRESH
             min_rate = (
                 self._min_rate_bytes_per_s(side) if surely_fresh or current is not None else limits.rate_bytes_per_s_min
             )
-            # A rate below the minimum may stay there: without fresh signals no rate rises, and a rescue raises it step by step.
+            # A rate below the minimum may stay below: without fresh signals no rate rises, and a rescue raises a rate step by step.
             may_be_below = current is not None and (surely_stale or self._drawn.objective is None)
             lowest = min(min_rate, current) if may_be_below and current is not None else min_rate
             if not lowest / _ROUNDING <= rate <= max(limits.rate_bytes_per_s_max, current or 0) * _ROUNDING:
@@ -165,14 +167,14 @@ class WatchedThrottles(SimulatedThrottles):
         return findings
 
     def _min_rate_bytes_per_s(self, side: BrokerSide) -> float:
-        """Returns the lowest rate that the control law may set: just above steady-state replication in the newest signal."""
+        """Returns the lowest rate that the controller may set: just above steady-state replication in the newest signal."""
         limits, signal = self._drawn.limits, self._simulated.signals.moves.get(side)
         # After a leader change the newest signal of the old leader still covers what it led.
         leads = side[1] is Side.FOLLOWER or any(move.leader == side[0] for move in moves_of(self._simulated.cluster))
         moves = leads and signal is not None and signal.moving_partitions > 0
         steady_state = (signal.steady_state_bytes_per_s or 0.0) if moves and signal is not None else 0.0
-        drains = ControlLimits().min_rate_over_steady_state_low_headroom * steady_state
-        return min(limits.rate_bytes_per_s_max, max(limits.rate_bytes_per_s_min, drains))
+        draining_rate = ControlLimits().min_rate_over_steady_state_low_headroom * steady_state
+        return min(limits.rate_bytes_per_s_max, max(limits.rate_bytes_per_s_min, draining_rate))
 
     def is_overwritten(self, operator: OperatorWrite) -> bool:
         """Returns whether an operator wrote over a managed rate.
@@ -181,7 +183,7 @@ class WatchedThrottles(SimulatedThrottles):
         """
         mishaps, now_s = self._drawn.mishaps, self._simulated.cluster.now_s
         if mishaps.clock_by_s > 0 and now_s >= mishaps.clock_set_at_s:
-            return False  # The clock was set forward, so the hold after an external change may be over for the tuner.
+            return False  # The clock was set forward, so the tuner's hold after an external change may have ended.
         side = (operator.broker, operator.side)
         was_managed = side in self._journal.managed_at.get(operator.at_s, frozenset())
         return was_managed and not any(
@@ -197,7 +199,7 @@ def find_leftovers(
     rates = simulated.cluster.controller.rates
     operator_writes = {(p.broker, p.side): p for p in drawn.operator_writes}
     for side, rate in rates.items():
-        # An operator's rate may remain. If it was not written over a managed rate, it may also have been cleared with the move.
+        # An operator's rate may remain. If it was not written over a managed rate, the tuner may also have removed it later.
         if side not in operator_writes or operator_writes[side].rate_bytes_per_s != rate:
             findings.append(f"broker {side[0]} {side[1]}: {rate} is left behind")
     for side, operator in operator_writes.items():

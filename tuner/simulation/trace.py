@@ -26,7 +26,7 @@ class RunSummary:
         optimum_s: T*; None if no schedule ends within the world's time.
         ratio_to_optimum: duration_s ÷ optimum_s; None if either is not known.
         slo_violation_ratio_1s: share of the broker-seconds with moves in which latency missed the objective.
-        slo_violation_ratio_5s: the same for means over five seconds.
+        slo_violation_ratio_5s: the same share for means over five seconds.
         burst_ratio_max: largest throttled bytes of a second ÷ the rate in that second; 0 without throttles.
         silence_s_max: longest time in which a lagging broker received nothing.
         config_writes_per_broker_min: throttle writes per broker and minute.
@@ -47,7 +47,7 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A run. Arrays are by second and broker, in the order of the world's brokers; bytes/s are means over the second."""
+    """A recorded run. Arrays are by second and broker, in the order of the world's brokers; bytes/s are means over the second."""
 
     world: World
     policy: str
@@ -98,7 +98,7 @@ class Recorder:
             name: np.zeros(shape)
             for name in ("client_in", "client_out", "catch_up_in", "catch_up_out", "utilisation", "leader", "follower")
         }
-        self._rated_bytes = np.zeros(2 * cluster.count)
+        self._throttled_bytes = np.zeros(2 * cluster.count)  # In this second, by sensor.
         self._remaining: list[float] = []
         self._moving: list[bool] = []
         self._burst_ratio_max = 0.0
@@ -115,7 +115,7 @@ class Recorder:
         series["catch_up_in"][second] += tick.catch_up_in_bytes
         series["catch_up_out"][second] += tick.catch_up_out_bytes
         series["utilisation"][second] += tick.utilisation / self._ticks_per_s
-        self._rated_bytes += cluster.quotas.new_bytes
+        self._throttled_bytes += cluster.quotas.new_bytes
         self._silence_s_max = max(self._silence_s_max, float(cluster.behind_since_last_byte_s.max()))
         if cluster.ticks % self._ticks_per_s == 0:
             self._end_second(second)
@@ -127,9 +127,9 @@ class Recorder:
         self._series["follower"][second] = bound[cluster.count :]
         if cluster.moving:
             self._burst_ratio_max = max(
-                self._burst_ratio_max, float((self._rated_bytes / np.maximum(bound, 1.0)).max())
+                self._burst_ratio_max, float((self._throttled_bytes / np.maximum(bound, 1.0)).max())
             )
-        self._rated_bytes[:] = 0.0
+        self._throttled_bytes[:] = 0.0
         self._moving.append(cluster.moving)
         self._remaining.append(float(cluster.replicas.lag_bytes[cluster.replicas.adding].sum()))
 

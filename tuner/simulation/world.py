@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """A broker, and what its link and disks carry in each direction."""
+    """A broker, and the capacity of its link and disks in each direction."""
 
     broker: int
     link_in_bytes_per_s: float
@@ -27,7 +27,7 @@ class BrokerSpec:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """A partition before its move; ``replicas[0]`` leads. ``write_bytes_per_s`` is its mean, before shape and noise."""
+    """A partition before its move; ``replicas[0]`` leads. ``write_bytes_per_s`` is a mean; the leader's load factor multiplies it."""
 
     topic: str
     partition: int
@@ -40,10 +40,10 @@ class PartitionSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClientLoad:
-    """The client load of one broker. One daily shape and noise multiply all of it, writes to its partitions included."""
+    """The client load of one broker. One load factor (daily shape and noise) multiplies it and all writes to its partitions."""
 
     broker: int
-    # Everything except the partitions of the world, with its in-sync replication.
+    # Traffic of partitions outside the world, including their in-sync replication.
     in_bytes_per_s: float = 0.0
     out_bytes_per_s: float = 0.0
     reads_per_write: float = 1.0  # Consumers of the world's partitions.
@@ -51,7 +51,7 @@ class ClientLoad:
     daily_phase_s: float = 0.0
     day_s: float = 86_400.0
     noise_ratio: float = 0.0  # Standard deviation of the noise ÷ mean.
-    noise_s: float = 10.0  # Its autocorrelation time.
+    noise_s: float = 10.0  # Autocorrelation time of the noise.
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class BrokerLoss:
 
 @dataclass(frozen=True, slots=True)
 class LeaderMove:
-    """Leadership goes to another in-sync replica; ignored when ``to`` is not in sync by then."""
+    """Leadership goes to another in-sync replica; ignored if ``to`` is not in sync at that time."""
 
     at_s: float
     topic: str
@@ -143,7 +143,7 @@ class LatencyModel:
 
     base_ms: float = 5.0
     objective_utilisation: float = 0.9
-    utilisation_max: float = 0.99  # Utilisation above this counts as this.
+    utilisation_max: float = 0.99  # Higher utilisation counts as this value.
 
     @property
     def objective_ms(self) -> float:
@@ -152,6 +152,8 @@ class LatencyModel:
 
 @dataclass(frozen=True, slots=True)
 class SignalDelivery:
+    """Interval, window, delay and loss of the signals."""
+
     scrape_every_s: float = 5.0
     window_s: float = 30.0
     delay_s_min: float = 2.0
@@ -161,7 +163,7 @@ class SignalDelivery:
 
 @dataclass(frozen=True, slots=True)
 class ControllerModel:
-    """One thread that handles operations one after the other; brokers learn of a config after a propagation delay."""
+    """The controller handles operations one after the other; brokers learn of a config after a propagation delay."""
 
     operation_s: float = 0.001
     propagation_s_min: float = 0.013
