@@ -27,7 +27,7 @@ class BrokerSpec:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """A partition before its move; ``replicas[0]`` leads. ``write_bytes_per_s`` is a mean; the leader's load factor multiplies it."""
+    """A partition before its move; ``replicas[0]`` leads. ``write_bytes_per_s`` is a mean, times the leader's load factor."""
 
     topic: str
     partition: int
