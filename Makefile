@@ -43,6 +43,7 @@ check: venv docs ## style, types, import rules, generated files, links of the do
 	$(BIN)/python -m dashboards.metrics_doc --check
 	$(BIN)/python -m dashboards.runbook_page --check
 	$(BIN)/rheostat config reference --check docs/reference/configuration.md
+	$(BIN)/python -m benchmarks.performance_page --check
 
 docs: venv ## the documentation site, in site/; a broken link or anchor fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
@@ -60,6 +61,7 @@ format: venv ## rewrite the code in the house format
 	$(BIN)/python -m dashboards.metrics_doc
 	$(BIN)/python -m dashboards.runbook_page
 	$(BIN)/rheostat config reference > docs/reference/configuration.md
+	$(BIN)/python -m benchmarks.performance_page
 
 lock: $(UV) ## write requirements*.lock anew from pyproject.toml
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate pyproject.toml -o requirements.lock

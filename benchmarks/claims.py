@@ -1,0 +1,130 @@
+"""The performance claims of docs/explanation/performance.md: each with its bound, and how to read it from the JSON of its benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.control import OURS, totals
+
+Figures = Mapping[str, Any]  # The JSON object that a benchmark prints with --json.
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One figure that the documents promise.
+
+    Attributes:
+        name: what is measured, with its unit; the key in the results file.
+        read: returns the figure from the benchmark's JSON; None if the run did not measure it.
+        at_most, at_least: the bound; a figure without either is given for comparison.
+    """
+
+    name: str
+    read: Callable[[Figures], float | None]
+    at_most: float | None = None
+    at_least: float | None = None
+
+    def is_met(self, figure: float) -> bool | None:
+        """Returns whether the figure keeps the bound; None without a bound."""
+        if self.at_most is not None:
+            return figure <= self.at_most
+        return None if self.at_least is None else figure >= self.at_least
+
+
+def _judge(key: str) -> Callable[[Figures], float]:
+    return lambda figures: float(figures["periods_s"]["5"]["judge"][key])
+
+
+def _law(key: str) -> Callable[[Figures], float | None]:
+    def read(figures: Figures) -> float | None:
+        figure = next(total for total in totals(figures["rows"]) if total["policy"] == OURS)[key]
+        return None if figure is None else float(figure)
+
+    return read
+
+
+def _percent(read: Callable[[Figures], float | None]) -> Callable[[Figures], float | None]:
+    def read_percent(figures: Figures) -> float | None:
+        figure = read(figures)
+        return None if figure is None else 100.0 * figure
+
+    return read_percent
+
+
+def _at_size(brokers: int, key: str) -> Callable[[Figures], float | None]:
+    def read(figures: Figures) -> float | None:
+        rows = (row for row in figures["sizes"] if row["brokers"] == brokers and not row.get("all_stalled"))
+        row = next(rows, None)
+        return None if row is None else float(row[key])
+
+    return read
+
+
+def _key(*path: str) -> Callable[[Figures], float | None]:
+    def read(figures: Figures) -> float | None:
+        value: Any = figures
+        for key in path:
+            value = value.get(key) if value is not None else None
+        return None if value is None else float(value)
+
+    return read
+
+
+def _largest_collector(key: str) -> Callable[[Figures], float | None]:
+    return lambda figures: float(max(figures["nodes"], key=lambda row: int(row["nodes"]))[key])
+
+
+# By benchmark, in the order of the page.
+CLAIMS: Mapping[str, tuple[Claim, ...]] = {
+    "footprint": (
+        Claim("start to first cycle shown over HTTP, longest of 5, s", _key("ready_s_max"), at_most=3.0),
+        Claim("memory of the tuner (RSS), MB", _key("rss_mb"), at_most=150.0),
+        Claim("of it a bare Python with the Kafka client, MB", _key("rss_mb_bare_client")),
+    ),
+    "stall": (
+        Claim("recall", _judge("recall"), at_least=0.99),
+        Claim("precision", _judge("precision"), at_least=0.98),
+        Claim("delay of detection, median, s", _judge("delay_s_median"), at_most=32.0),
+        Claim("delay of detection, p95, s", _judge("delay_s_p95")),
+        Claim("false alarms per hour of healthy moves", _judge("false_alarms_per_h"), at_most=0.1),
+    ),
+    "control": (
+        Claim("duration ÷ optimum, mean of all scenarios", _law("ratio_mean"), at_most=1.25),
+        Claim("duration ÷ optimum, worst scenario", _law("ratio_max"), at_most=1.5),
+        Claim("5 s intervals over the latency objective, mean, %", _percent(_law("slo_5s_mean")), at_most=1.0),
+        Claim("1 s intervals over the latency objective, mean, %", _percent(_law("slo_1s_mean")), at_most=3.0),
+        Claim("settings written per broker and minute", _law("writes_mean")),
+    ),
+    "scale": (
+        Claim("decision cycle at 1,000 brokers, median, ms of CPU", _at_size(1_000, "cycle_ms"), at_most=250.0),
+        Claim("decision cycle at 1,000 brokers, worst, ms of CPU", _at_size(1_000, "cycle_ms_max"), at_most=250.0),
+        Claim("memory at 1,000 brokers (RSS), MB", _at_size(1_000, "rss_mb_peak"), at_most=300.0),
+        Claim("the same where every move stalls at once, MB", _key("rescue", "rss_mb_peak"), at_most=300.0),
+        Claim("CPU per broker at 5,000 brokers ÷ at 1,000", _key("growth", "ratio"), at_most=1.3),
+    ),
+    "pipeline": (
+        Claim("throughput ÷ Spark only parsing", _key("throughput", "ratio_to_parse_only"), at_least=0.65),
+        Claim("samples per second, all of the pipeline", _key("throughput", "samples_per_s")),
+        Claim("sample published to signal readable, p50, s", _key("live", "thorough", "latency_s_p50"), at_most=0.7),
+        Claim("sample published to signal readable, p99, s", _key("live", "thorough", "latency_s_p99"), at_most=1.5),
+        Claim("process start to first signal, s", _key("live", "thorough", "start_s"), at_most=12.0),
+        Claim("memory, JVM and Python (RSS), MiB", _key("live", "thorough", "rss_mb"), at_most=1229.0),
+    ),
+    "collector": (
+        Claim("round of 1,000 nodes, longest, s", _largest_collector("round_s_max"), at_most=5.0),
+        Claim("share of one core", _largest_collector("core"), at_most=0.7),
+        Claim("memory (RSS), MB", _largest_collector("rss_mb"), at_most=200.0),
+    ),
+    "metrics_page": (
+        Claim("/metrics at 1,000 brokers, ms of CPU", _at_size(1_000, "page_ms"), at_most=200.0),
+        Claim("/metrics at 1,000 brokers, kB", _at_size(1_000, "page_kB"), at_most=2_000.0),
+    ),
+    "page": (
+        Claim("first view of the page, ms", _key("first_view_ms"), at_most=1_000.0),
+        Claim("update of the page, kB", _key("update_kb"), at_most=100.0),
+        Claim("API under load, p99, ms", _key("p99_ms"), at_most=50.0),
+        Claim("decision cycle with viewers ÷ without", _key("cycle_ratio"), at_most=1.1),
+    ),
+}
