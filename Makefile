@@ -22,8 +22,8 @@ venv: .venv/.synced ## the Python environment of the lock files (again only when
 demo: venv ## a stalled reassignment on a real cluster is rescued; about two minutes
 	$(BIN)/rheostat demo $(ARGS)
 
-test: venv ## every test that fits a laptop: unit, streaming, real brokers
-	$(BIN)/python -m pytest $(ARGS)
+test: venv ## every test that fits a laptop: unit, streaming, real brokers; about twenty minutes; only some with ARGS="tests/..."
+	$(if $(ARGS),$(BIN)/python -m pytest $(ARGS),bash ci/run-tests.sh)
 
 test-fast: venv ## what only computes: no broker, no Spark, no test that takes long; about four minutes
 	$(BIN)/python -m pytest -n auto -m 'not campaign and not slow' tests/unit tests/simulation tests/rules $(wildcard tests/test_*.py) $(ARGS)
