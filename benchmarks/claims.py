@@ -1,4 +1,4 @@
-"""The performance claims of docs/explanation/performance.md: each with its bound, and how to read it from the JSON of its benchmark."""
+"""The claims of docs/explanation/performance.md: each with its bound, and how to read it from the JSON of its benchmark."""
 
 from __future__ import annotations
 

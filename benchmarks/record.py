@@ -2,8 +2,8 @@
 
     python -m benchmarks.record stall scale -- --seed 7     the arguments after -- go to each benchmark
 
-Commit the files, then `make format` draws the tables of docs/explanation/performance.md from them. A figure that a run did not measure is left
-out of its record, and the page keeps the newest record that has it.
+Commit the files, then `make format` draws the table of docs/explanation/performance.md from them. A figure that a run did not
+measure is left out of its record, and the page keeps the newest record that has it.
 """
 
 from __future__ import annotations
