@@ -38,7 +38,7 @@ from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory, StallState
 from tuner.core.cluster import LiveCluster, Observation, Setpoint
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.throttle_limits import MB, Limits, StallLimits
+from tuner.core.throttle_limits import MB, StallLimits, ThrottleLimits
 from tuner.runtime.gc_tuning import tune_gc
 from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.signals_reader import SignalCache
@@ -76,7 +76,7 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
     courses = {side: Setpoint(0.8 * RATE_BYTES_PER_S + side[0]) for side in live.rates}
     orders = metrics_extras.orders(now_ms(cycle))
     observation = Observation(now_ms(cycle), live, signals.brokers, signals.moves, setpoints=courses, orders=orders)
-    limits = Limits(rate_bytes_per_s_max=100 * MB, closed_loop=True, throttles_all_moves=True)
+    limits = ThrottleLimits(rate_bytes_per_s_max=100 * MB, closed_loop=True, throttles_all_moves=True)
     link = Capacity(125.0 * MB, 125.0 * MB)
     board = StatusStore(
         CLUSTER,

@@ -1,5 +1,5 @@
-"""Judges and acts: observe → decide → plan → actuate → journal, once a cycle.
+"""The tuner: a process that observes the cluster, decides, writes throttles, quotas and reassignments, and journals each decision.
 
-``loop.py`` is the cycle and the file to read first; ``app.py`` builds everything it needs. ``model/``, ``decide/`` and
-``plan/`` are pure: values in, values out; no Kafka, clock or random. Starts without a JVM.
+``app.py`` starts it. ``runtime/throttle/loop.py`` is the cycle of the throttle controller and the file to read first. ``core/``,
+``control/`` and ``planning/`` are pure: values in, values out, without Kafka, clock or random numbers. The tuner needs no JVM.
 """

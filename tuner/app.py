@@ -221,7 +221,7 @@ def _run_terms(process: _Process, current: _Settings, reloads: Reloads) -> None:
             current.tuner, current.partition_limits = reloads.take()
             show_settings(current.tuner, current.partition_limits, process.status.throttles, process.status.quotas)
         if _run_term(process, current, ahead, reloads):
-            ahead = None  # It does not know what this term has written.
+            ahead = None  # The read-ahead lacks the records of this term.
 
 
 def _run_term(process: _Process, current: _Settings, ahead: ReadAhead | None, reloads: Reloads) -> bool:
@@ -296,9 +296,9 @@ def _journal(process: _Process, inputs: InputLog) -> KafkaJournal:
     """
     lease = process.lease
     is_fenced = lease is not None
-    extra = transactional_settings(group_of(process.cluster)) if is_fenced else {}
+    transactional = transactional_settings(group_of(process.cluster)) if is_fenced else {}
     return KafkaJournal(
-        producer(process.kafka, "rheostat-tuner-journal", linger_ms=0, **extra),
+        producer(process.kafka, "rheostat-tuner-journal", linger_ms=0, **transactional),
         process.topics.journal,
         process.cluster,
         holder=process.holder,

@@ -21,7 +21,7 @@ from tuner.control.mutation_quota.model import MutationPolicy, TenantRule
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.mutation_quota.tenant_rules import demand_per_s
 from tuner.core.operator_orders import Orders
-from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 from tuner.journal.entries import Entry, encode_entry
 from tuner.journal.input_log import InputLog
 from tuner.journal.settings_snapshot import SettingsSnapshot
@@ -126,7 +126,7 @@ def measure() -> dict[str, Any]:
 
     memory = MutationMemory()
     film = InputLog(
-        SettingsSnapshot(Limits(rate_bytes_per_s_max=100e6), StallLimits()),
+        SettingsSnapshot(ThrottleLimits(rate_bytes_per_s_max=100e6), StallLimits()),
         run="large",
         program="benchmark",
         wall_clock=now,

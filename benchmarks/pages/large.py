@@ -29,7 +29,7 @@ from tuner.api.status_store import StatusStore
 from tuner.control.throttle.objective import Capacity, ControlLimits
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.throttle_limits import MB, Limits, StallLimits
+from tuner.core.throttle_limits import MB, StallLimits, ThrottleLimits
 from tuner.journal.input_log import InputLog
 from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.runtime.clock import Clock
@@ -51,7 +51,7 @@ class LargeTuner:
         self._cluster = LargeCluster(self._size, _SEED, throttled=False)
         client = cast(ClusterClient, self._cluster)
         throttles = KafkaThrottles(client)
-        limits = Limits(rate_bytes_per_s_max=100 * MB, closed_loop=True, throttles_all_moves=True)
+        limits = ThrottleLimits(rate_bytes_per_s_max=100 * MB, closed_loop=True, throttles_all_moves=True)
         inputs = InputLog(
             SettingsSnapshot(limits, StallLimits(), OBJECTIVE, ControlLimits()),
             run="benchmark",

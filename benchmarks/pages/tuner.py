@@ -23,7 +23,7 @@ from tuner.api.status_store import StatusStore
 from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders
-from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
@@ -69,7 +69,9 @@ class SimulatedTuner:
         self._cluster = Cluster(found.world)
         self._stream = Stream(self._cluster, round(self._epoch_s * 1000))
         objective = Objective(found.world.latency.objective_ms) if steers else None
-        limits = Limits(rate_bytes_per_s_max=found.rate_bytes_per_s_max, closed_loop=steers, throttles_all_moves=steers)
+        limits = ThrottleLimits(
+            rate_bytes_per_s_max=found.rate_bytes_per_s_max, closed_loop=steers, throttles_all_moves=steers
+        )
         self.board = StatusStore(
             scenario,
             limits,

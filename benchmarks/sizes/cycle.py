@@ -36,7 +36,7 @@ from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster
 from tuner.core.operator_orders import Orders
-from tuner.core.throttle_limits import MB, Limits, StallLimits
+from tuner.core.throttle_limits import MB, StallLimits, ThrottleLimits
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_moving, encode_owned
 from tuner.journal.input_log import InputLog
 from tuner.journal.list_records import encode_listed
@@ -149,7 +149,7 @@ class Tuner:
         self._journal = SilentJournal()
         client = cast(ClusterClient, self.cluster)
         throttles = KafkaThrottles(client)
-        limits = Limits(rate_bytes_per_s_max=100 * MB, closed_loop=steers, throttles_all_moves=steers)
+        limits = ThrottleLimits(rate_bytes_per_s_max=100 * MB, closed_loop=steers, throttles_all_moves=steers)
         inputs = InputLog(
             SettingsSnapshot(limits, StallLimits(), OBJECTIVE, ControlLimits()),
             run="benchmark",

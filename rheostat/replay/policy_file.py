@@ -17,7 +17,7 @@ from tuner.settings.tuner import TunerSettings
 
 # Settings that no decision on recorded inputs depends on.
 _NOT_DECIDED_BY = ("dry_run", "cycle_s", "http", "capacity", "reassign")
-# Settings that a decision depends on, and their fields in Limits.
+# Settings that a decision depends on, and their fields in ThrottleLimits.
 _LIMITS_FIELDS = {
     "rate_bytes_per_s_max": "rate_bytes_per_s_max",
     "rate_bytes_per_s_min": "rate_bytes_per_s_min",

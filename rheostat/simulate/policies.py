@@ -14,7 +14,7 @@ from rheostat.errors import BadInputError
 from streaming.shared import units
 from tuner.control.throttle.objective import ControlLimits, Mode, Objective
 from tuner.core.cluster import BrokerSide
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 from tuner.settings.tuner import TunerSettings
 from tuner.simulation.policy import EPOCH_MS, LoopPolicy, Policy, RuleInput, RulePolicy
 from tuner.simulation.scenario import Scenario, with_throttle, without_throttle
@@ -106,7 +106,7 @@ def _fixed_throttle(name: str) -> Policy:
     return RulePolicy(name, _FixedThrottle(), every_s=math.inf)
 
 
-def _limits(scenario: Scenario) -> Limits:
+def _limits(scenario: Scenario) -> ThrottleLimits:
     """Returns the limits of a settings file that sets only the ceiling."""
     ceiling = scenario.rate_bytes_per_s_max
     min_rate = min(TunerSettings.model_fields["rate_bytes_per_s_min"].default, ceiling)

@@ -22,11 +22,11 @@ from streaming.shared.contract import Side
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.quota_window.ramp import plan_ramp
 from tuner.core.cluster import BrokerSide
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 from tuner.runtime.throttle.actuator import Throttles
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 
-RESCUE = Limits(rate_bytes_per_s_max=50e6)
+RESCUE = ThrottleLimits(rate_bytes_per_s_max=50e6)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from tuner.api.observers import Observers
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import make_app
 from tuner.api.status_store import StatusStore
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +30,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def served() -> TestClient:
     """A tuner that requires a token; it serves the runbook without."""
-    board, quotas = StatusStore("lab", Limits(1e8), dry_run=True, wall_clock=lambda: 0.0), QuotaStatusStore("lab")
+    board, quotas = (
+        StatusStore("lab", ThrottleLimits(1e8), dry_run=True, wall_clock=lambda: 0.0),
+        QuotaStatusStore("lab"),
+    )
     tokens = Tokens((make_token("read-0123456789abcdef", "kim", ApiRole.READ),))
     app = make_app(ApiState(Observers(board), quotas), make_registry(board, quotas), 5.0, lambda: 0.0, tokens=tokens)
     return TestClient(app, base_url="http://127.0.0.1")

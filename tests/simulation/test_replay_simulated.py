@@ -12,7 +12,7 @@ from streaming.shared.contract import Side
 from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.state import Memory
-from tuner.core.throttle_limits import MB, Limits, StallLimits
+from tuner.core.throttle_limits import MB, StallLimits, ThrottleLimits
 from tuner.journal.entries import Entry
 from tuner.journal.input_log import InputLog
 from tuner.journal.settings_snapshot import SettingsSnapshot
@@ -48,7 +48,7 @@ class RecordedPolicy:
 
     objective: Objective | None
     name: str = "filmed"
-    limits: Limits = field(default_factory=lambda: Limits(rate_bytes_per_s_max=80 * MB))
+    limits: ThrottleLimits = field(default_factory=lambda: ThrottleLimits(rate_bytes_per_s_max=80 * MB))
     records: list[bytes] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
 
@@ -152,7 +152,7 @@ def test_ramp_cut_by_signal_outage_causes_no_diagnosis() -> None:
     run(world(3_000_000), undisturbed)
     begins_s = min(at_s for at_s, reason in undisturbed.reasons() if reason is Reason.STALLED_BELOW_STEADY_STATE)
     outage = SignalOutage(begins_s - 2.0, begins_s + 10.0, (1, 2, 3))
-    policy = RecordedPolicy(None, limits=Limits(rate_bytes_per_s_max=80 * MB, signal_age_s_max=8.0))
+    policy = RecordedPolicy(None, limits=ThrottleLimits(rate_bytes_per_s_max=80 * MB, signal_age_s_max=8.0))
     trace = run(replace(world(3_000_000), disturbances=(outage,)), policy)
     cut_s = [at_s for at_s, reason in policy.reasons() if reason is Reason.SIGNALS_STALE and at_s > begins_s]
     assert cut_s, "the signals were old during the ramp"

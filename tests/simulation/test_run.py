@@ -10,7 +10,7 @@ from random_worlds import WorldShape, draw_world
 
 from streaming.shared.contract import Side
 from tuner.core.cluster import BrokerSide
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.simulation.optimum import optimum_s
 from tuner.simulation.policy import LoopPolicy, RuleInput, RulePolicy, SimulatedCluster
 from tuner.simulation.ports import MemoryJournal
@@ -48,7 +48,7 @@ class Fixed:
 
 
 NOTHING = RulePolicy("nothing", Fixed({}))
-LOOP = LoopPolicy(Limits(rate_bytes_per_s_max=100 * MB))
+LOOP = LoopPolicy(ThrottleLimits(rate_bytes_per_s_max=100 * MB))
 
 
 def one_move(write_bytes_per_s: float = 3 * MB, **others: object) -> World:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from random_worlds import WorldShape, draw_world
 
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.simulation.policy import LoopPolicy, SimulatedCluster
 from tuner.simulation.run import run
 
@@ -51,7 +51,7 @@ def test_simulated_hour_of_fifty_brokers_takes_seconds() -> None:
     gc.collect()
     gc.freeze()
     began_s = time.process_time()
-    trace = run(world, LoopPolicy(Limits(rate_bytes_per_s_max=600 * MB)), watch=calls.watch)
+    trace = run(world, LoopPolicy(ThrottleLimits(rate_bytes_per_s_max=600 * MB)), watch=calls.watch)
     hour_cpu_s = time.process_time() - began_s - sum(calls.cpu_s)
     gc.unfreeze()
     slower = max(1.0, sum(calls.cpu_s) / len(calls.cpu_s) / CALLS_CPU_S)

@@ -108,7 +108,7 @@ def without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_a_record_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.runtime.throttle.list_writer.intend_pairs", lambda memory, _: memory)
+    monkeypatch.setattr("tuner.runtime.throttle.list_writer.record_pairs_to_add", lambda memory, _: memory)
 
 
 def without_taking_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from tuner_cases import (
 
 from streaming.shared.contract import BrokerSignal, MoveSignal
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.control.throttle.decision import Acted, Decision, Reason
+from tuner.control.throttle.decision import Decision, ExecutedDecision, Reason
 from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import (
@@ -169,7 +169,7 @@ class FakeWatcher:
     def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         self.cycles.append((observation, memory, decisions))
 
-    def record_actions(self, acts: Sequence[Acted]) -> None:
+    def record_actions(self, acts: Sequence[ExecutedDecision]) -> None:
         self.acts += acts
 
 

@@ -47,7 +47,7 @@ from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 
 CLUSTER = "lab"
 L, F = Side.LEADER, Side.FOLLOWER
@@ -76,7 +76,7 @@ class Everything:
 
     def __post_init__(self) -> None:
         self.board = StatusStore(
-            CLUSTER, Limits(50.0 * MB, closed_loop=True), dry_run=False, wall_clock=self.wall_clock,
+            CLUSTER, ThrottleLimits(50.0 * MB, closed_loop=True), dry_run=False, wall_clock=self.wall_clock,
             objective=Objective(50.0, Mode.DEADLINE, 1_900_000_000_000), capacity=Capacity(125.0 * MB, 125.0 * MB),
             capacity_by_broker={4: Capacity(60.0 * MB, 125.0 * MB)},
             partition_limits=PartitionLimits(4_000, 9_000), partitions_named_max=self.named,

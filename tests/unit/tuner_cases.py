@@ -15,7 +15,7 @@ from tuner.core.cluster import (
     RateSetting,
     Setpoint,
 )
-from tuner.core.throttle_limits import MB, Limits, StallLimits
+from tuner.core.throttle_limits import MB, StallLimits, ThrottleLimits
 
 NOW_MS = 1_700_000_000_000
 CLUSTER = "lab"
@@ -23,7 +23,7 @@ L, F = Side.LEADER, Side.FOLLOWER
 SOURCE: BrokerSide = (1, L)  # The one leader of the standard move …
 TARGET: BrokerSide = (3, F)  # … and its destination.
 
-LIMITS = Limits(
+LIMITS = ThrottleLimits(
     rate_bytes_per_s_max=50 * MB, idle_snapshots_before_cleanup=2
 )  # Shorter than the 3 that ship, see test_policy.
 STALL = StallLimits()

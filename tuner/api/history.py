@@ -19,7 +19,7 @@ from streaming.shared.contract import Side
 from tuner.api.min_rate import current_min_rate_bytes_per_s
 from tuner.core.cluster import LiveCluster, Observation
 from tuner.core.drain_time import SideLoad
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 SLOTS = 180  # 15 minutes at the default interval of cycles, 5 s.
 # A slot holds the cycle number as its stamp, and then these columns.
@@ -98,7 +98,7 @@ class RateHistoryStore:
         self._last_cycles: dict[int, int] = {}
         self._peaks = RemainingPeaks()
 
-    def record_cycle(self, observation: Observation, limits: Limits) -> None:
+    def record_cycle(self, observation: Observation, limits: ThrottleLimits) -> None:
         """Records one cycle; takes some microseconds per broker.
 
         Args:
@@ -147,7 +147,7 @@ class RateHistoryStore:
                 columns[name].append(_rounded(value) if is_recorded and not math.isnan(value) else None)
         return columns
 
-    def _row(self, broker: int, observation: Observation, live: LiveCluster, limits: Limits) -> list[float]:
+    def _row(self, broker: int, observation: Observation, live: LiveCluster, limits: ThrottleLimits) -> list[float]:
         signal = observation.brokers.get(broker)
         row: list[float] = [self._cycle % _STAMP_MAX]
         for side in (Side.LEADER, Side.FOLLOWER):

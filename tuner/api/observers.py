@@ -13,7 +13,7 @@ from tuner.api.decisions import DecisionStore, RecordedJournal
 from tuner.api.events import EventHub
 from tuner.api.history import RateHistoryStore
 from tuner.api.status_store import CycleResult, StatusStore
-from tuner.control.throttle.decision import Acted, Decision
+from tuner.control.throttle.decision import Decision, ExecutedDecision
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, Observation
 from tuner.core.operator_orders import Orders
@@ -59,7 +59,7 @@ class Observers:
         moving = len(live.moves) if isinstance(live, LiveCluster) else None
         self.hub.publish("cycle", {"at_ms": observation.now_ms, "moving_partitions": moving})
 
-    def record_actions(self, acts: Sequence[Acted]) -> None:
+    def record_actions(self, acts: Sequence[ExecutedDecision]) -> None:
         self.status.record_actions(acts)
         text, failure = outcome_text(acts)
         self.hub.publish("acted", {"text": text, "failure": failure})

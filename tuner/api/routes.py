@@ -281,7 +281,7 @@ def plans_json(snapshot: StatusSnapshot, plans: PlanSnapshot, offset: int, limit
         snapshot: the last cycle, whose moves the expected end of each plan depends on.
     """
     limits = plan_views.limits_json(plans.limits) if plans.limits is not None else None
-    etas_s = views.snapshot_end(snapshot, plan_views.plan_progress(plans)).plans_eta_s
+    etas_s = views.estimate_end(snapshot, plan_views.plan_progress(plans)).plans_eta_s
 
     def to_json(decision: PlanDecision) -> dict[str, Any]:
         return plan_views.plan_json(plans, decision, etas_s[decision.plan.id])

@@ -22,7 +22,7 @@ from tuner.control.throttle.state import Memory
 from tuner.core import formatting
 from tuner.core.cluster import LiveCluster, Observation, side_name
 from tuner.core.operator_orders import Orders
-from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 
 NAMED_MAX = 6
 # A forecast takes as long as a cycle; with more partitions it would delay the response.
@@ -100,7 +100,7 @@ def next_steps(
     observation: Observation | None,
     memory: Memory,
     decisions: Sequence[Decision],
-    limits: Limits,
+    limits: ThrottleLimits,
     stall_limits: StallLimits,
     *,
     dry_run: bool,
@@ -139,7 +139,7 @@ def upcoming_changes(
     observation: Observation,
     live: LiveCluster,
     memory: Memory,
-    limits: Limits,
+    limits: ThrottleLimits,
     stall_limits: StallLimits,
     *,
     dry_run: bool = False,
@@ -156,7 +156,7 @@ def upcoming_changes(
     return [*unthrottled_moves_warning(live, limits), *stall_warnings(memory, stall_limits), *override_ends, *cleanup]
 
 
-def unthrottled_moves_warning(live: LiveCluster, limits: Limits) -> list[str]:
+def unthrottled_moves_warning(live: LiveCluster, limits: ThrottleLimits) -> list[str]:
     """Returns a warning if some moves run unthrottled and the tuner leaves them so, as its settings say."""
     if limits.throttles_all_moves:
         return []
@@ -176,7 +176,7 @@ def unthrottled_moves_warning(live: LiveCluster, limits: Limits) -> list[str]:
 
 
 def steps_after_resume(
-    observation: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits
+    observation: Observation, memory: Memory, limits: ThrottleLimits, stall_limits: StallLimits
 ) -> list[str]:
     """Returns the steps that an active pause or release postpones until resume."""
     pause = observation.orders.pause
@@ -209,7 +209,7 @@ def stall_warnings(memory: Memory, stall_limits: StallLimits) -> list[str]:
     return warnings[:NAMED_MAX]
 
 
-def _cleanup_steps(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
+def _cleanup_steps(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> list[str]:
     """Returns what the cleanup after the last move will change."""
     if not live.moves or not (memory.owned or memory.throttled):
         return []
@@ -229,7 +229,7 @@ def _cleanup_steps(live: LiveCluster, memory: Memory, limits: Limits) -> list[st
     return [f"When the moves have ended: {changes}."] if changes else []
 
 
-def _orphaned_throttles(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
+def _orphaned_throttles(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> list[str]:
     """Returns a sentence about orphaned throttles: set where nothing moves, and not managed by the tuner."""
     if not live.moves and (memory.owned or memory.throttled):
         return []  # The cleanup after the last move is still in progress.

@@ -14,10 +14,10 @@ from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.thread_watch import ThreadWatch
 from tuner.control.throttle import signal_age
 from tuner.control.throttle.decision import (
-    Acted,
     AddPairs,
     ClearLists,
     Decision,
+    ExecutedDecision,
     Reason,
     RemovePairs,
     SetRate,
@@ -34,7 +34,7 @@ from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import Freshness, freshness
 from tuner.core.operator_orders import Orders
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 from tuner.journal.entries import entry_of
 from tuner.journal.event_lines import event_text, group_by_event
 
@@ -54,7 +54,7 @@ class StatusStore:
     def __init__(
         self,
         cluster: str,
-        limits: Limits,
+        limits: ThrottleLimits,
         *,
         dry_run: bool,
         dry_run_by_default: bool = False,
@@ -178,7 +178,7 @@ class StatusStore:
                 for event in group_by_event(entries)[-LAST_DECISIONS:]
             )
 
-    def record_actions(self, acts: Sequence[Acted]) -> None:
+    def record_actions(self, acts: Sequence[ExecutedDecision]) -> None:
         with self._lock:
             self.actuations += len(acts)
             self.failures += sum(failure is not None for _, failure in acts)
@@ -304,7 +304,7 @@ class CycleResult:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ThrottleLimits,
         observation: Observation | None,
         memory: Memory,
         setpoints: dict[BrokerSide, int],

@@ -46,7 +46,7 @@ def _progress_json(snapshot: StatusSnapshot, plans: Mapping[str, Progress]) -> d
     by_broker = {b: s.remaining_bytes for b, s in snapshot.destinations.items() if s.remaining_bytes is not None}
     remaining_bytes = sum(by_broker.values()) if by_broker else None
     stalled = snapshot.cycle.result.stalled_brokers()
-    eta_s = snapshot_end(snapshot, plans).eta_s
+    eta_s = estimate_end(snapshot, plans).eta_s
     text = "The cluster cannot be read."
     if moving is not None:
         remaining_by_plan = [max(0.0, plan.total_bytes - plan.copied_bytes) for plan in plans.values()]
@@ -98,7 +98,7 @@ def _latency_json(snapshot: StatusSnapshot) -> dict[str, Any]:
     }
 
 
-def snapshot_end(snapshot: StatusSnapshot, plans: Mapping[str, Progress]) -> ExpectedEnd:
+def estimate_end(snapshot: StatusSnapshot, plans: Mapping[str, Progress]) -> ExpectedEnd:
     """Returns the expected end of all moves and of each plan. All views call this, so that they show the same end."""
     return expected_end(
         snapshot.destinations.values(), stalled=bool(snapshot.cycle.result.stalled_brokers()), plans=plans

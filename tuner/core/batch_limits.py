@@ -1,4 +1,4 @@
-"""Chooses which partitions take their next reassignment step now: KIP-435's batch, refilled as steps end.
+"""Chooses which partitions take their next reassignment step now: KIP-435's batch, with a new step for each one that ends.
 
 Steps are chosen in this order, each kind in the caller's order:
 

@@ -8,8 +8,8 @@ Pressure is the worst of up to six measures, each relative to its own objective:
   follows the admitted load, while the creation latency stays at two commits even at low load.
 
 Creating a topic takes about 40 ms on an idle controller. So for create time and metadata lag the idle baseline is subtracted from
-both sides: only the excess counts, against the allowed excess. The baseline is learned: the lowest value seen, forgotten slowly.
-The probe's p90 has no baseline: even at low load, a request waits for the commit in progress.
+the measured value and from the objective: the excess is compared with the allowed excess. The baseline is learned: the lowest value
+seen, forgotten slowly. The probe's p90 has no baseline: even at low load, a request waits for the commit in progress.
 
 Invariant: at the objective the pressure is 1, whatever the baseline. A measure without a value is skipped; without any value
 there is no pressure (None, not 0).
@@ -26,7 +26,7 @@ from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 
 _BASELINE_DECAY = 0.002  # Share of the difference, per signal: an old baseline is forgotten in about an hour.
 _BASELINE_MS_MIN = 1.0
-_BASELINE_OF_OBJECTIVE_MAX = 0.8  # An objective below the baseline could never be met.
+_BASELINE_RATIO_MAX = 0.8  # Baseline ÷ objective. An objective below the baseline could never be met.
 
 IdleBaselines = Mapping[str, float]  # ms, by Measure.
 
@@ -126,7 +126,7 @@ def learn_idle_baselines(cluster_wide: ClusterWideMeasures, baselines: IdleBasel
         if measured is None:
             continue
         before = updated.get(measure.value, measured)
-        # The step is bounded by the baseline itself, so a busy minute hardly raises it; the minimum lets it leave 0.
+        # The step is bounded by the baseline itself, so a busy minute hardly raises it. The minimum lets a baseline of 0 rise.
         step = min(measured - before, max(before, _BASELINE_MS_MIN))
         updated[measure.value] = min(measured, before + _BASELINE_DECAY * step)
     return updated
@@ -149,8 +149,8 @@ def _pressures(
         (Measure.CREATE_PROBE, cluster_wide.create_probe_p90_ms, objective.create_probe_p90_ms_max),
     ):
         if measured is not None and limit is not None:
-            known = baselines.get(measure.value, 0.0) if measure in _WITH_BASELINE else 0.0
-            baseline = min(known, _BASELINE_OF_OBJECTIVE_MAX * limit)
+            learned = baselines.get(measure.value, 0.0) if measure in _WITH_BASELINE else 0.0
+            baseline = min(learned, _BASELINE_RATIO_MAX * limit)
             yield Pressure(max(0.0, measured - baseline) / (limit - baseline), measure, measured, limit)
     forwarding = forwarding_pressure(cluster_wide, objective)
     if forwarding is not None:

@@ -1,4 +1,4 @@
-"""Computes how long a move takes at a rate, which rate meets a deadline, and which of the two has to give (after KIP-73).
+"""Computes how long a move takes at a rate, and which rate meets a deadline (after KIP-73).
 
 The KIP says MoveTime = bytes to move ÷ (quota − max BytesInPerSec). More precisely: in-sync followers of a throttled partition use
 the leader's quota too. With W the steady-state replication (bytes/s) of a side and B the bytes that it still has to copy:
@@ -9,7 +9,8 @@ the leader's quota too. With W the steady-state replication (bytes/s) of a side 
 
 KIP-73's own formula is the same with the whole cluster as a single side.
 
-Invariant: a time and the rate computed for it agree: at that rate no side takes longer, and at 1 byte/s less one side does.
+Invariant: a time and the rate computed for it agree: at that rate no side takes longer, and at 1 byte/s less some side takes
+    longer.
 """
 
 from __future__ import annotations

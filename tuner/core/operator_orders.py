@@ -13,7 +13,7 @@ from streaming.shared.contract import Side
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The tuner steers nothing.
+    """The tuner changes nothing.
 
     Attributes:
         by: the operator and the time of the order, as text.

@@ -17,6 +17,6 @@ class StepRefusal:
 
 Outcome = dict[TopicPartition, StepRefusal | None]  # None: accepted.
 
-Failure = str
+Failure = str  # The reason, as text.
 
 CHANGED_EXTERNALLY = "another client changed it after the decision"

@@ -22,7 +22,7 @@ WARN_SHARE = 0.8
 
 
 def limit_or_none(limit: int) -> int | None:
-    """Returns None if no limit is set. A default of 2⁶³ − 1 from which something was subtracted is no limit either."""
+    """Returns the limit, or None if none is set: the default of 2⁶³ − 1, also after something was subtracted from it."""
     return None if limit >= UNLIMITED // 2 else limit
 
 

@@ -3,7 +3,7 @@
     without a plan   when the slowest destination has copied its remaining bytes at its current rate
     with plans       when the last plan has copied everything at its mean rate since its start, and not before the running moves end
 
-No end is known while a move is stalled, or while a plan is paused or cancelled. None is known at the start of a plan either: the
+No end is known while a move is stalled, or while a plan is paused or cancelled. The end is also unknown at the start of a plan: the
 rate then rises from a twelfth for about fifteen seconds, so neither its mean nor its current value predicts the final rate.
 """
 
@@ -46,7 +46,7 @@ class ExpectedEnd(NamedTuple):
 
     Attributes:
         eta_s: seconds from now; None: no end is known.
-        plans_eta_s: the same for each plan, by id.
+        plans_eta_s: seconds until each plan ends, by plan id; None: not known.
     """
 
     eta_s: float | None = None
@@ -58,7 +58,7 @@ def expected_end(moves: Iterable[MoveSignal], *, stalled: bool, plans: Mapping[s
 
     Args:
         moves: the current signal of the moves onto each broker.
-        stalled: whether any of them has stalled.
+        stalled: whether any of these moves has stalled.
         plans: plans that have not ended, by id.
     """
     if stalled:
@@ -96,6 +96,6 @@ def plan_eta_s(progress: Progress) -> float | None:
 
 
 def _latest_s(etas_s: list[float | None]) -> float | None:
-    """Returns the largest; None if the list is empty or one of them is unknown."""
+    """Returns the largest time; None if the list is empty or a time is unknown."""
     known = [eta_s for eta_s in etas_s if eta_s is not None]
     return max(known, default=None) if len(known) == len(etas_s) else None

@@ -13,7 +13,8 @@ from tuner.core.reassignment_plan import TopicPartition
 
 
 class PrepareHandshake:
-    """
+    """The moves that the executor has submitted, and the answer of the tuner's cycle.
+
     Attributes:
         moves: moves that the executor is about to request.
         deferred: moves that must not begin yet, with the reason; None: no cycle has answered.
@@ -35,7 +36,7 @@ class PrepareHandshake:
         self.moves, self.deferred, self.waiting_for_capacity, self.urgent = moves, None, (), urgent
 
     def clear(self) -> None:
-        """Forgets the moves: the executor has requested them, or never will."""
+        """Forgets the moves: the executor has requested them, or will not request them."""
         self.submit(())
 
     @property
@@ -49,6 +50,6 @@ class PrepareHandshake:
 
         Args:
             deferred: the submitted moves that must not begin, with the reason.
-            waiting_for_capacity: those of them that only wait for room on a list, or for a rate that is being lowered.
+            waiting_for_capacity: the deferred moves that only wait for room on a list, or for a rate that is being lowered.
         """
         self.deferred, self.waiting_for_capacity = deferred, waiting_for_capacity

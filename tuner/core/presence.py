@@ -33,7 +33,7 @@ class TunerPresence:
         executes_plans: whether it executes plans of ``rheostat reassign``.
         plan_leaders_ratio: share of the ceiling for leader sides while a plan starts more steps.
         page: address of its web page; empty if it has none.
-        waits_for: why it does not act, or what it cannot read yet; empty if all is well.
+        waits_for: the reason why it does not act, or the input that it cannot read yet; empty if it has all it needs.
     """
 
     holder: str

@@ -17,7 +17,7 @@ The KIP contradicts itself in places. This module decides as follows:
     first step          The example's: it only adds the new leader. The pseudocode also drops replicas. So the second step adds
                         one replica less than it drops, as in the example.
     default             A transition that fits into one step is one step, as in Kafka today. Otherwise the new leader comes first.
-    n                   The pseudocode computes n with a max() that would lift the limit, and never uses it. Left out.
+    n                   The pseudocode computes n with a max() that would lift the limit, and never uses n. This module has no n.
 
 Kafka ends a step only when all replicas of the step are in sync. Hence two rules beyond the KIP: the next step drops a replica on a
 dead broker if the target does not contain it. If the target contains it, the partition waits, unless producers are refused.
@@ -141,8 +141,8 @@ def _all_online_and_in_sync(online: AbstractSet[int], transition: PartitionTrans
 
 def _last_step(transition: PartitionTransition, adding: Sequence[int], dropping: Sequence[int]) -> ReassignmentStep:
     """Returns the step that makes all changes at once. Equal to what ``_step`` returns, but cheaper."""
-    elected = transition.target[0] not in (transition.leader, transition.replicas[0])
-    gone = transition.leader in dropping
+    preferred_leader_changes = transition.target[0] not in (transition.leader, transition.replicas[0])
+    leader_is_dropped = transition.leader in dropping
     return ReassignmentStep(
         transition.topic,
         transition.partition,
@@ -150,14 +150,14 @@ def _last_step(transition: PartitionTransition, adding: Sequence[int], dropping:
         tuple(adding),
         tuple(dropping),
         StepReason.REPLICAS,
-        moves_leader=elected or gone,
-        needs_election=elected and not gone,
+        moves_leader=preferred_leader_changes or leader_is_dropped,
+        needs_election=preferred_leader_changes and not leader_is_dropped,
         is_last=True,
     )
 
 
 def _change_counts(current: int, target: int, addable: int, droppable: int, changes_max: int) -> tuple[int, int]:
-    """Returns how many replicas to add and to drop. Their number stays between the current and the target number."""
+    """Returns how many replicas to add and to drop. The partition's replicas stay between their current and their target number."""
     drop = min(changes_max, droppable)
     add = min(changes_max, addable, max(0, target - (current - drop)))
     return add, min(drop, current + add - min(current, target))
@@ -169,7 +169,7 @@ def _step(
     kept = [b for b in transition.replicas if b not in dropping]
     members = {*kept, *adding}
     replicas = (*(b for b in transition.target if b in members), *(b for b in kept if b not in transition.target))
-    elected = replicas[0] not in (transition.leader, transition.replicas[0])
+    preferred_leader_changes = replicas[0] not in (transition.leader, transition.replicas[0])
     return ReassignmentStep(
         transition.topic,
         transition.partition,
@@ -177,8 +177,8 @@ def _step(
         tuple(adding),
         tuple(b for b in transition.replicas if b in dropping),
         reason,
-        moves_leader=elected or transition.leader in dropping,
-        needs_election=elected and transition.leader not in dropping,
+        moves_leader=preferred_leader_changes or transition.leader in dropping,
+        needs_election=preferred_leader_changes and transition.leader not in dropping,
         is_last=replicas == transition.target,
     )
 

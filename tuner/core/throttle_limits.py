@@ -1,4 +1,4 @@
-"""The operator's limits for throttles, and the constants of the control law with the reason for each."""
+"""The operator's limits for throttles, and the constants of the throttle rules and the stall detector, with the reason for each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ MB = 1_000_000  # Decimal, as in Kafka's own tools.
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ThrottleLimits:
+    """The operator's limits for throttles, and the constants of the rules for one side.
+
+    The constants of the control law are in ``ControlLimits`` (tuner/control/throttle/objective.py).
+    """
+
     # The operator's ceiling, and the lowest rate that the tuner sets.
     rate_bytes_per_s_max: float
     rate_bytes_per_s_min: float = 5 * MB  # Below it, one fetch response already uses seconds of the quota.
@@ -32,7 +37,8 @@ class Limits:
     decay_ratio: float = 0.9
     # Minimum time between two such steps, also if cycles come early. A little less than one cycle.
     decay_every_s: float = 4.0
-    # Two measures of the same bytes contradict each other if they differ by this factor and by at least the second number. Smaller
+    # Two measures of the same bytes contradict each other if they differ by this factor and by at least
+    # ``contradiction_bytes_per_s_min``. Smaller
     # differences are normal: Kafka's quota lets bytes through in bursts, and its mean spans 11 s, the stream's 30 s.
     contradiction_ratio: float = 3.0
     contradiction_bytes_per_s_min: float = 10 * MB
@@ -40,8 +46,8 @@ class Limits:
     idle_snapshots_before_cleanup: int = 3
     # How long the tuner leaves a value alone that another client wrote.
     external_change_hold_s: float = 3600.0
-    # How long after a take-over a value that the previous tuner was about to write counts as managed. Its call may have been
-    # delayed, or its process stopped and resumed. Later an operator may have chosen the same number.
+    # How long after a takeover a value that the previous tuner was about to write counts as managed. That tuner's request may be
+    # delayed, or its process stopped and resumed. After this time an operator may have chosen the same number.
     predecessor_write_s: float = 600.0
     # Whether the tuner also steers throttles that existed before the move and the tuner, and restores them afterwards.
     adopts_existing: bool = True
@@ -70,6 +76,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class StallLimits:
+    """The constants of the stall detector (tuner/control/throttle/diagnosis/stall_detector.py)."""
+
     # A move loses time while its progress is below this share of the expected progress.
     share_expected: float = 0.5
     # Lost seconds that make a stall: the worst dip of a healthy move (0.5 · 10.5 s of the quota's rhythm) plus one hiccup.
@@ -82,9 +90,10 @@ class StallLimits:
     # Shorter steps are joined until they span most of the quota's 11 s, so that a burst and the silence after it are judged
     # together. Two scrapes 5 s apart are enough, or one after 10 s, with jitter.
     step_s_min: float = 8.5
-    # One step alone does not decide, whether for the move (a burst of catch-up) or against it (a burst of writes).
+    # Highest share of the expected progress that one step counts, so that a single burst of catch-up does not end a stall.
     share_max: float = 5.0
-    # Silence while producers write counts as 0.7 s a second, so that 11 s of the quota's rhythm and a hiccup stay below 15.
+    # Lowest share, so that a single burst of writes does not make a stall. A second of silence while producers write then loses 0.7
+    # s, so that 11 s of the quota's rhythm and a hiccup stay below 15.
     share_min: float = -0.2
     # The expected progress if the throttle allows none, or is unknown.
     progress_bytes_per_s_min: float = 1 * MB

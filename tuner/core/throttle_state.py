@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from streaming.shared.contract import Side
 from tuner.core.cluster import BrokerSide, LiveCluster, Setpoint
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ NO_RATES: Mapping[BrokerSide, int] = {}
 def throttle_state_of(
     live: LiveCluster | None,
     setpoints: Mapping[BrokerSide, Setpoint],
-    limits: Limits,
+    limits: ThrottleLimits,
     warmup_rates: Mapping[BrokerSide, float] = NO_WARMUP_RATES,
     plan_rates: Mapping[BrokerSide, int] = NO_RATES,
     highest_plan_rate_bytes_per_s: float | None = None,
@@ -50,7 +50,8 @@ def throttle_state_of(
     if highest_plan_rate_bytes_per_s is not None:
         max_rates = dict.fromkeys(all_sides, highest_plan_rate_bytes_per_s)
     if not limits.closed_loop:
-        # A side without copies gets the plan's rate as soon as a plan copies through it. Until then it has a twelfth at most.
+        # A side without copies gets the plan's rate as soon as a plan copies through it. Its current rate says nothing: until then
+        # it is a twelfth of the plan's rate at most.
         idle = {side: rate for side, rate in max_rates.items() if side not in plan_rates}
         return ThrottleState({**desired, **idle}, {**current, **max_rates, **plan_rates})
     # The control law may raise a rate up to the ceiling, also on a side without a throttle if it throttles all moves.

@@ -13,13 +13,13 @@ from typing import Any
 from streaming.shared.contract import BrokerSignal, MoveSignal, MoveStep, MovingPartition, Side
 from tuner.control.throttle.state import Memory, StallState
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 
 class DecisionInputs:
     """Builds the inputs of all sides of one cycle."""
 
-    def __init__(self, observation: Observation, memory: Memory, limits: Limits) -> None:
+    def __init__(self, observation: Observation, memory: Memory, limits: ThrottleLimits) -> None:
         self._observation = observation
         self._stalls = memory.stalls
         self._limits = _row(limits)
@@ -75,6 +75,6 @@ def _move_row(signal: MoveSignal) -> dict[str, Any]:
     return {**_row(signal), "steps": steps, "largest": largest}
 
 
-def _row(value: StallState | BrokerSignal | MoveSignal | MoveStep | MovingPartition | Limits) -> dict[str, Any]:
+def _row(value: StallState | BrokerSignal | MoveSignal | MoveStep | MovingPartition | ThrottleLimits) -> dict[str, Any]:
     # Not asdict: it copies every value, and json only reads them.
     return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -10,7 +10,7 @@ from typing import Any
 
 from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text
-from tuner.control.throttle.decision import Acted
+from tuner.control.throttle.decision import ExecutedDecision
 from tuner.journal.entries import Entry, entry_of
 
 NAMED_MAX = 12
@@ -82,7 +82,7 @@ def failures_text(failed: Sequence[tuple[Entry, str]], count: int) -> str | None
     return f"{len(failed)} of {count}: {join_names(texts, NAMED_MAX)}"
 
 
-def outcome_text(acts: Sequence[Acted]) -> tuple[str, str | None]:
+def outcome_text(acts: Sequence[ExecutedDecision]) -> tuple[str, str | None]:
     """Returns one sentence for decisions that were carried out together, and their failures; None: nothing failed."""
     entries = [entry_of("outcome", decision, 0, failure=failure) for decision, failure in acts]
     texts = [event_text(group) for group in group_by_event(entries)]

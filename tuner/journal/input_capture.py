@@ -60,7 +60,7 @@ def capture_steering_tick(
         "steering.recovering": view.recovering_sides,
         "steering.restore_rates": view.restore_rates,
         "steering.planned": view.planned_sides,
-        "steering.max_rates": view.max_rates,
+        "steering.max_rates": view.plan_max_rates,
         "steering.quota_samples": quota_samples,
         **prefix_fields("control", before),
     }

@@ -14,7 +14,7 @@ from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
 from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.core.controller import ControllerObjective
-from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 from tuner.journal.type_codec import codec_of
 
 
@@ -29,7 +29,7 @@ class SettingsSnapshot:
         quotas: the mutation quota policy; None: mutation quotas are not managed.
     """
 
-    limits: Limits
+    limits: ThrottleLimits
     stall: StallLimits
     objective: Objective | None = None
     law: ControlLimits | None = None
@@ -58,7 +58,7 @@ class SettingsSnapshot:
         """
         objective, quotas = body["objective"], body.get("quotas")
         return cls(
-            Limits(**_known_values(Limits, body["limits"])),
+            ThrottleLimits(**_known_values(ThrottleLimits, body["limits"])),
             StallLimits(**_known_values(StallLimits, body["stall"])),
             None if objective is None else codec_of(Objective).decode(objective)[0],
             None if body["law"] is None else ControlLimits(**_known_values(ControlLimits, body["law"])),
@@ -91,12 +91,12 @@ def _quotas_of(body: Mapping[str, Any]) -> MutationPolicy:
 
 
 def _known_values(
-    kind: type[Limits | StallLimits | ControlLimits | MutationLimits], body: Mapping[str, Any]
+    kind: type[ThrottleLimits | StallLimits | ControlLimits | MutationLimits], body: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Returns the values that this version knows. A dropped value that mattered shows as a difference of the replayed decisions."""
     return {f.name: body[f.name] for f in fields(kind) if f.name in body}
 
 
-def _non_defaults(limits: Limits | StallLimits | ControlLimits | MutationLimits) -> dict[str, Any]:
+def _non_defaults(limits: ThrottleLimits | StallLimits | ControlLimits | MutationLimits) -> dict[str, Any]:
     values = {f.name: (getattr(limits, f.name), f.default) for f in fields(limits)}
     return {name: value for name, (value, default) in values.items() if default is MISSING or value != default}

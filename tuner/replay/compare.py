@@ -27,7 +27,7 @@ UNWRITTEN = "recorded only as a checksum, as there were too many; the checksum d
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference; ``then`` and ``now`` are texts for people."""
+    """One difference between the recorded step (``then``) and the replayed step (``now``), as texts for people."""
 
     at_ms: int
     run: str
@@ -51,9 +51,11 @@ class Comparison:
     """The result of a replay.
 
     Attributes:
-        cycles: throttle cycles. decisions: their decisions.
+        cycles: throttle cycles.
+        decisions: the decisions of the throttle cycles.
         steering_ticks: steering ticks that were decided again.
-        quotas: mutation quota cycles. quota_decisions: their decisions.
+        quotas: mutation quota cycles.
+        quota_decisions: the decisions of the mutation quota cycles.
         memory: frames whose remembered state was compared with the replay's.
         not_steered: steering ticks that were not decided again, as there is no objective now.
         programs: the versions of rheostat that recorded the steps.
@@ -173,7 +175,7 @@ def _subject(row: Mapping[str, Any]) -> tuple[Any, ...]:
     about = row.get("broker"), row.get("side"), row.get("topic"), row.get("entity")
     if any(part is not None for part in about):
         return about
-    # A cycle may have several decisions without subject, each of its own reason. It has one total.
+    # A cycle may have several decisions without subject, told apart by their reasons. It has at most one decision about the total.
     return (*about, row["action"] if row["action"] == "total" else row.get("reason"))
 
 

@@ -1,7 +1,7 @@
 """Reads the records of the inputs topic back as steps, each with its inputs.
 
 The throttles and the mutation quotas are two separate streams (journal/delta_stream.py). Each begins with its own frame, and a gap
-in one does not affect the other.
+in one stream does not affect the other stream.
 
 Invariant: a step is returned only if all its inputs are known. A run whose first records were deleted starts with its first
 complete frame. A run of a killed tuner ends with its last complete step. After a missing record a stream continues at the next
@@ -59,7 +59,7 @@ class RecordedStep:
     frame: StateValues | None
 
 
-# Errors of decoding a record that is JSON of another form.
+# Errors of decoding a record that is valid JSON of another form.
 _DECODE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
 
 

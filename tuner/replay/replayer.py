@@ -1,10 +1,11 @@
 """Decides recorded steps again, with today's program and optionally with other settings.
 
-The observations remain the recorded ones, whatever other decisions would have caused. So a replay with other settings shows what
-the tuner would have decided at each moment as it was. It does not show how the move would have gone on; `rheostat simulate` does.
+The replay uses the recorded observations, even if it decides differently and the cluster would have developed differently. So a
+replay with other settings shows the decisions that the tuner would have made in each recorded situation. It does not show how the
+move would have continued; `rheostat simulate` does.
 
-Between two frames the remembered state is the replay's own, with the recorded changes from outside (writes, orders). At each frame
-the replay takes the recorded state again, and reports the fields that had become different.
+Between two frames the replay keeps its own remembered state, and applies the recorded changes from outside (writes, orders). At
+each frame it takes the recorded state again, and reports the fields that differed.
 """
 
 from __future__ import annotations
@@ -113,10 +114,12 @@ class Replayer:
             ClusterUnreadable(state["not_seen"]) if state["not_seen"] is not None else self._build(LiveCluster, "live")
         )
         control = self._build(ControlState, "control")
-        courses = {
-            side: Setpoint(c.setpoint.rate_bytes_per_s, c.setpoint.infeasible, c.inputs_stale)
+        setpoints = {
+            side: Setpoint(
+                side_state.setpoint.rate_bytes_per_s, side_state.setpoint.infeasible, side_state.inputs_stale
+            )
             for side in state["steered"]
-            if (c := control.side_states.get(side)) is not None
+            if (side_state := control.side_states.get(side)) is not None
         }
         observation = Observation(
             step.now_ms,
@@ -124,7 +127,7 @@ class Replayer:
             state["signals.brokers"],
             state["signals.moves"],
             ramping=state["ramping"],
-            setpoints=courses,
+            setpoints=setpoints,
             orders=state["orders"],
             empty_windows=state["empty_windows"],
             plan_moves=state["plan_moves"],
@@ -148,7 +151,7 @@ class Replayer:
             recovering_sides=state["steering.recovering"],
             restore_rates=state["steering.restore_rates"],
             planned_sides=state["steering.planned"],
-            max_rates=state["steering.max_rates"],
+            plan_max_rates=state["steering.max_rates"],
         )
         limits = replace(settings.law, quota_samples=state["steering.quota_samples"])
         control, rates = control_step(view, self._build(ControlState, "control"), settings.objective, limits)
@@ -166,11 +169,11 @@ class Replayer:
             tuple(state["signals.tenants"].values()),
             state["quotas.cluster_wide"],
         )
-        ruling = step_with_orders(
+        quota_step = step_with_orders(
             view, self._build(MutationMemory, "mutation"), settings.quotas, state["quotas.orders"]
         )
-        self._remember("mutation", ruling.memory)
-        return ruling.decisions
+        self._remember("mutation", quota_step.memory)
+        return quota_step.decisions
 
     def _build(self, kind: type[Any], prefix: str) -> Any:
         """Returns a dataclass from its state fields. A field that was not recorded has its default."""

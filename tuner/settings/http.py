@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from streaming.shared.addresses import is_local_host
 from streaming.shared.metrics_settings import token_problem
 
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+# Addresses that stand for all interfaces, and the address of this machine.
+_LOCAL_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
 class HttpSettings(BaseModel):
@@ -72,7 +73,7 @@ class HttpSettings(BaseModel):
 
     @property
     def has_tokens(self) -> bool:
-        return any(given is not None for given in (self.read_token, self.operate_token, self.tokens_file))
+        return any(token is not None for token in (self.read_token, self.operate_token, self.tokens_file))
 
     def address(self, port: int) -> str:
         """Returns the URL of the server for this machine.
@@ -80,7 +81,7 @@ class HttpSettings(BaseModel):
         Args:
             port: the actual port; the settings may leave it open (0).
         """
-        host = _EVERYWHERE.get(self.host, self.host)
+        host = _LOCAL_ADDRESS.get(self.host, self.host)
         scheme = "https" if self.tls_certfile is not None else "http"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 

@@ -17,8 +17,8 @@ _DEFAULTS = {
     "user and client-id": QuotaEntity(DEFAULT, DEFAULT),
     "none": None,
 }
-# A throttled rheostat client could not restore a quota.
-_OWN = TenantRule(client_id="rheostat-*", exempt=True)
+# If rheostat's own clients were throttled, they could not restore a quota.
+_OWN_CLIENTS = TenantRule(client_id="rheostat-*", exempt=True)
 _RATE_MIN = 0.1  # At a lower rate, one partition throttles its tenant for more than ten seconds.
 _RATE_MAX = 1_000_000  # Far above what any controller can do.
 
@@ -58,7 +58,7 @@ class ControllerObjectiveSettings(BaseModel):
         default=3_000.0,
         gt=0,
         description="maximum time that the controller is busy if all buckets (rate × samples) of the total rate are spent at once; "
-        "times over_allocation if idle tenants, whose share others use, also spend theirs",
+        "it may be longer by the factor over_allocation if idle tenants spend their buckets too",
     )
 
     @model_validator(mode="after")
@@ -140,8 +140,8 @@ class MutationQuotaSettings(BaseModel):
     partitions_max: int | None = Field(
         default=None,
         ge=1,
-        description="partitions of the cluster near which quotas shrink (a soft limit, like KIP-578 from outside); if absent, "
-        "limits.max_partitions serves the same way, in replicas",
+        description="soft limit of the partitions in the cluster: near it quotas shrink; if absent, "
+        "limits.max_partitions is used the same way, in replicas",
     )
     partitions_near_ratio: float = Field(
         default=0.9, gt=0, lt=1, description="share of partitions_max from which on quotas shrink"
@@ -195,7 +195,7 @@ class MutationQuotaSettings(BaseModel):
         )
         return MutationPolicy(
             objective=self.objective.objective(),
-            rules=(*(tenant.rule() for tenant in self.tenants), _OWN),
+            rules=(*(tenant.rule() for tenant in self.tenants), _OWN_CLIENTS),
             limits=limits,
             default_entity=_DEFAULTS[self.default_entity],
             enable_metering=self.measure,

@@ -44,9 +44,9 @@ class LimitsSettings(BaseModel):
 
     def limits(self) -> PartitionLimits:
         """Returns the limits; unlimited where none is configured."""
-        below = PartitionLimits() if self.preset is None else PRESETS[self.preset].limits
+        preset = PartitionLimits() if self.preset is None else PRESETS[self.preset].limits
         return PartitionLimits(
-            below.broker_partitions_max if self.max_broker_partitions is None else self.max_broker_partitions,
-            below.partitions_max if self.max_partitions is None else self.max_partitions,
+            preset.broker_partitions_max if self.max_broker_partitions is None else self.max_broker_partitions,
+            preset.partitions_max if self.max_partitions is None else self.max_partitions,
             self.by_broker,
         )

@@ -16,17 +16,17 @@ class ReassignSettings(BaseModel):
 
     enabled: bool = Field(default=True, description="whether this tuner executes the plans of `rheostat reassign`")
     leader_movements_max: int | None = Field(
-        default=None, ge=1, description="highest number of running steps that move a leader; unlimited without it"
+        default=None, ge=1, description="highest number of running steps that move a leader; if absent, unlimited"
     )
     partition_movements_max: int | None = Field(
         default=None,
         ge=1,
-        description="highest number of partitions that move at once; limited only by slots without it",
+        description="highest number of partitions that move at once; if absent, only the slots limit it",
     )
     replica_movements_max: int | None = Field(
         default=None,
         ge=1,
-        description="highest number of replicas that a step changes; all of a partition's without it",
+        description="highest number of replicas that a step changes; if absent, a step may change all replicas of a partition",
     )
 
     slots_min: int = Field(
@@ -37,7 +37,8 @@ class ReassignSettings(BaseModel):
     slots_max: int = Field(
         default=ConcurrencyLimits().slots_max,
         ge=1,
-        description="highest number; the tuner adapts the number between slots_min and slots_max",
+        description="highest number of partitions that move through each side of a broker at once; the tuner "
+        "adapts the number between slots_min and slots_max",
     )
     cluster_max: int = Field(
         default=ConcurrencyLimits().cluster_max,

@@ -11,7 +11,7 @@ from streaming.shared.unit_settings import Milliseconds, Rate, Seconds
 from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.settings.http import HttpSettings
 from tuner.settings.metrics import MetricsSettings
 from tuner.settings.mutation_quota import MutationQuotaSettings
@@ -34,7 +34,9 @@ class ObjectiveSettings(BaseModel):
     finish_at: AwareDatetime | None = Field(
         default=None, description="deadline mode: when moves have to be done, as 2026-01-31T06:00:00Z"
     )
-    share_max: float | None = Field(default=None, gt=0, le=1, description="share mode: 0.25 is a quarter")
+    share_max: float | None = Field(
+        default=None, gt=0, le=1, description="share mode: highest share of the capacity; 0.25 is a quarter"
+    )
     gentle_ratio: float = Field(default=0.5, gt=0, le=1, description="gentle mode: share of the headroom")
 
     @model_validator(mode="after")
@@ -50,7 +52,7 @@ class ObjectiveSettings(BaseModel):
         return self
 
     def objective(self) -> Objective:
-        """Returns the objective in the form that the steering law uses."""
+        """Returns the objective in the form that the control law uses."""
         finish_at_ms = _epoch_ms(self.finish_at) if self.finish_at is not None else None
         return Objective(self.latency_ms, self.mode, finish_at_ms, self.share_max, self.gentle_ratio)
 
@@ -181,7 +183,7 @@ class TunerSettings(BaseModel):
         return self.dry_run and "dry_run" not in self.model_fields_set
 
     def law_limits(self) -> ControlLimits:
-        """Returns the limits of the steering law."""
+        """Returns the limits of the control law."""
         return ControlLimits(
             rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max
         )
@@ -205,9 +207,9 @@ class TunerSettings(BaseModel):
             return None
         return self.mutation_quota.policy(self.external_change_hold_s, partitions_max)
 
-    def limits(self) -> Limits:
+    def limits(self) -> ThrottleLimits:
         """Returns the limits of the throttle controller."""
-        return Limits(
+        return ThrottleLimits(
             rate_bytes_per_s_max=self.rate_bytes_per_s_max,
             rate_bytes_per_s_min=self.rate_bytes_per_s_min,
             signal_age_s_max=self.signal_age_s_max,

@@ -10,7 +10,7 @@ from streaming.shared.contract import BrokerSignal, MoveSignal
 from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster
-from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.cycle_scheduler import LOOK_EVERY_S
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
@@ -114,7 +114,7 @@ class _RuleRunner:
 class LoopPolicy:
     """The production loop with its decisions, ramps and memory. Without an objective the loop only rescues stalled moves."""
 
-    limits: Limits
+    limits: ThrottleLimits
     objective: Objective | None = None
     law_limits: ControlLimits = field(default_factory=ControlLimits)
     name: str = "rheostat"

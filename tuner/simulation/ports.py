@@ -14,7 +14,7 @@ import numpy as np
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError, PartitionState
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.control.throttle.decision import Acted, Decision
+from tuner.control.throttle.decision import Decision, ExecutedDecision
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.core.operator_orders import Orders
@@ -220,7 +220,7 @@ class SilentWatcher:
     def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         pass
 
-    def record_actions(self, acts: Sequence[Acted]) -> None:
+    def record_actions(self, acts: Sequence[ExecutedDecision]) -> None:
         pass
 
 

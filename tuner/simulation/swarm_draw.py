@@ -14,7 +14,7 @@ from streaming.shared.contract import Side
 from tuner.control.throttle.objective import Objective
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.simulation.policy import EPOCH_MS
 from tuner.simulation.world import (
     BrokerLoss,
@@ -70,7 +70,7 @@ class Mishaps:
 class DrawnRun:
     world: World
     mishaps: Mishaps
-    limits: Limits
+    limits: ThrottleLimits
     objective: Objective | None
 
     @property
@@ -163,5 +163,5 @@ def draw_run(seed: int) -> DrawnRun:
         if cleared_by_tool and not any(isinstance(d, OperatorWrite) for d in disturbances)
         else float("inf"),
     )
-    limits = Limits(rate_bytes_per_s_max=60 * MB, rate_bytes_per_s_min=5 * MB)
+    limits = ThrottleLimits(rate_bytes_per_s_max=60 * MB, rate_bytes_per_s_min=5 * MB)
     return DrawnRun(world, mishaps, limits, Objective(50.0) if sometimes(0.7) or unthrottled else None)

@@ -179,8 +179,8 @@ def _growth_note(planned: Sequence[PlannedPartition]) -> tuple[str, ...]:
         return ()
     return (
         f"Clients write {rate_text(growth_bytes_per_s)} to the moving partitions, so until the move starts, the data to copy "
-        "grows. Near the smallest rate that ends, each second of delay costs several seconds. Repeat the estimate once the move "
-        "is in progress.",
+        "grows. Near the lowest rate that ends the move, each second of delay costs several seconds. Repeat the estimate "
+        "once the move is in progress.",
     )
 
 

@@ -47,7 +47,7 @@ def _estimates_table(report: EstimateReport) -> Table:
         ("TotalLogSizePerBroker", size_text(kip.log_bytes_per_broker), ""),
         ("#Brokers", str(kip.brokers), ""),
         (
-            "to copy through one throttle",
+            "most bytes through one throttle",
             size_text(kip.bytes_to_move),
             size_text(max((load.remaining_bytes for load in loads), default=0.0)),
         ),
@@ -57,7 +57,7 @@ def _estimates_table(report: EstimateReport) -> Table:
             rate_text(max((load.steady_state_bytes_per_s for load in loads), default=0.0)),
         ),
         (
-            "smallest rate that ends",
+            "lowest rate that ends the move",
             _rate(kip_estimate.rate_bytes_per_s_min),
             _rate(side_estimate.rate_bytes_per_s_min if side_estimate is not None else None),
         ),
@@ -95,7 +95,7 @@ def _throttles_table(report: EstimateReport) -> Table:
     sides = sorted(report.loads, key=slowness, reverse=True)
     cut = f", the {ROWS_MAX} slowest of {len(sides)} (--json has all)" if len(sides) > ROWS_MAX else ""
     table = _make_table(f"Throttles that data is copied through{cut}", "throttle")
-    columns = ["to copy", "steady state", "smallest that ends"]
+    columns = ["to copy", "steady state", "lowest rate that ends"]
     columns += [f"time at {rate_text(rate)}"] if rate is not None else []
     columns += [f"rate to end within {span_text(time_s)}"] if time_s is not None else []
     for column in columns:

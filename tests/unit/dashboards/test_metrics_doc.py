@@ -19,7 +19,7 @@ from tuner.control.mutation_quota.decision import QuotaReason, TotalRateReport
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import ClearLists, Decision, Hold, Reason, RestoreRate, SetRate
 from tuner.control.throttle.state import Memory
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.journal.entries import Entry
 from tuner.runtime.clock import Clock
 from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
@@ -62,7 +62,7 @@ class NoJournal:
 def lines(*decisions: Decision) -> list[dict[str, Any]]:
     out = io.StringIO()
     set_up_logs(out, cluster="main", part="tune")
-    limits = Limits(50.0 * MB)
+    limits = ThrottleLimits(50.0 * MB)
     recorder = ThrottleRecorder(NoJournal(), Memory(), limits, Clock(lambda: 1.7e9, lambda: 0.0), dry_run=False)
     recorder.log_decisions(decisions)
     return [json.loads(line) for line in out.getvalue().splitlines()]
@@ -110,8 +110,8 @@ def test_terminal_lines_omit_the_cluster() -> None:
 
     out = Terminal()
     set_up_logs(out, cluster="main", part="tune")
-    ThrottleRecorder(NoJournal(), Memory(), Limits(1e8), Clock(lambda: 0.0, lambda: 0.0), dry_run=False).log_decisions(
-        [Hold(None, None, Reason.WATCHING, "said")]
-    )
+    ThrottleRecorder(
+        NoJournal(), Memory(), ThrottleLimits(1e8), Clock(lambda: 0.0, lambda: 0.0), dry_run=False
+    ).log_decisions([Hold(None, None, Reason.WATCHING, "said")])
     assert "said" in out.getvalue()
     assert "cluster" not in out.getvalue()

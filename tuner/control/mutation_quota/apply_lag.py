@@ -24,8 +24,8 @@ _SUSTAINED_RATIO_MIN = 0.5  # One window may be odd, so less is never believed.
 
 
 @dataclass(frozen=True, slots=True)
-class PressureTrend:
-    """All inputs of the total besides the pressure itself: how it develops, the probe, forwarding, and the tenants' rates.
+class TotalInputs:
+    """All inputs of the total besides the pressure itself: the pressure before, the probe, forwarding, and the tenants' rates.
 
     Attributes:
         pressure_before: pressure in the window before; None: no such window, or of another controller.
@@ -68,28 +68,31 @@ def lag_growth_ratio(pressure: Pressure, lag_before_ms: float | None, since_ms: 
     return (pressure.measured - lag_before_ms) / since_ms
 
 
-def is_falling_behind(pressure: Pressure, trend: PressureTrend) -> bool:
+def is_falling_behind(pressure: Pressure, inputs: TotalInputs) -> bool:
     """Returns whether the lag missed its objective twice in a row and still grows. A burst ends within one window."""
     return (
-        trend.is_new_window and pressure.ratio > 1 and trend.lag_growth_ratio > 0 and (trend.pressure_before or 0.0) > 1
+        inputs.is_new_window
+        and pressure.ratio > 1
+        and inputs.lag_growth_ratio > 0
+        and (inputs.pressure_before or 0.0) > 1
     )
 
 
-def is_creeping_up(pressure: Pressure, trend: PressureTrend, limits: MutationLimits) -> bool:
+def is_creeping_up(pressure: Pressure, inputs: TotalInputs, limits: MutationLimits) -> bool:
     """Returns whether the lag, still within its objective, would exceed it before a cut takes effect.
 
     It must be above the idle lag twice in a row and grow.
     """
-    if not trend.is_new_window or trend.lag_growth_ratio <= 0 or trend.lag_before_ms is None:
+    if not inputs.is_new_window or inputs.lag_growth_ratio <= 0 or inputs.lag_before_ms is None:
         return False
-    is_idle = min(pressure.measured, trend.lag_before_ms) <= limits.idle_lag_ms_max
-    expected_ms = pressure.measured + 1000 * limits.hold_after_cut_s * trend.lag_growth_ratio
+    is_idle = min(pressure.measured, inputs.lag_before_ms) <= limits.idle_lag_ms_max
+    expected_ms = pressure.measured + 1000 * limits.hold_after_cut_s * inputs.lag_growth_ratio
     return not is_idle and expected_ms > pressure.objective
 
 
-def is_first_lag_breach(pressure: Pressure, trend: PressureTrend) -> bool:
+def is_first_lag_breach(pressure: Pressure, inputs: TotalInputs) -> bool:
     """Returns whether the lag exceeds its objective for the first time."""
-    return pressure.measure is Measure.APPLY_LAG and (trend.pressure_before or 0.0) <= 1
+    return pressure.measure is Measure.APPLY_LAG and (inputs.pressure_before or 0.0) <= 1
 
 
 def known_limit_per_s(total: TotalRate, now_ms: int, limits: MutationLimits) -> float:
@@ -101,14 +104,14 @@ def known_limit_per_s(total: TotalRate, now_ms: int, limits: MutationLimits) -> 
     return total.known_limit_per_s + max(total.known_limit_per_s, limits.rate_per_s_start) * age_ratio**3
 
 
-def sustained_per_s(arrival_per_s: float, trend: PressureTrend) -> float:
+def sustained_per_s(arrival_per_s: float, inputs: TotalInputs) -> float:
     """Returns the rate that the brokers apply while the rest accumulates; at least half of the arrival rate."""
-    return arrival_per_s * max(_SUSTAINED_RATIO_MIN, 1 - trend.lag_growth_ratio)
+    return arrival_per_s * max(_SUSTAINED_RATIO_MIN, 1 - inputs.lag_growth_ratio)
 
 
 def with_known_limit(
-    total: TotalRate, arrival_per_s: float, trend: PressureTrend, now_ms: int, limits: MutationLimits
+    total: TotalRate, arrival_per_s: float, inputs: TotalInputs, now_ms: int, limits: MutationLimits
 ) -> TotalRate:
     """Returns the total with the sustained rate noted as known limit, unless a lower limit is known."""
-    limit = min(sustained_per_s(arrival_per_s, trend), known_limit_per_s(total, now_ms, limits))
+    limit = min(sustained_per_s(arrival_per_s, inputs), known_limit_per_s(total, now_ms, limits))
     return replace(total, known_limit_per_s=limit, known_limit_at_ms=now_ms)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tuner.control.mutation_quota.apply_lag import (
-    PressureTrend,
+    TotalInputs,
     is_creeping_up,
     is_falling_behind,
     is_first_lag_breach,
@@ -44,7 +44,7 @@ class _Cycle:
         hold_is_over: the hold after the last cut has passed.
     """
 
-    trend: PressureTrend
+    inputs: TotalInputs
     base_per_s: float
     cap_per_s: float
     now_ms: int
@@ -82,7 +82,7 @@ def initial_total(
 def next_total(
     total: TotalRate,
     pressure: Pressure,
-    trend: PressureTrend,
+    inputs: TotalInputs,
     heartbeat_timeouts: bool,
     binding: bool,
     recent_per_s: float,
@@ -101,23 +101,23 @@ def next_total(
     hold_is_over = now_ms - total.cut_at_ms >= limits.hold_after_cut_s * 1000
     # A total that limits no tenant has no effect until it is cut to the rate in use.
     base = rate if binding else min(rate, limits.demand_slack * recent_per_s)
-    cycle = _Cycle(trend, base, cap, now_ms, limits, hold_is_over)
+    cycle = _Cycle(inputs, base, cap, now_ms, limits, hold_is_over)
     # Brokers are about to be fenced. Relief of the controller comes before fairness.
     if heartbeat_timeouts and hold_is_over:
         return _cut_to(total, base * limits.heartbeat_cut_factor, QuotaReason.HEARTBEAT_TIMEOUTS, cycle)
-    minimum = min(cap, _forwarding_minimum_per_s(trend, limits))
-    forwarding_is_full = _forwarding_ratio(trend) >= limits.forwarding_target_ratio
+    minimum = min(cap, _forwarding_minimum_per_s(inputs, limits))
+    forwarding_is_full = _forwarding_ratio(inputs) >= limits.forwarding_target_ratio
     # An earlier cut for another measure left the total below forwarding's minimum. Now forwarding is the worst measure, and it does
     # not justify so low a total: the total rises to that minimum.
     if pressure.measure is Measure.FORWARDING and forwarding_is_full and rate < minimum and binding and hold_is_over:
         return replace(total, rate_per_s=cycle.bounded(minimum), changed_at_ms=now_ms), QuotaReason.AT_MINIMUM
     if pressure.ratio > 1:
-        if _is_light_load(recent_per_s, limits) and not (binding or trend.tenants_held_back):
+        if _is_light_load(recent_per_s, limits) and not (binding or inputs.tenants_held_back):
             return _limit_to_safe_rate(total, cycle)
         result = _respond_to_excess(total, pressure, cycle)
         # The worst measure, the probe latency, justifies no lower total. Forwarding misses its objective too, with a lower minimum.
-        if result[1] is QuotaReason.AT_MINIMUM and trend.forwarding is not None and trend.forwarding.ratio > 1:
-            return _respond_to_excess(total, trend.forwarding, cycle)
+        if result[1] is QuotaReason.AT_MINIMUM and inputs.forwarding is not None and inputs.forwarding.ratio > 1:
+            return _respond_to_excess(total, inputs.forwarding, cycle)
         return result
     if rate > cap:
         return replace(total, rate_per_s=cap), QuotaReason.OVER_CAP
@@ -131,34 +131,34 @@ def _limit_to_safe_rate(total: TotalRate, cycle: _Cycle) -> tuple[TotalRate, Quo
     safe = cycle.limits.rate_per_s_safe
     if total.rate_per_s <= safe:
         return total, QuotaReason.NOT_BINDING
-    if not (cycle.hold_is_over and cycle.trend.is_new_window):
+    if not (cycle.hold_is_over and cycle.inputs.is_new_window):
         return total, QuotaReason.SETTLING
     return _cut_to(total, safe, QuotaReason.OVER_OBJECTIVE, cycle)
 
 
 def _respond_to_excess(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tuple[TotalRate, QuotaReason]:
     """Cuts the total because the pressure exceeds its objective, unless an earlier cut still takes effect."""
-    trend, base, now_ms, limits = cycle.trend, cycle.base_per_s, cycle.now_ms, cycle.limits
+    inputs, base, now_ms, limits = cycle.inputs, cycle.base_per_s, cycle.now_ms, cycle.limits
     # Below this rate almost no mutations arrive: they are not the cause, and no known limit is noted.
     in_use = base >= limits.learn_rate_per_s_min
     limit_age_ms = now_ms - total.known_limit_at_ms
-    if in_use and is_falling_behind(pressure, trend) and limit_age_ms >= limits.hold_after_cut_s * 1000:
-        total = with_known_limit(total, base, trend, now_ms, limits)
-        drained = limits.drain_ratio * sustained_per_s(base, trend)
+    if in_use and is_falling_behind(pressure, inputs) and limit_age_ms >= limits.hold_after_cut_s * 1000:
+        total = with_known_limit(total, base, inputs, now_ms, limits)
+        drained = limits.drain_ratio * sustained_per_s(base, inputs)
         return _cut_to(total, drained, QuotaReason.OVER_OBJECTIVE, cycle)
     # A backlog takes time to drain. While the pressure falls, the arrival rate is low enough.
-    before = trend.pressure_before
+    before = inputs.pressure_before
     receding = before is not None and pressure.ratio < limits.receding_ratio * before
-    if not trend.is_new_window or not cycle.hold_is_over or receding or _is_covered_by_near_cut(pressure, cycle):
+    if not inputs.is_new_window or not cycle.hold_is_over or receding or _is_covered_by_near_cut(pressure, cycle):
         return total, QuotaReason.SETTLING
     # At this rate tenants do not cause the delay. A further cut would only make small tenants wait for their own quota.
-    minimum = min(cycle.cap_per_s, _minimum_per_s(pressure, trend, limits))
+    minimum = min(cycle.cap_per_s, _minimum_per_s(pressure, inputs, limits))
     if total.rate_per_s <= minimum:
         return total, QuotaReason.AT_MINIMUM
     # A tail latency gives no early warning, so this rate is noted: it would exceed the objective again.
     if pressure.measure is Measure.CREATE_PROBE and in_use:
-        total = with_known_limit(total, base, trend, now_ms, limits)
-    rate = max(minimum, base * _cut_factor(pressure, trend, limits))
+        total = with_known_limit(total, base, inputs, now_ms, limits)
+    rate = max(minimum, base * _cut_factor(pressure, inputs, limits))
     return _cut_to(total, rate, QuotaReason.OVER_OBJECTIVE, cycle)
 
 
@@ -169,21 +169,21 @@ def _is_covered_by_near_cut(pressure: Pressure, cycle: _Cycle) -> bool:
         Measure.CREATE_PROBE: limits.probe_step_ratio,
         Measure.FORWARDING: 1 - limits.smallest_cut_factor,
     }.get(pressure.measure, 0.0)
-    is_recent = cycle.now_ms - cycle.trend.near_cut_at_ms < limits.hold_after_cut_s * 1000
+    is_recent = cycle.now_ms - cycle.inputs.near_cut_at_ms < limits.hold_after_cut_s * 1000
     return bool(step_ratio) and is_recent and pressure.ratio * (1 - step_ratio) <= 1
 
 
 def _cut_in_advance(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tuple[TotalRate, QuotaReason] | None:
     """Cuts the total a little before the objective is missed; None if nothing is near its objective."""
-    trend, rate, now_ms, limits = cycle.trend, total.rate_per_s, cycle.now_ms, cycle.limits
+    inputs, rate, now_ms, limits = cycle.inputs, total.rate_per_s, cycle.now_ms, cycle.limits
     # A growing lag keeps growing, and beyond the objective a larger cut would be needed.
-    if is_creeping_up(pressure, trend, limits):
+    if is_creeping_up(pressure, inputs, limits):
         # The quotas in Kafka may be lower than the total by one deadband, so a smaller cut of the total might not reach them.
         factor = limits.smallest_cut_factor - limits.deadband_ratio
-        total = with_known_limit(total, rate, trend, now_ms, limits)
+        total = with_known_limit(total, rate, inputs, now_ms, limits)
         return _cut(total, rate * factor, cycle), QuotaReason.FALLING_BEHIND
-    reduced = _reduce_near_objective(rate, trend, limits)
-    if reduced >= rate or not trend.is_new_window:
+    reduced = _reduce_near_objective(rate, inputs, limits)
+    if reduced >= rate or not inputs.is_new_window:
         return None
     if now_ms - total.changed_at_ms < limits.raise_every_s * 1000:
         return total, QuotaReason.SETTLING
@@ -193,9 +193,9 @@ def _cut_in_advance(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tupl
 
 def _raise(total: TotalRate, pressure: Pressure, cycle: _Cycle, *, binding: bool) -> tuple[TotalRate, QuotaReason]:
     """Raises the total if there is headroom, some tenant is limited, and the last change has taken effect."""
-    trend, rate, now_ms, limits = cycle.trend, total.rate_per_s, cycle.now_ms, cycle.limits
-    probe_is_full = trend.probe_likely_ratio >= limits.probe_target_ratio
-    forwarding_is_full = _forwarding_ratio(trend) >= limits.forwarding_target_ratio
+    inputs, rate, now_ms, limits = cycle.inputs, total.rate_per_s, cycle.now_ms, cycle.limits
+    probe_is_full = inputs.probe_likely_ratio >= limits.probe_target_ratio
+    forwarding_is_full = _forwarding_ratio(inputs) >= limits.forwarding_target_ratio
     if probe_is_full or forwarding_is_full or pressure.ratio >= _target_ratio(pressure, limits):
         return total, QuotaReason.WITHIN_OBJECTIVE
     if not binding:
@@ -203,17 +203,17 @@ def _raise(total: TotalRate, pressure: Pressure, cycle: _Cycle, *, binding: bool
     if rate >= cycle.cap_per_s:
         return total, QuotaReason.AT_CAP
     # Tenants wait, but brokers forwarded nothing for 30 s: that is a stalled controller, not headroom.
-    if trend.forwarding is not None and trend.forwarding.ratio <= 0:
+    if inputs.forwarding is not None and inputs.forwarding.ratio <= 0:
         return total, QuotaReason.SETTLING
     # The window must cover the last change. A fluctuating measure must have left headroom during the whole window.
-    last_ms = max(total.changed_at_ms, trend.no_headroom_at_ms)
+    last_ms = max(total.changed_at_ms, inputs.no_headroom_at_ms)
     if not cycle.hold_is_over or now_ms - last_ms < limits.raise_every_s * 1000:
         return total, QuotaReason.SETTLING
     distance = limits.known_limit_margin_ratio * known_limit_per_s(total, now_ms, limits) - rate
     if distance <= limits.deadband_ratio * rate:
         return total, QuotaReason.NEAR_KNOWN_LIMIT
     largest = max(distance / 2, limits.deadband_ratio * rate)
-    step = min(_raise_step(rate, pressure, trend.probe_ratio, cycle.cap_per_s, limits), largest)
+    step = min(_raise_step(rate, pressure, inputs.probe_ratio, cycle.cap_per_s, limits), largest)
     return replace(total, rate_per_s=cycle.bounded(rate + step), changed_at_ms=now_ms), QuotaReason.HEADROOM_AVAILABLE
 
 
@@ -232,50 +232,50 @@ def _raise_step(rate: float, pressure: Pressure, probe_ratio: float, cap: float,
     return small_step if pressure.measure is Measure.CREATE_PROBE else min(small_step, half_of_headroom)
 
 
-def _cut_factor(pressure: Pressure, trend: PressureTrend, limits: MutationLimits) -> float:
+def _cut_factor(pressure: Pressure, inputs: TotalInputs, limits: MutationLimits) -> float:
     # The lag does not show by how much the rate is too high, and one window may be a burst that is over.
-    if is_first_lag_breach(pressure, trend):
+    if is_first_lag_breach(pressure, inputs):
         return limits.smallest_cut_factor
     # A tail latency hardly differs over a wide range of rates, so one cut is no smaller than one raise.
     factor_max = 1 - limits.probe_step_ratio if pressure.measure is Measure.CREATE_PROBE else limits.smallest_cut_factor
     return min(factor_max, max(limits.largest_cut_factor, 1 / pressure.ratio))
 
 
-def _reduce_near_objective(rate: float, trend: PressureTrend, limits: MutationLimits) -> float:
+def _reduce_near_objective(rate: float, inputs: TotalInputs, limits: MutationLimits) -> float:
     """Returns the rate less one small step if the probe latency or forwarding is likely to exceed its objective soon."""
     reduced = rate
-    if trend.probe_spread_known and trend.probe_likely_ratio > 1:
-        minimum = _probe_minimum_per_s(trend, limits)
+    if inputs.probe_spread_known and inputs.probe_likely_ratio > 1:
+        minimum = _probe_minimum_per_s(inputs, limits)
         reduced = min(reduced, max(minimum, rate * (1 - limits.probe_step_ratio)))
-    if trend.forwarding is not None and trend.forwarding.ratio > limits.forwarding_near_ratio:
-        minimum = _forwarding_minimum_per_s(trend, limits)
+    if inputs.forwarding is not None and inputs.forwarding.ratio > limits.forwarding_near_ratio:
+        minimum = _forwarding_minimum_per_s(inputs, limits)
         reduced = min(reduced, max(minimum, rate * limits.smallest_cut_factor))
     return reduced
 
 
-def _minimum_per_s(pressure: Pressure, trend: PressureTrend, limits: MutationLimits) -> float:
+def _minimum_per_s(pressure: Pressure, inputs: TotalInputs, limits: MutationLimits) -> float:
     """Returns the rate below which this measure does not cut the total; 0 for measures of the controller's own load."""
     match pressure.measure:
         case Measure.CREATE_PROBE:
-            return _probe_minimum_per_s(trend, limits) if pressure.ratio <= limits.probe_far_ratio else 0.0
+            return _probe_minimum_per_s(inputs, limits) if pressure.ratio <= limits.probe_far_ratio else 0.0
         case Measure.FORWARDING:
-            return _forwarding_minimum_per_s(trend, limits)
+            return _forwarding_minimum_per_s(inputs, limits)
         case _:
             return 0.0
 
 
-def _forwarding_minimum_per_s(trend: PressureTrend, limits: MutationLimits) -> float:
+def _forwarding_minimum_per_s(inputs: TotalInputs, limits: MutationLimits) -> float:
     # Forwarding is proportional to the rate, so cuts help down to a very low rate.
-    return trend.unmanaged_per_s + max(limits.light_load_ratio * limits.rate_per_s_safe, trend.guaranteed_per_s)
+    return inputs.unmanaged_per_s + max(limits.light_load_ratio * limits.rate_per_s_safe, inputs.guaranteed_per_s)
 
 
-def _probe_minimum_per_s(trend: PressureTrend, limits: MutationLimits) -> float:
+def _probe_minimum_per_s(inputs: TotalInputs, limits: MutationLimits) -> float:
     # Guaranteed rates stay while the excess is moderate. Unmanaged tenants take their part of the total first.
-    return trend.unmanaged_per_s + max(limits.rate_per_s_safe, trend.guaranteed_per_s)
+    return inputs.unmanaged_per_s + max(limits.rate_per_s_safe, inputs.guaranteed_per_s)
 
 
-def _forwarding_ratio(trend: PressureTrend) -> float:
-    return 0.0 if trend.forwarding is None else trend.forwarding.ratio
+def _forwarding_ratio(inputs: TotalInputs) -> float:
+    return 0.0 if inputs.forwarding is None else inputs.forwarding.ratio
 
 
 def _target_ratio(pressure: Pressure, limits: MutationLimits) -> float:

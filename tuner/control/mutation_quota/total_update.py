@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from streaming.shared.contract import ControllerSignal
-from tuner.control.mutation_quota.apply_lag import PressureTrend, lag_growth_ratio
+from tuner.control.mutation_quota.apply_lag import TotalInputs, lag_growth_ratio
 from tuner.control.mutation_quota.cost_model import initial_cost, learn_from_window
 from tuner.control.mutation_quota.decision import QuotaReason, TotalRateReport
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
@@ -73,10 +73,10 @@ def update_total(
     if total is None:
         total = initial_total(pressure, recent_per_s, cap, view.now_ms, limits)
     else:
-        trend = _describe_trend(pressure, forwarding, window_now, previous, is_new, tenants, limits)
+        inputs = _collect_total_inputs(pressure, forwarding, window_now, previous, is_new, tenants, limits)
         timeouts = (signal.heartbeats_timed_out_per_s or 0.0) > 0
-        binding = trend.tenants_held_back and not braked
-        total, reason = next_total(total, pressure, trend, timeouts, binding, recent_per_s, cap, view.now_ms, limits)
+        binding = inputs.tenants_held_back and not braked
+        total, reason = next_total(total, pressure, inputs, timeouts, binding, recent_per_s, cap, view.now_ms, limits)
     if reason is QuotaReason.NEAR_OBJECTIVE:
         window_now = replace(window_now, probe=replace(probe, near_cut_at_ms=view.now_ms))
     text = f"{total.rate_per_s:.1f} partitions/s in total: {pressure}; {_EXPLANATIONS[reason]}"
@@ -121,7 +121,7 @@ def _next_window(
     )
 
 
-def _describe_trend(
+def _collect_total_inputs(
     pressure: Pressure,
     forwarding: Pressure | None,
     window: ControllerWindow,
@@ -129,8 +129,8 @@ def _describe_trend(
     is_new: bool,
     tenants: Sequence[TenantStatus],
     limits: MutationLimits,
-) -> PressureTrend:
-    """Returns the trend of the pressure.
+) -> TotalInputs:
+    """Returns the inputs of the total besides the pressure itself.
 
     Args:
         previous: the window before; None: there is none, or too long ago.
@@ -141,7 +141,7 @@ def _describe_trend(
     if previous is not None:
         since_ms = window.sampled_at_ms - previous.sampled_at_ms
         growth = lag_growth_ratio(pressure, previous.apply_lag_ms, since_ms)
-    return PressureTrend(
+    return TotalInputs(
         pressure_before=previous.pressure if previous is not None else None,
         lag_growth_ratio=growth,
         lag_before_ms=previous.apply_lag_ms if previous is not None else None,

@@ -3,8 +3,8 @@
 Throttles that look alike during a move are treated differently at its end:
 
 of the move    Every list names a replica that moved, and was not there before the move. The lists are removed, then the rates of
-               the brokers that took part, except rates from before the moves. ``kafka-reassign-partitions --verify`` removes
-               the same, and every other rate.
+               the brokers that took part, except rates from before the moves. ``kafka-reassign-partitions --verify`` would
+               remove these lists and the rates of all brokers.
 preexisting    Some list was there before, is "*", or names no replica that moved. The rates serve it too, so the lists stay and
                every rate that the tuner changed is restored.
 of the next    The throttle appeared in an idle cycle, so another move is about to begin. It stays.
@@ -23,10 +23,12 @@ from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import ClearLists, Reason, RestoreRate
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, side_name
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 
-def cleanup_after_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Sequence[ClearLists | RestoreRate]:
+def cleanup_after_moves(
+    live: LiveCluster, memory: Memory, limits: ThrottleLimits
+) -> Sequence[ClearLists | RestoreRate]:
     """Returns the cleanup that is left to do; empty if it is complete."""
     to_clear = memory.brokers_to_clear
     if is_throttle_of_move(live, memory, limits):
@@ -34,9 +36,9 @@ def cleanup_after_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Se
         return [
             *_clear_lists(live),
             *_remove_rates(live, memory, to_clear),
-            *_restore_rates(live, memory, but=to_clear),
+            *_restore_rates(live, memory, except_brokers=to_clear),
         ]
-    return [*_restore_rates(live, memory, but=to_clear), *_remove_rates(live, memory, to_clear)]
+    return [*_restore_rates(live, memory, except_brokers=to_clear), *_remove_rates(live, memory, to_clear)]
 
 
 def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
@@ -52,7 +54,7 @@ def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
     return bool(memory.moving_replicas) or any(live is None or broker in live.brokers for broker, _ in memory.owned)
 
 
-def is_throttle_of_move(live: LiveCluster, memory: Memory, limits: Limits) -> bool:
+def is_throttle_of_move(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> bool:
     """Whether the current throttles belong to the ended moves and may be removed."""
     return limits.clears_finished and memory.throttled and not _any_list_serves_others(live, memory)
 
@@ -73,8 +75,9 @@ def _readable(live: LiveCluster) -> frozenset[int]:
 def _any_list_serves_others(live: LiveCluster, memory: Memory) -> bool:
     """Whether any list serves replicas that did not move.
 
-    A list that was there before the move does, and so does one that names no moved replica: another tool may throttle the
-    catch-up of that topic. A list that names some is the move's; its other replicas moved before the first snapshot.
+    A list serves other replicas if it was there before the move, or if it names no moved replica: another tool may throttle the
+    catch-up of that topic. A list that names some moved replicas belongs to the move: its other replicas moved before the first
+    snapshot.
     """
     new_lists = memory.after_moves.new_lists if memory.after_moves is not None else ()
     for topic, throttle in live.lists.items():
@@ -129,7 +132,7 @@ def restore_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> 
     """
     participants = {b for move in live.moves for b in (*move.replicas, *move.adding, *move.removing)}
     decisions = [
-        *_restore_rates(live, memory, why, but=memory.brokers_to_clear),
+        *_restore_rates(live, memory, why, except_brokers=memory.brokers_to_clear),
         *_remove_rates(live, memory, memory.brokers_to_clear - participants),
     ]
     return [replace(decision, reason=reason) for decision in decisions]
@@ -156,14 +159,14 @@ def drop_restored_rates(live: LiveCluster, memory: Memory) -> Memory:
 
 
 def _restore_rates(
-    live: LiveCluster, memory: Memory, why: str = "the move has ended", *, but: frozenset[int]
+    live: LiveCluster, memory: Memory, why: str = "the move has ended", *, except_brokers: frozenset[int]
 ) -> list[RestoreRate]:
-    """Returns the restore of every owned rate, except on the brokers ``but``."""
+    """Returns the restore of every owned rate, except on ``except_brokers``."""
     decisions, readable = [], _readable(live)
     for side, owned in sorted(memory.owned.items()):
         setting = live.rates.get(side)
         # A broker keeps its dynamic settings while it is away. Its rate is restored when it is back.
-        if side[0] not in readable or side[0] in but or setting is None or not setting.is_own:
+        if side[0] not in readable or side[0] in except_brokers or setting is None or not setting.is_own:
             continue
         before = owned.before_bytes_per_s
         if setting.bytes_per_s == before:

@@ -2,7 +2,7 @@
 
 The control law already gives a late side all that clients and the ceiling leave. So the deadline, the ceiling, the latency
 objective or the number of partitions has to change, and the operator decides which. All sides end together with the slowest, so
-the explanation names that one.
+the explanation names the slowest side.
 
 Invariant: it is a message only; no rate depends on it.
 """
@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.cluster import BrokerSide, Setpoint, side_name
 from tuner.core.drain_time import SideLoad, drain_s, rate_for_time
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 from tuner.core.value import value
 
-# The signals of a move that was already running cover half a minute before, and the law's first ramp takes ten seconds.
+# The first signals of a running move cover the half minute before the tuner took it over, and the first ramp takes ten seconds.
 OBSERVED_S_MIN = 45.0
-# The remaining bytes are known to some seconds; the law plans to end as much earlier.
+# The remaining bytes are known some seconds late. The law plans to end earlier by this reserve, so a smaller delay is no miss.
 LATE_S_MIN = 15.0
 _NEVER_S = 366 * 86_400.0
 # A side at this share of the ceiling is limited by it, and not by its clients.
@@ -77,7 +77,7 @@ def find_deadline_miss(
     setpoints: Mapping[BrokerSide, Setpoint],
     observed: Iterable[BrokerSide],
     now_ms: int,
-    limits: Limits,
+    limits: ThrottleLimits,
 ) -> DeadlineMiss | None:
     """Returns the slowest steered side if it misses the deadline; None without a deadline, or if it is met.
 

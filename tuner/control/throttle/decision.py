@@ -184,7 +184,9 @@ class Relinquish:
 
 
 Decision = Hold | SetRate | AllowSteering | StartRate | AddPairs | RemovePairs | RestoreRate | ClearLists | Relinquish
-Acted = tuple[Decision, str | None]  # A decision that was carried out, and why it failed; None: it succeeded.
+ExecutedDecision = tuple[
+    Decision, str | None
+]  # A decision that was carried out, and why it failed; None: it succeeded.
 
 
 def action_of(decision: Decision) -> str:

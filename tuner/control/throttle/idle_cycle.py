@@ -1,4 +1,4 @@
-"""Decides a cycle in which nothing moves: clean up after the moves, then record which throttles belong to no move.
+"""Decides a cycle in which nothing moves: cleans up after the moves, then records which throttles belong to no move.
 
 Reassignment tools move in batches with pauses of some seconds. So the cleanup waits for several idle cycles in a row.
 """
@@ -19,18 +19,17 @@ from tuner.control.throttle.replica_lists.list_rules import external_lists, remo
 from tuner.control.throttle.state import IdleThrottles, Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, side_name
 from tuner.core.freshness import fresh_signals
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 
 def decide_without_moves(
-    observation: Observation, live: LiveCluster, memory: Memory, limits: Limits
+    observation: Observation, live: LiveCluster, memory: Memory, limits: ThrottleLimits
 ) -> tuple[Memory, Sequence[Decision]]:
-    """Returns the next state, and the decisions that end the moves' throttles once enough cycles were idle."""
+    """Returns the next state, and the decisions that clean up the moves' throttles once enough cycles in a row were idle."""
     # New list entries mean that another tool has begun its next batch, even if no cycle saw the batch's moves because they were too
     # short. The count of idle snapshots starts again.
-    tool_is_active = memory.after_moves is not None and _has_new_entries(
-        external_lists(live, memory), memory.after_moves.listed
-    )
+    last_idle = memory.after_moves
+    tool_is_active = last_idle is not None and _has_new_entries(external_lists(live, memory), last_idle.listed)
     idle_snapshots = 1 if tool_is_active else memory.idle_snapshots + 1
     memory = replace(
         memory,
@@ -58,7 +57,7 @@ def decide_without_moves(
     return memory if cleanup else _forget_ended_moves(external, memory, limits), [*cleanup, *absent]
 
 
-def _find_sides_kept_open(observation: Observation, live: LiveCluster, limits: Limits) -> frozenset[BrokerSide]:
+def _find_sides_kept_open(observation: Observation, live: LiveCluster, limits: ThrottleLimits) -> frozenset[BrokerSide]:
     """Returns the sides whose throttle the cleanup must not lower.
 
     Lost replicas catch up through these throttles, and writes may be blocked until they are back in sync. Sides with an operator's
@@ -80,7 +79,7 @@ def _hold_open(decision: RestoreRate) -> Hold:
 
 
 def _is_lowering(decision: Decision) -> TypeGuard[RestoreRate]:
-    """Whether the decision lowers a throttle. Removing it does not: without a throttle replicas come back fastest."""
+    """Whether the decision lowers a throttle. A removal does not count: without a throttle replicas come back fastest."""
     if not isinstance(decision, RestoreRate) or decision.value_bytes_per_s is None:
         return False
     return decision.value_bytes_per_s < decision.current_bytes_per_s
@@ -89,22 +88,22 @@ def _is_lowering(decision: Decision) -> TypeGuard[RestoreRate]:
 def _record_idle_throttles(live: LiveCluster, memory: Memory) -> IdleThrottles | None:
     """Returns the current throttles and which of them appeared since the moves ended; None if no move waits for its cleanup.
 
-    A throttle that was absent and is there again is not that of the ended moves, even with the same value.
+    A throttle that disappeared and is set again does not belong to the ended moves, even with the same value.
     """
     # ``moving_replicas`` also has the ended moves until their cleanup.
     if not memory.moving_replicas:
         return None
     rates = frozenset(side for side, setting in live.rates.items() if setting.is_own)
     topics, external_entries = frozenset(live.lists), external_lists(live, memory)
-    before, readable = memory.after_moves, live.brokers - live.unreadable
-    if before is None:
+    last_idle, readable = memory.after_moves, live.brokers - live.unreadable
+    if last_idle is None:
         return IdleThrottles(readable, rates, topics, listed=external_entries)
     # A rate counts as new only if its broker could be read before; otherwise it may have been there already.
-    new = {side for side in rates - before.rates - memory.owned.keys() if side[0] in before.brokers}
-    removed = {side for side in before.new_rates if side[0] in readable and side not in rates}
-    new_lists = before.new_lists | (topics - before.lists - memory.listed.keys())
+    appeared = {side for side in rates - last_idle.rates - memory.owned.keys() if side[0] in last_idle.brokers}
+    removed = {side for side in last_idle.new_rates if side[0] in readable and side not in rates}
+    new_lists = last_idle.new_lists | (topics - last_idle.lists - memory.listed.keys())
     return IdleThrottles(
-        readable, rates, topics, (before.new_rates | new) - removed, new_lists & topics, listed=external_entries
+        readable, rates, topics, (last_idle.new_rates | appeared) - removed, new_lists & topics, listed=external_entries
     )
 
 
@@ -130,7 +129,7 @@ def _hold_for_absent_broker(side: BrokerSide, owned: OwnedRate) -> Hold:
     )
 
 
-def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
+def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> Memory:
     """Returns the state after a complete cleanup.
 
     Throttles that are set now are recorded as preexisting: the end of a later move does not remove them.
@@ -144,10 +143,10 @@ def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Me
     preexisting = {side: rate for side, rate in memory.preexisting_rates.items() if side[0] not in readable}
     externally_owned = memory.externally_owned_until_ms
     current = {side: r.bytes_per_s for side, r in live.rates.items() if r.is_own and side not in externally_owned}
-    # kafka-reassign-partitions sets lists and rates a moment before the move starts. So a rate is preexisting
-    # - at once if there is no list;
-    # - if all lists and the rate itself were there in the last idle cycle;
-    # - beside a new list only if it was preexisting already.
+    # kafka-reassign-partitions sets lists and rates a moment before the move starts. So a rate counts as preexisting
+    # - at once, if no list is set;
+    # - if all lists and the rate itself were set in the last idle cycle too;
+    # - while a new list is set, only if the rate was preexisting already.
     if not live.lists:
         preexisting |= current
     elif live.lists.keys() <= memory.idle_lists:

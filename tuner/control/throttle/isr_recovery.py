@@ -59,10 +59,10 @@ def leaders_to_inspect(
     steered: Collection[BrokerSide],
     brokers: Mapping[int, BrokerSignal],
 ) -> frozenset[int]:
-    """Returns the brokers whose partitions are read even if they do not move, as a throttle may slow their lost replicas.
+    """Returns the brokers whose partitions are read even if they do not move, because a throttle may slow their lost replicas.
 
-    These are the leaders under min.insync.replicas, while anything moves or the tuner owns a rate. The brokers with a temporary
-    rate are included, unless the control law sets it.
+    The result has two parts: leaders under min.insync.replicas, while anything moves or the tuner owns a rate; and brokers with a
+    temporary rate, unless the control law sets that rate.
 
     Args:
         live: the last snapshot; None: there is none yet.
@@ -80,7 +80,9 @@ def leaders_to_inspect(
 
 
 def sides_possibly_blocking_writes(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
-    """Returns ``sides_blocking_writes``, and those of leaders without a fresh signal: writes may wait there too.
+    """Returns ``sides_blocking_writes``, and the sides that slow lost replicas of leaders without a fresh signal.
+
+    Without a signal it is unknown whether writes wait for these replicas.
 
     Args:
         brokers: fresh broker signals.

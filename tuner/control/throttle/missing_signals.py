@@ -3,7 +3,7 @@
 The sizes and write rates of a new move are known after two scrapes, often just after a cycle. The tuner checks for them every
 second instead of leaving the move at an arbitrary rate for most of a cycle.
 
-Invariant: only signals that were incomplete count. A complete signal that is doubted for another reason starts no early cycle.
+Invariant: only incomplete signals count. A complete signal that the cycle held for another reason starts no early cycle.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 The goals (``Mode``):
 
 fast      end the moves as soon as the latency objective allows
-deadline  end them at a given moment, as gently as that allows
-share     as fast, but with at most this share of every link
-gentle    as fast, but with this share of the headroom
+deadline  end the moves at a given time, no faster than that takes
+share     as fast as the objective allows, but with at most ``share_max`` of every link
+gentle    as fast as ``gentle_ratio`` of the headroom allows
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 
 
 class Mode(StrEnum):
@@ -54,7 +54,7 @@ class Objective:
     gentle_ratio: float = 0.5
 
     def __post_init__(self) -> None:
-        # The settings check the same and name the key to the operator.
+        # The settings module checks these conditions too and names the key to the operator.
         assert self.latency_ms > 0
         assert self.mode is not Mode.DEADLINE or self.finish_at_ms is not None
         assert self.mode is not Mode.SHARE or (self.share_max is not None and 0 < self.share_max <= 1)
@@ -75,48 +75,51 @@ class ControlLimits:
     rate_bytes_per_s_min: float = 5 * MB  # Below this rate one fetch response uses up seconds of the quota.
     rate_bytes_per_s_max: float = float("inf")  # The operator's ceiling.
     min_rate_over_steady_state: float = 1.2  # A quota only just above W drains nothing.
-    min_rate_over_steady_state_low_headroom: float = 1.05  # The same for sides with usually less headroom than that.
+    # The same factor on a side whose clients usually leave less than that.
+    min_rate_over_steady_state_low_headroom: float = 1.05
 
     # The forecast of the client load (Holt's linear smoothing), for each step of the stream.
     level_gain: float = 0.35
     slope_gain: float = 0.05
     spread_gain: float = 0.1
     usual_gain: float = 0.015  # The usual load is learned over minutes.
-    # The minimum rate drops if clients leave less. They are taken to use this many spreads more than usual. Even with perfect
-    # knowledge the move takes twice the shortest time where the headroom is smaller than the load's variation.
+    # The minimum rate drops if clients usually leave less. Their load is then assumed to be this many spreads above its usual
+    # value.
     min_rate_spreads: float = 0.65
     forecast_spreads: float = 0.5  # The load is assumed to be this many spreads above the forecast.
     jump_spreads: float = 4.0  # A forecast error this large is a step of the load and not noise.
 
     # The margin below ``utilisation_max``. It grows by the gain per step if the p99 is far above the aim. It shrinks half as
-    # fast, or as fast if the p99 already contains what comes within seconds.
+    # fast; with a fast component of 0 it shrinks equally fast, because such a p99 already contains the peaks of the next seconds.
     margin_start: float = 0.03
     margin_gain: float = 0.01
-    # The seconds of a throttle are uneven. Without a margin a tenth of them is above the limit on a link that only the move uses.
+    # A throttle passes uneven numbers of bytes in each second. Without a margin a tenth of the seconds would exceed
+    # ``utilisation_max`` on a link that only the move uses.
     margin_min: float = 0.02
-    # The minimum if the p99 already contains those seconds: above ``utilisation_max``, as far as client latency allows.
+    # The minimum for a p99 with a fast component of 0, which already contains such seconds. It is negative: the link may be fuller
+    # than ``utilisation_max`` as long as client latency allows.
     margin_min_slow_p99: float = -0.04
     # Share of the link in the newest step. Below it the clients' latency says nothing about a fuller link.
     near_capacity_ratio: float = 0.75
     margin_max: float = 0.3
     # Weight of a step that misses the objective: avoiding misses matters more than a good mean.
     miss_weight: float = 2.0
-    # Share of the objective to aim at. Closer to 1 more seconds miss it; further off the move takes longer.
+    # Share of the objective to aim at. With a higher aim more seconds miss the objective; with a lower aim the move takes longer.
     latency_aim: float = 0.6
-    # The distance from the objective and the minimum margin are for what comes within seconds. If the window's mean shows that
-    # the p99 already contains that, both shrink with the fast component of the p99, at most to this aim.
+    # The distance between aim and objective, and the minimum margin, cover the peaks of the next seconds. A p99 with a small fast
+    # component already contains such peaks, so both shrink with the fast component. The aim rises to this value at most.
     latency_aim_max: float = 0.95
-    variation_gain: float = 0.15  # Per step: half a minute.
-    # If the mean drops below this share of its value at the time of the p99, the p99 reports the past.
+    variation_gain: float = 0.15  # Per step; averages over about half a minute.
+    # If the mean drops below this share of its value at the time of the worst p99, the p99 reports the past.
     mean_relief_ratio: float = 0.95
-    # Below this multiple of W as the maximum rate, most of a margin would come off the little that drains. Such a side aims
-    # closer to the objective.
+    # A side at its ceiling has low headroom if its setpoint is below this multiple of W. A step of the margin would take most of
+    # the little that drains, so such a side aims closer to the objective.
     low_headroom_ratio: float = 2.0
     latency_aim_low_headroom: float = 0.95
     # Kafka's p99 covers some thousand requests. With fewer writes (at 16 kB a request) it covers more than five minutes.
     clients_bytes_per_s_min: float = 50_000.0
-    # A shrunken ISR adds this margin while clients wait. The margin is then held until the stream's window has forgotten the
-    # shrink. After a mere miss a hold cost time in simulation and saved no misses, so there is none.
+    # A shrunken ISR adds this margin while clients wait. The margin is then held until the shrink has left the stream's window.
+    # A miss of the objective alone holds no margin: in simulation that cost time and saved no misses.
     isr_shrink_margin: float = 0.05
     margin_hold_s: float = 30.0
     # Share of the setpoint. If less passes, something else limits the move, so the margin is not tested.
@@ -127,24 +130,25 @@ class ControlLimits:
     stall_boost_max: float = 5.0
     boost_interval_s: float = 15.0  # A quota window, and the age of the signals.
 
-    # If something else than its throttle limits the slowest side, the others finish in this share of its time and leave their
-    # part of a link or disk to it. The measured bytes show it, so only after the ramp, the quota window and the signals' age.
-    # It then holds for a minute, or the others would alternate.
+    # If something other than its throttle limits the slowest side, the other sides finish in this share of its time and leave
+    # their part of a link or disk to it. The measured bytes show such a limit only after the ramp, the quota window and the delay
+    # of the signals. The finding then holds for a minute; otherwise the other sides would alternate between two rates.
     decoupled_time_ratio: float = 0.5
     decoupled_after_s: float = 25.0
     decoupled_for_s: float = 60.0
 
-    # The leader side limits and the follower side has a margin: it gets this factor over its calculated need.
+    # The leader side limits the copy. The follower side gets this factor over its calculated need, so that it does not limit.
     leader_margin_ratio: float = 1.0
     follower_margin_ratio: float = 1.3
     # While a plan begins partitions both sides get at least this factor. A side is idle between partitions, and time that it
     # does not use is lost to all that wait for it.
     plan_margin_ratio: float = 1.5
-    # Share of the ceiling that leaders get meanwhile, so that the follower has a margin there too. A replica that was just added
-    # counts as one that is behind: at an exhausted quota the leader does not answer it, and producers wait.
+    # Share of the ceiling that leaders get while a plan begins partitions, so that followers at the ceiling have a margin too. A
+    # replica that was just added counts as out of sync: while the leader's quota is exhausted, the leader does not answer its
+    # fetches, and producers wait.
     plan_leader_ratio: float = PLAN_LEADER_RATIO
-    drain_s_min: float = 2.0  # Shorter plans only follow the age of the signals.
-    # After a take-over the rate rises from the current one to the setpoint in this time: the first forecasts are guesses.
+    drain_s_min: float = 2.0  # A shorter T would only follow the delay of the signals.
+    # After a takeover the rate rises from the current one to the setpoint in this time: the first forecasts are guesses.
     takeover_ramp_s: float = 3.0
     # A side at this share of its ceiling fills the link.
     at_ceiling_ratio: float = 0.9
@@ -163,10 +167,11 @@ class ControlLimits:
     # seconds. A larger range would follow the model's own errors; a smaller one would leave the echoes of bursts.
     window_compensation_range: float = 0.07
     # A delayed follower asks again half a second later, so a throttle that limits passes this much less than its rate (measured:
-    # 0.96 to 0.97). As free room in the window this would lower the setting again and again, to the end of the range.
+    # 0.96 to 0.97). If the compensation counted the unused bytes as room in the window, it would lower the rate again and again,
+    # to the end of its range.
     unused_ratio: float = 0.04
-    # Each second's setpoint is at least this share of the mean of the eleven before. A cut to a quarter at once leaves next to
-    # nothing for a whole window, and any error in the window's contents is then a standstill.
+    # Each second's setpoint is at least this share of the mean setpoint of the last eleven seconds. A cut to a quarter at once
+    # leaves next to nothing for a whole window, and any error in the window's contents is then a standstill.
     setpoint_fall_ratio_min: float = 0.6
 
     # Signals older than this hold all rates. From the second age on, rates decay to the minimum.
@@ -187,7 +192,7 @@ class ControlLimits:
         assert max(self.latency_aim, self.latency_aim_max, self.latency_aim_low_headroom) < 1.0
 
 
-AnyLimits = TypeVar("AnyLimits", Limits, ControlLimits)
+AnyLimits = TypeVar("AnyLimits", ThrottleLimits, ControlLimits)
 
 
 def with_max_rate(limits: AnyLimits, max_rate_bytes_per_s: float) -> AnyLimits:

@@ -1,8 +1,8 @@
 """Carries out operator orders. They come before the tuner's own rules, and after the checks for what cannot be observed.
 
-pause     nothing is raised, lowered or ended
-release   every rate of the tuner is restored, then as pause
-resume    ends both, and the holds for rates that others had set
+pause     the tuner changes nothing
+release   the tuner restores every rate that it manages, and is paused
+resume    ends a pause or release, and the holds for rates that other clients had set
 override  one throttle has a given rate until a given time; then the earlier rate is restored and tuned again
 
 Invariant: an order is acknowledged within a cycle, or the reason is given. An expired order changes nothing.
@@ -19,11 +19,11 @@ from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting, side_name
 from tuner.core.operator_orders import Orders, Override, Pause
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 
 def apply_new_orders(
-    orders: Orders, memory: Memory, limits: Limits, now_ms: int
+    orders: Orders, memory: Memory, limits: ThrottleLimits, now_ms: int
 ) -> tuple[Memory, frozenset[BrokerSide]]:
     """Returns the state without the external holds that new orders end, and the sides with a new override.
 
@@ -63,7 +63,7 @@ def _with_external_holds(memory: Memory, externally_owned_until_ms: Mapping[Brok
     )
 
 
-def limit_override(order: Override | None, limits: Limits) -> Override | None:
+def limit_override(order: Override | None, limits: ThrottleLimits) -> Override | None:
     """Returns the order with its rate between 1 B/s and the current ceiling, which may be lower than when it was given.
 
     A throttle of 0 would stop the move.
@@ -80,8 +80,8 @@ def decide_while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequ
     why = f"released by {pause.by}"
     readable = live.brokers - live.unreadable
     unreachable = [side_name(side) for side in sorted(memory.owned) if side[0] not in readable]
-    rest = f"; not restored yet, as their brokers cannot be reached: {', '.join(unreachable)}" if unreachable else ""
-    text = f"{why}: every rate of rheostat is restored, and nothing is changed until `rheostat resume`{rest}"
+    absent = f"; not restored yet, as their brokers cannot be reached: {', '.join(unreachable)}" if unreachable else ""
+    text = f"{why}: every rate of rheostat is restored, and nothing is changed until `rheostat resume`{absent}"
     return [*restore_all(live, memory, Reason.RELEASED, why), Hold(None, None, Reason.RELEASED, text)]
 
 
@@ -98,7 +98,7 @@ def decide_override(side: BrokerSide, order: Override, setting: RateSetting | No
 
 
 def decide_restore(
-    side: BrokerSide, owned: OwnedRate, setting: RateSetting, min_draining_bytes_per_s: float, limits: Limits
+    side: BrokerSide, owned: OwnedRate, setting: RateSetting, min_draining_bytes_per_s: float, limits: ThrottleLimits
 ) -> SetRate | None:
     """Returns the change to the rate before a temporary change; None if there is no such rate, or it is set.
 
@@ -123,7 +123,7 @@ def is_in_force(order: Override | None, now_ms: int) -> bool:
     return order is not None and now_ms < order.until_ms
 
 
-def is_still_ordered(change: SetRate, order: Override | None, limits: Limits, now_ms: int) -> bool:
+def is_still_ordered(change: SetRate, order: Override | None, limits: ThrottleLimits, now_ms: int) -> bool:
     """Whether an override in force orders the setpoint of this change."""
     order = limit_override(order, limits)
     return order is not None and is_in_force(order, now_ms) and order.bytes_per_s == change.setpoint_bytes_per_s

@@ -11,28 +11,29 @@ from itertools import chain, islice
 
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 _BATCH = 1_000
 
 
-def count_orphaned_settings(live: LiveCluster, memory: Memory, limits: Limits) -> int:
+def count_orphaned_settings(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> int:
     """Returns the number of orphaned rates and lists. A rate for all brokers (``<default>``) counts once per side."""
     participants = _BrokersOfMoves(live, memory, limits)
     return _count_rates(live, memory, participants) + _count_lists(live, memory, participants)
 
 
-def count_orphaned_rates(live: LiveCluster, memory: Memory, limits: Limits) -> int:
+def count_orphaned_rates(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> int:
     return _count_rates(live, memory, _BrokersOfMoves(live, memory, limits))
 
 
 class _BrokersOfMoves:
-    """The brokers with a replica of a running move, or of an ended one whose throttle is removed with the last.
+    """The brokers with a replica of a running move, or of an ended move whose throttle is removed when the last move ends.
 
-    It is computed lazily: a large cluster moves tens of thousands of partitions, and the first thousand use nearly every broker.
+    The set is computed lazily: a large cluster moves tens of thousands of partitions, and the first thousand use nearly every
+    broker.
     """
 
-    def __init__(self, live: LiveCluster, memory: Memory, limits: Limits) -> None:
+    def __init__(self, live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> None:
         self._brokers: set[int] = set()
         running = (move.replicas for move in live.moves)
         ended = memory.moving_replicas.values() if live.moves and limits.clears_finished and memory.throttled else ()
@@ -48,11 +49,12 @@ class _BrokersOfMoves:
 
 
 def _count_rates(live: LiveCluster, memory: Memory, participants: _BrokersOfMoves) -> int:
+    # Without moves the tuner's own rates count too: they serve no move.
     owned = memory.owned if live.moves else ()
-    others = {side: setting for side, setting in live.rates.items() if side not in owned}
-    if not others:
+    candidates = {side: setting for side, setting in live.rates.items() if side not in owned}
+    if not candidates:
         return 0
-    unused = {side: setting for side, setting in others.items() if side[0] not in participants}
+    unused = {side: setting for side, setting in candidates.items() if side[0] not in participants}
     # A rate for all brokers serves a move on any of them.
     used_defaults = {side for (broker, side), rate in live.rates.items() if not rate.is_own and broker in participants}
     unused_defaults = {side for (_, side), setting in unused.items() if not setting.is_own} - used_defaults

@@ -25,14 +25,14 @@ from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, side_name
 from tuner.core.drain_time import SideLoad
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 # Holds on sides where nothing is unknown, changing or wrong.
 _HEALTHY_HOLDS = frozenset({Reason.WATCHING, Reason.PROGRESSING, Reason.WITHIN_DEADBAND, Reason.AT_CEILING})
 
 
 def find_cleared_rates(
-    live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unlisted: bool
+    live: LiveCluster, memory: Memory, now_ms: int, limits: ThrottleLimits, *, unlisted: bool
 ) -> dict[BrokerSide, int]:
     """Returns the tuner's rates, by side, if a tool has cleared all of them; empty if not.
 
@@ -49,7 +49,7 @@ def find_cleared_rates(
     on_one_broker = len({broker for broker, _ in readable_rates}) == 1
     cleared_again = now_ms - memory.cleared_at_ms < limits.external_change_hold_s * 1000
     if (on_one_broker or cleared_again) and not lists_cleared:
-        return {}  # As likely the work of an operator.
+        return {}  # An operator may have removed them just as well as a tool.
     return {side: owned.setpoint_bytes_per_s for side, owned in readable_rates.items()}
 
 
@@ -59,7 +59,7 @@ def may_be_cleared_by_tool(current_bytes_per_s: int | None, *, throttles: bool) 
 
 
 def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tuple[Memory, list[Hold]]:
-    """Returns the state without the cleared rates. The rates before them were cleared as well, and are not restored."""
+    """Returns the state without the cleared rates. The rates from before the tuner's were cleared too, and are not restored."""
     cleared = set(sides)
     if not cleared:
         return memory, []
@@ -78,7 +78,7 @@ def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: in
 
 
 def relinquish_changed_rates(
-    live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, throttles: bool
+    live: LiveCluster, memory: Memory, now_ms: int, limits: ThrottleLimits, *, throttles: bool
 ) -> tuple[Memory, list[Relinquish | Hold]]:
     """Returns the state without rates that others changed, and without external holds that have expired.
 
@@ -87,12 +87,12 @@ def relinquish_changed_rates(
     """
     missing = set()
     missing_before = memory.missing_rates
-    late = memory.predecessor_writes if now_ms < memory.predecessor_writes_until_ms else {}
+    possible_late_writes = memory.predecessor_writes if now_ms < memory.predecessor_writes_until_ms else {}
     external = {side: until_ms for side, until_ms in memory.externally_owned_until_ms.items() if until_ms > now_ms}
     memory = replace(
         memory,
         externally_owned_until_ms=external,
-        predecessor_writes=late,
+        predecessor_writes=possible_late_writes,
         late_predecessor_writes=_current_late_writes(live, memory, now_ms),
     )
     decisions: list[Relinquish | Hold] = []
@@ -126,7 +126,7 @@ def _is_late_predecessor_write(side: BrokerSide, current_bytes_per_s: int | None
 
 
 def relinquish_rate(
-    side: BrokerSide, current_bytes_per_s: int | None, memory: Memory, now_ms: int, limits: Limits
+    side: BrokerSide, current_bytes_per_s: int | None, memory: Memory, now_ms: int, limits: ThrottleLimits
 ) -> tuple[Memory, Relinquish | Hold]:
     """Returns the state and decision for an owned rate that changed: relinquished, or kept if it is a late write.
 
@@ -162,7 +162,7 @@ def correct_late_writes(
     live: LiveCluster,
     loads: Mapping[BrokerSide, SideLoad],
     memory: Memory,
-    limits: Limits,
+    limits: ThrottleLimits,
 ) -> list[SetRate]:
     """Returns the changes that undo late writes of the previous tuner, on healthy sides whose earlier rate drains.
 

@@ -20,7 +20,7 @@ from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.objective import PLAN_LEADER_RATIO
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.core.reassignment_plan import Plan, PlanThrottle, TopicPartition
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 PlanMoves = Mapping[TopicPartition, PlanThrottle]
 
@@ -31,7 +31,7 @@ def list_requested_moves(plans: Iterable[Plan]) -> dict[TopicPartition, PlanThro
 
 
 def select_moves_to_list(
-    moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits, listed: Mapping[str, TopicThrottle]
+    moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: ThrottleLimits, listed: Mapping[str, TopicThrottle]
 ) -> tuple[PartitionMove, ...]:
     """Returns the moves whose replicas belong on the throttled-replica lists; ``moves`` itself if all do.
 
@@ -52,14 +52,14 @@ def select_moves_to_list(
 
 
 def throttles_any_move(
-    moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits, listed: Mapping[str, TopicThrottle]
+    moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: ThrottleLimits, listed: Mapping[str, TopicThrottle]
 ) -> bool:
-    """Whether the tuner throttles any of these moves, or any move at all."""
+    """Whether the tuner throttles any of these moves; always true if it throttles all moves."""
     return limits.throttles_all_moves or bool(select_moves_to_list(moves, plan_moves, limits, listed))
 
 
 def plan_rates(
-    moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: Limits, *, may_lead: bool = False
+    moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: ThrottleLimits, *, may_lead: bool = False
 ) -> dict[BrokerSide, int]:
     """Returns the rate that plans allow each side that they copy through, in bytes/s; without sides that no plan throttles.
 
@@ -79,14 +79,14 @@ def plan_rates(
 
 
 def plan_setpoints(
-    moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: Limits, *, may_lead: bool = False
+    moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: ThrottleLimits, *, may_lead: bool = False
 ) -> dict[BrokerSide, int]:
     """Returns ``plan_rates`` as the tuner sets them: without an objective leaders get a little less."""
     rates = plan_rates(moves, plan_moves, limits, may_lead=may_lead)
     return {side: leader_margin_rate(rate, side, limits) for side, rate in rates.items()}
 
 
-def leader_margin_rate(rate_bytes_per_s: int, side: BrokerSide, limits: Limits) -> int:
+def leader_margin_rate(rate_bytes_per_s: int, side: BrokerSide, limits: ThrottleLimits) -> int:
     """Returns the rate of a side for a plan of this rate, in bytes/s. With an objective the control law limits leaders itself."""
     if limits.closed_loop or side[1] is Side.FOLLOWER:
         return rate_bytes_per_s
@@ -120,11 +120,11 @@ def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
     )
 
 
-def highest_plan_rate_bytes_per_s(plans: Iterable[Plan], limits: Limits) -> float | None:
+def highest_plan_rate_bytes_per_s(plans: Iterable[Plan], limits: ThrottleLimits) -> float | None:
     """Returns the highest rate of any active plan, in bytes/s; None if one is unthrottled, or none is active."""
     rates = [plan_throttle_rate(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.is_active]
-    known = [rate for rate in rates if rate is not None]
-    return max(known, default=None) if len(known) == len(rates) else None
+    limited_rates = [rate for rate in rates if rate is not None]
+    return max(limited_rates, default=None) if len(limited_rates) == len(rates) else None
 
 
 def _is_listed(move: PartitionMove, listed: Mapping[str, TopicThrottle]) -> bool:

@@ -1,7 +1,7 @@
 """Decides one cycle of the throttle controller: from an observation and the earlier state to decisions and the next state.
 
-The order is: what cannot be observed, what the tuner does not own, what operators ordered, what has ended, and only then what
-could be faster. All functions are pure: the state comes in and goes out as a value.
+The order is: an unreadable cluster, rates that other clients have changed, operator orders, the cleanup after moves, and only then
+the rates of running moves. All functions are pure: the state comes in and goes out as a value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tuner.control.throttle.temporary_rates import warm_up_started_rates
 from tuner.control.throttle.view import MovesView, judge_stalls
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, Observation
 from tuner.core.operator_orders import Pause
-from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 
 RESCUE_REASONS = frozenset({Reason.STALLED_BELOW_STEADY_STATE, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
 
@@ -40,7 +40,7 @@ RESCUE_REASONS = frozenset({Reason.STALLED_BELOW_STEADY_STATE, Reason.STALLED_TH
 def decide(
     observation: Observation,
     memory: Memory,
-    limits: Limits,
+    limits: ThrottleLimits,
     stall_limits: StallLimits,
     cache: CycleCache | None = None,
 ) -> tuple[Memory, tuple[Decision, ...]]:
@@ -52,7 +52,7 @@ def decide(
     live, now_ms, cache = observation.live, observation.now_ms, cache or CycleCache()
     orders = observation.orders
     memory, newly_ordered = apply_new_orders(orders, memory, limits, now_ms)
-    # Without the cluster it is unknown whether a move runs or has ended, so orders are not carried out either.
+    # Without the cluster it is unknown whether a move runs or has ended, so operator orders wait as well.
     if isinstance(live, ClusterUnreadable):
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster is not seen: {live.reason}"),)
     memory = replace(
@@ -79,11 +79,11 @@ def decide(
         memory = _record_moves(live, memory, cache)
         view = MovesView(observation, live, limits, cache, memory.rates_since, memory.listed)
         memory = _judge(view, memory, stall_limits)
-        listing = decide_list_changes(view, memory, cleared, cache) if throttles else remove_unneeded_pairs(memory, {})
-        started = {(d.broker, d.side): d for d in listing if isinstance(d, StartRate)}
-        sides = _decide_rates(started, view, memory, stall_limits)
-        memory = _record_answers(sides, view, memory)
-        decisions = [*_find_leaderless_moves(live, cache), *listing, *sides]
+        lists = decide_list_changes(view, memory, cleared, cache) if throttles else remove_unneeded_pairs(memory, {})
+        started = {(d.broker, d.side): d for d in lists if isinstance(d, StartRate)}
+        rates = _decide_rates(started, view, memory, stall_limits)
+        memory = _record_rescues_and_decays(rates, view, memory)
+        decisions = [*_find_leaderless_moves(live, cache), *lists, *rates]
     return memory, (*external_changes, *decisions)
 
 
@@ -96,18 +96,20 @@ def _record_moves(live: LiveCluster, memory: Memory, cache: CycleCache) -> Memor
 def _moving_replicas(live: LiveCluster, memory: Memory, cache: CycleCache) -> Mapping[tuple[str, int], frozenset[int]]:
     """Returns the replicas that have moved since the last end of all moves, by partition.
 
-    It is the same mapping as before if nothing new moves: an unchanged value is not written to the journal again.
+    If nothing new moves, the result is the earlier mapping itself: an unchanged object is not written to the journal again.
     """
     cache.follow(live.moves)
-    new = {}
+    new_replicas = {}
     for move in cache.moves_not_in(memory.moving_replicas):
         key = (move.topic, move.partition)
-        known = memory.moving_replicas.get(key)
-        if known is None or not (
-            known.issuperset(move.replicas) and known.issuperset(move.adding) and known.issuperset(move.removing)
+        recorded = memory.moving_replicas.get(key)
+        if recorded is None or not (
+            recorded.issuperset(move.replicas)
+            and recorded.issuperset(move.adding)
+            and recorded.issuperset(move.removing)
         ):
-            new[key] = frozenset((*(known or ()), *move.replicas, *move.adding, *move.removing))
-    replicas = DeltaMapping(memory.moving_replicas, new) if new else memory.moving_replicas
+            new_replicas[key] = frozenset((*(recorded or ()), *move.replicas, *move.adding, *move.removing))
+    replicas = DeltaMapping(memory.moving_replicas, new_replicas) if new_replicas else memory.moving_replicas
     cache.mark_recorded(replicas)
     return replicas
 
@@ -126,7 +128,7 @@ def _lists_name_any(
 def _judge(view: MovesView, memory: Memory, stall_limits: StallLimits) -> Memory:
     """Returns the state with the stalls of this cycle, and the tuner's own sides that have no signal.
 
-    The control law tracks missing signals itself, so without an objective only.
+    With an objective no side counts as unmeasured here, because the control law tracks missing signals itself.
     """
     unmeasured: list[BrokerSide] = []
     if not view.limits.closed_loop:
@@ -159,10 +161,10 @@ def _decide_rates(
     return [corrections.get(d, d) if isinstance(d, Hold) else d for d in decisions]
 
 
-def _record_answers(decisions: Sequence[Decision], view: MovesView, memory: Memory) -> Memory:
-    """Returns the state with the stalls that the decisions answer, and the time of each decay."""
+def _record_rescues_and_decays(decisions: Sequence[Decision], view: MovesView, memory: Memory) -> Memory:
+    """Returns the state with the stalled destinations for which the decisions raise a rate, and the time of each decay."""
     changes = [d for d in decisions if isinstance(d, SetRate)]
-    answered = {
+    rescued = {
         destination
         for change in changes
         if change.reason in RESCUE_REASONS
@@ -174,7 +176,7 @@ def _record_answers(decisions: Sequence[Decision], view: MovesView, memory: Memo
     return replace(
         memory,
         decayed_at_ms=earlier | dict.fromkeys(decayed, view.now_ms),
-        rescued=(memory.rescued | answered) & view.destinations,
+        rescued=(memory.rescued | rescued) & view.destinations,
     )
 
 

@@ -1,6 +1,6 @@
 """Tracks when the rate of each throttle last changed, so that a stall is judged only from measurements after the change.
 
-Every change counts: a ramp step, an operator's, another tool's. Rates that the control law sets are left out: it changes them every
+Every change counts, by a ramp, an operator or another tool. Rates that the control law sets are left out: the law varies them every
 second around a mean, and a stall is judged against that mean.
 """
 
@@ -17,24 +17,24 @@ def track_rate_changes(observation: Observation, live: LiveCluster, memory: Memo
     before, now_ms = memory.rates_since, observation.now_ms
     after: dict[BrokerSide, RateSince] = {}
     for side, setting in live.rates.items():
-        known = before.get(side)
+        last = before.get(side)
         setpoint = observation.setpoints.get(side)
         if side in observation.ramping:
             after[side] = RateSince(setting.bytes_per_s, now_ms)
-        elif known is None:
+        elif last is None:
             # A previous tuner that ended during a ramp left one of its steps.
             after[side] = RateSince(setting.bytes_per_s, now_ms if _is_interrupted(memory.owned.get(side)) else 0)
-        elif known.bytes_per_s == setting.bytes_per_s or (setpoint is not None and not setpoint.inputs_stale):
-            after[side] = known
-        elif known.bytes_per_s is None:
+        elif last.bytes_per_s == setting.bytes_per_s or (setpoint is not None and not setpoint.inputs_stale):
+            after[side] = last
+        elif last.bytes_per_s is None:
             # Without a throttle there was no lower rate that could have caused what was measured.
-            after[side] = RateSince(setting.bytes_per_s, known.since_ms)
+            after[side] = RateSince(setting.bytes_per_s, last.since_ms)
         else:
             after[side] = RateSince(setting.bytes_per_s, now_ms)
-    for side, known in before.items():
+    for side, last in before.items():
         if side not in after and side[0] in live.brokers:
-            is_removed = known.bytes_per_s is not None and side[0] not in live.unreadable
-            after[side] = RateSince(None, now_ms) if is_removed else known
+            is_removed = last.bytes_per_s is not None and side[0] not in live.unreadable
+            after[side] = RateSince(None, now_ms) if is_removed else last
     return before if after == before else after
 
 

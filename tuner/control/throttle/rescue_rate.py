@@ -15,27 +15,27 @@ from collections.abc import Mapping
 from streaming.shared.contract import Side
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad, drain_s
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 
-def min_draining_bytes_per_s(load: SideLoad, limits: Limits) -> float:
+def min_draining_bytes_per_s(load: SideLoad, limits: ThrottleLimits) -> float:
     """Returns the lowest rate that drains the side at a useful speed, in bytes/s."""
     return max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * load.steady_state_bytes_per_s)
 
 
-def is_infeasible(current_bytes_per_s: float, load: SideLoad, limits: Limits) -> bool:
-    """Whether neither a permitted throttle nor the current one ends this side's move."""
+def is_infeasible(current_bytes_per_s: float, load: SideLoad, limits: ThrottleLimits) -> bool:
+    """Whether steady-state replication alone fills the ceiling and the current rate, so that the move never ends."""
     return load.steady_state_bytes_per_s >= max(limits.rate_bytes_per_s_max, current_bytes_per_s)
 
 
-def drain_target_s(loads: Mapping[BrokerSide, SideLoad], limits: Limits) -> float:
+def drain_target_s(loads: Mapping[BrokerSide, SideLoad], limits: ThrottleLimits) -> float:
     """Returns T in seconds: the time of the slowest feasible side at the ceiling."""
     times = [drain_s(load, limits.rate_bytes_per_s_max) for load in loads.values()]
     return max([limits.drain_s_min, *(t for t in times if t is not None)])
 
 
 def setpoint_bytes_per_s(
-    side: Side, load: SideLoad, current_bytes_per_s: float, target_s: float, limits: Limits
+    side: Side, load: SideLoad, current_bytes_per_s: float, target_s: float, limits: ThrottleLimits
 ) -> int:
     """Returns the rate at which one side ends in ``target_s``, in bytes/s, and at least the current rate."""
     slack = limits.follower_slack if side is Side.FOLLOWER else 1.0
@@ -45,12 +45,12 @@ def setpoint_bytes_per_s(
 
 
 def is_throttle_bound(
-    current_bytes_per_s: float, load: SideLoad, measured_bytes_per_s: float | None, limits: Limits
+    current_bytes_per_s: float, load: SideLoad, measured_bytes_per_s: float | None, limits: ThrottleLimits
 ) -> bool:
     """Whether this throttle limits the move.
 
-    It does if its rate is not above steady-state replication, or if the measured bytes use it up. Without a measurement it is
-    not assumed to.
+    A throttle limits its move if its rate is not above steady-state replication, or if the measured bytes use it up. Without a
+    measurement only the first condition counts.
     """
     if current_bytes_per_s <= load.steady_state_bytes_per_s:
         return True

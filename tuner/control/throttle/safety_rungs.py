@@ -100,7 +100,10 @@ def find_preserved_rate(case: SideCase) -> int | None:
 
 
 def _warm_up_for_steering(case: SideCase) -> Decision | None:
-    """The same with an objective: a side warms up only if no override and no preserved rate holds it."""
+    """With an objective an empty window warms up here.
+
+    The rungs for overrides and preserved rates precede this one, because the control law does not steer such sides.
+    """
     return warm_up_empty_window(case) if case.limits.closed_loop else None
 
 
@@ -197,7 +200,7 @@ def _open_for_rescue(case: SideCase) -> Decision | None:
 
 
 def _hold_if_destinations_down(case: SideCase) -> Decision | None:
-    """All destinations of this side are down. If only some are, the others still progress, so the side is judged by those."""
+    """All destinations of this side are down. If some are alive, they still progress, and the side is judged by them."""
     destinations = case.view.destinations_through(case.side)
     if case.view.measured_destinations(case.side) or not case.view.live.brokers.isdisjoint(destinations):
         return None

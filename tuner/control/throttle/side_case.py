@@ -10,7 +10,7 @@ from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide, RateSetting, side_name
 from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import Freshness, age_s
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class SideCase:
     side: BrokerSide
     view: MovesView
     memory: Memory
-    limits: Limits
+    limits: ThrottleLimits
 
     @classmethod
     def of(cls, side: BrokerSide, view: MovesView, memory: Memory) -> SideCase:
@@ -72,7 +72,7 @@ class SideCase:
         return self.hold(Reason.RATE_IS_CHANGING, "the rate goes down, in steps over the quota window")
 
     def hold_if_unmeasured(self, required: BrokerSide) -> Hold | None:
-        """Returns a hold of this side if the signals of another one, ``required``, are old or missing; else None."""
+        """Returns a hold of this side if the signals of the side ``required`` are old or missing; else None."""
         match self.view.freshness(required):
             case Freshness.MISSING:
                 text = f"no measurements of broker {required[0]} ({required[1]} side) yet"

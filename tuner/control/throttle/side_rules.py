@@ -135,9 +135,9 @@ def _hold_if_infeasible(throttled: ThrottledSide) -> Hold | None:
 
 
 def decide_sides_without_moves(view: MovesView, memory: Memory) -> list[Decision]:
-    """Returns the decisions for throttles that no move uses, but lost replicas do: a list of "*" names those too.
+    """Returns the decisions for throttles that slow lost replicas although no move uses them: a list of "*" names these too.
 
-    The throttle opens for them, and returns to its earlier rate when they are back.
+    The throttle opens for the lost replicas, and returns to its earlier rate when they are back in the ISR.
     """
     temporary = {side for side, owned in memory.owned.items() if owned.restore_to_bytes_per_s is not None}
     if not (view.blocking_writes or temporary):

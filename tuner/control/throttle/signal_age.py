@@ -11,7 +11,7 @@ from statistics import median
 
 from tuner.core.value import value
 
-READY_LIMITS = 2.0
+UNREADY_AGE_RATIO = 2.0  # A ready tuner stops being ready at this multiple of the limit.
 _AGES_KEPT = 60  # Five minutes of signals at one every 5 s.
 _AGES_MIN = 5  # With fewer, no usual age is reported.
 
@@ -41,7 +41,7 @@ def record_age(before: SignalAges, sampled_at_ms: int | None, now_ms: int, age_s
 def is_ready(ages: SignalAges, now_ms: int, age_s_max: float) -> bool:
     if ages.sampled_at_ms is None:
         return False
-    return _age_s(ages.sampled_at_ms, now_ms) <= age_s_max * (READY_LIMITS if ages.ready else 1.0)
+    return _age_s(ages.sampled_at_ms, now_ms) <= age_s_max * (UNREADY_AGE_RATIO if ages.ready else 1.0)
 
 
 def explain_stale_signal(ages: SignalAges, now_ms: int, age_s_max: float) -> str | None:

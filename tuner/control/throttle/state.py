@@ -58,9 +58,11 @@ class IdleThrottles:
 
     Attributes:
         brokers: brokers whose rates could be read.
+        rates: sides with a rate of their own.
+        lists: topics with throttled-replica lists.
         new_rates: those of ``rates`` that appeared after the first idle cycle.
         new_lists: those of ``lists`` that appeared after the first idle cycle.
-        listed: the list entries of other owners, by topic.
+        listed: the entries of other owners in these lists, by topic.
     """
 
     brokers: frozenset[int]
@@ -73,7 +75,7 @@ class IdleThrottles:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Everything a cycle needs of the cycles before it. Rates are in bytes/s, times in ms since the epoch.
+    """The state that a cycle needs from the cycles before it. Rates are in bytes/s, times in ms since the epoch.
 
     Fields marked "not in the journal" start empty after a restart.
     """
@@ -84,16 +86,17 @@ class Memory:
     externally_owned_until_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     # The brokers of each partition (topic, partition) that has moved since the last cleanup.
     moving_replicas: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
-    # Whether another owner's throttled-replica list named any of them, so that a throttle came with the move.
+    # Whether another owner's throttled-replica list named any moving replica, so that a throttle came with the move.
     throttled: bool = False
     # Rates that were set while nothing moved. They came with no move, so the end of a move does not remove them.
     preexisting_rates: Mapping[BrokerSide, int] = field(default_factory=dict)
     # Topics with lists in two idle cycles in a row; None: not observed yet. These too came with no move. One cycle is not enough:
     # kafka-reassign-partitions sets the lists of a move a moment before the move.
     preexisting_lists: frozenset[str] | None = None
-    idle_lists: frozenset[str] = frozenset()
+    idle_lists: frozenset[str] = frozenset()  # Topics with lists in the idle cycle before.
     idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # In the idle cycle before. Not in the journal.
-    after_moves: IdleThrottles | None = None  # Since moves ended and until their cleanup. Not in the journal.
+    # The throttles of the last idle cycle, from the end of the moves until their cleanup. Not in the journal.
+    after_moves: IdleThrottles | None = None
     # Brokers that were away when their move ended. Its throttle is removed when they are back.
     brokers_to_clear: frozenset[int] = frozenset()
     # The tuner's entries in the throttled-replica lists, by topic: from before they are written until they are removed.
@@ -107,10 +110,10 @@ class Memory:
     # Rates that the previous tuner may have requested and that were not set at this tuner's first snapshot.
     predecessor_writes: Mapping[BrokerSide, tuple[int | None, ...]] = field(default_factory=dict)
     predecessor_writes_until_ms: int = 0
-    # Those of them that arrived late and are still set, with the rate before. Not in the journal.
+    # The requests of the previous tuner that took effect late and are still set: (late rate, rate before). Not in the journal.
     late_predecessor_writes: Mapping[BrokerSide, tuple[int | None, int | None]] = field(default_factory=dict)
     cleared_at_ms: int = 0  # When all the tuner's rates last disappeared at once.
-    idle_snapshots: int = 0
+    idle_snapshots: int = 0  # Snapshots in a row without moves.
     orders_at_ms: int = 0  # The newest acknowledged orders.
     recorded_orders: Orders = field(default_factory=Orders)  # The orders in the journal's last record of them.
     orders_recorded_until_ms: int | None = None  # The time of that record; None: there is none.

@@ -1,6 +1,7 @@
 """The strategy with an objective: the control law sets the rate every second, and this module says how the side is doing.
 
-The law lowers and raises the rate by itself. A decision here allows it, with the most important finding as its reason.
+The law lowers and raises the rate. A decision of this module allows the law to steer, with the most important finding as its
+reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds the steps of plans that must not begin yet, as no throttle would hold them to the rate of their plan.
+"""Finds the steps of plans that must not begin yet, because no throttle would hold them to the rate of their plan.
 
 Invariant: a step copies at most at its plan's rate from its first byte on. It waits while its throttle is being changed, and fails
 if the throttle stays as it is.
@@ -22,17 +22,17 @@ from tuner.core.cluster import (
 )
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import TopicPartition
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 
 def find_steps_above_plan_rate(
     prepared: Sequence[PartitionMove],
     decisions: Sequence[Decision],
     observation: Observation,
-    limits: Limits,
+    limits: ThrottleLimits,
     *,
     not_set: Collection[BrokerSide],
-    lowered: Collection[BrokerSide],
+    warming_up: Collection[BrokerSide],
     ramping: Collection[BrokerSide],
 ) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
     """Returns the prepared steps that would exceed the rate of their plan, with the cause: those that fail, and those that wait.
@@ -41,47 +41,48 @@ def find_steps_above_plan_rate(
         decisions: of this cycle, all carried out except rates in ``not_set``.
         observation: of this cycle, with a readable cluster.
         not_set: sides whose rate could not be set in this cycle.
-        lowered: sides where a window warm-up has begun.
+        warming_up: sides where a window warm-up has begun, so that their rate is low.
         ramping: sides with a rate change in progress.
     """
     assert isinstance(observation.live, LiveCluster)
     started = {(d.broker, d.side): RateSetting(d.value_bytes_per_s) for d in decisions if isinstance(d, StartRate)}
     rates = {**observation.live.rates, **{side: rate for side, rate in started.items() if side not in not_set}}
-    above = find_sides_above_plan_rate(
-        prepared, observation.plan_moves, rates, lowered, observation.orders, limits, observation.now_ms
+    causes_above = find_sides_above_plan_rate(
+        prepared, observation.plan_moves, rates, warming_up, observation.orders, limits, observation.now_ms
     )
+    # With an objective the control law keeps to the plan's rate, so no step waits for a warm-up.
     not_lowered = set[BrokerSide]()
     if not limits.closed_loop:
         warmups = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.WINDOW_WARMUP}
-        not_lowered = warmups - {*lowered} - started.keys()
+        not_lowered = warmups - {*warming_up} - started.keys()
     failed: dict[TopicPartition, str] = {}
-    waits: dict[TopicPartition, str] = {}
+    waiting: dict[TopicPartition, str] = {}
     for move in prepared:
         key = (move.topic, move.partition)
         for side in sides_of_move(move):
             if side in not_lowered:
-                waits[key] = (
+                waiting[key] = (
                     f"not begun yet: the {side_name(side)} has to be lowered first, as its quota window is empty"
                 )
-            elif side in above:
-                (waits if side in ramping else failed)[key] = f"not begun: {above[side]}"
-    return failed, {key: why for key, why in waits.items() if key not in failed}
+            elif side in causes_above:
+                (waiting if side in ramping else failed)[key] = f"not begun: {causes_above[side]}"
+    return failed, {key: why for key, why in waiting.items() if key not in failed}
 
 
 def find_sides_above_plan_rate(
     prepared: Iterable[PartitionMove],
     plan_moves: PlanMoves,
     rates: Mapping[BrokerSide, RateSetting],
-    lowered: Collection[BrokerSide],
+    warming_up: Collection[BrokerSide],
     orders: Orders,
-    limits: Limits,
+    limits: ThrottleLimits,
     now_ms: int,
 ) -> dict[BrokerSide, str]:
     """Returns the sides whose throttle does not hold a step to the rate of its plan, with the cause.
 
     Args:
         rates: the rate in force on each side now.
-        lowered: sides where a window warm-up has begun: they pass at most the plan's rate from the start.
+        warming_up: sides where a window warm-up has begun: they pass at most the plan's rate from the start.
     """
     causes: dict[BrokerSide, str] = {}
     for side, plan_rate in plan_rates(prepared, plan_moves, limits).items():
@@ -91,7 +92,7 @@ def find_sides_above_plan_rate(
         setting = rates.get(side)
         if setting is None:
             causes[side] = f"no rate is set on the {side_name(side)}"
-        elif setting.bytes_per_s > max_rate and side not in lowered:
+        elif setting.bytes_per_s > max_rate and side not in warming_up:
             current = rate_text(setting.bytes_per_s)
             causes[side] = f"the {side_name(side)} is at {current}, and the plan may use {rate_text(max_rate)}"
     return causes

@@ -1,7 +1,7 @@
-"""Finds the rate changes in progress that are no longer wanted, or must not continue.
+"""Finds the rate changes in progress that are superseded or must not continue.
 
-A ramp takes a quota window, and one for a young move waits before it begins. A new order, or partitions that accept no writes,
-cannot wait that long. Such a change stops where it is, and the next cycle continues from there.
+A ramp takes a quota window, and a ramp for a young move waits before it begins. A new order, or partitions that accept no writes,
+cannot wait that long. So the change stops at its current rate, and the next cycle decides from there.
 
 Invariant: a change to the rate that an operator has ordered continues.
 """
@@ -19,10 +19,10 @@ from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import fresh_signals
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
-# Holds after which the effect of a change is no longer observed, or an operator wants no change.
-_UNOBSERVED = {
+# Reasons of holds that stop a change: its effect is no longer observed, or an operator wants no change.
+_STOPPING_REASONS = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
     Reason.SIGNALS_MISSING,
@@ -35,7 +35,10 @@ _UNOBSERVED = {
 
 
 def find_superseded_changes(
-    changes: Mapping[BrokerSide, SetRate], waiting: Collection[BrokerSide], observation: Observation, limits: Limits
+    changes: Mapping[BrokerSide, SetRate],
+    waiting: Collection[BrokerSide],
+    observation: Observation,
+    limits: ThrottleLimits,
 ) -> dict[BrokerSide, str]:
     """Returns the changes that stop because of an order, or for partitions that accept no writes, by side, with the cause.
 
@@ -60,7 +63,7 @@ def find_superseded_changes(
         elif change.reason is Reason.ISR_RECOVERY:
             if blocking is not None and side not in blocking:
                 causes[side] = "as far as is known, no writes wait for the lost replicas any more"
-        # A side above the lowered ceiling would not be opened further.
+        # A change to a lowered ceiling continues: even for lost replicas the side would not be opened beyond the ceiling.
         elif change.reason is Reason.AT_CEILING:
             continue
         elif side in (blocking or ()) and (
@@ -80,18 +83,18 @@ def find_changes_to_stop(
 ) -> dict[BrokerSide, str]:
     """Returns the changes that a cycle's decisions stop, by side, with the cause.
 
-    A change stops if an operator pauses or changes the rate, or if its effect is no longer observed. It also stops on a side that
-    the tuner no longer owns, as no tuner would restore that rate.
+    A change stops if an operator pauses the tuner or changes the rate, or if its effect is no longer observed. It also stops on a
+    side that the tuner no longer owns, because no tuner would restore that rate.
 
     Args:
         ramping: sides with a change in progress.
-        warming_up: those of them whose quota window warms up.
+        warming_up: the sides of ``ramping`` whose quota window warms up.
         owned: sides whose rate is the tuner's own.
     """
     causes = {
         (d.broker, d.side): d.text
         for d in decisions
-        if isinstance(d, Relinquish) or (isinstance(d, Hold) and d.reason in _UNOBSERVED)
+        if isinstance(d, Relinquish) or (isinstance(d, Hold) and d.reason in _STOPPING_REASONS)
     }
     # A pause keeps the rates as they are, but not the low rate that a warm-up has for a second.
     paused = any(isinstance(d, Hold) and d.reason is Reason.PAUSED for d in decisions)
@@ -107,7 +110,7 @@ def find_changes_to_stop(
 
 
 def find_undraining_changes(
-    changes: Mapping[BrokerSide, SetRate], moves: Mapping[BrokerSide, MoveSignal], limits: Limits
+    changes: Mapping[BrokerSide, SetRate], moves: Mapping[BrokerSide, MoveSignal], limits: ThrottleLimits
 ) -> dict[BrokerSide, str]:
     """Returns the restores to a lower rate that would stop the drain by now, by side, with the cause.
 

@@ -23,7 +23,7 @@ _WARMUP_CAUSE = "nothing moved for a while, so a whole window's bytes would pass
 def warm_up_empty_window(case: SideCase) -> Decision | None:
     """Raises a rate in steps while its empty quota window fills. Needs no measurement.
 
-    Without an objective only the sides of plans warm up, to the plan's rate. With one, a side warms up to its earlier rate.
+    Without an objective only the sides of plans warm up, to the plan's rate. With an objective a side warms up to its earlier rate.
     """
     setting = case.setting
     plan_rate = None if case.limits.closed_loop else case.view.rate_for_plan(case.side)
@@ -38,9 +38,10 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
     existing = current if restore_to is None else restore_to
     setpoint = plan_rate or min(existing, int(case.limits.rate_bytes_per_s_max))
     start = plan_fill(setpoint, case.limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
+    # Already the first step of the warm-up would be the whole setpoint.
     if current >= setpoint and start >= setpoint:
         return None
-    # The write of an earlier warm-up was not answered and did not take effect: there is no low rate to come back from.
+    # The write of an earlier warm-up was not answered and had no effect, so the rate was never lowered and need not rise.
     if restore_to is not None and current >= setpoint and owned is not None and owned.possible_rates != (current,):
         return None
     if plan_rate is not None:

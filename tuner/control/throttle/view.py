@@ -1,8 +1,8 @@
 """Derives from one observation which throttles the running moves use, what limits them, and whether they stall.
 
 A move onto a broker uses two throttles: the leader side of every broker it fetches from, and its own follower side. Either
-can limit it, and raising one alone only makes the other the limit. So stalls are judged by destination and answered on both
-sides.
+throttle can limit the move, and after a raise of one throttle the other one limits. So stalls are judged by destination and
+answered on both sides.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tuner.control.throttle.state import Memory, RateSince, StallState
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import Freshness, fresh_signals, freshness
-from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 
 _NEVER_MS = float("-inf")
 
@@ -52,7 +52,7 @@ class MovesView:
         self,
         observation: Observation,
         live: LiveCluster,
-        limits: Limits,
+        limits: ThrottleLimits,
         cache: CycleCache | None = None,
         rates_since: Mapping[BrokerSide, RateSince] = MappingProxyType({}),
         listed: Mapping[str, TopicThrottle] = MappingProxyType({}),
@@ -119,7 +119,7 @@ class MovesView:
         self._measured_destinations = frozenset(d for d in self.destinations if (d, Side.FOLLOWER) in self._fresh)
         self.target_s = rescue_rate.drain_target_s(self.loads, limits)
 
-    def limits_of(self, side: BrokerSide) -> Limits:
+    def limits_of(self, side: BrokerSide) -> ThrottleLimits:
         """Returns the operator's limits, with the rate of the plans that copy through this side as its ceiling."""
         rate = self._limiting_rates.get(side)
         return self.limits if rate is None else with_max_rate(self.limits, rate)
@@ -138,8 +138,8 @@ class MovesView:
     @cached_property
     def sides_with_other_moves(self) -> Set[BrokerSide]:
         """The sides that carry a move of another tool."""
-        others = (m for m in self.live.moves if (m.topic, m.partition) not in self._plan_moves)
-        return {side for move in others for side in sides_of_move(move)}
+        external_moves = (m for m in self.live.moves if (m.topic, m.partition) not in self._plan_moves)
+        return {side for move in external_moves for side in sides_of_move(move)}
 
     @cached_property
     def possibly_blocking_writes(self) -> frozenset[BrokerSide]:
@@ -247,7 +247,7 @@ class MovesView:
                 return None
         return signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
 
-    def changed_ms(self, destination: int) -> float:
+    def last_change_ms(self, destination: int) -> float:
         """Returns the last rate change of any side that moves onto this broker use; minus infinity if there was none.
 
         A rate that the control law sets counts as unchanged.
@@ -305,7 +305,7 @@ class MovesView:
         return rescue_rate.is_throttle_bound(rate, load, self.measured_bytes_per_s(side), self.limits)
 
     def _is_measured(self, side: BrokerSide) -> bool:
-        """Whether this side's throughput is known: without a throttle it is, without a measurement it is not."""
+        """Whether the measurements suffice to tell if this side's throttle limits its moves; without a throttle none are needed."""
         if side[0] in self.live.unreadable or side[0] not in self.live.brokers:
             return False
         if side not in self.live.rates:
@@ -323,17 +323,17 @@ class MovesView:
 
 
 def judge_stalls(view: MovesView, memory: Memory, limits: StallLimits) -> Mapping[int, StallState]:
-    """Returns the stall state of every destination of a running move; other brokers are forgotten."""
+    """Returns the stall state of every destination of a running move, without other brokers."""
     states = {}
     for destination in sorted(view.destinations):
         state = memory.stalls.get(destination, StallState())
         signal = view.fresh_signal((destination, Side.FOLLOWER))
-        changed_ms = view.changed_ms(destination)
+        changed_ms = view.last_change_ms(destination)
         # Progress lost under another rate says nothing about the current one: each change restarts the count.
         if changed_ms >= view.now_ms or (view.ramping and not view.ramping.isdisjoint(view.sides_of(destination))):
             states[destination] = StallState(judged_until_ms=max(state.judged_until_ms, view.now_ms))
             continue
-        # Without the throughput of a side the expected progress is unknown: the steps wait to be judged.
+        # Without the throughput of a side the expected progress is unknown, so the steps are judged in a later cycle.
         if view.first_unmeasured_side(destination) is not None:
             states[destination] = state
             continue

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tuner.control.throttle.decision import Decision, Reason, RestoreRate, SetRate, StartRate
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 # Changes after which the earlier rate is restored when their reason is over.
 _TEMPORARY = frozenset({Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.PLAN_RATE})
@@ -72,7 +72,7 @@ def _is_only_previous_rate(owned: OwnedRate, values: Sequence[int | None]) -> bo
     return set(values) == {owned.before_bytes_per_s}
 
 
-def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Limits) -> Memory:
+def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: ThrottleLimits) -> Memory:
     """Returns the state after a start: the current rates narrow what may be set, and the rest may still arrive late.
 
     A request of the predecessor may take effect after the tuner's first snapshot. Such rates are remembered for a while.
@@ -96,7 +96,7 @@ def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Li
             if current != owned.setpoint_bytes_per_s and owned.setpoint_bytes_per_s not in outstanding:
                 outstanding = (*outstanding, owned.setpoint_bytes_per_s)
         elif current in late.get(side, ()):
-            # A late write of an older predecessor; it does not tell how far the last one had come.
+            # The current rate is a late write of an older predecessor. It does not show which of its writes the last one completed.
             outstanding = owned.possible_rates
         if outstanding:
             late[side], until_ms = tuple(dict.fromkeys((*late.get(side, ()), *outstanding))), ends_ms
@@ -117,7 +117,7 @@ def record_success(memory: Memory, decision: Decision) -> Memory:
                 return memory
             restore_to = owned.restore_to_bytes_per_s
             warmed_up = decision.reason is Reason.WINDOW_WARMUP and setpoint == restore_to
-            # A restore that stopped higher, at the least that drains, is not complete yet.
+            # A restore that stopped at a higher rate, the lowest that drains, is not complete yet.
             restored = decision.reason is Reason.RESTORED and restore_to is not None and setpoint <= restore_to
             if warmed_up or restored:
                 if _is_only_previous_rate(owned, (setpoint,)):

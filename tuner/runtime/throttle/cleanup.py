@@ -14,7 +14,7 @@ import structlog
 
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.control.throttle.decision import Acted, ClearLists, Reason, RestoreRate
+from tuner.control.throttle.decision import ClearLists, ExecutedDecision, Reason, RestoreRate
 from tuner.control.throttle.write_intents import record_restore_intent, record_success
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster
 from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
@@ -84,7 +84,7 @@ class Cleanup:
         due = due[:WRITES_PER_CYCLE_MAX]
         self._stop({(c.broker, c.side): f"stopped on the way: {c.text}" for c in due if isinstance(c, RestoreRate)})
         lists_are_cleared = not (self._recorder.memory.listed or lists_are_paused or lists_wait)
-        acts: list[Acted] = []
+        acts: list[ExecutedDecision] = []
         try:
             for decision in due:
                 if isinstance(decision, ClearLists):
@@ -119,7 +119,7 @@ class Cleanup:
         failure = next(iter(self._throttles.write_rates(rates).values()))
         return failure if failure is not None else next(iter(self._throttles.confirm_rates(rates).values()))
 
-    def _act(self, decision: D, write: Callable[[D], Failure | None], acts: list[Acted]) -> bool:
+    def _act(self, decision: D, write: Callable[[D], Failure | None], acts: list[ExecutedDecision]) -> bool:
         """Journals a cleanup, carries it out and journals its outcome. Appends it to ``acts``. Returns whether it succeeded."""
         memory = self._recorder.memory
         if isinstance(decision, RestoreRate):

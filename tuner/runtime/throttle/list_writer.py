@@ -13,8 +13,8 @@ import structlog
 
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.control.throttle.decision import Acted, AddPairs, Decision, RemovePairs, StartRate
-from tuner.control.throttle.replica_lists.list_rules import intend_pairs, settle_pairs, without_sides
+from tuner.control.throttle.decision import AddPairs, Decision, ExecutedDecision, RemovePairs, StartRate
+from tuner.control.throttle.replica_lists.list_rules import record_pairs_to_add, record_removed_pairs, without_sides
 from tuner.control.throttle.replica_lists.prepared_moves import FailedThrottles
 from tuner.control.throttle.write_intents import record_start_intent, record_success
 from tuner.core.cluster import BrokerSide
@@ -31,7 +31,7 @@ log = structlog.get_logger("tuner")
 class ActObserver(Protocol):
     """Receives writes to Kafka and their outcomes."""
 
-    def record_actions(self, acts: Sequence[Acted]) -> None:
+    def record_actions(self, acts: Sequence[ExecutedDecision]) -> None:
         """Takes writes that were made together as one event, however many throttles they concern."""
 
 
@@ -114,7 +114,7 @@ class ReplicaListWriter:
         if not batches:
             return paused
         intents = [lists_entry("intent", batch, self._clock.now_ms()) for batch in batches]
-        self._recorder.record(intents, intend_pairs(self._recorder.memory, adds))
+        self._recorder.record(intents, record_pairs_to_add(self._recorder.memory, adds))
         for group in reasons:
             self._write_lists(group, self._throttles.remove_pairs, adds)
         return paused | (self._write_lists(adds, self._throttles.add_pairs, adds).keys() if adds else set())
@@ -139,11 +139,15 @@ class ReplicaListWriter:
             entry = lists_entry("outcome", batch, self._clock.now_ms(), failures=failed)
             topics = {change.topic for change in removed}
             still_intended = [add for add in adds if add.topic in topics]
-            memory = intend_pairs(settle_pairs(self._recorder.memory, removed), still_intended) if removed else None
+            memory = (
+                record_pairs_to_add(record_removed_pairs(self._recorder.memory, removed), still_intended)
+                if removed
+                else None
+            )
             self._recorder.add_outcome(entry, memory)
         return failures
 
-    def _report(self, acts: Sequence[Acted]) -> None:
+    def _report(self, acts: Sequence[ExecutedDecision]) -> None:
         """Reports writes to the observer, and pauses those that failed."""
         if acts:
             self._observer.record_actions(acts)

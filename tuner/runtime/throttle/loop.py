@@ -49,7 +49,7 @@ from tuner.core.freshness import fresh_signals
 from tuner.core.outcome import Failure
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanThrottle, TopicPartition
-from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 from tuner.core.throttle_state import ThrottleState, throttle_state_of
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
@@ -109,7 +109,7 @@ class ThrottleConfig:
         dry_run: the controller decides and records, and writes nothing to Kafka.
     """
 
-    limits: Limits
+    limits: ThrottleLimits
     stall_limits: StallLimits
     writes_per_s_max: float
     dry_run: bool = False
@@ -372,7 +372,7 @@ class ThrottleController:
                 self._limits,
                 not_set=unthrottled.sides,
                 ramping=self._ramps.busy,
-                lowered=self._windows.active().keys() - self._ramps.waiting.keys(),
+                warming_up=self._windows.active().keys() - self._ramps.waiting.keys(),
             )
             waits = {key: why for key, why in waits.items() if key not in kept_back}
             self._handshake.answer({**failed, **waits, **kept_back}, {*self._without_room, *waits})

@@ -38,7 +38,7 @@ from tuner.core.backoff import Backoff
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Failure
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 from tuner.journal.decision_inputs import DecisionInputs
 from tuner.journal.entries import ORDER, Entry, entry_of, order_entry, steering_entry
 from tuner.journal.event_lines import event_text, group_by_event, log_fields
@@ -73,7 +73,7 @@ class ThrottleRecorder:
         self,
         journal: Journal,
         memory: Memory,
-        limits: Limits,
+        limits: ThrottleLimits,
         clock: Clock,
         *,
         dry_run: bool,

@@ -82,7 +82,7 @@ class SteeringController:
         self._stalled: frozenset[BrokerSide] = frozenset()
         self._recovering: frozenset[BrokerSide] = frozenset()
         self._restore_rates: dict[BrokerSide, int] = {}
-        self._max_rates: dict[BrokerSide, float] = {}
+        self._plan_max_rates: dict[BrokerSide, float] = {}
         self._due_s: float | None = None
 
     @property
@@ -107,7 +107,7 @@ class SteeringController:
         stalled: frozenset[BrokerSide] = frozenset(),
         recovering: frozenset[BrokerSide] = frozenset(),
         restore_rates: Mapping[BrokerSide, int] = NO_RATES,
-        max_rates: Mapping[BrokerSide, int] = NO_RATES,
+        plan_max_rates: Mapping[BrokerSide, int] = NO_RATES,
     ) -> None:
         """Takes the sides that the law may steer until the next cycle.
 
@@ -117,7 +117,7 @@ class SteeringController:
             quota_samples: replication.quota.window.num, by broker.
             stalled, recovering: see control/throttle/isr_recovery.py.
             restore_rates: bytes/s before the tuner managed a side; 0: no throttle.
-            max_rates: bytes/s that plans allow the sides they copy through.
+            plan_max_rates: bytes/s that plans allow the sides they copy through.
         """
         sides = {**held, **free}
         # A broker may show our last write late, so the rate we left is newer. Where we wrote nothing, Kafka's rate counts.
@@ -128,7 +128,7 @@ class SteeringController:
         self._stalled, self._recovering = stalled, recovering
         self._restore_rates = {side: before for side, before in restore_rates.items() if side in sides}
         ceiling = self._limits.rate_bytes_per_s_max
-        self._max_rates = {s: float(rate) for s, rate in max_rates.items() if s in sides and rate < ceiling}
+        self._plan_max_rates = {s: float(rate) for s, rate in plan_max_rates.items() if s in sides and rate < ceiling}
         # During a rolling restart brokers may differ. The law's window compensation is bounded in either case.
         self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
         if not self._current:
@@ -173,7 +173,7 @@ class SteeringController:
             recovering_sides=self._recovering,
             restore_rates=self._restore_rates,
             planned_sides=frozenset(planned),
-            max_rates=self._max_rates,
+            plan_max_rates=self._plan_max_rates,
         )
         limits = replace(self._limits, quota_samples=self._quota_samples)
         before = self._memory

@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from streaming.shared.contract import BrokerSignal, MoveSignal
-from tuner.control.throttle.decision import Acted, AllowSteering, Decision, Hold, Reason
+from tuner.control.throttle.decision import AllowSteering, Decision, ExecutedDecision, Hold, Reason
 from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_of_stalled_moves
 from tuner.control.throttle.ownership import may_be_cleared_by_tool
 from tuner.control.throttle.plan_moves import plan_rates
@@ -20,7 +20,7 @@ from tuner.control.throttle.write_intents import record_change_intent
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
 from tuner.core.plan_backlog import with_pending
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.list_writer import ActObserver
 from tuner.runtime.throttle.recorder import ThrottleRecorder
@@ -53,7 +53,7 @@ class SteeringTick:
         signals: LatestSignals,
         recorder: ThrottleRecorder,
         observer: ActObserver,
-        limits: Limits,
+        limits: ThrottleLimits,
         clock: Clock,
         *,
         dry_run: bool,
@@ -108,7 +108,7 @@ class SteeringTick:
                 live, fresh_signals(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)
             ),
             restore_rates={side: managed.before_bytes_per_s or 0 for side, managed in owned.items()},
-            max_rates=plan_rates(live.moves, observation.plan_moves, self._limits),
+            plan_max_rates=plan_rates(live.moves, observation.plan_moves, self._limits),
         )
 
     def hold(self) -> None:
@@ -146,7 +146,7 @@ class SteeringTick:
         changes = steering.filter_unchanged(changes)
         failures = steering.write(changes)
         failed: list[WriteRefused] = []
-        written: list[Acted] = []
+        written: list[ExecutedDecision] = []
         for change in changes:
             failure = failures[(change.broker, change.side)]
             if failure is not None:

@@ -21,7 +21,7 @@ from tuner.control.throttle.quota_window.ramp import FILLS_S, RampStep, plan_fil
 from tuner.control.throttle.replica_lists.prepared_moves import sides_of
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.ramp_executor import RampEnd, RampExecutor
 
@@ -36,7 +36,7 @@ _STARTS_S = 3.0
 
 
 class WindowWarmup:
-    def __init__(self, ramps: RampExecutor, limits: Limits, clock: Clock, *, writes_per_s_max: float) -> None:
+    def __init__(self, ramps: RampExecutor, limits: ThrottleLimits, clock: Clock, *, writes_per_s_max: float) -> None:
         self._ramps = ramps
         self._limits = limits
         self._clock = clock
@@ -124,7 +124,7 @@ class WindowWarmup:
         now_s, ages = self._clock.monotonic_s(), self._ages
         # Steps in the first snapshot have run before it.
         self._begun = (
-            frozenset() if ages.looked_at_s is None else frozenset(s for s in moving if not ages.is_carrying(s))
+            frozenset() if ages.snapshot_at_s is None else frozenset(s for s in moving if not ages.is_carrying(s))
         )
         beginning = (*({*begin} - sides_of(live.moves)), *self._begun)
         idle_s = {s: now_s - max(ages.carried_at_s(s), carried_at_s.get(s, -math.inf)) for s in beginning}

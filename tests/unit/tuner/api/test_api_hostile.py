@@ -23,9 +23,9 @@ from tuner.control.throttle.operator_overrides import apply_new_orders, limit_ov
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.plan_progress import move_eta_s
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 
-LIMITS = Limits(rate_bytes_per_s_max=50 * MB)
+LIMITS = ThrottleLimits(rate_bytes_per_s_max=50 * MB)
 
 
 def test_request_with_foreign_host_name_is_refused() -> None:

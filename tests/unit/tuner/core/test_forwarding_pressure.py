@@ -13,7 +13,7 @@ from tuner_cases import broker_signal
 
 from benchmarks.controllers.line_model import waits
 from streaming.shared.contract import ControllerSignal
-from tuner.control.mutation_quota.apply_lag import PressureTrend
+from tuner.control.mutation_quota.apply_lag import TotalInputs
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
@@ -22,7 +22,7 @@ from tuner.control.mutation_quota.total_rate import next_total
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective, cluster_wide_measures
 from tuner.core.controller_pressure import Measure, Pressure, missing_measures, worst_pressure
 
-LIMITS, FIRST = MutationLimits(), PressureTrend()
+LIMITS, FIRST = MutationLimits(), TotalInputs()
 ASKED = ControllerObjective(
     idle_ratio_min=None, queue_ms_max=None, forwarding_busy_ratio_max=0.1, burst_ms_max=1_000_000.0
 )
@@ -74,7 +74,7 @@ def lines(ratio: float) -> Pressure:
 
 
 def after(
-    rate: float, ratio: float, course: PressureTrend = FIRST, worst: Pressure | None = None
+    rate: float, ratio: float, course: TotalInputs = FIRST, worst: Pressure | None = None
 ) -> tuple[float, QuotaReason]:
     """A hundred seconds after the last change."""
     course = replace(course, forwarding=lines(ratio))
@@ -103,12 +103,12 @@ def after(
 def test_forwarding_cut_stops_at_guarantees(
     rate: float, ratio: float, promised: float, left: float, reason: QuotaReason
 ) -> None:
-    assert after(rate, ratio, PressureTrend(guaranteed_per_s=promised)) == (pytest.approx(left), reason)
+    assert after(rate, ratio, TotalInputs(guaranteed_per_s=promised)) == (pytest.approx(left), reason)
 
 
 def test_nonbinding_total_is_not_raised() -> None:
     """Near the limit of partitions, or where something asked for is not told, something else does."""
-    course = PressureTrend(guaranteed_per_s=10.0, forwarding=lines(0.9))
+    course = TotalInputs(guaranteed_per_s=10.0, forwarding=lines(0.9))
     made, why = next_total(TotalRate(6.0), lines(0.9), course, False, False, 6.0, 1_000.0, 100_000, LIMITS)
     assert (made, why) == (TotalRate(6.0), QuotaReason.WITHIN_OBJECTIVE)
 
@@ -130,10 +130,10 @@ def test_total_is_kept_near_forwarding_objective(ratio: float, left: float, reas
 def test_forwarding_cut_applies_despite_higher_other_pressure() -> None:
     """What others feel takes nothing below 25/s, and so lines that were over their objective were left so."""
     felt, other = Pressure(1.2, Measure.CREATE_PROBE, 42.0, 35.0), Pressure(0.98, Measure.QUEUE, 490.0, 500.0)
-    course = PressureTrend(probe_ratio=1.2, probe_likely_ratio=1.4)
+    course = TotalInputs(probe_ratio=1.2, probe_likely_ratio=1.4)
     assert after(20.0, 1.15, course, felt) == (pytest.approx(20 / 1.15), QuotaReason.OVER_OBJECTIVE)
     assert after(20.0, 0.9, course, felt) == (20.0, QuotaReason.AT_MINIMUM)
-    likely = PressureTrend(probe_ratio=0.9, probe_likely_ratio=1.1)
+    likely = TotalInputs(probe_ratio=0.9, probe_likely_ratio=1.1)
     assert after(20.0, 0.96, likely, Pressure(0.9, Measure.CREATE_PROBE, 31.5, 35.0)) == (
         19.0,
         QuotaReason.NEAR_OBJECTIVE,
@@ -143,11 +143,11 @@ def test_forwarding_cut_applies_despite_higher_other_pressure() -> None:
 
 
 def test_total_settles_after_an_early_step() -> None:
-    eased = PressureTrend(near_cut_at_ms=95_000)
+    eased = TotalInputs(near_cut_at_ms=95_000)
     assert after(19.0, 1.04, eased) == (19.0, QuotaReason.SETTLING)
     assert after(19.0, 1.07, eased)[1] is QuotaReason.OVER_OBJECTIVE
     # What was promised is not taken, however near.
-    assert after(20.0, 0.99, PressureTrend(guaranteed_per_s=20.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
+    assert after(20.0, 0.99, TotalInputs(guaranteed_per_s=20.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
 
 
 def test_single_low_forwarding_ratio_is_no_headroom() -> None:

@@ -34,7 +34,7 @@ from tuner.control.throttle.steering.state import ControlState, SideControlState
 from tuner.control.throttle.steering.target_rate import TargetRate
 from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Override, Pause
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.journal.column_packing import pack_column, unpack_column
 from tuner.journal.type_codec import OMITTED_FIELDS, codec_of
 
@@ -107,7 +107,7 @@ VALUES: list[tuple[Any, Any]] = [
     (ControlState, ControlState({1: SIGHT}, {SOURCE: COURSE, TARGET: COURSE})),
     (Objective, Objective(latency_ms=50.0)),
     (ControlLimits, ControlLimits()),
-    (Limits, Limits(rate_bytes_per_s_max=1e9)),
+    (ThrottleLimits, ThrottleLimits(rate_bytes_per_s_max=1e9)),
     (QuotaEntity, QuotaEntity("<default>", Default.DEFAULT)),
     (QuotaEntity, QuotaEntity(client_id="")),
     (

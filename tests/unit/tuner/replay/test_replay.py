@@ -21,7 +21,7 @@ from tuner.control.throttle.steering.state import ControlState
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition, PlanThrottle, RequestedStep
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.journal.decision_digest import digest_decisions
 from tuner.journal.delta_stream import FRAME_EVERY_S
 from tuner.journal.settings_snapshot import SettingsSnapshot
@@ -317,7 +317,9 @@ def test_compare_counts_only_the_time_range() -> None:
 def test_replay_without_objective_skips_steering_ticks() -> None:
     rig = steered()
     found = compare_steps(
-        rig.replayed(policy=SettingsSnapshot(Limits(rate_bytes_per_s_max=50 * MB), STALL)), *ALWAYS, differences_max=3
+        rig.replayed(policy=SettingsSnapshot(ThrottleLimits(rate_bytes_per_s_max=50 * MB), STALL)),
+        *ALWAYS,
+        differences_max=3,
     )
     assert found.not_steered > 90
     assert (found.steering_ticks.same, found.steering_ticks.different) == (0, 0)

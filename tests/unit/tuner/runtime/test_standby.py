@@ -18,7 +18,7 @@ from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.shared.teardown import named_teardown
 from tuner.api.status_store import STANDBY_REASON, StatusStore
 from tuner.control.throttle.state import Memory, OwnedRate
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 from tuner.journal.cluster_aliases import ClusterAliases
 from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable
@@ -61,7 +61,7 @@ class Rig:
         ):
             monkeypatch.setattr(module, name, PAUSE_S)
         self.cluster, self.stop = Cluster(), threading.Event()
-        self.board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+        self.board = StatusStore("c", ThrottleLimits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
         self.board.become_active()
         found: Any = self.cluster
         self.standby = Standby(found, self.board, self.stop)

@@ -19,7 +19,7 @@ from rheostat.simulate.policies import parse_policy
 from rheostat.simulate.scenario_file import load_scenario, parse_scenario, shipped_scenarios
 from rheostat.simulate.scenario_schema import ScenarioSchema
 from streaming.shared.contract import Side
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 from tuner.simulation.moves import NoSuchMove, apply_plan, drain, join, replace_brokers
 from tuner.simulation.policy import LoopPolicy
 from tuner.simulation.run import run
@@ -93,7 +93,9 @@ def test_shipped_scenario_loads_with_description_moves_and_rates(name: str) -> N
 def test_small_shipped_scenario_runs_for_a_minute(name: str) -> None:
     scenario = load_scenario(name)
     trace = run(
-        replace(scenario.world, duration_s_max=60.0), LoopPolicy(Limits(scenario.rate_bytes_per_s_max)), settle_s=0.0
+        replace(scenario.world, duration_s_max=60.0),
+        LoopPolicy(ThrottleLimits(scenario.rate_bytes_per_s_max)),
+        settle_s=0.0,
     )
     assert trace.summary.caught_up_bytes > 0
     assert len(trace.remaining_bytes) <= 60

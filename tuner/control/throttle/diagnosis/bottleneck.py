@@ -4,7 +4,7 @@ The rules compare the brokers of the move with each other, in this order:
 
 1. All sources progress towards other destinations: the destination is the bottleneck. If no bytes arrived for 20 s, its replicas
    are likely dead.
-2. One source makes no progress towards any other destination either, and all other sources do: that source is the bottleneck.
+2. Exactly one source makes no progress towards any destination, and all other sources progress: that source is the bottleneck.
 3. Several sources have room in their throttles: the destination is the bottleneck, since several sources rarely fail at once.
    This rule is skipped if only sources have busy request handlers.
 4. Request handlers are busy on exactly one of the brokers: that broker is the bottleneck.

@@ -36,34 +36,34 @@ class FetcherCollision:
     """The busiest fetcher thread of a destination, and a better number of threads.
 
     Attributes:
-        size: moving partitions on that thread.
-        moving: partitions that move onto the destination from that leader, on all threads.
+        thread_partitions: moving partitions on that thread.
+        moving_partitions: partitions that move onto the destination from that leader, on all threads.
         threads: num.replica.fetchers of the destination.
-        better: the recommended num.replica.fetchers.
-        size_then: moving partitions on the busiest thread with ``better``.
+        better_threads: the recommended num.replica.fetchers.
+        better_thread_partitions: moving partitions on the busiest thread with ``better_threads``.
     """
 
     destination: int
     leader: int
     thread: int
-    size: int
-    moving: int
+    thread_partitions: int
+    moving_partitions: int
     threads: int
-    better: int
-    size_then: int
+    better_threads: int
+    better_thread_partitions: int
 
     def __str__(self) -> str:
         return (
-            f"{self.size} of the {self.moving} partitions that move onto broker {self.destination} from broker {self.leader} are "
-            f"copied by one thread of {self.threads}, {client_id(self.thread, self.leader)}; with "
-            f"{NUM_REPLICA_FETCHERS}={self.better} it would be {self.size_then} at most"
+            f"{self.thread_partitions} of the {self.moving_partitions} partitions that move onto broker {self.destination} "
+            f"from broker {self.leader} are copied by one thread of {self.threads}, {client_id(self.thread, self.leader)}; with "
+            f"{NUM_REPLICA_FETCHERS}={self.better_threads} it would be {self.better_thread_partitions} at most"
         )
 
 
 def find_fetcher_collision(
     destination: int, moves: Iterable[PartitionMove], fetchers: Mapping[int, int], signal: MoveSignal | None
 ) -> FetcherCollision | None:
-    """Returns the collision that limits the move onto this broker. The move has stalled, and no throttle binds.
+    """Returns the collision that limits a stalled move onto this broker; None: there is none. No throttle binds this move.
 
     Args:
         moves: the moves onto the destination.

@@ -2,7 +2,8 @@
 
 Kafka assigns partitions to brokers round-robin, and to fetcher threads by a formula that is round-robin too. If the two cycles
 share a factor, partitions collide. With 25 brokers and 5 threads, the partitions that one broker follows from one leader are 25
-apart. So all of them use the same thread, and four threads are idle. More threads may not help; one more or one less does.
+apart. So all of them use the same thread, and four threads are idle. Doubling the threads may not help; one thread more or less
+does.
 
 Invariant: the total load of all threads does not depend on their number.
 
@@ -91,10 +92,10 @@ def replicas_by_pair(partitions: Iterable[FetchedPartition]) -> dict[FetchPair, 
     hashes: dict[str, int] = {}
     by_pair: dict[FetchPair, list[FetchedReplica]] = {}
     for p in partitions:
-        code = hashes.get(p.topic)
-        if code is None:
-            code = hashes[p.topic] = topic_hash(p.topic)
-        replica = FetchedReplica(p.topic, fetcher_number_from_hash(code, p.partition), p.load)
+        hash_code = hashes.get(p.topic)
+        if hash_code is None:
+            hash_code = hashes[p.topic] = topic_hash(p.topic)
+        replica = FetchedReplica(p.topic, fetcher_number_from_hash(hash_code, p.partition), p.load)
         for follower in p.followers:
             if follower != p.leader:
                 by_pair.setdefault((follower, p.leader), []).append(replica)
@@ -120,10 +121,10 @@ def count_idle_threads(partitions: Sequence[tuple[str, int, int, Sequence[int]]]
             numbers = numbers_by_pair.get((follower, leader))
             if numbers is None:
                 continue
-            code = hashes.get(topic)
-            if code is None:
-                code = hashes[topic] = topic_hash(topic)
-            numbers.append(fetcher_number_from_hash(code, partition))
+            hash_code = hashes.get(topic)
+            if hash_code is None:
+                hash_code = hashes[topic] = topic_hash(topic)
+            numbers.append(fetcher_number_from_hash(hash_code, partition))
     for (follower, _), numbers in numbers_by_pair.items():
         n = fetchers[follower]
         idle[follower] += min(len(numbers), n) - len({number % n for number in numbers})
@@ -238,15 +239,15 @@ def find_topic_collisions(
             counts[replica.topic] = counts.get(replica.topic, 0) + 1
             threads.setdefault(replica.topic, set()).add(replica.number % n)
         for topic, count in counts.items():
-            used = len(threads[topic])
-            idle = min(count, n) - used
+            used_threads = len(threads[topic])
+            idle = min(count, n) - used_threads
             if not idle:
                 continue
-            collision = TopicCollision(topic, idle, follower, leader, count, used)
-            known = worst.get(topic)
-            if known is None:
+            collision = TopicCollision(topic, idle, follower, leader, count, used_threads)
+            worst_so_far = worst.get(topic)
+            if worst_so_far is None:
                 worst[topic] = collision
                 continue
-            worse = max(known, collision, key=lambda c: (c.partitions / c.threads, c.partitions))
-            worst[topic] = replace(worse, idle=known.idle + idle)
+            worse = max(worst_so_far, collision, key=lambda c: (c.partitions / c.threads, c.partitions))
+            worst[topic] = replace(worse, idle=worst_so_far.idle + idle)
     return tuple(sorted(worst.values(), key=lambda c: (-c.partitions / c.threads, -c.idle, c.topic)))

@@ -22,9 +22,8 @@ class BottleneckFinder:
         self._stalls = memory.stalls
         self._limits = limits
         self._bottlenecks: dict[int, Bottleneck | None] = {}
-        self._progress: dict[
-            int, SourceProgress
-        ] = {}  # By source. A large cluster needs each of them a thousand times.
+        # By source. On a large cluster each source is asked for a thousand times.
+        self._progress: dict[int, SourceProgress] = {}
 
     def bottleneck_of(self, destination: int) -> Bottleneck | None:
         if destination not in self._bottlenecks:
@@ -34,7 +33,7 @@ class BottleneckFinder:
     def _find(self, destination: int) -> Bottleneck | None:
         view = self._view
         signal = view.fresh_signal((destination, Side.FOLLOWER))
-        # A fetcher collision is the cause already, also for the copies from other sources.
+        # If fetcher threads collide, the cause is known, also for the copies from other sources.
         if signal is None or view.fetcher_collision(destination) is not None:
             return None
         sources = view.leaders_of(destination)

@@ -4,8 +4,7 @@ Two measures of the same bytes always differ a little, because they span differe
 that:
 
     no moving partition   The cluster lists moves on a side, and the side's signal counts none. Either the move has just begun, or
-    the
-                          collector observes another cluster.
+                          the collector observes another cluster.
     part > whole          More replication than total network traffic is measured on a broker. The rate of clients would come out
                           as 0, and the whole network would seem free.
     sent ≠ received       All brokers together send a multiple of what they receive for catching-up replicas, or the reverse.
@@ -22,7 +21,7 @@ from streaming.shared.units import rate_text
 from tuner.control.throttle.steering.broker_estimate import reported_step_s, step_rates
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.freshness import Freshness, freshness
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 
 
 def find_contradictions(
@@ -31,7 +30,7 @@ def find_contradictions(
     brokers: Mapping[int, BrokerSignal],
     moves: Mapping[BrokerSide, MoveSignal],
     now_ms: int,
-    limits: Limits,
+    limits: ThrottleLimits,
 ) -> dict[BrokerSide, str]:
     """Returns the sides whose signals are contradictory, with a text for operators.
 
@@ -54,7 +53,7 @@ def find_contradictions(
     return contradictions
 
 
-def _explain_excess(side: Side, signal: BrokerSignal, limits: Limits) -> str | None:
+def _explain_excess(side: Side, signal: BrokerSignal, limits: ThrottleLimits) -> str | None:
     """Returns a text if more replication than total network traffic is measured."""
     if side is Side.LEADER:
         parts = (signal.reassignment_out_bytes_per_s, signal.leader_throttled_bytes_per_s)
@@ -75,7 +74,7 @@ def _explain_excess(side: Side, signal: BrokerSignal, limits: Limits) -> str | N
 
 
 def _explain_imbalance(
-    live: LiveCluster, brokers: Mapping[int, BrokerSignal], now_ms: int, limits: Limits
+    live: LiveCluster, brokers: Mapping[int, BrokerSignal], now_ms: int, limits: ThrottleLimits
 ) -> str | None:
     """Returns a text if the brokers together send far more, or far less, than they receive."""
     sent = received = 0.0
@@ -95,5 +94,5 @@ def _explain_imbalance(
     )
 
 
-def _exceeds(more: float, less: float, limits: Limits) -> bool:
+def _exceeds(more: float, less: float, limits: ThrottleLimits) -> bool:
     return more > limits.contradiction_ratio * less and more - less > limits.contradiction_bytes_per_s_min

@@ -4,10 +4,11 @@ Every second the move should drain a certain number of bytes. A second with less
 time back. At 15 lost seconds the move has stalled. The quota's own rhythm (9 s of silence, then a burst) never adds up to a
 stall, because lost time counts and not single readings. A slow decline does add up.
 
-This is a one-sided CUSUM over time: S ← max(0, S + Δt · (κ − drain ÷ expected)). The move has stalled from S ≥ h on, and is well
-again at S = 0. Δt spans 8.5 s or more, so that the silence and the burst of the quota's 11 s mostly fall into one Δt.
+This is a one-sided CUSUM over time: S ← max(0, S + Δt · (κ − drain ÷ expected)), with κ = ``share_expected`` and h =
+``stalled_lost_s``. The move has stalled from S ≥ h on, and is progressing again at S = 0. Δt spans 8.5 s or more, so that the
+silence and the burst of the quota's 11 s mostly fall into one Δt.
 
-Invariant: only data changes S. Missing data is the business of freshness.py.
+Invariant: only data changes S. For missing data see freshness.py.
 
 Vocabulary:
     drain     bytes/s by which the adding replicas come closer: bytes gained less bytes written meanwhile.
@@ -39,16 +40,18 @@ def expected_drain_bytes_per_s(
 
     Args:
         surplus_follower: throttle less steady-state replication of the follower side; None if not throttled or unknown.
-        surplus_leaders: the same for each leader, divided by the number of its destinations. steered: closed-loop control
-        determines all these throttles. Then any positive surplus is a deliberate choice, and a move that
-            uses it is well, however small it is.
+        surplus_leaders: this difference of each leader side, divided by the number of the leader's destinations.
+        steered: closed-loop control sets all these throttles. Then even a small positive surplus is deliberate, and a move that
+            uses it is progressing.
     """
     allowed: list[float] = []
     if surplus_follower is not None:
         allowed.append(surplus_follower)
-    known = [surplus for surplus in surplus_leaders if surplus is not None]
-    if known and len(known) == len(surplus_leaders):  # One unthrottled leader lets everything through.
-        allowed.append(sum(known))
+    known_surpluses = [surplus for surplus in surplus_leaders if surplus is not None]
+    if known_surpluses and len(known_surpluses) == len(
+        surplus_leaders
+    ):  # One unthrottled leader lets everything through.
+        allowed.append(sum(known_surpluses))
     if steered and allowed and min(allowed) > 0.0:
         return min(allowed)
     return max([limits.progress_bytes_per_s_min, *([min(allowed)] if allowed else [])])
@@ -59,8 +62,8 @@ def judge_steps(
 ) -> StallState:
     """Returns the state after the steps that are newer than the last judged one. ``expected_bytes_per_s`` is above 0."""
     # A signal has five steps, of which four were usually judged with the previous signal.
-    new = [step for step in steps if step.at_ms > state.judged_until_ms and step.dt_s > 0]
-    for step in sorted(new, key=_AT_MS) if len(new) > 1 else new:
+    new_steps = [step for step in steps if step.at_ms > state.judged_until_ms and step.dt_s > 0]
+    for step in sorted(new_steps, key=_AT_MS) if len(new_steps) > 1 else new_steps:
         if step.at_ms > state.judged_until_ms:
             state = _add_step(state, step, expected_bytes_per_s, limits)
     return state

@@ -5,7 +5,7 @@ So moves that began or ended are found by object identity, counters are adjusted
 reused.
 
 Invariant: the cache changes no decision. A caller that decides every cycle passes the same ``CycleCache`` each time. With a new
-one, as in a replay, the decisions are the same and only take longer.
+cache, as in a replay, the same decisions take longer.
 """
 
 from __future__ import annotations
@@ -108,8 +108,10 @@ class CopyPaths:
 
 
 class CycleCache:
-    """
+    """The results that one controller keeps from cycle to cycle.
+
     Attributes:
+        paths: number of moves on each path from a leader to a destination.
         topics: moves of each topic; another tuple as soon as one move differs.
         required: replicas that have to be listed, by topic.
         missing: pairs that are required and not on the current lists.
@@ -161,8 +163,8 @@ class CycleCache:
         added_by_topic: dict[str, list[PartitionMove]] = {move.topic: [] for move in removed}
         for move in added:
             added_by_topic.setdefault(move.topic, []).append(move)
-        for topic, new in added_by_topic.items():
-            moves = (*(move for move in self.topics.get(topic, ()) if id(move) not in removed_ids), *new)
+        for topic, new_moves in added_by_topic.items():
+            moves = (*(move for move in self.topics.get(topic, ()) if id(move) not in removed_ids), *new_moves)
             if moves:
                 self.topics[topic] = moves
             else:

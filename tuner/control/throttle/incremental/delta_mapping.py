@@ -3,7 +3,7 @@
 The recorded moving replicas have tens of thousands of entries and grow by a few hundred per snapshot. The journal writes only the
 difference, which is known when the new mapping is made.
 
-Invariant: it equals the plain mapping with the same entries, and is never changed after its construction.
+Invariant: a ``DeltaMapping`` equals the plain mapping with the same entries, and is never changed after its construction.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ V = TypeVar("V")
 
 
 class DeltaMapping(dict[K, V]):
+    """An extended copy of a mapping that remembers which entries were added."""
+
     def __init__(self, before: Mapping[K, V], added: Mapping[K, V]) -> None:
         """
         Args:

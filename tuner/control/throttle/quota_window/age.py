@@ -6,7 +6,8 @@ lets too little through first and too much later, and the unevenness comes back 
 Two ages differ:
     age       how long the quota has counted bytes. Replicas on lists that were set before the move may have filled the window
               already. A reduction goes by this age.
-    move age  how long the move has run. A rise waits for it. Kafka's own tool writes the lists a moment before it starts the move.
+    move age  how long the move has run. A rise waits until the move is old enough. Kafka's own tool writes the lists a moment
+              before it starts the move, so the quota can be older than the move.
 
 An empty window lets a whole window's bytes through at once.
 
@@ -25,26 +26,26 @@ from tuner.core.cluster import BrokerSide
 
 @dataclass(frozen=True, slots=True)
 class QuotaAges:
-    """What successive snapshots of the cluster show; all times are seconds of one monotonic clock.
+    """The starts and ends of moves that successive snapshots show; all times are seconds of one monotonic clock.
 
     Attributes:
-        looked_at_s: the newest snapshot; None: there was none.
+        snapshot_at_s: the time of the newest snapshot; None: there was none.
         lists_set: the newest snapshot had throttled-replica lists, so listed replicas count even if nothing moves.
         began_s: when each side began to carry a move; −∞: not known.
-        counted_s: since when each side's quota has counted bytes; −∞: not known.
+        counted_since_s: since when each side's quota has counted bytes; −∞: not known.
         ended_s: when each side stopped carrying a move, within the last window.
-        carried_s: for those, the last snapshot in which the side still carried one.
-        quiet_s: start of the current run of snapshots that are less than a window apart and without lists; ∞: none. Within such a
-            run every start and end of a move is known.
+        carried_s: for the sides in ``ended_s``, the last snapshot in which the side still carried a move.
+        quiet_since_s: start of the current run of snapshots that are less than a window apart and without lists; ∞: none. Within
+            such a run every start and end of a move is known.
     """
 
-    looked_at_s: float | None = None
+    snapshot_at_s: float | None = None
     lists_set: bool = False
     began_s: Mapping[BrokerSide, float] = field(default_factory=dict)
-    counted_s: Mapping[BrokerSide, float] = field(default_factory=dict)
+    counted_since_s: Mapping[BrokerSide, float] = field(default_factory=dict)
     ended_s: Mapping[BrokerSide, float] = field(default_factory=dict)
     carried_s: Mapping[BrokerSide, float] = field(default_factory=dict)
-    quiet_s: float = math.inf
+    quiet_since_s: float = math.inf
 
     def with_snapshot(self, carrying: Collection[BrokerSide], now_s: float, *, lists_set: bool = False) -> QuotaAges:
         """Returns the ages after one more snapshot.
@@ -54,34 +55,34 @@ class QuotaAges:
             now_s: the time of the snapshot.
             lists_set: the snapshot has throttled-replica lists.
         """
-        before_s, carrying = self.looked_at_s, frozenset(carrying)
+        before_s, carrying = self.snapshot_at_s, frozenset(carrying)
         ended_s = {
             side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S and side not in carrying
         }
         ended_s |= {side: now_s for side in self.began_s if side not in carrying}
         carried_s = {side: self.carried_s.get(side, before_s if before_s is not None else now_s) for side in ended_s}
-        began_s, counted_s = {}, {}
+        began_s, counted_since_s = {}, {}
         for side in carrying:
             # The move may have begun right after the snapshot before.
             began_s[side] = self.began_s.get(side, -math.inf if before_s is None else before_s)
-            # If another move ended there within the window, what the window still holds of it is not known.
-            fresh = not self.lists_set and side not in self.ended_s
-            counted_s[side] = self.counted_s.get(side, began_s[side] if fresh else -math.inf)
+            # If another move through this side ended within the window, an unknown part of its bytes is still in the window.
+            window_was_empty = not self.lists_set and side not in self.ended_s
+            counted_since_s[side] = self.counted_since_s.get(side, began_s[side] if window_was_empty else -math.inf)
         follows = before_s is not None and now_s - before_s <= WINDOW_S and not (self.lists_set or lists_set)
-        quiet_s = min(self.quiet_s, now_s) if follows else now_s
-        return QuotaAges(now_s, lists_set, began_s, counted_s, ended_s, carried_s, quiet_s)
+        quiet_since_s = min(self.quiet_since_s, now_s) if follows else now_s
+        return QuotaAges(now_s, lists_set, began_s, counted_since_s, ended_s, carried_s, quiet_since_s)
 
     def without(self, sides: Collection[BrokerSide]) -> QuotaAges:
         """Returns the ages without the starts of ``sides``, on which no move has begun after all."""
         if not sides:
             return self
         began_s = {side: at_s for side, at_s in self.began_s.items() if side not in sides}
-        counted_s = {side: at_s for side, at_s in self.counted_s.items() if side not in sides}
-        return replace(self, began_s=began_s, counted_s=counted_s)
+        counted_since_s = {side: at_s for side, at_s in self.counted_since_s.items() if side not in sides}
+        return replace(self, began_s=began_s, counted_since_s=counted_since_s)
 
     def empty_windows(self, sides: Collection[BrokerSide], now_s: float) -> frozenset[BrokerSide]:
         """Returns those of ``sides`` whose window is empty; none while less than a whole window has been observed."""
-        if now_s - self.quiet_s <= WINDOW_S:
+        if now_s - self.quiet_since_s <= WINDOW_S:
             return frozenset()
         ended = {side for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S}
         return frozenset(side for side in sides if side not in self.began_s and side not in ended)
@@ -92,13 +93,13 @@ class QuotaAges:
 
     def carried_at_s(self, side: BrokerSide) -> float:
         """Returns the last snapshot in which the side took part in a move; −∞: none within a window."""
-        if side in self.began_s and self.looked_at_s is not None:
-            return self.looked_at_s
+        if side in self.began_s and self.snapshot_at_s is not None:
+            return self.snapshot_at_s
         return self.carried_s.get(side, -math.inf)
 
     def age_s(self, side: BrokerSide, now_s: float) -> float:
         """Returns how long the side's quota has counted bytes; ∞ if it is not known."""
-        return max(0.0, now_s - self.counted_s.get(side, -math.inf))
+        return max(0.0, now_s - self.counted_since_s.get(side, -math.inf))
 
     def move_age_s(self, side: BrokerSide, now_s: float) -> float:
         """Returns how long the side has carried a move; ∞ if it is not known."""

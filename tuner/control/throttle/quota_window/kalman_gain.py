@@ -30,18 +30,21 @@ def kalman_gains(samples: int, step_s: int) -> tuple[float, ...]:
         step_s: whole seconds in the step; at least 1.
 
     Returns:
-        One gain for each of the last ``max(samples, step_s)`` seconds, oldest first; seconds before the step have one too.
+        One gain for each of the last ``max(samples, step_s)`` seconds, oldest first. Seconds before the step have a gain too,
+        because their errors are correlated with the step.
     """
     count = max(samples, step_s)
     in_window = range(count - samples, count)
     covariance = [[_INITIAL_VARIANCE * (i == j) for j in range(count)] for i in range(count)]
     gains = [0.0] * count
     for _ in range(_STEPS):
+        # Prediction: for each second of a step, a new second enters the window and the oldest one leaves.
         for _ in range(step_s):
             cross = [-sum(row[k] for k in in_window) for row in covariance]
             variance = 1.0 - sum(cross[k] for k in in_window)
             covariance = [[*row[1:], new] for row, new in zip(covariance[1:], cross[1:], strict=True)]
             covariance.append([*cross[1:], variance])
+        # Update with the measured bytes of the step.
         step_covariance = [sum(row[count - step_s :]) for row in covariance]
         step_variance = sum(step_covariance[count - step_s :]) + _MEASUREMENT_VARIANCE
         gains = [entry / step_variance for entry in step_covariance]

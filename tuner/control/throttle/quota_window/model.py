@@ -9,12 +9,13 @@ through in the next second, the rate has to be
 Then a burst in the window neither silences the next seconds nor comes back as an echo. The window itself cannot be read. The stream
 reports the bytes of each step some seconds late, and the model replays the seconds since with the rates that were set.
 
-Invariant: a measured step wins over the replay. A small difference goes to the seconds that most likely brought it
-(kalman_gain.py). A large difference has another cause than the throttle, and the seconds of the step get the measured sum.
+Invariant: a measured step wins over the replay. A small difference is attributed to the seconds that most likely caused it
+(kalman_gain.py). A large difference has another cause than the throttle: the seconds of the step are scaled to the measured sum.
 
 Terms:
     samples  replication.quota.window.num: how many whole seconds the quota remembers.
-    planned  the rate if every second had brought its setpoint; it goes from one setpoint to the next in twelve seconds.
+    planned  the rate that would be right if each second of the window had passed its setpoint. After a change of the setpoint it
+             reaches the new one in twelve seconds.
     flow     bytes/s that can arrive at most at any throttle rate, because of the links or the other side.
 """
 
@@ -29,7 +30,7 @@ from tuner.core.value import value
 SECONDS_KEPT = 32  # A window, and the steps before it for as long as signals may be late.
 _OTHERS_KEPT = SECONDS_KEPT - 1
 
-# Of the modelled bytes. Bursts and echoes of a throttle change a step's sum by some per cent; other causes by more.
+# Share of the modelled bytes. Bursts and echoes of a throttle change a step's sum by some per cent; other causes by more.
 _THROTTLE_ERROR_RATIO_MAX = 0.25
 
 
@@ -86,10 +87,9 @@ def advance(
         setpoint_bytes_per_s: what should pass in each of these seconds; the rate if None.
     """
     seconds, rates, setpoints, until_ms = window.seconds, window.rates, window.setpoints, window.until_ms
+    # The same float object for every second saves memory: a large cluster keeps a hundred thousand seconds.
     if rates[-1] == rate_bytes_per_s:
-        rate_bytes_per_s = rates[
-            -1
-        ]  # The same object for every second: a large cluster keeps a hundred thousand seconds.
+        rate_bytes_per_s = rates[-1]
     setpoint = rate_bytes_per_s if setpoint_bytes_per_s is None else setpoint_bytes_per_s
     while until_ms + 1000 <= now_ms:
         until_ms += 1000
@@ -151,7 +151,7 @@ def correct_first_use(
 
     Args:
         window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples: those of ``correct``.
-        setpoint_bytes_per_s: the current setpoint. The seconds of a burst get up to this as their setpoint. If the other
+        setpoint_bytes_per_s: the current setpoint. The seconds of a burst get a setpoint of at most this. If the other
             side limits a young move, the planned rate would otherwise start near zero and stop the move while the window fills.
     """
     step = _step_indices(window, at_ms, step_s, samples)
@@ -171,7 +171,8 @@ def correct_first_use(
     else:
         setpoints = (mean,) * end
         corrected = replace(window, seconds=_replay_rest(window, [*setpoints], flow_bytes_per_s, samples))
-    # The setpoints since the step were lowered to what another limit seemed to let through. What has passed shows that it did not.
+    # After the step, the setpoints were lowered to the flow that another limit seemed to allow. The measured bytes exceed that
+    # flow, so the setpoints rise to the modelled bytes.
     since = map(max, window.setpoints[end:], map(min, highest, corrected.seconds[end:]))
     return replace(corrected, setpoints=(*setpoints, *since))
 
@@ -197,8 +198,8 @@ def rate_for_setpoint(
         setpoint_bytes_per_s: what should pass.
         samples: how many whole seconds the quota remembers.
         compensation_range: how far the rate may differ from the planned rate, as a share of it, because the model has errors.
-        unused_ratio: the share of any rate that followers never use. Bytes that are missing from the window for this reason are no
-            room that the next second would fill.
+        unused_ratio: the share of any rate that followers never use. If bytes are missing from the window for this reason, the next
+            second does not make up for them.
     """
     samples = min(samples, SECONDS_KEPT)
     rate = (_sum_remembered(window.seconds, samples) + setpoint_bytes_per_s) / (samples + 1)
@@ -206,7 +207,8 @@ def rate_for_setpoint(
     if rate < planned and unused_ratio > 0.0 and setpoint_bytes_per_s > 0.0:
         # A gap up to the unused share counts as no gap, twice as much counts in full, with a linear transition between the two.
         without_unused = min(planned, max(rate, 2.0 * rate - (1.0 - 2.0 * unused_ratio) * planned))
-        # While the setpoint changes, and until its echo has passed, unused bytes may still be used; sooner on the way down.
+        # While the setpoint changes, and until the echo of the change has passed, followers may still use these bytes. So the
+        # correction is weaker then. It ends at half the distance if the setpoint falls.
         distance = sum(window.setpoints) / len(window.setpoints) / setpoint_bytes_per_s - 1.0
         steadiness = max(0.0, 1.0 - (2.0 * distance if distance > 0.0 else -distance) / unused_ratio)
         rate += steadiness * (without_unused - rate)

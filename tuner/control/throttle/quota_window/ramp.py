@@ -1,15 +1,15 @@
 """Plans the steps in which a throttle changes from one rate to another.
 
-Kafka's quota is a mean over a window of 11 s. After a jump from 5 to 20 MB/s the window is nearly empty by the new rate. So 160 MB
-pass within two seconds, then nothing for ten, and then the burst comes back as an echo. A jump down stops the copy for 8 to 10 s.
-Steps of half a second over one window let the window fill evenly: the peak falls from 8 × to 1.6 ×, and the pause to 1.5 s (Kafka
-4.2). Each step lets twelve times its own height through at once, and that unevenness comes back with every window. So the steps are
-as small as the budget of writes allows.
+Kafka's quota is a mean over a window of 11 s. After a jump from 5 to 20 MB/s the window is nearly empty in relation to the new
+rate. So 160 MB pass within two seconds, then nothing for ten, and then the burst comes back as an echo. A jump down stops the copy
+for 8 to 10 s. Steps of half a second over one window let the window fill evenly: the peak falls from 8 × to 1.6 ×, and the pause to
+1.5 s (Kafka 4.2). Each step lets twelve times its own height through at once, and that unevenness comes back with every window. So
+the steps are as small as the budget of writes allows.
 
 An empty window lets twelve seconds' worth through at once, even if the rate does not change. A fill lowers such a throttle to a
 twelfth of its rate and raises it by a twelfth each second. Then it lets its rate through from the first second on.
 
-Invariant: every step lies between the two ends, so a change that stops anywhere leaves a rate that either end would have allowed.
+Invariant: every step lies between the first and the last rate, so a change that stops halfway leaves a rate between the two.
 A fill stays between the operator's minimum and the rate that was set.
 """
 
@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass
 
 WINDOW_S = 11.0  # replication.quota.window.num × replication.quota.window.size.seconds at their defaults.
-STARTING_S = 10.0  # Until all replicas of a move exist and their fetchers run, as measured on busy brokers.
+STARTING_S = 10.0  # Time until all replicas of a move exist and their fetchers run, as measured on busy brokers.
 STEP_S_MIN = 0.25
 STEPS_MIN = 4  # Four steps of 3 s still halve the peak.
 FILL_STEP_S = 1.0  # The length of Kafka's samples.
@@ -49,16 +49,16 @@ def plan_ramp(
 ) -> tuple[RampStep, ...]:
     """Returns the steps from the current rate to the setpoint over one quota window.
 
-    A full window needs a straight line that starts at once. The contents of a younger window are not known: a move's first bytes
-    flow only once its replicas exist and its fetchers run. So a rise waits until a whole window has passed since then; earlier, the
-    bytes that did not flow would all pass within a second, and again every eleven. A reduction starts at once, and is faster the
-    less the window can hold of the time before.
+    A full window needs a linear ramp that starts at once. The contents of a younger window are not known: a move's first bytes
+    flow only once its replicas exist and its fetchers run. So a rise waits until a whole window has passed since then. If it began
+    earlier, the bytes that had not flowed would all pass within a second, and again every eleven seconds. A reduction starts at
+    once. The younger the window, the fewer bytes of the old rate it holds, and the faster the reduction.
 
     Args:
         current_bytes_per_s: the rate that is set.
         setpoint_bytes_per_s: the rate at the end.
-        sides: how many throttles change at the same time. With the budget it sets how fine the steps are. If the budget leaves
-            fewer than four steps to a window, the ramp takes longer than a window.
+        sides: how many throttles change at the same time. This number and the budget set how fine the steps are. If the budget
+            leaves fewer than four steps to a window, the ramp takes longer than a window.
         writes_per_s_max: the budget. Each write goes into the metadata log and to every broker.
         age_s: how long the quota has counted bytes; decides about a reduction.
         move_age_s: how old the move is; decides about a rise.
@@ -70,6 +70,7 @@ def plan_ramp(
     wait_s = max(0.0, STARTING_S + WINDOW_S - move_age_s) if rise > 0 else 0.0
     steps = []
     for i in range(count):
+        # Seconds of the window at the new and at the old rate.
         new_s = WINDOW_S * (i + 1) / count
         old_s = WINDOW_S - new_s if rise > 0 else min(age_s, WINDOW_S - new_s)
         share = 1.0 if i + 1 == count else new_s / (old_s + new_s)

@@ -30,33 +30,35 @@ def steps_that_fit(
         prepared: steps that are about to begin, by priority.
 
     Returns:
-        the steps that fit, in the same order; and the others with the reason why they must not begin yet.
+        the steps that fit, in the same order; and the remaining steps with the reason why they must not begin yet.
     """
     if not prepared:
         return (), {}
     moving = {(move.topic, move.partition) for move in live.moves}
     busy_topics = {move.topic for move in live.moves}
     used_chars: dict[str, dict[Side, int]] = {}
-    fits: list[PartitionMove] = []
-    waits: dict[TopicPartition, str] = {}
+    fitting: list[PartitionMove] = []
+    waiting: dict[TopicPartition, str] = {}
     for move in prepared:
         current = live.lists.get(move.topic, _EMPTY_LISTS)
         if (move.topic, move.partition) in moving:
-            fits.append(move)  # It has begun already.
+            fitting.append(move)  # It has begun already.
             continue
         if move.topic not in used_chars:
             used_chars[move.topic] = _used_chars(live, move.topic, current)
         required = required_replicas([move])
         added = {side: _added_chars(required.for_side(side), current, side) for side in Side}
-        used = used_chars[move.topic]
-        if any(added[side] and used[side] + added[side] > LIST_CHARS_MAX for side in Side):
-            waits[(move.topic, move.partition)] = _explain_full_list(move.topic, others_move=move.topic in busy_topics)
+        used_by_side = used_chars[move.topic]
+        if any(added[side] and used_by_side[side] + added[side] > LIST_CHARS_MAX for side in Side):
+            waiting[(move.topic, move.partition)] = _explain_full_list(
+                move.topic, others_move=move.topic in busy_topics
+            )
             continue
         for side in Side:
-            used[side] += added[side]
+            used_by_side[side] += added[side]
         busy_topics.add(move.topic)
-        fits.append(move)
-    return tuple(fits), waits
+        fitting.append(move)
+    return tuple(fitting), waiting
 
 
 def _used_chars(live: LiveCluster, topic: str, current: TopicThrottle) -> dict[Side, int]:

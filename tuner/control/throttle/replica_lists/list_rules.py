@@ -44,10 +44,10 @@ from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 
 EMPTY_LISTS = TopicThrottle()
 _NOTHING_REQUIRED = RequiredReplicas()
-_DRAIN_OVER_STEADY_STATE = ControlLimits().min_rate_over_steady_state_low_headroom  # The control law never sets less.
-_PAIR_CHARS_MAX = (
-    22  # Two numbers of ten digits, a colon, a comma. An upper bound that avoids counting most lists exactly.
-)
+# The lowest multiple of W that the control law sets.
+_DRAIN_OVER_STEADY_STATE = ControlLimits().min_rate_over_steady_state_low_headroom
+# Two numbers of ten digits, a colon, a comma. With this upper bound most lists need not be counted exactly.
+_PAIR_CHARS_MAX = 22
 
 
 def required_by_topic(live: LiveCluster, cache: CycleCache | None = None) -> dict[str, RequiredReplicas]:
@@ -99,13 +99,13 @@ def decide_list_changes(
     full_topics: list[str] = []
     sides_with_rate = live.rates.keys() | {(start.broker, start.side) for start in starts}
     for topic in _in_order_of_moves({topic for topic, pairs in missing.items() if any(pairs.values())}, live):
-        wanted = {side: {pair for pair in missing[topic][side] if (pair[1], side) in sides_with_rate} for side in Side}
+        addable = {side: {pair for pair in missing[topic][side] if (pair[1], side) in sides_with_rate} for side in Side}
         current = live.lists.get(topic, EMPTY_LISTS).without(removed.get(topic, EMPTY_LISTS))
-        fits = {side: _fit(wanted[side], current.for_side(side), required[topic].current_leaders) for side in Side}
-        if any(len(fits[side]) < len(wanted[side]) for side in Side):
+        fitting = {side: _fit(addable[side], current.for_side(side), required[topic].current_leaders) for side in Side}
+        if any(len(fitting[side]) < len(addable[side]) for side in Side):
             full_topics.append(topic)
-        if any(fits.values()):
-            adds.append(_add_pairs(topic, fits))
+        if any(fitting.values()):
+            adds.append(_add_pairs(topic, fitting))
     cache.required.retain(cache.topics)
     cache.missing.retain(required)
     return [*_report_full_lists(full_topics), *starts, *removals, *adds]
@@ -156,13 +156,13 @@ def without_sides(adds: Sequence[AddPairs], failed: Collection[BrokerSide]) -> l
     return remaining
 
 
-def intend_pairs(memory: Memory, adds: Iterable[AddPairs]) -> Memory:
-    """Returns the memory before the write: from now on these pairs may be listed and count as managed."""
+def record_pairs_to_add(memory: Memory, adds: Iterable[AddPairs]) -> Memory:
+    """Returns the memory before these pairs are written. From now on they may be on the lists and count as managed."""
     listed = {add.topic: memory.listed.get(add.topic, EMPTY_LISTS).plus(add.pairs) for add in adds}
     return replace(memory, listed={**memory.listed, **listed}) if listed else memory
 
 
-def settle_pairs(memory: Memory, removals: Iterable[RemovePairs]) -> Memory:
+def record_removed_pairs(memory: Memory, removals: Iterable[RemovePairs]) -> Memory:
     """Returns the memory after the removals were written."""
     listed = dict(memory.listed)
     for removal in removals:
@@ -210,7 +210,7 @@ def _start_rate(
     elif side in cleared_rates:
         cleared = round(min(cleared_rates[side], limits.rate_bytes_per_s_max))
         rate, why = cleared, "its rate until another tool removed it"
-        # Producers may write more by now. A rate that does not even carry the fewest copies is no deliberate minimum.
+        # Producers may write more by now. A rate that does not even carry the fewest copies cannot have been meant to stay so low.
         draining = draining_rate_bytes_per_s(side, view, copies)
         if cleared < draining:
             rate, why = draining, f"another tool removed its {rate_text(cleared)}, which would not drain any more"
@@ -250,7 +250,11 @@ def _write_bytes_per_s(side: BrokerSide, view: MovesView) -> float | None:
 
 
 class Copies(NamedTuple):
-    """How often a leader sends the bytes of a partition, over all its partitions: to in-sync followers and adding replicas."""
+    """How often a leader sends each byte of a partition: once to each in-sync follower and to each adding replica.
+
+    Attributes:
+        fewest, most: over all moving partitions of the leader.
+    """
 
     fewest: int
     most: int
@@ -264,27 +268,27 @@ def count_copies(moves: Iterable[PartitionMove]) -> dict[int, Copies]:
     by_leader: dict[int, Copies] = {}
     for move in moves:
         copies = len({*move.isr, *move.adding} - {move.leader})
-        known = by_leader.get(move.leader, Copies(copies, copies))
-        by_leader[move.leader] = Copies(min(copies, known.fewest), max(copies, known.most))
+        so_far = by_leader.get(move.leader, Copies(copies, copies))
+        by_leader[move.leader] = Copies(min(copies, so_far.fewest), max(copies, so_far.most))
     return by_leader
 
 
-def _fit(pairs: set[Pair], current: ThrottledReplicas, first: frozenset[Pair]) -> tuple[Pair, ...]:
-    """Returns as many pairs as Kafka accepts in one list, those in ``first`` before the others."""
+def _fit(pairs: set[Pair], current: ThrottledReplicas, preferred: frozenset[Pair]) -> tuple[Pair, ...]:
+    """Returns as many pairs as Kafka accepts in one list, those in ``preferred`` before the others."""
     if (len(pairs) + len(current.pairs)) * _PAIR_CHARS_MAX <= LIST_CHARS_MAX:
         return _sorted(pairs)
     chars_left = LIST_CHARS_MAX - len(replica_list_text(current.pairs))
-    fits = []
-    for pair in sorted(pairs, key=lambda pair: (pair not in first, pair)):
+    fitting = []
+    for pair in sorted(pairs, key=lambda pair: (pair not in preferred, pair)):
         chars_left -= len(f",{pair[0]}:{pair[1]}")
         if chars_left < 0:
             break
-        fits.append(pair)
-    return tuple(sorted(fits))
+        fitting.append(pair)
+    return tuple(sorted(fitting))
 
 
-def _add_pairs(topic: str, fits: Mapping[Side, tuple[Pair, ...]]) -> AddPairs:
-    leader, follower = fits[Side.LEADER], fits[Side.FOLLOWER]
+def _add_pairs(topic: str, fitting: Mapping[Side, tuple[Pair, ...]]) -> AddPairs:
+    leader, follower = fitting[Side.LEADER], fitting[Side.FOLLOWER]
     partitions = len({partition for partition, _ in (*leader, *follower)})
     text = (
         f"topic {topic}: {partitions} of its partitions move and are not on its throttled-replica lists: "

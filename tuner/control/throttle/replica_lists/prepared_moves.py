@@ -68,8 +68,8 @@ def steps_as_moves(steps: Iterable[ReassignmentStep], snapshot: ReassignmentSnap
 def with_prepared_moves(live: LiveCluster, prepared: Sequence[PartitionMove]) -> LiveCluster:
     """Returns the snapshot with the prepared moves. For a partition that already moves, the cluster's own data is better."""
     moving = {(move.topic, move.partition) for move in live.moves} if prepared else set()
-    new = tuple(move for move in prepared if (move.topic, move.partition) not in moving)
-    return replace(live, moves=(*live.moves, *new)) if new else live
+    new_moves = tuple(move for move in prepared if (move.topic, move.partition) not in moving)
+    return replace(live, moves=(*live.moves, *new_moves)) if new_moves else live
 
 
 def sides_of(moves: Iterable[PartitionMove]) -> frozenset[BrokerSide]:

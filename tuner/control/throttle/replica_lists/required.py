@@ -21,7 +21,8 @@ class RequiredReplicas:
     """Required pairs (partition, broker) of one topic.
 
     Attributes:
-        current_leaders: pairs of the leader's list that matter now; the others matter only after a change of leader.
+        current_leaders: pairs of the leader's list for the present leaders; the remaining pairs matter only after a change of
+            leader.
         with_lost_replicas: moves of which a replica that was in sync has fallen out.
         recovering: partitions that are off the leader's list for that reason.
     """
@@ -46,11 +47,11 @@ def required_replicas(moves: Sequence[PartitionMove]) -> RequiredReplicas:
         copying = [b for b in move.adding if b not in move.isr]
         if not copying:
             continue
-        kept = [b for b in move.replicas if b not in move.adding]
+        existing = [b for b in move.replicas if b not in move.adding]
         follower.update((move.partition, b) for b in copying)
-        leader.update((move.partition, b) for b in kept)
+        leader.update((move.partition, b) for b in existing)
         current_leaders.add((move.partition, move.leader))
-        if not all(b in move.isr for b in kept):
+        if not all(b in move.isr for b in existing):
             with_lost_replicas.append(move)
     return RequiredReplicas(
         frozenset(leader), frozenset(follower), frozenset(current_leaders), tuple(with_lost_replicas)

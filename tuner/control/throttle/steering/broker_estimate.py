@@ -93,19 +93,22 @@ def update_estimate(
     """
     if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:
         return before
-    step_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000 if before is not None else _STEP_S_DEFAULT
-    no_signal_lost = before is not None and step_s < _LOST_SIGNAL_RATIO * before.signal_interval_s
-    steps = _steps_in_window(signal)
-    directions = _update_directions(signal, before, step_s, steps, no_signal_lost, limits)
+    elapsed_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000 if before is not None else _STEP_S_DEFAULT
+    no_signal_lost = before is not None and elapsed_s < _LOST_SIGNAL_RATIO * before.signal_interval_s
+    steps_in_window = _steps_in_window(signal)
+    directions = _update_directions(signal, before, elapsed_s, steps_in_window, no_signal_lost, limits)
     latency_before = before.latency if before is not None else LatencyFilter()
     p99_ms = _produce_p99_ms(signal, limits)
-    latency = update_filter(latency_before, signal.produce_mean_ms, p99_ms, step_s, steps, no_signal_lost, limits)
+    latency = update_filter(
+        latency_before, signal.produce_mean_ms, p99_ms, elapsed_s, steps_in_window, no_signal_lost, limits
+    )
     margin, held_until_ms = _update_margin(
         signal, before, directions, latency, fills_link, objective, limits, low_headroom=low_headroom
     )
-    # A margin below ``margin_min`` is kept only while the link is nearly full: only then was it seen that clients bear that.
+    # A margin below ``margin_min`` is kept only while the link is nearly full: only then does the latency prove that clients bear
+    # it.
     margin = max(margin, min_margin(fast_component(latency) if near_capacity else 1.0, limits))
-    interval_s = step_s if no_signal_lost else _STEP_S_DEFAULT
+    interval_s = elapsed_s if no_signal_lost else _STEP_S_DEFAULT
     reported_s = reported_step_s(signal)
     newest_step_s = interval_s if reported_s is None else reported_s
     return BrokerEstimate(signal.sampled_at_ms, newest_step_s, margin, directions, held_until_ms, latency, interval_s)
@@ -119,7 +122,7 @@ def window_rates(signal: BrokerSignal, side: Side) -> tuple[float | None, float 
 
 
 def step_rates(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
-    """Returns the same as ``window_rates`` for the newest step; None where the source does not report it."""
+    """Returns all bytes/s and the catch-up bytes/s of one direction in the newest step; None where they are not reported."""
     if side is Side.LEADER:
         return signal.step_network_out_bytes_per_s, signal.step_reassignment_out_bytes_per_s
     return signal.step_network_in_bytes_per_s, signal.step_reassignment_in_bytes_per_s
@@ -146,8 +149,8 @@ def _update_margin(
         (before.margin, before.margin_held_until_ms) if before is not None else (limits.margin_start, 0)
     )
     latency_ratio = current_p99_ms(_produce_p99_ms(signal, limits), latency, limits) / objective.latency_ms
-    # The forecast answers a miss that a new load level caused, and the margin stays. A negative margin ends: it was learned at the
-    # load before.
+    # If a new load level caused the miss, the forecast answers it, and the margin stays. Only a negative margin ends, because it
+    # was learned at the previous load level.
     new_level = before is not None and any(
         _is_new_level(before.directions[side], directions[side]) for side in directions
     )
@@ -159,7 +162,8 @@ def _update_margin(
         margin = next_margin(
             margin, latency_ratio, fills_link and not held, limits, low_headroom=low_headroom, fast_component=fast
         )
-        # An ISR that shrinks while clients wait means that both starve. A shrink alone may be a broker that has stopped.
+        # If an ISR shrinks while clients wait, in-sync replication lacks bandwidth too. A shrink alone may come from a stopped
+        # broker.
         if (signal.isr_shrinks_per_s or 0.0) > 0.0 and latency_ratio > limits.latency_aim and not held:
             margin = min(limits.margin_max, max(limits.margin_min, margin) + limits.isr_shrink_margin)
             held_until_ms = signal.sampled_at_ms + round(limits.margin_hold_s * 1000)
@@ -170,18 +174,18 @@ def _update_directions(
     signal: BrokerSignal,
     before: BrokerEstimate | None,
     step_s: float,
-    steps: int,
+    steps_in_window: int,
     no_signal_lost: bool,
     limits: ControlLimits,
 ) -> dict[Side, DirectionEstimate]:
     directions = {}
     for side in (Side.LEADER, Side.FOLLOWER):
-        old = before.directions[side] if before is not None else DirectionEstimate()
-        newest = _newest_steps(old, signal, side, steps, no_signal_lost)
+        previous = before.directions[side] if before is not None else DirectionEstimate()
+        newest = _newest_steps(previous, signal, side, steps_in_window, no_signal_lost)
         if newest is None:  # The bytes of this step are unknown, and those of an older step must not stand for them.
-            directions[side] = replace(old, network=StepRates(), catch_up=StepRates(), jumped=False)
+            directions[side] = replace(previous, network=StepRates(), catch_up=StepRates(), jumped=False)
         else:
-            directions[side] = _update_direction(old, *newest, step_s, limits)
+            directions[side] = _update_direction(previous, *newest, step_s, limits)
     return directions
 
 
@@ -207,42 +211,44 @@ def _produce_p99_ms(signal: BrokerSignal, limits: ControlLimits) -> float:
 
 
 def _newest_steps(
-    old: DirectionEstimate, signal: BrokerSignal, side: Side, steps: int, no_signal_lost: bool
+    previous: DirectionEstimate, signal: BrokerSignal, side: Side, steps_in_window: int, no_signal_lost: bool
 ) -> tuple[StepRates, StepRates] | None:
     """Returns all bytes/s and the catch-up bytes/s by step, the newest included; None if the newest is not known."""
     network, catch_up = step_rates(signal, side) if reported_step_s(signal) is not None else (None, None)
     if _is_plausible(network, catch_up):
-        known = steps - 1 if no_signal_lost else 0
-        return _append_step(old.network, network, known), _append_step(old.catch_up, catch_up, known)
+        steps_known = steps_in_window - 1 if no_signal_lost else 0
+        return _append_step(previous.network, network, steps_known), _append_step(
+            previous.catch_up, catch_up, steps_known
+        )
     network, catch_up = window_rates(signal, side)
     if network is None or catch_up is None:
         return None
     return (
-        append_step_from_mean(old.network if no_signal_lost else StepRates(), network, steps),
-        append_step_from_mean(old.catch_up if no_signal_lost else StepRates(), catch_up, steps),
+        append_step_from_mean(previous.network if no_signal_lost else StepRates(), network, steps_in_window),
+        append_step_from_mean(previous.catch_up if no_signal_lost else StepRates(), catch_up, steps_in_window),
     )
 
 
 def _is_plausible(network: float | None, catch_up: float | None) -> bool:
-    """Returns whether both are known and the part does not exceed the whole, which would make the link look free."""
+    """Returns whether both rates are known, with no more catch-up bytes than bytes in total. Otherwise the link would look free."""
     return network is not None and catch_up is not None and catch_up <= _CATCH_UP_RATIO_MAX * max(0.0, network)
 
 
-def _append_step(steps: StepRates, bytes_per_s: float | None, known: int) -> StepRates:
-    """Returns the steps with one more, and keeps a whole window of them, in case the next signal reports only a mean."""
-    return StepRates((*(steps.rates[-known:] if known > 0 else ()), max(0.0, bytes_per_s or 0.0)))
+def _append_step(steps: StepRates, bytes_per_s: float | None, steps_known: int) -> StepRates:
+    """Returns the known steps and the newest one: a whole window of steps, in case the next signal reports only a mean."""
+    return StepRates((*(steps.rates[-steps_known:] if steps_known > 0 else ()), max(0.0, bytes_per_s or 0.0)))
 
 
-def _is_new_level(old: DirectionEstimate, now: DirectionEstimate) -> bool:
+def _is_new_level(previous: DirectionEstimate, current: DirectionEstimate) -> bool:
     """Returns whether the load has jumped, and has not merely fallen back after a jump up."""
-    if not now.jumped or old.load is None or now.load is None:
+    if not current.jumped or previous.load is None or current.load is None:
         return False
-    return not old.jumped or now.load.level_bytes_per_s > old.load.level_bytes_per_s
+    return not previous.jumped or current.load.level_bytes_per_s > previous.load.level_bytes_per_s
 
 
 def _update_direction(
-    old: DirectionEstimate, network: StepRates, catch_up: StepRates, step_s: float, limits: ControlLimits
+    previous: DirectionEstimate, network: StepRates, catch_up: StepRates, step_s: float, limits: ControlLimits
 ) -> DirectionEstimate:
-    other = max(0.0, (network.newest or 0.0) - (catch_up.newest or 0.0))
-    jumped = old.load is not None and is_load_jump(old.load, other, step_s, limits)
-    return DirectionEstimate(network, catch_up, update_load(old.load, other, step_s, limits), jumped)
+    other_bytes_per_s = max(0.0, (network.newest or 0.0) - (catch_up.newest or 0.0))
+    jumped = previous.load is not None and is_load_jump(previous.load, other_bytes_per_s, step_s, limits)
+    return DirectionEstimate(network, catch_up, update_load(previous.load, other_bytes_per_s, step_s, limits), jumped)

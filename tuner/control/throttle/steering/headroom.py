@@ -44,12 +44,14 @@ def update_load(
 ) -> DirectionLoad:
     """Returns the forecast after one more measured step of ``step_s`` seconds; ``load`` is None before the first one."""
     if load is None:
+        # The first spread is a guess, 5 % of the load.
         return DirectionLoad(measured_bytes_per_s, 0.0, 0.05 * measured_bytes_per_s, measured_bytes_per_s)
     expected = load.level_bytes_per_s + load.slope_bytes_per_s2 * step_s
     error = measured_bytes_per_s - expected
     if is_load_jump(load, measured_bytes_per_s, step_s, limits):
         level = measured_bytes_per_s
         return replace(load, level_bytes_per_s=level, slope_bytes_per_s2=0.0, usual_bytes_per_s=level)
+    # 1.25 × the mean absolute error is the standard deviation of a normal distribution.
     return DirectionLoad(
         expected + limits.level_gain * error,
         load.slope_bytes_per_s2 + limits.slope_gain * limits.level_gain * error / step_s,
@@ -88,7 +90,7 @@ def next_margin(
         fills_link: replication uses the whole ceiling that ``margin`` leaves.
         limits: the constants of the law.
         low_headroom: that ceiling is little more than the steady-state replication.
-        fast_component: the fast share of the p99. A miss of the objective weighs the same for any share.
+        fast_component: the fast share of the p99. It has no influence on the weight of a miss of the objective.
     """
     aim = limits.latency_aim_low_headroom if low_headroom else limits.latency_aim
     if latency_ratio > 1.0:

@@ -27,8 +27,8 @@ from tuner.core.value import value
 # Yammer's ExponentiallyDecayingReservoir: weights fall by e in τ = 1 ÷ 0.015 s. A peak that fills a third of it shrinks to a
 # hundredth, and so stops mattering for the p99, after 3.5 τ. The 2 τ used here forget too early rather than too late.
 _PEAK_MEMORY_S = 2.0 / 0.015
-# Variation of the p99 ÷ variation of the mean. From the first value on the p99 is fully fast, below the second it is a memory. On
-# real brokers the ratio falls to a tenth within a minute of a move.
+# Variation of the p99 ÷ variation of the mean. From the first ratio on, the fast component is 1. Below the second ratio it is 0:
+# the p99 only repeats the past. On real brokers the ratio falls to a tenth within a minute of a move.
 _FAST_RATIO, _SLOW_RATIO = 0.5, 0.2
 _VARIATION_START = 0.1  # Equal for both, so the p99 counts as fast until measurements show otherwise.
 
@@ -61,7 +61,7 @@ def update_filter(
     mean_ms: float | None,
     p99_ms: float,
     step_s: float,
-    steps: int,
+    steps_in_window: int,
     no_signal_lost: bool,
     limits: ControlLimits,
 ) -> LatencyFilter:
@@ -72,12 +72,12 @@ def update_filter(
         mean_ms: mean latency of the window; None if it was not measured or hardly anything was written.
         p99_ms: Kafka's p99 at the end of the window.
         step_s: seconds since the window before.
-        steps: how many steps the window spans.
+        steps_in_window: how many steps the window spans.
         no_signal_lost: no signal was lost since the window before.
     """
     if mean_ms is None or p99_ms <= 0.0:
         return LatencyFilter()
-    newest = append_step_from_mean(before.steps if no_signal_lost else StepRates(), mean_ms, steps)
+    newest = append_step_from_mean(before.steps if no_signal_lost else StepRates(), mean_ms, steps_in_window)
     if before.mean_ms is None:
         return LatencyFilter(mean_ms, mean_ms, newest, p99_ms, p99_ms)
     decay = 1.0 - math.exp(-step_s / _PEAK_MEMORY_S)

@@ -36,11 +36,11 @@ def append_step_from_mean(steps: StepRates, window_mean: float, steps_in_window:
         window_mean: the mean that the newest signal reports.
         steps_in_window: how many steps of equal length the window spans; at least 1.
     """
-    known = steps.rates[-(steps_in_window - 1) :] if steps_in_window > 1 else ()
-    if len(known) < steps_in_window - 1:
+    remembered = steps.rates[-(steps_in_window - 1) :] if steps_in_window > 1 else ()
+    if len(remembered) < steps_in_window - 1:
         return StepRates((window_mean,) * steps_in_window)
-    others = 0.0
-    for rate in known:
-        others += window_mean + _STEP_RETENTION * (rate - window_mean)
-    newest = max(0.0, window_mean * steps_in_window - others)
-    return StepRates((*known, newest))
+    remembered_sum = 0.0
+    for rate in remembered:
+        remembered_sum += window_mean + _STEP_RETENTION * (rate - window_mean)
+    newest = max(0.0, window_mean * steps_in_window - remembered_sum)
+    return StepRates((*remembered, newest))

@@ -1,4 +1,4 @@
-"""The closed-loop law: from signals and state, once a second, to the throttle rates to write and the next state.
+"""The closed-loop control law. Once a second it computes the throttle rates to write from the signals and its own state.
 
 Clients come first. The headroom that they leave on the slowest link sets the time T in which all moves can end. Every other side
 gets just the rate with which it ends at T. The steps, each in a module of its own:
@@ -57,9 +57,9 @@ class _Sides:
 def control_step(
     inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> tuple[ControlState, dict[BrokerSide, int]]:
-    """Returns the state after this second, and the rates to write, in bytes/s; a side whose rate stays is not in it."""
+    """Returns the state after this second, and the rates to write, in bytes/s; a side whose rate stays has no entry."""
     estimates = _update_estimates(inputs, state, objective, limits)
-    sides = _bound_sides(inputs, state, estimates, objective, limits)
+    sides = _describe_sides(inputs, state, estimates, objective, limits)
     target = _find_target(inputs, state, sides, objective, limits)
     # Sides of a running plan get additional rate, but only if the objective's mode uses all headroom.
     planned = inputs.planned_sides if objective.uses_all_headroom else frozenset[BrokerSide]()
@@ -89,33 +89,34 @@ def control_step(
 def _update_estimates(
     inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> dict[int, BrokerEstimate]:
-    saturated_brokers, low_headroom_brokers = set(), set()
-    for (broker, which), side_state in state.side_states.items():
+    brokers_filling_link, low_headroom_brokers = set(), set()
+    for (broker, direction), side_state in state.side_states.items():
         # Low latency shows spare capacity only while replication uses its whole throttle rate.
         if side_state.setpoint.at_ceiling and is_throttle_full(
-            which, side_state, throttled_bytes_per_s(which, inputs.brokers.get(broker)), limits
+            direction, side_state, throttled_bytes_per_s(direction, inputs.brokers.get(broker)), limits
         ):
-            saturated_brokers.add(broker)
+            brokers_filling_link.add(broker)
         if _has_low_headroom(side_state, limits):
             low_headroom_brokers.add(broker)
-    # An estimate from the far future came from a wrong clock, and would keep out all signals after it.
+    # An estimate that is dated far in the future came from a wrong clock. All correct signals would count as older and be ignored.
     latest_ms = inputs.now_ms + limits.hold_age_s * 1000
-    past = {broker: e for broker, e in state.broker_estimates.items() if e.sampled_at_ms <= latest_ms}
+    plausible = {broker: e for broker, e in state.broker_estimates.items() if e.sampled_at_ms <= latest_ms}
     return {
         broker: update_estimate(
             signal,
-            past.get(broker),
-            broker in saturated_brokers,
+            plausible.get(broker),
+            broker in brokers_filling_link,
             objective,
             limits,
             low_headroom=broker in low_headroom_brokers,
-            near_capacity=broker in past and _is_near_capacity(past[broker], inputs.capacities.get(broker), limits),
+            near_capacity=broker in plausible
+            and _is_near_capacity(plausible[broker], inputs.capacities.get(broker), limits),
         )
         for broker, signal in inputs.brokers.items()
     }
 
 
-def _bound_sides(
+def _describe_sides(
     inputs: ControlInput,
     state: ControlState,
     estimates: dict[int, BrokerEstimate],
@@ -131,10 +132,10 @@ def _bound_sides(
     all_inputs, bounds = {}, {}
     for side, load in loads.items():
         side_inputs = all_inputs[side] = collect_side_inputs(side, inputs, estimates)
-        plan_max = inputs.max_rates.get(side)
+        plan_max = inputs.plan_max_rates.get(side)
         side_limits = limits if plan_max is None else with_max_rate(limits, plan_max)
         max_rate = max_rate_bytes_per_s(
-            side_inputs.which, side_inputs.in_sync_bytes_per_s, side_inputs.capacity, objective, side_limits
+            side_inputs.direction, side_inputs.in_sync_bytes_per_s, side_inputs.capacity, objective, side_limits
         )
         ceiling = _ceiling(side_inputs, state.side_states.get(side), max_rate, inputs.now_ms, objective, limits)
         min_rate = min_rate_bytes_per_s(load, side_limits, _available_bytes_per_s(side_inputs, limits), max_rate)
@@ -145,8 +146,9 @@ def _bound_sides(
 def _find_target(
     inputs: ControlInput, state: ControlState, sides: _Sides, objective: Objective, limits: ControlLimits
 ) -> MoveTarget:
-    """Returns T, and the side that determines it if something else than its throttle limits that side; else None."""
-    # A side without a recent signal sets no time: its broker is gone, or its part of the move was cancelled.
+    """Returns T, and with it the slowest side if something other than its throttle limits that side."""
+    # A side without a recent signal does not determine T: its broker is gone, or its part of the move was cancelled. If no side has
+    # a recent signal, all sides count.
     recent = {s: load for s, load in sides.loads.items() if _is_recent(sides.inputs[s].move, inputs.now_ms, limits)}
     min_rates = {side: bounds.min_bytes_per_s for side, bounds in sides.bounds.items()}
     ceilings = {side: bounds.ceiling_bytes_per_s for side, bounds in sides.bounds.items()}
@@ -167,15 +169,15 @@ def _find_loads(inputs: ControlInput, state: ControlState) -> dict[BrokerSide, S
         signal, before = inputs.moves.get(side), state.side_states.get(side)
         if signal is not None and signal.moving_partitions == 0:
             continue
-        old = before.load if before is not None else NO_LOAD
+        last_load = before.load if before is not None else NO_LOAD
         if signal is not None and signal.remaining_bytes is not None:
             steady_state = signal.steady_state_bytes_per_s
             loads[side] = SideLoad(
-                signal.remaining_bytes, old.steady_state_bytes_per_s if steady_state is None else steady_state
+                signal.remaining_bytes, last_load.steady_state_bytes_per_s if steady_state is None else steady_state
             )
         elif (before is not None or side in inputs.restore_rates) and side in inputs.current_rates:
-            # A managed side without a signal of its remaining bytes keeps its last load; after a restart it has none.
-            loads[side] = old
+            # A managed side without a signal of its remaining bytes keeps its last load; after a restart that is ``NO_LOAD``.
+            loads[side] = last_load
     return loads
 
 
@@ -208,7 +210,7 @@ def _is_or_was_limited_elsewhere(
 
     Always False for a follower side: its throttle is higher than its leader's, so unused rate there proves nothing.
     """
-    if state is None or inputs.which is Side.FOLLOWER:
+    if state is None or inputs.direction is Side.FOLLOWER:
         return False
     return now_ms < state.not_throttle_limited_until_ms or is_limited_elsewhere(state, inputs, now_ms, limits)
 
@@ -223,14 +225,16 @@ def _ceiling(
 ) -> float:
     """Returns the rate that the headroom allows the side now, in bytes/s.
 
-    Without a signal of its moves it is the previous setpoint; without an estimate or the capacity of its broker it is 0.
+    Without a signal of the side's moves the ceiling is the previous setpoint. Without the estimate or the capacity of the broker
+    the headroom is unknown, and the ceiling is 0.
     """
     estimate, other_load = inputs.estimate, inputs.other_load
     if inputs.move is None:
         return before.setpoint.rate_bytes_per_s if before is not None else 0.0
     if estimate is None or inputs.capacity is None or other_load is None:
         return 0.0
-    # The forecast is for the middle of the coming step. Neither part is longer than signals are trusted.
+    # The forecast is for the middle of the coming step. Age and step count as ``hold_age_s`` at most: older signals are not
+    # trusted.
     age_s = min(limits.hold_age_s, (now_ms - estimate.sampled_at_ms) / 1000)
     horizon_s = age_s + min(limits.hold_age_s, estimate.step_s) / 2
     room = headroom_bytes_per_s(inputs.capacity_bytes_per_s, other_load, estimate.margin, horizon_s, limits)

@@ -3,8 +3,8 @@
 Which setpoint a side gets, in order:
 
     never measured  The inputs were never complete since the takeover. The current rate stays. A managed side, whose rate is left
-                    from before a restart, decays after ``decay_age_s`` to the rate before the tuner's first write, or to the
-                    minimum rate if that is higher.
+                    from before a restart, decays after ``decay_age_s``: down to the rate before the tuner's first write, or to
+                    the minimum rate if that is higher.
     too old         The inputs are older than ``decay_age_s``. The setpoint decays to the minimum rate, which hurts clients little.
     stale           The inputs are older than ``hold_age_s`` or incomplete. The setpoint stays.
     ISR recovery    The throttle delays replicas outside the ISR. The setpoint is all that the operator and the link allow.
@@ -46,7 +46,7 @@ class MoveTarget(NamedTuple):
 
     Attributes:
         target_s: T, the seconds in which all moves should end.
-        decoupled_from: the slowest side, if something other than its throttle limits it; the others do not wait for it then.
+        decoupled_from: the slowest side, if something other than its throttle limits it. The other sides then end before T.
     """
 
     target_s: float
@@ -59,8 +59,8 @@ class SideBounds(NamedTuple):
     Attributes:
         limits: the constants of the law, capped at what a plan allows the side.
         min_bytes_per_s: the minimum rate, lowered to what clients usually leave.
-        ceiling_bytes_per_s: what the throttle may let through.
-        max_bytes_per_s: what operator and plan allow.
+        ceiling_bytes_per_s: the rate that the headroom allows now.
+        max_bytes_per_s: the rate that the operator, the plan and the objective allow.
     """
 
     limits: ControlLimits
@@ -70,7 +70,7 @@ class SideBounds(NamedTuple):
 
 
 class SideContext(NamedTuple):
-    """What the law knows about one side in this second.
+    """The inputs, bounds and flags of one side in this second.
 
     Attributes:
         current_bytes_per_s: the throttle rate that is set.
@@ -91,12 +91,12 @@ class SideContext(NamedTuple):
     recovering: bool
 
     @property
-    def which(self) -> Side:
+    def direction(self) -> Side:
         return self.side[1]
 
 
 class _NextSetpoint(NamedTuple):
-    """The setpoint for this second, and the memory that goes with it."""
+    """The setpoint for this second, and the fields of ``SideControlState`` that are computed together with it."""
 
     setpoint: TargetRate
     boost: float
@@ -105,60 +105,62 @@ class _NextSetpoint(NamedTuple):
 
 
 def control_side(
-    side: SideContext, before: SideControlState | None, target: MoveTarget, now_ms: int, limits: ControlLimits
+    context: SideContext, before: SideControlState | None, target: MoveTarget, now_ms: int, limits: ControlLimits
 ) -> tuple[SideControlState, int | None]:
     """Returns the side's state after this second, and the rate to write in bytes/s; None if the current rate stays.
 
     Args:
-        side: what is known about the side.
+        context: inputs, bounds and flags of the side.
         before: the state before; None at the takeover.
         target: the common target of all sides.
         now_ms: epoch.
         limits: the constants of the law, without a plan's cap.
     """
     if before is None or _was_clock_set(before, now_ms):
-        before = _initial_state(side, now_ms, limits)
-    current, bounds = side.current_bytes_per_s, side.bounds
-    window, corrected_until_ms = replay_window(before, side.inputs, current, now_ms, limits)
-    min_rate = min_rate_bytes_per_s(side.load, bounds.limits, max_bytes_per_s=bounds.max_bytes_per_s)
-    measured_at_ms = side.inputs.measured_at_ms
+        before = _initial_state(context, now_ms, limits)
+    current, bounds = context.current_bytes_per_s, context.bounds
+    window, corrected_until_ms = replay_window(before, context.inputs, current, now_ms, limits)
+    # The usual minimum; ``bounds.min_bytes_per_s`` is lower where clients usually leave less.
+    min_rate = min_rate_bytes_per_s(context.load, bounds.limits, max_bytes_per_s=bounds.max_bytes_per_s)
+    measured_at_ms = context.inputs.measured_at_ms
     known_at_ms = before.known_at_ms if measured_at_ms is None else measured_at_ms
     # A measurement from the future counts as old: a clock was set.
     age_s = abs(now_ms - (known_at_ms or 0)) / 1000
     stale = measured_at_ms is None or age_s > limits.hold_age_s
-    # The managed rate of before a restart was right for the clients of then, so it does not stay for ever.
-    decays = side.restore_bytes_per_s is not None and (
+    # A managed rate from before a restart suited the client load of that time, so it does not stay for ever.
+    decays = context.restore_bytes_per_s is not None and (
         (now_ms - before.controlled_since_ms) / 1000 > limits.decay_age_s
     )
-    rate_limits, followed = bounds.limits, _unchanged(before)
+    rate_limits, next_setpoint = bounds.limits, _keep_setpoint(before)
     if known_at_ms is None:
-        min_rate = max(min_rate, side.restore_bytes_per_s or 0)
+        min_rate = max(min_rate, context.restore_bytes_per_s or 0)
         if decays:
-            followed = followed._replace(setpoint=_decay(before.setpoint, current, min_rate, limits))
+            next_setpoint = next_setpoint._replace(setpoint=_decay(before.setpoint, current, min_rate, limits))
     elif age_s > limits.decay_age_s:
-        followed = followed._replace(setpoint=_decay(before.setpoint, current, min_rate, limits))
-    elif not stale and side.recovering:
-        # The partition takes no writes until its followers are back in the ISR, so durability comes before latency and plans.
-        assert side.inputs.capacity is not None
+        next_setpoint = next_setpoint._replace(setpoint=_decay(before.setpoint, current, min_rate, limits))
+    elif not stale and context.recovering:
+        # The partition may take no writes until its followers are back in the ISR. Durability comes before latency and plans, so
+        # the plan's cap does not apply.
+        assert context.inputs.capacity is not None
         rate_limits = limits
-        setpoint = isr_recovery_rate(side.which, bounds.min_bytes_per_s, side.inputs.capacity, limits)
-        followed = followed._replace(setpoint=setpoint)
+        setpoint = isr_recovery_rate(context.direction, bounds.min_bytes_per_s, context.inputs.capacity, limits)
+        next_setpoint = next_setpoint._replace(setpoint=setpoint)
     elif not stale:
-        followed = _follow_target(side, before, min_rate, target, now_ms, limits)
-    # Positional, because dataclasses.replace takes three times as long, once for each side and second.
+        next_setpoint = _follow_target(context, before, min_rate, target, now_ms, limits)
+    # Positional arguments: dataclasses.replace takes three times as long, and this runs for each side every second.
     state = SideControlState(
         before.controlled_since_ms,
         before.initial_rate_bytes_per_s,
-        followed.setpoint,
+        next_setpoint.setpoint,
         window,
         corrected_until_ms,
-        side.load,
+        context.load,
         known_at_ms,
         stale,
         before.initial_flow_bytes_per_s,
-        followed.boost,
-        followed.boosted_at_ms,
-        followed.not_throttle_limited_until_ms,
+        next_setpoint.boost,
+        next_setpoint.boosted_at_ms,
+        next_setpoint.not_throttle_limited_until_ms,
     )
     if known_at_ms is None:
         # The window was never observed, so the decay starts at the current rate.
@@ -167,14 +169,14 @@ def control_side(
         # With stale inputs the window is not known, so the rate is not compensated, and nothing is raised.
         compensation_range = 0.0 if stale else limits.window_compensation_range
         rate = compensated_rate(
-            side.which, state, rate_limits, compensation_range=compensation_range, planned=side.planned
+            context.direction, state, rate_limits, compensation_range=compensation_range, planned=context.planned
         )
         rate = min(current, max(rate, round(min_rate))) if stale else rate
-    return state, rate if _is_worth_a_write(side, rate, min_rate, limits) else None
+    return state, rate if _is_worth_a_write(context, rate, min_rate, limits) else None
 
 
 def is_throttle_full(
-    which: Side,
+    direction: Side,
     state: SideControlState,
     throttled_bytes_per_s: float | None,
     limits: ControlLimits,
@@ -184,7 +186,7 @@ def is_throttle_full(
     """Returns whether the measured bytes come up to the setpoint; False if they were not measured."""
     if throttled_bytes_per_s is None:
         return False
-    slack = margin_ratio(which, limits, planned=planned)
+    slack = margin_ratio(direction, limits, planned=planned)
     return slack * throttled_bytes_per_s >= limits.throttle_full_ratio_min * state.setpoint.rate_bytes_per_s
 
 
@@ -197,40 +199,40 @@ def is_limited_elsewhere(state: SideControlState, inputs: SideInputs, now_ms: in
     if not state.setpoint.at_ceiling or now_ms - state.controlled_since_ms < ramp_ms:
         return False
     measured = inputs.throttled_bytes_per_s
-    return measured is not None and not is_throttle_full(inputs.which, state, measured, limits)
+    return measured is not None and not is_throttle_full(inputs.direction, state, measured, limits)
 
 
 def _follow_target(
-    side: SideContext,
+    context: SideContext,
     before: SideControlState,
-    min_rate_bytes_per_s: float,
+    usual_min_bytes_per_s: float,
     target: MoveTarget,
     now_ms: int,
     limits: ControlLimits,
 ) -> _NextSetpoint:
-    bounds, boost, boosted_at_ms = side.bounds, before.boost, before.boosted_at_ms
+    bounds, boost, boosted_at_ms = context.bounds, before.boost, before.boosted_at_ms
     not_limited_until_ms = before.not_throttle_limited_until_ms
     if now_ms - boosted_at_ms >= limits.boost_interval_s * 1000:
-        measured = side.inputs.throttled_bytes_per_s
-        full = is_throttle_full(side.which, before, measured, limits, planned=side.planned)
-        boost = next_boost(before.boost, side.stalled, full, limits)
+        measured = context.inputs.throttled_bytes_per_s
+        full = is_throttle_full(context.direction, before, measured, limits, planned=context.planned)
+        boost = next_boost(before.boost, context.stalled, full, limits)
         boosted_at_ms = now_ms if boost != before.boost else boosted_at_ms
-    # A lowered minimum that turns out to drain nothing rises again with the boost, up to the usual minimum.
-    min_rate = min(min_rate_bytes_per_s, boost * bounds.min_bytes_per_s)
-    waits = target.decoupled_from is None or side.side == target.decoupled_from
-    compute_rate = target_rate if waits else decoupled_rate
+    # If a lowered minimum drains nothing, the move stalls, and the boost raises it again, up to the usual minimum.
+    min_rate = min(usual_min_bytes_per_s, boost * bounds.min_bytes_per_s)
+    ends_with_slowest = target.decoupled_from is None or context.side == target.decoupled_from
+    compute_rate = target_rate if ends_with_slowest else decoupled_rate
     setpoint = compute_rate(
-        side.which,
-        side.load,
+        context.direction,
+        context.load,
         min_rate,
         bounds.ceiling_bytes_per_s,
         target.target_s,
         bounds.limits,
         boost,
         bounds.max_bytes_per_s,
-        planned=side.planned,
+        planned=context.planned,
     )
-    if side.side == target.decoupled_from and is_limited_elsewhere(before, side.inputs, now_ms, limits):
+    if context.side == target.decoupled_from and is_limited_elsewhere(before, context.inputs, now_ms, limits):
         not_limited_until_ms = now_ms + round(limits.decoupled_for_s * 1000)
     since_s = (now_ms - before.controlled_since_ms) / 1000
     # A rate below the minimum drains nothing, so the takeover's ramp starts at the minimum.
@@ -239,21 +241,22 @@ def _follow_target(
     return _NextSetpoint(setpoint, boost, boosted_at_ms, not_limited_until_ms)
 
 
-def _initial_state(side: SideContext, now_ms: int, limits: ControlLimits) -> SideControlState:
+def _initial_state(context: SideContext, now_ms: int, limits: ControlLimits) -> SideControlState:
     """Returns the state at the takeover: the setpoint is the current rate, and the window holds what was measured.
 
     In two cases Kafka's mean misleads, and the window counts as full instead. A rate at or below the steady-state replication
-    limits the move, but the mean over a young move still counts seconds before its start. On a side that a plan uses by turns,
-    the mean counts its pauses.
+    limits the move, but the mean over a young move still counts seconds before its start. On a side of a plan, the mean counts the
+    pauses between two steps.
     """
-    current = float(side.current_bytes_per_s)
-    above_steady_state = side.current_bytes_per_s > side.load.steady_state_bytes_per_s
-    measured = side.inputs.throttled_bytes_per_s if above_steady_state and not side.planned else None
+    current = float(context.current_bytes_per_s)
+    above_steady_state = context.current_bytes_per_s > context.load.steady_state_bytes_per_s
+    measured = context.inputs.throttled_bytes_per_s if above_steady_state and not context.planned else None
     passed = current if measured is None else min(measured, current)
     window = steady_window(now_ms, current, passed)
-    # The line to the next setpoint starts at what has passed: a throttle that did not limit has nothing to come down from.
+    # The planned rate rises or falls from here to the next setpoint. It starts at the bytes that passed: a throttle that did not
+    # limit the move never let its full rate through.
     window = replace(window, setpoints=window.seconds)
-    initial_flow = passed if passed < limits.throttle_full_ratio_min * side.current_bytes_per_s else None
+    initial_flow = passed if passed < limits.throttle_full_ratio_min * context.current_bytes_per_s else None
     return SideControlState(now_ms, current, TargetRate(current), window, initial_flow_bytes_per_s=initial_flow)
 
 
@@ -262,8 +265,8 @@ def _was_clock_set(state: SideControlState, now_ms: int) -> bool:
     return not -_CLOCK_SLEW_BACK_MS_MAX <= now_ms - state.window.until_ms <= SECONDS_KEPT * 1000
 
 
-def _unchanged(before: SideControlState) -> _NextSetpoint:
-    """Returns the memory of before; the setpoint counts as below its ceiling, because the ceiling is not known now."""
+def _keep_setpoint(before: SideControlState) -> _NextSetpoint:
+    """Returns the previous values. The setpoint counts as below its ceiling, because the ceiling is not known now."""
     setpoint = before.setpoint
     if setpoint.at_ceiling:
         setpoint = TargetRate(setpoint.rate_bytes_per_s, setpoint.infeasible)
@@ -277,13 +280,15 @@ def _decay(before: TargetRate, current_bytes_per_s: int, min_bytes_per_s: float,
     return TargetRate(max(min_rate, setpoint * limits.decay_per_s), before.infeasible)
 
 
-def _is_worth_a_write(side: SideContext, rate_bytes_per_s: int, min_bytes_per_s: float, limits: ControlLimits) -> bool:
+def _is_worth_a_write(
+    context: SideContext, rate_bytes_per_s: int, min_bytes_per_s: float, limits: ControlLimits
+) -> bool:
     """Returns whether the rate differs from the current one by more than the deadband."""
-    current = side.current_bytes_per_s
+    current = context.current_bytes_per_s
     # A current rate that does not drain, or exceeds the maximum, does not get the wider deadband of a plan.
-    within_bounds = min(rate_bytes_per_s, min_bytes_per_s) <= current <= side.bounds.max_bytes_per_s
-    planned = side.planned and within_bounds
-    if side.which is Side.LEADER:
+    within_bounds = min(rate_bytes_per_s, min_bytes_per_s) <= current <= context.bounds.max_bytes_per_s
+    planned = context.planned and within_bounds
+    if context.direction is Side.LEADER:
         deadband = limits.plan_deadband_ratio if planned else limits.deadband_ratio
     else:
         deadband = limits.plan_follower_deadband_ratio if planned else limits.follower_deadband_ratio

@@ -16,7 +16,7 @@ class SideInputs(NamedTuple):
     """The inputs of one side.
 
     Attributes:
-        which: leader or follower.
+        direction: leader or follower.
         move: the newest signal of the side's moves.
         signal: the newest signal of its broker.
         estimate: what the law knows of its broker.
@@ -26,7 +26,7 @@ class SideInputs(NamedTuple):
         in_sync_bytes_per_s: the part of the throttled bytes that in-sync followers fetch.
     """
 
-    which: Side
+    direction: Side
     move: MoveSignal | None
     signal: BrokerSignal | None
     estimate: BrokerEstimate | None
@@ -37,7 +37,7 @@ class SideInputs(NamedTuple):
 
     @property
     def throttled_bytes_per_s(self) -> float | None:
-        return throttled_bytes_per_s(self.which, self.signal)
+        return throttled_bytes_per_s(self.direction, self.signal)
 
     @property
     def measured_at_ms(self) -> int | None:
@@ -48,30 +48,32 @@ class SideInputs(NamedTuple):
         if (
             move.remaining_bytes is None
             or move.steady_state_bytes_per_s is None
-            or None in window_rates(signal, self.which)
+            or None in window_rates(signal, self.direction)
         ):
             return None
         return min(signal.sampled_at_ms, move.sampled_at_ms)
 
 
 def collect_side_inputs(side: BrokerSide, inputs: ControlInput, estimates: dict[int, BrokerEstimate]) -> SideInputs:
-    """Returns the inputs of ``side`` out of those of the cluster."""
-    broker, which = side
+    """Returns the inputs of ``side``, selected from the inputs of the whole cluster."""
+    broker, direction = side
     move, estimate, capacity = inputs.moves.get(side), estimates.get(broker), inputs.capacities.get(broker)
-    other_load, total = None, 0.0
+    other_load, capacity_bytes_per_s = None, 0.0
     if capacity is not None:
-        total = capacity.out_bytes_per_s if which is Side.LEADER else capacity.in_bytes_per_s
+        capacity_bytes_per_s = capacity.out_bytes_per_s if direction is Side.LEADER else capacity.in_bytes_per_s
         if estimate is not None:
-            other_load = estimate.directions[which].load
+            other_load = estimate.directions[direction].load
     signal = inputs.brokers.get(broker)
-    return SideInputs(which, move, signal, estimate, capacity, other_load, total, in_sync_bytes_per_s(move))
+    return SideInputs(
+        direction, move, signal, estimate, capacity, other_load, capacity_bytes_per_s, in_sync_bytes_per_s(move)
+    )
 
 
-def throttled_bytes_per_s(which: Side, signal: BrokerSignal | None) -> float | None:
+def throttled_bytes_per_s(direction: Side, signal: BrokerSignal | None) -> float | None:
     """Returns the bytes/s that count against the side's throttle, by Kafka's mean over the quota window.
 
     None if they were not measured, or if Kafka's metric counts more than the throttle does.
     """
     if signal is None or signal.throttled_by == ThrottledBy.REPLICATION:
         return None
-    return signal.leader_throttled_bytes_per_s if which is Side.LEADER else signal.follower_throttled_bytes_per_s
+    return signal.leader_throttled_bytes_per_s if direction is Side.LEADER else signal.follower_throttled_bytes_per_s

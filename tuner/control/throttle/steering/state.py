@@ -1,4 +1,4 @@
-"""The inputs of one control step, and what the law remembers of each broker and side between steps."""
+"""The input of one control step, and the state that the law keeps for each broker and side between two steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_LOAD = SideLoad(0.0, 0.0)
 
 @value
 class SideControlState:
-    """What the law remembers of one side.
+    """The state that the law keeps for one side.
 
     Attributes:
         controlled_since_ms: when the law took the side over; epoch.
@@ -27,14 +27,14 @@ class SideControlState:
         setpoint: the mean rate that the side should have.
         window: the model of Kafka's quota window.
         corrected_until_ms: end of the newest measured step with which the window was corrected; epoch.
-        load: the newest known load.
+        load: the newest known remaining bytes and steady-state replication.
         known_at_ms: when all inputs of the side were last measured; None: never since the takeover.
         inputs_stale: some input is missing or too old now.
         initial_flow_bytes_per_s: what passed at the takeover, if the throttle did not limit the move then; else None.
-        boost: factor on the needed rate, above 1 while the move stalls at a full throttle.
+        boost: factor on the rate with which the side ends in time; above 1 while the move stalls at a full throttle.
         boosted_at_ms: when ``boost`` last changed; epoch.
-        not_throttle_limited_until_ms: until then (epoch) this side is left out when the law makes all sides end together, because
-            something other than its throttle limits it.
+        not_throttle_limited_until_ms: until then (epoch) the law assumes that something other than its throttle limits this side,
+            and the other sides do not wait for it.
     """
 
     controlled_since_ms: int
@@ -53,7 +53,7 @@ class SideControlState:
 
 @dataclass(frozen=True, slots=True)
 class ControlState:
-    """What the law remembers between two steps."""
+    """The state that the law keeps between two steps."""
 
     broker_estimates: Mapping[int, BrokerEstimate] = field(default_factory=dict)
     side_states: Mapping[BrokerSide, SideControlState] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class ControlState:
 
 @dataclass(frozen=True, slots=True)
 class ControlInput:
-    """What the law is given for one step.
+    """The input of one step of the law.
 
     Attributes:
         now_ms: epoch.
@@ -73,7 +73,8 @@ class ControlInput:
         recovering_sides: sides whose throttle delays replicas that have left the ISR and whose broker is alive.
         restore_rates: managed sides and the rate before the tuner's first write, in bytes/s; 0: no throttle was set.
         planned_sides: sides on which plans still have partitions to start.
-        max_rates: what plans allow the sides that they use, in bytes/s; only rates below the operator's maximum.
+        plan_max_rates: the rate that a plan allows a side, in bytes/s. A side has an entry only if its plan allows less than the
+            operator's maximum.
     """
 
     now_ms: int
@@ -85,13 +86,14 @@ class ControlInput:
     recovering_sides: frozenset[BrokerSide] = frozenset()
     restore_rates: Mapping[BrokerSide, int] = field(default_factory=dict)
     planned_sides: frozenset[BrokerSide] = frozenset()
-    max_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
+    plan_max_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
 
 
 def in_sync_bytes_per_s(move: MoveSignal | None) -> float:
     """Returns the part of the throttled bytes that in-sync followers fetch, in bytes/s; 0 on a follower side.
 
-    W of a leader counts the write rate once for each in-sync follower and once for the adding replica.
+    A leader's steady-state replication is its write rate × (in-sync followers + adding replicas). A move usually adds one replica,
+    so the write rate is subtracted once, and the in-sync followers' part remains.
     """
     if move is None or move.side is Side.FOLLOWER:
         return 0.0

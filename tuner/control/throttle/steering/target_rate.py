@@ -9,15 +9,15 @@ Two exceptions:
                     not wait for it. They finish in half the time and then leave the link to it.
     ISR recovery    A side that delays replicas outside the ISR gets all that the operator and the link allow.
 
-The leader's throttle is the one that limits a copy. The follower's rate stands a margin above it, so that it limits only if the
-leader's does not.
+The leader's throttle is the one that limits a copy. The follower's rate is higher by a margin, so that it limits the
+copy only if the leader's throttle does not.
 
 Invariant: a setpoint lies between the minimum rate and the ceiling. If the ceiling is below the minimum rate, the setpoint is the
 minimum rate and the side is reported as infeasible. No rate exceeds the maximum rate.
 
 Terms (all rates in bytes/s):
     minimum rate  what a side gets even if its clients need more: a move that does not drain helps nobody.
-    ceiling       what the throttle may let through, steady-state replication included.
+    ceiling       the rate that the headroom allows now, steady-state replication included.
     maximum rate  what the operator allows.
     T             seconds in which the move should end.
 """
@@ -36,7 +36,7 @@ from tuner.core.value import value
 
 @value
 class TargetRate:
-    """The mean rate that a side should have.
+    """The mean rate that a side should have, in bytes/s.
 
     Attributes:
         infeasible: the ceiling does not even carry the steady-state replication.
@@ -90,11 +90,12 @@ def min_rate_bytes_per_s(
 def ceiling_bytes_per_s(
     headroom_bytes_per_s: float, in_sync_bytes_per_s: float, max_bytes_per_s: float, objective: Objective
 ) -> float:
-    """Returns what the throttle of a side may let through.
+    """Returns the ceiling of a side, in bytes/s.
 
     Args:
         headroom_bytes_per_s: for catch-up bytes; gentle mode uses a share of it.
-        in_sync_bytes_per_s: what in-sync followers fetch. It is part of the load, and the throttle counts it too.
+        in_sync_bytes_per_s: what in-sync followers fetch. The headroom does not contain these bytes, because they are part of the
+            load. They are added because the throttle counts them.
         max_bytes_per_s: the side's maximum rate. Without it T would be shorter than any throttle allows.
         objective: gives the mode.
     """
@@ -155,14 +156,14 @@ def target_rate(
     """
     slack = margin_ratio(side, limits, planned=planned)
     needed = boost * (load.steady_state_bytes_per_s + slack * load.remaining_bytes / target_s)
-    # A follower's rate stands above its leader's and may exceed the ceiling by the margin. During a plan several leaders may send
+    # A follower's rate is above its leader's and may exceed the ceiling by the margin. During a plan several leaders may send
     # more than one follower takes, so there the follower's throttle limits and keeps to the ceiling.
     limiting = side is Side.LEADER or planned
     highest = ceiling_bytes_per_s if limiting else limits.follower_margin_ratio * ceiling_bytes_per_s
     highest = min(highest, limits.rate_bytes_per_s_max, max_bytes_per_s)
     infeasible = highest <= load.steady_state_bytes_per_s
     if planned and side is Side.LEADER:
-        # A follower at the maximum rate cannot stand above its leader, so the leader's rate stays below the maximum.
+        # A follower at the maximum rate cannot be above its leader, so the leader's rate stays below the maximum.
         highest = min(highest, limits.plan_leader_ratio * min(limits.rate_bytes_per_s_max, max_bytes_per_s))
     rate = max(min_bytes_per_s, min(highest, needed))
     return TargetRate(rate, infeasible, at_ceiling=needed >= limits.at_ceiling_ratio * highest)
@@ -188,8 +189,8 @@ def decoupled_rate(
 ) -> TargetRate:
     """Returns the rate of a side that does not wait for the slowest one, which something other than its throttle limits.
 
-    The arguments are those of ``target_rate``. The side takes more than its even share of a link that others use, so here the
-    follower's rate keeps to the ceiling too.
+    The arguments are those of ``target_rate``. The side takes more than its even share of a link that other moves use, so the
+    follower's rate keeps to the ceiling, like the leader's.
     """
     decoupled_s = limits.decoupled_time_ratio * target_s
     rate = target_rate(

@@ -30,36 +30,36 @@ from tuner.control.throttle.steering.target_rate import min_rate_bytes_per_s
 
 
 def compensated_rate(
-    which: Side, state: SideControlState, limits: ControlLimits, *, compensation_range: float, planned: bool = False
+    direction: Side, state: SideControlState, limits: ControlLimits, *, compensation_range: float, planned: bool = False
 ) -> int:
     """Returns the rate to write, in bytes/s.
 
     Args:
-        which: leader or follower.
+        direction: leader or follower.
         state: the side's setpoint, load and window.
         limits: the constants of the law.
-        compensation_range: how far the compensation may move a leader's rate, as a share of the uncompensated rate; 0 if it is not
-            known what the window holds.
+        compensation_range: how far a leader's rate may differ from the planned rate (quota_window/model.py), as a share of it; 0 if
+            the contents of the window are not known.
         planned: a plan still has partitions to start on this side.
     """
     setpoint, window_known = state.setpoint.rate_bytes_per_s, compensation_range > 0.0
-    if which is Side.FOLLOWER:
+    if direction is Side.FOLLOWER:
         return _follower_rate(state, limits, window_known=window_known)
-    next_bytes = _next_second_bytes(state, limits) if window_known else setpoint
+    next_setpoint = _setpoint_with_limited_fall(state, limits) if window_known else setpoint
     # Moves leave a small share of their rate unused. That share is known only once the law has controlled a whole window.
     controlled = state.window.until_ms - state.controlled_since_ms >= SECONDS_KEPT * 1000
     unused_ratio = limits.unused_ratio if controlled and window_known else 0.0
     rate = rate_for_setpoint(
         state.window,
-        next_bytes,
+        next_setpoint,
         limits.quota_samples,
         compensation_range=0.0 if planned else compensation_range,
         unused_ratio=unused_ratio,
     )
     min_rate = min_rate_bytes_per_s(state.load, limits)
     if setpoint < min_rate:
-        # The usual minimum is above the setpoint and would let too much through, so a lower one applies. Even at that one the move
-        # ends, because the written rate stays if the tuner stops.
+        # The usual minimum is above the setpoint and would let too much through, so a lower minimum applies. The move has to end
+        # even at the lower minimum, because the written rate stays in Kafka if the tuner stops.
         draining = limits.min_rate_over_steady_state_low_headroom * state.load.steady_state_bytes_per_s
         min_rate = min(setpoint, max(limits.rate_bytes_per_s_min, draining, (1.0 - compensation_range) * setpoint))
     lowest = max(min_rate, _takeover_min_rate(state, limits) if window_known else 0.0)
@@ -79,29 +79,33 @@ def replay_window(
         limits: the constants of the law.
     """
     max_flow = flow = _max_flow_bytes_per_s(inputs)
-    setpoint = _next_second_bytes(state, limits) if inputs.which is Side.LEADER else state.setpoint.rate_bytes_per_s
+    next_setpoint = (
+        _setpoint_with_limited_fall(state, limits)
+        if inputs.direction is Side.LEADER
+        else state.setpoint.rate_bytes_per_s
+    )
     initial_flow = state.initial_flow_bytes_per_s
     if (
-        inputs.which is Side.LEADER
+        inputs.direction is Side.LEADER
         and initial_flow is not None
         and state.corrected_until_ms < state.controlled_since_ms
     ):
         # At the takeover something other than the throttle limited the move. It does so until a measured step shows otherwise.
-        flow, setpoint = min(flow, initial_flow), min(setpoint, initial_flow)
+        flow, next_setpoint = min(flow, initial_flow), min(next_setpoint, initial_flow)
     window = advance(
-        state.window, now_ms, float(current_bytes_per_s), flow, limits.quota_samples, setpoint_bytes_per_s=setpoint
+        state.window, now_ms, float(current_bytes_per_s), flow, limits.quota_samples, setpoint_bytes_per_s=next_setpoint
     )
     estimate, until_ms = inputs.estimate, state.corrected_until_ms
     if estimate is None or estimate.sampled_at_ms <= until_ms:
         return window, until_ms
-    catch_up = estimate.directions[inputs.which].catch_up.newest
+    catch_up = estimate.directions[inputs.direction].catch_up.newest
     if catch_up is not None:
         passing = catch_up + inputs.in_sync_bytes_per_s
         # If the throttle did not limit the move at the takeover, the window was guessed. The first step that lies wholly after the
         # takeover replaces the guess.
         first_use = initial_flow is not None and until_ms < state.controlled_since_ms + estimate.step_s * 1000
         if first_use:
-            # Whatever limited the move before lets at least the measured bytes through.
+            # The other limit of the move lets at least the measured bytes through.
             flow = max(flow, min(max_flow, passing))
         # The window has whole seconds: a step of 2.5 s covers two of them, at the step's own rate.
         passed = passing * max(1, round(estimate.step_s))
@@ -118,18 +122,19 @@ def _follower_rate(state: SideControlState, limits: ControlLimits, *, window_kno
     setpoint = state.setpoint.rate_bytes_per_s
     if not window_known:
         return round(setpoint)
-    # Below what its window holds nothing would pass until the window has emptied. The leader's rate is lowered already.
-    held = limits.follower_margin_ratio * window_mean_bytes_per_s(state.window, limits.quota_samples)
-    held = min(held, state.window.rates[-1])  # A full window is a reason not to lower the rate, but none to raise it.
-    return round(min(max(setpoint, limits.rate_bytes_per_s_max), max(setpoint, held)))
+    # At a rate below the window's mean nothing would pass until the window has emptied. The leader's lowered rate already limits
+    # the copy, so the follower's rate can come down later.
+    lowest = limits.follower_margin_ratio * window_mean_bytes_per_s(state.window, limits.quota_samples)
+    lowest = min(lowest, state.window.rates[-1])  # A full window delays a reduction, but raises no rate.
+    return round(min(max(setpoint, limits.rate_bytes_per_s_max), max(setpoint, lowest)))
 
 
 def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
     """Returns the rate at the takeover minus the compensation range, until a whole window has been observed; then 0.
 
     Kafka's window over a young move includes empty seconds from before its start. An emptier window lets more through at the same
-    rate, so the compensation would lower a rate that should rise. A setpoint below the initial rate needs no minimum: it returns
-    0 as well.
+    rate, so the compensation would lower a rate that should rise. For a setpoint below the initial rate the result is 0 as well,
+    because that rate is meant to fall.
     """
     observed_ms = state.window.until_ms - state.controlled_since_ms
     window_observed = observed_ms >= limits.quota_samples * 1000
@@ -139,8 +144,8 @@ def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
     return (1.0 - limits.window_compensation_range) * initial
 
 
-def _next_second_bytes(state: SideControlState, limits: ControlLimits) -> float:
-    """Returns the bytes for the next second: the setpoint, but on a steep fall at least a share of the window's mean setpoint."""
+def _setpoint_with_limited_fall(state: SideControlState, limits: ControlLimits) -> float:
+    """Returns the setpoint for the next second; after a steep fall at least a share of the mean setpoint of the window."""
     setpoints = state.window.setpoints[-min(limits.quota_samples, SECONDS_KEPT) :]
     return max(state.setpoint.rate_bytes_per_s, limits.setpoint_fall_ratio_min * sum(setpoints) / len(setpoints))
 
@@ -151,6 +156,6 @@ def _max_flow_bytes_per_s(inputs: SideInputs) -> float:
     A follower does not know what its leaders send, so its flow counts as unlimited. That can only overestimate its window. An
     underestimated window would lower its rate so far that nothing passes.
     """
-    if inputs.which is Side.FOLLOWER or inputs.other_load is None:
+    if inputs.direction is Side.FOLLOWER or inputs.other_load is None:
         return float("inf")
     return max(0.0, inputs.capacity_bytes_per_s - inputs.other_load.level_bytes_per_s) + inputs.in_sync_bytes_per_s

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mutation_rig import Rig, controller, tenant
 
 from tuner.control.mutation_quota.apply_lag import (
-    PressureTrend,
+    TotalInputs,
     known_limit_per_s,
     lag_growth_ratio,
     sustained_per_s,
@@ -33,14 +33,14 @@ def lag(ms: float) -> Pressure:
     return Pressure(ms / 1_000, Measure.APPLY_LAG, ms, 1_000)
 
 
-def after(total: TotalRate, ms: float, course: PressureTrend, cap: float = 10_000.0) -> tuple[TotalRate, QuotaReason]:
+def after(total: TotalRate, ms: float, course: TotalInputs, cap: float = 10_000.0) -> tuple[TotalRate, QuotaReason]:
     return next_total(total, lag(ms), course, False, True, 0.0, cap, NOW, LIMITS)
 
 
 def test_lag_growth_of_quarter_means_three_quarters_applied() -> None:
     behind = lag_growth_ratio(lag(1_500), 500, 4_000)
     assert behind == 0.25
-    assert sustained_per_s(160, PressureTrend(lag_growth_ratio=behind)) == 120
+    assert sustained_per_s(160, TotalInputs(lag_growth_ratio=behind)) == 120
 
 
 def test_lag_growth_needs_two_apply_lags() -> None:
@@ -50,36 +50,36 @@ def test_lag_growth_needs_two_apply_lags() -> None:
 
 
 def test_lag_growth_halves_the_applied_rate_at_most() -> None:
-    assert sustained_per_s(160, PressureTrend(lag_growth_ratio=3.0)) == 80
+    assert sustained_per_s(160, TotalInputs(lag_growth_ratio=3.0)) == 80
 
 
 def test_growing_apply_lag_cuts_below_applied_rate() -> None:
-    total, reason = after(TotalRate(160), 2_500, PressureTrend(1.2, 0.25))
+    total, reason = after(TotalRate(160), 2_500, TotalInputs(1.2, 0.25))
     assert reason is QuotaReason.OVER_OBJECTIVE
     assert total == TotalRate(102, NOW, NOW, 120, NOW)
 
 
 def test_growing_apply_lag_cuts_at_once_after_small_cut() -> None:
-    assert after(TotalRate(160, NOW - 5_000, NOW - 5_000), 2_500, PressureTrend(1.2, 0.25))[0].known_limit_per_s == 120
+    assert after(TotalRate(160, NOW - 5_000, NOW - 5_000), 2_500, TotalInputs(1.2, 0.25))[0].known_limit_per_s == 120
     again = TotalRate(100, NOW - 5_000, NOW - 5_000, 120, NOW - 5_000)
-    assert after(again, 2_500, PressureTrend(1.2, 0.25)) == (again, QuotaReason.SETTLING)
+    assert after(again, 2_500, TotalInputs(1.2, 0.25)) == (again, QuotaReason.SETTLING)
 
 
 def test_single_apply_lag_above_objective_causes_small_cut() -> None:
-    assert after(TotalRate(160), 2_500, PressureTrend(0.3, 0.45))[0] == TotalRate(152, NOW, NOW)
-    assert after(TotalRate(160), 2_500, PressureTrend())[0] == TotalRate(152, NOW, NOW)
+    assert after(TotalRate(160), 2_500, TotalInputs(0.3, 0.45))[0] == TotalRate(152, NOW, NOW)
+    assert after(TotalRate(160), 2_500, TotalInputs())[0] == TotalRate(152, NOW, NOW)
 
 
 def test_slow_catch_up_is_cut_without_learning_a_limit() -> None:
     known = TotalRate(100, known_limit_per_s=120, known_limit_at_ms=1)
-    total, reason = after(known, 4_000, PressureTrend(4.1, -0.02))
+    total, reason = after(known, 4_000, TotalInputs(4.1, -0.02))
     assert reason is QuotaReason.OVER_OBJECTIVE
     assert total == TotalRate(50, NOW, NOW, 120, 1)
 
 
 def test_apply_lag_nearing_objective_causes_early_small_cut() -> None:
     # 0.7 s, and 10 ms later with every second: over 1 s within the 35 that pass before a cut is seen.
-    found, reason = after(TotalRate(160), 700, PressureTrend(0.65, 0.01, 650))
+    found, reason = after(TotalRate(160), 700, TotalInputs(0.65, 0.01, 650))
     assert reason is QuotaReason.FALLING_BEHIND
     assert found.rate_per_s == pytest.approx(145.6)
     assert found.known_limit_per_s == pytest.approx(158.4)
@@ -89,23 +89,23 @@ def test_apply_lag_nearing_objective_causes_early_small_cut() -> None:
 @pytest.mark.parametrize(
     ("ms", "course"),
     [
-        (950, PressureTrend(0.95, 0.0, 950)),  # It gets no later,
-        (950, PressureTrend(0.96, -0.01, 960)),  # or comes down;
-        (950, PressureTrend(0.5, 0.09, 500)),  # may be a burst;
-        (950, PressureTrend(None, 0.0, None)),  # nobody knows where it comes from;
-        (950, PressureTrend(0.9, 0.01, 900, is_new_window=False)),  # has been judged;
-        (590, PressureTrend(0.5, 0.09, 140)),  # is as at rest;
-        (640, PressureTrend(0.63, 0.002, 630)),  # takes three minutes to be too late.
+        (950, TotalInputs(0.95, 0.0, 950)),  # It gets no later,
+        (950, TotalInputs(0.96, -0.01, 960)),  # or comes down;
+        (950, TotalInputs(0.5, 0.09, 500)),  # may be a burst;
+        (950, TotalInputs(None, 0.0, None)),  # nobody knows where it comes from;
+        (950, TotalInputs(0.9, 0.01, 900, is_new_window=False)),  # has been judged;
+        (590, TotalInputs(0.5, 0.09, 140)),  # is as at rest;
+        (640, TotalInputs(0.63, 0.002, 630)),  # takes three minutes to be too late.
     ],
 )
-def test_steady_apply_lag_below_objective_causes_no_cut(ms: float, course: PressureTrend) -> None:
+def test_steady_apply_lag_below_objective_causes_no_cut(ms: float, course: TotalInputs) -> None:
     # Given too lately for a raise, and long enough ago for a cut.
     before = TotalRate(160, changed_at_ms=NOW)
     assert after(before, ms, course)[0] == before
 
 
 def test_apply_lag_cut_waits_for_effect_of_last_cut() -> None:
-    just_cut, creeping = TotalRate(160, cut_at_ms=NOW - 30_000), PressureTrend(0.9, 0.01, 900)
+    just_cut, creeping = TotalRate(160, cut_at_ms=NOW - 30_000), TotalInputs(0.9, 0.01, 900)
     assert after(just_cut, 950, creeping) == (just_cut, QuotaReason.WITHIN_OBJECTIVE)
     found = next_total(TotalRate(160), lag(950), creeping, False, False, 100.0, 1_000, NOW, LIMITS)
     assert found == (TotalRate(160), QuotaReason.WITHIN_OBJECTIVE)
@@ -113,18 +113,18 @@ def test_apply_lag_cut_waits_for_effect_of_last_cut() -> None:
 
 def test_known_limit_never_rises_after_a_miss() -> None:
     known = TotalRate(110, known_limit_per_s=100, known_limit_at_ms=NOW)
-    assert with_known_limit(known, 200, PressureTrend(lag_growth_ratio=0.1), NOW, LIMITS).known_limit_per_s == 100
+    assert with_known_limit(known, 200, TotalInputs(lag_growth_ratio=0.1), NOW, LIMITS).known_limit_per_s == 100
 
 
 def test_raise_covers_half_the_distance_to_known_limit() -> None:
-    total, reason = after(TotalRate(60, known_limit_per_s=100, known_limit_at_ms=NOW), 100, PressureTrend())
+    total, reason = after(TotalRate(60, known_limit_per_s=100, known_limit_at_ms=NOW), 100, TotalInputs())
     assert reason is QuotaReason.HEADROOM_AVAILABLE
     assert total.rate_per_s == pytest.approx(60 + 35 / 2)
 
 
 def test_total_just_below_known_limit_is_not_raised() -> None:
     near = TotalRate(92, known_limit_per_s=100, known_limit_at_ms=NOW)
-    assert after(near, 100, PressureTrend()) == (near, QuotaReason.NEAR_KNOWN_LIMIT)
+    assert after(near, 100, TotalInputs()) == (near, QuotaReason.NEAR_KNOWN_LIMIT)
 
 
 @pytest.mark.parametrize(("minutes", "most"), [(0, 100), (10, 103.7), (15, 112.5), (30, 200), (60, 900)])
@@ -140,9 +140,7 @@ def test_known_limit_of_one_fades_within_an_hour(minutes: int, most: float) -> N
 
 
 def test_apply_lag_without_mutations_teaches_no_limit() -> None:
-    found, reason = next_total(
-        TotalRate(200), lag(2_500), PressureTrend(1.2, 0.5), False, False, 0.0, 1_000, NOW, LIMITS
-    )
+    found, reason = next_total(TotalRate(200), lag(2_500), TotalInputs(1.2, 0.5), False, False, 0.0, 1_000, NOW, LIMITS)
     assert reason is QuotaReason.OVER_OBJECTIVE
     assert found == TotalRate(LIMITS.rate_per_s_safe, NOW, NOW)
 
@@ -162,7 +160,7 @@ def test_raise_never_passes_known_limit(
     rate: float, ms: float, behind: float, missed: float | None, since_ms: int
 ) -> None:
     total = TotalRate(rate, known_limit_per_s=missed, known_limit_at_ms=NOW - since_ms)
-    found, _ = after(total, ms, PressureTrend(None, behind))
+    found, _ = after(total, ms, TotalInputs(None, behind))
     if found.rate_per_s > rate:
         assert found.rate_per_s <= 0.95 * known_limit_per_s(total, NOW, LIMITS) + 1e-6
     assert (found.known_limit_per_s or math.inf) <= known_limit_per_s(total, NOW, LIMITS)

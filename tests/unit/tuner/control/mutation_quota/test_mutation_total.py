@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streaming.shared.contract import ControllerSignal
-from tuner.control.mutation_quota.apply_lag import PressureTrend
+from tuner.control.mutation_quota.apply_lag import TotalInputs
 from tuner.control.mutation_quota.cost_model import initial_cost, update_cost
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
@@ -28,7 +28,7 @@ LIMITS = MutationLimits()
 NOW = 1_000_000
 SIGNAL = ControllerSignal("c", 1, NOW, NOW, 6, 1.0, active=1.0)
 CAP = 1_000.0
-FIRST = PressureTrend()
+FIRST = TotalInputs()
 
 
 def pressed(ratio: float) -> Pressure:
@@ -39,7 +39,7 @@ def after(
     total: TotalRate,
     ratio: float,
     *,
-    course: PressureTrend = FIRST,
+    course: TotalInputs = FIRST,
     late: bool = False,
     binds: bool = True,
     done: float = 0.0,
@@ -153,7 +153,7 @@ def test_total_is_raised_only_if_binding_and_below_target(
     rate: float, ratio: float, late: bool, binds: bool, done: float, cap: float, raised: int, cut: int
 ) -> None:
     total, reason = next_total(
-        TotalRate(rate, raised, cut), pressed(ratio), PressureTrend(), late, binds, done, cap, NOW, LIMITS
+        TotalRate(rate, raised, cut), pressed(ratio), TotalInputs(), late, binds, done, cap, NOW, LIMITS
     )
     assert LIMITS.rate_per_s_min <= total.rate_per_s <= max(rate, cap)
     if total.rate_per_s > rate:
@@ -165,13 +165,13 @@ def test_total_is_raised_only_if_binding_and_below_target(
 
 
 def test_total_is_not_cut_while_pressure_falls() -> None:
-    assert after(TotalRate(100), 20.0, course=PressureTrend(24.0)) == (TotalRate(100), QuotaReason.SETTLING)
-    assert after(TotalRate(100), 20.0, course=PressureTrend(21.0))[1] is QuotaReason.OVER_OBJECTIVE
-    assert after(TotalRate(100), 20.0, course=PressureTrend(24.0), late=True)[1] is QuotaReason.HEARTBEAT_TIMEOUTS
+    assert after(TotalRate(100), 20.0, course=TotalInputs(24.0)) == (TotalRate(100), QuotaReason.SETTLING)
+    assert after(TotalRate(100), 20.0, course=TotalInputs(21.0))[1] is QuotaReason.OVER_OBJECTIVE
+    assert after(TotalRate(100), 20.0, course=TotalInputs(24.0), late=True)[1] is QuotaReason.HEARTBEAT_TIMEOUTS
 
 
 def test_same_measurement_is_judged_once() -> None:
-    assert after(TotalRate(100), 20.0, course=PressureTrend(is_new_window=False)) == (
+    assert after(TotalRate(100), 20.0, course=TotalInputs(is_new_window=False)) == (
         TotalRate(100),
         QuotaReason.SETTLING,
     )
@@ -248,7 +248,7 @@ def test_partitions_per_topic_fall_at_once_and_rise_slowly() -> None:
 
 
 def test_guarantees_hold_near_probe_objective() -> None:
-    near = PressureTrend(probe_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=80.0)
+    near = TotalInputs(probe_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=80.0)
     assert after(TotalRate(100), 0.5, course=near) == (TotalRate(90, NOW), QuotaReason.NEAR_OBJECTIVE)
     assert after(TotalRate(85), 0.5, course=near) == (TotalRate(80, NOW), QuotaReason.NEAR_OBJECTIVE)
     assert after(TotalRate(80), 0.5, course=near) == (TotalRate(80), QuotaReason.WITHIN_OBJECTIVE)
@@ -259,7 +259,7 @@ def test_guarantees_hold_near_probe_objective() -> None:
 
 
 def test_unmanaged_tenants_take_no_guarantees_near_probe_objective() -> None:
-    near = PressureTrend(probe_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=20.0, unmanaged_per_s=30.0)
+    near = TotalInputs(probe_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=20.0, unmanaged_per_s=30.0)
     assert after(TotalRate(60), 0.5, course=near)[0].rate_per_s == 30 + LIMITS.rate_per_s_safe
     assert after(TotalRate(55), 0.5, course=near)[1] is QuotaReason.WITHIN_OBJECTIVE
 
@@ -270,9 +270,9 @@ def felt(ratio: float) -> Pressure:
 
 def test_minimum_rate_holds_slightly_above_probe_objective() -> None:
     """From 25.5 to 23/s at 38 of 37 ms, six tenants were left 3.8/s each, and those who want 4/s waited for 13 s."""
-    ease, course = LIMITS.rate_per_s_safe, PressureTrend(probe_ratio=1.03)
+    ease, course = LIMITS.rate_per_s_safe, TotalInputs(probe_ratio=1.03)
 
-    def over(rate: float, found: Pressure, course: PressureTrend = course) -> tuple[TotalRate, QuotaReason]:
+    def over(rate: float, found: Pressure, course: TotalInputs = course) -> tuple[TotalRate, QuotaReason]:
         return next_total(TotalRate(rate), found, course, False, True, rate, CAP, NOW, LIMITS)
 
     lowered, reason = over(25.5, felt(1.03))
@@ -301,7 +301,7 @@ def test_minimum_rate_holds_slightly_above_probe_objective() -> None:
 def test_excess_within_early_step_predates_the_step(
     ratio: float, since_s: int, rate: float, reason: QuotaReason
 ) -> None:
-    course = PressureTrend(probe_ratio=ratio, probe_likely_ratio=ratio, near_cut_at_ms=NOW - 1000 * since_s)
+    course = TotalInputs(probe_ratio=ratio, probe_likely_ratio=ratio, near_cut_at_ms=NOW - 1000 * since_s)
     found = next_total(TotalRate(90, NOW - 1000 * since_s), felt(ratio), course, False, True, 80.0, CAP, NOW, LIMITS)
     assert (found[0].rate_per_s, found[1]) == (pytest.approx(rate), reason)
 
@@ -317,7 +317,7 @@ def test_slow_start_keeps_minimum_total() -> None:
 @pytest.mark.parametrize("found", [felt(1.1), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)])
 def test_cut_to_safe_rate_learns_no_limit(found: Pressure) -> None:
     """1.25/s would have been the most for twenty minutes."""
-    course = PressureTrend(pressure_before=1.2, lag_growth_ratio=0.5, probe_ratio=1.1)
+    course = TotalInputs(pressure_before=1.2, lag_growth_ratio=0.5, probe_ratio=1.1)
     made, reason = next_total(TotalRate(200), found, course, False, False, 1.0, CAP, NOW, LIMITS)
     assert (made, reason) == (TotalRate(LIMITS.rate_per_s_safe, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
 
@@ -325,7 +325,7 @@ def test_cut_to_safe_rate_learns_no_limit(found: Pressure) -> None:
 @pytest.mark.parametrize("late", [False, True])
 def test_minimum_total_is_not_reported_as_lowered(late: bool) -> None:
     least = TotalRate(LIMITS.rate_per_s_min)
-    course = PressureTrend(pressure_before=1.2, lag_growth_ratio=0.5)
+    course = TotalInputs(pressure_before=1.2, lag_growth_ratio=0.5)
     for found in (felt(4.0), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)):
         made, reason = next_total(least, found, course, late, True, 3.0, CAP, NOW, LIMITS)
         assert (made.rate_per_s, reason) == (least.rate_per_s, QuotaReason.AT_MINIMUM)
@@ -336,7 +336,7 @@ def test_slow_controller_is_cut_below_safe_rate() -> None:
     # It is that which is too much, be somebody held back or not, and by the total or by something else.
     assert after(TotalRate(25), 4 / 3, done=20, binds=False)[0].rate_per_s == pytest.approx(25 * 3 / 4)
     assert after(TotalRate(10), 2.0, done=3, binds=True)[0].rate_per_s == 5
-    by_else = PressureTrend(tenants_held_back=True)
+    by_else = TotalInputs(tenants_held_back=True)
     assert after(TotalRate(25), 2.0, done=15, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 15 / 2)
     assert after(TotalRate(25), 2.0, done=4, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 4 / 2)
 

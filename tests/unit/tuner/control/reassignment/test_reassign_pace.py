@@ -22,7 +22,7 @@ from tuner.core.reassignment_plan import (
     RequestedStep,
     TopicPartition,
 )
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.core.throttle_state import ThrottleState, throttle_state_of
 
 L1, F1, F3 = (1, Side.LEADER), (1, Side.FOLLOWER), (3, Side.FOLLOWER)
@@ -30,35 +30,35 @@ LIVE = LiveCluster(frozenset({1, 2}), rates={L1: RateSetting(20 * MB)})
 
 
 def test_no_side_is_throttled_before_first_snapshot() -> None:
-    assert throttle_state_of(None, {}, Limits(100 * MB)) == ThrottleState()
+    assert throttle_state_of(None, {}, ThrottleLimits(100 * MB)) == ThrottleState()
 
 
 def test_side_without_closed_loop_uses_current_rate() -> None:
-    found = throttle_state_of(LIVE, {}, Limits(100 * MB))
+    found = throttle_state_of(LIVE, {}, ThrottleLimits(100 * MB))
     assert (found.setpoints, found.max_rates) == ({L1: 20 * MB}, {L1: 20 * MB})
 
 
 def test_setpoint_above_current_rate_may_reach_ceiling() -> None:
-    found = throttle_state_of(LIVE, {L1: Setpoint(35 * MB)}, Limits(100 * MB, closed_loop=True))
+    found = throttle_state_of(LIVE, {L1: Setpoint(35 * MB)}, ThrottleLimits(100 * MB, closed_loop=True))
     assert (found.setpoints, found.max_rates) == ({L1: 35 * MB}, {L1: 100 * MB})
 
 
 def test_throttling_control_law_uses_ceiling_on_every_side() -> None:
-    found = throttle_state_of(LIVE, {}, Limits(100 * MB, closed_loop=True, throttles_all_moves=True))
+    found = throttle_state_of(LIVE, {}, ThrottleLimits(100 * MB, closed_loop=True, throttles_all_moves=True))
     assert found.setpoints == {L1: 20 * MB}
     assert set(found.max_rates) == {(b, side) for b in (1, 2) for side in Side}
     assert found.max_rates[F1] == 100 * MB
 
 
 def test_side_in_window_warmup_counts_with_full_rate() -> None:
-    found = throttle_state_of(LIVE, {}, Limits(100 * MB), {L1: 60.0 * MB})
+    found = throttle_state_of(LIVE, {}, ThrottleLimits(100 * MB), {L1: 60.0 * MB})
     assert (found.setpoints, found.max_rates) == ({L1: 60 * MB}, {L1: 60 * MB})
 
 
 def test_unused_side_counts_with_plan_rate() -> None:
     """A replica that only may lead has a twelfth: with that its side would be given hardly anything to begin."""
     standby = LiveCluster(frozenset({1, 2}), rates={L1: RateSetting(1 * MB), F1: RateSetting(9 * MB)})
-    found = throttle_state_of(standby, {}, Limits(100 * MB), {}, {F1: 12 * MB}, 12.0 * MB)
+    found = throttle_state_of(standby, {}, ThrottleLimits(100 * MB), {}, {F1: 12 * MB}, 12.0 * MB)
     assert found.setpoints == {L1: 12 * MB, F1: 9 * MB, (2, Side.LEADER): 12 * MB, (2, Side.FOLLOWER): 12 * MB}
     assert found.max_rates == dict.fromkeys(found.setpoints, 12 * MB)
 

@@ -13,7 +13,7 @@ from tuner.control.throttle.cleanup_rules import cleanup_after_moves, may_need_c
 from tuner.control.throttle.decision import ClearLists, Reason, RestoreRate
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, RateSetting
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 
 # We took the source from 4.5 to 21; the target is as the tool set it.
 AFTER = Memory(moving_replicas=SEEN, throttled=True, owned={SOURCE: owned(4_500_000, 21 * MB)})
@@ -25,7 +25,7 @@ def idle(rates: Any = RATES, **others: Any) -> LiveCluster:
     return live(rates, moves=(), **others)
 
 
-def plan(cluster: LiveCluster, memory: Memory = AFTER, limits: Limits = LIMITS) -> list[tuple[Any, ...]]:
+def plan(cluster: LiveCluster, memory: Memory = AFTER, limits: ThrottleLimits = LIMITS) -> list[tuple[Any, ...]]:
     """Without the sentences."""
     return [
         ("clear", d.topic, d.sides)
@@ -136,7 +136,7 @@ def test_restore_without_an_earlier_rate_removes_it() -> None:
 
 
 def test_clear_finished_off_restores_and_clears_nothing() -> None:
-    limits = Limits(rate_bytes_per_s_max=50 * MB, clears_finished=False)
+    limits = ThrottleLimits(rate_bytes_per_s_max=50 * MB, clears_finished=False)
     assert plan(idle(), limits=limits) == [("back", SOURCE, 21 * MB, 4_500_000)]
 
 

@@ -14,7 +14,7 @@ from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, Setpoint
 from tuner.core.drain_time import SideLoad
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 from tuner.settings.tuner import TunerSettings
 
 # 600 MB remain and 6 MB/s keep up: at 12 MB/s they end in 100 s.
@@ -22,7 +22,7 @@ LOAD = SideLoad(600 * MB, 6 * MB)
 AT_12 = Setpoint(12 * MB)
 
 
-def by(seconds: float, limits: Limits = LIMITS) -> Limits:
+def by(seconds: float, limits: ThrottleLimits = LIMITS) -> ThrottleLimits:
     return replace(limits, closed_loop=True, finish_at_ms=NOW_MS + round(1000 * seconds))
 
 

@@ -13,7 +13,7 @@ from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.control.throttle.write_intents import narrow_to_current
 from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting
 from tuner.core.drain_time import SideLoad
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 
 # 4.5 stood there; the ramp to 21 is at one of its steps.
 MID_RAMP = owned(4_500_000, 21 * MB, 4_500_000, 10 * MB, 16 * MB, 21 * MB)
@@ -87,7 +87,7 @@ def test_external_hold_expires(late_ms: int, still_theirs: bool) -> None:
 
 
 def test_external_hold_lasts_as_long_as_configured() -> None:
-    limits = Limits(rate_bytes_per_s_max=50 * MB, external_change_hold_s=90.0)
+    limits = ThrottleLimits(rate_bytes_per_s_max=50 * MB, external_change_hold_s=90.0)
     cluster, ours = live({SOURCE: MB}), Memory(owned={SOURCE: SETTLED})
     memory, decisions = relinquish_changed_rates(cluster, ours, NOW_MS, limits, throttles=False)
     assert memory.externally_owned_until_ms == {SOURCE: NOW_MS + 90_000}

@@ -29,7 +29,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition, PlanState, PlanThrottle, RequestedStep
-from tuner.core.throttle_limits import MB, Limits, StallLimits
+from tuner.core.throttle_limits import MB, StallLimits, ThrottleLimits
 from tuner.journal.plan_book import PlanBook, take_for_display
 from tuner.journal.plan_records import encode_parts, encode_requested, head_key, part_key, requested_key
 
@@ -127,7 +127,7 @@ def test_plan_throttle_above_a_lowered_ceiling_gives_the_ceiling() -> None:
     assert plan_throttle_rate(PlanThrottle(90 * MB), PLAN_LIMITS.rate_bytes_per_s_max) == CEILING
 
 
-@pytest.mark.parametrize("limits", [Limits(48 * MB), ControlLimits(rate_bytes_per_s_max=48 * MB)])
+@pytest.mark.parametrize("limits", [ThrottleLimits(48 * MB), ControlLimits(rate_bytes_per_s_max=48 * MB)])
 def test_lower_ceiling_lowers_the_minimum_rate(limits: Any) -> None:
     low = with_max_rate(limits, 2 * MB)
     assert (low.rate_bytes_per_s_max, low.rate_bytes_per_s_min) == (2 * MB, 2 * MB)

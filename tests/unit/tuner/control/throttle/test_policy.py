@@ -42,7 +42,7 @@ from tuner.control.throttle.state import Memory
 from tuner.control.throttle.write_intents import record_change_intent, record_success
 from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, RateSetting
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 
 EVERY = ThrottledReplicas(all_replicas=True)
 OURS = {SOURCE: owned(4_500_000, 21 * MB)}
@@ -52,7 +52,7 @@ SET = SetRate(*SOURCE, 4_500_000, 21 * MB, Reason.STALLED_BELOW_STEADY_STATE, ""
 
 
 def think(
-    seen: LiveCluster | Observation, memory: Memory, *, limits: Limits = LIMITS
+    seen: LiveCluster | Observation, memory: Memory, *, limits: ThrottleLimits = LIMITS
 ) -> tuple[Memory, tuple[Decision, ...]]:
     return decide(seen if isinstance(seen, Observation) else observation(seen), memory, limits, STALL)
 

@@ -10,7 +10,7 @@ from tuner_cases import LIMITS, F, L
 from streaming.shared.contract import Side
 from tuner.control.throttle import rescue_rate as rr
 from tuner.core.drain_time import SideLoad, drain_s, fluid_optimum_s
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 
 # run: (side, quota, W, byte-rate that the broker showed, drain that was seen); MB and MB/s
 RUNS = {
@@ -127,7 +127,7 @@ def test_setpoint_meets_drain_target_between_minimum_and_ceiling(
 def test_setpoint_stays_between_minimum_and_ceiling(
     side: Side, remaining: float, steady_state: float, live: float, target_s: float, ceiling: float
 ) -> None:
-    limits = Limits(rate_bytes_per_s_max=ceiling)
+    limits = ThrottleLimits(rate_bytes_per_s_max=ceiling)
     wanted = rr.setpoint_bytes_per_s(side, SideLoad(remaining, steady_state), live, target_s, limits)
     assert wanted >= round(live)
     assert wanted <= round(max(ceiling, live))

@@ -32,7 +32,7 @@ from tuner.control.throttle.side_rules import decide_sides
 from tuner.control.throttle.state import Memory, StallState
 from tuner.control.throttle.view import MovesView, judge_stalls
 from tuner.core.cluster import BrokerSide, LiveCluster, Setpoint
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 
 # E1: a leader-side throttle of 4.5 where keeping up takes 6; nothing on the follower side.
 E1_RATES = {SOURCE: 4.5 * MB}
@@ -51,7 +51,7 @@ def decide(
     *,
     stalls: Mapping[int, StallState] | None = None,
     busy: Iterable[BrokerSide] = (),
-    limits: Limits = LIMITS,
+    limits: ThrottleLimits = LIMITS,
     **memory: Any,
 ) -> Decision:
     view = MovesView(
@@ -301,7 +301,7 @@ def test_rescue_needs_more() -> None:
 
 def test_ladder_keeps_the_order_of_its_rungs() -> None:
     """Everything is wrong at once; one after the other is set right, and the next reason shows."""
-    bad = Limits(rate_bytes_per_s_max=20 * MB, rate_bytes_per_s_min=1 * MB)  # Keeping up takes 25.
+    bad = ThrottleLimits(rate_bytes_per_s_max=20 * MB, rate_bytes_per_s_min=1 * MB)  # Keeping up takes 25.
     theirs = {SOURCE: NOW_MS + 60_000}
     old = [move_signal(*SOURCE, age_s=60, remaining=None), move_signal(*TARGET)]
     unmeasured = [move_signal(*SOURCE, remaining=None), move_signal(*TARGET)]

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.control.throttle.signal_age import READY_LIMITS, SignalAges, explain_stale_signal, is_ready, record_age
+from tuner.control.throttle.signal_age import UNREADY_AGE_RATIO, SignalAges, explain_stale_signal, is_ready, record_age
 
 LIMIT_S = 15.0
 NOW_MS = 1_700_000_000_000
@@ -76,5 +76,5 @@ def test_ready_changes_only_at_its_two_thresholds(ages_s: list[float]) -> None:
         if state.ready and not before.ready:
             assert age_s <= LIMIT_S
         if before.ready and not state.ready:
-            assert age_s > READY_LIMITS * LIMIT_S
+            assert age_s > UNREADY_AGE_RATIO * LIMIT_S
         assert state.ready == is_ready(state, now_ms, LIMIT_S)

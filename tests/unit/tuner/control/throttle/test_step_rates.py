@@ -37,7 +37,7 @@ def judged(
 ) -> tuple[dict[tuple[str, int], str], dict[tuple[str, int], str]]:
     limits = replace(LIMITS, closed_loop=steers)
     return find_steps_above_plan_rate(
-        (move(),), decisions, found, limits, not_set=not_set, lowered=lowered, ramping=busy
+        (move(),), decisions, found, limits, not_set=not_set, warming_up=lowered, ramping=busy
     )
 
 

@@ -19,7 +19,7 @@ from tuner.control.throttle.write_intents import record_success
 from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 
 STEERS = replace(LIMITS, closed_loop=True, rate_bytes_per_s_min=1 * MB)
 KEY = ("orders", 0)
@@ -28,7 +28,7 @@ KEY = ("orders", 0)
 # -- what is decided ------------------------------------------------------------------------------------------------------
 
 
-def decided(limits: Limits = STEERS, memory: Memory | None = None, **more: Any) -> Decision:
+def decided(limits: ThrottleLimits = STEERS, memory: Memory | None = None, **more: Any) -> Decision:
     """About the leader's side of the standard move, of which nothing is measured yet."""
     seen = replace(observation(live(), signals=()), **{"empty_windows": frozenset({SOURCE, TARGET}), **more})
     _, decisions = decide(seen, memory or Memory(), limits, STALL)

@@ -28,7 +28,7 @@ from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.quota_window import QuotaWindow
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 from tuner.journal.entries import QUOTAS, Entry
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
@@ -642,7 +642,7 @@ def test_quota_controller_error_pauses_it_and_not_throttles() -> None:
     throttles: Any = Throttles()
     rig, shown = Rig(), QuotaStatusStore("c")
     rig.loop._observer = shown
-    board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+    board = StatusStore("c", ThrottleLimits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
     registry = make_registry(board, shown)
     for broken in (False, True):
         board.become_active()

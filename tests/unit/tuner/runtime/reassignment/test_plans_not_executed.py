@@ -20,7 +20,7 @@ from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
-from tuner.core.throttle_limits import Limits
+from tuner.core.throttle_limits import ThrottleLimits
 from tuner.journal.plan_records import encode_parts, part_key
 from tuner.runtime.clock import Clock
 from tuner.runtime.leadership_term import Controllers, run
@@ -127,7 +127,7 @@ def told(rig: Rig) -> tuple[dict[str, float], float | None]:
 
 
 def test_unknown_plans_metric_reports_both_causes() -> None:
-    board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+    board = StatusStore("c", ThrottleLimits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
     plans = PlanStatusStore("c")
     registry = make_registry(board, QuotaStatusStore("c", None), plans=plans)
     told = {s.name: s.value for each in registry.collect() for s in each.samples}
@@ -168,7 +168,7 @@ def metric(board: StatusStore, name: str) -> float | None:
 
 
 def test_executor_error_is_reported_and_retried_after_pause() -> None:
-    board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+    board = StatusStore("c", ThrottleLimits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
     board.become_active()
     assert metric(board, "rheostat_plan_executor_failed") == 0.0
     loop, plans, stop = Once(), Once(TypeError("a bug")), threading.Event()

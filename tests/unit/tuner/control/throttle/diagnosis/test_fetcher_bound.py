@@ -52,7 +52,12 @@ def test_five_partitions_on_one_of_four_threads_collide() -> None:
 def test_single_thread_for_all_partitions_is_a_collision() -> None:
     crowd = find_fetcher_collision(3, SPREAD, {3: 1}, onto_3(20 * MB))
     assert crowd is not None
-    assert (crowd.size, crowd.threads, crowd.better, crowd.size_then) == (4, 1, 4, 1)
+    assert (crowd.thread_partitions, crowd.threads, crowd.better_threads, crowd.better_thread_partitions) == (
+        4,
+        1,
+        4,
+        1,
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from tuner.control.throttle.diagnosis.signal_sanity import find_contradictions
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import Observation
-from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_limits import MB, ThrottleLimits
 
 MOVES = (move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB))
 BROKERS = (loaded(1), loaded(2), loaded(3))
@@ -106,7 +106,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def decided(seen: Observation, memory: Memory, limits: Limits = LIMITS) -> list[Decision]:
+def decided(seen: Observation, memory: Memory, limits: ThrottleLimits = LIMITS) -> list[Decision]:
     return list(decide(seen, memory, limits, STALL)[1])
 
 

@@ -12,7 +12,7 @@ from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.decision import AddPairs, RemovePairs
 from tuner.control.throttle.incremental.cycle_cache import CopyPaths, CycleCache, IdentityMemo
 from tuner.control.throttle.policy import decide
-from tuner.control.throttle.replica_lists.list_rules import intend_pairs, required_by_topic, settle_pairs
+from tuner.control.throttle.replica_lists.list_rules import record_pairs_to_add, record_removed_pairs, required_by_topic
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.core.operator_orders import Orders, Pause
@@ -68,7 +68,7 @@ def test_decisions_with_cache_equal_those_without(
             lists[removal.topic] = lists[removal.topic].without(removal.pairs)
         for add in adds:
             lists[add.topic] = lists.get(add.topic, TopicThrottle()).plus(add.pairs)
-        memory = intend_pairs(settle_pairs(found, removals), adds)
+        memory = record_pairs_to_add(record_removed_pairs(found, removals), adds)
 
 
 @given(looks=looks)
@@ -136,7 +136,7 @@ def test_externally_changed_list_is_recomputed() -> None:
     move = moving("orders", 0, 1, 3)
     _, [add] = _list_writer(LiveCluster(BROKERS, (move,), RATES), memory, kept)
     assert isinstance(add, AddPairs)
-    memory = intend_pairs(memory, [add])
+    memory = record_pairs_to_add(memory, [add])
     assert _list_writer(LiveCluster(BROKERS, (move,), RATES, {"orders": add.pairs}), memory, kept)[1] == []
     less = TopicThrottle(add.pairs.leader, ThrottledReplicas())
     _, [again] = _list_writer(LiveCluster(BROKERS, (move,), RATES, {"orders": less}), memory, kept)

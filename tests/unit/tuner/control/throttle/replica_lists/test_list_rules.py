@@ -18,10 +18,10 @@ from tuner.control.throttle.replica_lists.list_rules import (
     decide_list_changes,
     draining_rate_bytes_per_s,
     external_lists,
-    intend_pairs,
+    record_pairs_to_add,
+    record_removed_pairs,
     remove_unneeded_pairs,
     required_by_topic,
-    settle_pairs,
     start_rate_bytes_per_s,
     without_sides,
 )
@@ -339,10 +339,10 @@ def test_managed_pairs_belong_to_live_moves_after_any_snapshots(
             assert come.for_side(side).pairs.isdisjoint(stands.for_side(side).pairs)
             assert not (come.for_side(side) and stands.for_side(side).all_replicas)
             assert {(broker, side) for _, broker in come.for_side(side).pairs} <= rated | starts(decisions)
-        memory = settle_pairs(memory, [d for d in decisions if isinstance(d, RemovePairs)])
-        memory = intend_pairs(memory, [d for d in decisions if isinstance(d, AddPairs)])
+        memory = record_removed_pairs(memory, [d for d in decisions if isinstance(d, RemovePairs)])
+        memory = record_pairs_to_add(memory, [d for d in decisions if isinstance(d, AddPairs)])
         now = memory.listed.get("a", TopicThrottle())
         assert all(b in moving[p].replicas and b not in moving[p].adding for p, b in now.leader.pairs)
         assert all(b in moving[p].adding and b not in moving[p].isr for p, b in now.follower.pairs)
         assert all(memory.listed.values()), "a topic of which nothing is ours is not remembered"
-    assert settle_pairs(memory, remove_unneeded_pairs(memory, {})).listed == {}
+    assert record_removed_pairs(memory, remove_unneeded_pairs(memory, {})).listed == {}

@@ -85,13 +85,13 @@ def test_law_never_writes_above_the_throttle_of_a_plan(side: Side) -> None:
         at_s = second // 5 * 5
         seen = ControlInput(
             START_MS + second * 1000, {1: broker(1, at_s, throttled=8 * MB)}, {key: move(key, at_s)}, {key: rate},
-            {1: Capacity(125 * MB, 125 * MB)}, max_rates={key: 9.0 * MB},
+            {1: Capacity(125 * MB, 125 * MB)}, plan_max_rates={key: 9.0 * MB},
         )  # fmt: skip
         memory, rates = control_step(seen, memory, FAST, LIMITS)
         rate = rates.get(key, rate)
         written.append(rate)
     assert max(written) <= 9 * MB
-    free, _ = control_step(replace(seen, max_rates={}), memory, FAST, LIMITS)
+    free, _ = control_step(replace(seen, plan_max_rates={}), memory, FAST, LIMITS)
     assert free.side_states[key].setpoint.rate_bytes_per_s > 9 * MB, "without it the law would take more"
 
 
