@@ -19,7 +19,7 @@ from rheostat.errors import CommandError
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.unpacking import refused_batches
 from tuner.core.presence import ALIVE_S_MAX, REPORT_EVERY_S, TunerMode, TunerPresence
-from tuner.journal.presence_records import presence_of, presence_prefix
+from tuner.journal.presence_records import presence_or_none, presence_prefix
 from tuner.journal.topic_reader import UnreadableBatchError
 
 _READ_BACK_S = 120.0  # This machine's clock may be ahead of the brokers' by this much.
@@ -111,7 +111,7 @@ def _read(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes, now_m
 
 def _reports(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes) -> dict[bytes, TunerPresence | None]:
     return {
-        record.key: presence_of(record.value, record.timestamp)
+        record.key: presence_or_none(record.value, record.timestamp)
         for record in reader.poll(timeout_ms=_POLL_MS).get(partition, ())
         if record.key is not None and record.key.startswith(prefix)
     }

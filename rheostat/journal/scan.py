@@ -17,7 +17,7 @@ from tuner.journal.unreadable import UnreadableRecord, kind_of
 
 # By the kind that a key begins with: the decoder of the record, which raises ValueError.
 _DECODERS: Mapping[str, Callable[[bytes], Any]] = {
-    **dict.fromkeys(entries.RINGS, entries.read_entry),
+    **dict.fromkeys(entries.RINGS, entries.decode_entry),
     "memory": entries.decode_memory,
     "owned": entries.decode_owned,
     "seen": entries.decode_moving,

@@ -20,8 +20,8 @@ from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders
 from tuner.core.presence import TunerPresence
 from tuner.core.reassignment_plan import Plan
-from tuner.journal.entries import Entry, decode_entry, entry_prefix
-from tuner.journal.presence_records import presence_of, presence_prefix
+from tuner.journal.entries import Entry, entry_or_none, entry_prefix
+from tuner.journal.presence_records import presence_or_none, presence_prefix
 from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import JournalError, JournalRecord, UnreadableBatchError, read_journal
 from tuner.journal.unreadable import unreadable_texts
@@ -73,12 +73,12 @@ class JournalFollower:
         """Adds the next record of the journal or orders topic."""
         if record.key.startswith(self._presence):
             self._tuners.pop(record.key, None)
-            if (presence := presence_of(record.value, record.at_ms)) is not None:
+            if (presence := presence_or_none(record.value, record.at_ms)) is not None:
                 self._tuners[record.key] = presence
             return
         self._replayed.take(record.key, record.value, record.offset)
         ring = next((ring for prefix, ring in self._prefixes.items() if record.key.startswith(prefix)), None)
-        if ring is not None and record.value is not None and (entry := decode_entry(record.value)) is not None:
+        if ring is not None and record.value is not None and (entry := entry_or_none(record.value)) is not None:
             self._entries[ring].append(entry)
 
     def tuners(self, now_ms: int) -> tuple[TunerPresence, ...]:

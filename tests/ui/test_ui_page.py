@@ -85,7 +85,7 @@ def observe_again(tuner: SimulatedTuner, brokers: Any = None, moves: Any = None)
         for name, more in signals.items()
         if more is not None
     }
-    tuner.observers.record_cycle(replace(snapshot.observation, **changed), snapshot.memory, snapshot.decided)
+    tuner.observers.record_cycle(replace(snapshot.observation, **changed), snapshot.memory, snapshot.cycle_decisions)
 
 
 def test_page_shows_eta_or_never(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
@@ -330,7 +330,7 @@ def test_paging_past_the_end_keeps_the_last_page(open_tuner: SimulatedTuner, ope
     assert snapshot.observation is not None
     assert snapshot.live is not None
     many = replace(snapshot.observation, live=replace(snapshot.live, brokers=frozenset(range(1, 31))))
-    open_tuner.observers.record_cycle(many, snapshot.memory, snapshot.decided)
+    open_tuner.observers.record_cycle(many, snapshot.memory, snapshot.cycle_decisions)
     expect(page.locator("#brokers-shown")).to_contain_text("1 to 12 of 30")
     for at in ("12", "24", "24", "24"):
         page.get_by_role("button", name="Less busy").click()

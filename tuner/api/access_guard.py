@@ -58,7 +58,7 @@ class AccessGuard:
             return
         request.state.caller = self._caller(request, credentials)
 
-    def reader(self, scope: Scope) -> ApiCaller | None:
+    def find_reader(self, scope: Scope) -> ApiCaller | None:
         """Returns the caller if it may read; None if it may not (``read`` then raises the reason)."""
         headers = Headers(scope=scope)
         if not self._tokens.needed:
@@ -74,7 +74,7 @@ class AccessGuard:
         address = counted_address(peer_address(scope))
         if self._wrong_tokens.wait_s(address) > 0:
             return False
-        if self.reader(scope) is not None:
+        if self.find_reader(scope) is not None:
             return True
         if "authorization" in Headers(scope=scope):
             self._wrong_tokens.take(address)

@@ -82,7 +82,7 @@ def _capacities(store: StatusStore, labels: Labels) -> Iterator[Metric]:
 def _fills(store: StatusStore, brokers: Signals, now_ms: int, labels: Labels) -> Iterator[Metric]:
     limits = store.partition_limits if store.partition_limits is not None else PartitionLimits()
     rows = partition_fills(brokers, limits, now_ms, store.limits.signal_age_s_max)
-    cluster = next((row for row in rows if row.broker is None), None)
+    cluster = next((row for row in rows if row.broker is None), None)  # The row of the whole cluster has no broker.
     partitions = {(*labels, str(row.broker)): row.partitions for row in rows if row.broker is not None}
     yield metric_family(TunerMetric.CLUSTER_PARTITIONS, {labels: cluster.partitions} if cluster is not None else {})
     cluster_limit = cluster.limit if cluster is not None else None

@@ -27,7 +27,10 @@ _TOO_SLOW = {
 
 
 class Connection(HttpToolsProtocol):
-    """Reports its phase to the connection table, and refuses a head that is too large or too slow."""
+    """Reports its phase to the connection table, and refuses a head that is too large or too slow.
+
+    ``self.cycle``, of the base class, is the current request and its response; it has nothing to do with the tuner's cycles.
+    """
 
     _head_bytes = 0
     _body_bytes = 0  # The number of body bytes in the data received last.
@@ -93,9 +96,8 @@ class Connection(HttpToolsProtocol):
         if not self._in_head:
             return
         if name.lower() == b"host":
-            if (
-                self._has_host
-            ):  # With two of them, a proxy and this server could choose different hosts (RFC 9112, 3.2).
+            # With two Host headers, a proxy and this server could choose different hosts (RFC 9112, 3.2).
+            if self._has_host:
                 raise HttpParserError("the request has a second Host header")
             self._has_host = True
         super().on_header(name, value)

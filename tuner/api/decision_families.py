@@ -43,11 +43,11 @@ NEEDS_ATTENTION = frozenset(
 
 
 def decision_families(result: CycleResult, now_ms: int, labels: Labels) -> Iterator[Metric]:
-    yield metric_family(TunerMetric.DECISIONS, {(*labels, *key): float(n) for key, n in result.decisions.items()})
+    yield metric_family(TunerMetric.DECISIONS, {(*labels, *key): float(n) for key, n in result.decision_counts.items()})
     yield metric_family(TunerMetric.ACTUATIONS, {labels: float(result.actuations)})
     yield metric_family(TunerMetric.ACTUATION_FAILURES, {labels: float(result.failures)})
     yield metric_family(TunerMetric.THROTTLES_OWNED, {labels: float(len(result.memory.owned))})
-    last_decisions = last_decision_by_side(result.decided)
+    last_decisions = last_decision_by_side(result.cycle_decisions)
     counts = Counter((action_of(decision), decision.reason.value) for decision in last_decisions.values())
     yield metric_family(TunerMetric.SIDES, {(*labels, *key): float(n) for key, n in counts.items()})
     needing_attention = sorted(
@@ -60,15 +60,15 @@ def decision_families(result: CycleResult, now_ms: int, labels: Labels) -> Itera
     yield from _orders(result, now_ms, labels)
 
 
-def last_decision_by_side(decided: tuple[Decision, ...]) -> dict[BrokerSide, Decision]:
+def last_decision_by_side(decisions: tuple[Decision, ...]) -> dict[BrokerSide, Decision]:
     """Returns the last decision of the cycle about each side."""
-    decisions: dict[BrokerSide, Decision] = {}
-    for decision in decided:
+    by_side: dict[BrokerSide, Decision] = {}
+    for decision in decisions:
         if isinstance(decision, ClearLists | AddPairs | RemovePairs):
             continue
         if decision.broker is not None and decision.side is not None:
-            decisions[(decision.broker, decision.side)] = decision
-    return decisions
+            by_side[(decision.broker, decision.side)] = decision
+    return by_side
 
 
 def _orders(result: CycleResult, now_ms: int, labels: Labels) -> Iterator[Metric]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from streaming.shared.kafka import KafkaSettings, consumer
-from tuner.journal.entries import RINGS, Entry, decode_entry, entry_prefix
+from tuner.journal.entries import RINGS, Entry, entry_or_none, entry_prefix
 from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 
 log = structlog.get_logger("tuner")
@@ -25,7 +25,7 @@ def load_history(settings: KafkaSettings, topic: str, cluster: str, deliver: Cal
         try:
             for record in TopicTail(reader, topic).read_recent(_RECORDS):
                 if record.value is not None and (record.key or b"").startswith(prefixes):
-                    entry = decode_entry(record.value)
+                    entry = entry_or_none(record.value)
                     entries += [entry] if entry is not None else []
         finally:
             reader.close(timeout_ms=2000)

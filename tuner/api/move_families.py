@@ -70,7 +70,7 @@ def _destination_families(result: CycleResult, partitions_named_max: int, labels
         TunerMetric.STALL_SCORE_SECONDS, {(*labels, str(b)): round(s.lost_s, 3) for b, s in stalls.items()}
     )
     destinations = result.destinations()
-    last_decisions = last_decision_by_side(result.decided)
+    last_decisions = last_decision_by_side(result.cycle_decisions)
     not_limited = {
         (*labels, str(b)): float(_is_not_throttle_limited(last_decisions.get((b, Side.FOLLOWER))))
         for b in result.stalled_brokers()

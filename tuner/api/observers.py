@@ -30,7 +30,7 @@ class CycleSnapshot:
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        return self.result.decided
+        return self.result.cycle_decisions
 
 
 class Observers:

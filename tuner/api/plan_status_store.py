@@ -64,7 +64,7 @@ class PlanStatusStore:
         measurements: PartitionMeasurements | None = None,
         at_ms: int = 0,
     ) -> None:
-        """Stores the result of one check.
+        """Stores the result of one check, which is one step of the executor.
 
         Args:
             plans: active plans, the oldest first.

@@ -69,7 +69,7 @@ class ResponseCache:
         if scope["type"] != "http" or scope["method"] != "GET" or len(scope["query_string"]) > _QUERY_BYTES_MAX:
             await self._app(scope, receive, send)
             return
-        caller = self._guard.reader(scope)
+        caller = self._guard.find_reader(scope)
         if caller is None:
             await self._app(scope, receive, send)
             return

@@ -139,7 +139,7 @@ class Move(BaseModel):
     progress_age_s: float | None
     stalled: bool | None
     stalled_since_ms: int | None
-    progress_lost_s: float | None
+    progress_lost_s: float | None  # The stall score: from a limit on the move counts as stalled.
     reason: str | None
     text: str | None
     sampled_at_ms: int
@@ -174,7 +174,7 @@ class SideOfBroker(BaseModel):
     current_rate_bytes_per_s: int | None
     setpoint_bytes_per_s: int | None
     throttled_bytes_per_s: float | None
-    throttled_by: str | None
+    throttled_by: str | None  # The kind of measurement behind ``throttled_bytes_per_s``, as in the signal contract.
     steady_state_bytes_per_s: float | None
     min_rate_bytes_per_s: float | None
     managed: bool
@@ -182,7 +182,7 @@ class SideOfBroker(BaseModel):
     overridden_until_ms: int | None
     infeasible: bool
     no_headroom: bool | None
-    changing: bool
+    changing: bool  # The rate is being changed in steps.
     reason: str | None
     text: str | None
 
@@ -195,7 +195,7 @@ class Broker(BaseModel):
     client_in_bytes_per_s: float | None
     client_out_bytes_per_s: float | None
     under_min_isr_partitions: float | None
-    completeness: float | None
+    completeness: float | None  # Scrapes in the signal's window, relative to the expected number.
     age_s: float | None
     sampled_at_ms: int | None
 
@@ -260,10 +260,10 @@ class TenantBody(BaseModel):
     demand_per_s: float
     quota_per_s: float | None
     quota_setpoint_per_s: float | None
-    tokens: float | None
+    tokens: float | None  # Left in Kafka's token bucket; negative while the quota is exhausted.
     throttled: bool
     managed: bool
-    rule: int | None
+    rule: int | None  # The position of the matching rule in the settings.
     reason: str
 
 

@@ -38,7 +38,7 @@ from tuner.core.throttle_limits import ThrottleLimits
 from tuner.journal.entries import entry_of
 from tuner.journal.event_lines import event_text, group_by_event
 
-LAST_DECISIONS = 50
+RECENT_EVENTS_MAX = 50
 _GROUPED_MAX = 500  # New decisions of a cycle that are grouped by event for the list of last decisions.
 THROTTLES, MUTATION_QUOTAS, PLANS = CONTROLLERS = ("throttles", "mutation_quotas", "plans")
 # After this many failed cycles in a row the tuner is not ready, as it does not control the throttles.
@@ -86,15 +86,17 @@ class StatusStore:
         self._signal_ages = SignalAges()
         self._memory = Memory()
         self._setpoints: dict[tuple[int, Side], int] = {}
-        self._last_decisions: deque[dict[str, Any]] = deque(maxlen=LAST_DECISIONS)
+        self._recent_events: deque[dict[str, Any]] = deque(maxlen=RECENT_EVENTS_MAX)
         self._texts: dict[object, str] = {}  # The last cycle's decisions, by side or topic.
-        self.decisions: Counter[tuple[str, str]] = Counter()
-        self._decided: tuple[Decision, ...] = ()
+        self.decision_counts: Counter[tuple[str, str]] = Counter()
+        self._cycle_decisions: tuple[Decision, ...] = ()
         self._cluster_seen_at_ms: int | None = None
         self.actuations = 0
         self.failures = 0
-        self.cycle_s = 0.0
-        self.cycled_at_s: float | None = None
+        self.cycle_s = 0.0  # Duration of the last cycle.
+        self.cycled_at_s: float | None = (
+            None  # When the last successful cycle ended; None: none since this tuner became active.
+        )
         self._active_since_s: float | None = None
         self.acting = False
         self._waiting_for = STANDBY_REASON
@@ -130,12 +132,12 @@ class StatusStore:
             self.suspended_controllers.clear()
             self.reset_failures()
             self._signal_ages, self._active_since_s = SignalAges(), None
-            self._setpoints, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
+            self._setpoints, self._memory, self._cycle_decisions, self._cluster_seen_at_ms = {}, Memory(), (), None
 
     def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         newest_ms = max(map(_SAMPLED_AT_MS, observation.brokers.values()), default=None)
         with self._lock:
-            self._observation, self._memory, self._decided = observation, memory, decisions
+            self._observation, self._memory, self._cycle_decisions = observation, memory, decisions
             self._signal_ages = signal_age.record_age(
                 self._signal_ages, newest_ms, observation.now_ms, self.limits.signal_age_s_max
             )
@@ -166,16 +168,16 @@ class StatusStore:
                     changed.append(decision)
             self._texts = texts  # Only this cycle's texts, so that removed topics and brokers do not accumulate.
             for decision, count in kinds.values():
-                self.decisions[(action_of(decision), decision.reason.value)] += count
+                self.decision_counts[(action_of(decision), decision.reason.value)] += count
             entries = [entry_of("", decision, observation.now_ms) for decision in changed[-_GROUPED_MAX:]]
-            self._last_decisions.extend(
+            self._recent_events.extend(
                 {
                     "at_ms": event[0].at_ms,
                     "action": event[0].action,
                     "reason": event[0].reason,
                     "text": event_text(event),
                 }
-                for event in group_by_event(entries)[-LAST_DECISIONS:]
+                for event in group_by_event(entries)[-RECENT_EVENTS_MAX:]
             )
 
     def record_actions(self, acts: Sequence[ExecutedDecision]) -> None:
@@ -290,10 +292,10 @@ class StatusStore:
                 self._observation,
                 self._memory,
                 dict(self._setpoints),
-                list(self._last_decisions),
-                dict(self.decisions.items()),
+                list(self._recent_events),
+                dict(self.decision_counts.items()),
                 self.failures,
-                self._decided,
+                self._cycle_decisions,
                 self.actuations,
                 self._cluster_seen_at_ms,
             )
@@ -308,23 +310,23 @@ class CycleResult:
         observation: Observation | None,
         memory: Memory,
         setpoints: dict[BrokerSide, int],
-        last_decisions: list[dict[str, Any]],
-        decisions: dict[tuple[str, str], int],
+        recent_events: list[dict[str, Any]],
+        decision_counts: dict[tuple[str, str], int],
         failures: int,
-        decided: tuple[Decision, ...] = (),
+        cycle_decisions: tuple[Decision, ...] = (),
         actuations: int = 0,
         cluster_seen_at_ms: int | None = None,
     ) -> None:
         self.limits = limits
-        self.decided = decided  # The decisions of the last cycle.
-        self.actuations = actuations
-        self.cluster_seen_at_ms = cluster_seen_at_ms
-        self.decisions = decisions
-        self.failures = failures
+        self.cycle_decisions = cycle_decisions
+        self.actuations = actuations  # Writes of throttles since the start of the process.
+        self.cluster_seen_at_ms = cluster_seen_at_ms  # The last time at which the cluster was read; epoch.
+        self.decision_counts = decision_counts  # By action and reason, since the start of the process.
+        self.failures = failures  # Failed writes of throttles since the start of the process.
         self.observation = observation
         self.memory = memory
         self.setpoints = setpoints
-        self.last_decisions = last_decisions
+        self.recent_events = recent_events  # Changed decisions of the last cycles, grouped by event, as JSON values.
         self._moves: dict[BrokerSide, MoveSignal] | None = None
         self._loads: dict[BrokerSide, SideLoad] | None = None
 
@@ -408,5 +410,5 @@ class CycleResult:
                 {"broker": broker, "side": side.value, **asdict(order)}
                 for (broker, side), order in sorted(orders.overrides.items())
             ],
-            "last_decisions": self.last_decisions,
+            "last_decisions": self.recent_events,
         }

@@ -53,10 +53,10 @@ STATE_FIELDS: Mapping[str, Any] = {
     "signals.brokers": Mapping[int, BrokerSignal],
     "signals.moves": Mapping[BrokerSide, MoveSignal],
     "ramping": frozenset[BrokerSide],
-    "empty_windows": frozenset[BrokerSide],
+    "empty_windows": frozenset[BrokerSide],  # Sides whose replication quota window is empty.
     "orders": Orders,
     "plan_moves": Mapping[TopicPartition, PlanThrottle],
-    "steered": frozenset[BrokerSide],
+    "steered": frozenset[BrokerSide],  # Sides that the closed-loop control sets.
     **_fields_of(Memory, "memory"),
     **_fields_of(ControlState, "control"),
     "steering.current_rates": Mapping[BrokerSide, int],

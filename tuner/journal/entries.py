@@ -188,15 +188,15 @@ def encode_entry(entry: Entry) -> bytes:
     return json.dumps({"v": VERSION, **{f.name: getattr(entry, f.name) for f in fields(entry)}}).encode()
 
 
-def decode_entry(value: bytes) -> Entry | None:
+def entry_or_none(value: bytes) -> Entry | None:
     """Returns the entry; None if this version cannot read it."""
     try:
-        return read_entry(value)
+        return decode_entry(value)
     except ValueError:
         return None
 
 
-def read_entry(value: bytes) -> Entry:
+def decode_entry(value: bytes) -> Entry:
     """Returns the entry.
 
     Raises:
@@ -226,7 +226,7 @@ def seq_of(value: bytes) -> int | None:
     match = _SEQ.search(value, max(0, len(value) - _SEQ_CHARS_MAX))
     if match is not None and (seq := int(match[1])) <= SEQ_MAX:
         return seq
-    entry = decode_entry(value)
+    entry = entry_or_none(value)
     return None if entry is None or entry.seq > SEQ_MAX else entry.seq
 
 

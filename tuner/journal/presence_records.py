@@ -51,7 +51,7 @@ def decode_presence(value: bytes, reported_at_ms: int) -> TunerPresence:
     return replace(presence, reported_at_ms=reported_at_ms)
 
 
-def presence_of(value: bytes | None, reported_at_ms: int) -> TunerPresence | None:
+def presence_or_none(value: bytes | None, reported_at_ms: int) -> TunerPresence | None:
     """Returns the presence that a record describes; None if the tuner has ended or this version cannot read the record.
 
     Args:

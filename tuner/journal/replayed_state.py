@@ -11,7 +11,7 @@ from tuner.journal.bodies import OlderRecordError
 from tuner.journal.entries import (
     RINGS,
     Entry,
-    decode_entry,
+    entry_or_none,
     decode_memory,
     decode_moving,
     decode_owned,
@@ -142,5 +142,5 @@ class ReplayedState:
         if seq is None:
             return
         self.seqs[ring] = max(self.seqs[ring], seq)
-        if self._times_ms and (entry := decode_entry(value)) is not None and entry.at_ms in self._times_ms:
+        if self._times_ms and (entry := entry_or_none(value)) is not None and entry.at_ms in self._times_ms:
             self.entries.append(entry)

@@ -41,7 +41,7 @@ def reassignment_executor(
         # ``dict`` returns no pending bytes.
         throttle_controller.connect_plans(dict, PrepareHandshake(), lambda: journal.plans.known_plans)
         return None
-    orders.plans = journal.plans
+    orders.plans = journal.plans  # From now on the orders reader adds new records of plans.
     orders.plans_whole = settings.dry_run  # A dry run also reads the progress that the executing tuner records.
     for plan, why in journal.plans.unreadable_plans.items():
         log.error(

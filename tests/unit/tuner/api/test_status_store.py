@@ -34,7 +34,7 @@ from tuner.api.metrics import make_registry
 from tuner.api.observers import Observers
 from tuner.api.quota_status_store import TENANTS_NAMED_MAX, QuotaCollector, QuotaStatusStore
 from tuner.api.server import make_app
-from tuner.api.status_store import LAST_DECISIONS, StatusStore
+from tuner.api.status_store import RECENT_EVENTS_MAX, StatusStore
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason, TenantShare
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
@@ -331,7 +331,7 @@ def test_healthz_fails_on_endless_first_cycle_but_not_standby(clock: Clock) -> N
 
 def test_decision_texts_of_last_cycle_only_are_remembered(board: StatusStore) -> None:
     def said(text: str) -> int:
-        return sum(row["text"] == text for row in board.snapshot().last_decisions)
+        return sum(row["text"] == text for row in board.snapshot().recent_events)
 
     for number in range(200):
         gone = ClearLists(f"topic-{number}", (L,), Reason.MOVE_ENDED, f"clear {number}")
@@ -368,16 +368,16 @@ def test_status_answers_before_the_first_cycle(board: StatusStore, clock: Clock)
 def test_repeated_decision_is_listed_once(board: StatusStore) -> None:
     for text in ("a", "a", "b", "b", "a"):
         seen(board, hold(text), ClearLists("t", (L,), Reason.MOVE_ENDED, "same"))
-    listed = [d["text"] for d in board.snapshot().last_decisions]
+    listed = [d["text"] for d in board.snapshot().recent_events]
     assert listed == ["a", "same", "b", "a"]
 
 
 def test_list_of_last_decisions_is_bounded(board: StatusStore) -> None:
-    for i in range(LAST_DECISIONS + 10):
+    for i in range(RECENT_EVENTS_MAX + 10):
         seen(board, hold(f"text {i}"))
-    listed = board.snapshot().last_decisions
-    assert len(listed) == LAST_DECISIONS
-    assert listed[-1]["text"] == f"text {LAST_DECISIONS + 9}"
+    listed = board.snapshot().recent_events
+    assert len(listed) == RECENT_EVENTS_MAX
+    assert listed[-1]["text"] == f"text {RECENT_EVENTS_MAX + 9}"
 
 
 def test_metrics_page_is_prometheus_text(board: StatusStore, clock: Clock) -> None:
@@ -412,7 +412,7 @@ def test_scrape_iterates_decisions_under_the_lock(board: StatusStore) -> None:
             return super().__iter__()
 
     seen(board, hold())
-    board.decisions = Watched(board.decisions)
+    board.decision_counts = Watched(board.decision_counts)
     walks.clear()
     assert series(board, "rheostat_decisions_total") == {("hold", "progressing"): 1.0}
     assert all(walks)

@@ -29,7 +29,7 @@ from tuner.journal.bodies import DecisionFieldsBody
 from tuner.journal.entries import (
     RING,
     Entry,
-    decode_entry,
+    entry_or_none,
     decode_memory,
     decode_moving,
     decode_owned,
@@ -113,7 +113,7 @@ def test_encode_memory_omits_stall_state() -> None:
 
 @given(ENTRIES)
 def test_entry_record_round_trip(entry: Entry) -> None:
-    assert decode_entry(encode_entry(entry)) == entry
+    assert entry_or_none(encode_entry(entry)) == entry
 
 
 def changed(value: bytes, **changes: Any) -> bytes:
@@ -125,7 +125,7 @@ def test_decode_other_version_is_refused(version: Any) -> None:
     with pytest.raises(ValueError, match="version"):
         decode_memory(changed(encode_memory(Memory()), v=version))
     entry = entry_of("decision", Hold(None, None, Reason.WATCHING, ""), NOW_MS)
-    assert decode_entry(changed(encode_entry(entry), v=version)) is None
+    assert entry_or_none(changed(encode_entry(entry), v=version)) is None
 
 
 def test_decode_memory_refusal_names_both_versions() -> None:
@@ -175,7 +175,7 @@ def test_decode_memory_malformed_record_is_refused(value: bytes) -> None:
     ],
 )  # fmt: skip
 def test_decode_entry_malformed_record_is_none(value: bytes) -> None:
-    assert decode_entry(value) is None
+    assert entry_or_none(value) is None
 
 
 def test_seq_of_too_large_number_is_none() -> None:
@@ -200,7 +200,7 @@ def test_entry_of_every_decision_is_recorded(decision: Decision, action: str) ->
         decision.reason.value,
         decision.text,
     )
-    read = decode_entry(encode_entry(entry))
+    read = entry_or_none(encode_entry(entry))
     assert read is not None
     assert (read.at_ms, read.inputs, read.failure, read.dry_run) == (NOW_MS, {"w": 6.0}, "no right", True)
     assert read.decision["text"] == decision.text
@@ -246,7 +246,7 @@ def test_steering_entry_is_one_record_in_its_own_ring() -> None:
     assert ring_of(entry) == "steering"
     assert entry.text == "broker 1; broker 2; broker 3; and 2 more"
     assert entry.decision["rates"][4] == [5, "leader", 5 * MB, 6 * MB]
-    assert decode_entry(encode_entry(entry)) == entry
+    assert entry_or_none(encode_entry(entry)) == entry
     assert ring_of(entry_of("intent", changes[0], NOW_MS)) == "entry"
     assert entry_key("steering", "lab", 7) != entry_key("entry", "lab", 7)
 

@@ -134,7 +134,7 @@ JOURNAL = {
     "plan-state": Kind(
         plan_records.state_key("c", "p"), plan_records.encode_state(STATE), plan_records.decode_state, plan_records.encode_state
     ),
-    "entry": Kind(entries.entry_key("entry", "c", 7), entries.encode_entry(ENTRY), entries.read_entry, entries.encode_entry),
+    "entry": Kind(entries.entry_key("entry", "c", 7), entries.encode_entry(ENTRY), entries.decode_entry, entries.encode_entry),
     "tuner": Kind(
         presence_records.presence_key("c", "h:1"),
         presence_records.encode_presence(TunerPresence("h:1", TunerMode.ACTING, 5, "1", 5e6, 1e6)),
@@ -207,8 +207,8 @@ ENTRIES = [
 @settings(max_examples=4 * EXAMPLES, deadline=None)
 def test_decision_store_shows_hostile_entries(values: list[bytes]) -> None:
     decisions = DecisionStore()
-    decisions.load_history([entry for value in values if (entry := entries.decode_entry(value)) is not None])
-    decisions.add([entries.read_entry(ENTRIES[0])])
+    decisions.load_history([entry for value in values if (entry := entries.entry_or_none(value)) is not None])
+    decisions.add([entries.decode_entry(ENTRIES[0])])
     for wanted in (
         DecisionFilter(),
         DecisionFilter(broker=1, side="leader", changes_only=True),

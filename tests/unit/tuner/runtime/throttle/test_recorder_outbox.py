@@ -14,7 +14,7 @@ from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.throttle_limits import MB
 from tuner.journal import kafka_journal
-from tuner.journal.entries import Entry, decode_entry, encode_entry, entry_key, ring_of
+from tuner.journal.entries import Entry, entry_or_none, encode_entry, entry_key, ring_of
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.outbox import Outbox
 from tuner.journal.topic_reader import JournalRecord
@@ -171,7 +171,7 @@ def test_recorded_outbox_entry_is_not_repeated() -> None:
     recorder = given_up(FakeJournal([]), owed)
     recorder.add_outcome(HAPPENED)
     recorder.add_outcome(replace(HAPPENED, failure="another time"))
-    read_back = [decode_entry(encode_entry(replace(entry, seq=7))) for entry in [*owed.relinquished, HAPPENED, SAID]]
+    read_back = [entry_or_none(encode_entry(replace(entry, seq=7))) for entry in [*owed.relinquished, HAPPENED, SAID]]
     assert owed.times_ms == {NOW_MS}
     owed.remove_recorded([entry for entry in read_back if entry is not None])
     assert (owed.relinquished, owed.entries) == ([], [replace(HAPPENED, failure="another time")])
