@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
-COLUMN_MAX = (
-    1_000_000  # Most values of one column; a small record with a huge count could otherwise take any amount of memory.
-)
+# Most values of one column. Without a limit a small record with a huge count could take any amount of memory.
+COLUMN_MAX = 1_000_000
 PLAIN_MAX = 16  # Columns up to this length stay readable lists.
 _CODES = ("B", "H", "I", "q", "d")  # Type codes of ``array``.
 # By code of an integer type: its smallest value, and the value after its largest.

@@ -11,10 +11,10 @@ from tuner.journal.bodies import OlderRecordError
 from tuner.journal.entries import (
     RINGS,
     Entry,
-    entry_or_none,
     decode_memory,
     decode_moving,
     decode_owned,
+    entry_or_none,
     entry_prefix,
     memory_key,
     memory_writer,

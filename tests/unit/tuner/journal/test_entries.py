@@ -29,7 +29,6 @@ from tuner.journal.bodies import DecisionFieldsBody
 from tuner.journal.entries import (
     RING,
     Entry,
-    entry_or_none,
     decode_memory,
     decode_moving,
     decode_owned,
@@ -39,6 +38,7 @@ from tuner.journal.entries import (
     encode_owned,
     entry_key,
     entry_of,
+    entry_or_none,
     memory_key,
     moving_key,
     owned_key,

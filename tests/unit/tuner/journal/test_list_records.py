@@ -11,7 +11,7 @@ from tuner_cases import NOW_MS, throttle
 
 from tuner.control.throttle.decision import AddPairs, Reason, RemovePairs
 from tuner.control.throttle.state import Memory
-from tuner.journal.entries import entry_or_none, decode_memory, encode_entry, encode_memory, lists_entry
+from tuner.journal.entries import decode_memory, encode_entry, encode_memory, entry_or_none, lists_entry
 from tuner.journal.list_records import decode_listed, encode_listed, listed_key, listed_prefix, split_into_records
 
 PAIRS = st.frozensets(st.tuples(st.integers(0, 10**6), st.integers(0, 10**5)), max_size=8)

@@ -14,7 +14,7 @@ from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.throttle_limits import MB
 from tuner.journal import kafka_journal
-from tuner.journal.entries import Entry, entry_or_none, encode_entry, entry_key, ring_of
+from tuner.journal.entries import Entry, encode_entry, entry_key, entry_or_none, ring_of
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.outbox import Outbox
 from tuner.journal.topic_reader import JournalRecord
