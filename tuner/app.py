@@ -95,7 +95,7 @@ class _Process:
     Attributes:
         leadership: the lease, and the watch over the journal's topic; None in a dry run, which needs no lease.
         holder: the name of this tuner in the lease and in the journal, host and process id.
-        outbox: events that a term could not write into the journal; the next term does.
+        outbox: events that a term could not write into the journal; the next term writes them.
     """
 
     cluster: str

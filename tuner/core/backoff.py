@@ -11,7 +11,10 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Backoff(Generic[K]):
-    """Pauses by subject. A missing permission is still missing five seconds later, so repeated failures wait longer."""
+    """Keeps a pause for each subject whose write failed.
+
+    A missing permission is still missing five seconds later, so repeated failures make the pause longer.
+    """
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s

@@ -27,7 +27,12 @@ class RateSetting:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMove:
-    """A partition that is being reassigned."""
+    """A partition that is being reassigned.
+
+    Attributes:
+        leader: −1: the partition has no leader.
+        replicas: all replicas, also those in ``adding`` and ``removing``.
+    """
 
     topic: str
     partition: int
@@ -47,6 +52,7 @@ class LiveCluster:
     """One snapshot of the cluster.
 
     Attributes:
+        brokers: brokers that are alive.
         rates: throttle rates in force.
         lists: throttled-replica lists of the topics that have at least one entry.
         unreadable: brokers whose settings could not be read.

@@ -3,7 +3,7 @@
 The goals (``Mode``):
 
 fast      end the moves as soon as the latency objective allows
-deadline  end the moves at a given time, no faster than that takes
+deadline  end the moves at a given time, no faster than necessary
 share     as fast as the objective allows, but with at most ``share_max`` of every link
 gentle    as fast as ``gentle_ratio`` of the headroom allows
 """
@@ -125,7 +125,7 @@ class ControlLimits:
     # Share of the setpoint. If less passes, something else limits the move, so the margin is not tested.
     throttle_full_ratio_min: float = 0.85
 
-    # A side that limits a stalled move gets this factor, and again after each ``boost_interval_s``.
+    # The needed rate of a side that limits a stalled move is multiplied by this factor, and again after each ``boost_interval_s``.
     stall_boost: float = 1.5
     stall_boost_max: float = 5.0
     boost_interval_s: float = 15.0  # A quota window, and the age of the signals.
@@ -141,7 +141,7 @@ class ControlLimits:
     leader_margin_ratio: float = 1.0
     follower_margin_ratio: float = 1.3
     # While a plan begins partitions both sides get at least this factor. A side is idle between partitions, and time that it
-    # does not use is lost to all that wait for it.
+    # does not use is lost to the sides that wait for it.
     plan_margin_ratio: float = 1.5
     # Share of the ceiling that leaders get while a plan begins partitions, so that followers at the ceiling have a margin too. A
     # replica that was just added counts as out of sync: while the leader's quota is exhausted, the leader does not answer its
@@ -161,7 +161,8 @@ class ControlLimits:
     deadband_ratio: float = 0.005
     follower_deadband_ratio: float = 0.10
     # The leaders' deadband while a plan begins partitions. Moves end and begin within the window there, so a second with a
-    # quarter too much is one of many. After each write the broker reads its whole configuration, and clients wait.
+    # quarter more than its setpoint is nothing unusual. After each write the broker reads its whole configuration, and clients
+    # wait.
     plan_deadband_ratio: float = 0.02
     # The largest difference between the written and the planned rate. The window's contents are known late and in steps of five
     # seconds. A larger range would follow the model's own errors; a smaller one would leave the echoes of bursts.

@@ -35,10 +35,10 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
         return case.hold(Reason.RATE_IS_CHANGING, "the rate rises as the quota window fills")
     current, owned = setting.bytes_per_s, case.owned
     restore_to = owned.restore_to_bytes_per_s if owned is not None else None
-    existing = current if restore_to is None else restore_to
-    setpoint = plan_rate or min(existing, int(case.limits.rate_bytes_per_s_max))
+    earlier_rate = current if restore_to is None else restore_to
+    setpoint = plan_rate or min(earlier_rate, int(case.limits.rate_bytes_per_s_max))
     start = plan_fill(setpoint, case.limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
-    # Already the first step of the warm-up would be the whole setpoint.
+    # The rate is not low, and the first step of a warm-up would not lower it either: nothing to do.
     if current >= setpoint and start >= setpoint:
         return None
     # The write of an earlier warm-up was not answered and had no effect, so the rate was never lowered and need not rise.

@@ -36,6 +36,7 @@ class MovesView:
     """One observation, indexed by side and by destination. Answers are computed once, some only on request.
 
     Attributes:
+        destinations: brokers that running moves copy onto.
         ramping: sides with a rate change in progress.
         empty_windows: sides whose quota window has to warm up.
         setpoints: the control law's setpoints, by side.
@@ -89,18 +90,20 @@ class MovesView:
         self._sides_of: dict[int, list[BrokerSide]] = {}
         self._first_bound: dict[int, BrokerSide | None] = {}
         self._collisions: dict[int, FetcherCollision | None] = {}
-        # The rest is computed once per side, as each side is needed for every broker that it copies to or from.
+        # The rest is computed once per side, because each side is needed for every broker that it copies to or from.
         self._freshness = {
             side: freshness(self._signals.get(side), self.now_ms, limits.signal_age_s_max) for side in self.sides
         }
-        self._fresh = {side: self._signals[side] for side, age in self._freshness.items() if age is Freshness.FRESH}
+        self._fresh_moves = {
+            side: self._signals[side] for side, state in self._freshness.items() if state is Freshness.FRESH
+        }
         self.loads: dict[BrokerSide, SideLoad] = {}
-        for side, signal in self._fresh.items():
+        for side, signal in self._fresh_moves.items():
             if signal.remaining_bytes is not None and signal.steady_state_bytes_per_s is not None:
                 self.loads[side] = SideLoad(signal.remaining_bytes, signal.steady_state_bytes_per_s)
         setpoints = ((side, self.setpoints.get(side)) for side in self.sides)
         self._unsteered = {side for side, setpoint in setpoints if setpoint is None or setpoint.inputs_stale}
-        self._unsteered_leaders = {broker for broker, which in self._unsteered if which is Side.LEADER}
+        self._unsteered_leaders = {broker for broker, direction in self._unsteered if direction is Side.LEADER}
         # The control law changes a rate every second; such a change does not count.
         self._changed_ms = {
             side: since.since_ms
@@ -116,7 +119,7 @@ class MovesView:
             for leader, destinations in cache.paths.destinations_of.items()
             for surplus in (self._surplus[(leader, Side.LEADER)],)
         }
-        self._measured_destinations = frozenset(d for d in self.destinations if (d, Side.FOLLOWER) in self._fresh)
+        self._measured_destinations = frozenset(d for d in self.destinations if (d, Side.FOLLOWER) in self._fresh_moves)
         self.target_s = rescue_rate.drain_target_s(self.loads, limits)
 
     def limits_of(self, side: BrokerSide) -> ThrottleLimits:
@@ -222,13 +225,13 @@ class MovesView:
         return self._freshness.get(side, Freshness.MISSING)
 
     def has_fresh_signal(self, side: BrokerSide) -> bool:
-        """Whether the move signal is fresh, or the broker's signal for a side that no move uses."""
+        """Whether the side's move signal is fresh; for a side that no move uses, whether the broker's signal is."""
         if side in self._freshness:
             return self._freshness[side] is Freshness.FRESH
         return self._fresh_broker(side[0]) is not None
 
     def fresh_signal(self, side: BrokerSide) -> MoveSignal | None:
-        return self._fresh.get(side)
+        return self._fresh_moves.get(side)
 
     def measured_bytes_per_s(self, side: BrokerSide) -> float | None:
         """Returns the bytes/s that count against this side's throttle; None if that is not measured.
@@ -259,8 +262,8 @@ class MovesView:
     def _fresh_broker(self, broker: int) -> BrokerSignal | None:
         if broker not in self._fresh_brokers:
             signal = self._brokers.get(broker)
-            age = freshness(signal, self.now_ms, self.limits.signal_age_s_max)
-            self._fresh_brokers[broker] = signal if age is Freshness.FRESH else None
+            state = freshness(signal, self.now_ms, self.limits.signal_age_s_max)
+            self._fresh_brokers[broker] = signal if state is Freshness.FRESH else None
         return self._fresh_brokers[broker]
 
     def throttle(self, side: BrokerSide) -> RateSetting | None:

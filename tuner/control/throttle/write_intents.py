@@ -79,7 +79,7 @@ def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Th
     """
     readable, owned_rates = live.brokers - live.unreadable, dict(memory.owned)
     # Late writes that the predecessor itself waited for keep their earlier time limit.
-    late = dict(memory.predecessor_writes) if now_ms < memory.predecessor_writes_until_ms else {}
+    late_writes = dict(memory.predecessor_writes) if now_ms < memory.predecessor_writes_until_ms else {}
     ends_ms = now_ms + round(1000 * limits.predecessor_write_s)
     until_ms = min(memory.predecessor_writes_until_ms, ends_ms)
     for side, owned in memory.owned.items():
@@ -95,12 +95,13 @@ def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Th
             # A change can end at the rate where it began, so its last write may still come.
             if current != owned.setpoint_bytes_per_s and owned.setpoint_bytes_per_s not in outstanding:
                 outstanding = (*outstanding, owned.setpoint_bytes_per_s)
-        elif current in late.get(side, ()):
-            # The current rate is a late write of an older predecessor. It does not show which of its writes the last one completed.
+        elif current in late_writes.get(side, ()):
+            # The current rate is a late write of an older predecessor. It does not show how far the last predecessor had come.
             outstanding = owned.possible_rates
         if outstanding:
-            late[side], until_ms = tuple(dict.fromkeys((*late.get(side, ()), *outstanding))), ends_ms
-    return replace(memory, owned=owned_rates, predecessor_writes=late, predecessor_writes_until_ms=until_ms)
+            late_writes[side] = tuple(dict.fromkeys((*late_writes.get(side, ()), *outstanding)))
+            until_ms = ends_ms
+    return replace(memory, owned=owned_rates, predecessor_writes=late_writes, predecessor_writes_until_ms=until_ms)
 
 
 def record_success(memory: Memory, decision: Decision) -> Memory:

@@ -15,7 +15,8 @@ from tuner.control.throttle.diagnosis.fetcher_load import FetcherLoad
 GAIN_MIN = 0.2
 # Share of the best possible gain that is enough. The rest takes many more threads.
 GAIN_ENOUGH = 0.8
-# Largest share of a thread's capacity. Above it, a burst of writes makes followers leave the in-sync set.
+# Largest load of a thread that leaves enough room, as a share of its capacity. Above it, a burst of writes makes followers leave
+# the in-sync set.
 THREAD_FILL_MAX = 0.6
 
 
@@ -29,13 +30,13 @@ def choose_fetcher_load(
         thread_bytes_per_s_max: capacity of one thread, if known. Then a load is good enough if the busiest thread has room.
     """
     if thread_bytes_per_s_max is not None:
-        load_max = THREAD_FILL_MAX * thread_bytes_per_s_max
-        sufficient = [load for load in (current, *candidates) if load.load_max <= load_max]
+        allowed_load = THREAD_FILL_MAX * thread_bytes_per_s_max
+        sufficient = [load for load in (current, *candidates) if load.load_max <= allowed_load]
         if sufficient:
             return sufficient[0]
     smallest, single_thread = min(load.load_max for load in candidates), candidates[0].load_max
-    load_max = single_thread - GAIN_ENOUGH * (single_thread - smallest)
-    return next(load for load in (current, *candidates) if load.load_max <= load_max + 1e-9 * single_thread)
+    allowed_load = single_thread - GAIN_ENOUGH * (single_thread - smallest)
+    return next(load for load in (current, *candidates) if load.load_max <= allowed_load + 1e-9 * single_thread)
 
 
 def is_worthwhile(current: FetcherLoad, candidate: FetcherLoad) -> bool:

@@ -1,4 +1,4 @@
-"""Models what a broker's replication quota has counted, and computes the rate that lets a wanted number of bytes through next.
+"""Models what a broker's replication quota has counted, and computes the rate with which a setpoint passes next.
 
 Kafka compares the throttle's rate with a mean over eleven whole seconds and the one in progress (replication.quota.window.num = 11,
 KIP-73). So the next second lets through twelve times the rate, minus what the last eleven seconds brought. To let a setpoint
@@ -14,8 +14,8 @@ Invariant: a measured step wins over the replay. A small difference is attribute
 
 Terms:
     samples  replication.quota.window.num: how many whole seconds the quota remembers.
-    planned  the rate that would be right if each second of the window had passed its setpoint. After a change of the setpoint it
-             reaches the new one in twelve seconds.
+    planned  the rate if each second of the window had passed its setpoint: the mean of these setpoints and the next one. After a
+             change of the setpoint it reaches the new one in twelve seconds.
     flow     bytes/s that can arrive at most at any throttle rate, because of the links or the other side.
 """
 
@@ -28,7 +28,7 @@ from tuner.control.throttle.quota_window.kalman_gain import kalman_gains
 from tuner.core.value import value
 
 SECONDS_KEPT = 32  # A window, and the steps before it for as long as signals may be late.
-_OTHERS_KEPT = SECONDS_KEPT - 1
+_EARLIER_SECONDS_KEPT = SECONDS_KEPT - 1
 
 # Share of the modelled bytes. Bursts and echoes of a throttle change a step's sum by some per cent; other causes by more.
 _THROTTLE_ERROR_RATIO_MAX = 0.25
@@ -94,9 +94,9 @@ def advance(
     while until_ms + 1000 <= now_ms:
         until_ms += 1000
         passes = _bytes_that_pass(seconds, rate_bytes_per_s, flow_bytes_per_s, samples)
-        seconds = (*seconds[-_OTHERS_KEPT:], passes)
-        rates = (*rates[-_OTHERS_KEPT:], rate_bytes_per_s)
-        setpoints = (*setpoints[-_OTHERS_KEPT:], setpoint)
+        seconds = (*seconds[-_EARLIER_SECONDS_KEPT:], passes)
+        rates = (*rates[-_EARLIER_SECONDS_KEPT:], rate_bytes_per_s)
+        setpoints = (*setpoints[-_EARLIER_SECONDS_KEPT:], setpoint)
     return QuotaSamples(until_ms, seconds, rates, setpoints)
 
 
@@ -216,7 +216,7 @@ def rate_for_setpoint(
 
 
 def _step_indices(window: QuotaSamples, at_ms: int, step_s: float, samples: int) -> tuple[int, int] | None:
-    """Returns the step's first second and the one after its last; None if the window does not reach that far back."""
+    """Returns the indices of the first second of the step and of the second after it; None if the window is too short."""
     newest = round((window.until_ms - at_ms) / 1000)
     end = len(window.seconds) - newest
     begin = end - max(1, round(step_s))

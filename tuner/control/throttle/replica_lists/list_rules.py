@@ -99,6 +99,7 @@ def decide_list_changes(
     full_topics: list[str] = []
     sides_with_rate = live.rates.keys() | {(start.broker, start.side) for start in starts}
     for topic in _in_order_of_moves({topic for topic, pairs in missing.items() if any(pairs.values())}, live):
+        # A list without a rate throttles nothing, so only pairs of sides with a rate are added.
         addable = {side: {pair for pair in missing[topic][side] if (pair[1], side) in sides_with_rate} for side in Side}
         current = live.lists.get(topic, EMPTY_LISTS).without(removed.get(topic, EMPTY_LISTS))
         fitting = {side: _fit(addable[side], current.for_side(side), required[topic].current_leaders) for side in Side}

@@ -89,6 +89,7 @@ def control_step(
 def _update_estimates(
     inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> dict[int, BrokerEstimate]:
+    """Returns the estimate of each broker after its newest signal."""
     brokers_filling_link, low_headroom_brokers = set(), set()
     for (broker, direction), side_state in state.side_states.items():
         # Low latency shows spare capacity only while replication uses its whole throttle rate.

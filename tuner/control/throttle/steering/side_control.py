@@ -186,6 +186,7 @@ def is_throttle_full(
     """Returns whether the measured bytes come up to the setpoint; False if they were not measured."""
     if throttled_bytes_per_s is None:
         return False
+    # The setpoint contains this margin over the bytes that the side needs.
     slack = margin_ratio(direction, limits, planned=planned)
     return slack * throttled_bytes_per_s >= limits.throttle_full_ratio_min * state.setpoint.rate_bytes_per_s
 
@@ -210,6 +211,7 @@ def _follow_target(
     now_ms: int,
     limits: ControlLimits,
 ) -> _NextSetpoint:
+    """Returns the setpoint for the target of the whole move, with the boost, and limited by the ramp after the takeover."""
     bounds, boost, boosted_at_ms = context.bounds, before.boost, before.boosted_at_ms
     not_limited_until_ms = before.not_throttle_limited_until_ms
     if now_ms - boosted_at_ms >= limits.boost_interval_s * 1000:
