@@ -23,7 +23,7 @@ def broker_families(store: StatusStore, result: CycleResult, now_ms: int, labels
         yield metric_family(TunerMetric.LATENCY_OBJECTIVE_SECONDS, {labels: store.objective.latency_ms / 1000})
         finish_at_ms = store.objective.finish_at_ms
         yield metric_family(TunerMetric.DEADLINE, {labels: finish_at_ms / 1000} if finish_at_ms is not None else {})
-    yield from _capacities(store, labels)
+    yield from _capacity_families(store, labels)
     brokers = result.observation.brokers if result.observation is not None else {}
     if not brokers:
         return
@@ -31,11 +31,11 @@ def broker_families(store: StatusStore, result: CycleResult, now_ms: int, labels
     yield metric_family(TunerMetric.SIGNAL_AGE_SECONDS, {(*labels, str(b)): age for b, age in ages.items()})
     # A broker without fresh signals is left out: its last values may no longer be true.
     fresh = {b: s for b, s in brokers.items() if ages[b] <= store.limits.signal_age_s_max}
-    yield from _clients(fresh, labels)
-    yield from _fills(store, brokers, now_ms, labels)
+    yield from _traffic_families(fresh, labels)
+    yield from _partition_families(store, brokers, now_ms, labels)
 
 
-def _clients(fresh: Signals, labels: Labels) -> Iterator[Metric]:
+def _traffic_families(fresh: Signals, labels: Labels) -> Iterator[Metric]:
     def by_broker(values: Iterator[tuple[int, float | None]]) -> dict[Labels, float]:
         return {(*labels, str(broker)): value for broker, value in values if value is not None}
 
@@ -67,7 +67,7 @@ def _clients(fresh: Signals, labels: Labels) -> Iterator[Metric]:
     yield metric_family(TunerMetric.ISR_SHRINKS, {labels: sum(shrinks)} if shrinks else {})
 
 
-def _capacities(store: StatusStore, labels: Labels) -> Iterator[Metric]:
+def _capacity_families(store: StatusStore, labels: Labels) -> Iterator[Metric]:
     """Yields the configured capacities. An empty broker label means: all brokers without a capacity of their own."""
     if store.capacity is None:
         return
@@ -79,7 +79,8 @@ def _capacities(store: StatusStore, labels: Labels) -> Iterator[Metric]:
     )
 
 
-def _fills(store: StatusStore, brokers: Signals, now_ms: int, labels: Labels) -> Iterator[Metric]:
+def _partition_families(store: StatusStore, brokers: Signals, now_ms: int, labels: Labels) -> Iterator[Metric]:
+    """Yields the numbers of partitions and their limits. An empty broker label means: brokers without a limit of their own."""
     limits = store.partition_limits if store.partition_limits is not None else PartitionLimits()
     rows = partition_fills(brokers, limits, now_ms, store.limits.signal_age_s_max)
     cluster = next((row for row in rows if row.broker is None), None)  # The row of the whole cluster has no broker.

@@ -1,7 +1,7 @@
 """The open connections of the HTTP server: their time limits, and which connection is closed if the table is full.
 
-Each phase of a connection has a fixed time limit. If a new connection finds the table full, it replaces the connection that has
-waited longest for its client, so that slow or silent clients cannot lock out health checks.
+Each phase of a connection has a fixed time limit. If a new connection finds the table full, it replaces a connection that waits for
+its client, so that slow or silent clients cannot lock out health checks.
 
 Invariants:
 - Arriving data never extends the deadline of a phase.
@@ -140,8 +140,8 @@ class ConnectionTable:
     def admit(self, address: str, now_s: float) -> OpenConnection | None:
         """Registers a new connection, and returns its entry; None if it has to be refused.
 
-        If the table is full, or the address has too many connections, the connection that has waited longest is closed. If every
-        candidate's request is in progress, the new connection is refused.
+        If the table is full, or the address has too many connections, a connection that waits for its client is closed. If there is
+        none, because all their requests are in progress, the new connection is refused.
         """
         network = counted_address(address)
         local = is_loopback(address)
@@ -163,7 +163,7 @@ class ConnectionTable:
         self._open.pop(connection, None)
 
     def evict_one(self) -> bool:
-        """Closes the connection that has waited longest; returns False if none waits for its client."""
+        """Closes a connection that waits for its client; returns False if there is none."""
         return self._evict(list(self._open))
 
     def expire_late(self, now_s: float) -> None:
@@ -178,6 +178,7 @@ class ConnectionTable:
         return closed
 
     def _evict(self, candidates: list[OpenConnection]) -> bool:
+        """Closes the candidate that has waited longest for its client, from the address with the most connections."""
         waiting = [candidate for candidate in candidates if candidate.waits_for_client]
         if not waiting:
             return False

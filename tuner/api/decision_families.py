@@ -57,7 +57,7 @@ def decision_families(result: CycleResult, now_ms: int, labels: Labels) -> Itera
         TunerMetric.NEEDS_ATTENTION,
         {(*labels, str(broker), side.value, reason): 1.0 for (broker, side), reason in needing_attention[:SERIES_MAX]},
     )
-    yield from _orders(result, now_ms, labels)
+    yield from _order_families(result, now_ms, labels)
 
 
 def last_decision_by_side(decisions: tuple[Decision, ...]) -> dict[BrokerSide, Decision]:
@@ -71,7 +71,7 @@ def last_decision_by_side(decisions: tuple[Decision, ...]) -> dict[BrokerSide, D
     return by_side
 
 
-def _orders(result: CycleResult, now_ms: int, labels: Labels) -> Iterator[Metric]:
+def _order_families(result: CycleResult, now_ms: int, labels: Labels) -> Iterator[Metric]:
     orders = result.observation.orders if result.observation is not None else Orders()
     yield metric_family(TunerMetric.PAUSED, {labels: float(orders.pause is not None)})
     yield metric_family(TunerMetric.RELEASED, {labels: float(orders.pause is not None and orders.pause.released)})

@@ -33,9 +33,8 @@ class PlanSnapshot(NamedTuple):
     measurements: PartitionMeasurements = PartitionMeasurements()
     at_ms: int = 0
     number: int = 0  # Changes with each update.
-    unknown_reason: str | None = (
-        None  # Why the state is unknown; the other fields are then the last known ones. None: known.
-    )
+    # Why the state is unknown, and the other fields hold the last known state; None: the state is known.
+    unknown_reason: str | None = None
     unknown_since_ms: int | None = None  # Epoch; None: the state is known, or has never been known.
     total_bytes: Mapping[str, float] = {}  # By plan: bytes to copy, by the partition sizes at submission.
 

@@ -150,11 +150,11 @@ class QuotaCollector(Collector):
         rows = snapshot.step.shares
         yield metric_family(TunerMetric.TENANTS_THROTTLED, {labels: float(sum(row.backlogged for row in rows))})
         yield metric_family(TunerMetric.QUOTAS_OWNED, {labels: float(len(memory.owned))})
-        yield from _controller(snapshot.view, self._store.objective, labels)
-        yield from _tenants(snapshot, labels)
+        yield from _controller_families(snapshot.view, self._store.objective, labels)
+        yield from _tenant_families(snapshot, labels)
 
 
-def _controller(view: QuotaView, objective: ControllerObjective | None, labels: Labels) -> Iterator[Metric]:
+def _controller_families(view: QuotaView, objective: ControllerObjective | None, labels: Labels) -> Iterator[Metric]:
     """Yields the load of the active Kafka controller. Old signals are ignored, as the node may no longer be active."""
     ages = {node: age_s(signal, view.now_ms) for node, signal in view.controllers.items()}
     age_s_max = MutationLimits().hold_age_s
@@ -189,7 +189,7 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, labels: 
         yield metric_family(TunerMetric.CONTROLLER_IDLE_OBJECTIVE, {labels: idle_min} if idle_min is not None else {})
 
 
-def _tenants(snapshot: QuotaSnapshot, labels: Labels) -> Iterator[Metric]:
+def _tenant_families(snapshot: QuotaSnapshot, labels: Labels) -> Iterator[Metric]:
     """Yields the tenants' series: throttled tenants first, then those with the highest demand."""
     rows = sorted(snapshot.step.shares, key=lambda row: (not row.backlogged, -row.rate_per_s, row.tenant.key))[
         :TENANTS_NAMED_MAX

@@ -94,12 +94,11 @@ class StatusStore:
         self.actuations = 0
         self.failures = 0
         self.cycle_s = 0.0  # Duration of the last cycle.
-        self.cycled_at_s: float | None = (
-            None  # When the last successful cycle ended; None: none since this tuner became active.
-        )
+        # When the last successful cycle ended; None: no cycle has ended since this tuner became active.
+        self.cycled_at_s: float | None = None
         self._active_since_s: float | None = None
         self.acting = False
-        self._waiting_for = STANDBY_REASON
+        self._waiting_for = STANDBY_REASON  # Why this tuner does not act; not used while it acts.
         # The controllers of quotas or plans that pause after an error, by name; the value is the reason.
         self.suspended_controllers: dict[str, str] = {}
         self.cycle_failures: Counter[str] = Counter(dict.fromkeys(CONTROLLERS, 0))  # Since the start of the process.
@@ -151,7 +150,8 @@ class StatusStore:
                 {s: rate for s, rate in self._setpoints.items() if s in observation.ramping} | written | steered
             )
             changed: list[Decision] = []  # Decisions whose text differs from the previous cycle's.
-            # Counted by kind first: nearly all of thousands of decisions are of the same kind.
+            # Counted by kind first, as nearly all of thousands of decisions are of the same kind. By kind: one of its decisions, and
+            # their number.
             kinds: dict[tuple[type, Reason], tuple[Decision, int]] = {}
             texts: dict[object, str] = {}
             for decision in decisions:

@@ -117,7 +117,7 @@ class DeltaStream:
         if (part := next(self._frame, None)) is None:
             self._frame = None
             return None
-        # Each write takes half of what is left of the first frame: nothing can be replayed before it is complete.
+        # Each write takes half of what is left of the first frame, as nothing can be replayed before that frame is complete.
         self.frame_weight = max(0.0, self.frame_weight - part.weight / 2)
         return part
 

@@ -73,7 +73,7 @@ class InputLog:
         self._run = run
         self._wall_clock = wall_clock
         self._throttle_stream, self._quota_stream = DeltaStream(program), DeltaStream(program)
-        self._control = ControlState()
+        self._control = ControlState()  # After the last steering tick.
         self._quota_changes = QuotaChangeDetector()
         self._quotas_changed_at_ms = 0
         self._pending_steps: deque[Iterator[DeltaPart]] = deque()
@@ -94,6 +94,7 @@ class InputLog:
         begins, stream.is_running = not stream.is_running, True
         state = capture_cycle(observation, before)
         if begins:
+            # The first step of a run has every state field, as a replay begins with it.
             state = {**EMPTY_INPUTS, **prefix_fields("control", self._control), **state}
         step = RecordedStepInput(
             "cycle",

@@ -30,11 +30,12 @@ class PlanBook:
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
+        # All by plan; parts and requested steps also by the number of their record.
         self._heads: dict[str, PlanHead] = {}
         self._parts: dict[str, dict[int, dict[TopicPartition, PlanPartition]]] = {}
         self._requested: dict[str, dict[int, dict[TopicPartition, RequestedStep]]] = {}
         self._states: dict[str, PlanState] = {}
-        self._partitions: dict[str, dict[TopicPartition, PlanPartition]] = {}  # By plan, if all its parts are known.
+        self._partitions: dict[str, dict[TopicPartition, PlanPartition]] = {}  # Of plans with all their parts.
         self._faults: dict[str, dict[bytes, str]] = {}  # By plan and key: why the newest record cannot be read.
 
     @property
@@ -67,7 +68,7 @@ class PlanBook:
 
     @property
     def parts_without_head(self) -> dict[str, int]:
-        """The number of part records of each plan without a head: its submission died half-way, or is still running."""
+        """The number of part records of each plan without a head: the submitting command died half-way, or is still running."""
         return {
             plan: max(parts) + 1
             for plan, parts in self._parts.items()

@@ -35,7 +35,7 @@ class ReplayedState:
     Attributes:
         memory: the throttle memory.
         orders_history: the operators' orders that the topics still have, the oldest first.
-        entries: the entries of the times that the caller asked for.
+        entries: the entries of the times ``times_ms``.
         plans: the reassignment plans.
         seqs: the newest sequence number of each ring.
         unreadable: by key, the newest record if this version cannot read it.
@@ -64,7 +64,7 @@ class ReplayedState:
 
     @property
     def orders(self) -> Orders:
-        """The newest orders. If the orders topic was emptied, the acknowledged ones hold: no operator has taken them back."""
+        """The newest orders. If the orders topic was emptied, the acknowledged orders hold: no operator has taken them back."""
         return self.orders_history[-1] if self.orders_history else self.memory.recorded_orders
 
     @property

@@ -77,10 +77,10 @@ class Transactions:
         self._monotonic = monotonic
         self._abort: _BackgroundCall | None = None  # The abort of the previous transaction, until it ends.
         self._failing_since_s: float | None = None
-        self._offsets: dict[str, int] = {}  # By topic, of the last committed transaction.
+        self._offsets: dict[str, int] = {}  # By topic: the smallest offset of the last committed transaction.
 
     def write(self, records: Iterable[Record]) -> None:
-        """Writes all records in one transaction. An exception of the iterable itself aborts it, and is raised unchanged.
+        """Writes all records in one transaction. An exception of the iterable itself aborts the transaction, and is raised unchanged.
 
         Raises:
             NotWritten: no record was committed; the caller may try again.
