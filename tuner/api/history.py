@@ -181,9 +181,9 @@ class RateHistoryStore:
             return RemainingPeaks()
         # Kafka's list of reassignments tells which moves run: a missing signal does not mean that a move has ended.
         destinations = {broker for move in live.moves for broker in move.adding if broker != move.leader}
-        before = self._peaks.by_broker
-        peaks = {broker: peak for broker, peak in before.items() if broker in destinations}
-        ended_bytes = sum(peak.remaining_bytes for broker, peak in before.items() if broker not in destinations)
+        known_peaks = self._peaks.by_broker
+        peaks = {broker: peak for broker, peak in known_peaks.items() if broker in destinations}
+        ended_bytes = sum(peak.remaining_bytes for broker, peak in known_peaks.items() if broker not in destinations)
         for broker in destinations:
             signal = observation.moves.get((broker, Side.FOLLOWER))
             if signal is None or not signal.moving_partitions or signal.remaining_bytes is None:

@@ -123,7 +123,7 @@ class KafkaOrderService:
     ) -> None:
         """
         Args:
-            latest: returns the orders that the loop has read last, at most a cycle ago; used if the topic has none.
+            latest: returns the orders that the loop has read last, at most a cycle ago; used if the topic has no orders.
         """
         self._kafka = kafka_settings
         self._topic = topic

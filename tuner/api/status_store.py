@@ -150,8 +150,8 @@ class StatusStore:
                 {s: rate for s, rate in self._setpoints.items() if s in observation.ramping} | written | steered
             )
             changed: list[Decision] = []  # Decisions whose text differs from the previous cycle's.
-            # Counted by kind first, as nearly all of thousands of decisions are of the same kind. By kind: one of its decisions, and
-            # their number.
+            # By kind: one of its decisions, and their number. Nearly all of thousands of decisions are of the same kind, so the
+            # action is looked up once per kind.
             kinds: dict[tuple[type, Reason], tuple[Decision, int]] = {}
             texts: dict[object, str] = {}
             for decision in decisions:

@@ -1,7 +1,7 @@
 """Builds the inputs of the decisions about one side (broker × leader or follower), as journal entries show them.
 
 On a large cluster one leader copies to fifty followers, and each follower copies from fifty leaders. So the row of each broker and
-of each stall state is built once per cycle, and all entries that need it share it.
+of each stall state is built once per cycle, and all entries that need the row share it.
 """
 
 from __future__ import annotations

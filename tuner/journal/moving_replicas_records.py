@@ -14,7 +14,7 @@ class MovingReplicasByTopic:
     """Keeps the grouping between calls, as sorting tens of thousands of partitions by topic takes time."""
 
     def __init__(self) -> None:
-        self._replicas: MovingReplicas | None = None
+        self._replicas: MovingReplicas | None = None  # Those that ``_by_topic`` groups.
         self._by_topic: ReplicasByTopic = {}
 
     def grown_topics(self, before: MovingReplicas, after: MovingReplicas) -> ReplicasByTopic:

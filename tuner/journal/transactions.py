@@ -80,7 +80,7 @@ class Transactions:
         self._offsets: dict[str, int] = {}  # By topic: the smallest offset of the last committed transaction.
 
     def write(self, records: Iterable[Record]) -> None:
-        """Writes all records in one transaction. An exception of the iterable itself aborts the transaction, and is raised unchanged.
+        """Writes all records in one transaction. An exception of the iterable aborts the transaction, and is raised unchanged.
 
         Raises:
             NotWritten: no record was committed; the caller may try again.
