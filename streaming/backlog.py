@@ -168,7 +168,7 @@ def open_timelines(feeds: Sequence[Feed]) -> Iterator[list[KafkaTimeline]]:
             timeline.close()
 
 
-# -- what to skip ------------------------------------------------------------------------------------------------------
+# -- planning the start ------------------------------------------------------------------------------------------------
 
 
 def plan_start(
@@ -188,7 +188,7 @@ def plan_start(
         timelines: timeline of each feed.
     """
     if positions is None and record.live_from_ms is None and settings.start == "latest":
-        return record
+        return record  # A query that begins at the end of the topics is not behind.
     unread = [_unread(i, record, positions, timeline) for i, timeline in enumerate(timelines)]
     catch_up_from_ms = now_ms - int(settings.backfill_after_s * 1000)
     if not any(
@@ -199,6 +199,7 @@ def plan_start(
     slide_ms, window_ms = settings.slide_s * 1000, settings.window_s * 1000
     live_from_ms = _round_down(now_ms - 2 * window_ms - settings.watermark_delay_s * 1000, slide_ms)
     whole_from_ms = live_from_ms + window_ms
+    # The times of the first unread records that the live query would not read.
     oldest_ms = [
         time_ms
         for first, timeline in zip(unread, timelines, strict=True)
@@ -212,6 +213,7 @@ def plan_start(
     joined = record.skipped[len(separate) :]
     skipped = Skipped(min([from_ms, *(stretch.from_ms for stretch in joined)]), whole_from_ms, 0)
     skipped = replace(skipped, records=_records_in(skipped, timelines))
+    # Records that retention deleted before they were read.
     lost = sum(
         _records_between(first, timeline.begin()) for first, timeline in zip(positions or (), timelines, strict=False)
     )
@@ -244,20 +246,22 @@ def unread_records(
 
 
 def _unread(i: int, record: CheckpointRecord, positions: Sequence[Offsets] | None, timeline: Timeline) -> Offsets:
+    """Returns the first unread offset of each partition of feed ``i`` that still exists."""
     begin = timeline.begin()
     if positions is not None:
-        known = positions[i]
+        start = positions[i]
     elif record.live_from_ms is not None:
-        known = timeline.at(record.live_from_ms)
+        start = timeline.at(record.live_from_ms)
     else:
-        known = {}
+        start = {}
     return {
-        topic: {p: max(first, known.get(topic, {}).get(p, first)) for p, first in by_partition.items()}
+        topic: {p: max(first, start.get(topic, {}).get(p, first)) for p, first in by_partition.items()}
         for topic, by_partition in begin.items()
     }
 
 
 def _unfinished_partitions(first: Offsets, end: Offsets) -> list[tuple[str, int]]:
+    """Returns the partitions with records from ``first`` to before ``end``, as (topic, partition)."""
     return [
         (topic, p)
         for topic, by_partition in first.items()
@@ -280,7 +284,7 @@ def _round_down(time_ms: int, step_ms: int) -> int:
     return time_ms - time_ms % step_ms
 
 
-# -- working it off ----------------------------------------------------------------------------------------------------
+# -- working off the backlog -------------------------------------------------------------------------------------------
 
 
 def next_chunk(

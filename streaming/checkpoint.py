@@ -7,7 +7,7 @@
 Spark does not record the settings that its state was made with. With another window length or row layout Spark fails late and
 obscurely, or continues with wrong results. So the record holds these values, and every start compares them.
 
-Invariant: nothing is reset silently. A query starts from an empty folder, or from an intact one that was made with the same values.
+Invariant: nothing is reset silently. A query starts from an empty folder, or from an intact checkpoint made with the same values.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LIVE = "live-"
 SPARK_LOG_VERSION = "v1"  # The only version of Spark's files that rheostat reads.
 _JVM_GONE_S_MAX = 20.0  # Longest wait for the end of an earlier JVM.
 _SHOWN_CHARS_MAX = 120
-_LISTS = ("sources", "kafka_ids")
-_LOST = "this loses the signals of the last half minute and, with stream.start latest, the records not read yet"
+_LISTS = ("sources", "kafka_ids")  # Fields of ``MadeWith`` with one entry per source.
+_LOSS_TEXT = "this loses the signals of the last half minute and, with stream.start latest, the records not read yet"
 
 
 class UnknownFormatError(StreamError):
@@ -58,18 +58,19 @@ class MadeWith:
     sources: tuple[str, ...]  # Topics, format and bootstrap address of each source.
     kafka_ids: tuple[str, ...] = ()  # Kafka cluster id of each source; empty in records of earlier versions.
 
-    def reads_as(self, other: MadeWith) -> bool:
-        """Returns whether both read the same sources. Clusters are compared by id, or by address if an id is unknown."""
+    def has_same_sources(self, other: MadeWith) -> bool:
+        """Returns whether both have the same sources. Clusters are compared by id, or by address if an id is unknown."""
         if not (self.kafka_ids and other.kafka_ids):
             return self.sources == other.sources
         return self.kafka_ids == other.kafka_ids and _without_address(self) == _without_address(other)
 
 
-_FROM = " from "
+_BEFORE_ADDRESS = " from "  # In an entry of ``MadeWith.sources``.
 
 
 def _without_address(made: MadeWith) -> list[str]:
-    return [source.rpartition(_FROM)[0] for source in made.sources]
+    """Returns topics and format of each source."""
+    return [source.rpartition(_BEFORE_ADDRESS)[0] for source in made.sources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +112,8 @@ class CheckpointRecord:
     whole_from_ms: int | None = None  # The live query owns windows that end after this; the backlog owns the others.
     skipped: tuple[Skipped, ...] = ()
     skipped_records: int = 0  # Records of all stretches since ``skipped`` was last empty.
-    lost_records: int = (
-        0  # Those of ``skipped_records`` that retention deleted, or that lay in a chunk that was given up.
-    )
+    # The part of ``skipped_records`` that retention deleted, or that was in a chunk that was given up.
+    lost_records: int = 0
     failing: Failing | None = None
     failing_chunk: FailingChunk | None = None
 
@@ -149,7 +149,7 @@ def locked(checkpoint_dir: Path) -> Iterator[None]:
 def locked_by_jvm(spark: SparkSession, checkpoint_dir: Path, wait_s: float = _JVM_GONE_S_MAX) -> Iterator[None]:
     """Locks the checkpoint in the JVM too, because the JVM writes it and may outlive a killed Python process by seconds.
 
-    This lock (fcntl) is independent of that of ``locked`` (flock) on the same file.
+    The JVM's lock (fcntl) and the lock of ``locked`` (flock) are independent, although both are on the same file.
 
     Raises:
         StreamError: an earlier JVM still has the lock after ``wait_s``.
@@ -202,7 +202,7 @@ def open_record(checkpoint_dir: Path, now: MadeWith) -> CheckpointRecord:
             f"The checkpoint {checkpoint_dir} was made with something else: {'; '.join(differences)}. "
             f"{_hint(record.made_with, now)}{_remedy(checkpoint_dir)}"
         )
-    _check_whole(checkpoint_dir / record.live, len(now.sources))
+    _check_intact(checkpoint_dir / record.live, len(now.sources))
     for path in checkpoint_dir.glob(f"{_LIVE}*"):
         if path.name != record.live:  # A crash interrupted a switch to another live folder.
             shutil.rmtree(path, ignore_errors=True)
@@ -287,19 +287,21 @@ def _differences(then: MadeWith, now: MadeWith) -> list[str]:
         if field.name not in _LISTS
         if (before := getattr(then, field.name)) != (after := getattr(now, field.name))
     ]
-    if not then.reads_as(now):
+    if not then.has_same_sources(now):
         before, after = _sources(then), _sources(now)
         differences.append(f"stream.sources: {_diff_text(before, after)} then, {_diff_text(after, before)} now")
     return differences
 
 
 def _sources(made: MadeWith) -> tuple[str, ...]:
+    """Returns the sources for a message, with their cluster ids if these are known."""
     if not made.kafka_ids:
         return made.sources
     return tuple(f"{source} (Kafka cluster {id_})" for source, id_ in zip(made.sources, made.kafka_ids, strict=False))
 
 
 def _hint(then: MadeWith, now: MadeWith) -> str:
+    """Returns advice for a checkpoint without cluster ids whose sources now have other addresses; "" for other checkpoints."""
     if then.kafka_ids or then.sources == now.sources or _without_address(then) != _without_address(now):
         return ""
     return (
@@ -309,7 +311,7 @@ def _hint(then: MadeWith, now: MadeWith) -> str:
 
 
 def _diff_text(value: Any, other: Any) -> str:
-    """Returns the value as text; of a long text only the part around the first difference."""
+    """Returns the value as text. A long text is cut to the part around its first difference from ``other``."""
     text, other_text = (", ".join(v) if isinstance(v, tuple) else str(v) for v in (value, other))
     if max(len(text), len(other_text)) <= _SHOWN_CHARS_MAX:
         return text
@@ -322,14 +324,14 @@ def _diff_text(value: Any, other: Any) -> str:
     )
 
 
-def _check_whole(folder: Path, sources: int) -> None:
+def _check_intact(folder: Path, sources: int) -> None:
     """Checks the files that Spark reads first. A truncated file would end Spark with a message that names no file.
 
     Raises:
         StreamError: a file is damaged.
     """
     if not folder.exists():
-        return  # No query has started in it yet.
+        return  # No query has started in this folder yet.
     offsets, commits = batch_numbers(folder / "offsets"), batch_numbers(folder / "commits")
     metadata = folder / "metadata"
     if metadata.exists() or offsets:
@@ -408,4 +410,4 @@ def damage_error(path: Path, what: str) -> StreamError:
 
 
 def _remedy(checkpoint_dir: Path) -> str:
-    return f"Remove the folder {checkpoint_dir}, or set another stream.checkpoint_dir; {_LOST}."
+    return f"Remove the folder {checkpoint_dir}, or set another stream.checkpoint_dir; {_LOSS_TEXT}."

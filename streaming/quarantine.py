@@ -165,9 +165,8 @@ def _last_offset_of_batch(kafka_: KafkaSettings, suspect: Slice) -> int:
     refused: list[RefusedBatch] = []
     partition = TopicPartition(suspect.topic, suspect.partition)
     with closing(consumer(kafka_, _CLIENT)) as reader:
-        limit_unpacking(
-            reader, refused.append, batch_bytes_max=0
-        )  # Every compressed batch is refused; its header has the offsets.
+        # Every compressed batch is refused; its header has the offsets.
+        limit_unpacking(reader, refused.append, batch_bytes_max=0)
         reader.assign([partition])
         reader.seek(partition, suspect.start)
         reader.poll(timeout_ms=_READ_MS, max_records=1)

@@ -1,8 +1,9 @@
 """Runs the pipeline: starts session and query, reports progress, and stops both in reverse order.
 
 A query that dies because Kafka is unreachable is restarted here, from its checkpoint and in the same session. Each restart is
-reported, so a long outage is logged every half minute. This requires that Kafka was reachable before in this process; a wrong
-address is an error. Any other death of a query ends ``run``, and the caller decides whether to start again.
+reported, so a long outage is logged every half minute. A query is not restarted if Kafka was never reachable in this process,
+because then the address is most likely wrong. Any other death of a query ends ``run``, and the caller decides whether to start
+again.
 """
 
 from __future__ import annotations
@@ -103,9 +104,8 @@ def run(
         teardown.enter_context(checkpoint.locked(settings.checkpoint_dir))
         scratch = teardown.enter_context(tempfile.TemporaryDirectory(prefix="rheostat-spark-"))
         output = JavaOutput(listener.java)
-        teardown.callback(
-            output.close_writing_end
-        )  # If the session fails before its JVM starts, the writing end is still open.
+        # If the session fails before its JVM starts, the writing end is still open.
+        teardown.callback(output.close_writing_end)
         try:
             spark = spark_session(jars, _spark_options(settings, Path(scratch), class_archive), output)
         except Exception as error:  # Py4J raises many kinds of errors if the JVM fails.
@@ -187,8 +187,8 @@ def _check_folders(settings: StreamSettings) -> None:
     Raises:
         StreamError: a folder cannot be used.
     """
-    for place in storage.folders(settings):
-        if (text := storage.folder_fault(place)) is not None:
+    for folder in storage.folders(settings):
+        if (text := storage.folder_fault(folder)) is not None:
             raise StreamError(f"The stream cannot start. {text}")
     if (text := storage.foreign_file(settings.checkpoint_dir)) is not None:
         raise StreamError(f"The stream cannot start. {text}")
@@ -206,13 +206,13 @@ def _standalone(settings: StreamSettings) -> Standalone | None:
 
 
 class _QueryMonitor:
-    """Waits for the end of a query and reports its progress; used for all queries of a run, one after the other."""
+    """Waits for the end of a query and reports its progress. One monitor serves all queries of a run, one after the other."""
 
     def __init__(self, stop: threading.Event, listener: ProgressListener) -> None:
         self._stop = stop
         self._listener = listener
         self.was_reached = False  # Whether Kafka has answered in this process.
-        self.wait_s = _RESTART_S_MIN
+        self.wait_s = _RESTART_S_MIN  # Delay before the next restart.
         self.ran = False  # Whether the current query has started.
 
     def until_end(self, running: RunningQuery) -> None:

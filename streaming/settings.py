@@ -15,9 +15,8 @@ FormatName = Literal[
     "rheostat_json", "telegraf_json", "telegraf_influx", "prometheus_json", "otlp_json", "cruise_control"
 ]
 INTERVAL_S_MAX = 45  # Below STEP_MS_MAX of kernel/Rates.java, with a margin for late scrapes.
-_FORMATS_OF_MEANS = (
-    "cruise_control",
-)  # Formats of means instead of counters, for which one record per window is enough.
+# Formats of means instead of counters, for which one record per window is enough.
+_FORMATS_OF_MEANS = ("cruise_control",)
 
 
 class SourceSettings(BaseModel):

@@ -10,18 +10,8 @@ from dataclasses import dataclass, field
 
 from streaming.collector.jmx import Cause
 
-SCRAPE_S_BUCKETS = (
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-)  # Upper bounds of the histogram of scrape durations.
+# Upper bounds of the histogram of scrape durations.
+SCRAPE_S_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(slots=True)

@@ -13,9 +13,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 PAUSE_ROUNDS_MAX = 6  # Half a minute at the default interval: the longest delay until a recovered node is scraped.
-_TIMEOUTS_FREE = (
-    3  # Consecutive timeouts without a delay: a starting broker or a full garbage collection can cause this many.
-)
+# Consecutive timeouts without a delay: a starting broker or a full garbage collection can cause this many.
+_TIMEOUTS_FREE = 3
 _GOLDEN = 0.6180339887498949  # Its multiples modulo 1 are spread evenly, for any number of ids.
 
 

@@ -34,7 +34,7 @@ VALUE_MAX = NUMBER_MAX  # Kafka's largest value is about 1e20; kernel/Fold.java 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What the settings say about the records of a topic, for records that lack it."""
+    """Facts from the settings about the records of a topic, for records that lack these facts."""
 
     cluster: str  # For records without a cluster name.
     hosts: Mapping[str, int] = field(default_factory=dict)  # Host as named in the records → node id.

@@ -125,7 +125,7 @@ def _families() -> Iterator[tuple[str, str]]:
 
 
 METRICS: Mapping[str, str] = MappingProxyType(dict(_families()))
-_DOUBLED_PREFIX = "kafka_server_kafka_"  # Of older versions of Strimzi's reporter.
+_DOUBLED_PREFIX = "kafka_server_kafka_"  # Older versions of Strimzi's reporter send it.
 
 
 def metric_of(name: Column, selector: Column, metrics: Mapping[str, str] = METRICS) -> Column:

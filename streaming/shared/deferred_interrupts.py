@@ -1,9 +1,9 @@
 """Defers SIGINT, SIGTERM and SIGHUP while code runs that they must not interrupt.
 
-Normally a signal handler raises an exception that unwinds the running code. In three places it would be lost or do harm:
+Normally a signal handler raises an exception that unwinds the running code. In three places the exception would be lost or do harm:
 
-- in a fork: Python only prints it;
-- while kafka-python closes a client and waits for its tasks: kafka-python mistakes it for an error of the task;
+- while a process forks: Python only prints the exception;
+- while kafka-python closes a client and waits for its tasks: kafka-python mistakes the exception for an error of a task;
 - in an operation that must not stop half-way.
 
 ``DeferredInterrupts`` holds signals during such moments and delivers them afterwards.
@@ -18,10 +18,10 @@ from types import FrameType
 
 
 class DeferredInterrupts:
-    """A context manager that delivers deferred signals to the previous handlers on exit; those may raise.
+    """A context manager that delivers deferred signals to the previous handlers on exit, which may raise exceptions.
 
-    Only signals with a Python handler are deferred; one with the default action (SIG_DFL) still ends the process.
-    Outside the main thread it does nothing, because Python runs and installs signal handlers in the main thread only.
+    Only signals with a Python handler are deferred; a signal with the default action (SIG_DFL) still ends the process.
+    Outside the main thread nothing is deferred, because Python runs and installs signal handlers in the main thread only.
     """
 
     _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -29,7 +29,7 @@ class DeferredInterrupts:
     def __init__(self, *, first_only: bool = False) -> None:
         """
         Args:
-            first_only: defers only the first signal of each kind. A second one interrupts, because the code may hang (DNS).
+            first_only: defers only the first signal of each kind. A second signal interrupts, because the code may hang (DNS).
         """
         self._first_only = first_only
         self._pending: list[int] = []
@@ -45,7 +45,7 @@ class DeferredInterrupts:
         self._is_deferring = True
 
     def __exit__(self, *_: object) -> None:
-        # A restored handler may raise before the rest are restored. From here on ``_defer`` forwards signals at once.
+        # A restored handler may raise before the other handlers are restored. So from here on ``_defer`` forwards signals at once.
         self._is_deferring = False
         try:
             for number, handler in self._previous.items():

@@ -44,7 +44,7 @@ class MetricsHttpSettings(BaseModel):
         "RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN or RHEOSTAT_STREAM__HTTP__READ_TOKEN",
     )
 
-    # A validator of the section, not of the key: pydantic quotes a key's value in its error, and this one is secret.
+    # A validator of the section, not of ``read_token``: pydantic would quote the key's value, a secret, in its error.
     @model_validator(mode="after")
     def _network_needs_a_token(self) -> MetricsHttpSettings:
         if self.read_token is not None and (fault := token_problem(self.read_token.get_secret_value())) is not None:

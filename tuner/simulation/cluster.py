@@ -83,9 +83,8 @@ class Cluster:
         self.totals: Floats = np.zeros((len(TOTALS), self.count))  # By counter and broker.
         self.moves_begun = False
         self.moves_ended_s: float | None = None
-        self.behind_since_last_byte_s: Floats = np.zeros(
-            self.count
-        )  # By broker: how long a lagging broker received nothing.
+        # By broker: how long a lagging broker received nothing.
+        self.behind_since_last_byte_s: Floats = np.zeros(self.count)
         self.clients = Clients(world, load_rng)
         self.in_sync = InSync(self.replicas, world.replica_lag_s_max)
         self._demand: Demand | None = None

@@ -36,7 +36,7 @@ class Demand:
     link_out: Floats
     spare_in: Floats  # Link and disk capacity minus clients and in-sync replication; negative if they exceed it.
     spare_out: Floats
-    room_in: Floats  # What catch-up may use: ``spare_in``, but at least a small share of the capacity.
+    room_in: Floats  # Bytes/s for catch-up: ``spare_in``, but at least a small share of the capacity.
     room_out: Floats
     written: Floats  # By partition.
 

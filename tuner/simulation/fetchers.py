@@ -46,13 +46,13 @@ class _Requests(NamedTuple):
     # One entry for each row that the idle threads fetch.
     rows: Ints
     cell: Ints
-    lacks: Floats  # Bytes that the replica lacks.
+    lacks: Floats  # Bytes that the row's replica lacks.
     leader_listed: Bools
     follower_listed: Bools
     # One entry for each thread as seen by its leader's quota, then one for each as seen by its follower's quota.
     at_s: Floats  # Time of the check.
-    room: Floats  # As returned by ``SimulatedQuotas.room_at``.
-    grows: Floats
+    room: Floats  # Bytes that the quota lets pass (``SimulatedQuotas.room_at``).
+    grows: Floats  # Bytes/s by which the room grows.
 
 
 class Fetchers:
@@ -73,9 +73,9 @@ class Fetchers:
         self._keys: Ints = np.zeros(0, dtype=np.int64)  # By thread: its ``Replicas.cell_keys``.
         # The sensors of all threads' leaders, then of their followers.
         self._sensors: Ints = np.zeros(0, dtype=np.int64)
-        # By thread: time until it sends or receives, bytes still to be transferred, ...
-        self._wait_s: Floats = np.zeros(0)
-        self._left_bytes: Floats = np.zeros(0)
+        # By thread:
+        self._wait_s: Floats = np.zeros(0)  # Time until its next transfer begins or its next request is sent.
+        self._left_bytes: Floats = np.zeros(0)  # Bytes of the current transfer still to be sent.
         self._spread_s: Floats = np.zeros(0)  # Time from the first to the last of merged requests.
         # Within a tick, by thread: bytes of its merged responses, start and end of their transfer, and all bytes of the tick.
         self._group_bytes: Floats = np.zeros(0)
@@ -108,9 +108,9 @@ class Fetchers:
 
         Args:
             now_s: the start of the tick.
-            dt_s: its length.
-            out_bytes_per_s: what each broker can send in addition to its clients' traffic.
-            in_bytes_per_s: what each broker can take in addition to its clients' traffic.
+            dt_s: the length of the tick.
+            out_bytes_per_s: capacity of each broker to send, in addition to its clients' traffic.
+            in_bytes_per_s: capacity of each broker to receive, in addition to its clients' traffic.
 
         Returns:
             Bytes sent and bytes received by broker, and the rows that have caught up.
@@ -126,7 +126,7 @@ class Fetchers:
         rate = np.full(len(leader), NEARLY_ZERO)
         limit = settings.thread_bytes_per_s_max
         rate[awake] = max_min(leader[awake], follower[awake], out_bytes_per_s, in_bytes_per_s, limit)
-        # When its transfer finishes, a thread sends the next request.
+        # Each round handles the threads whose transfer has finished: they receive their response and send the next request.
         self._start_s, self._group_bytes, self._due_bytes = self._wait_s, self._left_bytes, self._left_bytes.copy()
         self._finish_s = self._start_s + self._group_bytes / rate
         for _ in range(_ROUNDS_MAX):
@@ -170,7 +170,8 @@ class Fetchers:
         """Sends the next requests of idle threads. Returns the rows that lack nothing."""
         replicas, quotas, cells = self._replicas, self._quotas, len(idle)
         time_left_s = dt_s - after_s
-        check_s = np.concatenate((after_s, after_s))  # Of the leaders' quotas, then of the followers'.
+        # Times of the checks: of the leaders' quotas, then of the followers' quotas.
+        check_s = np.concatenate((after_s, after_s))
         requests = _Requests(
             rows,
             cell,

@@ -27,9 +27,8 @@ class InSync:
     def __init__(self, replicas: Replicas, lag_s_max: float) -> None:
         self._replicas = replicas
         self._lag_s_max = lag_s_max
-        self._lagging_s: Floats = np.zeros(
-            len(replicas.partition)
-        )  # By row: time since the follower was last caught up.
+        # By row: time since the follower was last caught up.
+        self._lagging_s: Floats = np.zeros(len(replicas.partition))
         self._any_lags = False
 
     def advance(self, dt_s: float, demand: Demand) -> tuple[Floats, Floats, Ints]:

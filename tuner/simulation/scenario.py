@@ -48,9 +48,8 @@ class Topic:
     on: tuple[int, ...]  # The brokers that hold the topic; at least ``replication`` of them.
     leaders: tuple[int, ...]  # The brokers of ``on`` that lead partitions.
     spread_ratio: float = 0.0  # Standard deviation ÷ mean, of sizes and of write rates.
-    replicas: tuple[
-        tuple[int, ...], ...
-    ] = ()  # Replicas of each partition. If given, ``on`` and ``leaders`` are ignored.
+    # Replicas of each partition. If given, ``on`` and ``leaders`` are ignored.
+    replicas: tuple[tuple[int, ...], ...] = ()
 
 
 def lay_out(topics: Iterable[Topic], seed: int) -> list[PartitionSpec]:

@@ -1,7 +1,7 @@
 """Shares links and disks among fetches by max–min fairness, in a few rounds of progressive filling.
 
-Each flow draws on two pools: what its source can send and what its destination can take. All flows grow equally until one of their
-pools is empty. The other flows then share the rest.
+Each flow draws on two pools: its source's capacity to send and its destination's capacity to receive. All flows grow equally. A
+flow stops growing when one of its pools is empty; the other flows then share the remaining capacity.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def max_min(source: Ints, target: Ints, out_bytes_per_s: Floats, in_bytes_per_s:
     Args:
         source: each flow's index into ``out_bytes_per_s``.
         target: each flow's index into ``in_bytes_per_s``.
-        out_bytes_per_s: what each broker can send.
-        in_bytes_per_s: what each broker can take.
+        out_bytes_per_s: capacity of each broker to send.
+        in_bytes_per_s: capacity of each broker to receive.
         flow_max: bytes/s that one flow (one fetcher thread) can carry.
     """
     brokers = len(out_bytes_per_s)

@@ -1,6 +1,6 @@
 """Computes the load of every side from the counters of the newest scrape and of one a window earlier.
 
-The fields mean the same as those of ``MoveSignal`` in the contract. A side is a broker as leader or as follower. Sums are
+The fields have the meaning of the fields of ``MoveSignal`` in the contract. A side is a broker as leader or as follower. Sums are
 computed for all brokers at once.
 """
 

@@ -47,7 +47,7 @@ class SwarmRunner:
         self._next_cycle_s = 0.0
         self._kills = list(drawn.mishaps.killed_at_s)
         self._restart_at_s = 0.0
-        self._cleared_parts = 0  # What the other tool has cleared: 0 nothing, 1 all rates, 2 also all lists.
+        self._cleared_parts = 0  # Parts that another tool has cleared: 0 none, 1 all rates, 2 also all lists.
         self._operator_writes = list(drawn.operator_writes)
         self._wakes_at_s: float | None = None  # When the process that was suspended in a write resumes.
         self.late_predecessor_write = 0

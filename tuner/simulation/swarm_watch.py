@@ -137,8 +137,8 @@ class WatchedThrottles(SimulatedThrottles):
             signal = self._simulated.signals.moves.get(side)
             wall_ms = round(self._drawn.mishaps.wall_s(now_s) * 1000)  # By the tuner's clock.
             surely_stale = freshness(signal, wall_ms, limits.signal_age_s_max + CYCLE_S) is not Freshness.FRESH
-            # The tuner decides up to one cycle before it writes. So a signal that is too old by less than a cycle is neither surely
-            # stale nor surely fresh.
+            # The tuner decides up to one cycle before it writes. So if the signal is too old now by less than a cycle, it may have
+            # been fresh or stale when the tuner decided.
             surely_fresh = freshness(signal, wall_ms, limits.signal_age_s_max) is Freshness.FRESH
             min_rate = (
                 self._min_rate_bytes_per_s(side) if surely_fresh or current is not None else limits.rate_bytes_per_s_min
@@ -169,7 +169,7 @@ class WatchedThrottles(SimulatedThrottles):
     def _min_rate_bytes_per_s(self, side: BrokerSide) -> float:
         """Returns the lowest rate that the controller may set: just above steady-state replication in the newest signal."""
         limits, signal = self._drawn.limits, self._simulated.signals.moves.get(side)
-        # After a leader change the newest signal of the old leader still covers what it led.
+        # After a leader change the newest signal of the old leader still covers the partitions that it led.
         leads = side[1] is Side.FOLLOWER or any(move.leader == side[0] for move in moves_of(self._simulated.cluster))
         moves = leads and signal is not None and signal.moving_partitions > 0
         steady_state = (signal.steady_state_bytes_per_s or 0.0) if moves and signal is not None else 0.0

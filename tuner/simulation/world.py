@@ -27,12 +27,12 @@ class BrokerSpec:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """A partition before its move; ``replicas[0]`` leads. ``write_bytes_per_s`` is a mean, times the leader's load factor."""
+    """A partition before its move; ``replicas[0]`` leads."""
 
     topic: str
     partition: int
     size_bytes: float
-    write_bytes_per_s: float
+    write_bytes_per_s: float  # Mean; multiplied by the leader's load factor.
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
@@ -40,7 +40,10 @@ class PartitionSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClientLoad:
-    """The client load of one broker. One load factor (daily shape and noise) multiplies it and all writes to its partitions."""
+    """The client load of one broker.
+
+    One load factor (daily shape and noise) multiplies all of the load, and the writes to partitions that the broker leads.
+    """
 
     broker: int
     # Traffic of partitions outside the world, including their in-sync replication.
@@ -76,6 +79,8 @@ class LinkStep:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoss:
+    """A broker is down for a while."""
+
     at_s: float
     until_s: float
     broker: int
@@ -139,7 +144,7 @@ class FetchSettings:
 
 @dataclass(frozen=True, slots=True)
 class LatencyModel:
-    """Client p99 = base ÷ (1 − u), u the utilisation of a broker's busiest direction."""
+    """Client p99 = base ÷ (1 − u); u is the utilisation of a broker's busiest direction."""
 
     base_ms: float = 5.0
     objective_utilisation: float = 0.9
@@ -181,6 +186,8 @@ class TopicLists:
 
 @dataclass(frozen=True, slots=True)
 class InitialRate:
+    """A throttle rate that is set at the start."""
+
     broker: int
     side: Side
     rate_bytes_per_s: int
@@ -188,6 +195,8 @@ class InitialRate:
 
 @dataclass(frozen=True, slots=True)
 class World:
+    """All inputs of a simulation except the policy."""
+
     seed: int
     brokers: tuple[BrokerSpec, ...]
     partitions: tuple[PartitionSpec, ...]

@@ -15,10 +15,8 @@ COUNT_MAX = 2**53  # Many programs read JSON numbers as floats, which hold integ
 NUMBER_MAX = 1e24  # Kafka itself reports about 1e20 tokens for a tenant without a quota.
 TIMESTAMP_MS_MAX = 253_402_300_799_999  # The last millisecond of the year 9999.
 NODE_ID_MAX = 2**31 - 1  # Kafka's node ids and partition numbers are 32-bit integers.
-COMPLETENESS_MIN, COMPLETENESS_MAX = (
-    1e-6,
-    1e6,
-)  # Not 0, because the tuner divides the number of scrapes by completeness.
+# Not 0, because the tuner divides the number of scrapes by completeness.
+COMPLETENESS_MIN, COMPLETENESS_MAX = 1e-6, 1e6
 TEXT_CHARS_MAX = 4_096
 ITEMS_MAX = 10_000
 REASON_CHARS_MAX = 200

@@ -32,9 +32,8 @@ class BrokerSignal:
     window_end_ms: TimestampMs
     sampled_at_ms: TimestampMs  # Time of the newest sample in the window; the signal's age counts from here.
     samples: Count  # Number of scrapes.
-    completeness: (
-        Completeness  # Scrapes ÷ scrapes expected at the configured interval; above 1 if the source is faster.
-    )
+    # Scrapes ÷ scrapes expected at the configured interval; above 1 if the source is faster.
+    completeness: Completeness
     leader_throttled_bytes_per_s: Number | None = None  # Newest sample; measured as throttled_by says.
     follower_throttled_bytes_per_s: Number | None = None
     throttled_by: Text | None = None  # A ThrottledBy value; None if both fields above are None.

@@ -49,9 +49,8 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
     net_clients: list[KafkaNetClient] = []
 
     def create_net_client(**config: Any) -> KafkaNetClient:
-        with DeferredInterrupts(
-            first_only=True
-        ):  # A network thread that is told to stop before its loop runs never stops.
+        # A network thread that is told to stop before its loop runs never stops.
+        with DeferredInterrupts(first_only=True):
             net_clients.append(KafkaNetClient(**config))
             client_internals.start_network_thread(net_clients[-1])
         return net_clients[-1]
@@ -90,7 +89,7 @@ def close_admin(admin: KafkaAdminClient) -> None:
 
 _logger_lock = threading.Lock()
 _connecting: list[_Refusals] = []  # One per thread that is connecting.
-_saved_level_and_propagate = (logging.NOTSET, True)  # Of the logger, before the first thread began to connect.
+_saved_level_and_propagate = (logging.NOTSET, True)  # State of the logger before the first thread began to connect.
 
 
 @contextmanager

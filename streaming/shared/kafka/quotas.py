@@ -44,7 +44,7 @@ class QuotaClient:
         """
         answer = self._wire.send_any("describe client quotas", DescribeClientQuotasRequest(components=[], strict=False))
         raise_for_code(answer.error_code, "DescribeConfigs on Cluster", "to describe client quotas")
-        # The response holds all client quotas, including those of ip entities, which have other keys.
+        # The response holds all client quotas, including quotas of ip entities, which have other keys.
         entries = ((e.entity, {str(v.key): float(v.value) for v in e.values}) for e in answer.entries or ())
         return {
             _entity(parts): rates[kafka_names.MUTATION_RATE]
