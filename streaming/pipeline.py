@@ -47,7 +47,7 @@ STOP_S_MAX = 1.5  # Longest wait for a pause between batches; without a pause th
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """How one source is read."""
+    """The format and the reading parameters of one source."""
 
     format: FormatName
     source: Source
@@ -190,10 +190,10 @@ def start(
         if planned != record:
             checkpoint.switch_live_folder(folder, record, planned)
             positions = None
-        waiting = backlog.unread_records(planned, positions, timelines, settings, now_ms)
+        unread = backlog.unread_records(planned, positions, timelines, settings, now_ms)
 
     begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
-    shares = sources.feed_shares(settings.max_records_per_trigger, waiting)
+    shares = sources.feed_shares(settings.max_records_per_trigger, unread)
     inputs = [
         Input(feed.format, feed.source, feed.every_ms, kafka_id, reject_slots(share, partitions))
         for feed, kafka_id, share in zip(feeds, kafka_ids, shares, strict=True)
@@ -206,12 +206,12 @@ def start(
     records = ending_between(live_records, topics, planned.whole_from_ms, None)
 
     def work(chunk: Chunk) -> None:
-        pieces = [
+        chunk_frames = [
             # One task per feed; the other cores stay free for the live query.
             (sources.between(spark, feed, first, end).coalesce(1), input_)
             for feed, input_, (first, end) in zip(feeds, inputs, chunk.reads, strict=True)
         ]
-        signals_ = build(pieces, topics, shape, source_skew_s=source_skew_s, backlog=True)
+        signals_ = build(chunk_frames, topics, shape, source_skew_s=source_skew_s, backlog=True)
         sinks.write_once(ending_between(signals_, topics, chunk.from_ms, chunk.to_ms), kafka)
 
     with ExitStack() as teardown:

@@ -64,7 +64,7 @@ OTEL_NAMES = MappingProxyType(
 _SELECTORS = (*SELECTORS, "direction", "state", "operation")
 _NAMES = METRICS | OTEL_NAMES
 _IDENTITY = (*NODE_ATTRIBUTES, *HOST_ATTRIBUTES)
-_FIRST_PARTS = sorted({key.split("/")[0] for key in _NAMES})
+_METRIC_NAMES = sorted({key.split("/")[0] for key in _NAMES})
 
 _ATTRIBUTES = "array<struct<key string, value struct<stringValue string, intValue string>>>"
 _POINTS = f"array<struct<attributes {_ATTRIBUTES}, timeUnixNano string, asDouble string, asInt string, flags string>>"
@@ -105,7 +105,7 @@ def _points_of_resource(resource: Column, owner: Column, source: Source) -> Colu
     return _flat(
         resource.scopeMetrics,
         lambda scope: _flat(
-            F.filter(scope.metrics, lambda m: F.lower(m["name"]).isin(*_FIRST_PARTS)),
+            F.filter(scope.metrics, lambda m: F.lower(m["name"]).isin(*_METRIC_NAMES)),
             lambda m: F.filter(
                 F.transform(_data_points(m), lambda p: _point(m, p, owner, source)), lambda p: p.isNotNull()
             ),
@@ -138,11 +138,13 @@ def _node(attributes: Column, source: Source) -> Column:
     # The first number or known host, not the first attribute: service.instance.id may be a UUID.
     id_text = F.get(F.filter(_values(attributes, NODE_ATTRIBUTES), lambda text: text.rlike(r"^\d{1,9}$")), F.lit(0))
     hosts = _values(attributes, HOST_ATTRIBUTES)
-    stated = node_of(id_text, F.lit(""), source)
+    stated_node = node_of(id_text, F.lit(""), source)
     if not source.hosts:
-        return stated
-    known = F.filter(F.transform(hosts, lambda host: node_of(F.lit(None), host, source)), lambda node: node.isNotNull())
-    return F.coalesce(stated, F.get(known, F.lit(0)))
+        return stated_node
+    host_nodes = F.filter(
+        F.transform(hosts, lambda host: node_of(F.lit(None), host, source)), lambda node: node.isNotNull()
+    )
+    return F.coalesce(stated_node, F.get(host_nodes, F.lit(0)))
 
 
 def _point(metric: Column, point: Column, owner: Column, source: Source) -> Column:
@@ -193,10 +195,11 @@ def _in_seconds(name: Column, metric: Column) -> Column:
 
 def _scrapes_by_node(text: Column, json: Column, points: Column, source: Source) -> Column:
     reason = _reason(text, json, points)
-    unknown = F.filter(points, lambda p: p.identity.node.isNull())
-    known = F.array_distinct(F.transform(F.filter(points, lambda p: p.identity.node.isNotNull()), lambda p: p.identity))
-    good = F.transform(known, lambda identity: _good_scrape(identity, points))
-    refused = F.transform(F.slice(unknown, 1, 1), lambda p: _refused_scrape(_no_node(p.host), source))
+    nodeless = F.filter(points, lambda p: p.identity.node.isNull())
+    with_node = F.filter(points, lambda p: p.identity.node.isNotNull())
+    identities = F.array_distinct(F.transform(with_node, lambda p: p.identity))
+    good = F.transform(identities, lambda identity: _good_scrape(identity, points))
+    refused = F.transform(F.slice(nodeless, 1, 1), lambda p: _refused_scrape(_no_node(p.host), source))
     return F.when(reason.isNotNull(), F.array(_refused_scrape(reason, source))).otherwise(
         F.concat(F.filter(good, lambda s: F.size(s.samples) > 0), refused)
     )
@@ -247,7 +250,7 @@ def _first_value(attributes: Column, names: Sequence[str]) -> Column:
 
 
 def _values(attributes: Column, names: Sequence[str]) -> Column:
-    """Returns the values of these attributes in the order of the names, without NULL and empty ones."""
+    """Returns the values of these attributes in the order of the names, without NULL and empty values."""
     values = F.transform(F.array(*[F.lit(name) for name in names]), lambda name: _value(attributes, name))
     # Most points have no attributes; the check saves a look-up for each name.
     return F.when(F.size(attributes) > 0, F.filter(values, lambda value: F.coalesce(value, F.lit("")) != ""))

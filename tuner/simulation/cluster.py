@@ -1,4 +1,4 @@
-"""Simulates a cluster tick by tick. Its brokers obey their throttles as Kafka's do.
+"""Simulates a cluster tick by tick. Its brokers obey their throttles as Kafka brokers do.
 
 In each tick:
 
@@ -57,7 +57,7 @@ class Tick:
     steady_out_bytes: Floats
     catch_up_in_bytes: Floats
     catch_up_out_bytes: Floats
-    utilisation: Floats  # The busiest direction of link and disk counts.
+    utilisation: Floats  # Of the busiest direction of link or disk.
 
 
 class Cluster:
@@ -112,7 +112,7 @@ class Cluster:
         self._rebuild()
 
     def set_lists(self, topic: str, throttle: TopicThrottle) -> None:
-        """Sets the lists of a topic; they take effect at once, because lists change rarely."""
+        """Sets the lists of a topic. Simplification: they take effect at once, without the controller's queue."""
         if throttle.leader or throttle.follower:
             self.lists[topic] = throttle
         else:
@@ -172,8 +172,8 @@ class Cluster:
         return self._demand
 
     def _count_silence(self, catch_up_in: Floats, dt_s: float) -> None:
-        quiet = self._has_lagging & (catch_up_in <= 0)
-        self.behind_since_last_byte_s = np.where(quiet, self.behind_since_last_byte_s + dt_s, 0.0)
+        receives_nothing = self._has_lagging & (catch_up_in <= 0)
+        self.behind_since_last_byte_s = np.where(receives_nothing, self.behind_since_last_byte_s + dt_s, 0.0)
 
     def _leave_isr(self, rows: Ints) -> None:
         """Removes the rows from the ISR; their leaders request this from the controller."""
@@ -242,6 +242,7 @@ class Cluster:
                 self.controller.write(now_s, (broker, side), rate)
 
     def _rebuild(self) -> None:
+        """Computes what depends on membership, leadership and lists, after a change of these."""
         self.changes += 1
         self.replicas.rebuild(self.lists)
         self.fetchers.rebuild()
@@ -254,6 +255,7 @@ class Cluster:
             self.quotas.bound_bytes_per_s[self.sensor(side)] = rate
 
     def sensor(self, side: BrokerSide) -> int:
+        """Returns the index of the side's sensor in ``quotas``."""
         return self.replicas.index_of[side[0]] + (self.count if side[1] is Side.FOLLOWER else 0)
 
 

@@ -41,17 +41,18 @@ class SimulatedQuotas:
         self._state: Floats = np.zeros((6, sensors))
         self.bound_bytes_per_s, self.held_bytes = self._state[0], self._state[1]
         self._age_s = self._state[2]  # At the start of the tick: age of the oldest bucket.
-        self._age_left_s = self._state[3]  # At the start of the tick: age of the oldest bucket that is not leaving.
+        self._staying_age_s = self._state[3]  # At the start of the tick: age of the oldest bucket that is not leaving.
         self._leaving_bytes, self._leave_after_s = self._state[4], self._state[5]
         self.bound_bytes_per_s[:] = np.inf
         self._leave_after_s[:] = _NEVER
         self._sample_ms = sample_s * 1000
         self._expire_ms = samples * self._sample_ms
-        shape = (sensors, samples + 1)  # ``samples`` whole buckets and the one being filled.
+        # By sensor and bucket; there are ``samples`` full buckets and the bucket that is being filled.
+        shape = (sensors, samples + 1)
         self._bytes: Floats = np.zeros(shape)
         self._start_ms: Floats = np.full(shape, _NEVER)  # ``_NEVER``: the bucket was not used yet.
-        self._last_ms: Floats = np.full(shape, _NEVER)
-        self._current: Ints = np.zeros(sensors, dtype=np.int64)
+        self._last_ms: Floats = np.full(shape, _NEVER)  # Time of the last record.
+        self._current: Ints = np.zeros(sensors, dtype=np.int64)  # Index of the bucket that is being filled.
         self._rows: Ints = np.arange(sensors)
         self.elapsed_s: Floats = np.full(sensors, sample_s)
         self.new_bytes: Floats = np.zeros(sensors)
@@ -66,8 +67,8 @@ class SimulatedQuotas:
         self.new_bytes[:] = 0.0
         self._first_s[:] = _NEVER
         self._last_s[:] = -_NEVER
-        left_ms = self._last_ms + (self._expire_ms - now_ms)
-        expired = left_ms <= _ROUNDING_MS
+        expires_in_ms = self._last_ms + (self._expire_ms - now_ms)
+        expired = expires_in_ms <= _ROUNDING_MS
         if expired.any():
             self._bytes[expired] = 0.0
             self._start_ms[expired] = now_ms
@@ -75,30 +76,31 @@ class SimulatedQuotas:
         self._bytes.sum(axis=1, out=self.held_bytes)
         self._age_s[:] = (now_ms - np.minimum(self._start_ms.min(axis=1), now_ms)) / 1000.0
         self.elapsed_s = np.maximum(self._age_s, self._sample_ms / 1000.0)
-        leaving = (left_ms < tick_s * 1000.0) & ~expired
-        self._find_leaving(leaving, left_ms, now_ms)
+        leaving = (expires_in_ms < tick_s * 1000.0) & ~expired
+        self._set_leaving(leaving, expires_in_ms, now_ms)
 
-    def _find_leaving(self, leaving: Bools, left_ms: Floats, now_ms: int) -> None:
+    def _set_leaving(self, leaving: Bools, expires_in_ms: Floats, now_ms: int) -> None:
+        """Sets the state that depends on the leaving buckets."""
         self._leave_after_s[:] = _NEVER
         rows = self._rows[leaving.any(axis=1)]
         if len(rows) == 0:
             return
-        # Two buckets of one sensor rarely leave in the same tick; then both leave at the later time.
-        leaves_row = leaving[rows]
-        self._leave_after_s[rows] = np.where(leaves_row, left_ms[rows], 0.0).max(axis=1) / 1000.0
-        self._leaving_bytes[rows] = np.where(leaves_row, self._bytes[rows], 0.0).sum(axis=1)
-        oldest_ms = np.where(leaves_row, _NEVER, self._start_ms[rows]).min(axis=1)
-        self._age_left_s[rows] = (now_ms - np.minimum(oldest_ms, now_ms)) / 1000.0
+        # Simplification: if two buckets of one sensor leave in the same tick, which is rare, both leave at the later time.
+        row_leaving = leaving[rows]
+        self._leave_after_s[rows] = np.where(row_leaving, expires_in_ms[rows], 0.0).max(axis=1) / 1000.0
+        self._leaving_bytes[rows] = np.where(row_leaving, self._bytes[rows], 0.0).sum(axis=1)
+        oldest_ms = np.where(row_leaving, _NEVER, self._start_ms[rows]).min(axis=1)
+        self._staying_age_s[rows] = (now_ms - np.minimum(oldest_ms, now_ms)) / 1000.0
 
     def room_at(self, sensors: Ints, after_s: Floats) -> tuple[Floats, Floats]:
         """Returns the room of each of ``sensors`` at ``after_s``, and the bytes/s by which the room grows.
 
         The growth is 0 while the window is younger than one sample.
         """
-        bound, held, age_s, age_left_s, leaving, leave_after_s = self._state.take(sensors, axis=1)
+        bound, held, age_s, staying_age_s, leaving, leave_after_s = self._state.take(sensors, axis=1)
         # A thread that slept for whole seconds since the last record wakes just as the bucket is emptied, and finds it empty.
         has_left = after_s >= leave_after_s - _ROUNDING_MS / 1000.0
-        age_s = np.where(has_left, age_left_s, age_s) + after_s
+        age_s = np.where(has_left, staying_age_s, age_s) + after_s
         sample_s = self._sample_ms / 1000.0
         room: Floats = bound * np.maximum(age_s, sample_s) - held + has_left * leaving
         return room, np.where(age_s >= sample_s, bound, 0.0)

@@ -38,7 +38,8 @@ class Replicas:
         )
         self._index_of_partition = {(p.topic, p.partition): i for i, p in enumerate(self.specs)}
         self._lists: Mapping[str, TopicThrottle] = {}
-        self._listed_on = {side: np.zeros(0, dtype=np.int64) for side in Side}  # partition × brokers + broker
+        # By side: the listed pairs, each encoded as partition × number of brokers + broker.
+        self._listed_pairs = {side: np.zeros(0, dtype=np.int64) for side in Side}
         # True: exactly the moving replicas count as listed, as with a tuner that keeps the lists exact.
         self.lists_follow_moves = False
         count = len(self.brokers)
@@ -51,6 +52,7 @@ class Replicas:
             for i, p in enumerate(self.specs)
             for b in dict.fromkeys((*p.replicas, *p.adding))
         ]
+        # By row, unless noted:
         self.partition: Ints = np.array([r[0] for r in rows], dtype=np.int64)
         self.broker: Ints = np.array([r[1] for r in rows], dtype=np.int64)
         self._to_add: Bools = np.array([r[2] for r in rows], dtype=np.bool_)
@@ -65,7 +67,10 @@ class Replicas:
         self.gained_bytes: Floats = np.zeros(len(rows))  # Fetched since the start.
         self.leader_listed: Bools = np.zeros(len(rows), dtype=np.bool_)
         self.follower_listed: Bools = np.zeros(len(rows), dtype=np.bool_)
-        self.size_bytes: Floats = np.array([p.size_bytes for p in self.specs], dtype=np.float64)
+        # By partition, at the start.
+        self.size_bytes: Floats = np.array(
+            [p.size_bytes for p in self.specs], dtype=np.float64
+        )
         self.rebuild({})
 
     # -- changes ----------------------------------------------------------------------------------------------------------
@@ -153,6 +158,7 @@ class Replicas:
         self.steady_leader_listed: Floats = sums(
             self.steady_leader, self.steady_weight * self.leader_listed[self.steady], count
         )
+        # By row: whether its fetches count against the leader's quota, and against the follower's quota.
         self.counted_on_leader: Bools = follows & self.leader_listed & (self.in_sync | self.adding)
         self.counted_on_follower: Bools = follows & self.follower_listed
         self._build_cells(row_leader)
@@ -174,7 +180,7 @@ class Replicas:
         return sums(pairs, self.steady_weight, count * count).reshape(count, count)
 
     def _build_cells(self, row_leader: Ints) -> None:
-        """Groups the rows that are fetched by fetcher thread."""
+        """Assigns each row that is fetched to its fetcher thread (cell)."""
         count, threads = len(self.brokers), self._fetchers
         keys = (self.broker * count + row_leader) * threads + self._thread[self.partition]
         self.fetching: Ints = self.behind[self.alive[self.broker[self.behind]]]  # Rows that a cell fetches.
@@ -195,19 +201,19 @@ class Replicas:
     def _apply_lists(self, lists: Mapping[str, TopicThrottle], row_leader: Ints) -> None:
         if lists != self._lists:
             self._lists = dict(lists)
-            self._listed_on = {side: self._entries(side) for side in Side}
+            self._listed_pairs = {side: self._encode_lists(side) for side in Side}
         count = len(self.brokers)
-        at_leader, at_follower = self.partition * count + row_leader, self.partition * count + self.broker
+        leader_pair, follower_pair = self.partition * count + row_leader, self.partition * count + self.broker
         led = row_leader != NO_LEADER
         if self.lists_follow_moves:
             moves = np.zeros(len(self.specs), dtype=np.bool_)
             moves[self.partition[self.adding]] = True
             self.leader_listed, self.follower_listed = moves[self.partition] & led, self.adding & led
             return
-        self.leader_listed = np.isin(at_leader, self._listed_on[Side.LEADER]) & led
-        self.follower_listed = np.isin(at_follower, self._listed_on[Side.FOLLOWER]) & led
+        self.leader_listed = np.isin(leader_pair, self._listed_pairs[Side.LEADER]) & led
+        self.follower_listed = np.isin(follower_pair, self._listed_pairs[Side.FOLLOWER]) & led
 
-    def _entries(self, side: Side) -> Ints:
+    def _encode_lists(self, side: Side) -> Ints:
         """Returns every (partition, broker) on a list of this side, encoded as one number."""
         count = len(self.brokers)
         entries: list[int] = []

@@ -48,7 +48,7 @@ def signal_kind(signal: Signal) -> str:
 
 
 def signal_key(signal: Signal) -> bytes:
-    """Returns ``cluster|kind|node|part|window end``. Part: the side of a move or the labels of a tenant; other signals have none."""
+    """Returns ``cluster|kind|node|part|window end``. Part: the side of a move or the labels of a tenant; other signals lack it."""
     if isinstance(signal, BrokerSignal | MoveSignal):
         node = signal.broker
         part = signal.side.value if isinstance(signal, MoveSignal) else ""
