@@ -142,8 +142,8 @@ class Fetchers:
         self._wait_s = np.maximum(self._start_s - dt_s, 0.0)
         sent_bytes = np.maximum(dt_s - self._start_s, 0.0) * rate
         self._left_bytes = np.maximum(self._group_bytes - sent_bytes, 0.0)
-        passed = self._due_bytes - self._left_bytes
-        sent, received = sums(leader, passed, self._brokers), sums(follower, passed, self._brokers)
+        transferred = self._due_bytes - self._left_bytes
+        sent, received = sums(leader, transferred, self._brokers), sums(follower, transferred, self._brokers)
         return sent, received, np.unique(np.concatenate(caught_up)) if caught_up else _NONE
 
     def _receive(self, rows: Ints, first_s: Floats, last_s: Floats) -> Ints:
@@ -196,11 +196,13 @@ class Fetchers:
             self._grant(requests, allowed, idle, after_s, time_left_s, rate)
         if np.count_nonzero(refused):
             settings, threads = self._settings, np.flatnonzero(refused)
+            # The leader holds a request that it refuses; a follower that refuses backs off.
             waits_at_leader = sums(cell, refused_by_leader.astype(np.float64), cells)[threads] > 0
             pause_s = np.where(waits_at_leader, settings.wait_s, settings.backoff_s)
             shared = replicas.cell_shared[threads]
             if np.count_nonzero(shared):
-                # Data of in-sync partitions ends the wait, and the quota is checked again.
+                # New data of in-sync partitions on the same thread ends the wait, and the quota is checked again. Checks that the
+                # quota will refuse are skipped.
                 waiting = threads[shared]
                 refusing_s = np.minimum(self._refusing_s(requests, waiting, cells), time_left_s[waiting])
                 next_write_s = refusing_s + self._next_write_s(waiting, after_s[waiting] + refusing_s, dt_s)
@@ -220,7 +222,10 @@ class Fetchers:
         return longest_s
 
     def _next_write_s(self, threads: Ints, after_s: Floats, dt_s: float) -> Floats:
-        """Returns by thread the time until the next write to one of its in-sync partitions; each thread has its own beat."""
+        """Returns by thread the time until the next write to one of its in-sync partitions.
+
+        Writes come at a fixed interval (beat), which each thread has for itself.
+        """
         beat_s_min = dt_s if self._brokers > _EXACT_BROKERS_MAX else 0.0
         shared_bytes_per_s = np.maximum(self._replicas.cell_shared_bytes_per_s[threads], NEARLY_ZERO)
         beat_s = np.maximum(self._record_bytes / shared_bytes_per_s, max(beat_s_min, self._settings.round_trip_s))
@@ -240,6 +245,7 @@ class Fetchers:
         threads = idle.astype(np.float64)
         # All idle threads of a sensor use its room at the same time.
         threads_of_sensor = sums(self._sensors, np.concatenate((threads, threads)), 2 * self._brokers)[self._sensors]
+        # The bytes of a single request that count against its leader's quota, then against its follower's quota.
         counted = np.concatenate(
             (sums(cell, single * requests.leader_listed, cells), sums(cell, single * requests.follower_listed, cells))
         )
@@ -263,6 +269,7 @@ class Fetchers:
             granted = requested * np.minimum(fits / np.maximum(sums(cell, requested, cells), 1.0), 1.0)[cell]
         self._in_flight[rows] = granted
 
+        # The leaders' quotas count the bytes when they are sent.
         self._spread_s[idle] = ((merged - 1.0) * single_s)[idle]
         first_s = after_s + settings.round_trip_s
         last_s = first_s + self._spread_s

@@ -68,9 +68,7 @@ class Replicas:
         self.leader_listed: Bools = np.zeros(len(rows), dtype=np.bool_)
         self.follower_listed: Bools = np.zeros(len(rows), dtype=np.bool_)
         # By partition, at the start.
-        self.size_bytes: Floats = np.array(
-            [p.size_bytes for p in self.specs], dtype=np.float64
-        )
+        self.size_bytes: Floats = np.array([p.size_bytes for p in self.specs], dtype=np.float64)
         self.rebuild({})
 
     # -- changes ----------------------------------------------------------------------------------------------------------
