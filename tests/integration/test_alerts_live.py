@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alerts_kit import Scene, Watched, watched
+from alerts_kit import Scene, WatchedProcesses, watched
 from kafka.admin import NewTopic
 from lab_parts import rheostat, until
 from monitoring_kit import Notification
@@ -133,7 +133,7 @@ def test_plan_waiting_for_broker_fires_alert_until_its_return(tmp_path: Path) ->
             parts.until("no plan is left", lambda: _asked(parts, "/api/v1/plans")["plans"] == [], 30)
 
 
-def _asked(parts: Watched, path: str) -> Any:
+def _asked(parts: WatchedProcesses, path: str) -> Any:
     with urllib.request.urlopen(f"http://127.0.0.1:{parts.port}{path}", timeout=10) as answer:
         return json.loads(answer.read())
 
