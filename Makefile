@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null || echo $(TOOLS)/uv/bin/uv)
 BIN := .venv/bin
 LOCKS := requirements.lock requirements-dev.lock
 PACKAGES := streaming tuner rheostat
-CODE := $(PACKAGES) tests benchmarks dashboards
+CODE := $(PACKAGES) tests benchmarks dashboards docs_build
 export UV_PYTHON_DOWNLOADS := never
 
 .PHONY: help venv demo test test-fast faults stories check docs bench swarm format lock screenshots image
@@ -40,9 +40,8 @@ check: venv docs ## style, types, import rules, generated files, links of the do
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m dashboards.build --check
-	$(BIN)/python -m dashboards.metrics_doc --check
 	$(BIN)/python -m dashboards.runbook_page --check
-	$(BIN)/rheostat config reference --check docs/reference/configuration.md
+	$(BIN)/python -m docs_build --check
 	$(BIN)/python -m benchmarks.performance_page --check
 
 docs: venv ## the documentation site, in site/; a broken link or anchor fails
@@ -58,9 +57,8 @@ format: venv ## rewrite the code in the house format
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/python -m dashboards.build
-	$(BIN)/python -m dashboards.metrics_doc
 	$(BIN)/python -m dashboards.runbook_page
-	$(BIN)/rheostat config reference > docs/reference/configuration.md
+	$(BIN)/python -m docs_build
 	$(BIN)/python -m benchmarks.performance_page
 
 lock: $(UV) ## write requirements*.lock anew from pyproject.toml

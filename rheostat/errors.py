@@ -17,7 +17,7 @@ EXIT_INTERRUPTED = 130
 EXIT_OUTPUT_CLOSED = 141
 EXIT_TERMINATED = 143
 
-# A code has the same meaning in every command; docs/how-to/operations.md has the same table.
+# A code has the same meaning in every command; docs/reference/exit-codes.md has the same table.
 EXIT_CODES = {
     EXIT_DONE: "done, or all is well",
     EXIT_NOT_WELL: "something is not well, or was not done as asked",

@@ -1,0 +1,176 @@
+"""The reference of error messages, collected from the ``raise`` statements of the code.
+
+A message is the first literal argument of the exception. Its variable parts become capitals: ``{path}`` becomes PATH, and an
+expression becomes an ellipsis. An exception that only passes on the text of another one adds no entry.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from docs_build.error_cures import CURES, DEFAULT_CURES
+from docs_build.page import ROOT, sentence
+
+COMMAND_ERROR = "CommandError"
+# Exceptions whose text a command, the log or the API prints. The subclasses of CommandError are added to them.
+PRINTED = frozenset(
+    {
+        "AccessError", "AgentAccessError", "ClusterError", "JournalError", "JournalLost", "JournalUnreadable", "MissingPermission",
+        "NoPlacementError", "NoSuchMove", "OlderRecordError", "OrderNotRecorded", "PemError", "PortError", "ProbeFailed",
+        "StreamError", "UnknownFormatError", "Unreachable", "UnreadableBatchError", "typer.BadParameter",
+    }
+)  # fmt: skip
+# A ValueError reaches the operator where it is raised by a check of the settings, of a scenario, or of a number with a unit.
+CHECKS = ("settings", "units.py", "scenario_schema.py", "schema_types.py", "numbers.py")
+NOT_CHECKS = ("throttle_settings.py", "settings_snapshot.py")
+
+# A heading, and the start of the paths whose errors stand below it. The first that fits counts.
+GROUPS = (
+    ("Settings", ("rheostat/config/", "tuner/settings/", "streaming/settings.py", "streaming/collector/settings.py",
+                  "streaming/shared/metrics_settings.py", "streaming/shared/unit_settings.py", "streaming/shared/units.py",
+                  "streaming/shared/kafka/settings.py")),
+    ("Start of a process", ("rheostat/run/", "rheostat/jvm/", "rheostat/connectivity/", "tuner/wiring/", "tuner/api/auth.py",
+                            "tuner/api/certificate.py", "streaming/collector/jmx.py")),
+    ("Stream", ("streaming/checkpoint.py", "streaming/runner.py", "streaming/sources.py", "streaming/storage.py",
+                "streaming/session.py", "streaming/formats/", "streaming/failure_causes.py")),
+    ("Cluster and journal", ("streaming/shared/", "tuner/journal/", "rheostat/journal/", "rheostat/tuner_presence.py")),
+    ("rheostat status, signals, doctor", ("rheostat/status/", "rheostat/signals/", "rheostat/doctor/")),
+    ("rheostat pause, resume, override, release", ("rheostat/orders/", "tuner/api/orders_api.py", "rheostat/console/")),
+    ("rheostat plan", ("rheostat/plan/", "tuner/planning/")),
+    ("rheostat reassign", ("rheostat/reassign/",)),
+    ("rheostat quotas", ("rheostat/quotas/",)),
+    ("rheostat limits", ("rheostat/limits/",)),
+    ("rheostat fetchers", ("rheostat/fetchers/",)),
+    ("rheostat replay", ("rheostat/replay/",)),
+    ("rheostat simulate", ("rheostat/simulate/", "tuner/simulation/")),
+    ("rheostat demo and lab", ("rheostat/demo/", "rheostat/lab/")),
+    ("Any command", ("",)),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorMessage:
+    """One message that the program can print.
+
+    Attributes:
+        kind: the class of the exception.
+        pattern: the message with its variable parts in capitals.
+        path: the file that raises it, relative to the repository.
+    """
+
+    kind: str
+    pattern: str
+    path: str
+
+    @property
+    def cure(self) -> str:
+        """What the operator does: the entry of this message, or else that of its class."""
+        return CURES.get(self.pattern) or DEFAULT_CURES.get(self.kind) or DEFAULT_CURES[COMMAND_ERROR]
+
+
+def render_errors() -> str:
+    """Returns a section for each group, and in it a heading for each message."""
+    messages = collect_messages()
+    lines = []
+    for heading, paths in GROUPS:
+        shown = sorted({m.pattern: m for m in messages if group_of(m.path) == heading}.values(), key=_sort_key)
+        if paths and shown:
+            lines += [f"\n## {heading}\n", *(_entry(message) for message in shown)]
+    return "\n".join(lines)
+
+
+def group_of(path: str) -> str:
+    """Returns the heading under which the errors of a file stand."""
+    return next(heading for heading, starts in GROUPS if path.startswith(starts))
+
+
+def _sort_key(message: ErrorMessage) -> str:
+    return message.pattern.lower().lstrip("-…` ")
+
+
+def _entry(message: ErrorMessage) -> str:
+    quote = "``" if "`" in message.pattern else "`"
+    space = " " if quote == "``" else ""
+    return f"### {quote}{space}{message.pattern}{space}{quote}\n\n{sentence(message.cure)}.\n"
+
+
+@cache
+def collect_messages(root: Path = ROOT) -> tuple[ErrorMessage, ...]:
+    """Returns the messages of all ``raise`` statements whose exception is printed, without repeats."""
+    trees = {
+        path.relative_to(root).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for folder in ("rheostat", "tuner", "streaming")
+        for path in sorted((root / folder).rglob("*.py"))
+    }
+    printed = PRINTED | command_errors(trees.values())
+    messages: dict[tuple[str, str], ErrorMessage] = {}
+    for path, tree in trees.items():
+        for kind, text in _raised(path, tree, printed):
+            messages.setdefault((text, path), ErrorMessage(kind, text, path))
+    return tuple(messages.values())
+
+
+def command_errors(trees: Iterable[ast.Module]) -> frozenset[str]:
+    """Returns the names of CommandError and of all classes derived from it."""
+    bases = {
+        node.name: {ast.unparse(base) for base in node.bases}
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    names = {COMMAND_ERROR}
+    while more := {name for name, above in bases.items() if above & names} - names:
+        names |= more
+    return frozenset(names)
+
+
+def _raised(path: str, tree: ast.Module, printed: frozenset[str]) -> Iterator[tuple[str, str]]:
+    constants = {
+        node.targets[0].id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+    }
+    name = path.rpartition("/")[2]
+    is_check = any(part in path for part in CHECKS) and name not in NOT_CHECKS
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)):
+            continue
+        kind = ast.unparse(node.exc.func)
+        if kind in printed or (kind == "ValueError" and is_check):
+            for argument in node.exc.args:
+                text = pattern_of(argument, constants)
+                if text is not None:
+                    yield kind, text
+                    break
+
+
+def pattern_of(node: ast.expr, constants: Mapping[str, object]) -> str | None:
+    """Returns the message of a literal; None if the expression is no literal, or has no words of its own."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        text = node.value
+    elif isinstance(node, ast.JoinedStr):
+        text = "".join(_piece(part, constants) for part in node.values)
+    else:
+        return None
+    text = " ".join(text.split())
+    return text if any(letter.islower() for letter in text) else None
+
+
+def _piece(node: ast.expr, constants: Mapping[str, object]) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    assert isinstance(node, ast.FormattedValue)
+    inner = node.value
+    if isinstance(inner, ast.Name) and inner.id in constants:
+        return str(constants[inner.id])
+    if isinstance(inner, ast.Name):
+        return inner.id.strip("_").upper()
+    if isinstance(inner, ast.Attribute):
+        return inner.attr.strip("_").upper()
+    return "…"

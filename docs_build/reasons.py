@@ -1,0 +1,65 @@
+"""The tables of reason codes, from the catalogue of each controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+from docs_build.page import cell
+from tuner.control.mutation_quota import reason_texts as quota
+from tuner.control.reassignment import reason_texts as reassignment
+from tuner.control.throttle import reason_texts as throttle
+from tuner.core.reason_text import ReasonText
+
+# A heading, a sentence, and the reasons below it.
+SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
+    (
+        "Throttles: the cycle and the lists",
+        "The tuner checks these in each cycle, in this order, before it looks at single throttles.",
+        throttle.CYCLE_REASONS,
+    ),
+    (
+        "Throttles: one throttle",
+        "The tuner checks these for each throttle while partitions move. The first reason that applies decides.",
+        throttle.SIDE_REASONS,
+    ),
+    (
+        "Mutation quotas: the cycle",
+        "These reasons are about all mutation quotas together.",
+        quota.CYCLE_REASONS,
+    ),
+    (
+        "Mutation quotas: the total rate",
+        "The total rate is what all tenants may do together. One of these reasons says why it stays or changes.",
+        quota.TOTAL_REASONS,
+    ),
+    (
+        "Mutation quotas: one tenant",
+        "Each tenant has one of these reasons, in the table of `rheostat quotas` too.",
+        quota.TENANT_REASONS,
+    ),
+    (
+        "Plans: partitions at a time",
+        "A plan copies a number of partitions at a time through each side of a broker. These reasons say why it is so many.",
+        reassignment.CONCURRENCY_REASON_TEXTS,
+    ),
+    (
+        "Plans: one step",
+        "These reasons say why the next step of a partition is what it is.",
+        reassignment.STEP_REASON_TEXTS,
+    ),
+)
+
+
+def render_reasons() -> str:
+    """Returns a table for each group of reasons."""
+    return "\n".join(line for section in SECTIONS for line in _section(*section))
+
+
+def _section(heading: str, intro: str, texts: Mapping[StrEnum, ReasonText]) -> Iterator[str]:
+    yield f"\n## {heading}\n\n{intro}\n"
+    yield "| reason | meaning | the tuner | you |"
+    yield "|---|---|---|---|"
+    for reason, text in texts.items():
+        yield f"| `{reason.value}` | {cell(text.meaning)} | {cell(text.tuner)} | {cell(text.operator)} |"
