@@ -32,6 +32,8 @@ IdleBaselines = Mapping[str, float]  # ms, by Measure.
 
 
 class Measure(StrEnum):
+    """A measure of the controller's load that can have an objective."""
+
     IDLE = "idle_ratio"
     QUEUE = "queue_ms"
     CREATE = "create_ms"
@@ -138,6 +140,7 @@ def _pressures(
     objective: ControllerObjective,
     baselines: IdleBaselines,
 ) -> Iterator[Pressure]:
+    """Yields the pressure of each measure that has both an objective and a value."""
     idle, idle_min = signal.idle_ratio, objective.idle_ratio_min
     if idle is not None and idle_min is not None:
         busy = 1 - min(1.0, max(0.0, idle))  # Kafka's measure can be slightly outside 0 to 1.

@@ -62,6 +62,8 @@ def rate_for_time(load: SideLoad, time_s: float) -> int:
 
 
 class RateVerdict(StrEnum):
+    """Whether a rate meets the given limits."""
+
     ENDS = "ends"  # Within all given limits.
     TOO_SLOW = "too_slow"  # The move ends, but late: either the maximum rate or the time has to be raised.
     NEVER_ENDS = "never_ends"  # The maximum rate is below W, so only a higher rate helps.

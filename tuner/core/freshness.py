@@ -9,6 +9,8 @@ from streaming.shared.contract import BrokerSignal, Signal
 
 
 class Freshness(StrEnum):
+    """The age class of a signal."""
+
     FRESH = "fresh"
     STALE = "stale"
     MISSING = "missing"

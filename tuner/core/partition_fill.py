@@ -15,6 +15,8 @@ from tuner.core.partition_limits import PartitionLimits, limit_or_none
 
 @dataclass(frozen=True, slots=True)
 class PartitionFill:
+    """The number of partitions of one broker or of the cluster, and its limit."""
+
     broker: int | None  # None: the cluster.
     partitions: float
     limit: int | None  # None: no limit is set.

@@ -28,6 +28,8 @@ def limit_or_none(limit: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLimits:
+    """The limits of KIP-578 for one cluster."""
+
     broker_partitions_max: int = UNLIMITED  # max.broker.partitions.
     partitions_max: int = UNLIMITED  # max.partitions.
     by_broker: Mapping[int, int] = field(default_factory=dict)  # Exceptions to broker_partitions_max.

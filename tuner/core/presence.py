@@ -11,6 +11,8 @@ ALIVE_S_MAX = 20.0
 
 
 class TunerMode(StrEnum):
+    """What a running tuner does."""
+
     ACTING = "acting"
     DRY_RUN = "dry_run"
     STANDBY = "standby"  # Another tuner has the lease.

@@ -14,5 +14,7 @@ from tuner.core.token_bucket import SAMPLES, WINDOW_S
 
 @dataclass(frozen=True, slots=True)
 class QuotaWindow:
+    """The settings of the controllers' quota window."""
+
     samples: int = SAMPLES  # controller.quota.window.num
     window_s: float = WINDOW_S  # controller.quota.window.size.seconds

@@ -31,6 +31,8 @@ class DesiredPlanState(StrEnum):
 
 
 class PlanEnding(StrEnum):
+    """How a plan has ended."""
+
     DONE = "done"
     CANCELLED = "cancelled"
 
@@ -90,6 +92,8 @@ class PlanHead:
 
 @dataclass(frozen=True, slots=True)
 class RequestedStep:
+    """A step that the tuner has requested and not seen end."""
+
     replicas: tuple[int, ...]
     replicas_before: tuple[int, ...]
     moves_leader: bool = False
@@ -137,6 +141,8 @@ class PlanState:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """A plan: the operator's orders, its partitions, and the tuner's record."""
+
     head: PlanHead
     partitions: Mapping[TopicPartition, PlanPartition]
     requested: Mapping[TopicPartition, RequestedStep] = field(default_factory=dict)
@@ -157,6 +163,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class CurrentAssignment:
+    """The replicas of one partition in the cluster now."""
+
     leader: int  # -1: none.
     replicas: tuple[int, ...]
     isr: tuple[int, ...]

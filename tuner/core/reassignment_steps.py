@@ -57,6 +57,8 @@ class PartitionTransition:
 
 
 class StepReason(StrEnum):
+    """Why a step is taken now."""
+
     MIN_IN_SYNC = (
         "min_in_sync"  # Producers are refused, so the step adds as many replicas as needed, whatever the limit.
     )
@@ -65,12 +67,16 @@ class StepReason(StrEnum):
 
 
 class WaitReason(StrEnum):
+    """Why a partition cannot take a step."""
+
     NO_LEADER = "no_leader"  # There is no replica to copy from.
     BROKERS_OFFLINE = "brokers_offline"  # Brokers of replicas to add or to keep are down.
 
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentStep:
+    """One request to AlterPartitionReassignments for one partition."""
+
     topic: str
     partition: int
     replicas: tuple[int, ...]  # TR: the argument of AlterPartitionReassignments.

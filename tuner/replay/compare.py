@@ -38,6 +38,8 @@ class Difference:
 
 @dataclass(slots=True)
 class MatchCount:
+    """How many compared items are the same, and how many differ."""
+
     same: int = 0
     different: int = 0
 

@@ -106,6 +106,7 @@ def recorded_steps(chunks: Iterable[RecordingChunk], missed: MissedSteps) -> Ite
 
 
 def _gapless_sections(chunks: Iterable[RecordingChunk]) -> Iterator[list[RecordingChunk]]:
+    """Yields the records of one run in sections without missing numbers."""
     section: list[RecordingChunk] = []
     for chunk in chunks:
         if section and chunk.number == section[-1].number:
@@ -120,6 +121,8 @@ def _gapless_sections(chunks: Iterable[RecordingChunk]) -> Iterator[list[Recordi
 
 @dataclass(slots=True)
 class _Frame:
+    """A frame while its pieces are read."""
+
     header: Mapping[str, Any]
     pieces: list[Piece] = field(default_factory=list)
     pieces_read: int = 0  # Also counts pieces of state fields that this version does not know.

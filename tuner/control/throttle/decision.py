@@ -11,6 +11,8 @@ from tuner.core.value import value
 
 
 class Reason(StrEnum):
+    """Why a decision was made: a word for programs, in the journal and the metrics."""
+
     # The state is unknown: hold.
     CLUSTER_NOT_SEEN = "cluster_not_seen"
     SETTINGS_UNREADABLE = "settings_unreadable"
@@ -147,6 +149,8 @@ class StartRate:
 
 @dataclass(frozen=True, slots=True)
 class _PairsOfTopic:
+    """The fields that ``AddPairs`` and ``RemovePairs`` share: pairs of one topic, by list."""
+
     topic: str
     leader: tuple[Pair, ...]
     follower: tuple[Pair, ...]

@@ -107,11 +107,14 @@ def _record_idle_throttles(live: LiveCluster, memory: Memory) -> IdleThrottles |
     )
 
 
-def _has_new_entries(now: Mapping[str, TopicThrottle], before: Mapping[str, TopicThrottle]) -> bool:
-    for topic, lists in now.items():
-        earlier = before.get(topic, TopicThrottle())
-        sides = ((lists.for_side(side), earlier.for_side(side)) for side in Side)
-        if lists != earlier and any(new.pairs - old.pairs or new.all_replicas > old.all_replicas for new, old in sides):
+def _has_new_entries(current: Mapping[str, TopicThrottle], earlier: Mapping[str, TopicThrottle]) -> bool:
+    """Whether the lists have entries, or a "*", that the earlier lists did not have."""
+    for topic, lists in current.items():
+        earlier_lists = earlier.get(topic, TopicThrottle())
+        sides = ((lists.for_side(side), earlier_lists.for_side(side)) for side in Side)
+        if lists != earlier_lists and any(
+            new.pairs - old.pairs or new.all_replicas > old.all_replicas for new, old in sides
+        ):
             return True
     return False
 

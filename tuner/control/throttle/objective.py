@@ -18,6 +18,8 @@ from tuner.core.throttle_limits import MB, ThrottleLimits
 
 
 class Mode(StrEnum):
+    """The goal for the moves; see the module docstring."""
+
     FAST = "fast"
     DEADLINE = "deadline"
     SHARE = "share"

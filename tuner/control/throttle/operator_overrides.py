@@ -51,6 +51,7 @@ def apply_new_orders(
 
 
 def drop_external_holds(memory: Memory, sides: Collection[BrokerSide]) -> Memory:
+    """Returns the state without the holds of these sides for rates that other clients had set."""
     external = memory.externally_owned_until_ms
     return _with_external_holds(memory, {side: until_ms for side, until_ms in external.items() if side not in sides})
 
@@ -75,6 +76,7 @@ def limit_override(order: Override | None, limits: ThrottleLimits) -> Override |
 
 
 def decide_while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequence[Decision]:
+    """Returns a hold; after a release also the restore of every rate that the tuner manages."""
     if not pause.released:
         return [Hold(None, None, Reason.PAUSED, f"paused by {pause.by}: nothing is changed until `rheostat resume`")]
     why = f"released by {pause.by}"

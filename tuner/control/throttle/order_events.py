@@ -15,6 +15,8 @@ from tuner.core.operator_orders import Orders, Override
 
 
 class OrderEvent(NamedTuple):
+    """One change of the orders, as a sentence; with broker and side if it concerns one throttle."""
+
     text: str
     broker: int | None = None
     side: Side | None = None

@@ -49,6 +49,7 @@ class _BrokersOfMoves:
 
 
 def _count_rates(live: LiveCluster, memory: Memory, participants: _BrokersOfMoves) -> int:
+    """Returns the number of rates that no move uses; a rate for all brokers counts once per side."""
     # Without moves the tuner's own rates count too: they serve no move.
     owned = memory.owned if live.moves else ()
     candidates = {side: setting for side, setting in live.rates.items() if side not in owned}

@@ -58,6 +58,7 @@ def _is_observed_for_long(side: BrokerSide, view: MovesView, memory: Memory) -> 
 
 
 def _decide_side(case: SideCase, findings: _CycleFindings) -> Decision:
+    """Returns the decision of the first rule that applies; the module docstring has their order."""
     for rung in SAFETY_RUNGS:
         if (decision := rung(case)) is not None:
             return decision
@@ -80,6 +81,7 @@ def _decide_side(case: SideCase, findings: _CycleFindings) -> Decision:
 
 
 def _find_stall(case: SideCase, stalled_destinations: Set[int]) -> Stall:
+    """Returns the stalled moves through one side, with a throttle that limits them and a side that is not measured."""
     view = case.view
     if not stalled_destinations:
         return Stall([], None, None)

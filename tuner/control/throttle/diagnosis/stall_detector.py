@@ -70,6 +70,7 @@ def judge_steps(
 
 
 def _add_step(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits: StallLimits) -> StallState:
+    """Returns the state after one more step. Steps shorter than ``step_s_min`` are joined until they are long enough to judge."""
     if step.dt_s > limits.step_s_max:
         # A gap in the data: the progress within it is unknown.
         return replace(

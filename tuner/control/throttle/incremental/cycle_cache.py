@@ -33,6 +33,7 @@ class IdentityMemo(Generic[R]):
         self._results: dict[str, tuple[tuple[Any, ...], R]] = {}
 
     def result_for(self, topic: str, *arguments: Any) -> R:
+        """Returns the function's result for these arguments; the cached one if all arguments are the same objects as before."""
         cached = self._results.get(topic)
         if cached is not None and all(map(is_, cached[0], arguments)):
             return cached[1]

@@ -202,6 +202,7 @@ def _start_rates(
 def _start_rate(
     side: BrokerSide, view: MovesView, copies: Copies, cleared_rates: Mapping[BrokerSide, int]
 ) -> StartRate:
+    """Returns the rate for a side without one: as ordered, as before, of the plan, or the lowest that drains."""
     limits = view.limits_of(side)
     override = limit_override(view.orders.overrides.get(side), view.limits)
     if override is not None and view.now_ms < override.until_ms:

@@ -178,6 +178,7 @@ def _update_directions(
     no_signal_lost: bool,
     limits: ControlLimits,
 ) -> dict[Side, DirectionEstimate]:
+    """Returns the load of both directions after the newest signal."""
     directions = {}
     for side in (Side.LEADER, Side.FOLLOWER):
         previous = before.directions[side] if before is not None else DirectionEstimate()

@@ -119,6 +119,7 @@ def replay_window(
 
 
 def _follower_rate(state: SideControlState, limits: ControlLimits, *, window_known: bool) -> int:
+    """Returns the rate of a follower side: the setpoint, but not below the mean of the window."""
     setpoint = state.setpoint.rate_bytes_per_s
     if not window_known:
         return round(setpoint)
