@@ -160,7 +160,7 @@ def diff_field(field: str, before: Any, value: Any) -> Iterator[Piece]:
         if value != before:
             yield Piece(field, "set", value)
     elif field == _MOVES:
-        # A cheap comparison: equal items are mostly the same object, and it ends at the first difference.
+        # The comparison is cheap: equal items are mostly the same object, and the comparison ends at the first difference.
         if before != value:
             removed, inserted = diff_sequence(before, value)
             if removed:

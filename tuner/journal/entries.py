@@ -35,13 +35,14 @@ from tuner.journal.list_records import listed_of, listed_row
 from tuner.journal.order_records import orders_body, orders_of
 
 RING = 100_000
+# Kinds of entries; the others are "decision", "intent" and "outcome".
 STEERING = "steering"
 QUOTAS = "quotas"
 STEPS = "steps"
 STEP_OUTCOMES = "step-outcomes"
 CONCURRENCY = "concurrency"
 DEFERRED = "waits"  # The reason of an entry about steps that are held back.
-ORDER = "ordered"
+ORDER = "ordered"  # The action and the reason of an entry about an operator's order.
 _SEQ = re.compile(rb'"seq": (\d+)\}\Z')  # The end of a record as ``encode_entry`` writes it.
 _SEQ_CHARS_MAX = 32
 RINGS = ("entry", "steering", "quotas-entry", "plan-entry")
@@ -60,7 +61,7 @@ class Entry:
     Attributes:
         at_ms: when it was decided, epoch ms.
         kind: "decision": nothing to write. "intent", "steering", "quotas" and "steps": the tuner is about to act. "outcome" and
-            "step-outcomes": it has acted. "concurrency": a new limit of concurrent reassignment steps.
+            "step-outcomes": the tuner has acted. "concurrency": a new limit of concurrent reassignment steps.
         action: what is done, such as "set".
         reason: why, from the reasons of the decisions.
         text: a sentence for people.

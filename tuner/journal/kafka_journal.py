@@ -89,9 +89,9 @@ class KafkaJournal:
         unreadable: the newest records of a key that this version cannot read.
         holdings: what this cluster name has set in the cluster, as text; empty if there is nothing.
         next_offsets: by partition, the offset after the last record that was read.
-        orders_next_offsets: the same of the orders topic.
-        misplaced_orders: the journal's topic itself holds orders or plans.
-        records_read: how many records ``recover`` read, without those known before.
+        orders_next_offsets: by partition of the orders topic, the offset after the last record that was read.
+        misplaced_orders: the journal's topic itself holds orders or plans, which belong in the orders topic.
+        records_read: how many records ``recover`` read itself.
     """
 
     def __init__(
@@ -110,9 +110,9 @@ class KafkaJournal:
         Args:
             producer: None for a journal that is only read.
             holder: a name for this tuner, for people.
-            group_silent_s: returns how long ago the lease's consumer group answered last.
             fenced: ``producer`` has a transactional id; ``take_over`` must come before the first write.
             inputs: its records go with every write, to the inputs topic.
+            group_silent_s: returns the seconds since the lease's consumer group answered last.
         """
         self._producer = producer
         self._topic = topic
@@ -173,7 +173,7 @@ class KafkaJournal:
         Args:
             outbox: entries that the journal already has are removed from it. If another tuner has acted since, the outbox forgets
                 its rates.
-            known: what a standby has read of the journal before, with the outbox's ``times_ms``. None: nothing.
+            known: what this tuner, as a standby, has already read of the journal, with the outbox's ``times_ms``; None: nothing.
 
         Raises:
             UnreadableBatchError: a batch of the journal or the orders topic cannot be decompressed.

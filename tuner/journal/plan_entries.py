@@ -20,7 +20,7 @@ def steps_entry(plan: Plan, decision: PlanDecision, at_ms: int, inputs: Mapping[
     if not decision.starts and not decision.cancels:
         return None
     texts = [f"{s.topic}-{s.partition} to {list(s.replicas)}" for s in decision.starts]
-    texts += [f"{topic}-{number} is stopped" for topic, number in decision.cancels]
+    texts += [f"{topic}-{partition} is stopped" for topic, partition in decision.cancels]
     ready = decision.progress.ready
     rows = [
         [s.topic, s.partition, list(ready[(s.topic, s.partition)].replicas), list(s.replicas), s.reason.value]
@@ -38,7 +38,11 @@ def steps_entry(plan: Plan, decision: PlanDecision, at_ms: int, inputs: Mapping[
 
 
 def outcome_entry(plan: Plan, decision: PlanDecision, at_ms: int) -> Entry | None:
-    """Returns the entry about the outcomes of earlier steps and the end of the plan; None if there is nothing new."""
+    """Returns the entry about the outcomes of earlier steps and the end of the plan; None if there is nothing new.
+
+    Args:
+        plan: the plan before this cycle; ``decision.plan`` is the plan after it.
+    """
     progress = decision.progress
     given_up = {
         key: reason
@@ -51,7 +55,7 @@ def outcome_entry(plan: Plan, decision: PlanDecision, at_ms: int) -> Entry | Non
     texts = [f"{name} reached" for name in _names(progress.reached)]
     texts += [f"{name} rolled back" for name in _names(progress.rolled_back)]
     texts += [f"{name} was never accepted" for name in _names(progress.never_accepted)]
-    texts += [f"{topic}-{number}: {reason}" for (topic, number), reason in given_up.items()]
+    texts += [f"{topic}-{partition}: {reason}" for (topic, partition), reason in given_up.items()]
     text = f"{ending.value}: {_first_texts(texts)}" if ending is not None else _first_texts(texts)
     rows = {
         "plan": plan.id,
@@ -84,7 +88,7 @@ def concurrency_entry(changes: Sequence[ConcurrencyChange], at_ms: int) -> Entry
 
 def failed_entry(failures: Mapping[TopicPartition, StepRefusal], at_ms: int) -> Entry:
     """Returns the entry about requested steps that Kafka refused, or whose outcome is unknown."""
-    failure = _first_texts([f"{topic}-{number}: {refusal.why}" for (topic, number), refusal in failures.items()])
+    failure = _first_texts([f"{topic}-{partition}: {refusal.why}" for (topic, partition), refusal in failures.items()])
     rows = [[*key, refusal.is_certain] for key, refusal in failures.items()]
     text = f"{len(failures)} steps were refused, or their outcome is unknown"
     return Entry(at_ms, STEP_OUTCOMES, "reassign", "not_taken", text, {"steps": rows}, failure=failure)
@@ -96,14 +100,14 @@ def deferred_entry(waits: Mapping[TopicPartition, str], at_ms: int) -> Entry:
     Args:
         waits: why each step waits.
     """
-    reasons = _first_texts([f"{topic}-{number}: {reason}" for (topic, number), reason in waits.items()])
+    reasons = _first_texts([f"{topic}-{partition}: {reason}" for (topic, partition), reason in waits.items()])
     count = f"{len(waits)} step waits" if len(waits) == 1 else f"{len(waits)} steps wait"
     rows = {"steps": [[*key] for key in waits]}
     return Entry(at_ms, STEP_OUTCOMES, "reassign", DEFERRED, f"{count}: {reasons}", rows)
 
 
 def _names(keys: Iterable[TopicPartition]) -> list[str]:
-    return [f"{topic}-{number}" for topic, number in keys]
+    return [f"{topic}-{partition}" for topic, partition in keys]
 
 
 def _first_texts(texts: Sequence[str]) -> str:

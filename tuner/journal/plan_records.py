@@ -81,8 +81,8 @@ def encode_head(head: PlanHead) -> bytes:
 
 def encode_parts(partitions: Mapping[TopicPartition, PlanPartition]) -> bytes:
     rows = [
-        [topic, number, list(p.target), list(p.original_replicas), p.size_bytes, p.write_bytes_per_s]
-        for (topic, number), p in partitions.items()
+        [topic, partition, list(p.target), list(p.original_replicas), p.size_bytes, p.write_bytes_per_s]
+        for (topic, partition), p in partitions.items()
     ]
     topics = {topic: [p.topic.id, p.topic.partition_count] for (topic, _), p in partitions.items()}
     return json.dumps({"v": VERSION, "parts": rows, "topics": topics}).encode()
@@ -93,8 +93,16 @@ def encode_requested(steps: Mapping[TopicPartition, RequestedStep]) -> bytes | N
     if not steps:
         return None
     rows = [
-        [topic, number, list(s.replicas), list(s.replicas_before), s.moves_leader, s.needs_election, s.cancel_requested]
-        for (topic, number), s in steps.items()
+        [
+            topic,
+            partition,
+            list(s.replicas),
+            list(s.replicas_before),
+            s.moves_leader,
+            s.needs_election,
+            s.cancel_requested,
+        ]
+        for (topic, partition), s in steps.items()
     ]
     return json.dumps({"v": VERSION, "requested": rows}).encode()
 
@@ -198,8 +206,8 @@ def _replicas(brokers: Sequence[int]) -> tuple[int, ...]:
 
 
 def _reasons(reasons: Mapping[TopicPartition, str]) -> list[list[Any]]:
-    return [[topic, number, reason] for (topic, number), reason in reasons.items()]
+    return [[topic, partition, reason] for (topic, partition), reason in reasons.items()]
 
 
 def _by_key(rows: Iterable[Any]) -> dict[TopicPartition, str]:
-    return {(topic, number): reason for topic, number, reason in rows}
+    return {(topic, partition): reason for topic, partition, reason in rows}
