@@ -79,7 +79,7 @@ def note_failure(checkpoint_dir: Path) -> None:
     failing = record.failing
     times = 0
     if failing is not None and failing.live == record.live:
-        # The failing batch was halved and its first half succeeded. This batch is its second half, which has the record.
+        # If the previous batch was a first half and succeeded, this batch is the second half, and the record is in it.
         is_second_half = failing.times >= FAILURES_MIN and failing.batch == batch.number - 1
         if is_second_half or failing.batch == batch.number:
             times, batch = failing.times, _suspects(batch, failing)

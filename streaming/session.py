@@ -62,12 +62,12 @@ _QUIET = {
 }
 
 
-# A JVM that runs out of heap may go on without some of its threads. It is made to end instead, so that it is restarted.
+# A JVM that runs out of heap may go on without some of its threads. With this option the JVM ends instead, and is restarted.
 _EXIT_WHEN_FULL = "-XX:+ExitOnOutOfMemoryError"
 _EXIT_CODE_WHEN_FULL = 3
 _EXIT_S_MAX = 5.0
 
-# Optimizer rules that never change the pipeline's plan.
+# Rules of Spark's optimizer that never change the pipeline's plan.
 _IDLE_RULES = (
     "BooleanSimplification",
     "LikeSimplification",

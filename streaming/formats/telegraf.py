@@ -158,7 +158,7 @@ def _metric_scrapes(metrics: Column, reader: Reader, source: Source) -> Column:
 
 
 def _values(m: Column, reader: Reader) -> Column:
-    """Returns the values of a metric that its scrape is made of."""
+    """Returns the parts of a metric that its scrape needs."""
     return F.struct(
         F.coalesce(*[reader.tag(m, tag) for tag in _NODE_TAGS]).alias("node_text"),
         *[reader.tag(m, tag).alias(tag) for tag in (*_HOST_TAGS, "cluster", "role")],
@@ -200,6 +200,7 @@ def _no_node(where: Column) -> Column:
 
 
 def _first_refused_or_all(scrapes_: Column) -> Column:
+    """Returns only the first refused scrape, because one reject for a record is enough; all scrapes if none is refused."""
     refused = F.filter(scrapes_, lambda r: r["reason"].isNotNull())
     return F.when(F.exists(scrapes_, lambda r: r["reason"].isNotNull()), F.slice(refused, 1, 1)).otherwise(scrapes_)
 

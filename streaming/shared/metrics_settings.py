@@ -10,19 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from streaming.shared.addresses import is_local_host
 
-TOKEN_LETTERS_MIN = 16
+TOKEN_CHARACTERS_MIN = 16
 
 
 def token_problem(secret: str) -> str | None:
     """Returns what is wrong with a token, without quoting it; None if it is usable."""
-    if len(secret) < TOKEN_LETTERS_MIN:
-        return (
-            f"has fewer than {TOKEN_LETTERS_MIN} letters, so it can be guessed: `openssl rand -hex 24` makes a good one"
-        )
-    if not all("!" <= letter <= "~" for letter in secret):
-        return (
-            "has spaces or letters outside ASCII, which no HTTP header carries: `openssl rand -hex 24` makes a good one"
-        )
+    if len(secret) < TOKEN_CHARACTERS_MIN:
+        return f"has fewer than {TOKEN_CHARACTERS_MIN} characters, so it can be guessed: `openssl rand -hex 24` makes a good one"
+    if not all("!" <= character <= "~" for character in secret):
+        return "has spaces or characters outside ASCII, which no HTTP header carries: `openssl rand -hex 24` makes a good one"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Shortens long lists for a sentence or a terminal: the first items and how many more there are."""
+"""Shortens long lists for a sentence or a terminal: the first items, and the number of the other items."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 
-def join_names(names: Iterable[object], most: int, what: str = "", *, between: Literal[", ", "; "] = ", ") -> str:
-    """Returns the first ``most`` names joined, and the number left out: "a, b and 3 more".
+def join_names(
+    names: Iterable[object], count_max: int, noun: str = "", *, separator: Literal[", ", "; "] = ", "
+) -> str:
+    """Returns the first ``count_max`` names joined, and the number left out: "a, b and 3 more".
 
     Args:
-        what: noun for the names left out, if the names do not tell it.
-        between: separator; a semicolon is also put before "and": "a; b; and 3 more".
+        noun: for the names left out, if the names do not tell what they are.
+        separator: a semicolon is also put before "and": "a; b; and 3 more".
     """
     items = list(names)
-    text = between.join(map(str, items[:most]))
-    if len(items) <= most:
+    text = separator.join(map(str, items[:count_max]))
+    if len(items) <= count_max:
         return text
-    return f"{text}{' ' if between == ', ' else between}{more_text(len(items) - most, what)}"
+    return f"{text}{' ' if separator == ', ' else separator}{more_text(len(items) - count_max, noun)}"
 
 
-def shorten_lines(lines: Sequence[str], most: int, what: str = "") -> list[str]:
-    """Returns the first ``most`` lines; if lines were left out, a last line says how many."""
-    return list(lines) if len(lines) <= most else [*lines[:most], more_text(len(lines) - most, what)]
+def shorten_lines(lines: Sequence[str], count_max: int, noun: str = "") -> list[str]:
+    """Returns the first ``count_max`` lines; if lines were left out, a last line says how many."""
+    return list(lines) if len(lines) <= count_max else [*lines[:count_max], more_text(len(lines) - count_max, noun)]
 
 
-def more_text(count: int, what: str = "") -> str:
-    """Returns "and 3 more", followed by the noun ``what`` if given."""
-    return f"and {count} more{f' {what}' if what else ''}"
+def more_text(count: int, noun: str = "") -> str:
+    """Returns "and 3 more", followed by ``noun`` if given."""
+    return f"and {count} more{f' {noun}' if noun else ''}"

@@ -108,7 +108,7 @@ def entry_of(
 
 def steering_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
     """Returns the entry of the rates that one steering tick writes; the text names the first of many."""
-    text = join_names((change.text for change in changes), _TEXTS_MAX, between="; ")
+    text = join_names((change.text for change in changes), _TEXTS_MAX, separator="; ")
     rates = [[c.broker, c.side.value, c.current_bytes_per_s, c.setpoint_bytes_per_s] for c in changes]
     return Entry(at_ms, STEERING, action_of(changes[0]), changes[0].reason.value, text, {"rates": rates})
 

@@ -87,7 +87,7 @@ def outcome_text(acts: Sequence[ExecutedDecision]) -> tuple[str, str | None]:
     entries = [entry_of("outcome", decision, 0, failure=failure) for decision, failure in acts]
     texts = [event_text(group) for group in group_by_event(entries)]
     failed = [(entry, entry.failure) for entry in entries if entry.failure is not None]
-    return join_names(texts, _TEXTS_MAX, between="; "), failures_text(failed, len(acts))
+    return join_names(texts, _TEXTS_MAX, separator="; "), failures_text(failed, len(acts))
 
 
 def log_fields(entries: Sequence[Entry]) -> dict[str, Any]:

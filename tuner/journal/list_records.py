@@ -51,7 +51,7 @@ def listed_of(row: ListedRow) -> tuple[str, TopicThrottle]:
 
 def changes_text(changes: Sequence[AddPairs | RemovePairs]) -> str:
     """Returns the changes as text; it names the first of many topics."""
-    return join_names((change.text for change in changes), _TEXTS_MAX, "topics", between="; ")
+    return join_names((change.text for change in changes), _TEXTS_MAX, "topics", separator="; ")
 
 
 def entry_rows(changes: Sequence[AddPairs | RemovePairs]) -> Mapping[str, Any]:

@@ -111,4 +111,4 @@ def _names(keys: Iterable[TopicPartition]) -> list[str]:
 
 
 def _first_texts(texts: Sequence[str]) -> str:
-    return join_names(texts, _TEXTS_MAX, between="; ")
+    return join_names(texts, _TEXTS_MAX, separator="; ")

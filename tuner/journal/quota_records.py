@@ -152,7 +152,7 @@ def decision_entry(decision: QuotaDecision, at_ms: int, *, dry_run: bool) -> Ent
 
 def quotas_entry(changes: Sequence[QuotaWrite], at_ms: int, inputs: Mapping[str, Any], *, dry_run: bool) -> Entry:
     """Returns one entry for all quotas that a cycle is about to write; the text names the first ones."""
-    text = join_names((change.text for change in changes), _TEXTS_MAX, between="; ")
+    text = join_names((change.text for change in changes), _TEXTS_MAX, separator="; ")
     rows = [[entity_row(c.entity), c.current_per_s, requested_per_s(c), c.reason.value] for c in changes]
     return Entry(
         at_ms, QUOTAS, action_of(changes[0]), changes[0].reason.value, text, {"quotas": rows}, inputs, dry_run=dry_run
@@ -162,7 +162,7 @@ def quotas_entry(changes: Sequence[QuotaWrite], at_ms: int, inputs: Mapping[str,
 def failed_entry(failures: Mapping[QuotaEntity, str], at_ms: int) -> Entry:
     """Returns the entry about quotas that could not be written."""
     failure_text = join_names(
-        (f"{entity}: {failure}" for entity, failure in failures.items()), _TEXTS_MAX, between="; "
+        (f"{entity}: {failure}" for entity, failure in failures.items()), _TEXTS_MAX, separator="; "
     )
     rows = [entity_row(entity) for entity in failures]
     text = f"{len(failures)} quotas were not written"

@@ -60,7 +60,7 @@ def test_metrics_host_of_this_machine_needs_no_token(http: str) -> None:
 
 
 def test_short_metrics_token_is_refused_and_not_shown() -> None:
-    with pytest.raises(BadInputError, match="fewer than 16 letters") as refused:
+    with pytest.raises(BadInputError, match="fewer than 16 characters") as refused:
         settings_of("{host: 0.0.0.0, port: 9465, read_token: secret}")
     assert "secret" not in str(refused.value)
 

@@ -19,7 +19,7 @@ NAMES = ["a", "b", "c", "d"]
     ],
 )
 def test_join_names_shows_first_names_and_counts_rest(most: int, commas: str, semicolons: str) -> None:
-    assert (join_names(NAMES, most), join_names(NAMES, most, between="; ")) == (commas, semicolons)
+    assert (join_names(NAMES, most), join_names(NAMES, most, separator="; ")) == (commas, semicolons)
 
 
 def test_join_names_accepts_any_values_and_noun() -> None:

@@ -56,7 +56,7 @@ def test_token_from_file_or_environment_allows_network_host(key: str) -> None:
 @pytest.mark.parametrize(
     ("http", "said"),
     [
-        ("{read_token: hush}", "read_token has fewer than 16 letters"),
+        ("{read_token: hush}", "read_token has fewer than 16 characters"),
         ("{operate_token: 'hush 0123456789abcdef'}", "operate_token has spaces"),
         (f"{{read_token: {SECRET}, operate_token: {SECRET}}}", "read_token and operate_token are the same"),
         ("{tls_certfile: /x.pem}", "tls_certfile and tls_keyfile go together"),
