@@ -9,10 +9,10 @@ from streaming.shared.contract import MoveSignal
 from tuner.core.cluster import BrokerSide
 
 
-def with_pending(
+def add_pending_bytes(
     moves: Mapping[BrokerSide, MoveSignal], pending: Mapping[BrokerSide, float]
 ) -> dict[BrokerSide, MoveSignal]:
-    """Returns the signals as the control law needs them: a side is done when the plan is, not when the running moves are.
+    """Returns the signals as the control law needs them: a side is done when its plan is done, not when its running moves are done.
 
     Args:
         pending: bytes that plans have not begun to copy, by side.

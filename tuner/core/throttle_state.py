@@ -12,7 +12,7 @@ from tuner.core.throttle_limits import ThrottleLimits
 
 @dataclass(frozen=True, slots=True)
 class ThrottleState:
-    """Rates in bytes/s, by side. A side that is absent has no throttle."""
+    """Setpoints and maximum rates in bytes/s, by side. A side without an entry has no throttle."""
 
     setpoints: Mapping[BrokerSide, float] = field(default_factory=dict)
     max_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
@@ -45,15 +45,15 @@ def throttle_state_of(
     current = {side: float(setting.bytes_per_s) for side, setting in live.rates.items()}
     current |= warmup_rates
     all_sides = [(b, side) for b in live.brokers for side in Side]
-    desired = current | {side: setpoint.bytes_per_s for side, setpoint in setpoints.items()}
+    setpoint_rates = current | {side: setpoint.bytes_per_s for side, setpoint in setpoints.items()}
     max_rates: Mapping[BrokerSide, float] = {}
     if highest_plan_rate_bytes_per_s is not None:
         max_rates = dict.fromkeys(all_sides, highest_plan_rate_bytes_per_s)
     if not limits.closed_loop:
         # A side without copies gets the plan's rate as soon as a plan copies through it. Its current rate says nothing: until then
         # it is a twelfth of the plan's rate at most.
-        idle = {side: rate for side, rate in max_rates.items() if side not in plan_rates}
-        return ThrottleState({**desired, **idle}, {**current, **max_rates, **plan_rates})
+        idle_rates = {side: rate for side, rate in max_rates.items() if side not in plan_rates}
+        return ThrottleState({**setpoint_rates, **idle_rates}, {**current, **max_rates, **plan_rates})
     # The control law may raise a rate up to the ceiling, also on a side without a throttle if it throttles all moves.
     ceilings = dict.fromkeys(all_sides if limits.throttles_all_moves else current, limits.rate_bytes_per_s_max)
-    return ThrottleState(desired, {**ceilings, **max_rates, **plan_rates})
+    return ThrottleState(setpoint_rates, {**ceilings, **max_rates, **plan_rates})

@@ -32,12 +32,12 @@ _HEALTHY_HOLDS = frozenset({Reason.WATCHING, Reason.PROGRESSING, Reason.WITHIN_D
 
 
 def find_cleared_rates(
-    live: LiveCluster, memory: Memory, now_ms: int, limits: ThrottleLimits, *, unlisted: bool
+    live: LiveCluster, memory: Memory, now_ms: int, limits: ThrottleLimits, *, external_lists_cleared: bool
 ) -> dict[BrokerSide, int]:
     """Returns the tuner's rates, by side, if a tool has cleared all of them; empty if not.
 
     Args:
-        unlisted: lists of other owners named the moving replicas, and no longer do.
+        external_lists_cleared: lists of other owners named the moving replicas, and no longer do.
     """
     readable = live.brokers - live.unreadable
     readable_rates = {side: owned for side, owned in memory.owned.items() if side[0] in readable}
@@ -45,7 +45,7 @@ def find_cleared_rates(
         return {}
     if any(None in owned.possible_rates for owned in readable_rates.values()):
         return {}  # A rate that is just being set may not be there yet.
-    lists_cleared = unlisted or any(topic not in live.lists for topic in memory.listed)
+    lists_cleared = external_lists_cleared or any(topic not in live.lists for topic in memory.listed)
     on_one_broker = len({broker for broker, _ in readable_rates}) == 1
     cleared_again = now_ms - memory.cleared_at_ms < limits.external_change_hold_s * 1000
     if (on_one_broker or cleared_again) and not lists_cleared:

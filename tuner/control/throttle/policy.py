@@ -64,8 +64,10 @@ def decide(
     cleared_holds: Sequence[Decision] = ()
     throttles = throttles_any_move(live.moves, observation.plan_moves, limits, memory.listed)
     if throttles and orders.pause is None and live.moves:
-        unlisted = memory.throttled and not _lists_name_any(external_lists(live, memory, cache), memory.moving_replicas)
-        cleared = find_cleared_rates(live, memory, now_ms, limits, unlisted=unlisted)
+        external_lists_cleared = memory.throttled and not _lists_name_any(
+            external_lists(live, memory, cache), memory.moving_replicas
+        )
+        cleared = find_cleared_rates(live, memory, now_ms, limits, external_lists_cleared=external_lists_cleared)
         memory, cleared_holds = forget_cleared_rates(memory, cleared, now_ms)
     memory, relinquished = relinquish_changed_rates(live, memory, now_ms, limits, throttles=throttles)
     # If an external change and an order are both new, the order counts: it states what the operator wants.

@@ -94,7 +94,7 @@ def follow_plan_rate(case: SideCase) -> Decision | None:
         return case.hold(Reason.RATE_IS_CHANGING, text)
     if closed_loop:
         setpoint = min(current, plan_rate)
-    elif case.side in case.view.sides_with_other_moves and current < plan_rate:
+    elif case.side in case.view.sides_with_external_moves and current < plan_rate:
         # Another tool's move runs here too, under the rate that came with it. A plan does not raise that rate.
         existing = owned.restore_to_bytes_per_s if owned is not None else current
         setpoint = plan_rate if existing is None else min(plan_rate, max(current, existing))

@@ -139,7 +139,7 @@ class MovesView:
         return order.bytes_per_s if ordered and order is not None else rate
 
     @cached_property
-    def sides_with_other_moves(self) -> Set[BrokerSide]:
+    def sides_with_external_moves(self) -> Set[BrokerSide]:
         """The sides that carry a move of another tool."""
         external_moves = (m for m in self.live.moves if (m.topic, m.partition) not in self._plan_moves)
         return {side for move in external_moves for side in sides_of_move(move)}

@@ -19,7 +19,7 @@ from tuner.control.throttle.plan_moves import plan_rates
 from tuner.control.throttle.write_intents import record_change_intent
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
-from tuner.core.plan_backlog import with_pending
+from tuner.core.plan_backlog import add_pending_bytes
 from tuner.core.throttle_limits import ThrottleLimits
 from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.list_writer import ActObserver
@@ -128,7 +128,7 @@ class SteeringTick:
             brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._ignored_brokers}
         # A side has work until the whole plan has ended, not only the steps that run now.
         pending = self.pending_bytes()
-        moves, now_ms = with_pending(self._signals.moves, pending), self._clock.now_ms()
+        moves, now_ms = add_pending_bytes(self._signals.moves, pending), self._clock.now_ms()
         changes = steering.next_changes(self._clock.monotonic_s(), now_ms, brokers, moves, pending.keys())
         if self._dry_run or not changes:
             return

@@ -55,7 +55,7 @@ def max_rate_bytes_per_s(
 
     Args:
         side: leader or follower.
-        in_sync_bytes_per_s: what in-sync followers fetch. The share is meant for the move, and the throttle counts these bytes too.
+        in_sync_bytes_per_s: what in-sync followers fetch, added to the share: the throttle counts these bytes, the share does not.
         capacity: of the broker; None if it is not known, and then the share is not applied.
         objective: gives mode and share.
         limits: gives the operator's maximum rate.

@@ -29,7 +29,7 @@ from tuner.control.reassignment.scheduler_model import (
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
-from tuner.core.plan_backlog import with_pending
+from tuner.core.plan_backlog import add_pending_bytes
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason, WaitReason, next_step
 from tuner.planning.fluid_bound import fluid_bound
 
@@ -397,8 +397,8 @@ def test_waiting_partitions_and_needed_bytes_by_side() -> None:
 def test_remaining_plan_is_passed_to_the_controller() -> None:
     move = MoveSignal("c", 3, F, 0, 0, 1, 1.0, 1, 1, remaining_bytes=5 * MB)
     blind = replace(move, remaining_bytes=None)
-    assert with_pending({(3, F): move}, {(3, F): 2 * MB})[3, F].remaining_bytes == 7 * MB
-    assert with_pending({(3, F): blind}, {(3, F): 2 * MB})[3, F] is blind
+    assert add_pending_bytes({(3, F): move}, {(3, F): 2 * MB})[3, F].remaining_bytes == 7 * MB
+    assert add_pending_bytes({(3, F): blind}, {(3, F): 2 * MB})[3, F] is blind
 
 
 def test_fluid_bound_copies_hot_partitions_first() -> None:
