@@ -197,7 +197,7 @@ class KafkaJournal:
         will_act = self._producer is not None
         for record in read_journal(consumer, self._topic, known.next_offsets, required=will_act, ends=ends):
             self.records_read += 1
-            take = known.take if record.topic == self._topic else known.take_order
+            take = known.take_from_journal if record.topic == self._topic else known.take_from_orders_topic
             take(record.key, record.value, record.offset)
         self.next_offsets = ends.get(self._topic, {})
         self.orders_next_offsets = ends.get(orders_topic_of(self._topic), {})

@@ -80,6 +80,7 @@ class Outbox:
         """Returns the memory as it would be if the journal had recorded all outcomes."""
         owned, external = dict(memory.owned), dict(memory.externally_owned_until_ms)
         for side, outcome in self.outcomes.items():
+            # A different setpoint on record is newer than the outcome.
             if side not in owned or owned[side].setpoint_bytes_per_s != outcome.recorded_setpoint_bytes_per_s:
                 continue
             if outcome.owned is not None:

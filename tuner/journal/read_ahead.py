@@ -59,14 +59,17 @@ class JournalKnowledge:
     next_offsets: dict[int, int] = field(default_factory=dict)
     misplaced_orders: bool = False
 
-    def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
+    def take_from_journal(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
         """Applies a record of the journal's topic."""
         if value is not None and is_order(key) and key.split(b"|")[1] == self.state.cluster.encode():
             self.misplaced_orders = True
-        self.take_order(key, value, offset)
+        self._take(key, value, offset)
 
-    def take_order(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
+    def take_from_orders_topic(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
         """Applies a record of the orders topic."""
+        self._take(key, value, offset)
+
+    def _take(self, key: bytes, value: bytes | None, offset: int | None) -> None:
         self.aliases.take(key, value, offset)
         self.state.take(key, value, offset)
 
@@ -180,7 +183,7 @@ class ReadAhead:
             raise UnreadableBatchError(self._refused[0])
         for records in batches.values():
             for record in records:
-                knowledge.take(record.key or b"", record.value, record.offset)
+                knowledge.take_from_journal(record.key or b"", record.value, record.offset)
                 knowledge.next_offsets[record.partition] = record.offset + 1
         return bool(batches)
 
