@@ -30,13 +30,13 @@ class StorageFolder:
     """A folder that the stream writes to."""
 
     name: str
-    folder: Path
+    path: Path
     setting: str  # The setting that selects the folder.
 
     @property
     def existing(self) -> Path:
         """The folder itself, or its nearest existing parent."""
-        return next(path for path in (self.folder, *self.folder.absolute().parents) if os.path.exists(path))
+        return next(folder for folder in (self.path, *self.path.absolute().parents) if os.path.exists(folder))
 
     @property
     def mount_point(self) -> Path:
@@ -59,7 +59,7 @@ class StorageFolder:
         return bool(os.statvfs(self.existing).f_flag & os.ST_NOEXEC)
 
     def __str__(self) -> str:
-        return f"{self.name} {self.folder}"
+        return f"{self.name} {self.path}"
 
 
 def folders(settings: StreamSettings) -> tuple[StorageFolder, StorageFolder]:
@@ -81,41 +81,41 @@ def folders(settings: StreamSettings) -> tuple[StorageFolder, StorageFolder]:
     )
 
 
-def folder_fault(place: StorageFolder, free_bytes_min: int = START_BYTES_MIN) -> str | None:
+def folder_fault(folder: StorageFolder, free_bytes_min: int = START_BYTES_MIN) -> str | None:
     """Returns why the stream cannot write to a folder, with the remedy; None if it can."""
-    existing = place.existing
+    existing = folder.existing
     if os.statvfs(existing).f_flag & os.ST_RDONLY:
-        return (
-            f"{place} cannot be written: the file system {place.mount_point} is mounted read-only. {_elsewhere(place)}"
-        )
+        cause = f"the file system {folder.mount_point} is mounted read-only"
+        return f"{folder} cannot be written: {cause}. {_relocation_sentence(folder)}"
     if not existing.is_dir() or not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
-        return f"{place} cannot be written: {_ownership_text(existing)}. {_elsewhere(place)}"
-    if place.free_bytes < free_bytes_min:
-        return full_message(place)
+        return f"{folder} cannot be written: {_ownership_text(existing)}. {_relocation_sentence(folder)}"
+    if folder.free_bytes < free_bytes_min:
+        return full_message(folder)
     return None
 
 
-def full_message(place: StorageFolder) -> str:
+def full_message(folder: StorageFolder) -> str:
     """Returns the message for a full file system: how full it is, how much the stream needs, and the remedy."""
     return (
-        f"The file system {place.mount_point}, which holds {place}, is full: {_mb(place.free_bytes)} of {_mb(place.size_bytes)} "
-        f"are free, and the stream needs {_mb(FREE_BYTES_ADVISED)}. Free some space, and the stream continues where it ended; "
-        f"or {_name_another(place)}"
+        f"The file system {folder.mount_point}, which holds {folder}, is full: {_mb(folder.free_bytes)} of "
+        f"{_mb(folder.size_bytes)} are free, and the stream needs {_mb(FREE_BYTES_ADVISED)}. Free some space, and the stream continues where it ended; "
+        f"or {_relocation_text(folder)}"
     )
 
 
-def full_message_if_full(known: Sequence[StorageFolder]) -> str | None:
+def full_message_if_full(stream_folders: Sequence[StorageFolder]) -> str | None:
     """Returns how full the fullest file system is, and what to do; None if the stream can start with its free space."""
-    fullest = min(known, key=lambda place: place.free_bytes)
+    fullest = min(stream_folders, key=lambda folder: folder.free_bytes)
     return full_message(fullest) if fullest.free_bytes < START_BYTES_MIN else None
 
 
-def no_space_message(known: Sequence[StorageFolder]) -> str:
+def no_space_message(stream_folders: Sequence[StorageFolder]) -> str:
     """Returns the message after a write has found no space, even if there is free space again."""
-    if (text := full_message_if_full(known)) is not None:
+    if (text := full_message_if_full(stream_folders)) is not None:
         return text
     free = "; ".join(
-        f"{place.mount_point}, which holds {place}, has {_mb(place.free_bytes)} free now" for place in known
+        f"{folder.mount_point}, which holds {folder}, has {_mb(folder.free_bytes)} free now"
+        for folder in stream_folders
     )
     return (
         f"No space was left on a file system: {free}. Check whether another program fills one of them from time to time; with a "
@@ -136,14 +136,14 @@ def foreign_file(folder: Path) -> str | None:
     return None
 
 
-def storage_error(error: OSError, known: Sequence[StorageFolder]) -> StreamError:
+def storage_error(error: OSError, stream_folders: Sequence[StorageFolder]) -> StreamError:
     """Returns the error to report for a failed file operation of rheostat itself."""
     by_path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
-    for place in known:
-        if (text := folder_fault(place)) is not None:
+    for folder in stream_folders:
+        if (text := folder_fault(folder)) is not None:
             return StreamError(text)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StreamError(no_space_message(known))
+        return StreamError(no_space_message(stream_folders))
     if error.errno in (errno.EACCES, errno.EPERM) and by_path is not None:
         return StreamError(
             f"{_ownership_text(by_path)}, so the stream cannot use it. Give this user access, or name another folder."
@@ -151,12 +151,12 @@ def storage_error(error: OSError, known: Sequence[StorageFolder]) -> StreamError
     return StreamError(f"The stream cannot use {by_path or 'a file'}: {error.strerror or error}.")
 
 
-def noexec_message(place: StorageFolder) -> str:
+def noexec_message(folder: StorageFolder) -> str:
     """Returns the message for a folder from which Java may not load native code."""
     return (
-        f"Java cannot load the native code for compressed topics (snappy, zstd): Java unpacks the code into {place.folder}, and "
-        f"the file system {place.mount_point} is mounted noexec. Set TMPDIR to a folder of a file system that allows execution, or "
-        "remount this file system with exec"
+        f"Java cannot load the native code for compressed topics (snappy, zstd): Java unpacks the code into {folder.path}, and "
+        f"the file system {folder.mount_point} is mounted noexec. Set TMPDIR to a folder of a file system that allows execution, "
+        "or remount this file system with exec"
     )
 
 
@@ -175,13 +175,13 @@ def _user(uid: int) -> str:
         return f"uid {uid}"
 
 
-def _elsewhere(place: StorageFolder) -> str:
-    text = _name_another(place)
+def _relocation_sentence(folder: StorageFolder) -> str:
+    text = _relocation_text(folder)
     return text[:1].upper() + text[1:]
 
 
-def _name_another(place: StorageFolder) -> str:
-    return f"let {place.setting} name a folder elsewhere that this user may write."
+def _relocation_text(folder: StorageFolder) -> str:
+    return f"let {folder.setting} name a folder elsewhere that this user may write."
 
 
 def _mb(n_bytes: int) -> str:

@@ -43,7 +43,7 @@ def storage_of_stream(settings: Settings) -> Iterator[Finding]:
     except StreamError as error:
         yield Finding("scratch space", FindingVerdict.FAILED, str(error), "only the stream needs it")
         return
-    foreign = storage.foreign_file(checkpoint.folder)
+    foreign = storage.foreign_file(checkpoint.path)
     yield _place("checkpoint folder", checkpoint) if foreign is None else _failed("checkpoint folder", foreign)
     yield _place("scratch space", scratch)
     if scratch.forbids_execution and _NATIVE_PATH not in os.environ.get("SPARK_SUBMIT_OPTS", ""):
@@ -63,10 +63,10 @@ def _place(check: str, place: storage.StorageFolder) -> Finding:
         return Finding(
             check,
             FindingVerdict.ADVICE,
-            f"{place.folder}: only {free_mb} MB are free on {place.mount_point}",
+            f"{place.path}: only {free_mb} MB are free on {place.mount_point}",
             f"free some: the stream of a large cluster needs {advised_mb} MB there",
         )
-    return Finding(check, FindingVerdict.OK, f"{place.folder}, {free_mb:,} MB free")
+    return Finding(check, FindingVerdict.OK, f"{place.path}, {free_mb:,} MB free")
 
 
 def _failed(check: str, text: str) -> Finding:
