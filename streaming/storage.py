@@ -98,8 +98,8 @@ def full_message(folder: StorageFolder) -> str:
     """Returns the message for a full file system: how full it is, how much the stream needs, and the remedy."""
     return (
         f"The file system {folder.mount_point}, which holds {folder}, is full: {_mb(folder.free_bytes)} of "
-        f"{_mb(folder.size_bytes)} are free, and the stream needs {_mb(FREE_BYTES_ADVISED)}. Free some space, and the stream continues where it ended; "
-        f"or {_relocation_text(folder)}"
+        f"{_mb(folder.size_bytes)} are free, and the stream needs {_mb(FREE_BYTES_ADVISED)}. Free some space, and the stream "
+        f"continues where it ended; or {_relocation_text(folder)}"
     )
 
 
