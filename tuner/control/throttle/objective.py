@@ -85,8 +85,7 @@ class ControlLimits:
     slope_gain: float = 0.05
     spread_gain: float = 0.1
     usual_gain: float = 0.015  # The usual load is learned over minutes.
-    # The minimum rate drops if clients usually leave less. Their load is then assumed to be this many spreads above its usual
-    # value.
+    # The minimum rate drops if clients usually leave less. Their load is then assumed to be this many spreads above usual.
     min_rate_spreads: float = 0.65
     forecast_spreads: float = 0.5  # The load is assumed to be this many spreads above the forecast.
     jump_spreads: float = 4.0  # A forecast error this large is a step of the load and not noise.

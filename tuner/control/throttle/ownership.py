@@ -54,7 +54,7 @@ def find_cleared_rates(
 
 
 def may_be_cleared_by_tool(current_bytes_per_s: int | None, *, throttles: bool) -> bool:
-    """Whether a tool may have cleared all rates, seen from one side. Only a snapshot of all sides tells."""
+    """Whether a tool may have cleared this rate together with all others. Only a snapshot of all sides can tell."""
     return current_bytes_per_s is None and throttles
 
 
@@ -112,7 +112,9 @@ def relinquish_changed_rates(
             and side not in missing_before
             and not _is_late_predecessor_write(side, current, memory, now_ms)
         ):
-            missing.add(side)
+            missing.add(
+                side
+            )  # A tool removes rates one after the other, so this one is checked again in the next cycle.
         elif is_changed:
             memory, decision = relinquish_rate(side, current, memory, now_ms, limits)
             decisions.append(decision)

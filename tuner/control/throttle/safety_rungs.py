@@ -108,7 +108,7 @@ def _warm_up_for_steering(case: SideCase) -> Decision | None:
 
 
 def _restore_if_reason_is_over(case: SideCase) -> Decision | None:
-    """The reason for a temporary change is over. A rescue only raises rates, so nothing else would lower this one.
+    """The reason for a temporary change is over. A rescue only raises rates, so no other rule would lower this rate.
 
     With fresh signals and an objective the control law sets its own rate instead, unless existing rates are preserved.
     """
@@ -146,10 +146,10 @@ def _hold_or_decay_without_fresh_signals(case: SideCase) -> Decision | None:
 
 
 def _decay_stale_rate(case: SideCase) -> Decision | None:
-    """Lowers a raised rate without signals, down to the rate before it or the least that drains.
+    """Lowers a raised rate without signals, down to the earlier rate, or to the lowest that drains if that is higher.
 
     A plan's rate is the operator's and does not decay. The control law decays its rates itself. A throttle that blocks writes
-    does not decay either: a fresh broker signal of the leader reports that, even if the signals of the move are old.
+    does not decay: the leader's fresh broker signal reports blocked writes, even if the signals of the move are old.
     """
     limits, owned, setting = case.view.limits, case.owned, case.setting
     if limits.closed_loop or case.side in case.view.plan_rates or owned is None or setting is None:
@@ -157,7 +157,7 @@ def _decay_stale_rate(case: SideCase) -> Decision | None:
     if case.view.freshness(case.side) is Freshness.FRESH or case.blocks_writes:
         return None
     signal = case.view.signal(case.side)
-    # Without any signal since this tuner started, its predecessor raised the rate.
+    # If this tuner never had a signal, its predecessor raised the rate. The age then counts from the first cycle without one.
     since_ms = case.memory.unmeasured_since_ms.get(case.side, case.view.now_ms)
     unmeasured_s = age_s(signal, case.view.now_ms) if signal is not None else (case.view.now_ms - since_ms) / 1000
     if unmeasured_s <= limits.decay_age_s:
@@ -189,7 +189,7 @@ def _hold_if_signals_contradict(case: SideCase) -> Decision | None:
     return None if contradiction is None else case.hold(Reason.SIGNALS_CONTRADICT, contradiction)
 
 
-def _open_for_rescue(case: SideCase) -> Decision | None:
+def _open_if_blocking_writes(case: SideCase) -> Decision | None:
     """Partitions accept no writes until lost replicas are back: durability precedes any throttle.
 
     With an objective the steering strategy opens the throttle.
@@ -231,7 +231,7 @@ SAFETY_RUNGS: tuple[Rung, ...] = (
     _lower_to_ceiling,
     _hold_or_decay_without_fresh_signals,
     _hold_if_signals_contradict,
-    _open_for_rescue,
+    _open_if_blocking_writes,
     _hold_if_destinations_down,
     _hold_if_destinations_unmeasured,
 )

@@ -55,21 +55,23 @@ class QuotaAges:
             now_s: the time of the snapshot.
             lists_set: the snapshot has throttled-replica lists.
         """
-        before_s, carrying = self.snapshot_at_s, frozenset(carrying)
+        previous_s, carrying = self.snapshot_at_s, frozenset(carrying)
         ended_s = {
             side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S and side not in carrying
         }
         ended_s |= {side: now_s for side in self.began_s if side not in carrying}
-        carried_s = {side: self.carried_s.get(side, before_s if before_s is not None else now_s) for side in ended_s}
+        carried_s = {
+            side: self.carried_s.get(side, previous_s if previous_s is not None else now_s) for side in ended_s
+        }
         began_s, counted_since_s = {}, {}
         for side in carrying:
-            # The move may have begun right after the snapshot before.
-            began_s[side] = self.began_s.get(side, -math.inf if before_s is None else before_s)
+            # The move may have begun right after the previous snapshot.
+            began_s[side] = self.began_s.get(side, -math.inf if previous_s is None else previous_s)
             # If another move through this side ended within the window, an unknown part of its bytes is still in the window.
             window_was_empty = not self.lists_set and side not in self.ended_s
             counted_since_s[side] = self.counted_since_s.get(side, began_s[side] if window_was_empty else -math.inf)
-        follows = before_s is not None and now_s - before_s <= WINDOW_S and not (self.lists_set or lists_set)
-        quiet_since_s = min(self.quiet_since_s, now_s) if follows else now_s
+        run_continues = previous_s is not None and now_s - previous_s <= WINDOW_S and not (self.lists_set or lists_set)
+        quiet_since_s = min(self.quiet_since_s, now_s) if run_continues else now_s
         return QuotaAges(now_s, lists_set, began_s, counted_since_s, ended_s, carried_s, quiet_since_s)
 
     def without(self, sides: Collection[BrokerSide]) -> QuotaAges:

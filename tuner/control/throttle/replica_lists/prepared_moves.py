@@ -78,7 +78,7 @@ def sides_of(moves: Iterable[PartitionMove]) -> frozenset[BrokerSide]:
 
 
 def sides_not_readable(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
-    """Returns the sides whose throttle is unknown: unreadable settings, or a rate that has disappeared since."""
+    """Returns the sides whose throttle is unknown: the settings are unreadable, or an owned rate has disappeared."""
     return memory.missing_rates | {(broker, side) for broker in live.unreadable for side in Side}
 
 

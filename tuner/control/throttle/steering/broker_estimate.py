@@ -105,8 +105,7 @@ def update_estimate(
     margin, held_until_ms = _update_margin(
         signal, before, directions, latency, fills_link, objective, limits, low_headroom=low_headroom
     )
-    # A margin below ``margin_min`` is kept only while the link is nearly full: only then does the latency prove that clients bear
-    # it.
+    # A margin below ``margin_min`` is kept only while the link is nearly full: only then does low latency prove anything.
     margin = max(margin, min_margin(fast_component(latency) if near_capacity else 1.0, limits))
     interval_s = elapsed_s if no_signal_lost else _STEP_S_DEFAULT
     reported_s = reported_step_s(signal)
@@ -162,8 +161,7 @@ def _update_margin(
         margin = next_margin(
             margin, latency_ratio, fills_link and not held, limits, low_headroom=low_headroom, fast_component=fast
         )
-        # If an ISR shrinks while clients wait, in-sync replication lacks bandwidth too. A shrink alone may come from a stopped
-        # broker.
+        # If an ISR shrinks while clients wait, in-sync replication lacks bandwidth too. A stopped broker also shrinks it.
         if (signal.isr_shrinks_per_s or 0.0) > 0.0 and latency_ratio > limits.latency_aim and not held:
             margin = min(limits.margin_max, max(limits.margin_min, margin) + limits.isr_shrink_margin)
             held_until_ms = signal.sampled_at_ms + round(limits.margin_hold_s * 1000)
