@@ -183,11 +183,11 @@ class Stage:
     def start_two(self) -> tuple[Tuner, Tuner]:
         """Returns the acting tuner and the standby."""
         one = self.start_tuner()
-        self.until("the first acts", one.acts, 45)
+        self.until("the first tuner acts", one.acts, 45)
         other = self.start_tuner()
         # Whoever joins makes the group deal anew; the lease may change hands, and does so at most once.
-        self.until("the second stands by, or acts", lambda: other.stands_by() or other.acts(), 45)
-        self.until("one of them acts", lambda: one.acts() != other.acts(), 20)
+        self.until("the second tuner stands by or acts", lambda: other.stands_by() or other.acts(), 45)
+        self.until("exactly one tuner acts", lambda: one.acts() != other.acts(), 20)
         return (one, other) if one.acts() else (other, one)
 
     def free_lease_of_killed_tuner(self) -> None:
@@ -290,12 +290,12 @@ class Stage:
 
     def wait_until_raised(self, timeout_s: float = 45.0) -> None:
         """Waits until the tuner has raised the throttle."""
-        self.until("the tuner takes the throttle up", lambda: self.rate(SOURCE) > 1.5 * THROTTLE, timeout_s)
+        self.until("the tuner raises the throttle", lambda: self.rate(SOURCE) > 1.5 * THROTTLE, timeout_s)
 
     def delete(self, topic: str) -> None:
         with self.lab.admin() as admin:
             admin.delete_topics([topic])
-        self.until("it is gone", lambda: not self.client.partitions([topic]), 20)
+        self.until("the topic is deleted", lambda: not self.client.partitions([topic]), 20)
 
     def delete_journal(self) -> None:
         """Deletes the journal while all tuners are suspended, so that the final checks know all earlier records."""
@@ -381,7 +381,7 @@ class Stage:
                     node.process.send_signal(signal.SIGCONT)
             else:
                 self.lab.start_again(node.node_id)
-        self.until("all brokers are in", lambda: len(self.client.brokers()) == len(self.brokers), 60)
+        self.until("all brokers are registered", lambda: len(self.client.brokers()) == len(self.brokers), 60)
 
     def _wipe(self) -> None:
         if self.moving():

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
 def kill_broker(stage: Stage, broker: int) -> None:
     node = stage.lab.nodes[broker]
     node.kill()
-    stage.until("it is out", lambda: broker not in {e.node for e in stage.client.brokers()}, 40)
+    stage.until("the broker is unregistered", lambda: broker not in {e.node for e in stage.client.brokers()}, 40)
 
 
 def reacted_to_loss(lines: list[dict[str, Any]]) -> bool:
@@ -47,7 +47,7 @@ def test_killed_broker_is_restored_when_it_returns(broker: int, make_stage: Make
     said = len(tuner.lines())
     kill_broker(stage, broker)
     if broker != 2:
-        stage.until("it is noticed", lambda: reacted_to_loss(tuner.lines()[said:]), 30)
+        stage.until("the tuner reacts to the lost broker", lambda: reacted_to_loss(tuner.lines()[said:]), 30)
     stage.restart_nodes()
     stage.end(120)
     assert not tuner.decided("external_change")
@@ -63,7 +63,7 @@ def test_replica_needed_for_min_isr_recovers_before_the_move(make_stage: MakeSta
     stage = make_stage("lost", steers=False, stalled=False, megabytes=30, journal_on=1)
     tuner = stage.start_tuner()
     stage.move()
-    stage.until("it judges the move", lambda: tuner.decided("progressing") or tuner.decided("watching"), 45)
+    stage.until("the tuner judges the move", lambda: tuner.decided("progressing") or tuner.decided("watching"), 45)
     kill_broker(stage, 2)
     stage.until("2 is out of sync", lambda: all(2 not in m.isr for m in stage.client.reassignments()), 60)
     with KafkaProducer(client_id="faults-bulk", acks="all", compression_type=None, **stage.kafka.for_python()) as bulk:
@@ -74,7 +74,7 @@ def test_replica_needed_for_min_isr_recovers_before_the_move(make_stage: MakeSta
     assert stage.rate(SOURCE) == THROTTLE, "writes wait for nobody yet"
     kill_broker(stage, 3)
     lost_s = time.monotonic()
-    stage.until("the throttle is opened", lambda: stage.rate(SOURCE) == CEILING, 60)
+    stage.until("the throttle is raised to the ceiling", lambda: stage.rate(SOURCE) == CEILING, 60)
     opened_s = time.monotonic() - lost_s
     assert any(2 not in m.isr for m in stage.client.reassignments()), "it was back before: give it more data"
     stage.until("2 is in sync", lambda: all(2 in m.isr for m in stage.client.reassignments()), 120)
@@ -99,8 +99,8 @@ def test_replicas_throttled_by_wildcard_recover_before_the_move(make_stage: Make
     stage.create(beside, {0: (3, 2, 4)}, **{"min.insync.replicas": str(MIN_ISR)}, **every)
     stands = {key: str(THROTTLE) for key in RATE_KEYS.values()}
     assert set(stage.client.alter_broker_configs(dict.fromkeys(stage.brokers, stands)).values()) == {None}
-    stage.until("it is there", lambda: stage.snapshot().get(("topic", beside)), 20)
-    stage.until("the rates are", lambda: len(stage.rates()) == 2 * len(stage.brokers), 20)
+    stage.until("the topic exists", lambda: stage.snapshot().get(("topic", beside)), 20)
+    stage.until("the rates are shown", lambda: len(stage.rates()) == 2 * len(stage.brokers), 20)
     stage.before = stage.snapshot()
     sides = ((3, Side.LEADER), (2, Side.FOLLOWER))
 
@@ -111,9 +111,9 @@ def test_replicas_throttled_by_wildcard_recover_before_the_move(make_stage: Make
         return [stage.rate(side) for side in sides]
 
     tuner = stage.start_tuner()
-    stage.until("it looks on", tuner.acts, 45)
+    stage.until("the tuner acts", tuner.acts, 45)
     stage.move()
-    stage.until("it judges the move", lambda: tuner.decided("progressing") or tuner.decided("watching"), 45)
+    stage.until("the tuner judges the move", lambda: tuner.decided("progressing") or tuner.decided("watching"), 45)
     kill_broker(stage, 2)
     stage.until("2 is out of sync", lambda: not replica(), 60)
     with KafkaProducer(client_id="faults-bulk", acks="all", compression_type=None, **stage.kafka.for_python()) as bulk:
@@ -121,11 +121,11 @@ def test_replicas_throttled_by_wildcard_recover_before_the_move(make_stage: Make
         bulk.flush(timeout=60)
         assert all(one.get(timeout=1) for one in sent)
     stage.restart_nodes()
-    stage.until("the revived broker answers what its rate is", lambda: all(rates()), 10)
+    stage.until("the restarted broker reports its rate", lambda: all(rates()), 10)
     assert rates() == [THROTTLE, THROTTLE], "writes wait for nobody yet"
     kill_broker(stage, 4)
     lost_s = time.monotonic()
-    stage.until("both throttles are opened", lambda: rates() == [CEILING, CEILING], 60)
+    stage.until("both throttles are raised to the ceiling", lambda: rates() == [CEILING, CEILING], 60)
     opened_s = time.monotonic() - lost_s
     assert not replica(), "it was back before: give it more data"
     assert stage.rate(SOURCE) == THROTTLE, "that of the move is in nobody's way"
@@ -142,8 +142,8 @@ def test_replicas_throttled_by_wildcard_recover_before_the_move(make_stage: Make
     stage.delete(beside)
     none = dict.fromkeys(stage.brokers, dict.fromkeys(RATE_KEYS.values()))
     # A client may not know yet that a broker is back.
-    stage.until("the rates go", lambda: set(stage.client.alter_broker_configs(none).values()) == {None}, 30)
-    stage.until("what the operator had set is gone", lambda: not stage.rates(), 20)
+    stage.until("the rates are removed", lambda: set(stage.client.alter_broker_configs(none).values()) == {None}, 30)
+    stage.until("the operator's rates are removed", lambda: not stage.rates(), 20)
     record_property("told", f"opened within {opened_s:.0f} s, in sync after {in_sync_s:.0f} s, and then as they were")
 
 
@@ -154,7 +154,7 @@ def test_move_cancelled_while_destination_is_down_is_cleaned_up(make_stage: Make
     stage.wait_until_raised()
     kill_broker(stage, 4)
     stage.cancel()
-    stage.until("the others are put right", lambda: not stage.rates(), 40)
+    stage.until("the living brokers are restored", lambda: not stage.rates(), 40)
     stage.restart_nodes()
     stage.end()
     record_property("told", "what it had set on the dead broker went when the broker was back")
@@ -188,10 +188,10 @@ def test_journal_without_a_leader_stops_rate_writes(make_stage: MakeStage, recor
     stage.move()
     stage.wait_until_raised()
     kill_broker(stage, 2)
-    stage.until("it says so", lambda: "journal" in tuner.said().rpartition("acting")[2], 40)
+    stage.until("the tuner reports the journal", lambda: "journal" in tuner.said().rpartition("acting")[2], 40)
     stood = stage.rates()
     marked = len(tuner.steps())
-    stage.until("it has tried again", lambda: len(tuner.steps()) > marked + 2, 60)
+    stage.until("the tuner has tried again", lambda: len(tuner.steps()) > marked + 2, 60)
     assert stage.rates() == stood, "a rate was written that nobody can trace"
     stage.restart_nodes()
     stage.end(120)

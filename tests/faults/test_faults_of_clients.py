@@ -33,7 +33,7 @@ def test_slow_http_connections_do_not_delay_the_tuner(
     http = {"port": 0, **({"tls_certfile": str(both), "tls_keyfile": str(both)} if tls else {})}
     stage = make_stage(f"slow-{'tls' if tls else 'plain'}", megabytes=60, http=http)
     tuner = stage.start_tuner()
-    stage.until("it acts", tuner.acts, 45)
+    stage.until("the tuner acts", tuner.acts, 45)
     port = port_of(tuner)
     stage.move()
     stage.wait_until_raised()

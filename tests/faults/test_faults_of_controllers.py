@@ -54,9 +54,9 @@ def test_lost_active_controller_is_replaced_and_writes_continue(
     process = stage.lab.nodes[was].process
     assert process is not None
     process.send_signal(how)
-    stage.until("another is active", lambda: active_controller(stage.lab) not in (was, -1), 40)
+    stage.until("another controller is active", lambda: active_controller(stage.lab) not in (was, -1), 40)
     then_s = time.monotonic()
-    stage.until("it writes again, and is answered", lambda: wrote_since(tuner, then_s), 40)
+    stage.until("a write of the tuner succeeds", lambda: wrote_since(tuner, then_s), 40)
     if how is signal.SIGKILL:
         process.wait(timeout=10)
     stage.restart_nodes()
@@ -103,7 +103,7 @@ def test_revoked_alter_configs_right_is_named_and_retried(
         admin.delete_acls(
             [ACLFilter(f"User:{USER}", "*", ACLOperation.ALTER_CONFIGS, ACLPermissionType.ALLOW, pattern)]
         )
-        stage.until("it names the right", lambda: "AlterConfigs on Cluster" in tuner.said(), 30)
+        stage.until("the tuner names the missing right", lambda: "AlterConfigs on Cluster" in tuner.said(), 30)
         admin.create_acls([the_one])
     stage.end(120)
     assert not tuner.decided("external_change")

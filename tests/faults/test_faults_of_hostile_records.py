@@ -70,7 +70,7 @@ def test_hostile_signal_records_do_not_stop_the_tuner(make_stage: MakeStage, rec
         put(stage, stage.topics.signals, some := signals(stage))
         sent += len(some)
         time.sleep(2 * CYCLE_S)  # Spread over cycles; nothing is waited for.
-    stage.until("it says so", lambda: told(tuner, "a record cannot be read"), 20)
+    stage.until("the tuner reports the unreadable record", lambda: told(tuner, "a record cannot be read"), 20)
     assert tuner.alive()
     assert not told(tuner, "a cycle failed")
     record_property("told", f"{sent} hostile signals; the tuner went on; {stage.end()}")
@@ -111,7 +111,9 @@ def test_hostile_journal_records_are_repaired_by_command(make_stage: MakeStage, 
     put(stage, stage.topics.journal, own)
     began_s = time.monotonic()
     following = stage.start_tuner()
-    stage.until("it says what it needs", lambda: told(following, "that this version cannot read"), 45)
+    stage.until(
+        "the new tuner reports unreadable records", lambda: told(following, "that this version cannot read"), 45
+    )
     assert following.alive()
     listed = rheostat("journal", "check", "--config", stage.config)
     assert listed.returncode == 1, listed.stderr + listed.stdout
@@ -121,8 +123,8 @@ def test_hostile_journal_records_are_repaired_by_command(make_stage: MakeStage, 
     def mended() -> bool:
         return rheostat("journal", "repair", "--yes", "--config", stage.config).returncode == 0
 
-    stage.until("it is mended", mended, MENDED_S_MAX)
-    stage.until("it acts", following.acts, 45)
+    stage.until("the journal is repaired", mended, MENDED_S_MAX)
+    stage.until("the new tuner acts", following.acts, 45)
     took_s = time.monotonic() - began_s
     assert rheostat("journal", "check", "--config", stage.config).returncode == 0
     record_property("told", f"waited until `journal repair`, acted {took_s:.0f} s after its start; {stage.end(120.0)}")

@@ -38,7 +38,7 @@ def test_verify_during_a_move_keeps_throttles(make_stage: MakeStage, record_prop
     said = reassign_partitions(stage.lab.artifacts, stage.lab.bootstrap_servers, target, "--verify")
     assert "still in progress" in said
     verified = len(tuner.changes())
-    stage.until("the tuner goes on", lambda: len(tuner.changes()) > verified, 30)
+    stage.until("the tuner changes rates again", lambda: len(tuner.changes()) > verified, 30)
     assert not tuner.decided("external_change")
     stage.end()
     record_property("told", "Kafka 4.2 keeps throttles while anything moves; the tuner goes on")
@@ -55,7 +55,7 @@ def test_rates_and_lists_cleared_by_a_tool_are_set_again(make_stage: MakeStage, 
     def set_again() -> Look | None:
         return next((look for look in stage.watcher.looks if look.at_s > cleared_s and throttled(look)), None)
 
-    look = stage.until("both are set again", set_again, 30)
+    look = stage.until("rates and lists are set again", set_again, 30)
     assert look.moving, "the move ended while nothing throttled it: give it more data"
     took_s, cycles_s = look.at_s - cleared_s, longest_cycle_s(tuner, cleared_s)
     assert tuner.decided("cleared_by_tool")
@@ -84,13 +84,13 @@ def test_release_during_a_move_restores_rates_and_lists(
     stood = stage.until("what people set is shown", lambda: shown(stage, history), 20)
     tuner = stage.start_tuner()
     if history == "unthrottled":
-        stage.until("it acts", tuner.acts, 45)
+        stage.until("the tuner acts", tuner.acts, 45)
         stage.move(throttled=False)
-    stage.until("the tuner has taken it over", lambda: stage.snapshot() != stood and tuner.acts(), 60)
+    stage.until("the tuner manages the throttles", lambda: stage.snapshot() != stood and tuner.acts(), 60)
     if history == "changed":
         stage.wait_until_raised()
         stage.operator_sets_rate(TARGET, 5 * MB)
-        stage.until("it is let go", lambda: tuner.decided("external_change"), 30)
+        stage.until("the tuner relinquishes the rate", lambda: tuner.decided("external_change"), 30)
         key = ("broker", str(TARGET[0]))
         stood = {**stood, key: {**stood[key], RATE_KEYS[TARGET[1]]: str(5 * MB)}}
     if history == "killed":
@@ -104,7 +104,7 @@ def test_release_during_a_move_restores_rates_and_lists(
     assert setting_differences(stood, stage.snapshot()) == []
     if tuner.alive():
         cycles = cycles_of(tuner)
-        stage.until("it looks on", lambda: cycles_of(tuner) >= cycles + 3, 40)
+        stage.until("three more cycles have passed", lambda: cycles_of(tuner) >= cycles + 3, 40)
     assert setting_differences(stood, stage.snapshot()) == [], "it stays as it was"
     stage.cancel()
     record_property("told", "rates, lists, a `*` and a bystander's rate stood as before while the move went on")
@@ -118,9 +118,9 @@ def test_expired_override_returns_to_control(make_stage: MakeStage, record_prope
     order = ("--broker", str(SOURCE[0]), "--side", "leader", "--rate", f"{ORDERED / MB}MB/s", "--for", "20s")
     done = rheostat("override", "--yes", "--config", stage.config, *order)
     assert done.returncode == 0, done.stderr
-    stage.until("it stands", lambda: stage.rate(SOURCE) == ORDERED, 18)
+    stage.until("the overridden rate is set", lambda: stage.rate(SOURCE) == ORDERED, 18)
     stood_s = time.monotonic()
-    stage.until("it is over, and turned again", lambda: stage.rate(SOURCE) > 1.5 * ORDERED, 45)
+    stage.until("the tuner raises the rate after the override", lambda: stage.rate(SOURCE) > 1.5 * ORDERED, 45)
     lasted_s = time.monotonic() - stood_s
     assert not tuner.decided("external_change")
     stage.cancel()  # The rest would only take time.
@@ -134,12 +134,12 @@ def test_externally_changed_rate_is_controlled_again_after_resume(make_stage: Ma
     stage.move()
     stage.wait_until_raised()
     stage.operator_sets_rate(SOURCE, PERSONS)
-    stage.until("it is let go", lambda: tuner.decided("external_change"), 20)
+    stage.until("the tuner relinquishes the rate", lambda: tuner.decided("external_change"), 20)
     cycles = cycles_of(tuner)
-    stage.until("some cycles go by", lambda: cycles_of(tuner) >= cycles + 3, 40)
+    stage.until("three more cycles have passed", lambda: cycles_of(tuner) >= cycles + 3, 40)
     assert stage.rate(SOURCE) == PERSONS
     stage.operator_resumes(SOURCE)
-    stage.until("it is turned again", lambda: stage.rate(SOURCE) != PERSONS, 40)
+    stage.until("the tuner changes the rate again", lambda: stage.rate(SOURCE) != PERSONS, 40)
     stage.cancel()
     stage.end()
     record_property("told", "left alone for three cycles, turned after the word, gone with the move")
@@ -193,7 +193,7 @@ def test_second_reassignment_keeps_throttle_until_the_last_ends(make_stage: Make
     stage.move()
     stage.wait_until_raised()
     stage.move(second, throttled=False)
-    stage.until("the second is done", lambda: not any(m.topic == second for m in stage.client.reassignments()), 60)
+    stage.until("the second move ends", lambda: not any(m.topic == second for m in stage.client.reassignments()), 60)
     writer.stop()
     stage.end()
     assert not tuner.decided("external_change")
@@ -220,7 +220,7 @@ def test_leader_election_during_a_move_moves_the_throttle(make_stage: MakeStage,
     stage.wait_until_raised()
     with stage.lab.admin() as admin:
         admin.elect_leaders(PREFERRED, {stage.topic: [0, 1]})
-    stage.until("2 leads", lambda: {m.leader for m in stage.client.reassignments()} == {2}, 20)
-    stage.until("its throttle is taken up", lambda: stage.rate((2, Side.LEADER)) > 1.5 * THROTTLE, 30)
+    stage.until("broker 2 leads", lambda: {m.leader for m in stage.client.reassignments()} == {2}, 20)
+    stage.until("the throttle of the new leader is raised", lambda: stage.rate((2, Side.LEADER)) > 1.5 * THROTTLE, 30)
     stage.end()
     record_property("told", "the new leader's throttle was turned at the next look")

@@ -18,14 +18,14 @@ def wait_until_rate_falls(stage: Stage) -> str:
     """Waits until raised rates fall to the minimum; every observation is checked for rises later."""
     stood = stage.rate(SOURCE)
     began_s = time.monotonic()
-    stage.until("what it had raised sinks", lambda: stage.rate(SOURCE) < 0.9 * stood, 75)
+    stage.until("the raised rate falls", lambda: stage.rate(SOURCE) < 0.9 * stood, 75)
     return f"held, then sank after {time.monotonic() - began_s:.0f} s"
 
 
 def finish_once_rate_rises(stage: Stage, tuner: Tuner) -> None:
     """Waits until the tuner raises the rate again, and cancels the rest of the move."""
     stood = stage.rate(SOURCE)
-    stage.until("it goes on", lambda: stage.rate(SOURCE) > stood, 40)
+    stage.until("the rate rises again", lambda: stage.rate(SOURCE) > stood, 40)
     assert not tuner.decided("external_change")
     stage.cancel()
     stage.end()
@@ -37,7 +37,7 @@ def test_missing_metrics_hold_then_lower_rates(make_stage: MakeStage, record_pro
     stage.move()
     stage.wait_until_raised()
     stage.meter.stop_signals()
-    stage.until("it says so", lambda: tuner.decided("signals_stale"), 30)
+    stage.until("the tuner reports stale signals", lambda: tuner.decided("signals_stale"), 30)
     told = wait_until_rate_falls(stage)
     stage.meter.resume_signals()
     finish_once_rate_rises(stage, tuner)
@@ -50,7 +50,7 @@ def test_metrics_two_minutes_late_count_as_stale(make_stage: MakeStage, record_p
     stage.move()
     stage.wait_until_raised()
     stage.meter.delay_signals(120.0)
-    stage.until("it says so", lambda: tuner.decided("signals_stale"), 30)
+    stage.until("the tuner reports stale signals", lambda: tuner.decided("signals_stale"), 30)
     told = wait_until_rate_falls(stage)
     stage.meter.resume_signals()
     finish_once_rate_rises(stage, tuner)
@@ -67,7 +67,7 @@ def test_tuner_clock_off_by_an_hour_counts_as_stale(
     stage.wait_until_raised()
     tuner.set_clock(shift_s)
     since_s = time.monotonic()
-    stage.until("it says so", lambda: tuner.decided("signals_stale", "signals_missing"), 30)
+    stage.until("the tuner reports stale signals", lambda: tuner.decided("signals_stale", "signals_missing"), 30)
     told = wait_until_rate_falls(stage)
     tuner.set_clock(0.0)
     stage.meter.stale.append((since_s, time.monotonic()))

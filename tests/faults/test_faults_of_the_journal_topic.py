@@ -20,14 +20,14 @@ def test_deleted_journal_topic_stops_writes_and_is_recreated(make_stage: MakeSta
     stood = stage.rates()
     stage.delete_journal()
     said = len(tuner.lines())
-    stage.until("it stops all writes", lambda: "all writes stopped" in str(tuner.lines()[said:]), 90)
+    stage.until("the tuner stops all writes", lambda: "all writes stopped" in str(tuner.lines()[said:]), 90)
     assert {side: rate for side, rate in stage.rates().items() if rate > stood.get(side, 0)} == {}, (
         "raised without a record"
     )
-    stage.until("it says why", lambda: "journal's topic was deleted" in str(tuner.lines()[said:]), 30)
-    stage.until("it is there again", lambda: stage.client.partitions([stage.topics.journal]), 30)
+    stage.until("the tuner says why", lambda: "journal's topic was deleted" in str(tuner.lines()[said:]), 30)
+    stage.until("the topic exists again", lambda: stage.client.partitions([stage.topics.journal]), 30)
     (configs,) = stage.client.topic_configs([stage.topics.journal], ["cleanup.policy"]).values()
     assert configs["cleanup.policy"] == "compact"
-    stage.until("it acts again", lambda: any(line["event"] == "acting" for line in tuner.lines()[said:]), 60)
+    stage.until("the tuner acts again", lambda: any(line["event"] == "acting" for line in tuner.lines()[said:]), 60)
     stage.end(120)
     record_property("told", "acted no more, made the topic anew, and went on without a restart")

@@ -21,10 +21,10 @@ def test_suspended_leader_writes_nothing_after_it_wakes(make_stage: MakeStage, r
     stage.move()
     stage.wait_until_raised()
     leader.process.send_signal(signal.SIGSTOP)
-    stage.until("the stand-by takes over", other.acts, TAKE_OVER_S_MAX)
-    stage.until("it turns the throttle", lambda: other.decided("follows_clients"), 20)
+    stage.until("the standby takes over", other.acts, TAKE_OVER_S_MAX)
+    stage.until("the new leader changes the throttle", lambda: other.decided("follows_clients"), 20)
     leader.process.send_signal(signal.SIGCONT)
-    stage.until("the old one stands by", leader.stands_by, 30)
+    stage.until("the old leader stands by", leader.stands_by, 30)
     stage.end()
     record_property("told", "the other took over; woken up, the first wrote nothing more")
 
@@ -45,17 +45,17 @@ def test_late_request_of_old_leader_is_recognised_and_corrected(
     leader, other = stage.start_two()
     leader.suspend_before_next_write()
     stage.move()
-    stage.until("the one that acts is stopped", leader.is_suspended, 60)
-    stage.until("the stand-by takes over", other.acts, TAKE_OVER_S_MAX)
+    stage.until("the leader is suspended", leader.is_suspended, 60)
+    stage.until("the standby takes over", other.acts, TAKE_OVER_S_MAX)
     stage.until(
-        "it has written what it found right", lambda: bool(other.changes()) if steers else two_ramps_ended(other), 60
+        "the new leader has written its rates", lambda: bool(other.changes()) if steers else two_ramps_ended(other), 60
     )
     leader.process.send_signal(signal.SIGCONT)
-    stage.until("the old one stands by", leader.stands_by, 30)
+    stage.until("the old leader stands by", leader.stands_by, 30)
     assert len(leader.changes()) == 1, "it made that one request"
-    stage.until("the other knows it for what it is", lambda: other.decided("late_predecessor_write"), 30)
+    stage.until("the new leader recognises the late request", lambda: other.decided("late_predecessor_write"), 30)
     changes = len(other.changes())
-    stage.until("it sets it right", lambda: len(other.changes()) > changes, 60)
+    stage.until("the new leader corrects the rate", lambda: len(other.changes()) > changes, 60)
     assert stage.moving(), "the move ended meanwhile: give it more data"
     stage.cancel()  # The rest would only take time.
     stage.end()

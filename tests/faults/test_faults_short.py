@@ -19,7 +19,7 @@ def test_throttle_changed_by_operator_is_left_alone(make_stage: MakeStage, recor
     stage.move()
     stage.wait_until_raised()
     stage.operator_sets_rate(SOURCE, 1_200_001)
-    stage.until("it is noticed", lambda: tuner.decided("external_change"), 15)
+    stage.until("the tuner notices the change", lambda: tuner.decided("external_change"), 15)
     stage.end()
     record_property("told", "noticed within a cycle, left alone, stands at the end")
 
@@ -32,9 +32,9 @@ def test_standby_takes_over_when_the_leader_is_killed(make_stage: MakeStage, rec
     stage.wait_until_raised()
     leader.kill()
     killed_s = time.monotonic()
-    stage.until("the stand-by takes over", other.acts, TAKE_OVER_S_MAX)
+    stage.until("the standby takes over", other.acts, TAKE_OVER_S_MAX)
     took_s = time.monotonic() - killed_s
-    stage.until("it turns the throttle", lambda: other.decided("follows_clients"), 20)
+    stage.until("the new leader changes the throttle", lambda: other.decided("follows_clients"), 20)
     stage.end()
     assert not other.decided("external_change")
     record_property("told", f"the other acted {took_s:.1f} s later, on what the first had on record")

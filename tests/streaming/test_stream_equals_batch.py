@@ -1,8 +1,8 @@
 """The stream's final signals equal those of one batch over all records, for any order and division into micro-batches.
 
-``build`` is used for both; the stream adds state, which is stored, read back and removed. Each example is a generated cluster whose
-nodes restart, disappear, move partitions, repeat records and send garbage. One number defines it: hypothesis prints it when an example
-fails, and ``world`` repeats it. Use ``--hypothesis-seed=random`` for other examples.
+``build`` is used for both; the stream adds state, which is stored, read back and removed. Each example is a generated cluster
+whose nodes restart, disappear, move partitions, repeat records and send garbage. One number defines it: hypothesis prints it
+when an example fails, and ``random_batches`` repeats it. Use ``--hypothesis-seed=random`` for other examples.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def test_stream_gives_the_same_result_as_one_batch(
     at_once = build([(raw(spark, everything), OURS)], TOPICS).collect()
     assert len({(row.topic, bytes(row.key)) for row in at_once}) == len(at_once), "a key has one value"
 
-    assert stream.late == 0, f"world({seed}) is to have no record behind the watermark"
+    assert stream.late == 0, f"random_batches({seed}) is to have no record behind the watermark"
     assert len(stream.batches) >= len([b for b in batches if b])
     for topic in (TOPICS.rejects, TOPICS.signals):
         expected = {bytes(row.key): bytes(row.value) for row in at_once if row.topic == topic}
@@ -196,7 +196,9 @@ def test_stream_gives_the_same_result_as_one_batch(
             if found.get(key) != expected.get(key)
         }
         some = [f"{key!r}\n  stream {a!r}\n  at once {b!r}" for key, (a, b) in sorted(differ.items())[:3]]
-        assert not differ, f"world({seed}), {topic}: {len(differ)} of {len(expected)} differ\n" + "\n".join(some)
+        assert not differ, f"random_batches({seed}), {topic}: {len(differ)} of {len(expected)} differ\n" + "\n".join(
+            some
+        )
         if topic == TOPICS.signals:
             assert {type(one) for one in decoded(expected)} == {
                 BrokerSignal,
