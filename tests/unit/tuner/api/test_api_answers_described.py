@@ -93,7 +93,7 @@ def too_many_at_once(_: Any, method: str, path: str, __: pytest.MonkeyPatch) -> 
 
 
 def crowded() -> Rig:
-    """As many requests are under way as may be."""
+    """A server whose limit of concurrent requests is reached."""
     rig = working()
     (limit,) = [each for each in rig.app.user_middleware if each.cls is ConcurrentRequestLimiter]
     limit.kwargs["limits"] = replace(limits_for_descriptors(-1), requests=SlotLimits(0, 0, 0))
@@ -104,7 +104,7 @@ PROVOKED: tuple[Given, ...] = (
     not_text, unauthorized, forbidden, nowhere, standing_by, too_large, senseless, too_often, too_many_at_once, broken, unavailable,
 )  # fmt: skip
 EXAMPLES = {"broker": "3", "number": "0"}
-# What is made of nothing cannot break: the description is of all alike.
+# These routes have nothing that can fail, but are documented like the others.
 NEVER = {
     ("get", "/api/v1/reasons", "500"), ("get", "/api/v1/events", "500"),
 }  # fmt: skip
@@ -126,11 +126,11 @@ def test_route_gives_exactly_the_refusals_it_documents(method: str, path: str) -
     never = {int(code) for m, p, code in NEVER if (m, p) == (method, path)}
     concrete = path.format(**EXAMPLES) + ("?broker=3" if path.endswith("/history") else "")
     given = set()
-    # A stream that lets somebody in has no end.
+    # An accepted stream never ends, so only its refusals are provoked.
     for provoke in (
         (forbidden, unauthorized, too_large, senseless, too_often, too_many_at_once) if _is_stream(path) else PROVOKED
     ):
-        # Other answers than the last ones, and every bucket is full again.
+        # New time: no cached response applies, and every rate limit is reset.
         WELL.clock.now_s += 600.0
         WELL.cycle()
         with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Heads of requests on real connections: as large as anybody needs them, and no larger."""
+"""Limits of request heads on real connections."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_stalled_listeners_do_not_slow_cycles(rig: Rig, server: HttpServer) -> N
 
 
 def test_sent_event_kinds_are_exactly_the_documented_ones(rig: Rig) -> None:
-    """By everything that tells of something, into a box that is too small for one of them."""
+    """Each source of events is triggered, and one queue overflows."""
     boxes = [rig.observers.hub.subscribe(lambda: None), rig.observers.hub.subscribe(lambda: None)]
     assert boxes[0] is not None
     assert boxes[1] is not None

@@ -16,7 +16,7 @@ LEADER = "leader_throttled_bytes_per_s"
 
 
 def cycle(history: RateHistoryStore, number: int, rate: float | None = None) -> None:
-    """``rate``: what broker 1 sends; None: it is not there at all."""
+    """``rate``: what broker 1 sends; None: the broker is absent."""
     brokers = [] if rate is None else [broker_signal(1, leader=rate)]
     cluster = live({} if rate is None else {SOURCE: 10 * MB})
     seen = observation(cluster, [] if rate is None else [move_signal(*SOURCE)], brokers)
@@ -101,7 +101,7 @@ def test_done_ratio_counts_from_peak_of_remaining_bytes() -> None:
 
 
 def test_total_done_ratio_does_not_fall_when_a_destination_ends() -> None:
-    """A fast broker ends, and the bar would run backwards: its share stays until nothing moves."""
+    """The share of a finished destination stays until no move is left, so the ratio never falls."""
     history = RateHistoryStore()
 
     def cycle_of(*lacking: tuple[int, float]) -> float | None:
@@ -114,7 +114,7 @@ def test_total_done_ratio_does_not_fall_when_a_destination_ends() -> None:
     assert cycle_of((3, 1000), (4, 1000)) == 0.0
     assert cycle_of((3, 20), (4, 900)) == pytest.approx(0.54)
     assert cycle_of((4, 900)) == pytest.approx(0.55)
-    assert history.peaks().done_ratio(4, 900 * MB) == pytest.approx(0.1), "its own bar is its own"
+    assert history.peaks().done_ratio(4, 900 * MB) == pytest.approx(0.1), "each destination has its own ratio"
     # A new move onto the one that has ended begins for itself, and is more to do for the whole.
     assert cycle_of((3, 500), (4, 500)) == pytest.approx(0.6)
     assert history.peaks().done_ratio(3, 500 * MB) == 0.0

@@ -39,7 +39,7 @@ GENERATED = settings(
 
 
 def full_rig() -> Rig:
-    """Something to show on every route, and no limits in the way."""
+    """A tuner with data for every route and without request limits."""
     rig = Rig(reads=TokenBuckets(RequestRate(1e9, 1e9), Clock()), orders=TokenBuckets(RequestRate(1e9, 1e9), Clock()))
     orders = Orders(9, Pause(NOW_MS, "li"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "kim")})
     rig.cycle(RAISE, WELL, orders=orders, courses={SOURCE: Setpoint(12 * MB, no_headroom=True)})
@@ -53,7 +53,7 @@ def full_rig() -> Rig:
 
 
 RIG = full_rig()
-# The events have no end, so nobody can wait for it.
+# The event stream never ends, so it cannot be tested by waiting for a response.
 SCHEMA = schemathesis.openapi.from_dict(RIG.app.openapi()).exclude(path="/api/v1/events")
 SCHEMA.app = RIG.app
 
@@ -63,19 +63,19 @@ SCHEMA.app = RIG.app
 def test_every_response_conforms_to_its_schema(case: schemathesis.Case) -> None:
     for who in (OPERATE_TOKEN, READ_TOKEN) if case.method != "GET" else (READ_TOKEN,):
         answer = case.call_and_validate(headers=bearer(who), checks=CHECKS)
-        # Or what is asked for is not looked at, and nothing of it is tested.
+        # A refused caller would leave the request itself untested.
         assert answer.status_code not in ((403, 429) if who == OPERATE_TOKEN else (429,)), answer.text
 
 
 def test_generated_overrides_are_accepted_or_refused_by_content() -> None:
-    """Not for who asks or how often: what the description allows is asked of the desk itself."""
+    """The caller is allowed and not limited, so only the content decides."""
     came: Counter[int] = Counter()
 
     @given(SCHEMA["/api/v1/override"]["POST"].as_strategy())
     @settings(GENERATED, max_examples=60)
     def overrides(case: schemathesis.Case) -> None:
         assert isinstance(case.body, dict)
-        case.body["broker"] = 3  # Of all ids that may be, hardly one is alive.
+        case.body["broker"] = 3  # A generated broker id is hardly ever alive.
         came[case.call(headers=bearer(OPERATE_TOKEN)).status_code] += 1
 
     overrides()
@@ -100,7 +100,7 @@ def test_every_route_is_documented_with_its_token() -> None:
 
 @pytest.mark.parametrize("path", ["status", "moves", "plans", "brokers", "decisions", "tenants", "moves/partitions"])
 def test_response_has_no_undocumented_keys(path: str) -> None:
-    """A key that the description lacks passes schemathesis, and would be a promise that nobody knows of."""
+    """Schemathesis accepts undocumented keys, on which clients would come to rely."""
     operation = RIG.app.openapi()["paths"][f"/api/v1/{path}"]["get"]
     name = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]
     described = RIG.app.openapi()["components"]["schemas"][name]["properties"]

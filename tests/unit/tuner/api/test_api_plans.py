@@ -35,7 +35,7 @@ TO = {A: (4, 2), B: (4, 2), C: (1, 4)}
 
 
 def executing(rig: Rig, *, at_a_time: int = 1) -> Executor:
-    """A real executor, whose word goes to the API's board."""
+    """A real executor that reports to the plan status store of the API."""
     bounds = OperatorLimits(BatchLimits(partition_movements_max=at_a_time))
     made = Executor({A: still(1, 2), B: still(1, 2), C: still(1, 2)}, online=[1, 2, 3, 4], bounds=bounds)
     made.loop._observer = rig.plans
@@ -128,7 +128,7 @@ def test_plan_end_is_equal_in_status_page_and_metric() -> None:
     assert rows(rig)[0]["eta_s"] is None
 
 
-def test_paused_plan_shows_who_paused_it() -> None:
+def test_paused_plan_shows_the_operator_that_paused_it() -> None:
     rig = Rig()
     rig.cycle()
     executor = executing(rig)
@@ -198,7 +198,7 @@ def test_accepted_steps_count_as_moving_beside_a_refused_one() -> None:
     executor.cluster.refuses = {A: POLICY}
     executor.give(TO)
     executor.cycle()
-    executor.cycle()  # What was taken has ended before anybody looked again.
+    executor.cycle()  # The accepted step ends before the next snapshot.
     (row,) = rows(rig)
     assert (row["moving"], row["arrived"], row["waiting"]) == (1, 1, 1)
     assert row["blockers"] == [f"t-0: not done: {POLICY}; tried again"]
@@ -296,7 +296,7 @@ def test_plans_of_unreadable_cluster_are_shown_as_unknown() -> None:
 
 
 def test_plans_become_unknown_when_a_snapshot_is_overdue() -> None:
-    """As where a look never comes back: the executor waits, and has nothing to tell."""
+    """The snapshot of the executor never returns, so no newer state is reported."""
     rig = Rig()
     rig.cycle()
     executor = executing(rig)

@@ -140,7 +140,7 @@ def test_headline_names_a_move_without_measurements(rig: Rig) -> None:
 
 
 def test_late_measurement_of_ended_move_is_not_shown(rig: Rig) -> None:
-    """As the cluster is seen at once, and signals come seconds later."""
+    """Signals arrive seconds after the snapshot that shows the end of the move."""
     rig.cycle(cluster=live(moves=()), memory=Memory(), signals=[move_signal(*TARGET)])
     found = rig.get("/api/v1/status").json()
     assert (found["headline"], found["remaining_bytes"], found["eta_s"]) == ("Nothing is moving.", None, None)
@@ -255,7 +255,7 @@ def test_status_announces_cleanup_after_the_moves(rig: Rig) -> None:
 
 def test_response_is_reused_within_a_cycle(rig: Rig) -> None:
     first = rig.get("/api/v1/brokers").content
-    rig.board._observation = None  # What nobody tells the watched is not seen before the next cycle.
+    rig.board._observation = None  # A change without a notification does not show before the next cycle.
     assert rig.get("/api/v1/brokers").content == first
     rig.cycle(cluster=live({SOURCE: 20 * MB}))
     assert rig.get("/api/v1/brokers").content != first

@@ -1,4 +1,4 @@
-"""No answer, no event and no line of the log holds a token: whoever asks for what, with which token, and however wrongly."""
+"""No response, event or log line holds a token, for any caller, route and malformed request."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def holds_none(answer: Any, what: object) -> int:
     return int(answer.status_code)
 
 
-def everybody() -> Iterator[str | None]:
+def all_callers() -> Iterator[str | None]:
     yield from (*SECRETS, None)
 
 
@@ -94,7 +94,7 @@ def test_readyz_ignores_tokens_after_ten_wrong_ones(rig: Rig) -> None:
 
 def test_no_read_response_holds_a_token(rig: Rig) -> None:
     came = set()
-    for who in everybody():
+    for who in all_callers():
         for path in READS:
             came.add(holds_none(asked(rig, "GET", path, who), (path, who)))
         came.add(holds_none(asked(rig, "GET", "/api/v1/events", who), who) if who in (WRONG_TOKEN, None) else 200)
@@ -105,7 +105,7 @@ def test_no_order_response_event_or_log_holds_a_token(rig: Rig, capsys: pytest.C
     box = rig.observers.hub.subscribe(lambda: None)
     assert box is not None
     came, told = set(), b""
-    for who in everybody():
+    for who in all_callers():
         for method, path, body in ORDERS:
             came.add(holds_none(asked(rig, method, f"/api/v1/{path}", who, json=body), (method, path, who)))
             told += box.drain()

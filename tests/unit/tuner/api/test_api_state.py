@@ -1,4 +1,4 @@
-"""What answers are made of: held no longer than it is new, and made before what nobody waits for."""
+"""Snapshots behind API responses are freed when outdated, and responses take precedence over the metrics page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was answered in this cycle is answered again without its route: the same, as long as it holds, and to nobody else."""
+"""Responses are reused within a cycle and a second, without the route, and for authorized callers only."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def rig() -> Rig:
     return made
 
 
-def made_anew(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The brokers whose rows were made."""
+def record_computed_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Record the brokers whose rows are computed."""
     found: list[int] = []
     row = views.move_json
 
@@ -38,7 +38,7 @@ def made_anew(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_equal_requests_share_one_response_per_cycle(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = made_anew(monkeypatch)
+    made = record_computed_rows(monkeypatch)
     first, again = rig.get("/api/v1/moves"), rig.get("/api/v1/moves")
     assert (first.status_code, first.content) == (again.status_code, again.content)
     assert sorted(first.headers.multi_items()) == sorted(again.headers.multi_items())
@@ -51,7 +51,7 @@ def test_equal_requests_share_one_response_per_cycle(rig: Rig, monkeypatch: pyte
 
 
 def test_unknown_parameter_is_refused_and_caches_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = made_anew(monkeypatch)
+    made = record_computed_rows(monkeypatch)
     for number in range(5):
         refused = rig.get(f"/api/v1/moves?limit=3&x{number}=1")
         assert (refused.status_code, refused.json()["detail"]) == (422, "a key that was sent is unknown")
@@ -154,7 +154,7 @@ def test_metrics_change_as_soon_as_a_cycle_ends(rig: Rig) -> None:
 
 
 class Door:
-    """A lock that says who stands before it."""
+    """A lock that counts the threads that wait for it."""
 
     def __init__(self) -> None:
         self.came = threading.Semaphore(0)
@@ -176,7 +176,7 @@ def test_waiting_scrapes_share_one_more_slow_body() -> None:
         assert may_end.acquire(timeout=10)
         return b"made"
 
-    shared = SharedBody(make, lambda: next(seconds))  # Every look at the clock is another second.
+    shared = SharedBody(make, lambda: next(seconds))  # Each reading of the clock is a second later.
     shared._lock = door  # type: ignore[assignment]
     who_ask = [threading.Thread(target=shared.body, daemon=True) for _ in range(8)]
     for one in who_ask:
@@ -196,6 +196,6 @@ def test_cleared_tenants_are_not_served_from_cache(rig: Rig) -> None:
     rig.quotas.as_json = lambda: made.append(1)  # type: ignore[method-assign,assignment,func-returns-value]
     assert rig.get("/api/v1/tenants").content == kept.content
     assert not made
-    rig.quotas.clear()  # And no cycle has ended since.
+    rig.quotas.clear()  # No cycle has ended since.
     rig.get("/api/v1/tenants")
     assert made

@@ -262,7 +262,7 @@ def test_standby_tuner_is_not_ready_and_exports_no_setpoint(board: StatusStore) 
     assert not ready
     assert why.startswith("standing by: another tuner of this cluster has the lease")
     assert series(board, "rheostat_setpoint_bytes_per_second") == {}
-    assert board.cycled_at_s is None  # So that nobody takes its silence for a loop that hangs.
+    assert board.cycled_at_s is None  # Else the silence of a standby would count as a hanging loop.
     board.become_active()
     assert board.ready() == (False, "the first cycle has not ended yet")
 
@@ -314,7 +314,7 @@ def test_healthz_fails_on_endless_first_cycle_but_not_standby(clock: Clock) -> N
         return found.status_code, found.text.strip()
 
     clock.now_s += 3600
-    assert answer() == (200, "ok"), "it is another's turn, for as long as that takes"
+    assert answer() == (200, "ok"), "standby may last for any time"
     board.become_active()
     clock.now_s += 300
     assert answer() == (200, "ok")
@@ -326,7 +326,7 @@ def test_healthz_fails_on_endless_first_cycle_but_not_standby(clock: Clock) -> N
     clock.now_s += 3600
     assert answer() == (200, "ok")
     board.become_active()
-    assert answer() == (200, "ok"), "counted from when it acts again"
+    assert answer() == (200, "ok"), "time counts from the new term"
 
 
 def test_decision_texts_of_last_cycle_only_are_remembered(board: StatusStore) -> None:
@@ -338,7 +338,7 @@ def test_decision_texts_of_last_cycle_only_are_remembered(board: StatusStore) ->
         board.record_cycle(observation(live()), MEMORY, (hold(), gone))
     assert len(board._texts) == 2
     assert said("clear 199") == 1
-    assert said("well") == 0, "said once, 200 cycles ago, and not again since"
+    assert said("well") == 0, "its line is 200 cycles old"
 
 
 def test_status_shows_the_last_cycle(board: StatusStore, clock: Clock) -> None:
@@ -392,14 +392,14 @@ def test_metrics_page_is_prometheus_text(board: StatusStore, clock: Clock) -> No
 
 @pytest.mark.parametrize("name", ["rheostat_move_remaining_bytes", "rheostat_throttle_infeasible"])
 def test_ended_move_has_no_series(board: StatusStore, name: str) -> None:
-    """Its lists went too, so no newer signal comes: the last one is of the time when it ran."""
+    """The lists are gone too, so no newer signal comes: the last one dates from the move."""
     last = [move_signal(*SOURCE, steady_state=55 * MB, age_s=120), move_signal(*TARGET, age_s=120)]
     board.record_cycle(observation(live({}, moves=(), lists={}), last), Memory(), ())
     assert series(board, name) == {}
 
 
 def test_scrape_iterates_decisions_under_the_lock(board: StatusStore) -> None:
-    """Else a reason that is new in the middle of it is an error 500: the dictionary changed size during iteration."""
+    """Without the lock a new reason during the scrape raises: the dictionary changed size during iteration."""
     walks = []
 
     class Watched(Counter[tuple[str, str]]):
@@ -447,7 +447,7 @@ def test_quota_failure_counter_continues_in_next_term() -> None:
     quotas.record_failures(2)
     assert told() == 2
     quotas.clear()
-    assert told() == 2, "the next term, in which none has failed yet"
+    assert told() == 2, "the counter survives the term"
     quotas.record_failures(1)
     assert told() == 3
 

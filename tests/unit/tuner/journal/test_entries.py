@@ -256,7 +256,7 @@ def test_seq_of_reads_number_without_decoding_the_rest(seq: int, text: str) -> N
     found = Entry(1, "outcome", "set", "why", text, failure=text + '"seq": 7}', seq=seq)
     assert seq_of(encode_entry(found)) == seq
     other = json.dumps(dict(reversed(json.loads(encode_entry(found)).items()))).encode()
-    assert seq_of(other) == seq, "whoever has written it"
+    assert seq_of(other) == seq, "of any writer"
 
 
 @pytest.mark.parametrize("value", [b"", b"null", b'{"v": 99, "seq": "7"}', b'"seq": x}'])

@@ -1,4 +1,4 @@
-"""What is read from topics and files: whatever stands there, it is a valid value or the one documented error."""
+"""Any bytes in topics and files are read as a valid value or refused with the one documented error."""
 
 from __future__ import annotations
 

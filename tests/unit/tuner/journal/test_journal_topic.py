@@ -16,7 +16,7 @@ TOPICS = Topics.with_prefix("rheostat")
 
 
 class Cluster:
-    """What of a cluster there is to its topics. ``refuses`` is raised by whoever makes one, ``away`` by every call."""
+    """The topics of a cluster. Creating one raises ``refuses``; every call raises ``away``."""
 
     def __init__(self) -> None:
         self.topics = {TOPICS.metrics, TOPICS.signals, TOPICS.rejects, TOPICS.journal, TOPICS.inputs, TOPICS.orders}

@@ -110,7 +110,7 @@ def test_replayed_state_old_memory_finds_acknowledged_orders() -> None:
     given = [(orders_key("c"), encode_orders(orders)) for orders in (first, acknowledged, paused, resumed)]
     found = taken(*given, memory)
     assert found.whole_memory.recorded_orders == acknowledged
-    assert (found.superseded_orders, found.orders) == ((paused,), resumed), "in their order, whatever the clocks said"
+    assert (found.superseded_orders, found.orders) == ((paused,), resumed), "in the order of records, not of clocks"
     found = taken(given[3], memory)
     assert (found.whole_memory.recorded_orders, found.superseded_orders) == (Orders(6), ())
 

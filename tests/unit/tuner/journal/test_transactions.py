@@ -39,7 +39,7 @@ class Sent:
 
 
 class Producer:
-    """``leader``: whether anybody takes records. ``aborts`` and ``commits``: what these calls do; they may hang."""
+    """``leader``: whether a partition leader accepts records. ``aborts`` and ``commits``: what these calls do; they may hang."""
 
     def __init__(self) -> None:
         self.leader = True

@@ -45,7 +45,7 @@ def rescued() -> FilmedRig:
 
 
 def steered() -> FilmedRig:
-    """Two minutes of the law, in which somebody changes one side, the tuner is paused, and one more partition moves."""
+    """Two minutes of steering with an external change of one side, a pause, and one more moving partition."""
     rig = FilmedRig(Memory(), objective=OBJECTIVE)
     rig.goes_on(42, gained_bytes_per_s=4 * MB)
     rig.throttles.rates[TARGET] = 7 * MB

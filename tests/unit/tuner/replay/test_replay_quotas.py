@@ -33,7 +33,7 @@ RULES = (TenantRule(user="a*", weight=3.0, rate_per_s_min=2.0), TenantRule(clien
 
 
 def stormy(*, dry_run: bool = False, policy: MutationPolicy | None = None) -> Filmed:
-    """A storm of three; somebody changes one quota; pause and resume; nothing can be read; nothing is heard; it is released."""
+    """A storm of three tenants, an external quota change, pause and resume, unreadable quotas, missing signals, and a release."""
     rig = Filmed(FakeQuotas({BOB: 70.0}), policy or MutationPolicy(rules=RULES), dry_run=dry_run)
     rig.cycles(14, "alice", "bob", "carol")
     rig.quotas.rates[ALICE] = 3.0
@@ -138,7 +138,7 @@ def test_replay_begins_at_any_frame() -> None:
 
 
 def test_replay_after_kill_has_two_runs() -> None:
-    """Killed in the middle of a write, of which nobody knows what came of it."""
+    """The tuner is killed during a write whose outcome is unknown."""
     rig = Filmed()
     rig.cycles(3, "alice", "bob")
     rig.caller.holds = True

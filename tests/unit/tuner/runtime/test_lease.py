@@ -109,7 +109,7 @@ def test_lease_is_held_between_assignment_and_rebalance() -> None:
 
 
 def test_lease_is_not_held_after_silent_session() -> None:
-    """Its coordinator is out of our reach alone: nobody tells us anything, and the journal still takes our records."""
+    """Only the group coordinator is unreachable: no rebalance is reported, and the journal still accepts records."""
     rig = Rig()
     [member] = rig.members
     member.given(ONLY)

@@ -300,7 +300,7 @@ def seen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Seen:
 
 
 def test_alias_with_managed_throttles_blocks_tuner(seen: Seen) -> None:
-    """Until it is taken back; and meanwhile this tuner is no member that whoever does that would take for a second hand."""
+    """The block lasts until the throttles are released; meanwhile this tuner leaves the group, so it does not count as running."""
     alone, left, waits = seen(Read(OWNS, OWNS, ENDED))
     assert not alone, "it asks for its turn anew"
     assert (left, len(waits)) == (1, 2)
@@ -343,7 +343,7 @@ def test_unused_alias_does_not_block(rig: Rig, seen: Seen, members: int | None) 
 
 
 def settings() -> Any:
-    """Of Kafka; nobody here reads them."""
+    """Kafka settings; no test reads them."""
 
 
 def test_wait_for_topics_retries_until_cluster_answers(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

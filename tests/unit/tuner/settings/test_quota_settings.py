@@ -68,7 +68,7 @@ def test_default_entity_is_parsed(name: str, entity: QuotaEntity | None) -> None
     assert policy(ON + f"    default_entity: {name}\n").default_entity == entity
 
 
-def test_what_is_felt_is_enough_to_go_by() -> None:
+def test_probe_objective_alone_is_a_valid_objective() -> None:
     text = (
         ON
         + "    objective: {idle_ratio_min: null, queue_ms_max: null, create_probe_p90_ms_max: 80, burst_ms_max: 1000}\n"
@@ -76,7 +76,7 @@ def test_what_is_felt_is_enough_to_go_by() -> None:
     assert policy(text).objective == ControllerObjective(None, None, create_probe_p90_ms_max=80.0, burst_ms_max=1_000.0)
 
 
-def test_the_lines_of_brokers_are_enough_to_go_by() -> None:
+def test_forwarding_objective_alone_is_a_valid_objective() -> None:
     text = ON + "    objective: {idle_ratio_min: null, queue_ms_max: null, forwarding_busy_ratio_max: 0.1}\n"
     assert policy(text).objective == ControllerObjective(None, None, forwarding_busy_ratio_max=0.1)
 

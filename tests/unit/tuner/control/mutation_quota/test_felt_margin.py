@@ -25,7 +25,7 @@ LOOK_S = 5.0
 
 
 def sliding(sigma: float, looks: int, seed: int, trend: float = 0.0) -> list[float]:
-    """A mean of as many independent parts as a window has looks; two with nothing in common differ by sigma, each."""
+    """Means over sliding windows of independent samples; disjoint windows have the standard deviation sigma."""
     parts = round(WINDOW_S / LOOK_S)
     rng = np.random.default_rng(seed)
     drawn = 0.8 * (1 + sigma * math.sqrt(parts) * rng.standard_normal(looks + parts))
@@ -60,7 +60,7 @@ def test_initial_spread_is_a_tenth_and_fades_within_minutes() -> None:
 
 
 def test_repeated_rise_from_far_below_counts_as_spread() -> None:
-    """Though most looks are as high as the one before them."""
+    """Even if most measurements equal the one before."""
     assert seen([0.4, 0.4, 0.95, 0.95, 0.95, 0.95, 0.4] * 10)[-1] > 0.1
 
 
@@ -76,7 +76,7 @@ def test_single_outlier_causes_no_margin() -> None:
 
 
 def test_steady_rise_hardly_counts_as_spread() -> None:
-    """By a tenth in half a minute, as after a raise."""
+    """A rise of a tenth in half a minute, as after a raise."""
     assert seen([0.6 * 1.1 ** (n / 6) for n in range(18)], start=0.0)[-1] < 0.03
 
 
@@ -91,7 +91,7 @@ def test_likely_ratio_exceeds_ratio_by_the_spread() -> None:
     assert likely_ratio(ProbeTrend(spread=0.1), LIMITS) == 0.0
 
 
-# -- look by look ---------------------------------------------------------------------------------------------------------
+# -- cycle by cycle ------------------------------------------------------------------------------------------------------
 
 
 def looked(
@@ -117,7 +117,7 @@ def test_growing_first_window_does_not_count_as_spread() -> None:
 
 
 def test_spread_is_known_when_initial_value_has_faded() -> None:
-    """What is dead calm a little below its objective is never thought to be near it."""
+    """A constant ratio slightly below the objective never counts as near it."""
     ratios = [0.93] * 60
     first = next(n for n in range(60) if is_spread_known(looked(ratios[:n]), LIMITS))
     assert (
@@ -129,7 +129,7 @@ def test_spread_is_known_when_initial_value_has_faded() -> None:
 
 
 def test_no_spread_is_learned_far_below_objective() -> None:
-    """A quiet start: the first storm is not near for a wavering that nobody has seen."""
+    """After a quiet start the first storm has no margin for a spread that was never observed."""
     quiet = looked([0.1, 0.45, 0.2, 0.49, 0.02] * 20)
     assert (quiet.spread, quiet.learned_s) == (None, 0.0)
     assert not is_spread_known(looked([0.9], felt=quiet, at_s=1_500.0), LIMITS)

@@ -56,7 +56,7 @@ def test_waiting_request_counts_from_its_own_start() -> None:
 
 
 def test_stall_is_measured_at_any_broker() -> None:
-    """One answer of a hundred was late, and a sixth of the time nobody was served."""
+    """One answer of a hundred was late, but for a sixth of the time no request was answered."""
     found = window(*steady(100), ProbeRequest(20.0, 4.0, 1)).p90_s(24.0)
     assert found is not None
     assert found > 1.5

@@ -89,13 +89,13 @@ def test_apply_lag_nearing_objective_causes_early_small_cut() -> None:
 @pytest.mark.parametrize(
     ("ms", "course"),
     [
-        (950, TotalInputs(0.95, 0.0, 950)),  # It gets no later,
-        (950, TotalInputs(0.96, -0.01, 960)),  # or comes down;
-        (950, TotalInputs(0.5, 0.09, 500)),  # may be a burst;
-        (950, TotalInputs(None, 0.0, None)),  # nobody knows where it comes from;
-        (950, TotalInputs(0.9, 0.01, 900, is_new_window=False)),  # has been judged;
-        (590, TotalInputs(0.5, 0.09, 140)),  # is as at rest;
-        (640, TotalInputs(0.63, 0.002, 630)),  # takes three minutes to be too late.
+        (950, TotalInputs(0.95, 0.0, 950)),  # The lag is steady,
+        (950, TotalInputs(0.96, -0.01, 960)),  # falls,
+        (950, TotalInputs(0.5, 0.09, 500)),  # may be a burst,
+        (950, TotalInputs(None, 0.0, None)),  # its course is not known;
+        (950, TotalInputs(0.9, 0.01, 900, is_new_window=False)),  # was judged before,
+        (590, TotalInputs(0.5, 0.09, 140)),  # is near the idle level,
+        (640, TotalInputs(0.63, 0.002, 630)),  # or takes three minutes to reach the objective.
     ],
 )
 def test_steady_apply_lag_below_objective_causes_no_cut(ms: float, course: TotalInputs) -> None:
@@ -167,7 +167,7 @@ def test_raise_never_passes_known_limit(
 
 
 class Sink:
-    """A cluster that applies so many partitions/s in the order in which they came, and how old the next one is."""
+    """A cluster that applies partitions in order at a fixed rate; its lag is the age of the next one."""
 
     def __init__(self, applies_per_s: float) -> None:
         self.applies_per_s = applies_per_s

@@ -395,7 +395,7 @@ def test_random_client_ids_do_not_create_endless_quotas() -> None:
     assert QuotaReason.TOO_MANY_TENANTS in reasons(made)
     assert [share.reason for share in made.shares].count(QuotaReason.TOO_MANY_TENANTS) == 15
     assert set(written(made)) == {EVERY_CLIENT, *(QuotaEntity(client_id=f"c{i}") for i in range(15, 20))}
-    # Fewer from now on: nobody's bound is taken away for it, and that is what is said.
+    # A smaller maximum removes no existing quota, and the reason says so.
     rig.policy = replace(rig.policy, limits=MutationLimits(tenants_max=2))
     made = rig.cycle([tenant(rig.now_ms, i / 10, client_id=f"c{i}") for i in range(20)])
     [text] = [d.text for d in made.decisions if d.reason is QuotaReason.TOO_MANY_TENANTS]
@@ -471,7 +471,7 @@ def test_tenant_below_demand_is_not_reported_as_demand_met() -> None:
 
 
 def test_default_quota_is_written_at_most_twice_a_minute() -> None:
-    """Tenants come by tens and leave again, and the standing share of whoever comes anew goes up and down with them."""
+    """Tens of tenants come and leave, so the base share of a new tenant rises and falls."""
     rig, writes = Rig(replace(PLAIN, default_entity=EVERY_CLIENT, limits=MutationLimits(absent_after_s=4.0))), []
     for cycle in range(120):
         at_s = (rig.now_ms - START_MS) // 1000
@@ -570,7 +570,7 @@ def test_exemption_by_name_applies_before_any_backlog() -> None:
 @pytest.mark.parametrize(
     "theirs",
     [QuotaEntity(DEFAULT, DEFAULT), QuotaEntity(DEFAULT, "batch")],
-    ids=["every pair", "a client-id of everybody's"],
+    ids=["every pair", "the client-id of any user"],
 )
 def test_exempt_tenant_keeps_externally_owned_quota(theirs: QuotaEntity) -> None:
     """Under the user's own name a quota comes before these, and all of his clients would leave them."""
@@ -730,7 +730,7 @@ def test_default_quota_of_earlier_settings_is_restored() -> None:
 
 
 def test_quotas_of_earlier_settings_are_removed_once() -> None:
-    """One for the user whom all are without a login comes before all that client-ids have."""
+    """A quota of user ANONYMOUS, which all clients without a login are, precedes those of client-ids."""
     everybody = QuotaEntity("ANONYMOUS")
 
     def books() -> list[TenantSignal]:
@@ -971,7 +971,7 @@ def test_early_step_down_does_not_delay_urgent_cut() -> None:
 
 
 def test_no_tenant_falls_below_small_controller_rate_near_objective() -> None:
-    """Else an objective that is nearly reached whatever tenants do would leave them nothing."""
+    """An objective that is nearly reached without any tenant would otherwise leave tenants nothing."""
     rig, least = Rig(FELT_AND_LAG), FELT_AND_LAG.limits.rate_per_s_safe
     assert min(felt(rig, ms)[0] for ms in wavering(54.0, 5.0, 200)) == least
     assert min(felt(rig, 90.0)[0] for _ in range(40)) == least, "nor over it"
@@ -1060,7 +1060,7 @@ def test_cut_is_at_most_a_tenth_under_slight_pressure() -> None:
 
 
 def test_steady_tail_near_objective_records_nothing() -> None:
-    """Where the law comes to rest, nothing goes on record and no reel runs."""
+    """In a steady state nothing is recorded."""
     rig, changes = Rig(FELT_AND_LAG), QuotaChangeDetector()
     for _ in range(10):
         felt(rig, 56.0)

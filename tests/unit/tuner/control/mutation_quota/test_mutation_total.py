@@ -269,7 +269,7 @@ def felt(ratio: float) -> Pressure:
 
 
 def test_minimum_rate_holds_slightly_above_probe_objective() -> None:
-    """From 25.5 to 23/s at 38 of 37 ms, six tenants were left 3.8/s each, and those who want 4/s waited for 13 s."""
+    """A cut from 25.5 to 23/s would leave six tenants 3.8/s each, so tenants with a demand of 4/s would wait for 13 s."""
     ease, course = LIMITS.rate_per_s_safe, TotalInputs(probe_ratio=1.03)
 
     def over(rate: float, found: Pressure, course: TotalInputs = course) -> tuple[TotalRate, QuotaReason]:
@@ -277,12 +277,12 @@ def test_minimum_rate_holds_slightly_above_probe_objective() -> None:
 
     lowered, reason = over(25.5, felt(1.03))
     assert (lowered.rate_per_s, lowered.known_limit_per_s, reason) == (ease, 25.5, QuotaReason.OVER_OBJECTIVE)
-    # Nor is it remembered as too much: it would be for half an hour.
+    # It is not learned as a limit either, which would hold for half an hour.
     assert over(ease, felt(1.03)) == (TotalRate(ease), QuotaReason.AT_MINIMUM)
     assert over(ease, felt(2.0)) == (TotalRate(ease), QuotaReason.AT_MINIMUM)
     assert over(ease, felt(2.1))[0].rate_per_s == pytest.approx(ease / 2)
     assert over(ease, pressed(1.03))[0].rate_per_s == pytest.approx(ease * LIMITS.smallest_cut_factor)
-    # A burst that would be too much for the controller is not given for it.
+    # The cap on bursts still applies.
     dear = next_total(TotalRate(ease), felt(1.03), course, False, True, ease, 10.0, NOW, LIMITS)
     assert (dear[0].rate_per_s, dear[1]) == (10, QuotaReason.OVER_OBJECTIVE)
     promised = replace(course, guaranteed_per_s=40.0, unmanaged_per_s=5.0)
@@ -307,7 +307,7 @@ def test_excess_within_early_step_predates_the_step(
 
 
 def test_slow_start_keeps_minimum_total() -> None:
-    """One in ten of the first answers took 41 of 38 ms while next to nothing was done, and everybody had 1/s for a minute."""
+    """At the start a tenth of the probes took 41 ms (objective 38) with hardly any mutations: no reason for a total of 1/s."""
     ease = LIMITS.rate_per_s_safe
     assert initial_total(pressed(1.1), 0.35, 1_000, NOW, LIMITS) == TotalRate(ease, changed_at_ms=NOW)
     assert after(TotalRate(50), 1.1, done=0.35, binds=False) == (TotalRate(ease, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
@@ -316,7 +316,7 @@ def test_slow_start_keeps_minimum_total() -> None:
 
 @pytest.mark.parametrize("found", [felt(1.1), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)])
 def test_cut_to_safe_rate_learns_no_limit(found: Pressure) -> None:
-    """1.25/s would have been the most for twenty minutes."""
+    """A learned limit of 1.25/s would hold for twenty minutes."""
     course = TotalInputs(pressure_before=1.2, lag_growth_ratio=0.5, probe_ratio=1.1)
     made, reason = next_total(TotalRate(200), found, course, False, False, 1.0, CAP, NOW, LIMITS)
     assert (made, reason) == (TotalRate(LIMITS.rate_per_s_safe, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
@@ -333,7 +333,7 @@ def test_minimum_total_is_not_reported_as_lowered(late: bool) -> None:
 
 def test_slow_controller_is_cut_below_safe_rate() -> None:
     assert initial_total(pressed(1.5), 15.0, 1_000, NOW, LIMITS).rate_per_s == 10
-    # It is that which is too much, be somebody held back or not, and by the total or by something else.
+    # The applied rate is too high, whether tenants are throttled or not, and by the total or another quota.
     assert after(TotalRate(25), 4 / 3, done=20, binds=False)[0].rate_per_s == pytest.approx(25 * 3 / 4)
     assert after(TotalRate(10), 2.0, done=3, binds=True)[0].rate_per_s == 5
     by_else = TotalInputs(tenants_held_back=True)

@@ -38,7 +38,7 @@ BOB_IS_CUT_TO_1 = {**QUIET, "queue": 9e4, "tenants": {Tenant("bob"): (0.0, -5.0,
     st.lists(events, min_size=6, max_size=15),
 )
 @example(
-    # Somebody takes it away, and before that is certain somebody puts there what we would have.
+    # An operator removes the quota; before that is confirmed, an operator sets the value the law would set.
     policy=MutationPolicy(default_entity=None),
     standing={BOB: 900.0},
     happens=[BOB_IS_CUT_TO_1, {**QUIET, "person": (BOB, None)}, {**QUIET, "person": (BOB, 1.0)}],
@@ -67,7 +67,7 @@ ERIN = Tenant("erin")
     st.sampled_from([0, 0, 7_200]),
 )
 @example(
-    # The share of erin is 273/s, and somebody's default gives it 263/s: so small a difference is not worth a write.
+    # The share of erin is 273/s, and an external default gives it 263/s: too small a difference for a write.
     policy=MutationPolicy(default_entity=None),
     standing={QuotaEntity(DEFAULT): 263.0},
     happened=[{**QUIET, "tenants": {Tenant("alice"): (None, -5.0, 1)}, "passes_s": 4_000}],
@@ -89,7 +89,7 @@ def test_backlogged_tenant_of_idle_controller_gets_share_within_hour(
     assert found is not None
     entity, stands = found
     assert stands >= 49.0
-    # Of a default everybody has a whole bucket, so one that is its share will do; by any other the law has to write.
+    # Each tenant has a whole bucket of a default quota, so a default equal to the share suffices; otherwise the law writes.
     assert entity == ERIN.entity or stands == pytest.approx(total.rate_per_s, rel=0.05)
 
 

@@ -59,7 +59,7 @@ def test_user_quota_would_shadow_the_pairs_default() -> None:
     pair, other, user = Tenant("alice", "app"), Tenant("bob", "app"), Tenant("alice")
     assert find_rebucketed_tenants(QuotaEntity("alice"), quotas, [pair, other, user]) == (pair,)
     assert find_rebucketed_tenants(QuotaEntity("alice", "app"), quotas, [pair, other, user]) == ()
-    # A pair with a quota of its own is not taken, nor is anything by what stands already.
+    # A pair with its own quota keeps its bucket, and an existing quota changes no bucket.
     assert find_rebucketed_tenants(QuotaEntity("alice"), {**quotas, QuotaEntity("alice", "app"): 5.0}, [pair]) == ()
     assert find_rebucketed_tenants(QuotaEntity("alice"), {**quotas, QuotaEntity("alice"): 1.0}, [pair]) == ()
 

@@ -1,4 +1,4 @@
-"""How many partitions at a time: more while a quota isn't full, half when somebody is hurt, nothing where nobody knows."""
+"""Concurrency grows while a quota is not full, halves when clients suffer, and is kept without measurements."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_blocked_partitions_are_explained() -> None:
 
 
 def test_small_partitions_share_a_slot() -> None:
-    """At 100 MB/s a slot holds what is copied in a second: two of 50 MB, and sixteen of whatever little size."""
+    """At 100 MB/s a slot holds the copies of one second: two of 50 MB, and at most sixteen of any smaller size."""
     assert len(schedule([waits(i, mb=50) for i in range(9)], [], terms(1, rate_mb=100)).starts) == 2
     assert len(schedule([waits(i, mb=0) for i in range(50)], [], terms(1, rate_mb=100)).starts) == 16
     assert slots_for_copy(30 * MB, 100 * MB) == pytest.approx(0.3)
@@ -322,14 +322,14 @@ def test_written_partition_takes_extra_slots_while_it_lasts() -> None:
     assert slots_for_copy(300 * MB, 30 * MB, 1.5 * MB) == pytest.approx(2.5)
     assert begun(schedule([*written, waits(9, mb=20)], [], terms(5, rate_mb=30))) == [0, 1]
     assert len(schedule(written, [], terms(6, rate_mb=30)).starts) == 3
-    # As long as what is left of it lasts, and nearly done no longer than one that nobody writes to.
+    # The extra slots last as long as the remaining copy; near its end no longer than those of an unwritten partition.
     assert slots_for_copy(108 * MB, 30 * MB, 1.5 * MB) == pytest.approx(2.0)
     assert slots_for_copy(9 * MB, 30 * MB, 1.5 * MB) == pytest.approx(0.3)
     # A giant leaves a slot to what is small, however much is written to it.
     giant = waits(0, mb=500_000, write_mb=2)
     assert slots_for_copy(500_000 * MB, 30 * MB, 4 * MB) == 4.0
     assert begun(schedule([giant, *(waits(i, mb=0.1) for i in (1, 2, 3))], [], terms(5, rate_mb=30))) == [0, 1, 2, 3]
-    # As long as nobody knows what is written it may be much.
+    # An unknown write rate counts as a high one.
     quiet = [waits(i, mb=300) for i in range(9)]
     assert len(schedule(quiet, [], terms(5, rate_mb=30)).starts) == 5
     unknown = terms(5, rate_mb=30, writes_known=False)

@@ -26,7 +26,7 @@ def idle(rates: Any = RATES, **others: Any) -> LiveCluster:
 
 
 def plan(cluster: LiveCluster, memory: Memory = AFTER, limits: ThrottleLimits = LIMITS) -> list[tuple[Any, ...]]:
-    """Without the sentences."""
+    """The cleanup steps without their texts."""
     return [
         ("clear", d.topic, d.sides)
         if isinstance(d, ClearLists)
@@ -49,7 +49,7 @@ def plan(cluster: LiveCluster, memory: Memory = AFTER, limits: ThrottleLimits = 
 def test_may_need_cleanup_while_replicas_or_owned_rates_remain(
     memory: Memory, cluster: LiveCluster | None, ends: bool
 ) -> None:
-    """The broker of the only rate of ours may be away for good."""
+    """The broker of the only owned rate may never return."""
     assert may_need_cleanup(memory, cluster) is ends
 
 
@@ -107,7 +107,7 @@ def test_cleanup_restores_a_preexisting_throttle(name: str) -> None:
     assert plan(idle(lists=STANDING[name]), memory) == [("back", SOURCE, 21 * MB, 4_500_000)]
 
 
-# Who never looked before the move cannot tell the others from a partition that was done before the first look.
+# Without a snapshot from before the move, the other cases look like a partition that was done before the first snapshot.
 @pytest.mark.parametrize("name", [name for name in STANDING if not name.endswith("did not move")])
 def test_cleanup_recognises_preexisting_lists_without_an_earlier_snapshot(name: str) -> None:
     assert plan(idle(lists=STANDING[name])) == [("back", SOURCE, 21 * MB, 4_500_000)]
@@ -115,7 +115,7 @@ def test_cleanup_recognises_preexisting_lists_without_an_earlier_snapshot(name: 
 
 @pytest.mark.parametrize("before", [None, frozenset()])
 def test_cleanup_keeps_the_throttle_of_another_topic(before: frozenset[str] | None) -> None:
-    """Somebody throttles a rebuilt broker on "payments", without any reassignment, while "orders" moves."""
+    """An operator throttles a rebuilt broker on "payments", without a reassignment, while "orders" moves."""
     lists = OWN_LISTS | {"payments": throttle(leader=[(0, 1)], follower=[(0, 2)])}
     assert plan(idle(lists=lists), replace(AFTER, preexisting_lists=before)) == [("back", SOURCE, 21 * MB, 4_500_000)]
 
@@ -162,7 +162,9 @@ def test_cleanup_skips_a_dead_broker(away: Any) -> None:
     cluster = idle({TARGET: 10 * MB}, lists={}, **away)
     assert plan(cluster) == [("back", TARGET, 10 * MB, None)]
     assert plan(replace(cluster, lists=STANDING["*"])) == []
-    assert plan(replace(cluster, rates=idle().rates, lists=STANDING["*"])) == []  # Whatever is still thought to stand.
+    assert (
+        plan(replace(cluster, rates=idle().rates, lists=STANDING["*"])) == []
+    )  # Even if the last known rates are still set.
 
 
 def test_cleanup_of_an_unthrottled_move_removes_nothing() -> None:
@@ -206,7 +208,7 @@ SINCE = {**RATES, BACK: 40 * MB}
 
 @pytest.mark.parametrize("before", [None, 4 * MB])
 def test_cleanup_restores_owned_rates_of_an_earlier_move(before: int | None) -> None:
-    """Its broker was away when that one ended, and takes no part in this one."""
+    """Its broker was absent when the earlier move ended, and has no part in this move."""
     memory = replace(AFTER, owned={**AFTER.owned, BACK: owned(before, 40 * MB)})
     found = plan(idle(SINCE, brokers=(1, 2, 3, 5)), memory)
     assert found[0] == ("clear", "orders", (L, F))
@@ -228,6 +230,6 @@ def test_release_clears_a_returned_broker_without_moves() -> None:
         (*BACK, None, Reason.RELEASED),
     ]
     assert len(restore_all(idle(RATES, lists={}), memory, Reason.RELEASED, "released")) == 1
-    # Another move goes through it by now, and what stands there may be that one's.
+    # By now another move uses the broker, and its rate may belong to that move.
     taken = replace(cluster, moves=(replace(move(), adding=(5,)),))
     assert len(restore_all(taken, memory, Reason.RELEASED, "released")) == 1

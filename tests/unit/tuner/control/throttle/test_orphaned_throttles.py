@@ -54,13 +54,13 @@ def test_owned_rates_are_orphaned_only_without_moves() -> None:
 
 
 def test_throttles_of_ended_moves_are_counted_after_the_last_move() -> None:
-    """The throttle of a plan of which the part of brokers 4 and 5 is done."""
+    """Brokers 4 and 5 have finished their part of a plan."""
     cluster = live({**MOVES, **AWAY}, brokers=FIVE, lists=OWN_LISTS | {"t": throttle([(0, 4)], [(0, 5)])})
     memory = Memory(moving_replicas=SEEN | {("t", 0): frozenset({4, 5})}, throttled=True)
     assert count_orphaned_settings(cluster, memory, LIMITS) == 0
     assert count_orphaned_settings(cluster, replace(memory, throttled=False), LIMITS) == 4
     assert count_orphaned_settings(cluster, memory, replace(LIMITS, clears_finished=False)) == 4, (
-        "nobody would take it off"
+        "the tuner would not remove it"
     )
     assert count_orphaned_settings(replace(cluster, moves=()), memory, LIMITS) == 4 + 4
 

@@ -188,7 +188,7 @@ def test_throttle_that_appears_after_the_end_is_kept() -> None:
         memory, decisions = think(cluster, memory, limits=limits)
         found += decisions
     assert [d for d in found if isinstance(d, RestoreRate | ClearLists)] == []
-    # Without the gap nobody could tell.
+    # Without the gap the two could not be told apart.
     memory = Memory(owned=OURS, moving_replicas=SEEN, throttled=True)
     for _ in range(4):
         memory, decisions = think(IDLE, memory, limits=limits)
@@ -221,7 +221,7 @@ def test_new_list_entries_delay_the_cleanup() -> None:
 
 
 def test_returned_broker_loses_the_throttle_of_its_ended_move() -> None:
-    """It was not seen at the first look at which nothing moved, and nobody has just put it there."""
+    """The broker was absent from the first idle snapshot; its throttle is old, not one just set."""
     limits = replace(LIMITS, idle_snapshots_before_cleanup=4)
     both = live({SOURCE: 21 * MB, TARGET: 10 * MB}, moves=())
     away = replace(both, brokers=both.brokers - {TARGET[0]}, rates={SOURCE: both.rates[SOURCE]})
@@ -248,7 +248,7 @@ def test_move_between_idle_cycles_restarts_the_count() -> None:
     [
         (OWN_LISTS, True),
         ({"orders": throttle(follower=[(0, 3)])}, True),
-        ({"orders": throttle(leader=[(0, 9)])}, False),  # Names nobody who moves.
+        ({"orders": throttle(leader=[(0, 9)])}, False),  # Lists no moving replica.
         ({"payments": throttle(leader=[(0, 1)])}, False),
         ({}, False),
     ],
@@ -296,7 +296,7 @@ def test_new_rates_beside_an_existing_list_are_not_preexisting() -> None:
 
 
 def test_release_forgets_brokers_without_rates_to_clear() -> None:
-    """What was left there is removed once; what somebody sets after that is theirs."""
+    """The leftover throttle is removed once; a throttle set later is externally owned."""
     released = Orders(at_ms=NOW_MS, pause=Pause(NOW_MS, "kim@desk", released=True))
     memory = Memory(brokers_to_clear=frozenset({3}))
     for rates, removed in (

@@ -44,7 +44,7 @@ def test_measured_moves_were_throttle_bound(run: str) -> None:
     ("quota", "steady_state", "measured", "bound"),
     [
         (4.5, 6.0, None, True),  # Below keep-up it must be, measured or not …
-        (4.5, 6.0, 0.0, True),  # … whatever is measured.
+        (4.5, 6.0, 0.0, True),  # … for any measurement.
         (6.0, 6.0, 0.0, True),  # Equal drains nothing either.
         (6.1, 6.0, None, False),  # Above it, not knowing is not knowing.
         (12.0, 6.0, 10.2, True),  # 85 %.

@@ -81,7 +81,7 @@ def test_preexisting_throttle_is_preserved_if_configured(steers: bool) -> None:
 
 
 def test_throttle_of_the_move_is_not_preexisting() -> None:
-    """The operator's 2 MB/s stood there; ``--execute --throttle`` has written over it since."""
+    """The operator's 2 MB/s were overwritten by ``--execute --throttle`` of the move."""
     respects = replace(LIMITS, adopts_existing=False)
     assert e1(preexisting_rates={SOURCE: 2_000_000}, limits=respects).reason is Reason.STALLED_BELOW_STEADY_STATE
     assert e1(limits=respects).reason is Reason.STALLED_BELOW_STEADY_STATE
@@ -240,7 +240,7 @@ def test_throttle_below_steady_state_is_raised_without_measurement() -> None:
 
 
 def test_stalled_below_steady_state() -> None:
-    """E1, told by its numbers."""
+    """The text has the numbers of E1."""
     decision = e1()
     assert isinstance(decision, SetRate)
     assert (decision.current_bytes_per_s, decision.setpoint_bytes_per_s) == (4_500_000, 21_900_000)
@@ -278,7 +278,7 @@ def test_stalled_side_at_maximum_rate_is_at_ceiling() -> None:
 
 
 def test_raise_below_a_tenth_is_within_deadband() -> None:
-    """20 needed, 19 stands there: less than a tenth is not worth a write that the whole cluster hears of."""
+    """20 MB/s are needed and 19 are set: a change below a tenth is not worth a write to the metadata log."""
     signals = [move_signal(*SOURCE, remaining=140 * MB), move_signal(*TARGET, remaining=0, steady_state=3 * MB)]
     brokers = [broker_signal(1, leader=18 * MB)]
     held = decide(cluster=live({SOURCE: 19 * MB}), signals=signals, brokers=brokers, stalls={3: STALLED})
@@ -289,7 +289,7 @@ def test_raise_below_a_tenth_is_within_deadband() -> None:
 
 
 def test_rescue_needs_more() -> None:
-    """The stall has been answered and is over, but half way through the writes doubled."""
+    """The rescue ended the stall, but then the write rate doubled."""
     decision = decide(stalls={3: UNSEEN}, rescued=frozenset({3}))
     assert isinstance(decision, SetRate)
     assert decision.reason is Reason.RESCUE_NEEDS_MORE
@@ -385,7 +385,7 @@ def test_view_has_the_sides_of_all_moves() -> None:
     "bystander",
     [
         move(adding=(), removing=(2,)),  # Only leaves.
-        move(adding=(3,), leader=3),  # The new replica leads already: it fetches from nobody.
+        move(adding=(3,), leader=3),  # The new replica leads already, so it fetches nothing.
     ],
 )
 def test_view_ignores_moves_that_copy_nothing(bystander: Any) -> None:
@@ -527,7 +527,7 @@ def test_dead_destination_does_not_hold_the_others() -> None:
     ],
 )
 def test_judge_expects_only_the_surplus_of_steered_sides(courses: Mapping[BrokerSide, Setpoint], stalled: bool) -> None:
-    """0.4 MB/s of the 0.6 that the leader's throttle leaves: less than half of the 1 MB/s that is expected of anybody else."""
+    """0.4 MB/s of the 0.6 that the leader's throttle leaves: less than half of the 1 MB/s expected of other sides."""
     steps = tuple(traced([0.4 * MB] * 34, start_ms=NOW_MS - 180_000))
     signals = [move_signal(*SOURCE), move_signal(*TARGET, steps=steps)]
     cluster = live({SOURCE: 6.6 * MB, TARGET: 11 * MB})

@@ -106,7 +106,7 @@ def test_warmup_skips_sides_that_block_writes() -> None:
 
 
 def idle() -> tuple[Rig, PrepareHandshake]:
-    """A throttle of somebody's, and nothing that moves."""
+    """A throttle of another tool, and no move."""
     rig, announcing = Rig(Memory(), objective=OBJECTIVE), PrepareHandshake()
     rig.throttles.lists.clear()
     rig.limits = replace(rig.limits, rate_bytes_per_s_min=1 * MB)
@@ -146,7 +146,7 @@ def test_warmup_lowers_before_the_step_and_restores_after() -> None:
         rig.loop.tick()
         rates.append((rig.now_s - began_s, rig.throttles.rates[SOURCE]))
     assert rates == [(i, round(10 * MB * (i + 1) / 12)) for i in range(1, 12)]
-    assert not rig.loop.memory.owned, "it is as it was, and nobody has to put it back"
+    assert not rig.loop.memory.owned, "the rate is as before, so nothing has to be restored"
     assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"]
 
 
@@ -194,11 +194,11 @@ def test_warmup_interrupted_by_a_failed_cycle_continues() -> None:
 
 
 def test_interrupted_warmup_is_restored_or_relinquished() -> None:
-    for somebody in (False, True):
+    for external in (False, True):
         rig, announcing = idle()
         cut_short(rig, announcing)
         rig.live.not_seen = None
-        if somebody:
+        if external:
             rig.throttles.rates[SOURCE] = 7 * MB
             assert Reason.EXTERNAL_CHANGE in cycle(rig)
             assert (cycle(rig), rig.throttles.rates[SOURCE])[1] == 7 * MB

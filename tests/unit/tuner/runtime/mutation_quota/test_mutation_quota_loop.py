@@ -364,7 +364,7 @@ def test_release_after_refused_write_needs_no_write() -> None:
 
 
 def test_release_restores_write_that_may_still_arrive() -> None:
-    """Somebody died in the write, and it may come to the controller after the look of whoever takes it back."""
+    """The tuner died during the write, which may reach the controller after the snapshot of the release."""
 
     class Told(FakeQuotas):
         asked: Rates | None = None
@@ -425,7 +425,7 @@ def test_tenant_not_seen_after_crash_is_dropped_after_hour() -> None:
 
 @pytest.mark.parametrize("presses", [False, True])
 def test_first_cycle_of_term_knows_limited_tenants(presses: bool) -> None:
-    """Other settings in the middle of a storm: its books are of a few seconds before, and everybody would seem to do nothing."""
+    """The term begins during a storm: without recorded tenant states every tenant would seem idle."""
     rig = Rig()
     for _ in range(20):
         rig.cycle("alice", "bob")
@@ -581,7 +581,7 @@ def test_removed_metering_quota_is_not_set_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stands", "measures"), [({BOB: 7.0}, True), ({}, False)], ids=["some quota stands", "nobody asked for it"]
+    ("stands", "measures"), [({BOB: 7.0}, True), ({}, False)], ids=["a quota is set", "not enabled"]
 )
 def test_metering_quota_only_when_enabled_and_unlimited(stands: dict[QuotaEntity, float], measures: bool) -> None:
     rig = Rig(FakeQuotas(stands), replace(MutationPolicy(), default_entity=None, enable_metering=measures))
@@ -594,7 +594,7 @@ def test_metering_quota_only_when_enabled_and_unlimited(stands: dict[QuotaEntity
 
 
 class Surprising(FakeQuotas):
-    """Fails as nobody foresaw."""
+    """Fails with an unexpected error."""
 
     broken = False
 
@@ -647,7 +647,7 @@ def test_quota_controller_error_pauses_it_and_not_throttles() -> None:
     for broken in (False, True):
         board.become_active()
         if broken:
-            rig.signals.tenants = {1: None}  # type: ignore[dict-item]  # What nobody foresaw.
+            rig.signals.tenants = {1: None}  # type: ignore[dict-item]  # An unexpected value.
         else:
             rig.storm("alice")
         rig.now_s += 5.0

@@ -209,7 +209,7 @@ def test_listed_stationary_partitions_with_lost_replicas_are_reported() -> None:
     assert read_lost_sides(reader) == {}
 
 
-def test_partition_whose_move_ended_with_lost_replica_is_reported() -> None:
+def test_lost_replica_is_reported_when_its_move_ends() -> None:
     client = FakeClusterClient({"orders": {kafka_names.LEADER_REPLICAS: "*"}})
     reader = reader_of(client)
     client.isr, client.isr_at_rest = (1,), (1,)

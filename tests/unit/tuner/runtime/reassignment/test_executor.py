@@ -415,7 +415,7 @@ def test_plan_waits_for_broker_at_partition_limit() -> None:
 
 
 def test_two_full_brokers_swap_replicas() -> None:
-    """Neither has room before the other has given something up; the plan as a whole brings nobody above the limit."""
+    """Each broker has room only after the other gave up a replica; no broker ends above its limit."""
     keys = [("t", n) for n in range(4)]
     rig = Rig(dict(zip(keys, map(still, (1, 1, 2, 2)), strict=True)))
     rig.bounds = OperatorLimits(partitions=PartitionLimits(2))
@@ -603,7 +603,7 @@ def test_plan_duration_excludes_pauses() -> None:
 
 
 def test_cancelled_plan_awaits_no_election() -> None:
-    """The new preferred leader is in sync, and does not lead yet: of what is put back nobody asks for it."""
+    """The new preferred leader is in sync and does not lead yet; a rollback does not wait for its election."""
     rig = two()
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
     rig.cycle()

@@ -167,7 +167,7 @@ def test_plans_of_same_second_get_different_ids() -> None:
 
 
 class SaidMeanwhile:
-    """A caller whose call is answered after somebody has said something."""
+    """A background call whose response arrives only after another order was given."""
 
     def __init__(self, say: Callable[[], None]) -> None:
         self._say = say

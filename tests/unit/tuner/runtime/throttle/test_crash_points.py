@@ -27,7 +27,7 @@ POINTS_MAX = 400
 
 
 class Killed(BaseException):
-    """Nobody catches it, as nobody catches SIGKILL."""
+    """Like SIGKILL: no code catches it."""
 
 
 class Fuse:
@@ -136,7 +136,9 @@ def test_crash_move_leaves_no_throttle_behind(make: Callable[[], Rig], steps: tu
         assert rig.throttles.rates == {}, at
         assert not rig.throttles.lists["orders"], at
         assert rig.loop.memory.owned == {}, at
-        assert rig.loop.memory.externally_owned_until_ms == {}, f"{at}: it took its own value for somebody else's"
+        assert rig.loop.memory.externally_owned_until_ms == {}, (
+            f"{at}: the tuner took its own value for an external change"
+        )
 
 
 @pytest.mark.parametrize(("make", "steps"), [(rescued, RESCUE), (steered, LAW)], ids=["rescue", "law"])
@@ -186,7 +188,9 @@ def test_crash_unthrottled_move_leaves_no_managed_throttle() -> None:
         assert rig.throttles.rates == {}, at
         assert rig.throttles.lists == {"orders": TopicThrottle(), "payments": STANDING["payments"]}, at
         assert (rig.loop.memory.owned, rig.loop.memory.listed) == ({}, {}), at
-        assert rig.loop.memory.externally_owned_until_ms == {}, f"{at}: a sweep was taken for somebody's word"
+        assert rig.loop.memory.externally_owned_until_ms == {}, (
+            f"{at}: the tuner took a cleared throttle for an external change"
+        )
 
 
 def test_crash_replicas_are_listed_again_within_two_cycles() -> None:

@@ -28,7 +28,7 @@ NOTHING = TopicThrottle()
 
 
 def unthrottled(memory: Memory | None = None, *, dry_run: bool = False, throttles_moves: bool = True) -> Rig:
-    """The standard move, that somebody started without a throttle."""
+    """The standard move, started without a throttle by another tool."""
     rig = Rig(
         memory or Memory(),
         objective=OBJECTIVE,
@@ -346,7 +346,7 @@ def test_tool_verify_after_move_is_no_external_change() -> None:
     assert listed(rig) == WANTED
 
 
-# -- swept away, or changed by somebody ----------------------------------------------------------------------------------
+# -- cleared by a tool, or changed externally -------------------------------------------------------------------------------
 
 
 def steered_for_a_while() -> Rig:
@@ -384,7 +384,7 @@ def test_partly_seen_tool_clearing_is_recognized_by_next_snapshot() -> None:
     del rig.throttles.rates[SOURCE]
     assert Reason.EXTERNAL_CHANGE not in cycle(rig)
     assert rig.loop.memory.missing_rates == {SOURCE}
-    assert SOURCE not in rig.throttles.rates, "nobody knows yet whose it is"
+    assert SOURCE not in rig.throttles.rates, "it is not known yet who removed the rate"
     rig.throttles.rates.clear()
     rig.throttles.lists["orders"] = NOTHING
     assert Reason.CLEARED_BY_TOOL in cycle(rig)

@@ -169,7 +169,7 @@ def test_unrecorded_outcome_keeps_whole_ramp_possible() -> None:
 
 
 def test_external_return_to_previous_rate_is_recognized_in_next_term() -> None:
-    """The ramp had ended, and nobody could record it: on record all of it may stand."""
+    """The ramp ended during a journal outage: by the record, each of its rates may be set."""
     rig = Rig()
     rig.cycle()
     rig.journal.refusing = True
@@ -458,7 +458,7 @@ def test_failed_list_clear_does_not_block_others() -> None:
 
 @pytest.mark.parametrize("over", ["expired", "cleared"])
 def test_expired_override_restores_previous_rate(over: str) -> None:
-    """Also where another order had followed it, and where nobody would raise it again: without an objective a rescue only raises."""
+    """The restore is needed without an objective too, where a rescue only raises; a later order does not prevent it."""
     rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     for rate in (8 * MB, 9 * MB):
         order = Override(rate, NOW_MS + 60_000, "an operator")
@@ -646,7 +646,7 @@ def test_crash_after_restore_leaves_throttle_preserved() -> None:
     rig.run_ramps()
     rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
     assert Reason.RESTORED in rig.cycle()
-    rig.throttles.rates[SOURCE] = 10 * MB  # Its last step, which nobody has put on record.
+    rig.throttles.rates[SOURCE] = 10 * MB  # The last step of the ramp, which is not recorded.
     rig.die_and_start_again()
     rig.loop.recorder.memory = replace(rig.loop.memory, stalls={3: STALLED})
     assert rig.cycle().count(Reason.PRESERVED) == 2
@@ -687,7 +687,7 @@ def test_override_revoked_before_first_step_preserves_throttle() -> None:
 
 
 def test_cluster_wide_rate_is_preserved() -> None:
-    """It came with no move, for nobody puts a move's throttle there."""
+    """No tool sets the throttle of a move cluster-wide, so this rate did not come with one."""
     rig = Rig(Memory(stalls={3: STALLED}, moving_replicas=SEEN, throttled=True))
     rig.respect()
     rig.throttles.rates.clear()
@@ -1170,7 +1170,7 @@ def test_failed_write_backs_off() -> None:
 
 
 def test_stopped_ramp_leaves_only_its_last_rate_possible() -> None:
-    """A restart in the middle; then somebody sets the value again that stood before all of it."""
+    """The tuner restarts during a ramp; then an operator sets the rate from before the ramp."""
     steps = (10 * MB, 20 * MB, 30 * MB, 50 * MB)
     rig = Rig(replace(RAISED, owned={SOURCE: owned(10 * MB, 50 * MB, *steps), TARGET: owned(10 * MB, 50 * MB, *steps)}))
     rig.throttles.rates.update({SOURCE: 20 * MB, TARGET: 20 * MB})
@@ -1205,7 +1205,7 @@ def test_dry_run_cleanup_writes_nothing() -> None:
 
 
 def test_dry_run_keeps_memory_of_real_run() -> None:
-    """A tuner was killed in the middle; somebody looks with a dry run first, the move ends, the tuner comes back."""
+    """The tuner is killed during a ramp; a dry run follows, the move ends, and the tuner returns."""
     rig = Rig(RAISED, dry_run=True)
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
     rig.end_the_move()
@@ -1304,7 +1304,7 @@ def test_decision_kinds_of_tests_exist() -> None:
 
 
 def just_begun(rate_bytes_per_s: int) -> Rig:
-    """Nothing moved at the look before; now something does, and somebody wants another rate on its source."""
+    """A move has just begun, and an operator orders another rate for its source."""
     rig = Rig(Memory())
     moves, rig.live.moves = rig.live.moves, ()
     rig.throttles.lists.clear()
@@ -1364,7 +1364,7 @@ def run_until(rig: Rig, at_s: float) -> None:
 
 @pytest.mark.parametrize("by_order", [True, False])
 def test_lower_override_does_not_wait_for_raise(by_order: bool) -> None:
-    """Half of the way from 10 MB/s to 50, by a rescue or by an order, somebody wants 2."""
+    """A ramp, of a rescue or an order, is halfway from 10 MB/s to 50 when an operator orders 2."""
     rig = Rig(Memory(stalls={3: WELL}) if by_order else None)
     if by_order:
         order(rig, 50 * MB)

@@ -90,7 +90,7 @@ def test_outbox_note_changes_memory_at_once() -> None:
 
 
 def given_up(journal: FakeJournal, owed: Outbox) -> ThrottleRecorder:
-    """While the journal was away somebody has set 3 MB/s where we had begun to set 5."""
+    """During the journal outage an operator set 3 MB/s where the tuner had begun to set 5."""
     recorder = recorder_of(journal, owed, RAMP)
     recorder.record(memory=RAMP)
     journal.refusing = True

@@ -66,7 +66,7 @@ def test_destination_without_any_byte_has_dead_replicas() -> None:
 def test_twenty_silent_seconds_exceed_the_quota_pause(silent: int, reason: Reason) -> None:
     steps = tuple(traced([1 * MB] * (6 - silent) + [0.0] * silent))
     assert found({1: SourceProgress(progressing=(4,))}, steps) == (reason, 9)
-    assert found({1: SourceProgress(progressing=(4,))}, tuple(reversed(steps))) == (reason, 9), "whatever their order"
+    assert found({1: SourceProgress(progressing=(4,))}, tuple(reversed(steps))) == (reason, 9), "in any order"
 
 
 def test_source_with_only_stalled_destinations_is_the_bottleneck() -> None:
@@ -75,7 +75,7 @@ def test_source_with_only_stalled_destinations_is_the_bottleneck() -> None:
         "the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check its disks (old data is read "
         "from there) and its network",
     )  # fmt: skip
-    # So is one of two, where the other feeds somebody.
+    # So is one of two sources, if the other one still feeds a destination.
     assert found({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(progressing=(5,), stalled=(9,))}) == (
         Reason.STALLED_SOURCE_BOUND,
         1,
@@ -179,7 +179,7 @@ def test_throttled_or_unwatched_destinations_are_no_evidence() -> None:
 
 
 def test_slow_source_is_no_evidence_against_another_source() -> None:
-    """Broker 1 starves 3 and 4, broker 2 is a source of 3 as well, and feeds 5."""
+    """Broker 1 is slow towards 3 and 4. Broker 2, another source of 3, feeds 5 well."""
     moves = (*TWO_ONTO, move(partition=2, leader=2), move(partition=3, leader=2, adding=(5,), replicas=(5, 2)))
     cluster = live({SOURCE: 20 * MB, (2, L): 20 * MB, TARGET: 20 * MB}, moves=moves, brokers=(1, 2, 3, 4, 5))
     signals = [

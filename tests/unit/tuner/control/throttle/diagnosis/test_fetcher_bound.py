@@ -64,11 +64,11 @@ def test_single_thread_for_all_partitions_is_a_collision() -> None:
     ("moves", "fetchers", "signal"),
     [
         (SPREAD, {3: 4}, onto_3(20 * MB)),  # Each has a thread of its own.
-        ((move("a", 1),), {3: 1}, onto_3(20 * MB)),  # One partition is copied by one thread, whatever their number.
+        ((move("a", 1),), {3: 1}, onto_3(20 * MB)),  # One partition is copied by one thread, for any number of threads.
         (CROWDED, {1: 4}, onto_3(20 * MB)),  # Its number of threads is not known.
         (CROWDED, {3: 4}, None),
-        (CROWDED, {3: 4}, move_signal(*TARGET)),  # Nobody has measured what comes.
-        (CROWDED, {3: 4}, onto_3(2 * MB)),  # A thread that is busy brings more.
+        (CROWDED, {3: 4}, move_signal(*TARGET)),  # The received bytes are not measured.
+        (CROWDED, {3: 4}, onto_3(2 * MB)),  # A busy thread would copy more.
         (tuple(replace(m, leader=-1) for m in CROWDED), {3: 4}, onto_3(20 * MB)),
         ((), {3: 4}, onto_3(20 * MB)),
     ],

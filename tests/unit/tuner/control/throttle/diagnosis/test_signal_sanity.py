@@ -62,8 +62,8 @@ CASES = [
     Case("all of it is 20 s old", aged(MOVES, 20.0), BROKERS, STALE, STALE),
     Case("all of it is an hour ahead", aged(MOVES, -3600.0), BROKERS, STALE, STALE),
     Case("nothing ever came", (), (), MISSING, MISSING),
-    Case("the destination is missing, and nobody says why", MOVES[:1], BROKERS, MISSING, MISSING),
-    Case("the source is missing, and nobody says why", MOVES[1:], BROKERS, MISSING, MISSING, GOES_ON),
+    Case("the destination is missing without a reason", MOVES[:1], BROKERS, MISSING, MISSING),
+    Case("the source is missing without a reason", MOVES[1:], BROKERS, MISSING, MISSING, GOES_ON),
     Case(
         "one scrape of six, which tells no rate",
         tuple(replace(s, samples=1, completeness=0.17, steady_state_bytes_per_s=None) for s in MOVES),
@@ -177,7 +177,7 @@ def test_throttle_to_down_destination_may_fall_but_not_rise() -> None:
         rates.append(rig.throttles.rates[SOURCE])
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] < 0.6 * stood
-    assert rig.throttles.rates[TARGET] == written, "nobody writes to a broker that is down"
+    assert rig.throttles.rates[TARGET] == written, "no rate is written to a broker that is down"
 
 
 # -- rescued, and then not seen any more ----------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_unmeasured_rescue_rate_holds_then_decays_by_tenths() -> None:
     assert rig.throttles.rates[SOURCE] == 45 * MB
     for step in range(40):
         unseen_for(rig, 80.0 + 5 * step)
-    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}, "what stood before we came"
+    assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}, "the rates from before the rescue"
     rig.events.clear()
     assert {d.reason for d in unseen_for(rig, 500.0)} == {Reason.SIGNALS_STALE}
     assert rig.writes() == []
@@ -218,7 +218,7 @@ def test_early_cycles_do_not_speed_up_decay() -> None:
 
 
 def test_rate_of_previous_tuner_decays_without_signals() -> None:
-    """It was started again, and the stream has stopped meanwhile."""
+    """The tuner restarted, and the stream has stopped meanwhile."""
     rig = raised()
     rig.signals.moves, rig.signals.brokers = {}, {}
     rig.cycle()
@@ -236,7 +236,7 @@ def test_rate_of_previous_tuner_decays_without_signals() -> None:
 
 
 def test_new_batch_is_not_stale() -> None:
-    """Through this broker nothing moved for a while, so nobody had to tell of it."""
+    """Nothing moved through this broker for a while, so no signal was due."""
     rig = raised()
     between, rig.signals.moves, rig.signals.brokers = rig.live.moves, {}, {}
     rig.live.moves = (move(topic="payments", leader=2, replicas=(2, 4), adding=(4,), removing=(), isr=(2,)),)
@@ -248,7 +248,7 @@ def test_new_batch_is_not_stale() -> None:
 
 
 def test_decay_stops_at_the_draining_rate() -> None:
-    """10 MB/s stood there, and would jam the move again: 20 go to keeping up."""
+    """The earlier rate of 10 MB/s would stall the move again: steady-state replication takes 20 MB/s."""
     rig = raised()
     rig.signals.moves = {
         SOURCE: move_signal(*SOURCE, steady_state=20 * MB),
@@ -289,7 +289,7 @@ def test_ramp_stops_at_any_signal_age() -> None:
         replace(RAISED, owned={}),
         replace(RAISED, owned={}, externally_owned_until_ms={SOURCE: NOW_MS + 10**9, TARGET: NOW_MS + 10**9}),
     ],
-    ids=["never ours", "a person's"],
+    ids=["never owned", "externally owned"],
 )
 def test_externally_owned_rate_does_not_decay(memory: Memory) -> None:
     rig = Rig(memory)

@@ -48,7 +48,7 @@ def test_stopped_clock_gives_age_zero() -> None:
 def test_replica_listed_before_its_move_may_count() -> None:
     ages = QuotaAges().with_snapshot((), 100.0, lists_set=True).with_snapshot((SOURCE,), 104.0, lists_set=True)
     assert ages.age_s(SOURCE, 104.0) == math.inf
-    assert ages.move_age_s(SOURCE, 104.0) == 4.0, "what moves has not: Kafka's own tool writes the lists first"
+    assert ages.move_age_s(SOURCE, 104.0) == 4.0, "the move itself is young: Kafka's own tool writes the lists first"
     ages = ages.with_snapshot((SOURCE,), 108.0, lists_set=True)
     assert (ages.age_s(SOURCE, 109.0), ages.move_age_s(SOURCE, 109.0)) == (math.inf, 9.0)
     assert looked((100.0, ())).with_snapshot((SOURCE,), 104.0, lists_set=True).age_s(SOURCE, 104.0) == 4.0
@@ -72,18 +72,18 @@ def test_window_is_empty_after_its_length_without_moves() -> None:
 
 
 def test_unobserved_window_is_not_known_to_be_empty() -> None:
-    assert QuotaAges().empty_windows([SOURCE], 100.0) == frozenset(), "nobody has looked"
+    assert QuotaAges().empty_windows([SOURCE], 100.0) == frozenset(), "no snapshot was taken"
     assert looked((100.0, ())).empty_windows([SOURCE], 101.0) == frozenset(), "a move may have ended just before"
     assert looked((100.0, ()), (108.0, ())).empty_windows([SOURCE], 112.0) == {SOURCE}
     listed = looked((100.0, ()), (108.0, ())).with_snapshot((), 112.0, lists_set=True)
-    assert listed.empty_windows([SOURCE], 113.0) == frozenset(), "what was on a list has counted"
+    assert listed.empty_windows([SOURCE], 113.0) == frozenset(), "a listed replica may have used the quota"
     assert listed.with_snapshot((), 116.0).empty_windows([SOURCE], 120.0) == frozenset()
     assert listed.with_snapshot((), 116.0).with_snapshot((), 122.0).empty_windows([SOURCE], 125.0) == frozenset(), (
-        "until the look after it may have stood"
+        "the list may have been set until the next snapshot"
     )
     assert listed.with_snapshot((), 116.0).with_snapshot((), 122.0).empty_windows([SOURCE], 128.0) == {SOURCE}
     assert looked((100.0, ()), (140.0, ())).empty_windows([SOURCE], 145.0) == frozenset(), (
-        "of half a minute nobody knows"
+        "half a minute was not observed"
     )
 
 

@@ -37,7 +37,7 @@ def test_step_up_releases_twelve_seconds_of_difference() -> None:
 
 
 def test_burst_repeats_every_twelve_seconds() -> None:
-    """As E1 of the measured drains did: at 12, 24 and 36 s. The bound is the mean, 5 MB/s, and nothing else has passed."""
+    """As in measured drain E1, at 12, 24 and 36 s: the bound is the mean, 5 MB/s, and the burst alone has passed."""
     none = (0.0,) * SECONDS_KEPT
     burst = QuotaSamples(0, (0.0,) * (SECONDS_KEPT - 1) + (60 * MB,), none, none)
     window = advance(burst, 24_000, 5 * MB, FREE, SAMPLES)
@@ -80,7 +80,7 @@ def test_planned_bound_rises_linearly_for_twelve_seconds() -> None:
 
 
 def test_window_contents_move_bound_within_compensation_range() -> None:
-    """Nothing has passed for as long as anybody remembers, or twice as much as was meant: the model may be wrong."""
+    """The window holds nothing, or twice the setpoint: the model may be wrong, so it may shift the bound only a little."""
     empty, brimming = steady_window(0, 20 * MB, 0.0), steady_window(0, 20 * MB, 40 * MB)
     assert rate_for_setpoint(empty, 20 * MB, SAMPLES, compensation_range=0.1) == pytest.approx(18 * MB)
     assert rate_for_setpoint(brimming, 20 * MB, SAMPLES, compensation_range=0.1) == pytest.approx(22 * MB)
@@ -132,7 +132,7 @@ def test_unexplained_step_takes_the_measured_sum(passed: float, late_s: int, rat
 
 @given(st.floats(0.76, 1.24), st.integers(0, 7))
 def test_step_near_the_model_is_corrected_by_72_percent(passed_ratio: float, late_s: int) -> None:
-    """The rest may be a response that straddles its end, or one that an earlier step has counted."""
+    """The rest may be a response that straddles the end of the step, or one counted by an earlier step."""
     before = steady_window(60_000, 20 * MB)
     window = correct(before, 60_000 - late_s * 1000, 5.0, passed_ratio * 100 * MB, FREE, SAMPLES)
     end = SECONDS_KEPT - late_s
@@ -143,7 +143,7 @@ def test_step_near_the_model_is_corrected_by_72_percent(passed_ratio: float, lat
 
 
 def test_seconds_after_measured_step_are_replayed_with_their_bounds() -> None:
-    """Twice as much as the model thought came in the step, so nothing can have come since."""
+    """The step brought twice the bytes of the model, so nothing can have passed since."""
     window = correct(steady_window(60_000, 10 * MB), 58_000, 5.0, 100 * MB, FREE, SAMPLES)
     assert window.seconds[-2:] == (0.0, 0.0)
     assert window.seconds[-7:-2] == pytest.approx((20 * MB,) * 5)
@@ -156,12 +156,12 @@ def test_step_outside_the_window_changes_nothing() -> None:
 
 
 def new_to_kafka(bound: float) -> QuotaSamples:
-    """Eight seconds under a bound that held nothing when we came; by the replay the first would have been a burst of 12 s."""
+    """Eight seconds under a throttle that was unused before; by the model the first second is a burst of 12 s."""
     return advance(steady_window(0, bound, 0.0), 8_000, bound, FREE, SAMPLES, setpoint_bytes_per_s=0.0)
 
 
 def test_new_throttle_is_recognised_by_its_first_step() -> None:
-    """20 MB/s passed in each second of the first five, and not 240 MB in the first: so they did in the three since."""
+    """The first five seconds passed 20 MB each, not 240 MB at once; the same holds for the three since."""
     before = new_to_kafka(20 * MB)
     assert before.seconds[-8:] == pytest.approx((240 * MB, *[0.0] * 7))
     window = correct_first_use(before, 5_000, 5.0, 100 * MB, FREE, SAMPLES)
@@ -177,7 +177,7 @@ def test_idle_throttle_releases_its_window_in_first_step() -> None:
 
 
 def test_ramp_starts_at_first_step_below_bound() -> None:
-    """A disk lets 5 MB/s pass of 20: a window of that is what is planned from, whatever might pass since."""
+    """A disk limits 20 MB/s to 5: the ramp is planned from a window of 5 MB/s."""
     window = correct_first_use(new_to_kafka(20 * MB), 5_000, 5.0, 25 * MB, 5 * MB, SAMPLES)
     assert window.seconds[-11:] == pytest.approx((5 * MB,) * 11)
     assert window.setpoints[-11:] == pytest.approx((5 * MB,) * 11)

@@ -27,7 +27,7 @@ ITS_CHARS = {Side.LEADER: len(",9000:1,9000:2"), Side.FOLLOWER: len(",9000:3")}
 
 
 def of_length(chars: int) -> ThrottledReplicas:
-    """A list that somebody has made, exactly as long."""
+    """A list of another tool with exactly this length."""
     pairs = {(1000 + n, 1) for n in range(chars // 7)}
     missing = chars - len(replica_list_text(pairs))
     assert 0 <= missing < 14

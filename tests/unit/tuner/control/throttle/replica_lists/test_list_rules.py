@@ -1,4 +1,4 @@
-"""Which replicas have to be listed: literal cases, and whatever comes, ours only and only what moves."""
+"""The replicas that have to be listed: literal cases, and generated ones where only managed, moving replicas are listed."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_move_without_copies_needs_no_list_entry(still: PartitionMove) -> None:
     assert think(live({}, moves=(still,), lists={})) == []
 
 
-def test_in_sync_added_replica_is_not_listed() -> None:
+def test_added_replica_already_in_sync_is_not_listed() -> None:
     half = move(replicas=(3, 4, 2, 1), adding=(3, 4), isr=(1, 2, 3))
     assert required_by_topic(live(moves=(half,)))["orders"].follower == {(0, 4)}
 
@@ -141,7 +141,7 @@ def test_redirected_move_lists_the_new_broker_only() -> None:
     [
         (30, 30_000_000),
         (13, 13_000_000),  # Less than 1.2 times the 12 MB/s that keep up, and enough to drain.
-        (12.5, 12_600_000),  # Less than 1.05 times: nobody meant that.
+        (12.5, 12_600_000),  # Less than 1.05 times the current rate: too small to be intended.
         (5, 12_600_000),
         (80, 50_000_000),  # The ceiling.
     ],
@@ -234,7 +234,7 @@ def test_existing_rate_of_any_owner_counts() -> None:
         (Memory(), live({}, lists={}, unreadable=(1,))),
         (Memory(), live({}, lists={}, brokers=(2, 3))),
     ],
-    ids=["somebody took it away", "perhaps swept", "does not tell its settings", "down"],
+    ids=["removed externally", "perhaps cleared by a tool", "does not tell its settings", "down"],
 )
 def test_side_without_allowed_rate_is_not_listed(memory: Memory, cluster: LiveCluster) -> None:
     decisions = think(cluster, memory)
@@ -299,7 +299,7 @@ def test_removed_pairs_make_room_for_added_ones() -> None:
     assert not [d for d in decisions if isinstance(d, Hold)]
 
 
-# -- whatever comes -----------------------------------------------------------------------------------------------------
+# -- generated cases ---------------------------------------------------------------------------------------------------
 
 PARTITIONS, BROKERS = range(3), (1, 2, 3, 4)
 PAIRS = st.frozensets(st.tuples(st.sampled_from(PARTITIONS), st.sampled_from(BROKERS)), max_size=4)

@@ -242,7 +242,7 @@ def test_vanished_rate_is_confirmed_by_a_second_regular_snapshot() -> None:
 
 
 class Announced(Plans):
-    """The executor, with somebody who throttles."""
+    """The executor together with the throttle controller."""
 
     def begin_anew(self) -> None:
         super().begin_anew()
@@ -360,7 +360,7 @@ def test_urgent_step_waits_for_no_throttle() -> None:
     made.announcing.answer(dict.fromkeys((T0, T1), "not begun, as it would not be throttled"))
     made.ticks()
     assert dict(made.cluster.asked) == {T0: (1, 3)}
-    # But what somebody else reassigns by now is theirs.
+    # A partition that another tool reassigns by now belongs to that tool.
     made = Announced({T0: still(1, 2, isr=(1,))}, online={1, 3, 4})
     made.cluster.min_in_sync = {"t": 2}
     made.give({T0: (1, 3)})

@@ -1,4 +1,4 @@
-"""Whatever a decision may depend on is on record: what is left out is read by nobody who decides."""
+"""Every input that a decision may depend on is recorded: no decision reads the inputs that are left out."""
 
 from __future__ import annotations
 

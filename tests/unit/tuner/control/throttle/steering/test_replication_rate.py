@@ -251,7 +251,7 @@ def crowded(client: float, *, stalled: bool = False) -> float:
     return meant(memory)
 
 
-def test_minimum_falls_to_what_clients_leave() -> None:
+def test_minimum_falls_to_headroom_left_by_clients() -> None:
     """112.5 MB/s may be used; what in-sync followers take is in the load, and the throttle counts it too."""
     assert crowded(112.5 * MB + 15 * MB - 40 * MB) == pytest.approx(36 * MB)
     assert crowded(112.5 * MB + 15 * MB - 33.5 * MB) == pytest.approx(33.5 * MB, rel=0.01)

@@ -231,7 +231,7 @@ def test_last_tenth_needs_clients_observed_on_full_link() -> None:
 @pytest.mark.parametrize(
     "now",
     [
-        pytest.param({"produce_p99_ms": None, "produce_mean_ms": None}, id="nobody tells what clients feel"),
+        pytest.param({"produce_p99_ms": None, "produce_mean_ms": None}, id="latency is not measured"),
         pytest.param({"client_in_bytes_per_s": 0.0}, id="there are none any more"),
     ],
 )
