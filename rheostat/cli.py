@@ -1,7 +1,7 @@
 """The entry point `rheostat`: joins the commands of all groups, and turns their errors into exit codes.
 
-Invariant: a ``cli.py`` imports at its head only what every command needs; each command imports the rest when it runs. So the tuner
-never loads Spark, and `--help` starts fast.
+Invariant: at its top, a ``cli.py`` imports only modules that every command needs; each command imports the others when it runs.
+Therefore the tuner never loads Spark, and `--help` is fast.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:  # noqa: 
 
 
 def main() -> None:
-    """Runs the command line. SIGTERM and SIGHUP become exceptions too, so that ``with`` blocks clean up before the exit."""
+    """Runs the command line. SIGTERM and SIGHUP become exceptions, like Ctrl-C, so that ``with`` blocks clean up."""
     signal.signal(signal.SIGTERM, _exit_on_signal)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores SIGHUP; that stays.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # Under nohup SIGHUP is ignored, and stays ignored.
         signal.signal(signal.SIGHUP, _exit_on_signal)
     try:
         code = app(standalone_mode=False)

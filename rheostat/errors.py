@@ -1,6 +1,6 @@
-"""The exit codes of all commands, and the errors that end a command with one of them.
+"""The exit codes of all commands, and the errors that end a command with an exit code.
 
-An operator sees only the message of the error: it says what is wrong, where, and what to do.
+An operator sees only the message of the error, so the message must say what is wrong, where, and what to do.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Only the last minutes of the topic are read, so a long journal does not delay the answer.
 
-The brokers' clocks date the reports, and may differ from this machine's clock. If a report seems too old or in the future, the
-reader therefore waits for the tuner's next report, which a running tuner writes within seconds.
+The brokers' clocks date the reports, and may differ from this machine's clock. Therefore, if a report seems too old or in the
+future, the reader waits for the tuner's next report, which a running tuner writes within seconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _READ_BACK_S = 120.0  # This machine's clock may be ahead of the brokers' by thi
 _NEXT_REPORT_S_MAX = REPORT_EVERY_S + 1.5
 _READ_S_MAX = 10.0
 _POLL_MS = 200
-_CLOCK_NOISE_MS = 2000
+_CLOCK_NOISE_MS = 2000  # A report may seem to be this far in the future, as clocks are never exactly equal.
 _ORDER = (TunerMode.ACTING, TunerMode.DRY_RUN, TunerMode.STARTING, TunerMode.STANDBY)
 
 
@@ -71,7 +71,10 @@ def _is_recent(tuner: TunerPresence, now_ms: int) -> bool:
 
 
 def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
-    """Sorts by mode. If two report as active, the later comes first: the other was killed, or does not know of it yet."""
+    """Sorts by mode. Of two tuners that report as active, the one that took over later comes first.
+
+    The earlier one was killed, or does not know yet that it was replaced.
+    """
 
     def sort_key(tuner: TunerPresence) -> tuple[int, int, str]:
         since_ms = -tuner.since_ms if tuner.mode is TunerMode.ACTING else tuner.since_ms
@@ -80,8 +83,8 @@ def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
     return tuple(sorted(tuners, key=sort_key))
 
 
-def acting_tuner(tuners: Iterable[TunerPresence]) -> TunerPresence | None:
-    """Returns the active tuner: if two reports overlap, the one that took over last; None if none is active."""
+def active_tuner(tuners: Iterable[TunerPresence]) -> TunerPresence | None:
+    """Returns the active tuner; of two that report as active, the one that took over last; None: no tuner is active."""
     acting = [t for t in tuners if t.mode is TunerMode.ACTING]
     return max(acting, key=lambda t: t.since_ms, default=None)
 

@@ -144,7 +144,7 @@ class Run:
             lab.pause(0.1)
 
     def _heard(self, burst: ProducerLoad) -> None:
-        self._burst_said = burst.said()
+        self._burst_said = burst.output()
 
     def _put_back(self, completed: bool) -> int:
         """How many throttle settings stand when all is over: rheostat clears them where it acts, else the operator's tool."""

@@ -1,7 +1,7 @@
 """Reports whether the settings file still equals the settings in use, and reloads it on SIGHUP.
 
-A saved change takes effect only on SIGHUP or a restart, because a file may be saved half done. The supervisor restarts a process
-that died with the file as it is then, so a faulty file is reported by a metric and an alert before that happens.
+A saved change takes effect only on SIGHUP or a restart, because an operator may save a half-finished file. But if a process dies,
+the supervisor restarts it with the file of that moment. Therefore a metric and an alert report a faulty file beforehand.
 
 A SIGHUP applies the keys in ``RELOADABLE``. A file with a fault, or with a change of any other key, changes nothing.
 """
@@ -23,17 +23,17 @@ from tuner.settings.tuner import TunerSettings
 
 log = structlog.get_logger("settings")
 
-# These settings belong to the process, not to a leadership term.
+# A reload starts a new leadership term in the same process. These settings are used outside the term, so they need a restart.
 _NEEDS_RESTART = {"dry_run", "cycle_s", "metrics", "http"}
 RELOADABLE = frozenset(
     {"limits", *(f"tuner.{name}" for name in TunerSettings.model_fields if name not in _NEEDS_RESTART)}
 )
 
 
-def changes(before: Settings, after: Settings) -> list[str]:
-    """Returns the keys that differ: each key of the tuner, and the name of each other section."""
-    others = [name for name in Settings.model_fields if name != "tuner"]
-    sections = [name for name in others if getattr(before, name) != getattr(after, name)]
+def changed_keys(before: Settings, after: Settings) -> list[str]:
+    """Returns what differs: single keys of the tuner's section, and the names of other sections."""
+    other_sections = [name for name in Settings.model_fields if name != "tuner"]
+    sections = [name for name in other_sections if getattr(before, name) != getattr(after, name)]
     keys = [name for name in TunerSettings.model_fields if getattr(before.tuner, name) != getattr(after.tuner, name)]
     return [*sections, *(f"tuner.{name}" for name in keys)]
 
@@ -58,38 +58,40 @@ class ConfigWatch:
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
         self._stamp = file_stamp(self._path)
-        self._good, self._good_at_s, self._in_force = True, wall_clock(), True
-        self._taken = self._refused = 0
-        self._asked = threading.Event()
-        self._followers: list[Callable[[], None]] = []
-        self._fresh: Settings | None = None
+        self._is_valid, self._valid_at_s, self._is_applied = True, wall_clock(), True
+        self._reloads_taken = self._reloads_refused = 0
+        self._reload_requested = threading.Event()
+        self._after_reload: list[Callable[[], None]] = []
+        self._new_settings: Settings | None = None  # Reloaded, and not yet taken by the tuner.
 
     def state(self) -> ConfigState:
-        """Returns whether the file is valid and in use. Reads it again if it has changed."""
+        """Returns whether the file is valid and in use. Reads the file again if it has changed."""
         with self._lock:
             stamp = file_stamp(self._path)
             if stamp != self._stamp:
                 self._stamp = stamp
                 self._read()
-            return ConfigState(self._good, self._good_at_s, self._in_force, self._taken, self._refused)
+            return ConfigState(
+                self._is_valid, self._valid_at_s, self._is_applied, self._reloads_taken, self._reloads_refused
+            )
 
-    def ask(self) -> None:
-        """Requests a reload, which another thread does. A signal handler may call it."""
-        self._asked.set()
+    def request_reload(self) -> None:
+        """Requests a reload from the thread of ``serve_reloads``, so that a signal handler may call this function."""
+        self._reload_requested.set()
 
-    def follow(self, do: Callable[[], None]) -> None:
+    def after_reload(self, function: Callable[[], None]) -> None:
         """Registers a function that is called after each requested reload."""
-        self._followers.append(do)
+        self._after_reload.append(function)
 
     def serve_reloads(self) -> None:
-        """Starts the thread that does the requested reloads."""
+        """Starts the thread that carries out the requested reloads."""
 
         def serve() -> None:
-            while self._asked.wait():
-                self._asked.clear()
+            while self._reload_requested.wait():
+                self._reload_requested.clear()
                 self.reload()
-                for do in self._followers:
-                    do()
+                for function in self._after_reload:
+                    function()
 
         threading.Thread(target=serve, name="settings", daemon=True).start()
 
@@ -98,47 +100,51 @@ class ConfigWatch:
         with self._lock:
             self._stamp = file_stamp(self._path)
             new = self._read(is_requested=True)
-            differ = changes(self._settings, new) if new is not None else []
-            if new is None or (others := [key for key in differ if key not in RELOADABLE]):
-                self._refused += 1
-                self._fresh = None
+            changed = changed_keys(self._settings, new) if new is not None else []
+            if new is None or (need_restart := [key for key in changed if key not in RELOADABLE]):
+                self._reloads_refused += 1
+                self._new_settings = None
                 if new is not None:
                     log.error(
-                        f"the settings are not reloaded: a restart is needed for {', '.join(others)}. The running settings "
+                        f"the settings are not reloaded: a restart is needed for {', '.join(need_restart)}. The running settings "
                         "stay in use. Restart, or undo these changes and send SIGHUP again",
                         file=str(self._path),
                     )
                 return
-            self._fresh = new if differ else None
-            if differ:
+            self._new_settings = new if changed else None
+            if changed:
                 log.info(
                     "the new settings are valid. The active tuner applies them within seconds, a standby when it gets the lease",
-                    changed=differ,
+                    changed=changed,
                 )
             else:
-                self._taken += 1
+                self._reloads_taken += 1
                 log.info("the settings file equals the settings in use; nothing to reload", file=str(self._path))
 
     def waiting(self) -> bool:
         """Whether reloaded settings wait for ``take``."""
-        return self._fresh is not None
+        return self._new_settings is not None
 
     def take(self) -> Settings:
         """Returns the reloaded settings, which are in use from now on."""
         with self._lock:
-            new = self._fresh or self._settings
-            log.info("the settings are reloaded", changed=changes(self._settings, new), file=str(self._path))
-            self._settings, self._fresh = new, None
-            self._taken += 1
-            self._good = self._in_force = True
-            self._stamp = (-1, -1, -1)  # A later change of the file is seen by the next ``state``.
+            new = self._new_settings or self._settings
+            log.info("the settings are reloaded", changed=changed_keys(self._settings, new), file=str(self._path))
+            self._settings, self._new_settings = new, None
+            self._reloads_taken += 1
+            self._is_valid = self._is_applied = True
+            self._stamp = (
+                -1,
+                -1,
+                -1,
+            )  # Equals no stamp: the next ``state`` reads the file again, as it may have changed since.
             return new
 
     def _read(self, *, is_requested: bool = False) -> Settings | None:
         """Returns the settings of the file; None if they are invalid.
 
         Args:
-            is_requested: a reload was requested; the caller logs what becomes of a change.
+            is_requested: a reload was requested, so the caller logs whether a change is applied.
         """
         try:
             new = load_settings(self._path, self._environ)
@@ -147,10 +153,10 @@ class ConfigWatch:
                 "the settings file has changed and is invalid: the next start would fail. The running settings stay in use",
                 error=str(error),
             )
-            self._good = self._in_force = False
+            self._is_valid = self._is_applied = False
             return None
-        in_force = new == self._settings
-        if not in_force and not is_requested:
+        is_applied = new == self._settings
+        if not is_applied and not is_requested:
             log.warning("the settings file has changed: send SIGHUP or restart to apply it", file=str(self._path))
-        self._good, self._good_at_s, self._in_force = True, self._wall_clock(), in_force
+        self._is_valid, self._valid_at_s, self._is_applied = True, self._wall_clock(), is_applied
         return new

@@ -1,4 +1,4 @@
-"""`rheostat config`: the settings file."""
+"""Declares the commands of `rheostat config`, which check, show and explain the settings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rheostat.console.output import out
 from rheostat.errors import CommandError
 from rheostat.options import Config
 
-app = typer.Typer(help="The settings file.", no_args_is_help=True)
+app = typer.Typer(help="Checks, shows and explains the settings.", no_args_is_help=True)
 
 
 @app.command("check")
 def check(config: Config) -> None:
-    """Exit code 0 when the file is fine, 2 with every fault named otherwise."""
+    """Checks the settings file. Exit code 2: the file has faults, and each is printed."""
     from rheostat.config.settings import load_settings
 
     load_settings(config)
@@ -25,7 +25,7 @@ def check(config: Config) -> None:
 
 @app.command("show")
 def show(config: Config) -> None:
-    """The settings in force, defaults and environment included, passwords hidden; JSON."""
+    """Prints all settings as JSON, with defaults and environment variables; passwords are hidden."""
     from rheostat.config.settings import load_settings
 
     out(load_settings(config).model_dump_json(indent=2))
@@ -33,13 +33,15 @@ def show(config: Config) -> None:
 
 @app.command("reference")
 def reference(
-    check: Annotated[Path | None, typer.Option("--check", help="exit code 1 when this file is not current")] = None,
+    check: Annotated[
+        Path | None, typer.Option("--check", help="print nothing; exit code 1 if this file is outdated")
+    ] = None,
 ) -> None:
-    """Every key with its type, default and meaning, as Markdown."""
+    """Prints every key with its type, default and meaning, as Markdown."""
     from rheostat.config.reference import reference
 
     text = reference()
     if check is None:
         out(text.rstrip("\n"))
     elif not check.exists() or check.read_text() != text:
-        raise CommandError(f"{check} is not current: make format")
+        raise CommandError(f"{check} is outdated, as the settings in the code have changed: run `make format`")

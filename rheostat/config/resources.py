@@ -14,7 +14,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def conf_file(*parts: str) -> Path:
-    """A file of conf/, e.g. ``conf_file("jvm", "ivy.xml")``."""
+    """Returns the path of a file in conf/, for example ``conf_file("jvm", "ivy.xml")``."""
     for root in (_PACKAGE / "conf", _PACKAGE.parent / "conf"):
         path = root.joinpath(*parts)
         if path.exists():
@@ -23,10 +23,10 @@ def conf_file(*parts: str) -> Path:
 
 
 def cache_dir() -> Path:
-    """Returns the folder for what can be downloaded again: JVM artifacts. ``RHEOSTAT_CACHE_DIR`` overrides it."""
+    """Returns the folder for files that can be downloaded again (JVM artifacts). ``RHEOSTAT_CACHE_DIR`` overrides it."""
     return Path(os.environ.get("RHEOSTAT_CACHE_DIR") or platformdirs.user_cache_dir("rheostat"))
 
 
 def state_dir() -> Path:
-    """Returns the folder for what outlives a command: the running lab's address. ``RHEOSTAT_STATE_DIR`` overrides it."""
+    """Returns the folder for files that other commands read later, such as addresses. ``RHEOSTAT_STATE_DIR`` overrides it."""
     return Path(os.environ.get("RHEOSTAT_STATE_DIR") or platformdirs.user_state_dir("rheostat"))

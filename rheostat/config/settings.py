@@ -1,6 +1,6 @@
 """Reads the settings file (YAML) and the environment, and checks all values before anything starts.
 
-An environment variable comes before the file, and the file before the default. An error names the key, the line and the expected
+An environment variable overrides the file, and the file overrides the default. An error names the key, the line and the expected
 value.
 """
 
@@ -28,7 +28,7 @@ from tuner.settings.tuner import TunerSettings
 ENV_PREFIX = "RHEOSTAT_"
 ENV_DELIMITER = "__"
 # Environment variables of rheostat that are not settings.
-_ENV_OTHER = {"RHEOSTAT_CACHE_DIR", "RHEOSTAT_STATE_DIR", "RHEOSTAT_IVY_SETTINGS", "RHEOSTAT_CONFIG"}
+_ENV_NOT_SETTINGS = {"RHEOSTAT_CACHE_DIR", "RHEOSTAT_STATE_DIR", "RHEOSTAT_IVY_SETTINGS", "RHEOSTAT_CONFIG"}
 _SCALARS = {"cluster"}  # Top-level keys that are not sections.
 _STRUCTURED = {
     ("collector", "endpoints"),
@@ -57,7 +57,7 @@ class Settings(BaseModel):
 
     cluster: str = Field(
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
-        description="a name for the cluster, in every key, metric and log line; required",
+        description="the name of the cluster in every record key, metric and log line; required",
     )
     kafka: KafkaSettings = Field(description="how to reach the cluster")
     topics: TopicSettings = Field(default_factory=TopicSettings, description="rheostat's own topics")
@@ -67,7 +67,7 @@ class Settings(BaseModel):
     tuner: TunerSettings = Field(description="what the tuner may do")
 
     @model_validator(mode="after")
-    def _parts_fit(self) -> Settings:
+    def _check_sections_fit(self) -> Settings:
         if 2 * self.collector.interval_s > self.stream.window_s:
             raise ValueError(
                 f"collector.interval_s ({self.collector.interval_s:g}) is more than half of stream.window_s"
@@ -77,7 +77,7 @@ class Settings(BaseModel):
         for i, source in enumerate(self.stream.sources):
             if source.kafka is None and source.topic in astuple(own_topics):
                 raise ValueError(
-                    f"stream.sources[{i}].topic {source.topic} is rheostat's own: its metrics are read in any case"
+                    f"stream.sources[{i}].topic {source.topic} is rheostat's own topic, which is always read: leave it out"
                 )
         return self
 
@@ -89,7 +89,7 @@ def load_settings(path: Path, environ: Mapping[str, str] | None = None) -> Setti
     """Returns the checked settings of a file and of the environment.
 
     Raises:
-        BadInputError: the text has all faults of the file, one a line.
+        BadInputError: the text has all faults of the file, one per line.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -112,23 +112,27 @@ def parse_settings(text: str, name: str, environ: Mapping[str, str]) -> Settings
 
 
 def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...], str]) -> dict[str, Any]:
-    """Returns ``{"tuner": {"dry_run": "true"}}`` for ``RHEOSTAT_TUNER__DRY_RUN=true``; a mapping or a list is given as JSON.
+    """Returns the settings in the environment: ``{"tuner": {"dry_run": "true"}}`` for ``RHEOSTAT_TUNER__DRY_RUN=true``.
+
+    A variable has a mapping or a list as JSON.
 
     Args:
-        variables: filled with the variable that each key came from.
+        variables: gets the name of the variable for each key that is set; error messages name the variable.
     """
     values: dict[str, Any] = {}
     for variable, text in environ.items():
         keys = variable.removeprefix(ENV_PREFIX).lower().split(ENV_DELIMITER)
         # Other variables may have the same prefix: Kubernetes sets RHEOSTAT_SERVICE_HOST for a service named rheostat.
-        is_setting = variable.startswith(ENV_PREFIX) and variable not in _ENV_OTHER
+        is_setting = variable.startswith(ENV_PREFIX) and variable not in _ENV_NOT_SETTINGS
         if not is_setting or (len(keys) == 1 and keys[0] not in _SCALARS):
             continue
         section = values
         for key in keys[:-1]:
             section = section.setdefault(key, {})
             if not isinstance(section, dict):
-                raise BadInputError(f"environment: {variable} goes into a value that another variable sets whole")
+                raise BadInputError(
+                    f"environment: {variable} sets a part of a value that another variable sets as a whole: give only one of them"
+                )
         variables[tuple(keys)] = variable
         section[keys[-1]] = _parse_structure(text, variable) if tuple(keys) in _STRUCTURED else text
     return values
@@ -141,20 +145,21 @@ def _parse_structure(text: str, variable: str) -> Any:
         raise BadInputError(f"environment: {variable}: expected JSON, a mapping or a list") from error
 
 
-def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(below)
-    for key, value in above.items():
+def _merge(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of both; where both have a value that is not a mapping, that of ``overrides``."""
+    merged = dict(base)
+    for key, value in overrides.items():
         old = merged.get(key)
         merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
 
 
 def item_model(annotation: Any) -> type[BaseModel] | None:
-    """Returns the model of a list's items; None where they are no models."""
+    """Returns the model of a list's items; None if the items are not models."""
     return inner_model(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
 
 
 def inner_model(annotation: Any) -> type[BaseModel] | None:
-    """Returns the model in an annotation such as ``Model | None``; None where it has none."""
+    """Returns the model in an annotation such as ``Model | None``; None if the annotation has no model."""
     options = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)

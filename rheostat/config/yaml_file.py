@@ -1,6 +1,6 @@
-"""Reads a YAML file and keeps the line of each key, so that each error can name it.
+"""Reads a YAML file and keeps the line of each key, so that each error can name the line.
 
-Invariant: a repeated key is refused; YAML itself would take the last one without a word.
+Invariant: a repeated key is an error, because the YAML parser would silently take the last value.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class YamlFile:
 
     def line_of(self, at: Path) -> int | None:
         """Returns the line of a key; if the key is missing, the line of the nearest key around it."""
-        spelt = tuple(map(str, at))
-        return next((self._lines[spelt[:n]] for n in range(len(at), 0, -1) if spelt[:n] in self._lines), None)
+        keys = tuple(map(str, at))
+        return next((self._lines[keys[:n]] for n in range(len(at), 0, -1) if keys[:n] in self._lines), None)
 
     def faults(
         self,
@@ -63,19 +63,21 @@ class YamlFile:
 
         Args:
             model: the model of the whole file.
-            variables: the environment variable that each key came from, where it is not from the file.
+            variables: the environment variable of each key that was set by a variable instead of the file.
         """
-        # If an item is wrong, pydantic also reports that the list is too short.
-        real = (f for f in error.errors() if not (f["type"] == "too_short" and f["input"]))
-        return [f"{self._source(fault, variables)}: {self._fault_text(fault, model)}" for fault in real]
+        # If an item of a list is wrong, pydantic also reports that the list is too short. Only an empty list really is.
+        faults = (f for f in error.errors() if not (f["type"] == "too_short" and f["input"]))
+        return [f"{self._source(fault, variables)}: {self._fault_text(fault, model)}" for fault in faults]
 
     def _source(self, fault: Any, variables: Mapping[tuple[str, ...], str]) -> str:
+        """Returns where the faulty value was set: file and line, or an environment variable."""
         at = tuple(map(str, self._place(fault)))
         # A variable may set a whole structure of which only a part is wrong.
         variable = next((variables[at[:n]] for n in range(len(at), 0, -1) if at[:n] in variables), None)
         return f"{self.name}:{self.line_of(at) or 1}" if variable is None else f"environment: {variable}"
 
     def _place(self, fault: Any) -> Path:
+        """Returns the path of the fault in the file; for a bad tag of a union, the path of the tag's key."""
         at = _without_tags(fault["loc"], self.body)
         if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
             return (*at, str(fault["ctx"]["discriminator"]).strip("'"))
@@ -93,12 +95,12 @@ class YamlFile:
             return f"{key}: is missing: {next((field.description for field in fields if field is not None), None)}"
         if kind in ("union_tag_invalid", "union_tag_not_found"):
             tags = str(fault["ctx"].get("expected_tags") or "").replace("'", "")
-            expected = f"expected one of {tags}" if tags else "expected it to say which kind it is"
+            expected = f"expected one of {tags}" if tags else "expected the kind of this item"
             return f"{key}: {expected}, found {fault['ctx'].get('tag', 'none')}"
         if kind == "too_short":
             return f"{key}: expected at least one, found none"
         given, message = fault.get("input"), str(fault["msg"]).removeprefix("Value error, ")
-        # A section that is given as one word may hold a secret.
+        # A single value in place of a whole section may be a secret at the wrong level.
         is_secret = any(word in key for word in ("password", "token")) or bool(_models_at(model, fault["loc"]))
         is_hidden = is_secret or isinstance(given, dict | list | tuple) or ", found " in message
         return f"{key}: {message[:1].lower()}{message[1:]}" + ("" if is_hidden else f", found {given!r}")
@@ -121,8 +123,8 @@ class YamlFile:
 
 def dotted(at: Path) -> str:
     """Returns a path as text: ``stream.sources[0].topic``."""
-    spelt = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at)
-    return spelt.removeprefix(".") or "the file"
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at)
+    return text.removeprefix(".") or "the file"
 
 
 def _without_tags(loc: Path, body: Any) -> Path:
@@ -141,7 +143,7 @@ def _without_tags(loc: Path, body: Any) -> Path:
 
 
 def _models_at(model: type[BaseModel], loc: Path) -> list[type[BaseModel]]:
-    """Returns the models that are possible at this path: several where a union is not decided by the path."""
+    """Returns the models that are possible at this path: several if the path does not decide between the types of a union."""
     models = [model]
     for part in loc:
         if isinstance(part, int):

@@ -16,7 +16,7 @@ from kafka.protocol.parser import KafkaProtocol
 _READ_BYTES = 65536
 # With TLS 1.3 a server rejects a missing client certificate only after the handshake, on the first bytes.
 _CLIENT_CERTIFICATE = (
-    " on the first request, as a server does that requires another client certificate: see kafka.ssl_certfile"
+    " on the first request, which happens if a server requires another client certificate: see kafka.ssl_certfile"
 )
 
 
@@ -51,7 +51,7 @@ class KafkaExchange:
     """Sends requests over one connection, and reads the responses.
 
     Attributes:
-        versions: the request versions that the server supports; None until the first response has them.
+        versions: the request versions that the server supports; None before the first response, which lists the versions.
     """
 
     def __init__(self, sock: socket.socket, until_s: float, server: str) -> None:
@@ -70,11 +70,11 @@ class KafkaExchange:
 
         Raises:
             ProbeFailed: with ``closed_outcome`` and ``closed_text`` if the server closes the connection instead of responding; with
-                TLS or NOT_KAFKA if it breaks these protocols.
+                TLS or NOT_KAFKA if the server violates the TLS or the Kafka protocol.
             TimeoutError: no response before the deadline.
         """
         if request.API_VERSION is None:
-            assert self.versions is not None, "only the request for the versions has one of its own"
+            assert self.versions is not None, "before the versions are known, a request must set its own version"
             request.API_VERSION = self.versions.api_version(request)
         self._protocol.send_request(request)
         try:

@@ -1,16 +1,16 @@
-"""Probes the bootstrap servers of a cluster, and tells at which stage each connection fails.
+"""Probes the bootstrap servers of a cluster, and reports at which stage each connection fails.
 
-A Kafka client reports only that it could not connect. The probe opens one connection to each bootstrap server, all at the same
-time, and goes through the stages itself, as each needs another remedy:
+A Kafka client reports only that it could not connect. But each stage of a connection needs another remedy, so the probe opens one
+connection to each bootstrap server, all at the same time, and goes through the stages itself. The outcomes:
 
     no route        the name cannot be resolved, the port is closed, or no connection is accepted within ``CONNECT_S_MAX``
     TLS             client and server do not agree on TLS, or on a certificate
-    refused login   the server refuses this login, or requires one where the settings have none
+    refused login   the server refuses this login, or requires a login, and the settings have none
     not Kafka       another service listens on the port
     slow            the connection is accepted, but no response arrives within ``ANSWER_S_MAX``
 
-Invariant: a refused login is reported at once, even if other servers have not answered yet. An accepted connection is waited for
-longer than ``kafka.request_timeout_s``, so that a slow broker can be told from a silent one.
+Invariant: a refused login is reported at once, even if other servers have not answered yet. After a server has accepted the
+connection, the probe waits longer than ``kafka.request_timeout_s``, to distinguish a slow broker from a silent one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def probe_servers(
 ) -> list[ProbeResult]:
     """Returns the result of each bootstrap server, in the order in which the probes ended.
 
-    The first server that is open or refuses the login decides: it is the last in the list, and the others are not waited for.
+    The first server that is open or refuses the login decides. Its result is the last of the list, because the function does not
+    wait for the other servers.
     """
     servers = [server.strip() for server in kafka.bootstrap_servers.split(",")]
     ended: SimpleQueue[ProbeResult | Exception] = SimpleQueue()
@@ -45,7 +46,7 @@ def probe_servers(
             ended.put(error)
 
     for server in servers:
-        # Daemon threads, not a pool: at its end the program would wait for a pool's threads.
+        # Daemon threads, because the program would wait for the threads of a pool before it ends.
         threading.Thread(target=run_probe, args=(server,), name=f"reach-{server}", daemon=True).start()
     results: list[ProbeResult] = []
     while len(results) < len(servers):

@@ -109,7 +109,7 @@ def _uses_tls(server: str, connect_s_max: float) -> bool:
 
 def _open_session(exchange: KafkaExchange, kafka: KafkaSettings) -> None:
     """Exchanges the API versions, logs in if the settings have a login, and sends a first metadata request."""
-    # Every broker supports version 0; the response has the other versions that it supports.
+    # Every broker supports version 0 of this request; its response lists the versions that the broker supports of all requests.
     versions = exchange.request(
         ApiVersionsRequest(version=0), ProbeOutcome.NOT_KAFKA, "closed the connection on the first Kafka request"
     )
@@ -121,7 +121,7 @@ def _open_session(exchange: KafkaExchange, kafka: KafkaSettings) -> None:
         refusal = "accepted the login, and closed the connection on the next request"
     else:
         refusal = (
-            "closed the connection on the first request, as a listener does that requires a login, and "
+            "closed the connection on the first request, which happens if a listener requires a login, and "
             f"kafka.security_protocol {kafka.security_protocol} has none"
         )
     exchange.request(MetadataRequest(topics=[], allow_auto_topic_creation=False), ProbeOutcome.LOGIN, refusal)

@@ -16,16 +16,17 @@ from rheostat.console.rich_console import console_for, styled
 _REDRAW_S = 0.25
 
 
-def count_down(seconds: float, activity: str, say: Callable[[str], None], console: Console | None = None) -> None:
-    """Waits for ``seconds``. A terminal shows a line that counts down and then disappears; otherwise ``say`` prints one line.
+def count_down(seconds: float, activity: str, notify: Callable[[str], None], console: Console | None = None) -> None:
+    """Waits for ``seconds``. A terminal shows a line that counts down and then disappears; elsewhere one line is printed.
 
     Args:
         activity: the reason of the wait, such as "Watching how fast the logs grow".
+        notify: prints the line if the console is not a terminal.
         console: the terminal; default is standard error.
     """
     screen = console or console_for(sys.stderr)
     if not screen.is_terminal or screen.is_dumb_terminal:
-        say(f"{activity}, for {seconds:g} s.")
+        notify(f"{activity}, for {seconds:g} s.")
         threading.Event().wait(seconds)
         return
     until_s = time.monotonic() + seconds

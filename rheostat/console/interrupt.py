@@ -1,7 +1,7 @@
 """Defers Ctrl-C until a snapshot of the cluster is complete.
 
-A snapshot takes about a second, in a dozen calls of the Kafka client, which has its own thread. If Ctrl-C interrupted it, the
-client would have to be closed during a call, which can block for much longer.
+A snapshot takes about a second, in a dozen calls of the Kafka client, which has its own thread. If Ctrl-C interrupted a snapshot,
+the client would have to be closed during a call, and that can block for much longer than the snapshot takes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ class DeferredCtrlC:
         self._pressed = 0
 
     def __enter__(self) -> DeferredCtrlC:
-        self._before = signal.signal(signal.SIGINT, self._press)
+        self._previous_handler = signal.signal(signal.SIGINT, self._press)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        signal.signal(signal.SIGINT, self._before)
+        signal.signal(signal.SIGINT, self._previous_handler)
 
     def check(self) -> None:
         """Raises KeyboardInterrupt if Ctrl-C was pressed since the last call."""

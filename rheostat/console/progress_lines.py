@@ -14,7 +14,7 @@ _Display = TypeVar("_Display", Live, Status)
 
 
 class ProgressScreen(Generic[_Display]):
-    """Base of progress screens. Subclasses update ``_live``, or print a line when ``_line_is_due`` if it is None."""
+    """Base of progress screens. Subclasses update ``_live``; if it is None, they print a line whenever ``_line_is_due``."""
 
     def __init__(self, console: Console, display: _Display, line_every_s: float) -> None:
         """
@@ -23,7 +23,7 @@ class ProgressScreen(Generic[_Display]):
             line_every_s: the interval of the lines without a display.
         """
         self._console = console
-        # A terminal that cannot move its cursor cannot redraw.
+        # A dumb terminal cannot move its cursor, so it cannot redraw a display.
         self._live: _Display | None = display if console.is_terminal and not console.is_dumb_terminal else None
         self._line_every_s = line_every_s
         self._line_due_s = 0.0

@@ -1,4 +1,4 @@
-"""The command `rheostat demo`."""
+"""Declares the command `rheostat demo`."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _NEWEST_RECORDS = 50
 
 
 def wait_until_measured(processes: DemoProcesses, view: DemoView, brokers: int) -> None:
-    """Waits until there are signals of ``brokers`` brokers.
+    """Waits until at least ``brokers`` brokers have a signal.
 
     Raises:
         CommandError: a process has ended, or signals are missing after ``MEASURED_S_MAX``.
@@ -37,7 +37,7 @@ def wait_until_measured(processes: DemoProcesses, view: DemoView, brokers: int) 
                     f"The stream has measured {len(signals.brokers)} of {brokers} brokers in {MEASURED_S_MAX:.0f} s: this "
                     "machine is too busy for the demo. End other programs, and start the demo again."
                 )
-            view.now("waiting for the first measurements: Spark is starting")
+            view.show_activity("waiting for the first measurements: Spark is starting")
             threading.Event().wait(_POLL_S)
     finally:
         signal_consumer.close(timeout_ms=2000)

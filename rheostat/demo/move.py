@@ -49,7 +49,7 @@ class MoveWatch:
         """Takes a sample, shows it after ``activity``, and returns whether the topic still moves."""
         sample = self.take_sample()
         remaining = "unknown" if sample.remaining_bytes is None else f"{size_text(sample.remaining_bytes)} remain"
-        view.now(f"{activity}; {remaining}" if sample.moving else activity)
+        view.show_activity(f"{activity}; {remaining}" if sample.moving else activity)
         return sample.moving
 
     def trend_bytes_per_s(self, since_s: float) -> float | None:

@@ -1,7 +1,7 @@
 """Runs rheostat in the demo in two steps: collector and stream from the beginning, the tuner only for the rescue.
 
-So no throttle is changed while the move stalls, and the rescue does not wait for the start of Spark. On a real cluster rheostat
-runs before the move begins, too.
+Therefore rheostat changes no throttle while the move stalls, and the rescue does not wait for the start of Spark. On a real
+cluster, too, rheostat runs before a move begins.
 """
 
 from __future__ import annotations

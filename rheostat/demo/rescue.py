@@ -25,24 +25,26 @@ def rescue(processes: DemoProcesses, view: DemoView, watch: MoveWatch) -> float 
     Returns:
         When the move ended (``time.monotonic``); None if it did not end within ``RESCUE_S_MAX``.
     """
-    view.say(f"rheostat's tuner starts; its status page while it runs: {processes.page}")
+    view.print_line(f"rheostat's tuner starts; its status page while it runs: {processes.page}")
     processes.start_tuner()
     until_s = time.monotonic() + RESCUE_S_MAX
     printed: set[tuple[int, str]] = set()
     ended_s: float | None = None
-    answered = False
+    has_answered = False
     while time.monotonic() < until_s:
         processes.check()
         status = processes.status()
-        answered = answered or status is not None
+        has_answered = has_answered or status is not None
         if status is None:
-            activity = "rheostat's tuner does not answer at the moment" if answered else "rheostat's tuner is starting"
+            activity = (
+                "rheostat's tuner does not answer at the moment" if has_answered else "rheostat's tuner is starting"
+            )
         else:
             activity = _print_decisions(status, view, watch, printed)
         moving = watch.show(view, activity)
         if not moving and ended_s is None:
             ended_s = time.monotonic()
-            view.say("the last replica has joined the ISR; next the tuner removes the throttle", style="green")
+            view.print_line("the last replica has joined the ISR; next the tuner removes the throttle", style="green")
         if ended_s is not None and not watch.throttle_settings():
             break
         threading.Event().wait(POLL_S)
@@ -59,11 +61,11 @@ def _print_decisions(status: dict[str, Any], view: DemoView, watch: MoveWatch, p
             continue
         printed.add(key)
         if decision["action"] != "hold":
-            view.say(decision["text"], style="bold cyan")
+            view.print_line(decision["text"], style="bold cyan")
         elif decision["reason"] in ("watching", "rate_is_changing"):
             continue
         else:
-            view.say(decision["text"], style="dim")
+            view.print_line(decision["text"], style="dim")
     if not status["ready"]:
         return f"rheostat changes nothing: {status['ready_text']}"
     rates = {(t["broker"], t["side"]): t["current_rate_bytes_per_s"] for t in status["throttles"]}
@@ -74,7 +76,8 @@ def _print_decisions(status: dict[str, Any], view: DemoView, watch: MoveWatch, p
 
 
 def add_optimum(summary: DemoSummary, remaining_bytes: float, write_bytes_per_s: float) -> None:
-    """Adds the shortest possible time: the fluid model at the maximum rate from the tuner's start, with one in-sync follower."""
+    """Adds the shortest possible time of the rescue: the fluid model with the maximum rate from the tuner's start on."""
+    # The leader side also carries the in-sync follower, so its steady-state replication is twice the write rate.
     loads = [SideLoad(remaining_bytes, 2 * write_bytes_per_s), SideLoad(remaining_bytes, write_bytes_per_s)]
     optimum_s = fluid_optimum_s(loads, summary.rate_bytes_per_s_max)
     if optimum_s:

@@ -1,8 +1,9 @@
 """Runs the demo in order: a reassignment stalls under a throttle that looks high enough, then the tuner rescues it.
 
-Producers write 3 MB/s, and the operator sets a throttle of 4.5 MB/s. By KIP-73's rule, "the throttle must be above
-BytesInPerSec", the move ends. It never does: the leader's throttle also carries the in-sync follower, so steady-state replication
-takes 3 × (1 in-sync + 1 adding replica) = 6 MB/s. If a busy machine slows the producers, the throttle is set by their real rate.
+Producers write 3 MB/s, and the operator sets a throttle of 4.5 MB/s. According to KIP-73's rule, "the throttle must be above
+BytesInPerSec", the move would end. But it never ends: the leader's throttle also carries the in-sync follower, so steady-state
+replication takes 3 × (1 in-sync + 1 adding replica) = 6 MB/s. If a busy machine slows the producers, the throttle is calculated
+from their measured rate.
 """
 
 from __future__ import annotations
@@ -44,17 +45,16 @@ PRELOAD_BYTES = 120 * MB
 PRELOAD_S_MAX = 60.0
 WRITE_BYTES_PER_S = 3 * MB
 RECORD_BYTES = 10_000
-THROTTLE_RATIO = (
-    1.5  # Times the producers' rate: as guides recommend, but below the 2 that steady-state replication takes.
-)
-_FULL_RATE_RATIO = 0.9
+# The throttle divided by the producers' rate: guides recommend such a value, but steady-state replication takes 2.
+THROTTLE_RATIO = 1.5
+_FULL_RATE_RATIO = 0.9  # Producers count as running at full rate from this share of their target on.
 MAX_RATE_BYTES_PER_S = 30 * MB
 
-# A throttled replica fetches in bursts with a period of 11 s, Kafka's quota window. The trend is taken over the last whole period.
+# A throttled replica fetches in bursts with a period of 11 s, Kafka's quota window, so the trend is measured over a whole period.
 QUOTA_PERIOD_S = 11.0
 WATCH_S = 25.0
 BASELINE_S = 3.0
-PRODUCERS_S_MAX = 20.0  # Until they reach their rate; their JVM starts first.
+PRODUCERS_S_MAX = 20.0  # Longest wait until the producers reach their rate, which includes the start of their JVM.
 AFTER_S = 6.0
 CYCLE_S = 2.0
 
@@ -73,6 +73,8 @@ class _Scene:
 
 @dataclass(frozen=True, slots=True)
 class _Stall:
+    """The figures of the stalled move."""
+
     started_s: float  # Start of the reassignment (time.monotonic).
     write_bytes_per_s: float
     remaining_bytes: int | None  # At the end of the stall.
@@ -84,10 +86,10 @@ def run_demo(*, as_json: bool, keep: bool) -> int:
     began_s = time.monotonic()
     console = console_for(sys.stderr if as_json else sys.stdout)
     with DemoView(console) as view:
-        artifacts = resolve_artifacts(view.say)
-        view.now("starting a Kafka cluster: one controller, three brokers")
+        artifacts = resolve_artifacts(view.print_line)
+        view.show_activity("starting a Kafka cluster: one controller, three brokers")
         with Lab(LabSpec(brokers=BROKERS), artifacts=artifacts) as lab:
-            view.say(f"a real Kafka cluster is up: 1 controller, 3 brokers, in {lab.start_s:.1f} s")
+            view.print_line(f"a real Kafka cluster is up: 1 controller, 3 brokers, in {lab.start_s:.1f} s")
             processes = _run_story(lab, view, summary)
             summary.all_s = round(time.monotonic() - began_s, 1)
             summary.print_to(view)
@@ -105,7 +107,7 @@ def _run_story(lab: Lab, view: DemoView, summary: DemoSummary) -> DemoProcesses:
         # The demo's own log lines go to the log file of its processes, not to the screen.
         set_up_logs(stack.enter_context(processes.log.open("a")))
         stack.callback(processes.stop)
-        view.say("rheostat starts to measure with its collector and Spark; its tuner does not run yet")
+        view.print_line("rheostat starts to measure with its collector and Spark; its tuner does not run yet")
         processes.start_measuring()
         _fill(lab, view)
         wait_until_measured(processes, view, BROKERS)
@@ -130,7 +132,7 @@ def _run_story(lab: Lab, view: DemoView, summary: DemoSummary) -> DemoProcesses:
 
 def _wait_for_producers(scene: _Scene, began_s: float) -> float:
     """Waits until the producers write at their full rate, and returns the rate that they reach (bytes/s)."""
-    scene.view.say(f"producers start with a target of {rate_text(WRITE_BYTES_PER_S)}")
+    scene.view.print_line(f"producers start with a target of {rate_text(WRITE_BYTES_PER_S)}")
     _watch(scene, began_s + BASELINE_S, "before the move")
     while time.monotonic() < began_s + PRODUCERS_S_MAX and not _at_full_rate(_newest_rate(scene.watch)):
         _watch(scene, time.monotonic() + POLL_S, "before the move: producers are starting")
@@ -142,43 +144,45 @@ def _show_stall(scene: _Scene, write_bytes_per_s: float, summary: DemoSummary) -
     view, watch = scene.view, scene.watch
     throttle = throttle_of(write_bytes_per_s)
     started_s = _reassign(scene.lab, view, throttle)
-    view.head("The stall")
-    view.say(
+    view.print_heading("The stall")
+    view.print_line(
         f"the throttle, {rate_text(throttle)}, is above the {rate_text(write_bytes_per_s)} that producers write, as every guide "
         "recommends, so the move should end"
     )
     _watch(scene, started_s + WATCH_S, f"throttle {rate_text(throttle)}, producers {rate_text(write_bytes_per_s)}")
     scene.load.check()
     trend = watch.trend_bytes_per_s(time.monotonic() - QUOTA_PERIOD_S)
-    write = watch.write_bytes_per_s(started_s) or WRITE_BYTES_PER_S
+    measured_write = watch.write_bytes_per_s(started_s) or WRITE_BYTES_PER_S
     remaining = watch.samples[-1].remaining_bytes
     summary.trend_before_bytes_per_s = trend
     if trend is not None and remaining is not None:
         direction = "falls behind by" if trend > 0 else "gains"
-        view.say(f"after {WATCH_S:.0f} s {size_text(remaining)} remain; the move {direction} {rate_text(abs(trend))}")
+        view.print_line(
+            f"after {WATCH_S:.0f} s {size_text(remaining)} remain; the move {direction} {rate_text(abs(trend))}"
+        )
         if trend > 0:
-            view.say(
+            view.print_line(
                 f"it never ends: the same throttle also carries the in-sync replica on broker {FOLLOWER}, so steady-state "
-                f"replication takes 2 × {rate_text(write)} = {rate_text(2 * write)}"
+                f"replication takes 2 × {rate_text(measured_write)} = {rate_text(2 * measured_write)}"
             )
-    return _Stall(started_s, write, remaining)
+    return _Stall(started_s, measured_write, remaining)
 
 
 def _show_rescue(scene: _Scene, stall: _Stall, producers_s: float, summary: DemoSummary) -> None:
     """Runs the tuner until the move has ended, and adds the figures to the summary.
 
     Args:
-        producers_s: the start of the producers, from which on latency is measured (``time.monotonic``).
+        producers_s: the start of the producers (``time.monotonic``); the latency "before" is measured from then on.
     """
     view, watch = scene.view, scene.watch
-    view.head("The rescue")
+    view.print_heading("The rescue")
     tuner_s = time.monotonic()
     summary.stalled_before_s = round(tuner_s - stall.started_s, 1)
     ended_s = rescue(scene.processes, view, watch)
     if ended_s is not None:
         summary.completed = True
         summary.rescue_s = round(ended_s - tuner_s, 1)
-        view.say("the move is complete", style="bold green")
+        view.print_line("the move is complete", style="bold green")
     after_s = time.monotonic()
     scene.processes.stop()
     summary.write_bytes_per_s = stall.write_bytes_per_s
@@ -200,7 +204,7 @@ def _fill(lab: Lab, view: DemoView) -> None:
     replicas = {p: [LEADER, FOLLOWER] for p in range(PARTITIONS)}
     with lab.admin() as admin:
         admin.create_topics([NewTopic(TOPIC, num_partitions=-1, replication_factor=-1, replica_assignments=replicas)])
-    view.now(f"writing {size_text(PRELOAD_BYTES)} into topic {TOPIC}, on brokers {LEADER} and {FOLLOWER}")
+    view.show_activity(f"writing {size_text(PRELOAD_BYTES)} into topic {TOPIC}, on brokers {LEADER} and {FOLLOWER}")
     with ProducerLoad(
         lab.artifacts,
         lab.bootstrap_servers,
@@ -211,7 +215,7 @@ def _fill(lab: Lab, view: DemoView) -> None:
         properties=("batch.size=800000", "linger.ms=5"),
     ) as preload:
         preload.wait(PRELOAD_S_MAX)
-    view.say(
+    view.print_line(
         f"topic {TOPIC}: {PARTITIONS} partitions, {size_text(PRELOAD_BYTES)}, on brokers {LEADER} (leader) and {FOLLOWER}"
     )
 
@@ -233,16 +237,17 @@ def _write_rate(measured_bytes_per_s: float | None, view: DemoView) -> float:
     """Returns the producers' rate: the target, or the measured rate if a busy machine slows them."""
     if measured_bytes_per_s is None or measured_bytes_per_s <= 0 or _at_full_rate(measured_bytes_per_s):
         return WRITE_BYTES_PER_S
-    view.say(f"this machine is busy: the producers write {rate_text(measured_bytes_per_s)}")
+    view.print_line(f"this machine is busy: the producers write {rate_text(measured_bytes_per_s)}")
     return measured_bytes_per_s
 
 
 def _reassign(lab: Lab, view: DemoView, throttle_bytes_per_s: int) -> float:
+    """Starts the reassignment like an operator, and returns the time of its start (``time.monotonic``)."""
     target = {(TOPIC, p): [LEADER, DESTINATION] for p in range(PARTITIONS)}
     reassign_partitions(
         lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(throttle_bytes_per_s)
     )
-    view.say(
+    view.print_line(
         f"the operator starts the move: kafka-reassign-partitions --execute --throttle {throttle_bytes_per_s} "
         f"(broker {FOLLOWER} → broker {DESTINATION})"
     )
@@ -250,6 +255,7 @@ def _reassign(lab: Lab, view: DemoView, throttle_bytes_per_s: int) -> float:
 
 
 def _watch(scene: _Scene, until_s: float, activity: str) -> None:
+    """Shows the move until a time, and checks that rheostat's processes still run."""
     while time.monotonic() < until_s:
         scene.processes.check()
         scene.watch.show(scene.view, activity)
@@ -258,26 +264,28 @@ def _watch(scene: _Scene, until_s: float, activity: str) -> None:
 
 def _keep_running(lab: Lab, processes: DemoProcesses, view: DemoView) -> None:
     """Keeps the cluster and rheostat running until Ctrl-C, and prints commands to try."""
-    view.head("The cluster and rheostat run until Ctrl-C. Commands to try:")
+    view.print_heading("The cluster and rheostat run until Ctrl-C. Commands to try:")
     rheostat, config, back = f"{sys.executable} -m rheostat", lab.home / "rheostat.yaml", lab.home / "back.json"
     back.write_text(json.dumps(_plan_back()))
-    view.say(f"the status page, in a browser: {processes.page}")
-    view.say(f"{rheostat} status --config {config}")
-    view.say(f"{rheostat} doctor --config {config}")
-    view.say("a move of your own, which moves the topic back, one partition at a time; the status page shows it:")
-    view.say(f"{rheostat} reassign start {back} --partition-movements 1 --config {config}")
-    view.say(f"bootstrap servers for any other client: {lab.bootstrap_servers}")
-    view.say(f"logs: {lab.home / 'logs'}")
+    view.print_line(f"the status page, in a browser: {processes.page}")
+    view.print_line(f"{rheostat} status --config {config}")
+    view.print_line(f"{rheostat} doctor --config {config}")
+    view.print_line(
+        "a move of your own, which moves the topic back, one partition at a time; the status page shows it:"
+    )
+    view.print_line(f"{rheostat} reassign start {back} --partition-movements 1 --config {config}")
+    view.print_line(f"bootstrap servers for any other client: {lab.bootstrap_servers}")
+    view.print_line(f"logs: {lab.home / 'logs'}")
     with processes.log.open("a") as log_file:
         set_up_logs(log_file)
         try:
             processes.start_measuring()
             processes.start_tuner()
-            while True:  # Short waits: a signal that arrives just before an endless wait would not end it.
+            while True:  # Short waits, because an endless wait would miss a signal that arrives just before it.
                 processes.restart_ended()
                 threading.Event().wait(POLL_S)
         except KeyboardInterrupt:
-            view.say("stopping")
+            view.print_line("stopping")
         finally:
             processes.stop()
 

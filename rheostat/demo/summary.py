@@ -16,18 +16,22 @@ class DemoSummary:
     """Figures of the run; None: not measured."""
 
     stalled_before_s: float | None = None  # From the start of the reassignment to the tuner's start.
-    trend_before_bytes_per_s: float | None = None  # Change of the remaining bytes meanwhile; positive: it falls behind.
-    write_bytes_per_s: float | None = None  # The producers' rate meanwhile.
+    trend_before_bytes_per_s: float | None = (
+        None  # Change of the remaining bytes in that time; positive: the move falls behind.
+    )
+    write_bytes_per_s: float | None = None  # The producers' rate in that time.
     stall_detection_s: float | None = None  # From the tuner's start until it finds the stall.
     cause: str | None = None
     rescue_s: float | None = None  # From the tuner's start to the end of the move.
-    optimum_s: float | None = None  # The fluid model at the maximum rate from the tuner's start.
+    optimum_s: float | None = (
+        None  # Shortest possible time of the rescue, with the maximum rate from the tuner's start on.
+    )
     ratio_to_optimum: float | None = None
     rate_bytes_per_s_max: float = 0.0
     decisions: list[dict[str, Any]] = field(default_factory=list)
     produce_p99_ms: dict[str, float | None] = field(default_factory=dict)
     throttle_keys_left: int | None = None
-    left: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)  # The throttle settings that were left behind.
     completed: bool = False
     all_s: float = 0.0
 
@@ -60,26 +64,30 @@ class DemoSummary:
         return asdict(self)
 
     def print_to(self, view: DemoView) -> None:
-        view.head("Summary")
+        view.print_heading("Summary")
         if self.stalled_before_s is not None and self.trend_before_bytes_per_s is not None:
             trend = self.trend_before_bytes_per_s
-            view.say(
+            view.print_line(
                 f"for {self.stalled_before_s:.0f} s before the tuner started, the remaining bytes "
                 f"{'grew' if trend > 0 else 'shrank'} by {rate_text(abs(trend))}, though the throttle was above the producers' rate"
             )
         if self.stall_detection_s is not None:
-            view.say(f"the tuner found the stall {self.stall_detection_s:.0f} s after its start, reason: {self.cause}")
+            view.print_line(
+                f"the tuner found the stall {self.stall_detection_s:.0f} s after its start, reason: {self.cause}"
+            )
         if self.rescue_s is not None and self.optimum_s is not None:
-            view.say(
+            view.print_line(
                 f"the move ended {self.rescue_s:.0f} s after the tuner's start; the optimum, with a throttle of "
                 f"{rate_text(self.rate_bytes_per_s_max)} from the beginning, is {self.optimum_s:.0f} s "
                 f"(ratio {self.ratio_to_optimum}, which includes the tuner's start, the stall detection and the ramp)"
             )
         p99 = {phase: "–" if value is None else f"{value:.0f} ms" for phase, value in self.produce_p99_ms.items()}
-        view.say("produce latency, 99th percentile: " + ", ".join(f"{phase} {value}" for phase, value in p99.items()))
-        view.say(
+        view.print_line(
+            "produce latency, 99th percentile: " + ", ".join(f"{phase} {value}" for phase, value in p99.items())
+        )
+        view.print_line(
             f"throttle settings left behind: {'unknown' if self.throttle_keys_left is None else self.throttle_keys_left}"
         )
-        view.say(f"the demo took {self.all_s:.0f} s")
+        view.print_line(f"the demo took {self.all_s:.0f} s")
         for fault in self.faults():
-            view.say(f"FAULT: {fault}", style="bold red")
+            view.print_line(f"FAULT: {fault}", style="bold red")

@@ -20,19 +20,18 @@ class DemoView(ProgressScreen[Status]):
         super().__init__(console, console.status(styled("")), _LINE_EVERY_S)
         self._began_s = time.monotonic()
 
-    def say(self, text: str, style: str = "") -> None:
+    def print_line(self, text: str, style: str = "") -> None:
         """Prints a line that stays."""
         self._console.print(f"{self._stamp()} {text}", style=style, soft_wrap=True)
 
-    def now(self, text: str) -> None:
+    def show_activity(self, text: str) -> None:
         """Shows the current activity in the status line."""
         if self._live is not None:
             self._live.update(styled(f"{self._stamp()} {text}"))
         elif self._line_is_due():
-            self.say(text, style="dim")
+            self.print_line(text, style="dim")
 
-    def head(self, text: str) -> None:
-        """Prints a heading."""
+    def print_heading(self, text: str) -> None:
         self._console.print()
         self._console.print(text, style="bold")
 

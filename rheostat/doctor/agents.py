@@ -1,4 +1,4 @@
-"""Checks whether the brokers' JMX agents answer, and with the metrics that rheostat needs."""
+"""Checks whether the brokers' JMX agents answer, and whether their answers have the metrics that rheostat needs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ _SECOND_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The answer of an agent: the names of its metrics, or why there are none."""
+    """The answer of an agent: the names of its metrics, or the error."""
 
     names: set[str] | Exception
     asked_again: bool = False
 
 
 def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
+    """Yields a finding for each agent, and one for brokers without an agent.
+
+    Args:
+        brokers: the host of each broker.
+    """
     urls = settings.collector.agent_urls(brokers)
     try:
         access = settings.collector.access_files().load()
@@ -33,12 +38,12 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
             "access to the JMX agents",
             FindingVerdict.FAILED,
             str(error),
-            "correct it: without it the collector does not start",
+            "correct the file: without it the collector does not start",
         )
         return
 
     def ask(url: str) -> _Answer:
-        """Asks a second time with a longer timeout if the first answer did not come in time."""
+        """Returns the agent's answer; asks a second time with a longer timeout if the first answer did not come in time."""
         timeout_s = settings.collector.timeout_s
         answer = names_at(url, timeout_s)
         if isinstance(answer, ScrapeError) and answer.cause is Cause.TIMEOUT:
@@ -56,14 +61,14 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
         answers = pool.map(ask, [urls[node] for node in nodes])
         for node, answer in zip(nodes, answers, strict=True):
             yield _agent(node, urls[node], answer, settings.collector.timeout_s, is_broker=node in brokers)
-    without = sorted(brokers.keys() - urls.keys())
-    if without:
+    without_agent = sorted(brokers.keys() - urls.keys())
+    if without_agent:
         yield Finding(
             "JMX agents",
             FindingVerdict.ADVICE,
-            f"none configured for brokers {', '.join(map(str, without))}",
-            "set collector.jmx_port or collector.endpoints: without it latency and throttled bytes are not known, and a stall is "
-            "raised only where the throttle cannot carry the writes",
+            f"none configured for brokers {', '.join(map(str, without_agent))}",
+            "set collector.jmx_port or collector.endpoints: without agents latency and throttled bytes are not known, and the "
+            "throttle of a stalled move is raised only if it cannot carry the writes",
         )
 
 
@@ -71,7 +76,7 @@ def _agent(node: int, url: str, answer: _Answer, timeout_s: float, *, is_broker:
     check, names = f"JMX agent of node {node}", answer.names
     if isinstance(names, ScrapeError) and names.cause in (Cause.TLS, Cause.AUTH):
         return Finding(
-            check, FindingVerdict.FAILED, f"{url}: {names}", "compare the agent's own settings with collector's"
+            check, FindingVerdict.FAILED, f"{url}: {names}", "compare the agent's settings with those of collector"
         )
     if isinstance(names, Exception):
         return Finding(
@@ -85,7 +90,7 @@ def _agent(node: int, url: str, answer: _Answer, timeout_s: float, *, is_broker:
             check,
             FindingVerdict.FAILED,
             f"{url} answers, but without {Metric.CLIENT_IN}",
-            "let the agent use conf/collectors/jmx-exporter.yaml",
+            "start the agent with conf/collectors/jmx-exporter.yaml",
         )
     late = f", but its first answer took longer than {timeout_s:g} s: normal for a JVM that has just started"
     return Finding(check, FindingVerdict.OK, f"{len(names)} metrics at {url}" + (late if answer.asked_again else ""))

@@ -1,4 +1,4 @@
-"""`rheostat doctor`."""
+"""Declares the command `rheostat doctor` and its options."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def doctor(
         bool,
         typer.Option(
             "--create",
-            help="create rheostat's own topics now, if they are missing; and try rights for which Kafka creates one of its own",
+            help="create rheostat's topics if they are missing, and test rights whose test makes Kafka create a topic",
         ),
     ] = False,
 ) -> None:
-    """Checks Java, artifacts, reachability and rights, and says what to do about each failure. Changes nothing by itself."""
+    """Checks Java, artifacts, reachability and rights, and says how to solve each problem. By default, changes nothing."""
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.console.rich_console import console_for

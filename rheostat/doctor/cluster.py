@@ -26,14 +26,14 @@ from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX
 _OWN_TOPICS = "own topics"
 
 
-class _Try(NamedTuple):
-    """One right, and how it is tried.
+class _RightTest(NamedTuple):
+    """A right, and the call that tests whether rheostat has it.
 
     Attributes:
-        right: such as ``Alter on Cluster``.
-        purpose: what rheostat needs it for.
-        attempt: a call that needs the right and changes nothing of what is there.
-        creates: the internal topic that Kafka creates for the call where it is missing.
+        right: the name of the right, such as ``Alter on Cluster``.
+        purpose: what rheostat needs the right for.
+        attempt: a call that needs the right and changes nothing that exists.
+        creates: an internal topic that Kafka creates for the call if the topic is missing; None: Kafka creates none.
     """
 
     right: str
@@ -43,68 +43,70 @@ class _Try(NamedTuple):
 
 
 def connection(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
-    """Returns why no connection is possible, or that it is slow; empty when all is well.
+    """Returns why no connection is possible, or that the connection is slow; empty if it is neither.
 
     Args:
+        check: the name of the finding.
         key: the key of ``kafka`` in the settings file.
     """
-    reached = probe_servers(kafka)
-    if not is_connected(reached):
-        return [Finding(check, FindingVerdict.FAILED, failure_text(reached), remedies(reached, key))]
-    server, took_s = reached[-1].server, reached[-1].duration_s
-    if took_s <= kafka.request_timeout_s:
+    results = probe_servers(kafka)
+    if not is_connected(results):
+        return [Finding(check, FindingVerdict.FAILED, failure_text(results), remedies(results, key))]
+    server, duration_s = results[-1].server, results[-1].duration_s
+    if duration_s <= kafka.request_timeout_s:
         return []
     return [
         Finding(
             check,
             FindingVerdict.ADVICE,
-            f"{server} answered after {took_s:.1f} s; rheostat gives up after {key}.request_timeout_s, "
+            f"{server} answered after {duration_s:.1f} s; rheostat gives up after {key}.request_timeout_s, "
             f"{kafka.request_timeout_s:g} s",
-            f"see what keeps the broker busy, or raise {key}.request_timeout_s",
+            f"find out what keeps the broker busy, or raise {key}.request_timeout_s",
         )
     ]
 
 
 def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *, create: bool) -> Iterator[Finding]:
-    """Tries each right that the settings need.
+    """Tests each right that the settings need.
 
     Args:
-        create: also those for which Kafka may have to create an internal topic of its own.
+        create: also test rights whose test may let Kafka create an internal topic.
     """
-    anywhere = {broker: {kafka_names.LEADER_RATE: "1000000"} for broker in brokers}
-    own, lease = settings.topic_names().metrics, group_of(settings.cluster)
+    example_rates = {broker: {kafka_names.LEADER_RATE: "1000000"} for broker in brokers}
+    own_topic, lease = settings.topic_names().metrics, group_of(settings.cluster)
 
-    def sizes() -> None:
-        raise_first(client.log_sizes(brokers, [(own, 0)]))
+    def read_log_sizes() -> None:
+        raise_first(client.log_sizes(brokers, [(own_topic, 0)]))
 
-    def settings_of_brokers() -> None:
+    def read_broker_configs() -> None:
         raise_first(client.broker_configs(brokers, [kafka_names.LEADER_RATE]))
 
-    def alter_brokers() -> None:
-        raise_first(client.alter_broker_configs(anywhere, validate_only=True))
+    def alter_broker_configs() -> None:
+        raise_first(client.alter_broker_configs(example_rates, validate_only=True))
 
-    def alter_topics() -> None:
-        there = sorted(state.topic for state in client.partitions() if not state.topic.startswith("__"))
-        topic = there[0] if there else own
+    def alter_topic_configs() -> None:
+        existing = sorted(state.topic for state in client.partitions() if not state.topic.startswith("__"))
+        topic = existing[0] if existing else own_topic
         answers = client.alter_topic_configs({topic: {kafka_names.LEADER_REPLICAS: None}}, validate_only=True)
-        # Kafka checks the right first: any other error about a missing topic means that the right is there.
-        raise_first(answers if there else {t: a for t, a in answers.items() if isinstance(a, MissingPermission)})
+        # Kafka checks the right before the topic: for a missing topic, any other error shows that the right is present.
+        raise_first(answers if existing else {t: a for t, a in answers.items() if isinstance(a, MissingPermission)})
 
-    def settings_of_topics() -> None:
-        client.topic_configs({state.topic for state in client.partitions()} | {own}, [kafka_names.LEADER_REPLICAS])
+    def read_topic_configs() -> None:
+        topics = {state.topic for state in client.partitions()} | {own_topic}
+        client.topic_configs(topics, [kafka_names.LEADER_REPLICAS])
 
     groups, transactions = kafka_names.GROUPS_TOPIC, kafka_names.TRANSACTIONS_TOPIC
     reads = [
-        _Try("Describe on Cluster", "see reassignments", client.reassignments),
-        _Try("Describe on Cluster (log dirs)", "see log sizes", sizes),
-        _Try("DescribeConfigs on Cluster", "see brokers' throttles", settings_of_brokers),
-        _Try("DescribeConfigs on Topic", "see topics' throttles", settings_of_topics),
+        _RightTest("Describe on Cluster", "see reassignments", client.reassignments),
+        _RightTest("Describe on Cluster (log dirs)", "see log sizes", read_log_sizes),
+        _RightTest("DescribeConfigs on Cluster", "see brokers' throttles", read_broker_configs),
+        _RightTest("DescribeConfigs on Topic", "see topics' throttles", read_topic_configs),
     ]
     writes = [
-        _Try("AlterConfigs on Cluster", "change brokers' throttles", alter_brokers),
-        _Try("AlterConfigs on Topic", "clear topics' throttles", alter_topics),
-        _Try(f"Read on Group {lease}", "take part in the lease", lambda: client.may_join(lease), groups),
-        _Try(
+        _RightTest("AlterConfigs on Cluster", "change brokers' throttles", alter_broker_configs),
+        _RightTest("AlterConfigs on Topic", "clear topics' throttles", alter_topic_configs),
+        _RightTest(f"Read on Group {lease}", "take part in the lease", lambda: client.may_join(lease), groups),
+        _RightTest(
             f"Write on TransactionalId {lease}",
             "write the journal alone",
             lambda: client.may_transact(lease),
@@ -114,76 +116,78 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
     if settings.tuner.reassign.enabled:
         plans = "carry out plans of reassignments (tuner.reassign.enabled)"
         writes += [
-            _Try("Alter on Cluster", plans, client.may_alter),
-            _Try(f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease), groups),
+            _RightTest("Alter on Cluster", plans, client.may_alter),
+            _RightTest(
+                f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease), groups
+            ),
         ]
-    for one in reads:
-        yield _try_right(one, settings.kafka)
-    for one in writes:
-        if one.creates is not None and not create and not _is_there(client, one.creates):
+    for test in reads:
+        yield _test_right(test, settings.kafka)
+    for test in writes:
+        if test.creates is not None and not create and not _exists(client, test.creates):
             yield Finding(
-                f"right: {one.right}",
+                f"right: {test.right}",
                 FindingVerdict.ADVICE,
-                f"not tried: Kafka would create its topic {one.creates} for it",
-                "nothing, or let it be tried: rheostat doctor --create",
+                f"not tested, because the test would let Kafka create its topic {test.creates}",
+                "nothing is needed; `rheostat doctor --create` tests this right as well",
             )
             continue
-        found = _try_right(one, settings.kafka)
-        yield _advice_in_dry_run(found) if settings.tuner.dry_run else found
+        finding = _test_right(test, settings.kafka)
+        yield _advice_in_dry_run(finding) if settings.tuner.dry_run else finding
     quotas = settings.tuner.mutation_quota
     if quotas is not None and quotas.objective.create_probe_p90_ms_max is not None:
         yield _probe_right(brokers, settings.kafka, settings.topic_names().journal)
 
 
-def _advice_in_dry_run(found: Finding) -> Finding:
-    """Returns a finding about a write right for a dry run, where a missing right is only advice."""
-    if found.verdict is not FindingVerdict.FAILED:
-        return found
+def _advice_in_dry_run(finding: Finding) -> Finding:
+    """Returns the finding for a dry run: a missing right to write is only advice then."""
+    if finding.verdict is not FindingVerdict.FAILED:
+        return finding
     return replace(
-        found,
+        finding,
         verdict=FindingVerdict.ADVICE,
-        found=f"{found.found}. A dry run works without it; with dry_run: false it is needed",
+        found=f"{finding.found}. A dry run works without this right; with dry_run: false it is needed",
     )
 
 
 def _probe_right(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
-    """Sends a create probe as the tuner does; it alters nothing. A broker that does not answer is no missing right."""
+    """Sends a create probe like the tuner's, which alters nothing. If no broker answers, the right is not known: advice."""
     check = f"right: AlterConfigs on Topic {topic}"
     purpose = "measure how long creations wait (tuner.mutation_quota.objective.create_probe_p90_ms_max)"
     failure = "no broker is alive"
-    asker = ControllerPing(kafka, "rheostat-doctor", topic)
+    client = ControllerPing(kafka, "rheostat-doctor", topic)
     try:
         for broker in brokers[:BROKERS_MAX]:
-            failed = asker.connect(broker) or asker.ping(broker)
-            if failed is None:
+            error = client.connect(broker) or client.ping(broker)
+            if error is None:
                 return Finding(check, FindingVerdict.OK, f"may {purpose}")
-            if isinstance(failed, MissingPermission):
-                return _missing_right(check, purpose, failed, kafka)
-            failure = str(failed)
+            if isinstance(error, MissingPermission):
+                return _missing_right(check, purpose, error, kafka)
+            failure = str(error)
     finally:
-        asker.close()
+        client.close()
     return Finding(
         check, FindingVerdict.ADVICE, f"could not {purpose}: {failure}", "try again when the controller is less busy"
     )
 
 
-def _is_there(client: ClusterClient, topic: str) -> bool:
-    """Whether a topic surely exists; False also if the right to see it is missing, which another check reports."""
+def _exists(client: ClusterClient, topic: str) -> bool:
+    """Returns whether a topic is known to exist; False also if the right to see it is missing, which another check reports."""
     try:
         return bool(client.partitions([topic]))
     except ClusterError:
         return False
 
 
-def _try_right(one: _Try, kafka: KafkaSettings) -> Finding:
-    check = f"right: {one.right}"
+def _test_right(test: _RightTest, kafka: KafkaSettings) -> Finding:
+    check = f"right: {test.right}"
     try:
-        one.attempt()
-        return Finding(check, FindingVerdict.OK, f"may {one.purpose}")
+        test.attempt()
+        return Finding(check, FindingVerdict.OK, f"may {test.purpose}")
     except MissingPermission as error:
-        return _missing_right(check, one.purpose, error, kafka)
+        return _missing_right(check, test.purpose, error, kafka)
     except ClusterError as error:
-        return Finding(check, FindingVerdict.FAILED, f"cannot {one.purpose}: {error}", "see the brokers' logs")
+        return Finding(check, FindingVerdict.FAILED, f"cannot {test.purpose}: {error}", "see the brokers' logs")
 
 
 def _missing_right(check: str, purpose: str, error: MissingPermission, kafka: KafkaSettings) -> Finding:
@@ -193,10 +197,10 @@ def _missing_right(check: str, purpose: str, error: MissingPermission, kafka: Ka
 
 
 def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterator[Finding]:
-    """Checks rheostat's own topics and the rights on those that are there.
+    """Checks rheostat's own topics, and the rights on those that exist.
 
     Args:
-        create: missing topics are created; otherwise only the right to create them is tried, and nothing changes.
+        create: missing topics are created; otherwise only the right to create them is tested, and nothing changes.
     """
     names = settings.topic_names()
     specs = topic_specs(names)
@@ -221,8 +225,8 @@ def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterat
         yield Finding(
             _OWN_TOPICS,
             FindingVerdict.ADVICE,
-            f"missing, made at the first start: {absent}",
-            "nothing, or make them now: rheostat doctor --create. The rights to read and write them can be checked then",
+            f"missing; the first start creates them: {absent}",
+            "nothing is needed; `rheostat doctor --create` creates them now, and then checks the rights on them",
         )
     elif not complaints:
         yield Finding(_OWN_TOPICS, FindingVerdict.OK, ", ".join(present))
@@ -235,13 +239,13 @@ def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterat
 
 
 def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]:
-    """Checks the journal for what keeps a tuner from acting: an unreadable record, or records under another cluster name.
+    """Checks the journal for records that keep a tuner from acting: unreadable records, and records of another cluster name.
 
     Args:
         brokers: the brokers that are alive.
     """
     try:
-        known = send.read_orders(settings, brokers)
+        recorded = send.read_orders(settings, brokers)
     except (CommandError, KafkaError) as error:
         yield Finding(
             "cluster name",
@@ -250,41 +254,48 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
             "see the findings about own topics and their rights, and the brokers' logs",
         )
         return
-    if known.blocked is not None:
+    if recorded.blocked is not None:
         yield Finding(
-            "journal", FindingVerdict.FAILED, known.blocked, "rheostat journal check, then rheostat journal repair"
+            "journal",
+            FindingVerdict.FAILED,
+            recorded.blocked,
+            "run `rheostat journal check`, then `rheostat journal repair`",
         )
-    others = ", ".join(f"{name!r} has {what}" for name, what in known.holdings_by_alias.items())
-    if not others:
+    other_names = ", ".join(f"{name!r} has {holdings}" for name, holdings in recorded.holdings_by_alias.items())
+    if not other_names:
         yield Finding(
-            "cluster name", FindingVerdict.OK, f"nothing is on record under another name than {settings.cluster!r}"
+            "cluster name", FindingVerdict.OK, f"no settings are managed under a name other than {settings.cluster!r}"
         )
-    elif known.holdings:
+    elif recorded.holdings:
         yield Finding(
             "cluster name",
             FindingVerdict.ADVICE,
-            f"of this Kafka cluster {others}, besides {settings.cluster!r} with {known.holdings}",
-            "take back what a tuner of that name left: `rheostat release` with `cluster` set to that name",
+            f"on this Kafka cluster {other_names}, besides {settings.cluster!r} with {recorded.holdings}",
+            "run `rheostat release` with `cluster` set to the other name: it restores the settings of that name",
         )
     else:
         yield Finding(
             "cluster name",
             FindingVerdict.FAILED,
-            f"{settings.cluster!r} has nothing on record on this Kafka cluster, {others}: a tuner of this name waits for it",
-            f"set cluster: {next(iter(known.holdings_by_alias))}, or run `rheostat release` with it once",
+            f"{settings.cluster!r} has nothing on record on this Kafka cluster, and {other_names}: a tuner named "
+            f"{settings.cluster!r} waits until that is restored",
+            f"set cluster: {next(iter(recorded.holdings_by_alias))}, or run `rheostat release` once with that name",
         )
 
 
 def quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]:
-    """Advises a shorter quota window where brokers have Kafka's default of 11 samples."""
+    """Advises a shorter quota window if brokers have Kafka's default of 11 samples."""
     key = kafka_names.QUOTA_SAMPLES
     answers = client.broker_configs(brokers, [key])
-    at_default = [b for b, found in sorted(answers.items()) if not isinstance(found, ClusterError) and key not in found]
+    at_default = [
+        b for b, configs in sorted(answers.items()) if not isinstance(configs, ClusterError) and key not in configs
+    ]
     if at_default:
         yield Finding(
             "quota window",
             FindingVerdict.ADVICE,
             f"{key} is at its default of 11 on brokers {', '.join(map(str, at_default))}",
-            f"{key}=3 in the brokers' files (a restart) calms every change of a throttle: after 5 → 20 MB/s the peak "
-            "falls from 8 × to 1.9 × the new rate, after 20 → 5 MB/s the silence from 8–10 s to 2.4 s (measured on Kafka 4.2)",
+            f"set {key}=3 in the brokers' files and restart them: replication then follows a new throttle sooner. Measured on "
+            "Kafka 4.2: after 5 → 20 MB/s the peak falls from 8 × to 1.9 × the new rate; after 20 → 5 MB/s replication "
+            "pauses for 2.4 s instead of 8 to 10 s",
         )

@@ -1,8 +1,8 @@
-"""`rheostat doctor`: checks all that rheostat needs, and says what to do about each failure.
+"""Runs the checks of `rheostat doctor`: all that rheostat needs, and what to do about each failure.
 
-Each right is tried by the call that needs it, and Kafka's error code on the wire is read: three reads return an empty answer
-when the right is missing. Writes are tried with validate_only: Kafka checks the right and changes nothing. Only ``--create``
-makes a change: it creates rheostat's own topics where they are missing.
+The doctor tests each right with the call that needs the right, and reads the error code in Kafka's response, because three of the
+reads return an empty answer if the right is missing. It tests writes with validate_only: Kafka then checks the right and changes
+nothing. Only ``--create`` makes a change: it creates rheostat's own topics if they are missing.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
     """Yields the finding of each check.
 
     Args:
-        create: create rheostat's own topics where they are missing; otherwise nothing is changed.
+        create: create rheostat's own topics if they are missing; otherwise nothing is changed.
     """
     yield from machine()
     yield from storage_of_stream(settings)
     kafka = settings.kafka
-    reached = connection(kafka, _REACHABILITY, "kafka")
-    yield from reached
-    if any(finding.verdict is FindingVerdict.FAILED for finding in reached):
+    connection_findings = connection(kafka, _REACHABILITY, "kafka")
+    yield from connection_findings
+    if any(finding.verdict is FindingVerdict.FAILED for finding in connection_findings):
         return
     with ReassignmentClient(kafka, "rheostat-doctor") as client:
         try:
@@ -53,7 +53,8 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
             return
         ids = ", ".join(map(str, sorted(brokers)))
         yield Finding(_REACHABILITY, FindingVerdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
-        yield from topics(client, settings, create=create)  # First: rights on topics are tried on one that is there.
+        # The topics come first, because rights on topics are tested on a topic that exists.
+        yield from topics(client, settings, create=create)
         yield from names_on_record(settings, sorted(brokers))
         yield from rights(client, sorted(brokers), settings, create=create)
         yield from writers(client, settings)

@@ -18,6 +18,14 @@ class FindingVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """The result of one check.
+
+    Attributes:
+        check: what was checked, such as "java".
+        found: the state that the check has found.
+        do: what the operator should do; empty: nothing.
+    """
+
     check: str
     verdict: FindingVerdict
     found: str
@@ -28,21 +36,24 @@ _RESOURCE_OPTIONS = {"Cluster": "--cluster", "Group": "--group '{}'", "Transacti
 
 
 def grant(right: str, kafka: KafkaSettings) -> str:
+    """Returns the kafka-acls command that grants a right, such as "Read on Topic rheostat.signals"."""
     operation, _, resource = right.partition(" on ")
     user = kafka.sasl_username or "<principal>"
     kind, _, name = resource.partition(" ")
-    where = _RESOURCE_OPTIONS.get(kind, f"--topic {name or '*'!r}").format(name)
+    resource_option = _RESOURCE_OPTIONS.get(kind, f"--topic {name or '*'!r}").format(name)
     return (
         f"kafka-acls --bootstrap-server {server(kafka)} --add "
-        f"--allow-principal User:{user} --operation {operation} {where}"
+        f"--allow-principal User:{user} --operation {operation} {resource_option}"
     )
 
 
 def server(kafka: KafkaSettings) -> str:
+    """Returns the first bootstrap server."""
     return kafka.bootstrap_servers.split(",")[0]
 
 
 def raise_first(answers: dict[Any, Any]) -> None:
+    """Raises the first answer that is an error."""
     for answer in answers.values():
         if isinstance(answer, ClusterError):
             raise answer

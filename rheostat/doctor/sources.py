@@ -1,4 +1,4 @@
-"""Topics that other collectors write: there, readable, and stamped by Kafka's clock."""
+"""Checks the topics that other collectors write: whether they exist, are readable, and have Kafka's time in their records."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _APPENDED = "LogAppendTime"
 
 
 def source_elsewhere(source: SourceSettings, kafka: KafkaSettings) -> Iterator[Finding]:
-    reached = connection(kafka, _source_name(source), "stream.sources' own kafka")
-    yield from reached
-    if any(finding.verdict is FindingVerdict.FAILED for finding in reached):
+    """Checks a source on another Kafka cluster: its connection, then its topic."""
+    connection_findings = connection(kafka, _source_name(source), "stream.sources' own kafka")
+    yield from connection_findings
+    if any(finding.verdict is FindingVerdict.FAILED for finding in connection_findings):
         return
     with ClusterClient(kafka, "rheostat-doctor") as client:
         try:
@@ -28,7 +29,7 @@ def source_elsewhere(source: SourceSettings, kafka: KafkaSettings) -> Iterator[F
                 _source_name(source),
                 FindingVerdict.FAILED,
                 str(error),
-                "check this source's own kafka: in stream.sources: address, protocol and credentials",
+                "check address, protocol and credentials under `kafka` of this source in stream.sources",
             )
             return
         yield from source_of(client, brokers, source, kafka)
@@ -37,7 +38,7 @@ def source_elsewhere(source: SourceSettings, kafka: KafkaSettings) -> Iterator[F
 def source_of(
     client: ClusterClient, brokers: list[int], source: SourceSettings, kafka: KafkaSettings
 ) -> Iterator[Finding]:
-    """Whether another collector's topic is there, may be read, and has its records stamped by Kafka's clock."""
+    """Checks whether another collector's topic exists, may be read, and has Kafka's time in its records."""
     check, topic = _source_name(source), source.topic
     try:
         if not client.partitions([topic]):
@@ -45,7 +46,7 @@ def source_of(
                 check,
                 FindingVerdict.FAILED,
                 f"there is no topic {topic} at {kafka.bootstrap_servers}",
-                "let the collector that writes it create it, or correct stream.sources",
+                "start the collector that writes this topic, so that it creates the topic, or correct stream.sources",
             )
             return
         # Only these rights are checked: rheostat never writes to other collectors' topics.
@@ -58,17 +59,24 @@ def source_of(
         yield Finding(check, FindingVerdict.FAILED, str(error), "see the brokers' logs")
         return
     try:
-        of_topic = client.topic_configs([topic], [_TIMESTAMP_TYPE]).get(topic, {}).get(_TIMESTAMP_TYPE)
-        found = {of_topic} if of_topic is not None else _timestamp_types(client, brokers)
+        topic_type = client.topic_configs([topic], [_TIMESTAMP_TYPE]).get(topic, {}).get(_TIMESTAMP_TYPE)
+        timestamp_types = {topic_type} if topic_type is not None else _broker_timestamp_types(client, brokers)
     except ClusterError as error:
         # The stream works without this right, but its lag cannot be shown.
-        do = grant(_on(topic, error.right), kafka) if isinstance(error, MissingPermission) else "see the brokers' logs"
+        do = "see the brokers' logs"
+        if isinstance(error, MissingPermission):
+            do = grant(_with_topic(topic, error.right), kafka)
         yield Finding(
-            check, FindingVerdict.ADVICE, f"there and readable, but its {_TIMESTAMP_TYPE} cannot be seen: {error}", do
+            check,
+            FindingVerdict.ADVICE,
+            f"exists and is readable, but its {_TIMESTAMP_TYPE} cannot be read: {error}",
+            do,
         )
         return
-    if found == {_APPENDED}:
-        yield Finding(check, FindingVerdict.OK, f"there, readable, its records stamped by Kafka's clock ({_APPENDED})")
+    if timestamp_types == {_APPENDED}:
+        yield Finding(
+            check, FindingVerdict.OK, f"exists, is readable, and has Kafka's time in its records ({_APPENDED})"
+        )
         return
     yield Finding(
         check,
@@ -80,14 +88,14 @@ def source_of(
     )
 
 
-def _timestamp_types(client: ClusterClient, brokers: list[int]) -> set[str | None]:
-    """Returns the value that holds for topics without their own, over all brokers; None is Kafka's default."""
+def _broker_timestamp_types(client: ClusterClient, brokers: list[int]) -> set[str | None]:
+    """Returns the brokers' values, which apply to topics without a value of their own; None is Kafka's default."""
     answers = client.broker_configs(brokers, [_BROKERS_TIMESTAMP_TYPE])
     raise_first(answers)
     return {
-        found[_BROKERS_TIMESTAMP_TYPE].value if _BROKERS_TIMESTAMP_TYPE in found else None
-        for found in answers.values()
-        if not isinstance(found, ClusterError)
+        configs[_BROKERS_TIMESTAMP_TYPE].value if _BROKERS_TIMESTAMP_TYPE in configs else None
+        for configs in answers.values()
+        if not isinstance(configs, ClusterError)
     }
 
 
@@ -95,6 +103,6 @@ def _source_name(source: SourceSettings) -> str:
     return f"source {source.topic}"
 
 
-def _on(topic: str, right: str) -> str:
-    """The right on this one topic, where Kafka's answer leaves its name out."""
+def _with_topic(topic: str, right: str) -> str:
+    """Returns the right with the name of the topic, which some of Kafka's answers leave out."""
     return f"{right} {topic}" if right.endswith("on Topic") else right

@@ -1,4 +1,4 @@
-"""A finding of the doctor on the screen."""
+"""Prints the findings of the doctor."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MARKS = {
 
 
 def show(finding: Finding, console: Console) -> None:
-    """One line with what was found, and one with what to do about it."""
+    """Prints a line with the state that was found, and a line with what to do about it."""
     mark, style = _MARKS[finding.verdict]
     console.print(styled(mark, style), end=" ")
     console.print(f"{finding.check}: {finding.found}", soft_wrap=True)

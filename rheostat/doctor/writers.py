@@ -14,46 +14,48 @@ _NAMES_MAX = 10
 
 
 def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
-    """One finding a topic, by the cluster's ACLs."""
+    """Yields a finding for each topic, from the cluster's ACLs."""
     names = settings.topic_names()
-    ours = f"User:{settings.kafka.sasl_username}" if settings.kafka.sasl_username else None
-    for topic, follows in (
+    own_principal = f"User:{settings.kafka.sasl_username}" if settings.kafka.sasl_username else None
+    for topic, effect in (
         (names.orders, "may pause, override and move partitions through rheostat"),
-        (names.journal, "may make a tuner forget or believe what is rheostat's own"),
-        (names.signals, "may make a tuner believe what brokers measure, within the bounds of the settings"),
+        (names.journal, "may change which settings a tuner regards as rheostat's own"),
+        (names.signals, "may give a tuner false measurements, within the bounds of the settings"),
     ):
         check = f"writers of {topic}"
         try:
-            found = client.writers(topic)
+            principals = client.writers(topic)
         except MissingPermission as error:
             yield Finding(
                 check,
                 FindingVerdict.ADVICE,
-                f"cannot be seen: missing right: {error.right}",
+                f"not known: missing right: {error.right}",
                 "run the doctor once as a user that may describe the cluster",
             )
             return
         except ClusterError as error:
-            yield Finding(check, FindingVerdict.ADVICE, f"cannot be seen: {error}", "see the brokers' logs")
+            yield Finding(check, FindingVerdict.ADVICE, f"not known: {error}", "see the brokers' logs")
             return
-        if found is None or _EVERYBODY in found:
-            why = "the cluster has no authorizer" if found is None else "an ACL allows it"
+        if principals is None or _EVERYBODY in principals:
+            why = "the cluster has no authorizer" if principals is None else "an ACL allows it"
             yield Finding(
                 check,
                 FindingVerdict.ADVICE,
-                f"every client that reaches the brokers {follows}: {why}",
+                f"every client that reaches the brokers {effect}: {why}",
                 "restrict Write to the principals that docs/reference/permissions.md names",
             )
-            if found is None:
-                return  # The same of the others.
+            if principals is None:
+                return  # Without an authorizer the result is the same for the other topics.
             continue
-        others = sorted(found - {ours})
-        if not others:
-            yield Finding(check, FindingVerdict.OK, "no other principal by ACLs; superusers are not seen here")
+        other_principals = sorted(principals - {own_principal})
+        if not other_principals:
+            yield Finding(
+                check, FindingVerdict.OK, "the ACLs allow no other principal; superusers are not visible in the ACLs"
+            )
             continue
         yield Finding(
             check,
             FindingVerdict.ADVICE,
-            f"{join_names(others, _NAMES_MAX)}: each {follows}",
-            "leave Write to the principals that docs/reference/permissions.md names",
+            f"{join_names(other_principals, _NAMES_MAX)}: each {effect}",
+            "restrict Write to the principals that docs/reference/permissions.md names",
         )

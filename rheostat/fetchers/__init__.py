@@ -1,1 +1,1 @@
-"""`rheostat fetchers`: how partitions fall to fetcher threads (LINE). command.py is the file to read first."""
+"""`rheostat fetchers`: how Kafka assigns partitions to fetcher threads. Read command.py first."""

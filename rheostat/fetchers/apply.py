@@ -1,9 +1,9 @@
 """Changes num.replica.fetchers on a live cluster step by step, and restores the old value if a step does harm.
 
-Kafka restarts all fetcher threads at each step. So nothing may be moving, and after each step the followers are watched for a
-while. A failed step, harm or Ctrl-C restores the previous value through the same steps. The exception: partitions begin to move
-meanwhile. Then a further restart would disturb the move, so the value of the current step stays. The followers also lag because of
-the move, so the effect of that step is not known.
+Kafka restarts all fetcher threads at each step. Therefore no partition may be moving, and the command watches the followers for a
+while after each step. A failed step, harm or Ctrl-C restores the previous value through the same steps. The exception: if
+partitions begin to move meanwhile, a further restart would disturb the move, so the value of the current step stays. The followers
+then also lag because of the move, so the effect of that step is not known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tuner.planning.fetcher_resize_monitor import FollowerSample, ResizeBaseline
 
 SAMPLE_EVERY_S = 2.0
 BASELINE_SAMPLES = 3
-IN_FORCE_S_MAX = 15.0  # Brokers usually apply a change within half a second; one of them may be busy.
+IN_FORCE_S_MAX = 15.0  # Brokers usually apply a change within half a second, but a busy broker needs longer.
 FAILED_SAMPLES_MAX = 5
 _PROGRESS_EVERY_S = 10.0
 
@@ -43,6 +43,8 @@ class FetcherSettingPort(Protocol):
 
 
 class PollClock(Protocol):
+    """The time between two samples; tests replace it."""
+
     def now_s(self) -> float: ...
 
     def wait(self, seconds: float) -> None: ...
@@ -53,8 +55,8 @@ class ResizeOutcome:
     """The end of a change.
 
     Attributes:
-        current: the value now.
-        why: why the change was not done as requested; None: it was, and the value was read back.
+        current: the value after the run.
+        why: why the change was not done as requested; None: it was done, and all brokers have reported the new value.
         restored: the previous value is in force again.
     """
 
@@ -73,24 +75,25 @@ class ResizeRun:
         plan: ResizePlan,
         settle_s: float,
         clock: PollClock,
-        say: Callable[[str], None],
+        notify: Callable[[str], None],
         show_progress: Callable[[float], None],
     ) -> None:
         """
         Args:
             settle_s: how long to watch the followers after each step.
-            say: writes a line for the operator.
-            show_progress: gets the share of all steps that is done, from 0 to 1.
+            notify: shows a line to the operator.
+            show_progress: called with the completed share of all steps, from 0 to 1.
         """
         self._port = port
         self._plan = plan
         self._settle_s = settle_s
         self._clock = clock
-        self._say = say
+        self._notify = notify
         self._show_progress = show_progress
-        self._reached = plan.current  # The last value written, even if not everywhere.
+        self._reached = plan.current  # The last value written, even if some brokers refused it.
 
     def run(self) -> ResizeOutcome:
+        """Takes all steps, or restores the previous value after a problem."""
         plan, steps = self._plan, self._plan.steps
         samples = [self._port.sample_followers()]
         while len(samples) < BASELINE_SAMPLES and not samples[-1].moving:
@@ -99,7 +102,7 @@ class ResizeRun:
         if samples[-1].moving:
             return ResizeOutcome(plan.current, changed=False, why=_moving_text(samples[-1]))
         baseline = measure_baseline(samples)
-        self._say(f"Before: {_state_text(samples[-1])}, {baseline.messages_per_s:.0f} messages/s written.")
+        self._notify(f"Before: {_state_text(samples[-1])}, {baseline.messages_per_s:.0f} messages/s written.")
         try:
             for number, value in enumerate(steps):
                 problem = self._set(value) or self._watch(baseline, number)
@@ -107,9 +110,9 @@ class ResizeRun:
                     return ResizeOutcome(
                         value,
                         changed=True,
-                        why=f"{_moving_text(problem)}. They began while {value} was being watched, so whether followers keep up "
-                        f"with it is not known. The value stays; `rheostat fetchers --apply --value {plan.current}` restores the "
-                        "previous one, once the reassignments are done",
+                        why=f"{_moving_text(problem)}. The reassignments began while the value {value} was being watched, so it is "
+                        f"not known whether followers keep up with it. The value stays; `rheostat fetchers --apply --value "
+                        f"{plan.current}` restores the previous value, once the reassignments are done",
                     )
                 if problem is not None:
                     return self._restore(problem)
@@ -119,7 +122,7 @@ class ResizeRun:
                         changed=True,
                         why=f"{_moving_text(sample)}. The value stays at {value}, which did no harm",
                     )
-            self._clock.wait(0.0)  # Raises if Ctrl-C was pressed during the last sample.
+            self._clock.wait(0.0)  # Raises KeyboardInterrupt if Ctrl-C was pressed during the last sample.
         except BaseException as error:
             self._restore(f"interrupted ({type(error).__name__})")
             raise
@@ -128,9 +131,9 @@ class ResizeRun:
     # -- one step ------------------------------------------------------------------------------------------------------
 
     def _set(self, value: int) -> str | None:
-        """Writes the value to all targets and reads it back. Returns the problem, or None."""
+        """Writes the value to all targets, and waits until the brokers report it. Returns the problem, or None."""
         self._reached = value
-        self._say(f"{NUM_REPLICA_FETCHERS}={value} on {targets_text(self._plan)}.")
+        self._notify(f"{NUM_REPLICA_FETCHERS}={value} on {targets_text(self._plan)}.")
         failed = self._port.write(dict.fromkeys(self._plan.targets, value))
         if failed:
             return "; ".join(f"{_target_text(target)}: {error}" for target, error in sorted(failed.items()))
@@ -140,7 +143,7 @@ class ResizeRun:
         """Waits until the value is in force on all brokers. Returns the problem, or None.
 
         Args:
-            must_answer: a broker that does not answer is a problem, too.
+            must_answer: a broker that does not answer is a problem; False: such a broker is ignored.
         """
         until_s = self._clock.now_s() + IN_FORCE_S_MAX
         while True:
@@ -178,11 +181,11 @@ class ResizeRun:
                 return harm
             if self._clock.now_s() - printed_s >= _PROGRESS_EVERY_S:
                 printed_s = self._clock.now_s()
-                self._say(
+                self._notify(
                     f"  watched for {span_text(printed_s - began_s)} of {span_text(self._settle_s)}: {_state_text(sample)}."
                 )
         if samples:
-            self._say(f"  no harm after {span_text(self._settle_s)}: {_state_text(samples[-1])}.")
+            self._notify(f"  no harm after {span_text(self._settle_s)}: {_state_text(samples[-1])}.")
         return None
 
     def _try_sample(self) -> FollowerSample | None:
@@ -194,9 +197,9 @@ class ResizeRun:
     # -- rollback ------------------------------------------------------------------------------------------------------
 
     def _restore(self, why: str) -> ResizeOutcome:
-        """Restores the previous value at every target that can be reached, and reports those that cannot."""
+        """Restores the previous value at every target that can be reached, and reports the targets that cannot."""
         plan = self._plan
-        self._say(f"Restoring {plan.current}: {why}.")
+        self._notify(f"Restoring {plan.current}: {why}.")
         failed: dict[ConfigTarget, str] = {}
         for value in plan.rollback_steps(self._reached):
             failed |= self._port.write(dict.fromkeys(plan.targets, value))
@@ -208,7 +211,7 @@ class ResizeRun:
         problem = self._await_in_force(plan.current, must_answer=False)
         values = self._port.read()
         for broker in sorted(set(plan.brokers) - values.keys()):
-            self._say(f"Broker {broker} does not answer: its value is not known.")
+            self._notify(f"Broker {broker} does not answer: its value is not known.")
         if failed or problem is not None:
             current = ", ".join(f"{b}: {value}" for b, value in sorted(values.items()))
             errors = (
@@ -220,7 +223,7 @@ class ResizeRun:
                 why=f"{why}; and the previous value could not be restored everywhere ({errors}). Now in force, by broker: "
                 f"{current}. Try again with `rheostat fetchers --apply --value {plan.current}`",
             )
-        self._say(f"{NUM_REPLICA_FETCHERS}={plan.current} is in force again, as before.")
+        self._notify(f"{NUM_REPLICA_FETCHERS}={plan.current} is in force again, as before.")
         return ResizeOutcome(plan.current, changed=False, why=why, restored=True)
 
 

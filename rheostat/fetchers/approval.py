@@ -18,9 +18,9 @@ from streaming.shared.units import span_text
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.planning.fetcher_change import ResizePlan, plan_resize
 
-# A follower leaves the ISR after replica.lag.time.max.ms, 30 s by default: harm shows well within this time.
+# A follower that lags leaves the ISR after replica.lag.time.max.ms, 30 s by default, so harm shows well within this time.
 SETTLE_S = 120.0
-Say = Callable[[str], None]
+Notify = Callable[[str], None]  # Shows a line to the operator.
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class FetcherChange:
     """The requested change.
 
     Attributes:
-        value: None: the best value of the report.
+        value: the new value of num.replica.fetchers; None: the best value of the report.
         settle_s: how long to watch the followers after each step.
         yes: do not ask for confirmation.
     """
@@ -38,24 +38,25 @@ class FetcherChange:
     yes: bool = False
 
 
-def apply_change(client: FetcherClient, report: FetchersReport, change: FetcherChange, say: Say) -> ResizeOutcome:
+def apply_change(client: FetcherClient, report: FetchersReport, change: FetcherChange, notify: Notify) -> ResizeOutcome:
     """Changes the setting, if the operator agrees.
 
     Raises:
         CommandError: partitions are being reassigned.
         NotConfirmedError: the operator did not agree.
     """
-    value = change.value if change.value is not None else report.best.fetchers if report.is_worthwhile else None
+    best = report.best.fetchers if report.is_worthwhile else None
+    value = best if change.value is None else change.value
     if value is None:
-        return _skip(report, say, "No other value is clearly better: nothing was changed.")
+        return _skip(report, notify, "No other value is clearly better: nothing was changed.")
     setting = LiveFetcherSetting(client, sorted(report.fetchers))
     plan = plan_resize(setting.read_settings(), setting.read_default(), value)
     for broker, own_value in plan.left_alone.items():
-        say(
-            f"Broker {broker} has {own_value}, a value of its own that differs from the other brokers: it is not changed."
+        notify(
+            f"Broker {broker} has its own value {own_value}, which differs from the other brokers: it is not changed."
         )
     if not plan.steps:
-        return _skip(report, say, f"{NUM_REPLICA_FETCHERS} is {value} already: nothing was changed.")
+        return _skip(report, notify, f"{NUM_REPLICA_FETCHERS} is {value} already: nothing was changed.")
     if (moving := setting.sample_followers().moving) > 0:
         raise CommandError(
             f"{moving} partitions are being reassigned, and every change of {NUM_REPLICA_FETCHERS} restarts all fetcher threads: "
@@ -63,14 +64,14 @@ def apply_change(client: FetcherClient, report: FetchersReport, change: FetcherC
         )
     confirm([_change_line(plan, change.settle_s)], yes=change.yes)
     with ExitStack() as stack, DeferredCtrlC() as ctrl_c:
-        run = ResizeRun(setting, plan, change.settle_s, WallClock(ctrl_c), say, _progress_bar(stack))
+        run = ResizeRun(setting, plan, change.settle_s, WallClock(ctrl_c), notify, _progress_bar(stack))
         outcome = run.run()
-    say(_outcome_line(plan, outcome))
+    notify(_outcome_line(plan, outcome))
     return outcome
 
 
-def _skip(report: FetchersReport, say: Say, text: str) -> ResizeOutcome:
-    say(text)
+def _skip(report: FetchersReport, notify: Notify, text: str) -> ResizeOutcome:
+    notify(text)
     return ResizeOutcome(report.current.fetchers or 0, changed=False)
 
 
@@ -90,7 +91,7 @@ def _outcome_line(plan: ResizePlan, outcome: ResizeOutcome) -> str:
 
 
 def _progress_bar(stack: ExitStack) -> Callable[[float], None]:
-    """Returns a function that shows the share done, from 0 to 1, on a terminal."""
+    """Returns a function that shows the completed share, from 0 to 1, on a terminal."""
     if not sys.stderr.isatty():
         return lambda _: None
     from rich.progress import Progress

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rheostat.errors import BadInputError
-from rheostat.options import Config, Json, amount
+from rheostat.options import Config, Json, WatchSeconds, amount
 from streaming.shared import units
 from tuner.control.throttle.diagnosis.fetcher_load import FETCHERS_MAX
 
@@ -22,17 +22,12 @@ class LoadUnit(StrEnum):
 def fetchers(
     config: Config,
     by: Annotated[
-        LoadUnit, typer.Option("--by", help="unit of a thread's load: bytes/s written, or partitions")
+        LoadUnit, typer.Option("--by", help="how to measure a thread's load: bytes/s written, or partitions")
     ] = LoadUnit.WRITES,
-    watch_s: Annotated[
-        float,
-        typer.Option("--watch-s", min=0, help="how long to watch the logs for write rates; 0: from the signals"),
-    ] = 10.0,
+    watch_s: WatchSeconds = 10.0,
     thread_rate: Annotated[
         float | None,
-        amount(
-            units.positive(units.parse_rate), "the most that one thread can copy, if known", "RATE", "--thread-rate"
-        ),
+        amount(units.positive(units.parse_rate), "highest rate of one thread, if known", "RATE", "--thread-rate"),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="write a heat map of the threads to this file, *.svg or *.txt")
@@ -46,12 +41,17 @@ def fetchers(
     ] = None,
     settle: Annotated[
         float | None,
-        amount(units.parse_span, "with --apply: how long to watch each step, 2min", "TIME", "--settle"),
+        amount(
+            units.parse_span,
+            "with --apply: how long to watch the followers after each step; default 2min",
+            "TIME",
+            "--settle",
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="with --apply: do not ask for confirmation")] = False,
     as_json: Json = False,
 ) -> None:
-    """Load of fetcher threads, colliding topics, the best num.replica.fetchers. Exit code 1: another value is clearly better."""
+    """Shows the load of fetcher threads and the best num.replica.fetchers. Exit code 1: another value is clearly better."""
     from rheostat.console.logs import set_up_logs
     from rheostat.fetchers.approval import SETTLE_S, FetcherChange
     from rheostat.fetchers.command import run_fetchers
@@ -61,7 +61,7 @@ def fetchers(
     options = [name for name, is_given in given.items() if is_given]
     if options and not apply:
         raise BadInputError(
-            f"{options[0]}: nothing is changed without --apply; give it as well, or leave {options[0]} out"
+            f"{options[0]}: nothing is changed without --apply; give --apply as well, or leave {options[0]} out"
         )
     change = FetcherChange(value, SETTLE_S if settle is None else settle, yes) if apply else None
     raise typer.Exit(

@@ -46,8 +46,8 @@ def run_fetchers(
 
     Args:
         by_partitions: the load of a thread is a number of partitions, not a rate.
-        watch_s: how long to watch the logs for write rates; 0: from the signals.
-        thread_bytes_per_s_max: the most that one thread can copy; None: not known.
+        watch_s: how long to watch the logs for write rates; 0: take the rates from the signals.
+        thread_bytes_per_s_max: the highest rate of one thread; None: not known.
         plot: the file for a heat map.
     """
     tune_gc()
@@ -79,7 +79,7 @@ def run_fetchers(
     return EXIT_DONE if outcome.why is None else EXIT_NOT_WELL
 
 
-def check_no_plan_is_running(settings: Settings, say: Callable[[str], None]) -> None:
+def check_no_plan_is_running(settings: Settings, notify: Callable[[str], None]) -> None:
     """Checks that no plan of reassignments is running.
 
     Between two steps of a plan Kafka reports no reassignment, so the next step could begin during the change.
@@ -90,13 +90,13 @@ def check_no_plan_is_running(settings: Settings, say: Callable[[str], None]) -> 
     try:
         plans = [plan for plan in read_active_plans(settings) if may_begin_steps(plan)]
     except CommandError as error:
-        say(f"The plans of reassignments cannot be read, so one may be running: {error}")
+        notify(f"The plans of reassignments cannot be read, so a plan may be running: {error}")
         return
     if plans:
         raise CommandError(
-            f"Plan {plans[0].id}, given by {plans[0].head.submitted_by}, has not ended, and every change of "
-            f"{NUM_REPLICA_FETCHERS} restarts all fetcher threads: nothing was changed. Wait for its end, or pause it with "
-            f"`rheostat reassign pause {plans[0].id}`."
+            f"Plan {plans[0].id}, submitted by {plans[0].head.submitted_by}, has not ended, and every change of "
+            f"{NUM_REPLICA_FETCHERS} restarts all fetcher threads: nothing was changed. Wait until the plan has ended, or pause it "
+            f"with `rheostat reassign pause {plans[0].id}`."
         )
 
 
@@ -105,7 +105,7 @@ def _read_report(
 ) -> FetchersReport:
     layout = read_layout(client, settings, _CLIENT_ID)
     setting = LiveFetcherSetting(client, layout.brokers)
-    fetchers = {broker: own.value for broker, own in setting.read_settings().items()}
+    fetchers = {broker: fetcher_setting.value for broker, fetcher_setting in setting.read_settings().items()}
     rates = {} if by_partitions else measure_write_rates(client, settings, layout, watch_s, tell)
     notes: tuple[str, ...] = ()
     by_writes = any(rates.values())
@@ -141,14 +141,14 @@ def check_plot_name(plot: Path | None) -> None:
     """Checks the extension of the file name.
 
     Raises:
-        BadInputError: it is not .svg or .txt.
+        BadInputError: the extension is not .svg or .txt.
     """
     if plot is not None and plot.suffix not in (".svg", ".txt"):
         raise BadInputError(f"--plot: expected a file named *.svg or *.txt, found {plot}")
 
 
 def write_plot(report: FetchersReport, plot: Path) -> None:
-    """Writes a heat map of the threads as they are, and one with the best setting if that is worthwhile.
+    """Writes a heat map of the current threads, and a second one with the best setting if the change is worthwhile.
 
     Raises:
         BadInputError: the file cannot be written.

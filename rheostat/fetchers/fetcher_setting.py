@@ -105,6 +105,6 @@ class WallClock:
         until_s = time.monotonic() + seconds
         self._ctrl_c.check()
         while (left_s := until_s - time.monotonic()) > 0:
-            # Short sleeps, because a deferred Ctrl-C raises nothing that would end a long one.
+            # Short sleeps, because a deferred Ctrl-C does not interrupt a long sleep.
             time.sleep(min(left_s, _CTRL_C_CHECK_S))
             self._ctrl_c.check()

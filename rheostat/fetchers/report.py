@@ -1,4 +1,4 @@
-"""Analyses the load of fetcher threads and recommends a number of them; also as a JSON record. Does no I/O."""
+"""Analyses the load of fetcher threads, recommends a number of threads, and converts the report to JSON. Does no I/O."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ from tuner.core.fetchers import client_id, resize_steps
 
 @dataclass(frozen=True, slots=True)
 class FetchersReport:
-    """The load of all threads with the current number of threads, and with others.
+    """The load of all threads with the current number of threads, and with other numbers.
 
     Attributes:
         source: the origin of the figures, as text for the operator.
-        by_writes: loads are bytes/s; otherwise numbers of partitions.
-        fetchers: the current setting by broker, of all brokers that are alive.
-        candidates: the load with 1, 2, 3 and so on, the same on all brokers.
-        collisions: topics with idle threads, the worst first.
+        by_writes: loads are bytes/s; otherwise loads are numbers of partitions.
+        fetchers: the current setting of each broker that is alive.
+        by_pair: the partitions that each follower copies from each leader.
+        candidates: the load with 1, 2, 3 and more threads, with the same number on all brokers.
+        best: the current load, or the candidate that is best for the busiest thread.
+        collisions: topics whose partitions share threads while other threads are idle, the worst topic first.
         notes: sentences for the operator.
     """
 
@@ -50,12 +52,12 @@ class FetchersReport:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether the best value is clearly better than the current one."""
+        """Whether the best value is clearly better than the current value."""
         return is_worthwhile(self.current, self.best)
 
     @property
     def steps(self) -> dict[int, tuple[int, ...]]:
-        """The values to set on each broker, one after the other, to reach the best one."""
+        """The values to set on each broker, one after another, to reach the best value."""
         if not self.is_worthwhile or self.best.fetchers is None:
             return {}
         return {broker: resize_steps(n, self.best.fetchers) for broker, n in sorted(self.fetchers.items())}
@@ -76,9 +78,9 @@ def analyse_fetchers(
     """Returns the report.
 
     Args:
-        fetchers: num.replica.fetchers of each broker that is alive; other followers are left out.
+        fetchers: num.replica.fetchers of each broker that is alive; followers on other brokers are left out.
         by_writes: the loads of the partitions are bytes/s.
-        thread_bytes_per_s_max: the most that one thread can copy; None: not known.
+        thread_bytes_per_s_max: the highest rate of one thread; None: not known.
     """
     by_pair = {pair: shares for pair, shares in replicas_by_pair(partitions).items() if pair[0] in fetchers}
     current, candidates = estimate_load(by_pair, fetchers), estimate_loads(by_pair)
@@ -99,7 +101,7 @@ def analyse_fetchers(
 
 
 def to_record(report: FetchersReport) -> dict[str, Any]:
-    """Returns the report as a JSON object; ``load_unit`` is the unit of its loads."""
+    """Returns the report as a JSON object; its key ``load_unit`` has the unit of all loads."""
     return {
         "source": report.source,
         "load_unit": "bytes_per_s" if report.by_writes else "partitions",

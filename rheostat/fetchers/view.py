@@ -18,7 +18,7 @@ def show(report: FetchersReport, console: Console, *, changes: bool = False) -> 
     """Prints the report.
 
     Args:
-        changes: the command is about to change the setting.
+        changes: the command is about to change the setting, so "Nothing was changed" is not printed.
     """
     for line in sentences(report):
         _print_line(console, line)
@@ -72,19 +72,19 @@ def _busiest_text(report: FetchersReport) -> str:
 
 
 def _values_table(report: FetchersReport) -> Table:
-    """Returns the table of the first values, the current, the best and the last one."""
+    """Returns the table of the first ``ROWS_MAX`` values, and of the current, the best and the last value."""
     table = Table(title="By " + NUM_REPLICA_FETCHERS, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("value", "busiest thread", "against current", "most partitions on a thread", "idle threads"):
+    for column in ("value", "busiest thread", "compared with current", "most partitions on a thread", "idle threads"):
         table.add_column(column, justify="right")
     shown = {report.best.fetchers, report.current.fetchers, report.candidates[-1].fetchers}
-    candidates = report.candidates[:ROWS_MAX] + tuple(o for o in report.candidates[ROWS_MAX:] if o.fetchers in shown)
+    candidates = report.candidates[:ROWS_MAX] + tuple(c for c in report.candidates[ROWS_MAX:] if c.fetchers in shown)
     for candidate in candidates:
         current = report.current.load_max
-        against = f"{candidate.load_max / current - 1:+.0%}" if current > 0 else ""
+        difference = f"{candidate.load_max / current - 1:+.0%}" if current > 0 else ""
         table.add_row(
             f"{candidate.fetchers}{_mark(report, candidate)}",
             _load_text(report, candidate.load_max),
-            against,
+            difference,
             str(candidate.partitions_max),
             str(candidate.idle),
         )
@@ -99,13 +99,16 @@ def _mark(report: FetchersReport, candidate: FetcherLoad) -> str:
 
 def _topics_table(report: FetchersReport) -> Table:
     count = len(report.collisions)
-    cut = f", the {ROWS_MAX} worst of {count} (--json has all)" if count > ROWS_MAX else ""
-    table = Table(title=f"Topics that collide{cut}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    suffix = f", the {ROWS_MAX} worst of {count} (--json has all)" if count > ROWS_MAX else ""
+    title = f"Topics whose partitions collide on threads{suffix}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("topic")
-    for column in ("idle threads", "worst: follower", "leader", "partitions there", "on threads"):
+    # The last four columns describe the pair of follower and leader with the worst collision.
+    for column in ("idle threads", "worst: follower", "leader", "its partitions", "on threads"):
         table.add_column(column, justify="right")
-    for c in report.collisions[:ROWS_MAX]:
-        table.add_row(c.topic, *map(str, (c.idle, c.follower, c.leader, c.partitions, c.threads)))
+    for collision in report.collisions[:ROWS_MAX]:
+        worst_pair = (collision.follower, collision.leader, collision.partitions, collision.threads)
+        table.add_row(collision.topic, *map(str, (collision.idle, *worst_pair)))
     return table
 
 

@@ -1,4 +1,4 @@
-"""The commands `rheostat journal check` and `rheostat journal repair`."""
+"""Declares the commands `rheostat journal check` and `rheostat journal repair`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import typer
 
 from rheostat.options import Config, Yes
 
-app = typer.Typer(help="List and repair records of the journal that this version cannot read.", no_args_is_help=True)
+app = typer.Typer(help="Lists and repairs journal records that this version cannot read.", no_args_is_help=True)
 
 
 @app.command("check")
 def check(config: Config) -> None:
-    """Lists the unreadable records: where each is, why, and what follows. Exit code 1 if one of them is in force."""
+    """Lists the unreadable records with place, reason and effect. Exit code 1: one of them is in force."""
     from rheostat.console.logs import set_up_logs
     from rheostat.journal.command import check as run_check
 
@@ -21,7 +21,7 @@ def check(config: Config) -> None:
 
 @app.command("repair")
 def repair(config: Config, yes: Yes = False) -> None:
-    """Replaces the unreadable records. Shows the new records and asks first. Leaves a tuner's records alone while one acts."""
+    """Replaces the unreadable records. Shows the new records and asks first. An active tuner's own records are not replaced."""
     from rheostat.console.logs import set_up_logs
     from rheostat.journal.command import repair as run_repair
 

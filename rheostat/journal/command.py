@@ -18,7 +18,7 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError
 from rheostat.journal.repair import RepairRecord, plan_repair
 from rheostat.journal.scan import JournalScan, scan_records
 from rheostat.run.services import probe
-from rheostat.tuner_presence import acting_tuner, read_tuners
+from rheostat.tuner_presence import active_tuner, read_tuners
 from streaming.shared.kafka import consumer
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.orders_topic import is_order
@@ -31,7 +31,7 @@ _ROWS_MAX = 200
 
 
 def check(config: Path) -> int:
-    """Lists the unreadable records. Returns the exit code: 1 if one of them is in force.
+    """Lists the unreadable records, and returns the exit code: 1 if one of the records is in force.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -44,7 +44,7 @@ def check(config: Path) -> int:
 
 
 def repair(config: Path, *, yes: bool) -> int:
-    """Writes records that replace the unreadable ones. Returns the exit code: 1 if some remain because a tuner acts.
+    """Replaces the unreadable records, and returns the exit code: 1 if some remain because a tuner is active.
 
     Raises:
         NotConfirmedError: the operator did not agree.
@@ -57,19 +57,19 @@ def repair(config: Path, *, yes: bool) -> int:
         return EXIT_DONE
     if (refusal := older_version_text(scan, names.journal)) is not None:
         raise CommandError(f"Nothing was changed, as {refusal}.")
-    acting = acting_tuner(read_tuners(settings, round(time.time() * 1000)))
+    acting = active_tuner(read_tuners(settings, round(time.time() * 1000)))
     to_write, postponed = _split(plan_repair(scan), settings.cluster, tuner_acts=acting is not None)
     for record in postponed:
         tell(f"Not now: {record.text}.")
     if postponed and acting is not None:
         tell(
-            f"A tuner acts ({acting.holder}): it knows what it manages, and writes these records again with its next change. If "
-            "they stay, stop it, and repair then."
+            f"A tuner is active ({acting.holder}): it knows what it manages, and writes these records again with its next change. "
+            "If the records stay unreadable, stop the tuner, and repeat the repair."
         )
     if to_write:
         confirm(
             [
-                f"To be written to {names.journal} and, of orders and plans, {names.orders}:",
+                f"These records will be written to {names.journal}; those of orders and plans to {names.orders}:",
                 *(f"  {record.text}" for record in to_write),
             ],
             yes=yes,
@@ -80,7 +80,7 @@ def repair(config: Path, *, yes: bool) -> int:
 
 
 def older_version_text(scan: JournalScan, journal: str) -> str | None:
-    """Returns that an earlier version wrote records in force that only it can end, and what to do; None if it did not."""
+    """Returns a sentence if an earlier version wrote records in force, which only that version can end; otherwise None."""
     older = [record for record in scan.in_force.values() if record.is_older and record.blocks]
     if not older:
         return None
@@ -90,14 +90,14 @@ def older_version_text(scan: JournalScan, journal: str) -> str | None:
 def _split(
     records: list[RepairRecord], cluster: str, *, tuner_acts: bool
 ) -> tuple[list[RepairRecord], list[RepairRecord]]:
-    """Returns the records to write now, and those that must wait while a tuner of this cluster acts."""
+    """Returns the records to write now, and the records that must wait while a tuner of this cluster is active."""
     postponed = [record for record in records if tuner_acts and record.of_a_tuner and record.cluster == cluster]
     return [record for record in records if record not in postponed], postponed
 
 
 def _scan(settings: Settings) -> JournalScan:
     probe(settings)
-    # Committed records only, as the tuner reads them.
+    # Only committed records count, because a tuner reads only committed records.
     reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
     try:
         return scan_records(read_journal(reader, settings.topic_names().journal))
@@ -114,7 +114,7 @@ def _write(settings: Settings, records: list[RepairRecord], scan: JournalScan) -
         CommandError: the unreadable records have changed since the scan, or a write was not acknowledged.
     """
     if _scan(settings).in_force.keys() != scan.in_force.keys():
-        raise CommandError("The records that cannot be read have changed meanwhile. Nothing was written: ask again.")
+        raise CommandError("The unreadable records have changed meanwhile. Nothing was written: repeat the command.")
     topics = settings.topic_names()
     try:
         for topic in (topics.journal, topics.orders):
@@ -127,7 +127,9 @@ def _write(settings: Settings, records: list[RepairRecord], scan: JournalScan) -
             finally:
                 sender.close()
     except NotSent as error:
-        raise CommandError(f"Not all was written, as {error}: look with `rheostat journal check`.") from error
+        raise CommandError(
+            f"Not all records were written, as {error}: see `rheostat journal check` for the rest."
+        ) from error
 
 
 def show(scan: JournalScan, journal: str, orders: str, console: Console) -> None:
@@ -138,7 +140,7 @@ def show(scan: JournalScan, journal: str, orders: str, console: Console) -> None
     table = Table(title=f"Records of {journal} and {orders} that cannot be read", title_justify="left")
     for column in ("partition", "offset", "bytes"):
         table.add_column(column, justify="right")
-    for column in ("topic", "key", "why", "what follows"):
+    for column in ("topic", "key", "reason", "effect"):
         table.add_column(column, overflow="fold")
     for record in scan.unreadable[-_ROWS_MAX:]:
         is_in_force = scan.in_force.get(record.key) is record
@@ -156,7 +158,7 @@ def show(scan: JournalScan, journal: str, orders: str, console: Console) -> None
         out(f"{older[:1].upper()}{older[1:]}.")
     elif scan.in_force:
         out(
-            f"{len(scan.in_force)} of them are in force. `rheostat journal repair` shows what would replace them, and asks."
+            f"{len(scan.in_force)} of them are in force. `rheostat journal repair` shows the new records, and asks first."
         )
     else:
         out("None of them is in force.")

@@ -1,8 +1,8 @@
-"""Computes the records that replace the journal's unreadable ones; does no I/O.
+"""Computes the records that replace the journal's unreadable records. Does no I/O.
 
-What rheostat manages   one memory of everything that can be read replaces unreadable memories, rates, lists and moves.
-The head of a plan      is written again, paused: the unreadable record may be the order to stop the plan.
-Any other record        the newest readable record of its key is written again, or a tombstone.
+- The tuner's memory, and records of single rates, lists and moves: one new memory with everything readable replaces them.
+- The head of a plan: its newest readable record is written again, but paused, as the unreadable one may be an order to stop.
+- Any other record: the newest readable record of its key is written again. If there is none, a tombstone deletes the key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tuner.journal.plan_records import decode_head, encode_head
 from tuner.journal.unreadable import KEY_BYTES_SHOWN, UnreadableRecord
 
 _MEMORY_KINDS = ("memory", "owned", "seen", "listed")
-# Only the tuner writes these. A running tuner knows their content, and writes them again with its next change.
+# Only the tuner writes records of these kinds. A running tuner knows their content and writes them again with its next change.
 _TUNER_KINDS = (*_MEMORY_KINDS, "quota", "quotas", "plan-requested", "plan-state")
 
 
@@ -26,8 +26,8 @@ class RepairRecord:
     """A record to write.
 
     Attributes:
-        value: None: a tombstone.
-        of_a_tuner: only the tuner writes such records; it must not be written while one acts.
+        value: None: a tombstone, which deletes the key.
+        of_a_tuner: only tuners write such records; the repair must not write the record while a tuner is active.
         text: what the record does, for the operator.
     """
 
@@ -39,7 +39,7 @@ class RepairRecord:
 
 
 def plan_repair(scan: JournalScan) -> list[RepairRecord]:
-    """Returns the records that replace all unreadable ones in force, in the order in which they have to be written."""
+    """Returns the records that replace all unreadable records in force, in the order in which they have to be written."""
     repairs: list[RepairRecord] = []
     for cluster in sorted({record.cluster for record in scan.in_force.values()}):
         in_force = [record for record in scan.in_force.values() if record.cluster == cluster]
@@ -63,12 +63,12 @@ def _repair_memory(scan: JournalScan, cluster: str, unreadable: list[UnreadableR
         encode_memory(memory, state.memory_writer),
         cluster,
         True,
-        f"{_shown(key)}: a memory of all that can be read is written; {content}",
+        f"{_shown(key)}: a memory with everything readable is written; {content}",
     )
-    # The new memory replaces these, too. Deleting them only cleans up.
+    # A reader ignores these records after the new memory, so deleting them only cleans up.
     for record in unreadable:
         if record.kind != "memory":
-            text = f"{_shown(record.key)}: deleted, as the memory holds what is known"
+            text = f"{_shown(record.key)}: deleted, as the new memory has everything that is known"
             yield RepairRecord(record.key, None, cluster, True, text)
 
 
@@ -77,7 +77,7 @@ def _repair_key(scan: JournalScan, record: UnreadableRecord) -> RepairRecord:
     if value is None:
         text = "deleted, as no record of this key can be read"
         if record.kind == "plan":
-            text += "; steps of this plan that are under way keep their throttle and end by themselves"
+            text += "; running steps of this plan keep their throttle and end by themselves"
     elif record.kind == "plan":
         head = decode_head(value)
         if head.desired is DesiredPlanState.RUNNING:

@@ -1,6 +1,7 @@
-"""Finds the journal's records that this version cannot read, and which of them are in force.
+"""Finds the journal's records that this version cannot read, and those of them that are in force.
 
-A record is in force until a later record has its key. A memory replaces all rates, lists and moves before it.
+A record is in force until a later record with the same key replaces it. A record of the tuner's whole memory also replaces all
+earlier records of single rates, lists and moves.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import JournalRecord
 from tuner.journal.unreadable import UnreadableRecord, kind_of
 
-# By the kind that a key begins with: the decoder of the record, which raises ValueError.
+# The decoder of each kind of record; the kind is the beginning of the key. A decoder raises ValueError for an unreadable record.
 _DECODERS: Mapping[str, Callable[[bytes], Any]] = {
     **dict.fromkeys(entries.RINGS, entries.decode_entry),
     "memory": entries.decode_memory,
@@ -39,10 +40,10 @@ class JournalScan:
     """The result of a scan.
 
     Attributes:
-        unreadable: all unreadable records, in the order of the topics.
-        in_force: by key, the unreadable records in force.
-        readable: by key of ``in_force``, the newest readable value.
-        states: by cluster, what a tuner would know.
+        unreadable: all unreadable records, in the order in which they were read.
+        in_force: the unreadable records in force, by key.
+        readable: the newest readable value of each key in ``in_force``, as far as there is one.
+        states: the state that a tuner would recover from the readable records, by cluster.
     """
 
     unreadable: list[UnreadableRecord] = field(default_factory=list)
@@ -58,7 +59,7 @@ def scan_records(records: Iterable[JournalRecord]) -> JournalScan:
         decode = _DECODERS.get(kind_of(record.key))
         cluster = UnreadableRecord(record.key, None, 0, "").cluster
         if decode is None or not cluster:
-            continue  # rheostat never reads such a key.
+            continue  # No version of rheostat writes such a key.
         state = scan.states.setdefault(cluster, ReplayedState(cluster))
         state.take(record.key, record.value, record.offset)
         scan.in_force.pop(record.key, None)
@@ -91,7 +92,7 @@ def _find_fault(decode: Callable[[bytes], Any], record: JournalRecord) -> Unread
 
 
 def _fault_of_key(state: ReplayedState, record: JournalRecord) -> UnreadableRecord | None:
-    """Returns the record as unreadable if its value does not fit its key, which only the state knows."""
+    """Returns the record as unreadable if its value contradicts its key; ``ReplayedState`` checks that."""
     if record.key not in state.unreadable:
         return None
     why = state.unreadable[record.key].why

@@ -1,1 +1,1 @@
-"""The JVM side of the machine: which Java to use, and the pinned artifacts. Starts no Kafka and no Spark."""
+"""Finds Java, and provides the pinned JVM artifacts. Starts no Kafka and no Spark."""

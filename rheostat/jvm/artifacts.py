@@ -1,9 +1,9 @@
-"""The pinned JVM artifacts of conf/jvm/ivy.xml, resolved once into the user's cache folder.
+"""Downloads the pinned JVM artifacts of conf/jvm/ivy.xml once into the user's cache folder.
 
-Invariant: the folder appears whole and is never written again. It is filled under another name, compared with the
-SHA-256 digests in the repository and renamed, so neither a crash nor a second process can show half of it. Each process that loads
-the artifacts compares them again. The folder's name is the digest of ivy.xml: a changed pin is another folder, and an
-old one keeps working for an old checkout.
+Invariant: the folder appears complete and is never written again. It is filled under a temporary name, compared with the SHA-256
+digests in the repository, and then renamed. So no process sees an incomplete folder, even after a crash. Each process that loads
+the artifacts compares the digests again. The folder's name is the digest of ivy.xml, so a changed version gets its own folder, and
+an older checkout keeps using the older folder.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SETTINGS = """<ivysettings>
 </ivysettings>
 """
 
-Progress = Callable[[str], None]
+Progress = Callable[[str], None]  # Shows a line of progress.
 
 
 def silent(line: str) -> None:
@@ -47,6 +47,8 @@ def silent(line: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
+    """The files of the artifacts in the cache folder ``home``."""
+
     spark_jars: tuple[Path, ...]
     kafka_jars: tuple[Path, ...]
     jmx_agent: Path
@@ -54,10 +56,10 @@ class Artifacts:
     home: Path
 
     def class_archive(self, java: Java, jars: Sequence[Path]) -> Path:
-        """Returns the class archive for Spark's JVM: one file for these jars, this Java and this PySpark."""
-        named = " ".join(jar.name for jar in jars)
-        made_of = f"{java.executable.resolve()} {java.version} {metadata.version('pyspark')} {named}"
-        return self.home / f"classes-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
+        """Returns the path of the class archive for Spark's JVM. It depends on the jars, on Java and on PySpark."""
+        jar_names = " ".join(jar.name for jar in jars)
+        inputs = f"{java.executable.resolve()} {java.version} {metadata.version('pyspark')} {jar_names}"
+        return self.home / f"classes-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}.jsa"
 
     @property
     def kafka_class_path(self) -> str:
@@ -65,13 +67,13 @@ class Artifacts:
 
 
 def resolve_artifacts(progress: Progress = silent) -> Artifacts:
-    """The artifacts, downloaded when they are not there yet. Safe from several processes at once.
+    """Returns the artifacts; downloads them if they are missing. Several processes may call this at the same time.
 
     Args:
-        progress: hears one short line a download; nothing when all is there.
+        progress: shows one short line for each download.
 
     Raises:
-        SetupError: no fitting Java, or the registry does not answer.
+        SetupError: no suitable Java was found, or the registry does not answer.
     """
     ivy_xml = conf_file("jvm", "ivy.xml")
     jars = resolve_jars(ivy_xml, progress)
@@ -79,23 +81,26 @@ def resolve_artifacts(progress: Progress = silent) -> Artifacts:
 
 
 def resolve_jars(ivy_xml: Path, progress: Progress = silent) -> Mapping[str, tuple[Path, ...]]:
-    """Configuration → its jars, of any Ivy file: what only tests need has one of its own, and stays out of the image.
+    """Returns the jars of each configuration in an Ivy file. Jars that only tests need have an Ivy file outside of the image.
 
     Raises:
         SetupError: as ``resolve_artifacts``; or a file differs from its digest in the list beside the Ivy file.
     """
     home, digests = _home(ivy_xml), read_digests(ivy_xml)
     if not home.exists():
-        with _only_one(home, progress):
-            if not home.exists():  # Another process may have finished it while we waited.
+        with _download_lock(home, progress):
+            if not home.exists():  # Another process may have downloaded it while this process waited for the lock.
                 _download(ivy_xml, home, digests, progress)
     _check(home, digests)
-    uses = [conf.attrib["name"] for conf in ET.parse(ivy_xml).iter("conf")]
-    return {use: tuple(home / name for name in sorted(digests) if name.startswith(f"{use}/")) for use in uses}
+    configurations = [conf.attrib["name"] for conf in ET.parse(ivy_xml).iter("conf")]
+    return {
+        configuration: tuple(home / name for name in sorted(digests) if name.startswith(f"{configuration}/"))
+        for configuration in configurations
+    }
 
 
 def artifacts_present() -> bool:
-    """Returns True when all artifacts are there and as listed, False when they need to be downloaded.
+    """Returns True if all artifacts are present and match their digests, False if they have to be downloaded.
 
     Raises:
         SetupError: a file is missing or differs from its digest.
@@ -109,10 +114,10 @@ def artifacts_present() -> bool:
 
 
 def fetch_jars(ivy_xml: Path, work: Path, progress: Progress) -> Path:
-    """Downloads what the Ivy file names, and returns the folder below ``work`` that holds one folder a configuration.
+    """Downloads the files that the Ivy file names, and returns their folder below ``work``, with a folder per configuration.
 
     Raises:
-        SetupError: no fitting Java, or the registry does not answer.
+        SetupError: no suitable Java was found, or the registry does not answer.
     """
     java = find_java()
     progress("fetching the JVM artifacts (once, about 60 MB) ...")
@@ -136,10 +141,10 @@ def fetch_jars(ivy_xml: Path, work: Path, progress: Progress) -> Path:
         "-retrieve",
         str(work / "jars" / "[conf]" / "[artifact]-[revision](-[classifier]).[ext]"),
     ]
-    trouble = _run(command, progress)
-    if trouble is not None or not any((work / "jars").rglob("*.jar")):
+    failure = _run_ivy(command, progress)
+    if failure is not None or not any((work / "jars").rglob("*.jar")):
         raise SetupError(
-            f"The JVM artifacts could not be fetched ({trouble or 'nothing came'}): check that this machine reaches "
+            f"The JVM artifacts could not be fetched ({failure or 'Ivy fetched no file'}): check that this machine reaches "
             "Maven Central or a mirror named by an Ivy settings file in RHEOSTAT_IVY_SETTINGS, then try again."
         )
     return work / "jars"
@@ -151,11 +156,12 @@ def _home(ivy_xml: Path) -> Path:
 
 def _check(home: Path, digests: Mapping[str, str]) -> None:
     if difference := mismatch(home, digests):
-        raise SetupError(f"{difference}: remove {home} and try again; it is fetched anew.")
+        raise SetupError(f"{difference}: remove {home} and try again; rheostat then fetches it anew.")
 
 
 @contextmanager
-def _only_one(home: Path, progress: Progress) -> Iterator[None]:
+def _download_lock(home: Path, progress: Progress) -> Iterator[None]:
+    """Holds a lock, so that only one process downloads into ``home``."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with (home.parent / f"{home.name}.lock").open("w") as lock:
         try:
@@ -172,7 +178,7 @@ def _download(ivy_xml: Path, home: Path, digests: Mapping[str, str], progress: P
         jars = fetch_jars(ivy_xml, work, progress)
         if difference := mismatch(jars, digests):
             raise SetupError(
-                f"A fetched JVM artifact is not the one that this version of rheostat names: {difference}. Nothing was "
+                f"A fetched JVM artifact differs from the digest in this version of rheostat: {difference}. Nothing was "
                 "kept. Check the mirror that RHEOSTAT_IVY_SETTINGS names, or the proxy on the way, then try again."
             )
         jars.rename(home)
@@ -181,11 +187,11 @@ def _download(ivy_xml: Path, home: Path, digests: Mapping[str, str], progress: P
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _run(command: list[str], progress: Progress) -> str | None:
-    """Runs Ivy; None when it went well, else its most telling line."""
-    trouble: str | None = None
+def _run_ivy(command: list[str], progress: Progress) -> str | None:
+    """Runs Ivy. Returns the first line of its output that names an error; None if Ivy succeeded."""
+    failure: str | None = None
     fetched = 0
-    # In its own session, and ended with this process: no download goes on without a command that waits for it.
+    # ``spawn`` ends Ivy together with this process, so that no download continues unnoticed.
     process = spawn(command, log=subprocess.PIPE)
     watchdog = threading.Timer(RESOLVE_S_MAX, process.kill)
     watchdog.start()
@@ -196,22 +202,22 @@ def _run(command: list[str], progress: Progress) -> str | None:
             if match := re.search(r"downloading \S*/(\S+?\.jar)", line):
                 fetched += 1
                 progress(f"  {fetched:3d} {match.group(1)}")
-            elif trouble is None and re.search(r"unresolved dependency|FAILED|UnknownHost|Exception|timed out", line):
-                trouble = line.strip().strip(":").strip()[:200]
+            elif failure is None and re.search(r"unresolved dependency|FAILED|UnknownHost|Exception|timed out", line):
+                failure = line.strip().strip(":").strip()[:200]
         code = process.wait()
     finally:
         watchdog.cancel()
         if process.poll() is None:
             process.kill()
             process.wait()
-    return None if code == 0 and trouble is None else trouble or f"Ivy ended with code {code}"
+    return None if code == 0 and failure is None else failure or f"Ivy ended with code {code}"
 
 
 def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise SetupError("PySpark is not installed in this environment: install rheostat with its dependencies.")
-    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-2*.jar"))
-    if not found:
-        raise SetupError("PySpark's jars hold no Ivy: reinstall pyspark.")
-    return found[-1]
+    ivy_jars = sorted((Path(spec.origin).parent / "jars").glob("ivy-2*.jar"))
+    if not ivy_jars:
+        raise SetupError("The Ivy jar is missing from PySpark's jars: reinstall pyspark.")
+    return ivy_jars[-1]

@@ -1,7 +1,7 @@
-"""The SHA-256 of every JVM artifact, as the repository lists them beside the Ivy file that pins their versions.
+"""Reads, writes and checks the list of SHA-256 digests of the JVM artifacts, which is beside the Ivy file that pins them.
 
-A list has the form of ``sha256sum``: a digest, two spaces, and the file's name with its configuration as folder
-(``kafka/kafka-clients-4.2.0.jar``). So ``sha256sum --check`` reads it as well.
+A list has the format of ``sha256sum``: a digest, two spaces, and the file's name with its configuration as folder
+(``kafka/kafka-clients-4.2.0.jar``). So ``sha256sum --check`` can read the list as well.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ def digests_file(ivy_xml: Path) -> Path:
 
 
 def read_digests(ivy_xml: Path) -> dict[str, str]:
-    """Returns the file name (``use/artifact.jar``) → SHA-256 in hexadecimal digits.
+    """Returns the SHA-256 (hexadecimal) of each file by its name, such as ``kafka/kafka-clients-4.2.0.jar``.
 
     Raises:
-        SetupError: the list is missing, empty or not of this form.
+        SetupError: the list is missing, empty or has another format.
     """
     path = digests_file(ivy_xml)
     try:
@@ -40,7 +40,7 @@ def read_digests(ivy_xml: Path) -> dict[str, str]:
 
 
 def write_digests(ivy_xml: Path, folder: Path) -> None:
-    """Writes the list anew from the jars in ``folder``. For a maintainer who changes a version."""
+    """Replaces the list by the digests of the jars in ``folder``, after a maintainer has changed a version."""
     jars = sorted(folder.glob("*/*.jar"))
     lines = [f"{sha256_of(jar)}  {jar.relative_to(folder)}\n" for jar in jars]
     digests_file(ivy_xml).write_text("".join(lines), encoding="utf-8")
@@ -53,7 +53,7 @@ def sha256_of(path: Path) -> str:
 
 
 def mismatch(folder: Path, digests: Mapping[str, str]) -> str | None:
-    """Returns what is wrong with the first file that is missing or differs from the list; None when all are as listed."""
+    """Returns what is wrong with the first file that is missing or differs from the list; None if all files match the list."""
     for name, expected in digests.items():
         path = folder / name
         try:

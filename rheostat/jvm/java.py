@@ -1,4 +1,4 @@
-"""Which Java to run. Kafka 4 and Spark 4 need 17 or newer."""
+"""Finds the Java to run. Kafka 4 and Spark 4 need Java 17 or newer."""
 
 from __future__ import annotations
 
@@ -12,48 +12,52 @@ from pathlib import Path
 from rheostat.errors import SetupError
 
 JAVA_MAJOR_MIN = 17
-_HOW = "install a JDK or JRE 17 or newer (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at one"
+_REMEDY = (
+    "install a JDK or JRE 17 or newer (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME to such a Java"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
     executable: Path
     major: int
-    version: str = ""  # As it tells it itself.
+    version: str = ""  # The output of `java -version`.
 
 
 def find_java() -> Java:
-    """The Java of JAVA_HOME, else of PATH.
+    """Returns the Java in JAVA_HOME, or if that is not set, in PATH.
 
     Raises:
-        SetupError: there is none, it does not run, or it is older than 17.
+        SetupError: there is no Java, it does not run, or it is older than 17.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
         executable = Path(home) / "bin" / "java"
         where = f"JAVA_HOME={home}"
         if not executable.exists():
-            raise SetupError(f"No Java at {where} (no bin/java in it): unset JAVA_HOME, or {_HOW}.")
+            raise SetupError(f"No Java at {where} (no bin/java in it): unset JAVA_HOME, or {_REMEDY}.")
     else:
-        found = shutil.which("java")
-        if found is None:
-            raise SetupError(f"No Java on PATH and JAVA_HOME is not set: {_HOW}.")
-        executable = Path(found)
-        where = found
+        path_java = shutil.which("java")
+        if path_java is None:
+            raise SetupError(f"No Java on PATH and JAVA_HOME is not set: {_REMEDY}.")
+        executable = Path(path_java)
+        where = path_java
     try:
-        said = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
+        version_text = subprocess.run(
+            [executable, "-version"], capture_output=True, text=True, timeout=30, check=True
+        ).stderr
     except (OSError, subprocess.SubprocessError) as error:
-        raise SetupError(f"Java at {where} does not run ({error}): {_HOW}.") from error
-    major = _major(said)
+        raise SetupError(f"Java at {where} does not run ({error}): {_REMEDY}.") from error
+    major = _major(version_text)
     if major is None:
-        raise SetupError(f"Java at {where} does not tell its version ({said.strip()[:80]!r}): {_HOW}.")
+        raise SetupError(f"Java at {where} does not tell its version ({version_text.strip()[:80]!r}): {_REMEDY}.")
     if major < JAVA_MAJOR_MIN:
-        raise SetupError(f"Java {major} at {where} is too old, {JAVA_MAJOR_MIN} or newer is needed: {_HOW}.")
-    return Java(executable, major, said.strip())
+        raise SetupError(f"Java {major} at {where} is too old, {JAVA_MAJOR_MIN} or newer is needed: {_REMEDY}.")
+    return Java(executable, major, version_text.strip())
 
 
 def _major(version_text: str) -> int | None:
-    """17 from 'openjdk version "17.0.15"', 8 from 'java version "1.8.0_392"'."""
+    """Returns the major version: 17 for 'openjdk version "17.0.15"', 8 for 'java version "1.8.0_392"'."""
     match = re.search(r'version "(\d+)(?:\.(\d+))?', version_text)
     if match is None:
         return None

@@ -1,9 +1,9 @@
-"""The jar of the pipeline's inner loops, made of the Java sources in streaming/kernel on first use.
+"""Compiles the stream's kernel, the inner loops of the pipeline, from the Java sources in streaming/kernel on first use.
 
-No JDK is needed for that: the compiler is one of the pinned artifacts, and runs on any Java that Spark runs on.
+No JDK is needed, because the compiler is one of the pinned artifacts and runs on any Java that Spark runs on.
 
-Invariant: as with the artifacts, the jar appears whole or not at all, and is never written again; its name is the digest
-of what it is made of.
+Invariant: the jar appears complete or not at all, and is never written again. Its name has the digest of all inputs, so changed
+inputs give a new jar.
 """
 
 from __future__ import annotations
@@ -33,44 +33,45 @@ _CLASS_PATH = (
     "spark-sql-api",
     "spark-unsafe",
 )
-_MADE_AT = (1980, 1, 1, 0, 0, 0)  # The same sources are the same bytes.
+_ENTRY_TIME = (1980, 1, 1, 0, 0, 0)  # A fixed time, so that equal sources give an equal jar.
 
 
 def stream_jars(artifacts: Artifacts | None = None, progress: Progress = silent) -> tuple[Path, ...]:
     """Returns the jars that the stream adds to Spark: the Kafka connector and the kernel, compiled if it is missing.
 
     Raises:
-        SetupError: no fitting Java, the registry does not answer, or the kernel cannot be compiled.
+        SetupError: no suitable Java was found, the registry does not answer, or the kernel cannot be compiled.
     """
     artifacts = artifacts or resolve_artifacts(progress)
     return (*artifacts.spark_jars, kernel_jar(artifacts, progress))
 
 
 def kernel_jar(artifacts: Artifacts, progress: Progress = silent) -> Path:
-    """
+    """Returns the jar of the kernel; compiles it if it is missing.
+
     Raises:
         SetupError: as ``stream_jars``.
     """
     sources = sorted(_folder_of("streaming").joinpath("kernel").glob("*.java"))
     if not sources:
         raise SetupError("This installation of rheostat lacks the Java sources of streaming/kernel: install it anew.")
-    made_of = hashlib.sha256(f"{artifacts.compiler.name} {JAVA_MAJOR_MIN} {metadata.version('pyspark')}".encode())
+    digest = hashlib.sha256(f"{artifacts.compiler.name} {JAVA_MAJOR_MIN} {metadata.version('pyspark')}".encode())
     for source in sources:
-        made_of.update(source.name.encode() + source.read_bytes())
-    jar = artifacts.home / f"kernel-{made_of.hexdigest()[:16]}.jar"
+        digest.update(source.name.encode() + source.read_bytes())
+    jar = artifacts.home / f"kernel-{digest.hexdigest()[:16]}.jar"
     if not jar.exists():
         progress("compiling the stream's kernel (once, some seconds) ...")
         try:
             with tempfile.TemporaryDirectory(prefix=f"{jar.name}.", dir=artifacts.home) as work:
                 _compile(artifacts.compiler, sources, Path(work))
-                made = _pack(Path(work) / "classes", Path(work) / jar.name)
-                # Not over one that another process has made meanwhile: a JVM may have begun to record an archive with it.
+                packed_jar = _pack(Path(work) / "classes", Path(work) / jar.name)
+                # A jar that another process has made meanwhile is kept: a JVM may already use it for a class archive.
                 with suppress(FileExistsError):
-                    os.link(made, jar)
+                    os.link(packed_jar, jar)
         except OSError as error:
             raise SetupError(
-                f"The stream's kernel cannot be put into {artifacts.home} ({error}): make that folder writable, or point "
-                "RHEOSTAT_CACHE_DIR at one that is."
+                f"The stream's kernel cannot be written to {artifacts.home} ({error}): make that folder writable, or set "
+                "RHEOSTAT_CACHE_DIR to a writable folder."
             ) from error
     return jar
 
@@ -79,9 +80,8 @@ def _compile(compiler: Path, sources: list[Path], work: Path) -> None:
     spark = _folder_of("pyspark") / "jars"
     class_path = [str(jar) for name in _CLASS_PATH for jar in sorted(spark.glob(f"{name}*.jar"))]
     command = [
-        # Its own short life is spent in start and warm-up.
         str(find_java().executable),
-        "-XX:TieredStopAtLevel=1",
+        "-XX:TieredStopAtLevel=1",  # The compiler runs only briefly, so it would not gain from the optimizing JIT compiler.
         "-jar",
         str(compiler),
         f"-{JAVA_MAJOR_MIN}",
@@ -100,16 +100,16 @@ def _compile(compiler: Path, sources: list[Path], work: Path) -> None:
     except subprocess.TimeoutExpired as error:
         raise SetupError(f"The stream's kernel was not compiled within {COMPILE_S_MAX} s: try again.") from error
     if done.returncode:
-        said = (done.stderr or done.stdout).strip()
+        output = (done.stderr or done.stdout).strip()
         raise SetupError(
-            f"The stream's kernel cannot be compiled with PySpark {metadata.version('pyspark')}: {said[:2000]}"
+            f"The stream's kernel cannot be compiled with PySpark {metadata.version('pyspark')}: {output[:2000]}"
         )
 
 
 def _pack(classes: Path, jar: Path) -> Path:
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as out:
-        for one in sorted(classes.rglob("*.class")):
-            out.writestr(zipfile.ZipInfo(str(one.relative_to(classes)), _MADE_AT), one.read_bytes())
+        for file in sorted(classes.rglob("*.class")):
+            out.writestr(zipfile.ZipInfo(str(file.relative_to(classes)), _ENTRY_TIME), file.read_bytes())
     return jar
 
 

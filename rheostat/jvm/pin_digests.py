@@ -1,6 +1,6 @@
-"""``python -m rheostat.jvm.pin_digests IVY_XML``: fetch what an Ivy file names, and write its list of SHA-256 digests anew.
+"""``python -m rheostat.jvm.pin_digests IVY_XML``: downloads the files that an Ivy file names, and writes their SHA-256 digests.
 
-For a maintainer who changes a version there. Ivy compares each file with the checksum that the registry serves beside it;
+Run it after you have changed a version in the Ivy file. Ivy compares each file only with the checksum of the same registry, so
 compare the changed lines with the publisher's own digests before you commit them.
 """
 

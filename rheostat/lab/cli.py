@@ -1,4 +1,4 @@
-"""`rheostat lab`: a real cluster that stays up between two commands."""
+"""Declares the commands of `rheostat lab`, which keep a real cluster running on this machine."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import typer
 
 from rheostat.console.output import out
 
-app = typer.Typer(help="A real Kafka cluster on this machine.", no_args_is_help=True)
+app = typer.Typer(help="Starts and stops a real Kafka cluster on this machine.", no_args_is_help=True)
 
 
 @app.command("up")
 def up(
-    brokers: Annotated[int, typer.Option(min=1, max=9, help="how many brokers")] = 3,
-    controllers: Annotated[int, typer.Option(help="1 or 3")] = 1,
-    name: Annotated[str, typer.Option(help="labs with different names stand side by side")] = "lab",
+    brokers: Annotated[int, typer.Option(min=1, max=9, help="number of brokers")] = 3,
+    controllers: Annotated[int, typer.Option(help="number of controllers: 1 or 3")] = 1,
+    name: Annotated[
+        str, typer.Option(help="name of the lab; labs with different names can run at the same time")
+    ] = "lab",
 ) -> None:
-    """Start a lab and leave it running until `rheostat lab down`."""
+    """Starts a lab, which runs until `rheostat lab down`."""
     from rheostat.lab import keeper
 
     if controllers not in (1, 3):
@@ -26,8 +28,8 @@ def up(
 
 
 @app.command("down")
-def down(name: Annotated[str, typer.Option(help="as given to up")] = "lab") -> None:
-    """Stop a lab and remove its data."""
+def down(name: Annotated[str, typer.Option(help="name of the lab, as given to `rheostat lab up`")] = "lab") -> None:
+    """Stops a lab and removes its data."""
     from rheostat.lab import keeper
 
     out(keeper.down(name))
@@ -35,7 +37,7 @@ def down(name: Annotated[str, typer.Option(help="as given to up")] = "lab") -> N
 
 @app.command("keep", hidden=True)
 def keep(name: str, brokers: int, controllers: int) -> None:
-    """Hold a lab until SIGTERM; `up` starts this in the background."""
+    """Runs a lab until SIGTERM; `up` starts this command in the background."""
     from rheostat.lab import keeper
 
     keeper.keep(name, brokers, controllers)

@@ -1,7 +1,7 @@
 """Starts and stops a lab: one or three controllers and N brokers, up within seconds.
 
 Invariant: leaving the ``with`` block ends every process that was started, also after a failed start. Data is always removed. The
-logs stay only when a node did not start; the error names them.
+logs stay only if a node did not start; the error names the log.
 """
 
 from __future__ import annotations
@@ -43,10 +43,15 @@ class LabError(SetupError):
 class LabSpec:
     """The description of a lab.
 
-    ``settings`` go to every node, ``broker_settings`` to the brokers, ``settings_by_node`` to one; later ones win.
-    ``users`` (name → password) adds a SASL/PLAIN listener with an authorizer: users have only granted rights, while the plain
-    listener has all. ``java_options`` go to every node's JVM. ``places`` gives the address of nodes that are not on loopback.
-    ``folder`` is the parent of the lab's folder; None: the folder for temporary files.
+    Attributes:
+        settings: settings of every node.
+        broker_settings: settings of every broker; they override ``settings``.
+        settings_by_node: settings of single nodes; they override both.
+        users: password by name; adds a SASL/PLAIN listener with an authorizer. These users have only granted rights, while the
+            listener without SASL has all rights.
+        java_options: options of every node's JVM.
+        places: address of each node that is not on loopback.
+        folder: parent of the lab's folder; None: the folder for temporary files.
     """
 
     brokers: int = 3
@@ -76,11 +81,10 @@ class Lab:
         self.artifacts = artifacts or resolve_artifacts()
         self._java = find_java().executable
         self._keep_logs = False
-        self.home = Path(
-            tempfile.mkdtemp(prefix=HOME_PREFIX, dir=spec.folder)
-        )  # Last, so that a failure above leaves no folder.
+        # The folder is made last, so that a failure above leaves no folder behind.
+        self.home = Path(tempfile.mkdtemp(prefix=HOME_PREFIX, dir=spec.folder))
 
-    # -- life ---------------------------------------------------------------------------------------------------------
+    # -- start and end ------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Lab:
         try:
@@ -97,7 +101,7 @@ class Lab:
         self.close()
 
     def close(self) -> None:
-        """Ends every node and removes the data. A second Ctrl-C does not stop it halfway."""
+        """Ends every node and removes the data. A second Ctrl-C does not interrupt this."""
         with _no_interrupts():
             for node in self.nodes.values():
                 node.kill()
@@ -127,6 +131,7 @@ class Lab:
         self.start_s = time.monotonic() - began
 
     def _lay_out(self) -> None:
+        """Creates the nodes with free ports and their settings; starts nothing."""
         spec = self.spec
         ids = [(_CONTROLLER_ID_MIN + i, NodeRole.CONTROLLER) for i in range(spec.controllers)]
         ids += [(i, NodeRole.BROKER) for i in range(1, spec.brokers + 1)]
@@ -188,16 +193,16 @@ class Lab:
         return settings | dict(spec.settings) | dict(spec.settings_by_node.get(node.node_id, {}))
 
     def _await_brokers(self) -> None:
-        """Returns when every broker is registered, unfenced and accepts connections, which it does a little later."""
+        """Waits until every broker is registered and unfenced, and accepts connections, which begins a little later."""
         deadline = time.monotonic() + START_S_MAX
-        last = "not all are registered"
+        last_problem = "not all are registered"
         settings = KafkaSettings(bootstrap_servers=self.bootstrap_servers, request_timeout_s=2)
         with ClusterClient(settings, "rheostat-lab") as client:
             while True:
                 for node in self.nodes.values():
                     if not node.alive():
                         raise LabError(
-                            f"Lab node {node.name} ended while starting: {_last_words(node.log)} See {node.log}."
+                            f"Lab node {node.name} ended while starting: {_error_line(node.log)} See {node.log}."
                         )
                 try:
                     if len(client.brokers()) == self.spec.brokers and all(
@@ -205,18 +210,18 @@ class Lab:
                     ):
                         return
                 except ClusterError as error:
-                    last = str(error)
+                    last_problem = str(error)
                 if time.monotonic() > deadline:
                     logs = next(iter(self.nodes.values())).log.parent
                     raise LabError(
-                        f"The lab's brokers did not all come up within {START_S_MAX} s ({last}). See the logs in {logs}."
+                        f"Not all brokers of the lab started within {START_S_MAX} s ({last_problem}). See the logs in {logs}."
                     )
                 threading.Event().wait(_POLL_S)
 
     # -- use ----------------------------------------------------------------------------------------------------------
 
     def start_again(self, node_id: int) -> None:
-        """Starts a node that has ended, with its data and ports. Call it from the main thread, as ``spawn``."""
+        """Starts a node that has ended, with the same data and ports. Only the main thread may call it, because of ``spawn``."""
         self.nodes[node_id].start(self._java, self.artifacts)
 
     @property
@@ -255,22 +260,23 @@ def _listens(address: str) -> bool:
     return True
 
 
-def _last_words(log: Path) -> str:
-    """The line of a node's log that most likely says why it ended."""
+def _error_line(log: Path) -> str:
+    """Returns the line of a node's log that most likely says why the node ended."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    telling = [line for line in lines if "ERROR" in line or "Exception" in line or "Address already in use" in line]
-    return repr((telling or lines or ["(it said nothing)"])[-1][:300])
+    errors = [line for line in lines if "ERROR" in line or "Exception" in line or "Address already in use" in line]
+    return repr((errors or lines or ["(its log is empty)"])[-1][:300])
 
 
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
+    """Ignores the signals that end a process; only in the main thread, as Python delivers signals to no other thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in asked}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    previous_handlers = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)

@@ -1,7 +1,7 @@
 """Keeps a lab running after the command that started it.
 
-`up` starts a keeper process that holds the lab, and returns when the lab is up; `down` ends that process. If the keeper is killed,
-the kernel ends the nodes.
+`up` starts a keeper process that runs the lab, and returns once the lab is up; `down` ends that process. If the keeper is killed,
+the operating system ends the nodes (see ``spawn``).
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ _WAKE_S = 0.5
 def up(name: str, brokers: int, controllers: int) -> str:
     """Starts a lab and returns the text for the user: its address and how to use it."""
     file = _file(name)
-    for other, how in ((file, "up"), (_starting(file), "starting")):
-        if _keeper(other) is not None:
-            raise BadInputError(f"Lab {name!r} is {how} already: `rheostat lab down --name {name}`, or another --name.")
+    for state_file, state in ((file, "up"), (_starting(file), "starting")):
+        if _keeper(state_file) is not None:
+            raise BadInputError(
+                f"Lab {name!r} is {state} already: run `rheostat lab down --name {name}`, or give another --name."
+            )
     file.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(file)
+    _remove_leftovers(file)
     log = file.with_suffix(".log")
     log.unlink(missing_ok=True)
     with log.open("wb") as out:
@@ -50,20 +52,20 @@ def up(name: str, brokers: int, controllers: int) -> str:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    stands = False
+    is_up = False
     try:
         deadline = time.monotonic() + START_S_MAX + 600  # The JVM artifacts may have to be fetched first.
         while not file.exists():
             if keeper.poll() is not None:
                 raise LabError(log.read_text(errors="replace").strip() or f"The lab ended at once; see {log}.")
             if time.monotonic() > deadline:
-                raise LabError(f"The lab did not come up in time; see {log}.")
+                raise LabError(f"The lab did not start in time; see {log}.")
             threading.Event().wait(_POLL_S)
-        stands = True
+        is_up = True
     finally:
-        if not stands:
+        if not is_up:
             stop(keeper, grace_s=_STOP_S_MAX)
-            _sweep(file)
+            _remove_leftovers(file)
     about = json.loads(file.read_text())
     return (
         f"Lab {name!r} is up: bootstrap_servers {about['bootstrap_servers']}\n"
@@ -73,78 +75,82 @@ def up(name: str, brokers: int, controllers: int) -> str:
 
 
 def down(name: str) -> str:
+    """Stops a lab, removes its files, and returns the text for the user."""
     file = _file(name)
     keeper = _keeper(file) or _keeper(_starting(file))
     if keeper is None:
-        _sweep(file)
+        _remove_leftovers(file)
         return f"No lab {name!r} is up."
     keeper.terminate()
     try:
         keeper.wait(timeout=_STOP_S_MAX)
     except psutil.TimeoutExpired:
-        keeper.kill()  # Its nodes go with it.
+        keeper.kill()  # The operating system ends its nodes as well.
         keeper.wait(timeout=_STOP_S_MAX)
-    _sweep(file)
+    _remove_leftovers(file)
     return f"Lab {name!r} is down."
 
 
 def keep(name: str, brokers: int, controllers: int) -> None:
-    """Holds a lab until SIGTERM."""
-    told = threading.Event()
+    """Runs a lab until SIGTERM."""
+    end_requested = threading.Event()
     numbers = (signal.SIGTERM, signal.SIGINT)
 
-    def leave(number: int, _: FrameType | None) -> NoReturn:
-        told.set()  # The exception below is lost if it hits a finalizer; the event is not.
+    def end(number: int, _: FrameType | None) -> NoReturn:
+        # Python drops the exception if the signal interrupts a finalizer, but the event stays set.
+        end_requested.set()
         raise SystemExit(128 + number)
 
     for number in numbers:
-        signal.signal(number, leave)
-    file, artifacts = _file(name), resolve_artifacts()  # This may download them; Ctrl-C ends that.
-    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # A signal here would leave a folder that no file names.
+        signal.signal(number, end)
+    file, artifacts = _file(name), resolve_artifacts()  # This may download the artifacts; Ctrl-C ends the download.
+    # A signal before the file is written would leave a folder of which `down` does not know.
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     lab = Lab(LabSpec(brokers=brokers, controllers=controllers), artifacts=artifacts)
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
-        me = psutil.Process()
-        about = {"pid": me.pid, "started": me.create_time(), "home": str(lab.home)}
+        own_process = psutil.Process()
+        about = {"pid": own_process.pid, "started": own_process.create_time(), "home": str(lab.home)}
         _write(_starting(file), about)
         with lab:
             for number in numbers:
-                signal.signal(number, lambda *_: told.set())
+                signal.signal(number, lambda *_: end_requested.set())
             config = lab.home / "rheostat.yaml"
             config.write_text(lab_config(lab))
             _write(file, {**about, "bootstrap_servers": lab.bootstrap_servers, "config": str(config)})
             _starting(file).unlink()
-            while not told.wait(_WAKE_S):
-                pass  # No endless wait: it would miss a signal that comes just before it.
+            # Short waits, because an endless wait would miss a signal that arrives just before it.
+            while not end_requested.wait(_WAKE_S):
+                pass
     finally:
         lab.close()
-        for one in (file, _starting(file)):
-            one.unlink(missing_ok=True)
+        for state_file in (file, _starting(file)):
+            state_file.unlink(missing_ok=True)
 
 
 def lab_config(lab: Lab, **tuner: Any) -> str:
-    """A settings file for a lab, as an operator would write it. JSON is YAML."""
+    """Returns the text of a settings file for a lab. It is JSON, which is also valid YAML."""
     body = {
         "cluster": "lab",
         "kafka": {"bootstrap_servers": lab.bootstrap_servers},
         "collector": {"endpoints": lab.jmx_urls()},
-        # A lab is small and soon gone: the compiler that is ready sooner.
+        # A lab is small and runs only for a short time, so a JVM compiler that is ready sooner is better.
         "stream": {"checkpoint_dir": str(lab.home / "checkpoint"), "start": "earliest", "compiler": "quick"},
         "tuner": {"dry_run": False, "rate_bytes_per_s_max": 30_000_000, "http": {"port": 0}, **tuner},
     }
     return json.dumps(body, indent=2)
 
 
-def _sweep(file: Path) -> None:
-    """Removes the folders and files of a killed keeper, also of one that was killed while it started."""
-    for one in (file, _starting(file)):
+def _remove_leftovers(file: Path) -> None:
+    """Removes the folders and files that a killed keeper has left, also if it was killed while the lab started."""
+    for state_file in (file, _starting(file)):
         try:
-            home = Path(json.loads(one.read_text())["home"])
+            home = Path(json.loads(state_file.read_text())["home"])
         except (FileNotFoundError, ValueError, KeyError):
             continue
         if home.name.startswith(HOME_PREFIX):
             _remove(home)
-        one.unlink(missing_ok=True)
+        state_file.unlink(missing_ok=True)
 
 
 def _remove(home: Path) -> None:
@@ -153,10 +159,11 @@ def _remove(home: Path) -> None:
         shutil.rmtree(home, ignore_errors=True)
         if time.monotonic() > deadline:
             return
-        threading.Event().wait(_POLL_S)  # Nodes that the kernel is ending may have written into it meanwhile.
+        threading.Event().wait(_POLL_S)  # Nodes that are just being ended may still write into the folder.
 
 
 def _file(name: str) -> Path:
+    """Returns the file that a keeper writes once its lab is up."""
     return state_dir() / "labs" / f"{name}.json"
 
 
@@ -166,14 +173,14 @@ def _starting(file: Path) -> Path:
 
 
 def _write(file: Path, about: Mapping[str, Any]) -> None:
-    """Writes the file atomically: other processes may read it meanwhile."""
+    """Writes the file atomically, because other processes may read it at the same time."""
     partial = file.with_name(f"{file.name}.part")
     partial.write_text(json.dumps(about))
     partial.rename(file)
 
 
 def _keeper(file: Path) -> psutil.Process | None:
-    """Returns the keeper process; None when it has ended, also if another process has its pid now."""
+    """Returns the keeper process; None if it has ended, even if another process has the same pid now."""
     try:
         about = json.loads(file.read_text())
         process = psutil.Process(about["pid"])

@@ -1,4 +1,4 @@
-"""Load from Kafka's own ProducerPerformance: kafka-python's producer stops at about 10 MB/s and would measure itself."""
+"""Produces load with Kafka's own ProducerPerformance, because kafka-python's producer reaches only about 10 MB/s."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ _FOREVER = 1_000_000_000
 class ProducerLoad:
     """A producer that writes to a topic until the ``with`` block ends, or until ``total_bytes`` are written.
 
-    ``rate_bytes_per_s`` None is as fast as it goes. Records go round robin over all partitions. ``prefix`` is what the command
-    starts with, as of a node's Place.
+    The records are spread evenly over all partitions.
     """
 
     def __init__(
@@ -36,6 +35,13 @@ class ProducerLoad:
         properties: tuple[str, ...] = (),
         prefix: tuple[str, ...] = (),
     ) -> None:
+        """
+        Args:
+            rate_bytes_per_s: None: as fast as possible.
+            total_bytes: None: no limit.
+            properties: further properties of the producer, such as "linger.ms=5".
+            prefix: the beginning of the command, see ``NodeAddress``.
+        """
         records_per_s = -1 if rate_bytes_per_s is None else max(1, round(rate_bytes_per_s / record_bytes))
         self._command = [
             *prefix,
@@ -79,21 +85,30 @@ class ProducerLoad:
         return self._process is not None and self._process.poll() is not None
 
     def check(self) -> None:
-        """Raises CommandError when the load ended by itself."""
+        """Checks that the load still runs.
+
+        Raises:
+            CommandError: the load has ended by itself.
+        """
         if self.ended():
-            raise CommandError(f"The load ended: {self.said()[-300:]}")
+            raise CommandError(f"The load has ended: {self.output()[-300:]}")
 
     def wait(self, timeout_s: float) -> float:
-        """Waits for a bounded load to end; the MB/s it says it reached."""
+        """Waits for the end of a load with ``total_bytes``, and returns the MB/s that it reports.
+
+        Raises:
+            CommandError: the load does not end in time, or fails.
+        """
         assert self._process is not None
         try:
             code = self._process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
-            raise CommandError(f"The load did not end within {timeout_s:.0f} s: {self.said()[-300:]}") from error
-        rates = re.findall(r"\(([\d.]+) MB/sec\)", self.said())
+            raise CommandError(f"The load did not end within {timeout_s:.0f} s: {self.output()[-300:]}") from error
+        rates = re.findall(r"\(([\d.]+) MB/sec\)", self.output())
         if code != 0 or not rates:
-            raise CommandError(f"The load failed with code {code}: {self.said()[-300:]}")
+            raise CommandError(f"The load failed with code {code}: {self.output()[-300:]}")
         return float(rates[-1])
 
-    def said(self) -> str:
+    def output(self) -> str:
+        """Returns everything that the producer has printed so far."""
         return self._log.read_text(errors="replace")

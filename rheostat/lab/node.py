@@ -1,4 +1,4 @@
-"""One Kafka node of the lab: its files, its ports, its JVM."""
+"""Runs one Kafka node of the lab: writes its files, and starts and ends its JVM."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from streaming.shared.contract import NodeRole
 
 HOST = "127.0.0.1"
 
-# Two cores run four JVMs and Spark: the quick compiler and the serial collector cost least.
+# A lab may share two cores with Spark, so its JVMs use the cheapest options: the quick compiler and the serial garbage collector.
 _JVM_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-Djava.net.preferIPv4Stack=true")
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns free ports. All are held until the last one is found, so that none is returned twice."""
+    """Returns free ports. All ports are held until the last one is found, so that no port is returned twice."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for s in sockets:
@@ -47,7 +47,8 @@ class NodeAddress:
     """The address that a node listens on, and the prefix of its command."""
 
     host: str = HOST
-    prefix: tuple[str, ...] = ()  # As ("ip", "netns", "exec", "name"); it must become the command, not wait for it.
+    # Such as ("ip", "netns", "exec", "name"). The prefix must replace its process by the command (exec), not start a child.
+    prefix: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class Node:
     log: Path
     port: int
     jmx_port: int
-    client_port: int | None = None  # A second listener with SASL, when the lab has users.
+    client_port: int | None = None  # The port of a second listener with SASL, if the lab has users.
     heap_mb: int = 400
     settings: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ()
@@ -78,14 +79,14 @@ class Node:
         return f"http://{self.place.host}:{self.jmx_port}/metrics"
 
     def prepare(self, cluster_id: str) -> None:
-        """Writes the files of ``kafka-storage format``; that tool would cost a JVM start of 1.5 s for each node."""
+        """Writes the files that ``kafka-storage format`` would write; the tool needs 1.5 s per node to start its JVM."""
         data = self.home / "data"
         data.mkdir(parents=True, exist_ok=True)
         (data / "meta.properties").write_text(
             f"version=1\ncluster.id={cluster_id}\nnode.id={self.node_id}\ndirectory.id={kafka_uuid()}\n"
         )
-        own = {"node.id": str(self.node_id), "process.roles": str(self.role), "log.dirs": str(data)}
-        lines = "".join(f"{key}={value}\n" for key, value in {**own, **self.settings}.items())
+        node_settings = {"node.id": str(self.node_id), "process.roles": str(self.role), "log.dirs": str(data)}
+        lines = "".join(f"{key}={value}\n" for key, value in {**node_settings, **self.settings}.items())
         (self.home / "server.properties").write_text(lines)
 
     def start(self, java: Path, artifacts: Artifacts) -> None:
@@ -104,24 +105,24 @@ class Node:
             "kafka.Kafka",
             str(self.home / "server.properties"),
         ]
-        # A signal between start and assignment would leave a node without an owner.
-        asked = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, asked)
+        # A signal between the start and the assignment would leave a process that nothing ends.
+        blocked = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         try:
             self.process = spawn(command, log=self.log)
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
     def kill(self) -> None:
-        """SIGKILL: the lab's data is thrown away, and a controlled shutdown would wait for other nodes."""
+        """Kills the node: its data is not needed any more, and a controlled shutdown would wait for other nodes."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(timeout=10)
 
     def stop(self, grace_s: float) -> None:
-        """A controlled shutdown, for tests that stop one broker of a living cluster."""
+        """Shuts the node down in a controlled way, for tests that stop one broker of a running cluster."""
         if self.process is not None:
             stop(self.process, grace_s=grace_s)

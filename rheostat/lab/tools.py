@@ -1,4 +1,4 @@
-"""Kafka's own command-line tools, run as an operator would."""
+"""Runs Kafka's own command-line tools."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ TOOL_S_MAX = 60
 
 
 def tool_command(artifacts: Artifacts, main_class: str, *arguments: str) -> list[str]:
+    """Returns the command that runs a tool in its own JVM."""
     return [
         str(find_java().executable),
         "-Xmx256m",
@@ -33,7 +34,14 @@ def tool_command(artifacts: Artifacts, main_class: str, *arguments: str) -> list
 def reassign_partitions(
     artifacts: Artifacts, bootstrap_servers: str, target: Mapping[tuple[str, int], Sequence[int]], *options: str
 ) -> str:
-    """``kafka-reassign-partitions`` with a plan made from ``target``; returns what it printed."""
+    """Runs ``kafka-reassign-partitions`` with a plan for ``target``, and returns its output.
+
+    Args:
+        target: the brokers of each (topic, partition).
+
+    Raises:
+        CommandError: the tool failed.
+    """
     plan = {
         "version": 1,
         "partitions": [{"topic": t, "partition": p, "replicas": list(replicas)} for (t, p), replicas in target.items()],

@@ -19,7 +19,7 @@ from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError, NotAcknowledgedError, UnreachableError
 from rheostat.orders.acknowledgement import unacknowledged_text
 from rheostat.run.services import probe, run_tune
-from rheostat.tuner_presence import acting_tuner, read_tuners
+from rheostat.tuner_presence import active_tuner, read_tuners
 from streaming.shared.contract import Side
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
@@ -89,7 +89,7 @@ def check_rate(settings: Settings, rate_bytes_per_s: float) -> int:
             the settings file counts.
         CommandError: the journal topic, where tuners report themselves, cannot be read.
     """
-    tuner = acting_tuner(read_tuners(settings, round(time.time() * 1000)))
+    tuner = active_tuner(read_tuners(settings, round(time.time() * 1000)))
     max_rate = settings.tuner.rate_bytes_per_s_max if tuner is None else tuner.rate_bytes_per_s_max
     place = "in the settings" if tuner is None else f"in the settings of the active tuner, {tuner.holder}"
     if round(rate_bytes_per_s) < 1:
@@ -282,7 +282,7 @@ def release_all(settings: Settings, orders: Orders, timeout_s: float = RELEASED_
     def count_remaining() -> int:
         """Returns how many settings are not restored, plus one if the order is not acknowledged; 0 after an error ends the wait."""
         recorded = read_orders(settings)
-        if recorded.blocked is not None and acting_tuner(read_tuners(settings, round(time.time() * 1000))) is None:
+        if recorded.blocked is not None and active_tuner(read_tuners(settings, round(time.time() * 1000))) is None:
             errors.append(CommandError(recorded.blocked))
         memory, quotas = recorded.memory, recorded.quotas
         pairs = sum(len(throttle.for_side(side).pairs) for throttle in memory.listed.values() for side in Side)

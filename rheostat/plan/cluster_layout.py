@@ -52,7 +52,7 @@ def open_cluster(settings: Settings, client_id: str) -> Iterator[ClusterClient]:
 
     Raises:
         UnreachableError: the cluster does not answer.
-        CommandError: it answers, but a right is missing.
+        CommandError: a right is missing.
     """
     probe(settings)
     with ClusterClient(settings.kafka, client_id) as client, raise_as_command_errors():

@@ -1,1 +1,1 @@
-"""`rheostat replay`: decides recorded steps again, from the cluster's inputs topic or from a file."""
+"""`rheostat replay`: repeats recorded decisions, with the inputs from the cluster's inputs topic or from a file."""

@@ -1,4 +1,4 @@
-"""The options of `rheostat replay`."""
+"""Declares the command `rheostat replay` and its options."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ def replay(
         typer.Option(
             "--from",
             metavar="MOMENT",
-            help="2026-11-21T03:00 (UTC, or with an offset), or -2h; default: the last hour, or the whole file of --journal",
+            help="begin of the range: 2026-11-21T03:00 (UTC, or with an offset), or -2h; default: one hour ago, or the begin of "
+            "the --journal file",
         ),
     ] = None,
-    until: Annotated[str, typer.Option("--to", metavar="MOMENT", help="as --from, or now")] = "now",
+    until: Annotated[
+        str, typer.Option("--to", metavar="MOMENT", help="end of the range: as for --from, or now")
+    ] = "now",
     config: Annotated[
         Path | None, typer.Option("--config", "-c", envvar="RHEOSTAT_CONFIG", help="the settings file of the cluster")
     ] = None,
@@ -32,8 +35,8 @@ def replay(
         typer.Option(
             "--policy",
             metavar="FILE",
-            help="YAML with keys of tuner: in the settings, used instead of the recorded ones; the observations stay as recorded "
-            "(rheostat simulate follows what would have come of them)",
+            help="YAML file with keys of the settings' section `tuner`, which replace the recorded settings; the observations stay "
+            "as recorded (`rheostat simulate` also simulates the effects of decisions)",
         ),
     ] = None,
     export: Annotated[
@@ -44,7 +47,7 @@ def replay(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Decides recorded steps again and compares the decisions. Exit code 1 if any differs."""
+    """Repeats recorded decisions and compares them with the recorded ones. Exit code 1: a decision differs."""
     from rheostat.console.logs import set_up_logs
     from rheostat.replay.command import ReplayRequest, run_replay
 

@@ -43,7 +43,7 @@ def run_replay(request: ReplayRequest, *, as_json: bool) -> int:
     """Runs the command and returns the exit code.
 
     Raises:
-        BadInputError: a wrong time or file, or no recorded step in the range.
+        BadInputError: a time or a file is wrong, or the range has no recorded step.
         UnreachableError, CommandError: the cluster does not answer, or a right is missing.
     """
     now_ms = round(time.time() * 1000)
@@ -64,7 +64,7 @@ def run_replay(request: ReplayRequest, *, as_json: bool) -> int:
     try:
         comparison = compare_steps(replayer.replay(steps), from_ms, to_ms, differences_max=DIFFERENCES_MAX)
     except NotReplayable as error:
-        raise BadInputError(f"The records hold values that no tuner can have recorded: {error}") from error
+        raise BadInputError(f"The records have values that no tuner can have recorded: {error}") from error
     if request.export is not None:
         _export(request.export, inputs.lines)
     body = _result_body(request, comparison, missed)
@@ -86,19 +86,24 @@ def _read_inputs(request: ReplayRequest, from_ms: int, to_ms: int) -> RecordedIn
 
 
 def _make_replayer(request: ReplayRequest, steps: list[RecordedStep], from_ms: int) -> Replayer:
+    """Returns a replayer with the settings of the policy file; keys that the file lacks have their first recorded values."""
     if request.policy is None:
         return Replayer()
-    first = next(step for step in steps if step.now_ms >= from_ms)
-    first_quotas = next((step for step in steps if step.kind == "quotas" and step.now_ms >= from_ms), None)
-    recorded = first.settings if first_quotas is None else replace(first.settings, quotas=first_quotas.settings.quotas)
-    return Replayer(load_policy(request.policy, recorded, has_quotas=first_quotas is not None))
+    recorded = next(step for step in steps if step.now_ms >= from_ms).settings
+    quota_step = next((step for step in steps if step.kind == "quotas" and step.now_ms >= from_ms), None)
+    if quota_step is not None:
+        recorded = replace(recorded, quotas=quota_step.settings.quotas)
+    return Replayer(load_policy(request.policy, recorded, has_quotas=quota_step is not None))
 
 
 def _missed_text(missed: MissedSteps) -> str:
     texts = [
         text
         for count, text in (
-            (missed.before_a_frame, f"{missed.before_a_frame} steps lack the frame before them"),
+            (
+                missed.before_a_frame,
+                f"{missed.before_a_frame} steps have no frame (record of the whole state) before them",
+            ),
             (missed.unfinished, f"{missed.unfinished} steps were not written completely"),
             (
                 missed.older,
@@ -141,10 +146,10 @@ def _result_body(request: ReplayRequest, comparison: Comparison, missed: MissedS
 
 _COUNT_NAMES = (
     ("cycles", "cycles"),
-    ("decisions", "their decisions"),
+    ("decisions", "decisions of these cycles"),
     ("steering_ticks", "steering ticks"),
     ("quotas", "cycles of the mutation quotas"),
-    ("quota_decisions", "their decisions"),
+    ("quota_decisions", "decisions of these quota cycles"),
     ("memory", "frames of the remembered state"),
 )
 
@@ -154,14 +159,14 @@ def _show(body: dict[str, Any], console: Console) -> None:
     console.print(
         f"{moment_text(body['from_ms'])} to {moment_text(body['to_ms'])}, {body['runs']} run(s) of rheostat {recorded_by}",
     )
-    console.print(f"decided again by {body['policy'] or 'rheostat ' + body['program']}:")
+    console.print(f"replayed with {body['policy'] or 'rheostat ' + body['program']}:")
     for key, name in _COUNT_NAMES:
         count = MatchCount(**body[key])
         if count.same or count.different:
             console.print(f"  {name}: {count.same} the same, {count.different} different")
     if body["steering_ticks_without_objective"]:
         console.print(
-            f"  {body['steering_ticks_without_objective']} steering ticks were not decided again, as no objective is set now"
+            f"  {body['steering_ticks_without_objective']} steering ticks were not replayed, because no objective is set now"
         )
     if missed_text := _missed_text(MissedSteps(**body["missed"])):
         console.print(f"  not replayed:{missed_text}", soft_wrap=True)

@@ -16,7 +16,7 @@ from tuner.runtime.throttle.steering_controller import writes_max
 from tuner.settings.tuner import TunerSettings
 
 # Settings that no decision on recorded inputs depends on.
-_NOT_DECIDED_BY = ("dry_run", "cycle_s", "http", "capacity", "reassign")
+_WITHOUT_EFFECT = ("dry_run", "cycle_s", "http", "capacity", "reassign")
 # Settings that a decision depends on, and their fields in ThrottleLimits.
 _LIMITS_FIELDS = {
     "rate_bytes_per_s_max": "rate_bytes_per_s_max",
@@ -41,12 +41,12 @@ def load_policy(path: Path, recorded: SettingsSnapshot, *, has_quotas: bool) -> 
     file = _read_file(path)
     body: dict[Any, Any] = dict(file.body)
     quotas = body.get("mutation_quota")
-    useless: list[tuple[str | int, ...]] = [(key,) for key in _NOT_DECIDED_BY if key in body]
+    without_effect: list[tuple[str | int, ...]] = [(key,) for key in _WITHOUT_EFFECT if key in body]
     if isinstance(quotas, dict):
-        useless += [("mutation_quota", key) for key in quota_policy.NOT_DECIDED_BY if key in quotas]
-    if useless:
-        reason = "no decision on recorded inputs depends on it: leave it out"
-        raise BadInputError("\n".join(file.fault(at, reason) for at in useless))
+        without_effect += [("mutation_quota", key) for key in quota_policy.WITHOUT_EFFECT if key in quotas]
+    if without_effect:
+        reason = "no decision on recorded inputs depends on this key: leave it out"
+        raise BadInputError("\n".join(file.fault(at, reason) for at in without_effect))
     try:
         settings = TunerSettings.model_validate(_complete(body, recorded))
     except ValidationError as error:

@@ -10,8 +10,7 @@ from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.settings.mutation_quota import MutationQuotaSettings
 from tuner.settings.tuner import TunerSettings
 
-# Settings that say when a cycle runs, not what it decides.
-NOT_DECIDED_BY = ("cycle_s",)
+WITHOUT_EFFECT = ("cycle_s",)  # Settings that determine when a cycle runs, but not its decisions.
 
 
 def settings_of(policy: MutationPolicy) -> dict[str, Any]:

@@ -21,10 +21,11 @@ from tuner.journal.inputs_topic import read_inputs
 from tuner.journal.kafka_journal import JournalError
 from tuner.replay.recording import RecordingChunk, decode_chunk
 
-# The frame that a range needs may be this long before it, and the last piece of its last step this long after it.
+# A replay begins at a frame, a record of the whole state, which may be this long before the range. The last part of the last step
+# may be recorded this long after the range.
 _BEFORE_MS = round(1.5 * FRAME_EVERY_S * 1000)
 _AFTER_MS = 60_000
-_NEWEST_OFFSETS = 500  # How many offsets before the end the newest record is searched.
+_NEWEST_OFFSETS = 500  # The newest record is searched among so many offsets before the end of the topic.
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def from_cluster(settings: Settings, from_ms: int, to_ms: int) -> RecordedInputs
 
     Raises:
         UnreachableError: the cluster does not answer.
-        CommandError: it answers, but a right is missing.
+        CommandError: a right is missing.
     """
     probe(settings)
     topic = inputs_topic_of(settings.topic_names().journal)
@@ -66,7 +67,7 @@ def from_cluster(settings: Settings, from_ms: int, to_ms: int) -> RecordedInputs
             lines.append(value)
         return _decode(lines, _available_text(settings.cluster, reader, topic))
     except (JournalError, KafkaError) as error:
-        raise CommandError(f"{topic} cannot be read ({error}): it takes the right Read on Topic {topic}.") from error
+        raise CommandError(f"{topic} cannot be read ({error}): it needs the right Read on Topic {topic}.") from error
     finally:
         reader.close(timeout_ms=2000)
 
@@ -120,8 +121,8 @@ def _available_text(cluster: str, reader: KafkaConsumer, topic: str) -> str:
     oldest = next(_read(cluster, reader, topic, 0), None)
     if oldest is None:
         return (
-            f"topic {topic} has no records of cluster {cluster}: a tuner that acts or runs dry (tuner.dry_run) records decisions "
-            "while something moves"
+            f"topic {topic} has no records of cluster {cluster}: an active tuner or a dry run (tuner.dry_run) records decisions "
+            "while partitions move"
         )
     newest_ms = max((at_ms for at_ms, _ in _read(cluster, reader, topic, None, _NEWEST_OFFSETS)), default=oldest[0])
     return _span_text(oldest[0], max(oldest[0], newest_ms))

@@ -16,7 +16,7 @@ def parse_moment(text: str, now_ms: int, option: str) -> int:
         option: the name of the option, for the message.
 
     Raises:
-        BadInputError: not a time.
+        BadInputError: the text is not a time.
     """
     stripped = text.strip()
     if stripped == "now":

@@ -1,6 +1,7 @@
 """Writes the tuner's HTTP address into a file for the health check of the container image.
 
-The check runs every ten seconds; reading the settings for the port and TLS would start Python and all libraries each time.
+The check runs every ten seconds. It needs the port and whether TLS is used; to read them from the settings, each check would have
+to start Python with all libraries.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ FILE = "tuner-address"
 
 
 def write_address(http: HttpSettings, port: int) -> None:
-    """Writes the address into the folder of ``RHEOSTAT_STATE_DIR``. Does nothing if that is not set."""
+    """Writes the address into the folder of ``RHEOSTAT_STATE_DIR``. Does nothing if the variable is not set."""
     folder = os.environ.get("RHEOSTAT_STATE_DIR")
     if not folder:
         return
     file = Path(folder) / FILE
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_suffix(f".{os.getpid()}")
-        fresh.write_text(http.address(port) + "\n")
-        fresh.replace(file)  # A reader sees the old file or the new one, never a part.
+        temporary = file.with_suffix(f".{os.getpid()}")
+        temporary.write_text(http.address(port) + "\n")
+        temporary.replace(file)  # A reader sees the old or the new content, never a part of it.
     except OSError as error:
         log.warning(
             "the address of the tuner cannot be written, so the image's health check will fail",

@@ -1,4 +1,4 @@
-"""`rheostat run`, `collect`, `stream` and `tune`: the long-running processes, all under one supervisor or one alone."""
+"""Declares `rheostat run`, which runs all long-running processes, and `collect`, `stream` and `tune`, which run one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheostat.options import Config, DryRun, Wait
 
 
 def run(config: Config, dry_run: DryRun = False) -> None:
-    """Run collector, stream and tuner for an existing cluster, under one supervisor."""
+    """Runs collector, stream and tuner for an existing cluster, under one supervisor."""
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.run.services import announce_mode, probe, stop_on_signals, with_dry_run
@@ -32,7 +32,7 @@ def run(config: Config, dry_run: DryRun = False) -> None:
 
 
 def collect(config: Config, wait: Wait = False) -> None:
-    """Run only the collector: brokers → metrics topic."""
+    """Runs only the collector: brokers → metrics topic."""
     _run_part("collect", config, wait)
 
 
@@ -43,17 +43,26 @@ def stream(
         str | None, typer.Option("--master", help="local, or spark://host:port; overrides stream.master")
     ] = None,
 ) -> None:
-    """Run only the stream: metrics topics → signals topic (Spark)."""
-    # Passed as an environment variable, so that it is validated with the other settings.
-    _run_part("stream", config, wait, given={"RHEOSTAT_STREAM__MASTER": master} if master else None)
+    """Runs only the stream: metrics topics → signals topic (Spark)."""
+    # The option is passed as an environment variable, so that it is validated together with the other settings.
+    _run_part("stream", config, wait, variables={"RHEOSTAT_STREAM__MASTER": master} if master else None)
 
 
 def tune(config: Config, wait: Wait = False, dry_run: DryRun = False) -> None:
-    """Run only the tuner: signals → decisions → throttles."""
+    """Runs only the tuner: signals → decisions → throttles."""
     _run_part("tune", config, wait, dry_run)
 
 
-def _run_part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dict[str, str] | None = None) -> None:
+def _run_part(
+    name: str, config: Path, wait: bool, dry_run: bool = False, variables: dict[str, str] | None = None
+) -> None:
+    """Runs one process until it is stopped.
+
+    Args:
+        name: "collect", "stream" or "tune".
+        wait: wait until the cluster answers, instead of ending with an error.
+        variables: environment variables that are added for the settings.
+    """
     from rheostat.config.change_watch import ConfigWatch
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
@@ -62,7 +71,7 @@ def _run_part(name: str, config: Path, wait: bool, dry_run: bool = False, given:
     from rheostat.run.sighup import reload_on_hangup
     from streaming.shared.thread_watch import ThreadWatch
 
-    environ = {**os.environ, **(given or {})}
+    environ = {**os.environ, **(variables or {})}
     settings = load_settings(config, environ)
     watch = ConfigWatch(config, environ, settings)
     if dry_run:
@@ -77,7 +86,7 @@ def _run_part(name: str, config: Path, wait: bool, dry_run: bool = False, given:
         services.probe(settings)
     if name == "tune":
         watch.serve_reloads()
-        reload_on_hangup(watch.ask, stop)
+        reload_on_hangup(watch.request_reload, stop)
         services.run_tune(settings, stop, watch, threads)
     elif name == "collect":
         from rheostat.run.collect_service import run_collect

@@ -26,7 +26,7 @@ from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollecto
 from streaming.shared.thread_watch import ThreadWatch
 
 _SUMMARY_S = 60.0
-_SUMMARY_NODES_MAX = 20  # In a line of the log; the metrics have them all.
+_SUMMARY_NODES_MAX = 20  # Nodes with failures in a log line; the metrics have all nodes.
 _BLOCK_MS_MAX = 500
 
 
@@ -36,8 +36,14 @@ def run_collect(
     config: Callable[[], ConfigState] | None = None,
     threads: ThreadWatch | None = None,
 ) -> None:
+    """Runs the collector until ``stop`` is set.
+
+    Raises:
+        SetupError: the files for the JMX agents cannot be read, or the HTTP port is taken.
+    """
     log = structlog.get_logger("collector")
-    own = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
+    # A slow broker must not delay a round for longer than a slow JMX agent does.
+    round_kafka = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
     try:
         settings.collector.access_files().load()
     except AgentAccessError as error:
@@ -46,57 +52,57 @@ def run_collect(
     if stop.is_set():
         return
     with ExitStack() as stack:
-        client = stack.enter_context(ClusterClient(own, "rheostat-collector"))
+        client = stack.enter_context(ClusterClient(round_kafka, "rheostat-collector"))
         scan_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-full-scan"))
         sender = producer(settings.kafka, "rheostat-collector", max_block_ms=_BLOCK_MS_MAX, linger_ms=20)
         stack.callback(sender.close, timeout=5)
         counts = Counts()
         publish = _ScrapeSender(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish
         collector = Collector(settings.collector, settings.cluster, client, scan_client, publish, counts=counts)
-        where = {}
+        http_field = {}
         if settings.collector.http.port is not None:
             host, port = settings.collector.http.host, settings.collector.http.port
             try:
-                about_itself = ProcessMetricsCollector(settings.cluster, "collect", config, threads=threads)
-                registry = collector_metrics.registry_of(settings.cluster, counts, about_itself)
+                process_metrics = ProcessMetricsCollector(settings.cluster, "collect", config, threads=threads)
+                registry = collector_metrics.registry_of(settings.cluster, counts, process_metrics)
                 server = serve(registry, host, port, settings.collector.http.token)
             except OSError as error:
                 raise SetupError(
-                    f"The collector cannot listen on {host}:{port}: {error.strerror or error}. Stop what listens there, or set "
-                    "collector.http.port (or host)."
+                    f"The collector cannot listen on {host}:{port}: {error.strerror or error}. Stop the process that listens "
+                    "there, or set collector.http.port (or host)."
                 ) from error
             stack.callback(server.close)
-            where = {"http": f"http://{host}:{server.port}/metrics"}
+            http_field = {"http": f"http://{host}:{server.port}/metrics"}
         threading.Thread(target=_summarise, args=(counts, stop), name="summary", daemon=True).start()
-        log.info("collector started", cluster=settings.cluster, interval_s=settings.collector.interval_s, **where)
+        log.info("collector started", cluster=settings.cluster, interval_s=settings.collector.interval_s, **http_field)
         collector.run(stop)
 
 
 class _ScrapeSender:
-    """Sends records to the topic. A record that Kafka does not take is counted; the first one is logged."""
+    """Sends records to the topic. Each record that Kafka does not accept is counted; only the first one is logged."""
 
     def __init__(self, sender: Any, topic: str, pause_s: float, counts: Counts) -> None:
         self._sender = sender
         self._topic = topic
         self._pause_s = pause_s
         self._counts = counts
-        self._again_s = 0.0
+        self._retry_s = 0.0  # Before this time (``time.monotonic``) no record is sent.
 
     def publish(self, scrape: Scrape) -> None:
-        # While Kafka takes no records each send blocks. A thousand blocked sends would delay the round by minutes.
-        if time.monotonic() < self._again_s:
+        # While Kafka accepts no records, each send blocks. A thousand blocked sends would delay the round by minutes.
+        if time.monotonic() < self._retry_s:
             self._counts.add_failed_record()
             return
         try:
             self._sender.send(self._topic, key=scrape.key(), value=scrape.value()).add_errback(self._failed)
         except kafka.errors.KafkaError as error:
-            self._again_s = time.monotonic() + self._pause_s
+            self._retry_s = time.monotonic() + self._pause_s
             self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
         if self._counts.add_failed_record() == 1:
             structlog.get_logger("collector").warning(
-                "Kafka did not take a record; further ones are only counted", topic=self._topic, error=str(error)
+                "Kafka did not accept a record; further failures are only counted", topic=self._topic, error=str(error)
             )
 
 

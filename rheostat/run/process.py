@@ -1,7 +1,7 @@
 """Starts and stops child processes that never outlive this process.
 
-Three means together: the parent stops the child when it ends; the child has its own session, so that Ctrl-C reaches only the
-parent; and on Linux the kernel kills the child when the parent is killed.
+Three measures ensure that. The parent stops the child before the parent ends. The child has its own session, so that Ctrl-C
+reaches only the parent. And on Linux the kernel kills the child if the parent is killed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def _before_exec(parent: int, nice: int) -> Callable[[], None]:
+    """Returns a function for the child process that runs between fork and exec."""
+
     def prepare() -> None:
-        # Runs between fork and exec: nothing here may take a lock, so no logging and no imports.
+        # Between fork and exec nothing may take a lock, so this function neither logs nor imports.
         os.nice(nice)
         if nice:
             _nice_session(nice)
@@ -45,15 +47,15 @@ def _nice_session(nice: int) -> None:
     try:
         os.write(file, b"%d" % nice)
     except BlockingIOError:
-        pass  # The kernel allows ten such writes a second without root. Then only nice(1) holds.
+        pass  # Without root the kernel allows ten such writes per second. After them only nice(1) applies.
     finally:
         os.close(file)
 
 
 def spawn(command: Sequence[str], *, log: Path | int, nice: int = 0) -> subprocess.Popen[bytes]:
-    """Starts a child in a session of its own, its output going to ``log``; ``nice`` as in nice(1).
+    """Starts a child in its own session, with its output in ``log``; ``nice`` as in nice(1).
 
-    Call it from the main thread: the kernel ties the child's life to the thread that made it.
+    Only the main thread may call this, because the kernel kills the child when the thread that started it ends.
     """
     out = log if isinstance(log, int) else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     child = None
@@ -68,7 +70,7 @@ def spawn(command: Sequence[str], *, log: Path | int, nice: int = 0) -> subproce
                 preexec_fn=_before_exec(os.getpid(), nice),
             )
     except BaseException:
-        if child is not None:  # The caller does not know the child yet.
+        if child is not None:  # The caller does not know the child yet, so it could not stop it.
             child.kill()
             child.wait(timeout=10)
         raise

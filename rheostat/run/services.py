@@ -1,4 +1,4 @@
-"""Runs the tuner as a process, and has what all long-running processes need at their start.
+"""Runs the tuner as a process, and provides the functions that all long-running processes use at their start.
 
 The stream and the collector are in stream_service.py and collect_service.py.
 """
@@ -18,7 +18,7 @@ from rheostat.connectivity.advice import failure_text, is_connected, remedies
 from rheostat.connectivity.probe import probe_servers
 from rheostat.errors import BadInputError, CommandError, SetupError, UnreachableError
 from rheostat.run.address_file import write_address
-from rheostat.run.sighup import ReloadsOf
+from rheostat.run.sighup import SettingsReloads
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.process_metrics import ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
@@ -26,7 +26,7 @@ from streaming.shared.topics import ensure_topics
 from tuner.core.dry_run_notice import dry_run_notice
 from tuner.settings.tuner import TunerSettings
 
-PROBE_S_MAX = 5.0  # With the start of Python an operator has an answer within 10 s.
+PROBE_S_MAX = 5.0  # So that an operator gets an answer within 10 s, including the start of Python.
 _RETRY_S_MAX = 30.0
 
 
@@ -34,16 +34,16 @@ def stop_on_signals() -> threading.Event:
     """Returns an event that SIGTERM and SIGINT set."""
     stop = threading.Event()
 
-    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the shape of a handler
+    def set_stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of a signal handler
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, ask)
+        signal.signal(number, set_stop)
     return stop
 
 
 def with_dry_run(settings: Settings) -> Settings:
-    """Returns the settings with ``tuner.dry_run: true``, as ``--dry-run`` asks."""
+    """Returns the settings with ``tuner.dry_run: true``, for the option ``--dry-run``."""
     return settings.model_copy(update={"tuner": settings.tuner.model_copy(update={"dry_run": True})})
 
 
@@ -68,12 +68,12 @@ def probe(settings: Settings) -> None:
     """
     kafka = settings.kafka
     timeout_s = min(PROBE_S_MAX, kafka.request_timeout_s)
-    # Before kafka-python, which names no cause and waits for ever for a TLS handshake.
-    reached = probe_servers(kafka, connect_s_max=timeout_s, answer_s_max=timeout_s)
-    if not is_connected(reached):
+    # The probe comes before kafka-python, which names no cause and waits forever for a TLS handshake.
+    results = probe_servers(kafka, connect_s_max=timeout_s, answer_s_max=timeout_s)
+    if not is_connected(results):
         raise UnreachableError(
-            f"No broker answers at {kafka.bootstrap_servers} ({failure_text(reached)}). To do: {remedies(reached, 'kafka')}. "
-            "`rheostat doctor` examines it further."
+            f"No broker answers at {kafka.bootstrap_servers} ({failure_text(results)}). To do: {remedies(results, 'kafka')}. "
+            "`rheostat doctor` examines this further."
         )
     with ClusterClient(kafka.model_copy(update={"request_timeout_s": timeout_s}), "rheostat-probe") as client:
         try:
@@ -81,7 +81,7 @@ def probe(settings: Settings) -> None:
         except ClusterError as error:
             raise UnreachableError(
                 f"A bootstrap server answers, but: {error}. Compare the brokers' advertised.listeners with what can be reached "
-                "from here. `rheostat doctor` examines it further."
+                "from here. `rheostat doctor` examines this further."
             ) from error
 
 
@@ -114,7 +114,7 @@ def run_tune(
     """Runs the tuner until ``stop`` is set.
 
     Args:
-        watch: the watch of the settings file; None: there is no file to reload.
+        watch: watches the settings file; None: no file is watched or reloaded.
         threads: reports threads that end by an error; None: they are not reported.
     """
     from tuner.api.server import HttpServer
@@ -127,7 +127,7 @@ def run_tune(
         structlog.get_logger("start").info(f"The status page is at {settings.tuner.http.address(server.port)}")
         if watch is not None:
             write_address(settings.tuner.http, server.port)
-            watch.follow(server.reload_certificate)
+            watch.after_reload(server.reload_certificate)
 
     try:
         run_tuner(
@@ -139,7 +139,7 @@ def run_tune(
             partition_limits=settings.limits.limits(),
             hooks=TunerHooks(
                 process_metrics=ProcessMetricsCollector(settings.cluster, "tune", state, threads=threads),
-                reloads=ReloadsOf(watch, dry_run=settings.tuner.dry_run) if watch is not None else NoReloads(),
+                reloads=SettingsReloads(watch, dry_run=settings.tuner.dry_run) if watch is not None else NoReloads(),
                 on_started=started,
                 threads=threads,
             ),

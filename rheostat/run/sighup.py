@@ -13,13 +13,13 @@ from tuner.core.partition_limits import PartitionLimits
 from tuner.settings.tuner import TunerSettings
 
 
-class ReloadsOf:
-    """The tuner's port to reloaded settings."""
+class SettingsReloads:
+    """Passes reloaded settings to the tuner."""
 
     def __init__(self, watch: ConfigWatch, *, dry_run: bool) -> None:
         self.waiting = watch.waiting
         self._watch = watch
-        self._dry_run = dry_run  # The command's --dry-run overrides the file.
+        self._dry_run = dry_run  # Stays as at the start, because the option --dry-run overrides the file.
 
     def take(self) -> tuple[TunerSettings, PartitionLimits]:
         """Returns the reloaded settings, which are in use from now on."""
@@ -30,13 +30,13 @@ class ReloadsOf:
 def reload_on_hangup(reload: Callable[[], None], stop: threading.Event) -> None:
     """Reloads the settings on SIGHUP.
 
-    A process in the foreground of a terminal that has closed ends instead, as usual. A background process, or
-    one under nohup, goes on.
+    If SIGHUP means that the terminal of a foreground process has closed, the process ends instead, as is usual. A background
+    process, or a process under nohup, continues.
     """
-    ends = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _in_foreground()
+    ends_with_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _in_foreground()
 
-    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the shape of a handler
-        if ends and not _has_terminal():
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signature of a signal handler
+        if ends_with_terminal and not _has_terminal():
             stop.set()
         else:
             reload()

@@ -42,6 +42,12 @@ def run_stream(
     config: Callable[[], ConfigState] | None = None,
     threads: ThreadWatch | None = None,
 ) -> None:
+    """Runs the stream until ``stop`` is set.
+
+    Raises:
+        SetupError: Java or the JVM artifacts are missing, or the HTTP port is taken.
+        CommandError: the stream cannot run.
+    """
     log = structlog.get_logger("stream")
     began_s = time.monotonic()
     log.info(f"Spark is starting. The first signals take about {start_time.USUAL}; until then no rate is changed.")
@@ -74,15 +80,15 @@ def run_stream(
     )
     with ExitStack() as stack:
         if settings.stream.http.port is not None:
-            own = ProcessMetricsCollector(settings.cluster, "stream", config, threads=threads)
-            registry = registry_of(settings.cluster, counts, settings.stream.slide_s, own)
+            process_metrics = ProcessMetricsCollector(settings.cluster, "stream", config, threads=threads)
+            registry = registry_of(settings.cluster, counts, settings.stream.slide_s, process_metrics)
             host, port = settings.stream.http.host, settings.stream.http.port
             try:
                 server = serve(registry, host, port, settings.stream.http.token)
             except OSError as error:
                 raise SetupError(
-                    f"The stream cannot listen on {host}:{port}: {error.strerror or error}. Stop what listens there, or set "
-                    "stream.http.port (or host)."
+                    f"The stream cannot listen on {host}:{port}: {error.strerror or error}. Stop the process that listens "
+                    "there, or set stream.http.port (or host)."
                 ) from error
             stack.callback(server.close)
             log.info("the stream serves its metrics", http=f"http://{host}:{server.port}/metrics")
@@ -93,7 +99,7 @@ def run_stream(
 
 
 class _StreamLog:
-    """Logs what happens to the stream, and counts it for the metrics."""
+    """Logs the events of the stream, and counts them for the metrics."""
 
     def __init__(self, log: Any, counts: StreamCounts, began_s: float) -> None:
         self._log = log
@@ -109,14 +115,14 @@ class _StreamLog:
             self._is_first = False
         if progress["late_rows_dropped"]:
             self._log.warning(
-                "records came too late for their windows and are left out: raise stream.watermark_delay_s if that goes on",
+                "records came too late for their windows and are left out: raise stream.watermark_delay_s if this continues",
                 **progress,
             )
         if progress["refused_not_written"]:
             self._log.warning(
-                f"{progress['refused_not_written']} of {progress['refused']} refused records are not in the rejects topic: too many"
-                " at once, or too late. Those in the topic name the reason and the source: mend the sender, or take that topic out"
-                " of stream.sources",
+                f"{progress['refused_not_written']} of {progress['refused']} refused records are not in the rejects topic, because "
+                "there were too many at once, or they came too late. The records in that topic name the reason and the source: "
+                "correct the sender, or remove its topic from stream.sources",
                 **progress,
             )
 
@@ -140,32 +146,32 @@ class _StreamLog:
 
     def halved(self, records: int, kept: int) -> None:
         self._log.warning(
-            f"a batch of {records} records ended the stream more than once: {kept} of them are read first, to find the cause",
+            f"a batch of {records} records ended the stream more than once: it reads {kept} of them first, to find the cause",
         )
 
     def quarantined(self, refused: Quarantined) -> None:
         self._counts.quarantined += refused.records
         self._log.error(
             f"records {refused.first_offset} to {refused.last_offset} of topic {refused.topic}, partition {refused.partition}, end "
-            "the stream whenever they are read: they are left out, and noted in the rejects topic. Find the client that wrote "
-            "them, and mend it or remove its right to write",
+            "the stream whenever it reads them: they are left out, and named in the rejects topic. Find the client that wrote "
+            "them, and correct it or remove its right to write",
             kafka=refused.kafka_id,
         )
 
 
 def _java_log(stop: threading.Event) -> Callable[[JavaLine], None]:
-    """Returns the function that logs the lines of Spark's JVM. Lines while Spark ends are left out: Spark logs its end as errors.
+    """Returns the function that logs the lines of Spark's JVM. It leaves out lines while Spark ends, which look like errors.
 
-    A terminal gets the first line of each warning and error. A log for machines also has the JVM's own lines and the stacks.
+    A terminal gets the first line of each message. A JSON log also gets the JVM's own lines and the stack traces.
     """
     log = structlog.get_logger("spark")
     on_terminal = sys.stderr.isatty()
 
-    def tell(line: JavaLine) -> None:
+    def log_line(line: JavaLine) -> None:
         message = line.message.partition("\n")[0][:_JAVA_CHARS_MAX]
         if stop.is_set() or not message or (on_terminal and line.is_from_jvm):
             return
         stack = {"stack": line.stack} if line.stack and not on_terminal else {}
         log.log(_LEVELS.get(line.level, logging.INFO), message, logger=line.logger, **stack)
 
-    return tell
+    return log_line

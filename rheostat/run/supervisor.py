@@ -1,7 +1,7 @@
-"""`rheostat run`: starts collector, stream and tuner as child processes and restarts one that dies, with back-off.
+"""Runs collector, stream and tuner as child processes for `rheostat run`, and restarts a part that dies, with back-off.
 
-They are separate processes, so that a crash of one does not end the others. At the end all get SIGTERM, the tuner first, and
-end in parallel.
+The parts are separate processes, so that a crash of one part does not end the others. At the end all parts get SIGTERM, the tuner
+first, and end in parallel.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ log = structlog.get_logger("run")
 
 PARTS = ("collect", "stream", "tune")
 STOP_S_MAX = 14.0  # For all children together; Ctrl-C ends `rheostat run` within 15 s.
-# Spark computes in bursts and may share its machine with brokers; it is the part that can wait.
+# The stream gets a lower priority: Spark computes in bursts, may share its machine with brokers, and can wait longest.
 STREAM_NICE = 5
 BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 30.0
-WELL_AFTER_S = 60.0  # A child that lived this long has recovered; its next death starts the back-off anew.
-_LOOK_S = 0.2
+WELL_AFTER_S = 60.0  # A child that ran for this long has recovered: its next restart has the shortest back-off again.
+_CHECK_EVERY_S = 0.2
 _STDERR = 2
 
 
 @dataclass(slots=True)
 class Child:
-    """A child process, and when it is started next."""
+    """A child process, and the time of its next start."""
 
     name: str
     command: Sequence[str]
@@ -58,12 +58,12 @@ class Supervisor:
         self._log_to = log_to
         self._monotonic = monotonic
 
-    def run(self, stop_asked: threading.Event) -> None:
-        """Keeps the children running until ``stop_asked`` is set, then ends all of them."""
+    def run(self, stop: threading.Event) -> None:
+        """Keeps the children running until ``stop`` is set, then ends all of them."""
         try:
-            while not stop_asked.is_set():
+            while not stop.is_set():
                 self.check()
-                stop_asked.wait(_LOOK_S)
+                stop.wait(_CHECK_EVERY_S)
         finally:
             self.stop()
 
@@ -85,7 +85,7 @@ class Supervisor:
                 log.info("part started", part=child.name, pid=child.process.pid)
 
     def send_signal(self, name: str, number: int) -> None:
-        """Sends a signal to the child of that name, if it runs. A signal handler may call it."""
+        """Sends a signal to the child with this name, if it runs. Safe to call from a signal handler."""
         for child in self.children:
             if child.name == name and child.process is not None:
                 child.process.send_signal(number)
@@ -109,11 +109,11 @@ class Supervisor:
 
 
 def children_for(config: Path, *, dry_run: bool) -> list[Child]:
-    """Returns the children for one settings file: this program with another command each."""
-    own = [sys.executable, "-m", "rheostat"]
+    """Returns the children for one settings file; each runs one command of this program."""
+    program = [sys.executable, "-m", "rheostat"]
     extra = {"tune": ["--dry-run"] if dry_run else []}
     nice = {"stream": STREAM_NICE}
     return [
-        Child(part, [*own, part, "--config", str(config), "--wait", *extra.get(part, [])], nice.get(part, 0))
+        Child(part, [*program, part, "--config", str(config), "--wait", *extra.get(part, [])], nice.get(part, 0))
         for part in PARTS
     ]

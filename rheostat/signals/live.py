@@ -1,7 +1,7 @@
-"""Runs `rheostat signals`: reads the live signals from their topic and shows them, without a tuner.
+"""Runs `rheostat signals`: reads the live signals from their topic and shows them; no tuner needs to run.
 
-It uses the tuner's own code for the newest signal of each entity and for stale signals. So it shows what the tuner would decide on.
-A value that was not measured is a dash, never 0.
+The command uses the tuner's code to choose the newest signal of each entity and to detect stale signals. Therefore it shows the
+signals that a tuner would use. A value that was not measured is shown as a dash, never as 0.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 from tuner.runtime.observe.signals_reader import SignalCache
 
 REFRESH_S = 2.0
-_BACKLOG_RECORDS = 400
+_BACKLOG_RECORDS = 400  # So many of the newest signal records are read at the start.
 _POLL_MS = 200
 _CHECK_SERVICES = "are `rheostat collect` and `rheostat stream`, or `rheostat run`, running?"
 
 
 @dataclass(frozen=True, slots=True)
 class SignalFilter:
-    """The filter of the options. An empty set, or cluster None, means all."""
+    """The filter that the options set. An empty set, or cluster None, selects all signals."""
 
     cluster: str | None = None
     kinds: frozenset[str] = frozenset()
     nodes: frozenset[int] = frozenset()
 
     def fits(self, signal: Signal) -> bool:
-        """Returns whether kind and node of a signal fit."""
+        """Returns whether the kind and the node of a signal match the filter; ``SignalsView`` compares the cluster."""
         return (not self.kinds or signal_kind(signal) in self.kinds) and (not self.nodes or _node(signal) in self.nodes)
 
 
 class SignalsView:
-    """The newest signal of every entity, of the clusters that fit the filter.
+    """The newest signal of every entity, for the clusters that match the filter.
 
     Attributes:
-        unreadable: records that are no signals of this version.
-        other_clusters: signals by cluster, of clusters that do not fit.
-        newest_ms: sample time of the newest signal that fits, also if it was forgotten since.
+        unreadable: number of records that this version cannot read as signals.
+        other_clusters: number of signals of each cluster that does not match the filter.
+        newest_ms: sample time of the newest matching signal, even if the signal was forgotten since.
     """
 
     def __init__(self, signal_filter: SignalFilter) -> None:
@@ -90,56 +90,57 @@ class SignalsView:
 
     @property
     def backlog(self) -> int:
-        return sum(newest.backlog for newest in self._by_cluster.values())
+        return sum(cache.backlog for cache in self._by_cluster.values())
 
-    def every(self, now_ms: int) -> list[Signal]:
+    def usable(self, now_ms: int) -> list[Signal]:
         """Returns all signals that a tuner would still use, by cluster, kind and node."""
         signals: list[Signal] = []
-        for _, newest in sorted(self._by_cluster.items()):
-            newest.forget_old(now_ms)
-            signals += (signal for _, signal in sorted(newest.brokers.items()))
-            signals += (signal for _, signal in sorted(newest.moves.items()))
-            signals += (signal for _, signal in sorted(newest.controllers.items()))
-            tenants = sorted(newest.tenants.values(), key=lambda s: (s.node, s.user or "", s.client_id or ""))
+        for _, cache in sorted(self._by_cluster.items()):
+            cache.forget_old(now_ms)
+            signals += (signal for _, signal in sorted(cache.brokers.items()))
+            signals += (signal for _, signal in sorted(cache.moves.items()))
+            signals += (signal for _, signal in sorted(cache.controllers.items()))
+            tenants = sorted(cache.tenants.values(), key=lambda s: (s.node, s.user or "", s.client_id or ""))
             signals += tenants
         return signals
 
-    def fitting(self, now_ms: int) -> list[Signal]:
-        return [signal for signal in self.every(now_ms) if self._filter.fits(signal)]
+    def matching(self, now_ms: int) -> list[Signal]:
+        """Returns the usable signals that match the filter."""
+        return [signal for signal in self.usable(now_ms) if self._filter.fits(signal)]
 
 
 def describe_problem(
-    seen: SignalsView, signal_filter: SignalFilter, topic: str, now_ms: int, age_s_max: float
+    view: SignalsView, signal_filter: SignalFilter, topic: str, now_ms: int, age_s_max: float
 ) -> str | None:
     """Returns what is wrong and what to check; None if at least one signal is fresh."""
-    fitting = seen.fitting(now_ms)
-    if any(freshness(signal, now_ms, age_s_max) is Freshness.FRESH for signal in fitting):
+    matching = view.matching(now_ms)
+    if any(freshness(signal, now_ms, age_s_max) is Freshness.FRESH for signal in matching):
         return None
-    if seen.newest_ms is not None:
-        subject = "The one signal is" if len(fitting) == 1 else "All signals are"
-        ahead_s = (seen.newest_ms - now_ms) / 1000
+    if view.newest_ms is not None:
+        subject = "The one signal is" if len(matching) == 1 else "All signals are"
+        ahead_s = (view.newest_ms - now_ms) / 1000
         if ahead_s > age_s_max:
             return (
-                f"{subject} stale: the newest has the time {clock(seen.newest_ms)}, {span_text(ahead_s)} ahead of this machine's. "
-                "Compare the clocks here and on the brokers."
+                f"{subject} stale: the newest has the time {clock(view.newest_ms)}, {span_text(ahead_s)} ahead of this machine's "
+                "clock. Compare the clocks here and on the brokers."
             )
         return (
-            f"{subject} stale: the newest is of {clock(seen.newest_ms)}, {span_text(-ahead_s)} ago, and the tuner uses none older "
-            f"than {age_s_max:g} s: {_CHECK_SERVICES}"
+            f"{subject} stale: the newest is of {clock(view.newest_ms)}, {span_text(-ahead_s)} ago, and the tuner uses no signal "
+            f"older than {span_text(age_s_max)}: {_CHECK_SERVICES}"
         )
-    if others := Counter(signal_kind(signal) for signal in seen.every(now_ms)):
-        there = ", ".join(f"{count} of kind {kind}" for kind, count in sorted(others.items()))
-        return f"No signal fits --kind and --node as given. There are: {there}."
-    if seen.backlog:
-        return f"Only signals of backlog records so far ({seen.backlog}). The stream is catching up."
-    if seen.other_clusters:
-        names = ", ".join(sorted(seen.other_clusters))
+    if by_kind := Counter(signal_kind(signal) for signal in view.usable(now_ms)):
+        counts = ", ".join(f"{count} of kind {kind}" for kind, count in sorted(by_kind.items()))
+        return f"No signal matches the given --kind and --node. There are: {counts}."
+    if view.backlog:
+        return f"Only signals of backlog records so far ({view.backlog}). The stream is catching up."
+    if view.other_clusters:
+        names = ", ".join(sorted(view.other_clusters))
         return (
-            f"No signals of cluster {signal_filter.cluster} in {topic}, only of {names}: see `cluster` in the settings of the "
-            "collector, or ask with --all-clusters."
+            f"No signals of cluster {signal_filter.cluster} in {topic}, only of {names}: check `cluster` in the settings of the "
+            "collector, or give --all-clusters."
         )
-    if seen.unreadable:
-        return f"None of {seen.unreadable} records in {topic} can be read: another version of rheostat wrote them."
+    if view.unreadable:
+        return f"None of {view.unreadable} records in {topic} can be read: another version of rheostat wrote them."
     return f"There are no signals in {topic}: {_CHECK_SERVICES}"
 
 
@@ -149,27 +150,27 @@ def describe_problem(
 def show_once(
     settings: Settings, signal_filter: SignalFilter, wait_s: float, *, as_json: bool, wide: bool = False
 ) -> int:
-    """Shows the recent signals, after ``wait_s`` seconds of reading more. Returns the exit code."""
+    """Reads new signals for ``wait_s`` seconds, shows all recent signals, and returns the exit code."""
     topic, age_s_max = settings.topic_names().signals, settings.tuner.signal_age_s_max
-    seen = SignalsView(signal_filter)
-    with _tail(settings) as tail:
+    view = SignalsView(signal_filter)
+    with _open_tail(settings) as tail:
         try:
-            _take(seen, tail.read_recent(_BACKLOG_RECORDS))
+            _take(view, tail.read_recent(_BACKLOG_RECORDS))
             until_s = time.monotonic() + wait_s
             while time.monotonic() < until_s:
-                _take(seen, tail.poll(_POLL_MS))
+                _take(view, tail.poll(_POLL_MS))
         except KAFKA_ERRORS as error:
             raise CommandError(
-                f"The signals cannot be read ({error}): it takes the right Read on Topic {topic}."
+                f"The signals cannot be read ({error}): it needs the right Read on Topic {topic}."
             ) from error
     now_ms = _now_ms()
     if as_json:
-        out(json.dumps(as_records(seen.fitting(now_ms)), indent=2))
+        out(json.dumps(as_records(view.matching(now_ms)), indent=2))
     else:
         console = console_for(sys.stdout)
-        for part in render_tables(seen, signal_filter, now_ms, age_s_max, console, wide=wide):
+        for part in render_tables(view, signal_filter, now_ms, age_s_max, console, wide=wide):
             console.print(part)
-    problem = describe_problem(seen, signal_filter, topic, now_ms, age_s_max)
+    problem = describe_problem(view, signal_filter, topic, now_ms, age_s_max)
     if problem is not None:
         tell(problem)
     return EXIT_DONE if problem is None else EXIT_NOT_WELL
@@ -178,18 +179,18 @@ def show_once(
 def watch(settings: Settings, signal_filter: SignalFilter, wait_s: float | None, *, wide: bool = False) -> int:
     """Shows the signals every ``REFRESH_S``, in place on a terminal, until Ctrl-C or for ``wait_s``. Returns the exit code."""
     topic, age_s_max = settings.topic_names().signals, settings.tuner.signal_age_s_max
-    console, seen = console_for(sys.stdout), SignalsView(signal_filter)
+    console, view = console_for(sys.stdout), SignalsView(signal_filter)
 
     def frame(trouble: str | None) -> Group:
         now_ms = _now_ms()
-        problem = trouble or describe_problem(seen, signal_filter, topic, now_ms, age_s_max)
+        problem = trouble or describe_problem(view, signal_filter, topic, now_ms, age_s_max)
         footer = styled(f"{clock(now_ms)}, every {REFRESH_S:g} s; Ctrl-C ends", "dim")
         notes = [] if problem is None else [styled(problem, "red")]
-        return Group(*render_tables(seen, signal_filter, now_ms, age_s_max, console, wide=wide), *notes, footer)
+        return Group(*render_tables(view, signal_filter, now_ms, age_s_max, console, wide=wide), *notes, footer)
 
-    with _tail(settings) as tail:
+    with _open_tail(settings) as tail:
         stop = stop_on_signals()
-        trouble = _try_take(seen, lambda: tail.read_recent(_BACKLOG_RECORDS))
+        trouble = _try_take(view, lambda: tail.read_recent(_BACKLOG_RECORDS))
         until_s = None if wait_s is None else time.monotonic() + wait_s
         with Live(console=console, auto_refresh=False) if console.is_terminal else _Pages(console) as display:
             while not stop.is_set():
@@ -197,16 +198,16 @@ def watch(settings: Settings, signal_filter: SignalFilter, wait_s: float | None,
                 if until_s is not None and time.monotonic() >= until_s:
                     break
                 stop.wait(REFRESH_S)
-                trouble = _try_take(seen, tail.poll)
-    fresh = describe_problem(seen, signal_filter, topic, _now_ms(), age_s_max) is None
+                trouble = _try_take(view, tail.poll)
+    fresh = describe_problem(view, signal_filter, topic, _now_ms(), age_s_max) is None
     return EXIT_DONE if stop.is_set() or fresh else EXIT_NOT_WELL
 
 
 def follow(settings: Settings, signal_filter: SignalFilter, wait_s: float | None) -> int:
     """Prints every record as it arrives, backlog included, until Ctrl-C or for ``wait_s``. Returns the exit code."""
-    seen_any, until_s = False, None if wait_s is None else time.monotonic() + wait_s
+    has_printed, until_s = False, None if wait_s is None else time.monotonic() + wait_s
     last_trouble: str | None = None
-    with _tail(settings) as tail:
+    with _open_tail(settings) as tail:
         stop = stop_on_signals()
         while not stop.is_set() and (until_s is None or time.monotonic() < until_s):
             try:
@@ -219,11 +220,11 @@ def follow(settings: Settings, signal_filter: SignalFilter, wait_s: float | None
             last_trouble = trouble
             for record in records:
                 if (line := raw_line(record.value, signal_filter)) is not None:
-                    seen_any = True
+                    has_printed = True
                     out(line)
-    if seen_any or stop.is_set():
+    if has_printed or stop.is_set():
         return EXIT_DONE
-    tell(f"No signal that fits came within {wait_s:g} s: {_CHECK_SERVICES}")
+    tell(f"No matching signal arrived within {wait_s:g} s: {_CHECK_SERVICES}")
     return EXIT_NOT_WELL
 
 
@@ -233,14 +234,11 @@ def as_records(signals: Iterable[Signal]) -> list[dict[str, Any]]:
 
 
 def raw_line(value: bytes | None, signal_filter: SignalFilter) -> str | None:
-    """Returns a record's value on one line; None if it does not fit the filter. An unreadable record is shown with the reason."""
+    """Returns a record's value on one line; for an unreadable record also the reason; None if it does not match the filter."""
     try:
         signal = decode_signal(value or b"")
         line = json.dumps(json.loads(value or b""))
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:
+    except (ValueError, RecursionError) as error:
         return json.dumps({"unreadable": str(error), "value": (value or b"").decode(errors="backslashreplace")})
     if signal_filter.cluster not in (None, signal.cluster) or not signal_filter.fits(signal):
         return None
@@ -248,12 +246,12 @@ def raw_line(value: bytes | None, signal_filter: SignalFilter) -> str | None:
 
 
 @contextmanager
-def _tail(settings: Settings) -> Iterator[TopicTail]:
+def _open_tail(settings: Settings) -> Iterator[TopicTail]:
     """Opens a reader of the signals topic.
 
     Raises:
         UnreachableError: the cluster does not answer.
-        CommandError: it answers, but the topic does not exist, or a right is missing.
+        CommandError: the topic does not exist, or a right is missing.
     """
     topic = settings.topic_names().signals
     probe(settings)
@@ -276,15 +274,15 @@ def _tail(settings: Settings) -> Iterator[TopicTail]:
         reader.close(timeout_ms=2000)
 
 
-def _take(seen: SignalsView, records: Iterable[Any]) -> None:
+def _take(view: SignalsView, records: Iterable[Any]) -> None:
     for record in records:
-        seen.take(record.value)
+        view.take(record.value)
 
 
-def _try_take(seen: SignalsView, records: Callable[[], Iterable[Any]]) -> str | None:
-    """Takes in the records. Returns the error, if any: an unreachable cluster does not end --watch."""
+def _try_take(view: SignalsView, read: Callable[[], Iterable[Any]]) -> str | None:
+    """Adds the records to the view. Returns an error as text, because an unreachable cluster does not end --watch."""
     try:
-        _take(seen, records())
+        _take(view, read())
     except KAFKA_ERRORS as error:
         return f"The signals cannot be read now: {error}"
     return None
@@ -308,7 +306,7 @@ class _Pages:
 
 
 def render_tables(
-    seen: SignalsView,
+    view: SignalsView,
     signal_filter: SignalFilter,
     now_ms: int,
     age_s_max: float,
@@ -317,10 +315,10 @@ def render_tables(
     wide: bool = False,
 ) -> list[RenderableType]:
     """Returns the tables of all kinds; with ``wide`` all values, in several tables if one is wider than the console."""
-    fitting = seen.fitting(now_ms)
+    matching = view.matching(now_ms)
     blocks: list[RenderableType] = []
     for kind, sheet in SHEETS.items():
-        if of_kind := [signal for signal in fitting if signal_kind(signal) == kind]:
+        if of_kind := [signal for signal in matching if signal_kind(signal) == kind]:
             has_cluster_column = signal_filter.cluster is None
             blocks += tables(
                 sheet, of_kind, now_ms, age_s_max, console, wide=wide, has_cluster_column=has_cluster_column
@@ -328,8 +326,8 @@ def render_tables(
     left_out = [
         f"{text}: {count}"
         for count, text in (
-            (seen.backlog, "signals of backlog records"),
-            (seen.unreadable, "unreadable records"),
+            (view.backlog, "signals of backlog records"),
+            (view.unreadable, "unreadable records"),
         )
         if count
     ]

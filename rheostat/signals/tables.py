@@ -31,8 +31,8 @@ _AGE = "age"
 _PADDING = (0, 1, 0, 0)
 _COLUMN_GAP = 2  # Characters between two columns with this padding.
 _UNBOUNDED = 100_000
-_LARGEST = 3
-_TOKENS_WITHOUT_QUOTA = 1e15
+_LARGEST = 3  # Of the largest partitions of a move, so many are shown.
+_TOKENS_WITHOUT_QUOTA = 1e15  # A broker reports more tokens than this for a tenant without a quota.
 
 Figure = Callable[[Any], str]
 Columns = tuple[tuple[str, Figure], ...]
@@ -106,7 +106,7 @@ def _table(
 
 
 def _fit(table: Table, console: Console) -> Table:
-    """Breaks the headers of a too wide table between words, if that makes it fit. Values stay on one line."""
+    """Returns the table. If it is too wide and narrow columns make it fit, headers are broken between words; values are not."""
     if _width(table, console) <= console.width:
         return table
     narrow = [max(map(len, [*str(column.header).split(), *map(str, column.cells)])) for column in table.columns]
@@ -131,8 +131,8 @@ def _age(signal: Signal, now_ms: int, fresh: bool) -> str:
     return f"{span_text(ahead_s)} ahead, stale" if ahead_s > 0 else f"{span_text(-ahead_s)}, stale"
 
 
-def _figure(value: float | None, form: Callable[[float], str]) -> str:
-    return _DASH if value is None else form(value)
+def _figure(value: float | None, to_text: Callable[[float], str]) -> str:
+    return _DASH if value is None else to_text(value)
 
 
 def _rate(bytes_per_s: float | None) -> str:
@@ -170,7 +170,8 @@ def clock(ms: int) -> str:
         return f"{ms} ms"
 
 
-# Kafka's own count against the throttle is exact. The others replace it if it is missing: a lower or an upper bound.
+# Kafka's own metric of throttled bytes is exact. If it is missing, reassignment bytes are a lower bound, and replication bytes an
+# upper bound.
 _SOURCES = {
     ThrottledBy.QUOTA.value: "quota",
     ThrottledBy.REASSIGNMENT.value: "reassignment, at least",
@@ -223,7 +224,7 @@ SHEETS = {
             _column("produce p99", "produce_p99_ms", _ms),
         ),
         (
-            _column("used, by", "throttled_by", _source),
+            _column("source of used", "throttled_by", _source),
             _column("replication in", "replication_in_bytes_per_s", _rate),
             _column("replication out", "replication_out_bytes_per_s", _rate),
             _column("reassigned in", "reassignment_in_bytes_per_s", _rate),

@@ -13,8 +13,8 @@ from tuner.simulation.numbers import Floats
 from tuner.simulation.scenario import Scenario
 from tuner.simulation.trace import Trace
 
-_POINTS_MAX = 600  # More would not be visible at the width of the picture.
-_BROKERS_MAX = 4  # Each takes two lines of the legend, with its throttle.
+_POINTS_MAX = 600  # More points would not be visible at the width of the picture.
+_BROKERS_MAX = 4  # Each broker takes two lines of the legend: its copied bytes and its throttle.
 
 
 def draw_run(scenario: Scenario, trace: Trace) -> str:

@@ -54,17 +54,20 @@ def _check_topics(schema: ScenarioSchema) -> Iterator[Fault]:
                 (*at, "partitions"),
                 "is missing: give the number of partitions (or replicas, with the brokers of each)",
             )
-        on = topic.brokers if topic.brokers is not None else tuple(known - joining)
+        holders = topic.brokers if topic.brokers is not None else tuple(known - joining)
         yield from _find_unknown_brokers((*at, "brokers"), topic.brokers or (), known)
         yield from _find_duplicates((*at, "brokers"), topic.brokers or (), "broker")
-        if len(on) < topic.replication:
-            where = "brokers" if topic.brokers is not None else "replication"
-            yield (*at, where), f"expected at least as many brokers as replicas ({topic.replication}), found {len(on)}"
-        strangers = sorted(set(topic.leaders or ()) - set(on))
-        if strangers:
+        if len(holders) < topic.replication:
+            key = "brokers" if topic.brokers is not None else "replication"
+            yield (
+                (*at, key),
+                f"expected at least as many brokers as replicas ({topic.replication}), found {len(holders)}",
+            )
+        without_topic = sorted(set(topic.leaders or ()) - set(holders))
+        if without_topic:
             yield (
                 (*at, "leaders"),
-                f"expected only brokers that hold the topic ({_listed(on)}), found {_listed(strangers)}",
+                f"expected only brokers that hold the topic ({_brokers_text(holders)}), found {_brokers_text(without_topic)}",
             )
         yield from _find_duplicates((*at, "leaders"), topic.leaders or (), "broker")
 
@@ -115,7 +118,7 @@ def _check_goal(schema: ScenarioSchema) -> Iterator[Fault]:
     if schema.deadline is not None and schema.share is not None:
         yield (
             ("share",),
-            "expected deadline or share, as rheostat has one goal at a time, found both: leave share out, and try it with "
+            "expected deadline or share, as rheostat has one goal at a time, found both: leave share out, and try the share with "
             f"--policy rheostat:share:{schema.share:g}",
         )
 
@@ -126,8 +129,8 @@ def _check_disturbances(schema: ScenarioSchema) -> Iterator[Fault]:
         at: Path = ("disturbances", i)
         yield from _check_time((*at, "at"), disturbance.at, schema.duration)
         for key in ("broker", "brokers", "to"):
-            named = getattr(disturbance, key, None)
-            yield from _find_unknown_brokers((*at, key), [named] if isinstance(named, int) else named or (), known)
+            value = getattr(disturbance, key, None)  # One broker, several brokers, or not a key of this disturbance.
+            yield from _find_unknown_brokers((*at, key), [value] if isinstance(value, int) else value or (), known)
         if isinstance(disturbance, LeaderChange):
             yield from _check_partition(at, disturbance.topic, disturbance.partition, counts)
 
@@ -151,7 +154,7 @@ def _check_time(at: Path, moment_s: float, duration_s: float) -> Iterator[Fault]
 def _find_unknown_brokers(at: Path, brokers: Iterable[int], known: set[int]) -> Iterator[Fault]:
     for broker in brokers:
         if broker not in known:
-            yield at, f"unknown broker {broker}, there are {_listed(known)}"
+            yield at, f"unknown broker {broker}, there are {_brokers_text(known)}"
 
 
 def _find_duplicates(at: Path, values: Sequence[object], kind: str, key: str | None = None) -> Iterator[Fault]:
@@ -160,7 +163,7 @@ def _find_duplicates(at: Path, values: Sequence[object], kind: str, key: str | N
             yield (*at, i, *([key] if key else [])), f"{kind} {value} is listed twice"
 
 
-def _listed(brokers: Iterable[int]) -> str:
+def _brokers_text(brokers: Iterable[int]) -> str:
     """Returns the brokers as text; a long range without gaps as ``1 to 1000``."""
     ordered = sorted(brokers)
     if len(ordered) > 4 and ordered[-1] - ordered[0] == len(ordered) - 1:

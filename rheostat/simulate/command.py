@@ -1,6 +1,6 @@
 """Runs `rheostat simulate`: simulates a scenario under a policy, and prints duration, distance to the optimum, and client latency.
 
-It contacts no cluster. The same scenario, policy and seed give the same numbers on every machine.
+The command contacts no cluster. The same scenario, policy and seed give the same numbers on every machine.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ from tuner.simulation.run import run
 from tuner.simulation.world import World
 
 _LINE_EVERY_S = 5.0
-_TICKS_PER_LOOK = 40
+_TICKS_PER_UPDATE = 40
 
 
 def run_simulate(scenario_name: str, *, policy: str, seed: int | None, plot: Path | None, as_json: bool) -> int:
     """Simulates a scenario, prints the result, and returns the exit code."""
     if plot is not None and not plot.parent.is_dir():
-        raise BadInputError(f"--plot {plot}: the folder {plot.parent} does not exist; create it, or name another")
+        raise BadInputError(
+            f"--plot {plot}: the folder {plot.parent} does not exist; create it, or name another folder"
+        )
     scenario, simulated_policy = parse_policy(policy, load_scenario(scenario_name, seed))
     world = scenario.world
     journal = MemoryJournal()
@@ -80,7 +82,7 @@ def _about(path: Path) -> str:
 
 
 def _describe_world(world: World) -> list[str]:
-    """Returns the description of the world without its line of JSON."""
+    """Returns the description of the world without its last line, which is JSON."""
     return world.describe().splitlines()[:-1]
 
 
@@ -96,7 +98,7 @@ def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
         with Progress(console=console_for(sys.stderr), transient=True) as bar:
             task = bar.add_task("simulating", total=total)
             yield _call_every(
-                _TICKS_PER_LOOK,
+                _TICKS_PER_UPDATE,
                 lambda simulated: bar.update(task, completed=max(0.0, total - _remaining_bytes(simulated))),
             )
         return
@@ -109,13 +111,15 @@ def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
                 f"simulated {units.span_text(simulated.cluster.now_s)}, {units.size_text(_remaining_bytes(simulated))} left"
             )
 
-    yield _call_every(_TICKS_PER_LOOK, show)
+    yield _call_every(_TICKS_PER_UPDATE, show)
 
 
-def _call_every(ticks: int, look: Callable[[SimulatedCluster], None]) -> Callable[[SimulatedCluster], None]:
+def _call_every(ticks: int, show: Callable[[SimulatedCluster], None]) -> Callable[[SimulatedCluster], None]:
+    """Returns a function that calls ``show`` only at every so many ticks."""
+
     def watch(simulated: SimulatedCluster) -> None:
         if simulated.cluster.ticks % ticks == 0:
-            look(simulated)
+            show(simulated)
 
     return watch
 

@@ -1,4 +1,4 @@
-"""The schema of a scenario's disturbances; the key ``what`` names the kind of each."""
+"""The schema of a scenario's disturbances; the key ``what`` names the kind of each disturbance."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rheostat.simulate.schema_types import BrokerIds, Moment, Rate, SchemaModel,
 
 class SlowLink(TimeRange):
     what: Literal["slow_link"]
-    factor: float = Field(gt=0, le=1, description="the share of their links that these brokers have left")
-    brokers: BrokerIds = Field(description="which brokers")
+    factor: float = Field(gt=0, le=1, description="the share of their links that these brokers can still use")
+    brokers: BrokerIds = Field(description="the brokers with slow links")
 
 
 class BrokerDown(TimeRange):
     what: Literal["broker_down"]
-    broker: int = Field(description="which broker")
+    broker: int = Field(description="the broker that is down")
 
 
 class NoSignals(TimeRange):
     what: Literal["no_signals"]
-    brokers: BrokerIds | None = Field(default=None, description="the brokers whose signals are lost; without it all")
+    brokers: BrokerIds | None = Field(default=None, description="the brokers whose signals are lost; default: all")
 
 
 class ControllerBusy(TimeRange):
@@ -32,16 +32,16 @@ class ControllerBusy(TimeRange):
 
 class LeaderChange(SchemaModel):
     what: Literal["leader_change"]
-    at: Moment = Field(description="when")
-    topic: str = Field(description="of which topic")
-    partition: int = Field(ge=0, description="of which partition")
-    to: int = Field(description="the broker that leads from then on, if it is in sync")
+    at: Moment = Field(description="the time of the change")
+    topic: str = Field(description="the topic whose leader changes")
+    partition: int = Field(ge=0, description="the partition whose leader changes")
+    to: int = Field(description="the broker that becomes the leader, if it is in sync")
 
 
 class OperatorSets(SchemaModel):
     what: Literal["operator_sets"]
-    at: Moment = Field(description="when")
-    broker: int = Field(description="on which broker")
+    at: Moment = Field(description="the time of the change")
+    broker: int = Field(description="the broker whose throttle is set")
     side: Literal["leader", "follower"] = Field(description="which throttle: leader or follower")
     rate: Rate | None = Field(description="the throttle that an operator sets; null removes it")
 

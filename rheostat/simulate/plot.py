@@ -24,7 +24,7 @@ _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_40
 @dataclass(frozen=True, slots=True)
 class Line:
     label: str
-    values: Sequence[float]  # One for each time; ∞ or NaN is a gap.
+    values: Sequence[float]  # One value for each time; ∞ or NaN is a gap.
     colour: str
     dashed: bool = False  # For settings, such as a limit or an objective.
 
@@ -40,10 +40,10 @@ def svg(title: str, subtitle: str, times_s: Sequence[float], panels: Sequence[Pa
     """Returns the SVG text.
 
     Args:
-        title: of the whole picture.
-        subtitle: the line below it.
-        times_s: the times of all values of all lines, in order.
-        panels: from top to bottom.
+        title: the title of the whole picture.
+        subtitle: the line below the title.
+        times_s: the time of each value, in order; the same for all lines.
+        panels: the panels from top to bottom.
     """
     height = _HEAD + len(panels) * (_PANEL + _GAP) + _FOOT - _GAP
     begin_s, end_s = (times_s[0], times_s[-1]) if len(times_s) else (0.0, 0.0)

@@ -1,7 +1,7 @@
-"""Parses ``--policy`` of `rheostat simulate`: returns the policy that sets the throttles, and the scenario as it starts under it.
+"""Parses ``--policy`` of `rheostat simulate`: returns the policy that sets the throttles, and the scenario as it then starts.
 
-The scenario defines the goal of the move: its ``deadline``, its ``share``, or as soon as clients allow. ``--policy`` may name
-another goal, and give the deadline or share where the scenario has none.
+The scenario defines the goal of the move: its ``deadline``, its ``share``, or an end as soon as clients allow. ``--policy`` may
+name another goal, with its own deadline or share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tuner.simulation.policy import EPOCH_MS, LoopPolicy, Policy, RuleInput, Rul
 from tuner.simulation.scenario import Scenario, with_throttle, without_throttle
 
 POLICIES = (
-    "rheostat (with the scenario's deadline or share, where it has one), rheostat:fast, rheostat:gentle, rheostat:share "
+    "rheostat (with the scenario's deadline or share, if it has one), rheostat:fast, rheostat:gentle, rheostat:share "
     "(rheostat:share:25%), rheostat:deadline (rheostat:deadline:2h), rheostat:rescue (without an objective), static:RATE "
     "(static:50MB/s), as-is (the initial throttles stay), none (no throttle)"
 )
@@ -30,12 +30,12 @@ POLICIES = (
 class _FixedThrottle:
     """A rule that never changes a throttle."""
 
-    def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
+    def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - signature of a rule
         return {}
 
 
 def parse_policy(text: str, scenario: Scenario) -> tuple[Scenario, Policy]:
-    """Returns the scenario as it starts under the policy ``text``, and the policy.
+    """Returns the scenario with the initial throttles of the policy ``text``, and the policy.
 
     Raises:
         BadInputError: the policy is unknown or incomplete; the message names the choices.
@@ -102,7 +102,7 @@ def _unknown(text: str) -> BadInputError:
 
 
 def _fixed_throttle(name: str) -> Policy:
-    # Evaluated once, because it never changes anything.
+    # An infinite interval, because this rule never changes a throttle.
     return RulePolicy(name, _FixedThrottle(), every_s=math.inf)
 
 

@@ -18,7 +18,7 @@ from tuner.simulation.policy import EPOCH_MS
 from tuner.simulation.scenario import Scenario, sum_side_loads
 from tuner.simulation.trace import Trace, rate_series
 
-# Reasons that no throttle rate cures.
+# Reasons for a slow move that no throttle rate can remove.
 DIAGNOSES = {Reason.INFEASIBLE, Reason.NO_HEADROOM, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_LIMITED}
 SIDES_MAX = 10
 DECISIONS_MAX = 5
@@ -41,7 +41,7 @@ class SimulationVerdict:
     Attributes:
         blocked: sides that never end; empty if the moves ended.
         last_decisions: the tuner's last decisions, oldest first; empty if the moves ended.
-        diagnoses: the first decision for each reason that no throttle rate cures.
+        diagnoses: the first decision for each reason that no throttle rate can remove.
     """
 
     scenario: Scenario
@@ -52,6 +52,7 @@ class SimulationVerdict:
 
     @property
     def in_time(self) -> bool:
+        """Whether the moves have ended, and before the deadline if there is one."""
         summary, deadline_s = self.trace.summary, self.scenario.deadline_s
         return summary.completed and (deadline_s is None or summary.duration_s <= deadline_s)
 
@@ -61,7 +62,11 @@ class SimulationVerdict:
 
 
 def judge_run(scenario: Scenario, trace: Trace, journal: Sequence[Entry] = ()) -> SimulationVerdict:
-    """Returns the outcome of a run; ``journal`` holds the tuner's records if a tuner set the throttles."""
+    """Returns the outcome of a run.
+
+    Args:
+        journal: the tuner's records; empty if no tuner set the throttles.
+    """
     diagnoses = tuple(_find_diagnoses(journal))
     if trace.summary.completed:
         return SimulationVerdict(scenario, trace, (), (), diagnoses)
@@ -77,7 +82,7 @@ def _find_diagnoses(journal: Sequence[Entry]) -> Iterator[Entry]:
 
 
 def _last_decisions(journal: Sequence[Entry]) -> list[Entry]:
-    """Returns the newest entries with different texts; an outcome has the text of its intent, so it replaces it."""
+    """Returns the newest entries with different texts. An outcome has the text of its decision and replaces that entry."""
     newest: dict[str, Entry] = {}
     for entry in reversed(journal):
         newest.setdefault(entry.text, entry)
@@ -96,6 +101,7 @@ def _find_blocked(trace: Trace) -> Iterator[BlockedSide]:
 
 
 def to_record(verdict: SimulationVerdict) -> dict[str, Any]:
+    """Returns the outcome as a JSON object."""
     world, summary = verdict.trace.world, verdict.trace.summary
     return {
         "scenario": verdict.scenario.name,
@@ -196,8 +202,8 @@ def _explain_unfinished(verdict: SimulationVerdict) -> Iterator[str]:
     left = size_text(float(trace.remaining_bytes[-1])) if len(trace.remaining_bytes) else "all"
     if summary.optimum_s is None:
         yield (
-            f"  {left} left; no schedule could end them in that time: clients leave too little of the links or "
-            "disks. Give a longer duration, a faster link or disk, or less load."
+            f"  {left} left to copy. No schedule could end the moves in that time, because clients leave too little of the links "
+            "or disks: give a longer duration, a faster link or disk, or less load."
         )
     elif not verdict.blocked:
-        yield f"  {left} left; the optimum is {span_text(summary.optimum_s)}, so a longer duration may show the end."
+        yield f"  {left} left to copy. The optimum is {span_text(summary.optimum_s)}, so a longer duration may show the end."

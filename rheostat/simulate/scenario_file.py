@@ -1,7 +1,7 @@
 """Reads a scenario file and builds the world to simulate. Each fault is reported with its line and key.
 
-The file is checked in three rounds, because each needs the one before: keys and units; consistent brokers, topics and times; a
-possible move with a possible deadline. All faults of a round are reported together.
+The file is checked in three rounds, because each round relies on the previous one: keys and units; consistent brokers, topics and
+times; a possible move with a possible deadline. All faults of a round are reported together.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ from tuner.simulation.world import (
     World,
 )
 
-_CEILING_SHARE = 0.8  # Share of the slowest link; a tenth is for unmeasured traffic, a tenth for the objective.
+# Share of the slowest link. Of the rest, one tenth is left for unmeasured traffic, and one tenth for the latency objective.
+_CEILING_SHARE = 0.8
 
 
 def shipped_scenarios() -> dict[str, Path]:
@@ -64,7 +65,7 @@ def load_scenario(name_or_file: str, seed: int | None = None) -> Scenario:
         seed: replaces the file's seed.
 
     Raises:
-        BadInputError: with every fault of the first round that has some, one per line.
+        BadInputError: every fault of the first round that finds any, one per line.
     """
     shipped = shipped_scenarios()
     path = shipped.get(name_or_file, Path(name_or_file))
@@ -79,6 +80,7 @@ def load_scenario(name_or_file: str, seed: int | None = None) -> Scenario:
 
 
 def parse_scenario(text: str, file: str, *, name: str, seed: int | None = None) -> Scenario:
+    """Returns the scenario in ``text``; ``file`` is the file's name in error messages. Raises as ``load_scenario`` does."""
     source = YamlFile(text, file)
     try:
         schema = ScenarioSchema.model_validate(source.body)
@@ -96,7 +98,7 @@ def parse_scenario(text: str, file: str, *, name: str, seed: int | None = None) 
         )
     if schema.deadline is not None:
         fastest_s = optimum_s(world)
-        # If no schedule ends at all, the report of the run says why.
+        # If no schedule ends the moves at all, the report of the run explains the reason.
         if fastest_s is not None and schema.deadline < fastest_s:
             message = f"expected at least {span_text(fastest_s)}, the fastest possible schedule, found {span_text(schema.deadline)}"
             raise BadInputError(source.fault(("deadline",), message))
@@ -159,17 +161,17 @@ def _build_world(schema: ScenarioSchema, seed: int) -> World:
 def _build_topics(schema: ScenarioSchema) -> Iterable[Topic]:
     move = schema.move
     joining = {*(move.add or ()), *(move.replace or {}).values()}
-    old = tuple(b.id for b in schema.brokers if b.id not in joining)
+    initial_brokers = tuple(b.id for b in schema.brokers if b.id not in joining)
     for topic in schema.topics:
-        on = topic.brokers or old
+        holders = topic.brokers or initial_brokers
         yield Topic(
             topic.name,
             partitions=len(topic.replicas) if topic.replicas else topic.partitions or 1,
             size_bytes=topic.size,
             write_bytes_per_s=topic.write,
             replication=topic.replication,
-            on=on,
-            leaders=topic.leaders or on,
+            on=holders,
+            leaders=topic.leaders or holders,
             spread_ratio=topic.spread,
             replicas=topic.replicas or (),
         )

@@ -41,17 +41,17 @@ class BrokerSchema(SchemaModel):
 class TopicSchema(SchemaModel):
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", description="the topic's name")
     partitions: int | None = Field(default=None, ge=1, le=200_000, description="how many partitions; not with replicas")
-    size: Size = Field(description="of each partition: 20GB")
-    write: RateOrNone = Field(default=0.0, description="what is written to each partition: 4MB/s")
+    size: Size = Field(description="size of each partition, such as 20GB")
+    write: RateOrNone = Field(default=0.0, description="write rate of each partition, such as 4MB/s")
     spread: Share = Field(
         default=0.0,
         description="spread of sizes and write rates: standard deviation ÷ mean; drawn from the seed",
     )
     replication: int = Field(default=3, ge=1, description="replicas of each partition")
     brokers: BrokerIds | None = Field(
-        default=None, description="the brokers that hold it; without it all except joining ones"
+        default=None, description="the brokers that hold the topic; default: all except joining brokers"
     )
-    leaders: BrokerIds | None = Field(default=None, description="those of `brokers` that lead; without it all")
+    leaders: BrokerIds | None = Field(default=None, description="the brokers that lead; default: all of `brokers`")
     replicas: tuple[BrokerIds, ...] | None = Field(
         default=None, description="the replicas of each partition one by one, the leader first: [[1, 2], [2, 3]]"
     )
@@ -59,7 +59,7 @@ class TopicSchema(SchemaModel):
 
 class PlanEntrySchema(SchemaModel):
     topic: str = Field(description="a topic of the scenario")
-    partition: int = Field(ge=0, description="its number")
+    partition: int = Field(ge=0, description="the number of the partition")
     replicas: BrokerIds = Field(description="all target replicas")
     log_dirs: tuple[str, ...] = Field(default=(), description="as kafka-reassign-partitions writes it; not used")
 
@@ -73,7 +73,7 @@ class MoveSchema(SchemaModel):
     add: BrokerIds | None = Field(default=None, description="brokers that hold nothing yet take an even share")
     drain: BrokerIds | None = Field(default=None, description="everything leaves these brokers")
     replace: dict[int, int] | None = Field(
-        default=None, min_length=1, description="old broker: the new one that takes all"
+        default=None, min_length=1, description="for each old broker, the new broker that takes all its replicas"
     )
     plan: PlanSchema | None = Field(default=None, description="the JSON of kafka-reassign-partitions, pasted as it is")
 
@@ -88,32 +88,36 @@ class MoveSchema(SchemaModel):
 
 
 class LoadStepSchema(TimeRange):
-    factor: float = Field(gt=0, description="what the load of these brokers is multiplied with")
-    brokers: BrokerIds | None = Field(default=None, description="which; without it all")
+    factor: float = Field(gt=0, description="the factor for the load of these brokers")
+    brokers: BrokerIds | None = Field(default=None, description="the brokers whose load changes; default: all")
 
 
 class LoadSchema(SchemaModel):
     writes: RateOrNone = Field(
-        default=0.0, description="into each broker in addition to the topics above, with its in-sync replication"
+        default=0.0,
+        description="write rate into each broker in addition to the topics above, in-sync replication included",
     )
-    reads: RateOrNone = Field(default=0.0, description="out of each broker in addition to the topics above")
-    reads_per_write: float = Field(default=1.0, ge=0, description="consumers of the topics above")
+    reads: RateOrNone = Field(default=0.0, description="read rate of each broker in addition to the topics above")
+    reads_per_write: float = Field(default=1.0, ge=0, description="how often consumers read the topics above")
     daily: Share = Field(default=0.0, description="amplitude of the daily sine ÷ mean")
-    day: Span = Field(default=86_400.0, description="how long a day is")
+    day: Span = Field(default=86_400.0, description="the length of a day")
     phase: Moment = Field(
-        default=0.0, description="the time of day at the start; 0 is on the way up, a quarter day is noon"
+        default=0.0,
+        description="the time of day at the start; at 0 the load rises, at a quarter of the day it is highest",
     )
-    noise: Share = Field(default=0.0, description="standard deviation over the mean; drawn from the seed")
+    noise: Share = Field(default=0.0, description="noise of the load: standard deviation ÷ mean; drawn from the seed")
     noise_lasts: Span = Field(default=10.0, description="autocorrelation time of the noise")
-    steps: tuple[LoadStepSchema, ...] = Field(default=(), description="the load is multiplied for a while")
+    steps: tuple[LoadStepSchema, ...] = Field(
+        default=(), description="periods in which the load is multiplied by a factor"
+    )
 
 
 class SignalSchema(SchemaModel):
-    every: Span = Field(default=5.0, description="between two scrapes")
-    window: Span = Field(default=30.0, description="window of a signal")
-    delay: Moment = Field(default=2.0, description="the shortest time from scrape to tuner")
-    delay_max: Moment = Field(default=4.0, description="the longest")
-    loss: Share = Field(default=0.0, description="scrapes of a broker that are lost")
+    every: Span = Field(default=5.0, description="the time between two scrapes")
+    window: Span = Field(default=30.0, description="the window of a signal")
+    delay: Moment = Field(default=2.0, description="the shortest time from a scrape to the tuner")
+    delay_max: Moment = Field(default=4.0, description="the longest time from a scrape to the tuner")
+    loss: Share = Field(default=0.0, description="the share of a broker's scrapes that are lost")
 
     @model_validator(mode="after")
     def _check_delays(self) -> SignalSchema:
@@ -138,7 +142,7 @@ class LatencySchema(SchemaModel):
     def _check_objective(self) -> LatencySchema:
         if not 1.02 * self.base < self.objective < 100 * self.base:
             raise ValueError(
-                f"expected an objective above base ({1000 * self.base:g} ms) and below a hundred times it, "
+                f"expected an objective above base ({1000 * self.base:g} ms) and below 100 × base, "
                 f"found {1000 * self.objective:g} ms"
             )
         return self
@@ -151,28 +155,30 @@ class ScenarioSchema(SchemaModel):
     brokers: Annotated[tuple[BrokerSchema, ...], BeforeValidator(_expand_brokers), Field(min_length=1)] = Field(
         description="how many (ids from 1), or a list of ids, or of id with link and disk"
     )
-    link: Rate = Field(description="what a broker's network carries in each direction: 1.25GB/s or 10Gbit/s")
-    disk: Rate = Field(description="what a broker's disks write, and read")
-    topics: Annotated[tuple[TopicSchema, ...], Field(min_length=1)] = Field(description="what the cluster holds")
-    move: MoveSchema = Field(description="what is moved: one of add, drain, replace, plan")
-    load: LoadSchema = Field(default_factory=LoadSchema, description="what clients do")
+    link: Rate = Field(description="network rate of a broker in each direction, such as 1.25GB/s or 10Gbit/s")
+    disk: Rate = Field(description="rate at which a broker's disks write, and at which they read")
+    topics: Annotated[tuple[TopicSchema, ...], Field(min_length=1)] = Field(description="the topics of the cluster")
+    move: MoveSchema = Field(description="the move: one of add, drain, replace, plan")
+    load: LoadSchema = Field(default_factory=LoadSchema, description="the load of clients")
     throttle: Rate | None = Field(
         default=None,
-        description="the initial throttle, as kafka-reassign-partitions --throttle sets it; without it none",
+        description="the initial throttle, as kafka-reassign-partitions --throttle sets it; default: no throttle",
     )
     ceiling: Rate | None = Field(
         default=None,
-        description="the highest rate that rheostat may set (tuner.rate_bytes_per_s_max); without it 80 % of the slowest link",
+        description="the highest rate that rheostat may set (tuner.rate_bytes_per_s_max); default: 80 % of the slowest link",
     )
-    disturbances: tuple[Disturbance, ...] = Field(default=(), description="what happens during the run")
-    begin: Moment = Field(default=0.0, description="when the move begins")
-    duration: Span = Field(default=3600.0, description="how long is simulated at most")
+    disturbances: tuple[Disturbance, ...] = Field(default=(), description="events during the run")
+    begin: Moment = Field(default=0.0, description="the time at which the move begins")
+    duration: Span = Field(default=3600.0, description="the longest simulated time")
     deadline: Span | None = Field(
         default=None,
-        description="from the start of the move; rheostat uses the whole time, and a missed deadline is exit code 1",
+        description="the time from the start of the move to its end; rheostat uses all of it; exit code 1: the deadline is missed",
     )
-    share: PositiveShare | None = Field(default=None, description="what rheostat may take of every link: 25%")
-    seed: int = Field(default=1, ge=0, description="draws spread, noise and delays")
-    signals: SignalSchema = Field(default_factory=SignalSchema, description="how late and complete rheostat sees it")
+    share: PositiveShare | None = Field(
+        default=None, description="the share of every link that rheostat may use, such as 25%"
+    )
+    seed: int = Field(default=1, ge=0, description="the seed from which spread, noise and delays are drawn")
+    signals: SignalSchema = Field(default_factory=SignalSchema, description="the delay and the loss of signals")
     fetch: FetchSchema = Field(default_factory=FetchSchema, description="the brokers' settings")
     latency: LatencySchema = Field(default_factory=LatencySchema, description="the model of client latency")

@@ -35,13 +35,13 @@ class SchemaModel(BaseModel):
 class TimeRange(SchemaModel):
     """A time range of a scenario."""
 
-    at: Moment = Field(description="when it begins, from the start of the simulation: 2min")
-    until: Span = Field(description="when it ends")
+    at: Moment = Field(description="the begin, as time since the start of the simulation, such as 2min")
+    until: Span = Field(description="the end, as time since the start of the simulation")
 
     @model_validator(mode="after")
-    def _forward(self) -> TimeRange:
+    def _check_order(self) -> TimeRange:
         if self.until <= self.at:
             raise ValueError(
-                f"expected until after at, found {units.span_text(self.until)} and {units.span_text(self.at)}"
+                f"expected `until` to be later than `at`, found {units.span_text(self.until)} and {units.span_text(self.at)}"
             )
         return self

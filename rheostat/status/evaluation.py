@@ -143,7 +143,7 @@ def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
     ]
 
 
-def steps_of_acting_tuner(
+def steps_of_active_tuner(
     snapshot: StatusSnapshot, decisions: DecisionStore, steering_ticks: Sequence[Entry], *, is_state_known: bool
 ) -> list[str]:
     """Returns the next steps of the active tuner, as far as the journal shows them.

@@ -15,7 +15,7 @@ from rheostat.reassign.plan_input import open_client
 from rheostat.reassign.progress import measure_progress, partitions_to_measure
 from rheostat.run.services import probe
 from rheostat.status.active_tuner import tuner_json
-from rheostat.status.evaluation import StatusEvaluator, steps_of_acting_tuner, steps_without_tuner
+from rheostat.status.evaluation import StatusEvaluator, steps_of_active_tuner, steps_without_tuner
 from rheostat.status.journal import RING_SIZES, JournalState, read_journal_state
 from rheostat.status.signal_history import SignalHistory
 from rheostat.tuner_presence import read_tuners
@@ -162,7 +162,7 @@ def status_json(
         **{key: api_status[key] for key in _API_STATUS_FIELDS},
         "throttles_managed": api_status["throttles_managed"] if journal.memory is not None else None,
         **orders_json(journal.orders, now_ms),
-        "next": steps_of_acting_tuner(snapshot, decisions, steering_ticks, is_state_known=journal.memory is not None)
+        "next": steps_of_active_tuner(snapshot, decisions, steering_ticks, is_state_known=journal.memory is not None)
         if tuner["acting"]
         else steps_without_tuner(snapshot, tuner["state"]),
         "destinations": [views.move_json(snapshot, broker) for broker in views.destinations_by_urgency(snapshot)],

@@ -146,5 +146,5 @@ def test_record_that_unpacks_to_400_mb_is_left_out(
         assert note["topic"] == foreign
         assert "ended the stream whenever it was read" in note["reason"]
         assert "ran out of memory (512 MiB)" in said
-        assert f"of topic {foreign}, partition 0, end the stream whenever they are read" in said
+        assert f"of topic {foreign}, partition 0, end the stream whenever it reads them" in said
         row[0] = f"well again after {time.monotonic() - began_s:.0f} s and {lives - 1} restarts of the stream"

@@ -137,7 +137,7 @@ def test_compile_errors_name_file_and_line(
 
 
 def test_unwritable_cache_is_named(artifacts: Artifacts, tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=rf"cannot be put into {tmp_path}/gone .*RHEOSTAT_CACHE_DIR"):
+    with pytest.raises(SetupError, match=rf"cannot be written to {tmp_path}/gone .*RHEOSTAT_CACHE_DIR"):
         kernel_jar(replace(artifacts, home=tmp_path / "gone"))
 
 
@@ -160,7 +160,7 @@ def test_jar_with_two_flipped_bytes_is_refused(cache: Path, artifacts: Artifacts
     expected, found = sha256_of(artifacts.jmx_agent), sha256_of(jar)
     assert one_sentence(err) == (
         f"{jar} is damaged or was changed (SHA-256 expected {expected}, found {found}): "
-        f"remove {home_of(cache)} and try again; it is fetched anew."
+        f"remove {home_of(cache)} and try again; rheostat then fetches it anew."
     )
 
 
@@ -172,7 +172,7 @@ def test_missing_jar_is_named(cache: Path) -> None:
 
     assert code == 1
     assert str(jar) in one_sentence(err)
-    assert one_sentence(err).endswith(f"remove {home_of(cache)} and try again; it is fetched anew.")
+    assert one_sentence(err).endswith(f"remove {home_of(cache)} and try again; rheostat then fetches it anew.")
 
 
 def test_registry_serving_another_jar_is_refused(artifacts: Artifacts, tmp_path: Path) -> None:
@@ -184,7 +184,9 @@ def test_registry_serving_another_jar_is_refused(artifacts: Artifacts, tmp_path:
     code, _, err = resolve({"RHEOSTAT_CACHE_DIR": str(tmp_path / "cache"), "RHEOSTAT_IVY_SETTINGS": str(settings)})
 
     assert code == 1
-    assert re.search(r"^A fetched JVM artifact is not the one .*/compiler/ecj-\S+ is damaged or was changed", err)
+    assert re.search(
+        r"^A fetched JVM artifact differs from the digest .*/compiler/ecj-\S+ is damaged or was changed", err
+    )
     assert sha256_of(artifacts.compiler) in one_sentence(err)
     assert [p.name for p in (tmp_path / "cache" / "jvm").iterdir() if p.suffix != ".lock"] == []
 

@@ -46,7 +46,7 @@ def test_lab_commands_start_use_and_stop_a_lab(env: dict[str, str], tmp_path: Pa
     second = rheostat("lab", "up", "--brokers", "1", env=env)
     assert second.returncode == 2
     assert second.stderr.strip().splitlines() == [
-        "Lab 'lab' is up already: `rheostat lab down --name lab`, or another --name."
+        "Lab 'lab' is up already: run `rheostat lab down --name lab`, or give another --name."
     ]
     assert len(java_processes_of(tmp_path)) == 2
 
@@ -85,7 +85,7 @@ def test_keeper_killed_during_start_leaves_nothing(env: dict[str, str], tmp_path
         second = rheostat("lab", "up", "--brokers", "1", env=env)
         assert (second.returncode, second.stderr.strip()) == (
             2,
-            "Lab 'lab' is starting already: `rheostat lab down --name lab`, or another --name.",
+            "Lab 'lab' is starting already: run `rheostat lab down --name lab`, or give another --name.",
         )
         os.kill(json.loads(starting.read_text())["pid"], signal.SIGKILL)
         until(lambda: not first.alive(), 30, "it says so")

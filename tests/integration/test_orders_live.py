@@ -103,7 +103,7 @@ def test_second_cluster_name_waits_for_release_of_the_first(
         assert paused.returncode == EXIT_NOT_ACKNOWLEDGED
         assert "'lab' has 2 throttles" in paused.stdout, "it is not refused, and says why nobody heeds it"
         named = rheostat("doctor", "--config", renamed)
-        assert "set cluster: lab, or run `rheostat release` with it once" in named.stdout
+        assert "set cluster: lab, or run `rheostat release` once with that name" in named.stdout
         resumed = rheostat("resume", "--config", renamed)
         assert resumed.returncode == EXIT_NOT_ACKNOWLEDGED
         assert throttles.read_rates([OURS, FRESH]) == {OURS: 20 * MB, FRESH: 30 * MB}

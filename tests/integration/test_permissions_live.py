@@ -208,7 +208,7 @@ def test_doctor_names_other_principals_with_write_rights(lab: Lab, tmp_path: Pat
         if f"writers of {topic}" in line
     }
     assert "User:operator: each may pause" in lines[TOPICS.orders]
-    assert "User:dry: each may make a tuner forget" in lines[TOPICS.journal]
+    assert "User:dry: each may change which settings a tuner regards as rheostat's own" in lines[TOPICS.journal]
     assert "User:reader" not in "".join(lines.values())
 
 

@@ -249,7 +249,7 @@ def test_doctor_passes_with_minimal_rights(lab: Lab, tmp_path: Path) -> None:
     with lab.admin() as admin:
         before = set(admin.list_topics())
     found = doctor()["own topics"]
-    assert (found["verdict"], found["found"]) == ("advice", f"missing, made at the first start: {', '.join(own)}")
+    assert (found["verdict"], found["found"]) == ("advice", f"missing; the first start creates them: {', '.join(own)}")
     with lab.admin() as admin:
         assert set(admin.list_topics()) == before, "the doctor changes nothing unless it is asked to"
     assert not before & set(own)
@@ -307,7 +307,8 @@ def test_dry_run_needs_no_alter_rights(lab: Lab, tmp_path: Path) -> None:
         f"right: Write on TransactionalId {LEASE}", "right: Alter on Cluster", f"right: Describe on Group {LEASE}",
     }  # fmt: skip
     assert all(
-        found.endswith("A dry run works without it; with dry_run: false it is needed") for found in advised.values()
+        found.endswith("A dry run works without this right; with dry_run: false it is needed")
+        for found in advised.values()
     )
 
     acting = load_settings(config_of(lab, OBSERVER, tmp_path), {})
@@ -402,7 +403,7 @@ def test_refused_login_is_reported_at_once_despite_silent_brokers(lab: Lab) -> N
     ("other", "plain_listener", "outcome", "text"),
     [
         ({"sasl_mechanism": "SCRAM-SHA-512"}, False, ProbeOutcome.LOGIN, "does not support kafka.sasl_mechanism SCRAM-SHA-512; it offers PLAIN"),
-        ({"security_protocol": "PLAINTEXT"}, False, ProbeOutcome.LOGIN, "as a listener does that requires a login, and kafka.security_protocol PLAINTEXT has none"),
+        ({"security_protocol": "PLAINTEXT"}, False, ProbeOutcome.LOGIN, "which happens if a listener requires a login, and kafka.security_protocol PLAINTEXT has none"),
         ({"security_protocol": "SSL"}, False, ProbeOutcome.TLS, "the TLS handshake with "),
         ({"security_protocol": "SASL_SSL"}, True, ProbeOutcome.TLS, "the TLS handshake with "),
         ({}, True, ProbeOutcome.LOGIN, "supports no login on this port, and kafka.security_protocol is SASL_PLAINTEXT"),

@@ -156,7 +156,7 @@ def test_missing_or_stale_signals_exit_one_with_advice(config: Path, writer: Wri
 
     other = rheostat("signals", "--config", config, "--node", "7")
     assert other.returncode == 1
-    assert "No signal fits" in other.stderr
+    assert "No signal matches" in other.stderr
 
 
 def test_missing_signals_topic_is_named(config: Path, prefix: str) -> None:

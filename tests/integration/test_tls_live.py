@@ -104,4 +104,4 @@ def test_unknown_ca_is_refused(tls_lab: Lab, authority: Path) -> None:
 def test_tls_without_login_is_reported_as_failed_login(tls_lab: Lab, authority: Path) -> None:
     found = only(settings_of(tls_lab, authority, security_protocol="SSL"))
     assert found.outcome is ProbeOutcome.LOGIN
-    assert "as a listener does that requires a login, and kafka.security_protocol SSL has none" in found.text
+    assert "which happens if a listener requires a login, and kafka.security_protocol SSL has none" in found.text

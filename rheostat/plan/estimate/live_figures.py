@@ -63,7 +63,7 @@ def from_cluster(
 
     Raises:
         UnreachableError: the cluster does not answer.
-        CommandError: it answers, but a right is missing, a partition has no leader, or nothing is moving.
+        CommandError: a right is missing, a partition has no leader, or nothing is moving.
         BadInputError: the plan does not fit the cluster.
     """
     if inputs.size_bytes is not None:

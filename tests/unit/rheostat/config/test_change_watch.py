@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from rheostat.config.change_watch import RELOADABLE, ConfigWatch, changes
+from rheostat.config.change_watch import RELOADABLE, ConfigWatch, changed_keys
 from rheostat.config.settings import load_settings
 from rheostat.run import sighup
 from streaming.shared.process_metrics import ConfigState
@@ -107,7 +107,7 @@ def test_changes_are_reloadable_or_need_a_restart(file: Path) -> None:
         GOOD.replace("main", "other").replace("50000000", "40000000")
         + "limits: {max_partitions: 5}\ncollector: {interval_s: 7}\n"
     )
-    found = changes(before, load_settings(file, {}))
+    found = changed_keys(before, load_settings(file, {}))
     assert found == ["cluster", "collector", "limits", "tuner.rate_bytes_per_s_max"]
     assert set(found) & RELOADABLE == {"limits", "tuner.rate_bytes_per_s_max"}
 
@@ -142,9 +142,9 @@ def hangup() -> Iterator[None]:
 
 def test_sighup_reloads_the_file(file: Path, watch: ConfigWatch, hangup: None) -> None:
     stop, followed = threading.Event(), threading.Event()
-    watch.follow(followed.set)
+    watch.after_reload(followed.set)
     watch.serve_reloads()
-    sighup.reload_on_hangup(watch.ask, stop)
+    sighup.reload_on_hangup(watch.request_reload, stop)
     file.write_text(LOWER)
     os.kill(os.getpid(), signal.SIGHUP)
     deadline_s = time.monotonic() + 30

@@ -199,9 +199,9 @@ def replayed(hostile: str, console: Console) -> None:
 
 def demo(hostile: str, console: Console) -> None:
     with DemoView(console) as view:
-        view.head(hostile)
-        view.say(hostile)
-        view.now(hostile)
+        view.print_heading(hostile)
+        view.print_line(hostile)
+        view.show_activity(hostile)
 
 
 def journal(hostile: str, console: Console) -> None:

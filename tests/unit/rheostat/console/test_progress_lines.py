@@ -55,7 +55,7 @@ def test_display_starts_and_stops_with_the_screen_despite_errors() -> None:
 def test_demo_view_prints_lines_without_a_display(given: dict[str, object]) -> None:
     where = console(**given)
     with DemoView(where) as view:
-        view.now("broker 3 catches up")
-        view.now("broker 3 catches up still")
+        view.show_activity("broker 3 catches up")
+        view.show_activity("broker 3 catches up still")
     assert said_on(where).count("\n") == 1
     assert "broker 3 catches up\n" in said_on(where)

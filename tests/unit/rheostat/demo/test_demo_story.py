@@ -39,7 +39,7 @@ class KeptProcesses:
 def test_keep_running_names_the_page_and_runs_until_ctrl_c(tmp_path: Path) -> None:
     processes = KeptProcesses(tmp_path)
     said: list[str] = []
-    view = SimpleNamespace(head=said.append, say=said.append)
+    view = SimpleNamespace(print_heading=said.append, print_line=said.append)
     lab = SimpleNamespace(home=tmp_path, bootstrap_servers="127.0.0.1:9092")
     try:
         story._keep_running(cast(Any, lab), cast(Any, processes), cast(Any, view))
@@ -62,7 +62,7 @@ def test_rescue_names_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rescue, "_print_decisions", lambda *_: "")
     said: list[str] = []
     processes = SimpleNamespace(page="http://127.0.0.1:9999/", start_tuner=lambda: None, status=lambda: None)
-    rescue.rescue(cast(Any, processes), cast(Any, SimpleNamespace(say=said.append)), cast(Any, None))
+    rescue.rescue(cast(Any, processes), cast(Any, SimpleNamespace(print_line=said.append)), cast(Any, None))
     assert "http://127.0.0.1:9999/" in said[0]
 
 
@@ -99,7 +99,7 @@ def test_wait_until_measured_waits_for_every_broker(monkeypatch: pytest.MonkeyPa
         settings=SimpleNamespace(topic_names=lambda: SimpleNamespace(signals="s"), kafka=None, cluster="lab"),
         check=lambda: checks.append(1),
     )
-    view = SimpleNamespace(now=lambda _: None)
+    view = SimpleNamespace(show_activity=lambda _: None)
     measured.wait_until_measured(cast(Any, processes), cast(Any, view), 3)
     assert (len(checks), closed) == (3, [True])
     monkeypatch.setattr(measured, "MEASURED_S_MAX", -1.0)

@@ -55,7 +55,7 @@ def test_faults_names_each_missing_result(change: dict[str, Any], said: str) -> 
 
 def test_summary_without_a_rescue_names_the_shrinking_remaining_bytes() -> None:
     said: list[str] = []
-    view = SimpleNamespace(head=said.append, say=lambda text, **_: said.append(text))
+    view = SimpleNamespace(print_heading=said.append, print_line=lambda text, **_: said.append(text))
     summary = DemoSummary(**{**HELD, "trend_before_bytes_per_s": -1.9e6, "write_bytes_per_s": 1.3e6})
     summary.print_to(cast(DemoView, view))
     assert any("for 27 s before the tuner started, the remaining bytes shrank by 1.90 MB/s" in line for line in said)
@@ -75,7 +75,7 @@ def test_throttle_of_is_above_the_write_rate(written: int, throttle: int) -> Non
 @pytest.mark.parametrize(("found", "taken"), [(None, 3e6), (0.0, 3e6), (2.8e6, 3e6), (5e6, 3e6), (1.3e6, 1.3e6)])
 def test_write_rate_is_measured_if_below_the_target(found: float | None, taken: float) -> None:
     said: list[str] = []
-    assert _write_rate(found, cast(DemoView, SimpleNamespace(say=said.append))) == taken
+    assert _write_rate(found, cast(DemoView, SimpleNamespace(print_line=said.append))) == taken
     assert said == (["this machine is busy: the producers write 1.30 MB/s"] if taken < 3e6 else [])
 
 

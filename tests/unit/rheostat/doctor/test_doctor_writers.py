@@ -42,7 +42,7 @@ def test_writers_names_all_but_the_own_principal() -> None:
     assert "docs/reference/permissions.md" in orders.do
     assert journal.verdict is FindingVerdict.OK
     assert signals.found.startswith("User:u00, ")
-    assert "User:u09 and 2 more: each may make a tuner believe" in signals.found
+    assert "User:u09 and 2 more: each may give a tuner false measurements" in signals.found
 
 
 def test_writers_without_authorizer_give_one_advice() -> None:
@@ -62,4 +62,4 @@ def test_writers_that_cannot_be_read_are_advice() -> None:
     for error in (MissingPermission("Describe on Cluster", "to describe ACLs"), ClusterError("nobody answers")):
         (finding,) = said(orders=error)
         assert finding.verdict is FindingVerdict.ADVICE
-        assert finding.found.startswith("cannot be seen: ")
+        assert finding.found.startswith("not known: ")

@@ -151,8 +151,8 @@ def test_resize_run_new_reassignment_stops_at_current_step() -> None:
     assert not found.restored
     assert found.why is not None
     assert found.why.endswith(
-        "They began while 2 was being watched, so whether followers keep up with it is not known. The value stays; "
-        "`rheostat fetchers --apply --value 1` restores the previous one, once the reassignments are done"
+        "The reassignments began while the value 2 was being watched, so it is not known whether followers keep up with it. The value stays; "
+        "`rheostat fetchers --apply --value 1` restores the previous value, once the reassignments are done"
     )
     assert rig.read() == {1: 2, 2: 2, 3: 2}
 

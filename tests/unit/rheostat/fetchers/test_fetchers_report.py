@@ -45,7 +45,7 @@ def test_show_collision_has_better_value() -> None:
     assert "so the steps are: 4, 5." in told
     assert "2 (now)" in told
     assert "5 (best)" in told
-    assert "Topics that collide" in told
+    assert "Topics whose partitions collide on threads" in told
 
 
 def test_show_best_value_already_set_exits_with_0() -> None:

@@ -213,7 +213,7 @@ def test_repair_leaves_a_tuners_own_records_alone_while_one_acts(monkeypatch: py
 def test_repair_writes_nothing_if_the_journal_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     topic = Topic(monkeypatch, (orders_key("c"), BAD))
     topic.comes = [(orders_key("c"), PAUSED)]
-    with pytest.raises(CommandError, match="Nothing was written: ask again"):
+    with pytest.raises(CommandError, match="Nothing was written: repeat the command"):
         command.repair(None, yes=True)  # type: ignore[arg-type]
     assert topic.records[-1] == (orders_key("c"), PAUSED)
 

@@ -37,7 +37,8 @@ def test_fetcher_change_beside_a_running_plan_is_refused(
     lines: list[str] = []
     if is_refused:
         with pytest.raises(
-            CommandError, match=r"Plan p, given by kim@desk, has not ended.*pause it with `rheostat reassign pause p`"
+            CommandError,
+            match=r"Plan p, submitted by kim@desk, has not ended.*pause it with `rheostat reassign pause p`",
         ):
             check_no_plan_is_running(settings, lines.append)
     else:
@@ -50,7 +51,7 @@ def test_unreadable_journal_leaves_active_plans_unknown(monkeypatch: pytest.Monk
     monkeypatch.setattr(active_plans, "read_active_plans", fail_to_read)
     lines: list[str] = []
     check_no_plan_is_running(settings, lines.append)
-    assert lines == ["The plans of reassignments cannot be read, so one may be running: The journal cannot be read."]
+    assert lines == ["The plans of reassignments cannot be read, so a plan may be running: The journal cannot be read."]
     assert describe_active_plans(settings) == [
         "It is not known whether a plan is active, because the plans cannot be read: The journal cannot be read."
     ]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from rheostat.cli import app
 from rheostat.errors import BadInputError, CommandError
-from rheostat.replay.quota_policy import NOT_DECIDED_BY, settings_of
+from rheostat.replay.quota_policy import WITHOUT_EFFECT, settings_of
 from rheostat.replay.times import moment_text, parse_moment
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
@@ -55,7 +55,7 @@ def test_replay_without_differences_exits_with_0(tmp_path: Path) -> None:
     done = run("--journal", file, *RANGE)
     assert done.exit_code == 0, done.output
     assert "cycles: 12 the same, 0 different" in done.output
-    assert "their decisions: 24 the same, 0 different" in done.output
+    assert "decisions of these cycles: 24 the same, 0 different" in done.output
     body = json.loads(run("--journal", file, *RANGE, "--json").stdout)
     assert json.loads(run("--journal", file, "--json").stdout) == body  # All of a file, where no moment is given.
     assert (body["same"], body["cycles"], body["differences"]) == (True, {"same": 12, "different": 0}, [])
@@ -144,9 +144,9 @@ def test_replay_with_other_quota_policy_shows_only_its_differences(tmp_path: Pat
         ),
         (
             "mutation_quota:\n  cycle_s: 7\n",
-            "p.yaml:2: mutation_quota.cycle_s: no decision on recorded inputs depends on it",
+            "p.yaml:2: mutation_quota.cycle_s: no decision on recorded inputs depends on this key",
         ),
-        ("reassign:\n  enabled: false\n", "p.yaml:1: reassign: no decision on recorded inputs depends on it"),
+        ("reassign:\n  enabled: false\n", "p.yaml:1: reassign: no decision on recorded inputs depends on this key"),
         (
             "mutation_quota:\n  over_alocation: 2\n",
             "p.yaml:2: mutation_quota.over_alocation: unknown key: did you mean",
@@ -158,7 +158,7 @@ def test_replay_with_other_quota_policy_shows_only_its_differences(tmp_path: Pat
             "p.yaml:1: rate_bytes_per_s_maxx: unknown key: did you mean rate_bytes_per_s_max?",
         ),
         ("\nexternal_change_hold_s: soon\n", "p.yaml:2: external_change_hold_s: "),
-        ("http:\n  port: 7\n", "p.yaml:1: http: no decision on recorded inputs depends on it: leave it out"),
+        ("http:\n  port: 7\n", "p.yaml:1: http: no decision on recorded inputs depends on this key: leave it out"),
         ("objective:\n  latency_ms: -5\n", "p.yaml:2: objective.latency_ms: "),
         ("objective:\n  latency_ms: 5\n", "give a range with an objective"),
         ("rate_bytes_per_s_min: 90000000\n", "is above rate_bytes_per_s_max"),
@@ -186,7 +186,7 @@ def test_empty_range_names_the_recorded_range(tmp_path: Path) -> None:
 def test_range_without_its_first_frame_is_refused(tmp_path: Path) -> None:
     file = export_move(tmp_path)
     file.write_bytes(b"\n".join(file.read_bytes().splitlines()[3:]))
-    assert "(9 steps lack the frame before them)" in refused("--journal", file, *RANGE)
+    assert "(9 steps have no frame (record of the whole state) before them)" in refused("--journal", file, *RANGE)
 
 
 @pytest.mark.parametrize(
@@ -275,6 +275,6 @@ def test_moment_text_has_the_time_zone() -> None:
 def test_policy_settings_round_trip(policy: MutationPolicy) -> None:
     said = settings_of(policy)
     assert MutationQuotaSettings.model_validate(said).policy(policy.limits.external_change_hold_s) == policy
-    assert set(said) == set(MutationQuotaSettings.model_fields) - set(NOT_DECIDED_BY), (
+    assert set(said) == set(MutationQuotaSettings.model_fields) - set(WITHOUT_EFFECT), (
         "a key that a policy file may have"
     )

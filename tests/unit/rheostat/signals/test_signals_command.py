@@ -147,7 +147,7 @@ def test_unmeasured_figure_is_a_dash_not_zero(signal: Signal) -> None:
     ],
 )
 def test_table_names_the_source_of_throttled_bytes(by: str | None, said: str) -> None:
-    assert cells(replace(BROKER, throttled_by=by))["used, by"] == said
+    assert cells(replace(BROKER, throttled_by=by))["source of used"] == said
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_backlog_and_unreadable_signals_are_counted() -> None:
     for part in render_tables(seen, OURS, NOW_MS, AGE_S_MAX, console_for(out)):
         console_for(out).print(part)
     assert "Not shown: signals of backlog records: 1, unreadable records: 1." in out.getvalue()
-    assert [s.broker for s in seen.fitting(NOW_MS) if isinstance(s, BrokerSignal)] == [1]
+    assert [s.broker for s in seen.matching(NOW_MS) if isinstance(s, BrokerSignal)] == [1]
 
 
 # -- for machines --------------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ FILTERS: list[tuple[dict[str, Any], list[Signal]]] = [
 def test_filter_selects_matching_signals(filters: dict[str, Any], left: list[Signal]) -> None:
     wanted = SignalFilter(CLUSTER, **filters)
     foreign = replace(BROKER, cluster="other")
-    assert seen_of(*EVERY, foreign, wanted=wanted).fitting(NOW_MS) == left
+    assert seen_of(*EVERY, foreign, wanted=wanted).matching(NOW_MS) == left
     raw = [line for s in (*EVERY, foreign) if (line := raw_line(encode_signal(s), wanted)) is not None]
     assert [decode_signal(line.encode()) for line in raw] == left
 
@@ -304,8 +304,8 @@ def test_one_fresh_signal_gives_no_problem() -> None:
         ([], OURS, "There are no signals in rheostat.signals: are `rheostat collect` and `rheostat stream`"),
         ([aged(BROKER, 60)], OURS, "The one signal is stale: the newest is of 2023-11-14 22:12:20 UTC, 60 s ago"),
         ([aged(BROKER, 60), aged(MOVE, 40)], OURS, "All signals are stale: the newest is of 2023-11-14 22:12:40 UTC, 40 s ago"),
-        ([aged(BROKER, 7_300)], OURS, "2 h 2 min ago, and the tuner uses none older than 15 s: are `rheostat collect`"),
-        ([aged(BROKER, -40)], OURS, "40 s ahead of this machine's. Compare the clocks"),
+        ([aged(BROKER, 7_300)], OURS, "2 h 2 min ago, and the tuner uses no signal older than 15 s: are `rheostat collect`"),
+        ([aged(BROKER, -40)], OURS, "40 s ahead of this machine's clock. Compare the clocks"),
         ([replace(BROKER, backlog=True)], OURS, "Only signals of backlog records so far (1)."),
         ([replace(BROKER, cluster="other")], OURS, f"No signals of cluster {CLUSTER} in {TOPIC}, only of other"),
         (EVERY, SignalFilter(CLUSTER, nodes=frozenset({7})), "1 of kind broker, 1 of kind controller, 1 of kind move, 1 of kind"),

@@ -178,7 +178,7 @@ def test_full_links_are_named_as_the_reason(small: Path) -> None:
     small.write_text(small.read_text().replace("noise: 10%", "writes: 95MB/s"))
     done = run(small, "--policy", "none")
     assert done.exit_code == 1
-    assert "no schedule could end them in that time" in done.stdout
+    assert "No schedule could end the moves in that time" in done.stdout
 
 
 def test_too_short_duration_is_named_as_the_reason(small: Path) -> None:

@@ -179,7 +179,10 @@ def examined(cluster: Cluster, *, create: bool) -> list[Finding]:
 def test_doctor_without_create_makes_no_topic_and_says_when() -> None:
     cluster = Cluster(WELL, topics=ALL[1:])
     (found,) = examined(cluster, create=False)
-    assert (found.verdict, found.found) == (FindingVerdict.ADVICE, "missing, made at the first start: rheostat.metrics")
+    assert (found.verdict, found.found) == (
+        FindingVerdict.ADVICE,
+        "missing; the first start creates them: rheostat.metrics",
+    )
     assert "rheostat doctor --create" in found.do
     assert (cluster.made, cluster.validated) == ({}, {"rheostat.metrics"})
 

@@ -13,7 +13,7 @@ from kafka.structs import OffsetAndTimestamp
 from structlog.testing import capture_logs
 
 from rheostat import tuner_presence
-from rheostat.tuner_presence import acting_tuner, running_tuners
+from rheostat.tuner_presence import active_tuner, running_tuners
 from tuner.api.status_store import StatusStore
 from tuner.core.presence import ALIVE_S_MAX, TunerMode, TunerPresence
 from tuner.journal.presence_records import decode_presence, encode_presence, presence_key, presence_prefix
@@ -98,8 +98,8 @@ def test_tuner_with_overdue_report_is_gone(now_ms: int, monkeypatch: pytest.Monk
 
 def test_later_of_two_acting_reports_wins() -> None:
     killed = replace(ACTING, holder="b:2", since_ms=1)
-    assert acting_tuner([killed, ACTING, replace(ACTING, mode=TunerMode.STANDBY, since_ms=9)]) == ACTING
-    assert acting_tuner([]) is None
+    assert active_tuner([killed, ACTING, replace(ACTING, mode=TunerMode.STANDBY, since_ms=9)]) == ACTING
+    assert active_tuner([]) is None
     assert running_tuners([killed, ACTING], NOW_MS)[0] == ACTING, "a plan is foretold by the limits of the first"
 
 

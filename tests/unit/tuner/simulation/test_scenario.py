@@ -324,10 +324,10 @@ def test_every_fault_is_named_with_its_line() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("link: 1GB/s\n", "", "f.yaml:1: link: is missing: what a broker's network carries in each direction"),
+        ("link: 1GB/s\n", "", "f.yaml:1: link: is missing: network rate of a broker in each direction"),
         ("write: 2MB/s", "write: 2Mb/s", "f.yaml:6: topics[0].write: expected a rate such as"),
         ("write: 2MB/s", "wrte: 2MB/s", "f.yaml:6: topics[0].wrte: unknown key: did you mean write?"),
-        ("size: 1GB, ", "", "f.yaml:6: topics[0].size: is missing: of each partition"),
+        ("size: 1GB, ", "", "f.yaml:6: topics[0].size: is missing: size of each partition"),
         ("partitions: 4, ", "", "f.yaml:6: topics[0].partitions: is missing: give the number of partitions"),
         ("add: [3]", "add: [3]\nload: {reads_per_write: .inf}", "load.reads_per_write: input should be a finite number, found inf"),
         ("brokers: 3", "brokers: 0", "f.yaml:2: brokers: expected 1 to 10000 brokers, found 0"),
@@ -368,11 +368,11 @@ def test_invalid_scenario_key_is_refused_with_its_line(old: str, new: str, messa
     ("more", "message"),
     [
         ("{what: broker_down, at: 1s, until: 2s, broker: 9}", "disturbances[0].broker: unknown broker 9, there are 1, 2, 3"),
-        ("{what: broker_down, at: 3s, until: 2s, broker: 1}", "disturbances[0]: expected until after at, found 2.0 s and 3.0 s"),
+        ("{what: broker_down, at: 3s, until: 2s, broker: 1}", "disturbances[0]: expected `until` to be later than `at`, found 2.0 s and 3.0 s"),
         ("{what: broker_down, at: 2h, until: 3h, broker: 1}", "disturbances[0].at: expected a time before the end (1 h)"),
-        ("{what: broker_down, at: 1s, until: 2s}", "disturbances[0].broker: is missing: which broker"),
+        ("{what: broker_down, at: 1s, until: 2s}", "disturbances[0].broker: is missing: the broker that is down"),
         ("{what: broker_up, at: 1s}", "disturbances[0].what: expected one of slow_link, broker_down, no_signals,"),
-        ("{at: 1s}", "disturbances[0].what: expected it to say which kind it is, found none"),
+        ("{at: 1s}", "disturbances[0].what: expected the kind of this item, found none"),
         ("{what: broker_down, at: 1s, until: 2s, brokr: 1}", "disturbances[0].brokr: unknown key: did you mean broker?"),
         ("{what: leader_change, at: 1s, topic: t, partition: 4, to: 1}", "t has no partition 4, there are 0 to 3"),
     ],
