@@ -26,8 +26,6 @@ from tuner_cases import (
     owned,
 )
 
-from streaming.shared.metric_def import MetricDef
-from streaming.shared.metric_defs import BY_PROCESS
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.api.api_state import ApiState
 from tuner.api.metrics import make_registry
@@ -101,13 +99,6 @@ def test_steered_side_exports_setpoint_and_no_headroom(board: StatusStore) -> No
     assert series(board, "rheostat_throttle_no_headroom") == {("1", "leader"): 0.0, ("3", "follower"): 1.0}
     seen(board)
     assert series(board, "rheostat_setpoint_bytes_per_second") == {}
-
-
-@pytest.mark.parametrize("definition", BY_PROCESS["tuner"], ids=lambda d: d.name)
-def test_tuner_metric_name_follows_prometheus_conventions(definition: MetricDef) -> None:
-    assert definition.name.startswith("rheostat_")
-    assert definition.name.endswith("_total") == (definition.kind == "counter")
-    assert definition.meaning.endswith(".")
 
 
 def test_cycle_exports_measured_and_decided_values(board: StatusStore) -> None:

@@ -39,28 +39,20 @@ def numbers(*steps: ReassignmentStep) -> list[int]:
     return [step.partition for step in steps]
 
 
-def test_leader_movements_fill_the_batch_first() -> None:
-    ways = [follows(0), leads(1), follows(2), leads(3), follows(4)]
-    assert numbers(*next_batch(ways, UP, BatchLimits(partition_movements_max=3)).steps) == [1, 3, 0]
-
-
-def test_leader_movements_above_limit_leave_slots_to_followers() -> None:
-    ways = [leads(0), leads(1), leads(2), follows(3), follows(4)]
-    assert numbers(*next_batch(ways, UP, BatchLimits(1, 3)).steps) == [0, 3, 4]
-
-
-def test_batch_is_smaller_when_leader_limit_is_reached() -> None:
-    assert numbers(*next_batch([leads(0), leads(1), leads(2)], UP, BatchLimits(2, 3)).steps) == [0, 1]
-
-
-def test_partitions_that_refuse_writes_come_first() -> None:
-    ways = [leads(0), follows(1), refused(2)]
-    assert numbers(*next_batch(ways, UP, BatchLimits(partition_movements_max=2)).steps) == [2, 0]
-
-
-def test_partitions_of_one_kind_keep_their_order() -> None:
-    ways = [follows(7), follows(2), follows(5)]
-    assert numbers(*next_batch(ways, UP, BatchLimits(partition_movements_max=2)).steps) == [7, 2]
+@pytest.mark.parametrize(
+    ("transitions", "limits", "started"),
+    [
+        pytest.param([follows(0), leads(1), follows(2), leads(3), follows(4)], BatchLimits(partition_movements_max=3), [1, 3, 0], id="leaders first"),
+        pytest.param([leads(0), leads(1), leads(2), follows(3), follows(4)], BatchLimits(1, 3), [0, 3, 4], id="leader limit"),
+        pytest.param([leads(0), leads(1), leads(2)], BatchLimits(2, 3), [0, 1], id="smaller batch at leader limit"),
+        pytest.param([leads(0), follows(1), refused(2)], BatchLimits(partition_movements_max=2), [2, 0], id="refused writes first"),
+        pytest.param([follows(7), follows(2), follows(5)], BatchLimits(partition_movements_max=2), [7, 2], id="one kind keeps its order"),
+    ],
+)  # fmt: skip
+def test_batch_takes_partitions_by_urgency_within_limits(
+    transitions: list[PartitionTransition], limits: BatchLimits, started: list[int]
+) -> None:
+    assert numbers(*next_batch(transitions, UP, limits).steps) == started
 
 
 def test_slots_are_filled_as_steps_end() -> None:

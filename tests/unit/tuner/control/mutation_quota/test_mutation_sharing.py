@@ -48,26 +48,28 @@ def test_larger_total_lowers_no_share(whole: float, claims: list[Claim], more: f
         assert other >= one - 1e-7 * (1 + whole)
 
 
-def test_equal_backlogged_tenants_get_equal_shares() -> None:
-    assert share_max_min(90, [Claim(HUNGRY)] * 3).shares == (30, 30, 30)
+@pytest.mark.parametrize(
+    ("total", "claims", "shares"),
+    [
+        pytest.param(90, [Claim(HUNGRY)] * 3, (30, 30, 30), id="equal backlogged tenants"),
+        pytest.param(
+            100, [Claim(10), Claim(HUNGRY, 2), Claim(HUNGRY)], (10, 60, 30), id="weights of backlogged tenants"
+        ),
+        pytest.param(
+            100, [Claim(HUNGRY, 1, 40), *[Claim(HUNGRY, 3)] * 2], (40, 30, 30), id="guarantee above weighted share"
+        ),
+        pytest.param(100, [Claim(5, 1, 40), Claim(HUNGRY)], (5, 95), id="guarantee above demand"),
+        pytest.param(100, [], (), id="no tenants"),
+    ],
+)
+def test_share_max_min_gives_expected_shares(total: float, claims: list[Claim], shares: tuple[float, ...]) -> None:
+    assert share_max_min(total, claims).shares == shares
 
 
 def test_small_demand_is_met_and_others_share_the_rest() -> None:
     found = share_max_min(100, [Claim(10), Claim(HUNGRY), Claim(HUNGRY)])
     assert found.shares == (10, 45, 45)
     assert found.rate_per_weight == 45
-
-
-def test_weights_apply_to_backlogged_tenants() -> None:
-    assert share_max_min(100, [Claim(10), Claim(HUNGRY, 2), Claim(HUNGRY)]).shares == (10, 60, 30)
-
-
-def test_guarantee_holds_above_weighted_share() -> None:
-    assert share_max_min(100, [Claim(HUNGRY, 1, 40), Claim(HUNGRY, 3), Claim(HUNGRY, 3)]).shares == (40, 30, 30)
-
-
-def test_guarantee_never_exceeds_demand() -> None:
-    assert share_max_min(100, [Claim(5, 1, 40), Claim(HUNGRY)]).shares == (5, 95)
 
 
 def test_guarantees_above_the_total_are_cut_proportionally() -> None:
@@ -80,10 +82,6 @@ def test_rest_remains_when_all_demand_is_met() -> None:
     found = share_max_min(100, [Claim(10), Claim(20)])
     assert found.shares == (10, 20)
     assert found.rate_per_weight == math.inf
-
-
-def test_share_without_tenants_is_empty() -> None:
-    assert share_max_min(100, []).shares == ()
 
 
 def test_shares_of_thousand_tenants_are_close_to_exact_optimum() -> None:

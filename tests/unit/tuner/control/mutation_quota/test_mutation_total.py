@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -78,8 +79,37 @@ def test_idle_ratio_slightly_above_1_is_no_pressure() -> None:
 # -- the total ------------------------------------------------------------------------------------------------------------
 
 
-def test_total_doubles_with_headroom_and_backlog() -> None:
-    assert after(TotalRate(100), 0.1) == (TotalRate(200, NOW), QuotaReason.HEADROOM_AVAILABLE)
+RAISED_34_S_AGO, CUT_30_S_AGO = TotalRate(100, NOW - 34_000), TotalRate(100, NOW - 30_000, NOW - 30_000)
+
+
+@pytest.mark.parametrize(
+    ("total", "ratio", "inputs", "expected", "reason"),
+    [
+        pytest.param(TotalRate(100), 0.1, {}, TotalRate(200, NOW), QuotaReason.HEADROOM_AVAILABLE, id="doubles with headroom"),
+        pytest.param(TotalRate(100), 0.1, {"binds": False}, TotalRate(100), QuotaReason.NOT_BINDING, id="no backlog"),
+        pytest.param(RAISED_34_S_AGO, 0.1, {}, RAISED_34_S_AGO, QuotaReason.SETTLING, id="last raise does not show yet"),
+        pytest.param(TotalRate(100), 0.95, {}, TotalRate(100), QuotaReason.WITHIN_OBJECTIVE, id="between aim and objective"),
+        pytest.param(TotalRate(100), 1.0, {}, TotalRate(100), QuotaReason.WITHIN_OBJECTIVE, id="at the objective"),
+        pytest.param(TotalRate(100, NOW - 1), 1.01, {}, TotalRate(95, NOW, NOW), QuotaReason.OVER_OBJECTIVE, id="smallest cut"),
+        pytest.param(TotalRate(100, NOW - 1), 1.25, {}, TotalRate(80, NOW, NOW), QuotaReason.OVER_OBJECTIVE, id="cut by excess"),
+        pytest.param(TotalRate(100, NOW - 1), 2.0, {}, TotalRate(50, NOW, NOW), QuotaReason.OVER_OBJECTIVE, id="cut by half"),
+        pytest.param(TotalRate(100, NOW - 1), 80.0, {}, TotalRate(50, NOW, NOW), QuotaReason.OVER_OBJECTIVE, id="largest cut"),
+        pytest.param(CUT_30_S_AGO, 3.0, {}, CUT_30_S_AGO, QuotaReason.SETTLING, id="last cut does not show yet"),
+        pytest.param(TotalRate(100), 0.1, {"late": True}, TotalRate(50, NOW, NOW), QuotaReason.HEARTBEAT_TIMEOUTS, id="heartbeats"),
+        pytest.param(
+            TotalRate(100), 20.0, {"course": TotalInputs(is_new_window=False)}, TotalRate(100), QuotaReason.SETTLING,
+            id="measurement was judged before",
+        ),
+    ],
+)  # fmt: skip
+def test_total_follows_pressure_and_backlog(
+    total: TotalRate, ratio: float, inputs: dict[str, Any], expected: TotalRate, reason: QuotaReason
+) -> None:
+    assert after(total, ratio, **inputs) == (expected, reason)
+
+
+def test_total_grows_again_once_last_raise_shows() -> None:
+    assert after(TotalRate(100, NOW - 35_000), 0.1)[1] is QuotaReason.HEADROOM_AVAILABLE
 
 
 def test_total_grows_by_half_of_headroom_near_objective() -> None:
@@ -92,37 +122,8 @@ def test_total_rises_by_share_of_cap_in_between() -> None:
     assert after(TotalRate(100), 0.45, cap=400)[0].rate_per_s == 120.0
 
 
-def test_total_does_not_grow_without_backlog() -> None:
-    assert after(TotalRate(100), 0.1, binds=False) == (TotalRate(100), QuotaReason.NOT_BINDING)
-
-
-def test_total_waits_for_effect_of_last_change() -> None:
-    before = TotalRate(100, changed_at_ms=NOW - 34_000)
-    assert after(before, 0.1) == (before, QuotaReason.SETTLING)
-    assert after(replace(before, changed_at_ms=NOW - 35_000), 0.1)[1] is QuotaReason.HEADROOM_AVAILABLE
-
-
-def test_total_between_aim_and_objective_is_kept() -> None:
-    assert after(TotalRate(100), 0.95) == (TotalRate(100), QuotaReason.WITHIN_OBJECTIVE)
-    assert after(TotalRate(100), 1.0) == (TotalRate(100), QuotaReason.WITHIN_OBJECTIVE)
-
-
-@pytest.mark.parametrize(("ratio", "rate"), [(1.01, 95.0), (1.25, 80.0), (2.0, 50.0), (80.0, 50.0)])
-def test_total_falls_by_the_excess_over_objective(ratio: float, rate: float) -> None:
-    assert after(TotalRate(100, NOW - 1), ratio) == (TotalRate(rate, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
-
-
-def test_total_is_cut_again_only_after_last_cut_shows() -> None:
-    before = TotalRate(100, NOW - 30_000, NOW - 30_000)
-    assert after(before, 3.0) == (before, QuotaReason.SETTLING)
-
-
 def test_nonbinding_total_falls_from_the_applied_rate() -> None:
     assert after(TotalRate(1_000), 2.0, binds=False, done=100)[0].rate_per_s == pytest.approx(62.5)
-
-
-def test_heartbeat_timeouts_halve_the_total() -> None:
-    assert after(TotalRate(100), 0.1, late=True) == (TotalRate(50, NOW, NOW), QuotaReason.HEARTBEAT_TIMEOUTS)
 
 
 def test_total_stays_between_minimum_and_cap() -> None:
@@ -168,13 +169,6 @@ def test_total_is_not_cut_while_pressure_falls() -> None:
     assert after(TotalRate(100), 20.0, course=TotalInputs(24.0)) == (TotalRate(100), QuotaReason.SETTLING)
     assert after(TotalRate(100), 20.0, course=TotalInputs(21.0))[1] is QuotaReason.OVER_OBJECTIVE
     assert after(TotalRate(100), 20.0, course=TotalInputs(24.0), late=True)[1] is QuotaReason.HEARTBEAT_TIMEOUTS
-
-
-def test_same_measurement_is_judged_once() -> None:
-    assert after(TotalRate(100), 20.0, course=TotalInputs(is_new_window=False)) == (
-        TotalRate(100),
-        QuotaReason.SETTLING,
-    )
 
 
 # -- cap and brake --------------------------------------------------------------------------------------------------------

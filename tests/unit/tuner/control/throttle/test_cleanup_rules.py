@@ -53,12 +53,42 @@ def test_may_need_cleanup_while_replicas_or_owned_rates_remain(
     assert may_need_cleanup(memory, cluster) is ends
 
 
-def test_cleanup_of_a_moves_throttle_clears_lists_first() -> None:
-    assert plan(idle()) == [
-        ("clear", "orders", (L, F)),
-        ("back", SOURCE, 21 * MB, None),
-        ("back", TARGET, 10 * MB, None),  # Not written by us, but brought by the move.
-    ]
+CLEAR, SOURCE_REMOVED, TARGET_REMOVED = (
+    ("clear", "orders", (L, F)),
+    ("back", SOURCE, 21 * MB, None),
+    ("back", TARGET, 10 * MB, None),
+)
+SOURCE_RESTORED = ("back", SOURCE, 21 * MB, 4_500_000)
+THROTTLED = Memory(moving_replicas=SEEN, throttled=True)
+EXTERNAL = replace(THROTTLED, externally_owned_until_ms={SOURCE: NOW_MS + 1})
+INHERITED = replace(idle(lists={}), rates={SOURCE: RateSetting(21 * MB, is_own=False), TARGET: RateSetting(10 * MB)})
+
+
+@pytest.mark.parametrize(
+    ("cluster", "memory", "expected"),
+    [
+        # The move brought the rate of the target, which the tuner has not written.
+        pytest.param(idle(), AFTER, [CLEAR, SOURCE_REMOVED, TARGET_REMOVED], id="lists first"),
+        pytest.param(idle(lists={}), AFTER, [SOURCE_REMOVED, TARGET_REMOVED], id="lists are gone"),
+        pytest.param(idle({}, lists={}), THROTTLED, [], id="nothing is set"),
+        pytest.param(idle(), EXTERNAL, [CLEAR, TARGET_REMOVED], id="external rate stays"),
+        pytest.param(INHERITED, THROTTLED, [TARGET_REMOVED], id="inherited rate stays"),
+        # The rate is another tool's: no list ever named a moving replica, and the tuner owns nothing.
+        pytest.param(idle({SOURCE: 30 * MB}, lists={}), Memory(moving_replicas=SEEN), [], id="unthrottled move"),
+        # The lists came with the move, so they go even where the rate stays.
+        pytest.param(
+            idle(), replace(AFTER, owned={}, preexisting_rates={SOURCE: 21 * MB}), [CLEAR, TARGET_REMOVED], id="preexisting rate stays"
+        ),
+        pytest.param(idle(), Memory(), [], id="no move was observed"),
+        pytest.param(idle(), Memory(owned=AFTER.owned), [SOURCE_RESTORED], id="no move was observed, owned rate"),
+    ],
+)  # fmt: skip
+def test_cleanup_has_exactly_the_expected_steps(cluster: LiveCluster, memory: Memory, expected: list[Any]) -> None:
+    assert plan(cluster, memory) == expected
+
+
+def test_clear_finished_off_restores_and_clears_nothing() -> None:
+    assert plan(idle(), limits=ThrottleLimits(rate_bytes_per_s_max=50 * MB, clears_finished=False)) == [SOURCE_RESTORED]
 
 
 def test_cleanup_texts() -> None:
@@ -76,14 +106,6 @@ def test_cleanup_texts() -> None:
 )
 def test_cleanup_clears_only_existing_lists(lists: TopicThrottle, sides: tuple[Any, ...]) -> None:
     assert plan(idle(lists={"orders": lists}))[0] == ("clear", "orders", sides)
-
-
-def test_cleanup_removes_rates_after_the_lists_are_gone() -> None:
-    assert plan(idle(lists={})) == [("back", SOURCE, 21 * MB, None), ("back", TARGET, 10 * MB, None)]
-
-
-def test_cleanup_of_nothing_is_empty() -> None:
-    assert plan(idle({}, lists={}), Memory(moving_replicas=SEEN, throttled=True)) == []
 
 
 def test_cleanup_keeps_rates_of_brokers_without_moves() -> None:
@@ -135,28 +157,6 @@ def test_restore_without_an_earlier_rate_removes_it() -> None:
     assert decision.text.endswith("removed: the move has ended; there was none before")
 
 
-def test_clear_finished_off_restores_and_clears_nothing() -> None:
-    limits = ThrottleLimits(rate_bytes_per_s_max=50 * MB, clears_finished=False)
-    assert plan(idle(), limits=limits) == [("back", SOURCE, 21 * MB, 4_500_000)]
-
-
-def test_cleanup_without_an_observed_move_clears_nothing() -> None:
-    """Lists that stood when we started, and no move since: not ours to judge."""
-    assert plan(idle(), Memory()) == []
-    assert plan(idle(), Memory(owned=AFTER.owned)) == [("back", SOURCE, 21 * MB, 4_500_000)]
-
-
-def test_cleanup_keeps_externally_owned_rates() -> None:
-    memory = Memory(moving_replicas=SEEN, throttled=True, externally_owned_until_ms={SOURCE: NOW_MS + 1})
-    assert plan(idle()) != plan(idle(), memory)
-    assert plan(idle(), memory) == [("clear", "orders", (L, F)), ("back", TARGET, 10 * MB, None)]
-
-
-def test_cleanup_keeps_inherited_rates() -> None:
-    cluster = replace(idle(lists={}), rates={SOURCE: RateSetting(21 * MB, is_own=False), TARGET: RateSetting(10 * MB)})
-    assert plan(cluster, Memory(moving_replicas=SEEN, throttled=True)) == [("back", TARGET, 10 * MB, None)]
-
-
 @pytest.mark.parametrize("away", [{"brokers": (2, 3)}, {"unreadable": (1,)}])
 def test_cleanup_skips_a_dead_broker(away: Any) -> None:
     cluster = idle({TARGET: 10 * MB}, lists={}, **away)
@@ -165,17 +165,6 @@ def test_cleanup_skips_a_dead_broker(away: Any) -> None:
     assert (
         plan(replace(cluster, rates=idle().rates, lists=STANDING["*"])) == []
     )  # Even if the last known rates are still set.
-
-
-def test_cleanup_of_an_unthrottled_move_removes_nothing() -> None:
-    """No list ever named a moving replica, and nothing is ours: the rate is somebody's, kept for another day."""
-    assert plan(idle({SOURCE: 30 * MB}, lists={}), Memory(moving_replicas=SEEN)) == []
-
-
-def test_cleanup_keeps_a_preexisting_rate() -> None:
-    """And without it no list goes less: they came with the move."""
-    memory = replace(AFTER, owned={}, preexisting_rates={SOURCE: 21 * MB})
-    assert plan(idle(), memory) == [("clear", "orders", (L, F)), ("back", TARGET, 10 * MB, None)]
 
 
 def test_cleanup_restores_a_changed_preexisting_rate() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from loop_rig import Rig
 from tuner_cases import NOW_MS, SOURCE, TARGET, move, move_signal
 
+from streaming.shared.contract import MoveSignal
 from tuner.control.throttle.decision import Decision, Hold, Reason
 from tuner.control.throttle.missing_signals import are_signals_complete, find_missing_signals
 from tuner.control.throttle.objective import Objective
@@ -41,20 +43,15 @@ def test_missing_signals_exclude_complete_contradictions() -> None:
     assert find_missing_signals(doubted, TWICE, NOW_MS, AGE_S_MAX) == frozenset()
 
 
-def test_missing_signals_include_those_without_a_move() -> None:
-    doubted: list[Decision] = [Hold(*SOURCE, Reason.SIGNALS_CONTRADICT, "the signals tell of no move")]
-    before = {SOURCE: move_signal(*SOURCE, moving=0)}
-    sides = find_missing_signals(doubted, before, NOW_MS, AGE_S_MAX)
+@pytest.mark.parametrize(
+    ("reason", "signal"),
+    [(Reason.SIGNALS_CONTRADICT, move_signal(*SOURCE, moving=0)), (Reason.SIGNALS_STALE, move_signal(*SOURCE, age_s=20.0))],
+    ids=["no move", "old"],
+)  # fmt: skip
+def test_missing_signals_include_old_ones_and_those_without_a_move(reason: Reason, signal: MoveSignal) -> None:
+    sides = find_missing_signals([Hold(*SOURCE, reason, "")], {SOURCE: signal}, NOW_MS, AGE_S_MAX)
     assert sides == {SOURCE}
-    assert not are_signals_complete(sides, before, NOW_MS, AGE_S_MAX)
-
-
-def test_missing_signals_include_old_ones() -> None:
-    stale: list[Decision] = [Hold(*SOURCE, Reason.SIGNALS_STALE, "20 s old")]
-    old = {SOURCE: move_signal(*SOURCE, age_s=20.0)}
-    sides = find_missing_signals(stale, old, NOW_MS, AGE_S_MAX)
-    assert sides == {SOURCE}
-    assert not are_signals_complete(sides, old, NOW_MS, AGE_S_MAX)
+    assert not are_signals_complete(sides, {SOURCE: signal}, NOW_MS, AGE_S_MAX)
 
 
 def test_missing_signals_exclude_holds_with_other_reasons() -> None:

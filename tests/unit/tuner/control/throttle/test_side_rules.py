@@ -64,8 +64,11 @@ def decide(
     return decision
 
 
+E1: dict[str, Any] = {"cluster": live(E1_RATES), "signals": E1_SIGNALS, "brokers": E1_BROKERS, "stalls": {3: STALLED}}
+
+
 def e1(side: BrokerSide = SOURCE, **others: Any) -> Decision:
-    return decide(side, live(E1_RATES), E1_SIGNALS, E1_BROKERS, stalls={3: STALLED}, **others)
+    return decide(side, **E1, **others)
 
 
 # -- a test for every reason -------------------------------------------------------------------------------------------
@@ -105,10 +108,46 @@ def test_unreadable_settings_or_missing_broker_hold(side: BrokerSide) -> None:
     assert decide(side, gone, stalls={3: STALLED}).reason is Reason.BROKER_DOWN
 
 
-def test_externally_owned_rate_is_held_for_its_time() -> None:
-    decision = e1(externally_owned_until_ms={SOURCE: NOW_MS + 1_800_000})
-    assert decision.reason is Reason.EXTERNALLY_OWNED
-    assert "another 30 min" in decision.text
+IDLE = [broker_signal(1, leader=2 * MB), broker_signal(3, follower=2 * MB)]
+STALE_BROKERS = [broker_signal(1, leader=9.9 * MB, age_s=60), broker_signal(3)]
+FULL = {SOURCE: 50 * MB, TARGET: 50 * MB}
+
+
+def signals(source: Mapping[str, Any] | None = None, target: Mapping[str, Any] | None = None) -> list[MoveSignal]:
+    return [move_signal(*SOURCE, **(source or {})), move_signal(*TARGET, **(target or {}))]
+
+
+@pytest.mark.parametrize(
+    ("situation", "reason", "texts"),
+    [
+        ({**E1, "externally_owned_until_ms": {SOURCE: NOW_MS + 1_800_000}}, Reason.EXTERNALLY_OWNED, ["another 30 min"]),
+        ({**E1, "busy": [SOURCE]}, Reason.RATE_IS_CHANGING, []),
+        ({"signals": [move_signal(*SOURCE)]}, Reason.SIGNALS_MISSING, ["broker 3 (follower side)"]),
+        ({"signals": signals({"remaining": None})}, Reason.SIGNALS_MISSING, []),
+        ({"signals": signals({"steady_state": None})}, Reason.SIGNALS_MISSING, []),
+        ({"signals": signals({"age_s": 47})}, Reason.SIGNALS_STALE, ["broker 1 are 47 s old"]),
+        ({"signals": signals(target={"age_s": 16})}, Reason.SIGNALS_STALE, ["broker 3 are 16 s old"]),
+        ({"cluster": live({})}, Reason.STALLED_UNTHROTTLED, ["the move onto broker 3 has stalled"]),
+        (
+            {"signals": signals({"steady_state": 55 * MB})}, Reason.INFEASIBLE,
+            ["steady-state replication alone takes 55.0 MB/s, the ceiling is 50.0 MB/s", "tuner.rate_bytes_per_s_max"],
+        ),
+        ({"signals": signals({"steady_state": 50 * MB}), "stalls": {3: UNSEEN}}, Reason.INFEASIBLE, []),
+        ({"stalls": {3: StallState(observed_s=0.0)}}, Reason.WATCHING, ["judged after 24 s at one rate, 0 s observed"]),
+        ({"stalls": {3: StallState(observed_s=23.9)}}, Reason.WATCHING, ["judged after 24 s at one rate, 24 s observed"]),
+        ({"stalls": {3: StallState(observed_s=24.0)}}, Reason.PROGRESSING, []),
+        ({"brokers": IDLE}, Reason.STALLED_NOT_THROTTLE_BOUND, ["only 2.00 MB/s of it is used"]),
+        ({"brokers": []}, Reason.STALLED_NOT_THROTTLE_BOUND, ["how much of it is used is not measured"]),
+        ({"brokers": STALE_BROKERS}, Reason.STALLED_NOT_THROTTLE_BOUND, ["how much of it is used is not measured"]),
+        (
+            {"cluster": live(FULL), "brokers": [broker_signal(1, leader=50 * MB)]}, Reason.AT_CEILING, ["600 MB remain"],
+        ),
+    ],
+)  # fmt: skip
+def test_held_side_has_the_reason_of_its_situation(situation: dict[str, Any], reason: Reason, texts: list[str]) -> None:
+    decision = decide(**{"stalls": {3: STALLED}, **situation})
+    assert decision.reason is reason
+    assert all(text in decision.text for text in texts), decision.text
 
 
 @pytest.mark.parametrize("side", [SOURCE, TARGET])
@@ -117,24 +156,6 @@ def test_missing_signals_hold_the_side(side: BrokerSide) -> None:
     decision = decide(side, signals=other, stalls={3: STALLED})
     assert decision.reason is Reason.SIGNALS_MISSING
     assert f"no measurements of broker {side[0]} ({side[1]} side) yet" in decision.text
-
-
-def test_signals_missing_at_the_destination_hold_the_source() -> None:
-    decision = decide(SOURCE, signals=[move_signal(*SOURCE)], stalls={3: STALLED})
-    assert decision.reason is Reason.SIGNALS_MISSING
-    assert "broker 3 (follower side)" in decision.text
-
-
-def test_stale_signals_hold_the_side() -> None:
-    decision = decide(signals=[move_signal(*SOURCE, age_s=47), move_signal(*TARGET)], stalls={3: STALLED})
-    assert decision.reason is Reason.SIGNALS_STALE
-    assert "broker 1 are 47 s old" in decision.text
-
-
-def test_signals_stale_at_the_destination_hold_the_source() -> None:
-    decision = decide(signals=[move_signal(*SOURCE), move_signal(*TARGET, age_s=16)], stalls={3: STALLED})
-    assert decision.reason is Reason.SIGNALS_STALE
-    assert "broker 3 are 16 s old" in decision.text
 
 
 @pytest.mark.parametrize(
@@ -147,59 +168,6 @@ def test_signals_stale_at_the_destination_hold_the_source() -> None:
 def test_rate_without_list_is_not_throttled(rates: dict[BrokerSide, float], listed: int) -> None:
     signals = [move_signal(*SOURCE, listed=listed), move_signal(*TARGET)]
     assert decide(SOURCE, live(rates), signals).reason is Reason.NOT_THROTTLED
-
-
-def test_stalled_unthrottled_move_is_reported() -> None:
-    decision = decide(SOURCE, live({}), stalls={3: STALLED})
-    assert decision.reason is Reason.STALLED_UNTHROTTLED
-    assert "the move onto broker 3 has stalled" in decision.text
-
-
-@pytest.mark.parametrize(("remaining", "steady_state"), [(None, 6 * MB), (600 * MB, None)])
-def test_unmeasured_move_is_held(remaining: float | None, steady_state: float | None) -> None:
-    signals = [move_signal(*SOURCE, remaining=remaining, steady_state=steady_state), move_signal(*TARGET)]
-    assert decide(signals=signals, stalls={3: STALLED}).reason is Reason.SIGNALS_MISSING
-
-
-def test_steady_state_above_ceiling_is_infeasible() -> None:
-    signals = [move_signal(*SOURCE, steady_state=55 * MB), move_signal(*TARGET)]
-    decision = decide(signals=signals, stalls={3: STALLED})
-    assert decision.reason is Reason.INFEASIBLE
-    assert "steady-state replication alone takes 55.0 MB/s, the ceiling is 50.0 MB/s" in decision.text
-    assert "tuner.rate_bytes_per_s_max" in decision.text
-
-
-def test_infeasible_precedes_a_stall() -> None:
-    signals = [move_signal(*SOURCE, steady_state=50 * MB), move_signal(*TARGET)]
-    assert decide(signals=signals, stalls={3: UNSEEN}).reason is Reason.INFEASIBLE
-
-
-def test_rate_is_changing() -> None:
-    assert e1(busy=[SOURCE]).reason is Reason.RATE_IS_CHANGING
-
-
-@pytest.mark.parametrize(
-    ("seen_s", "reason"), [(0.0, Reason.WATCHING), (23.9, Reason.WATCHING), (24.0, Reason.PROGRESSING)]
-)
-def test_watching(seen_s: float, reason: Reason) -> None:
-    decision = decide(stalls={3: StallState(observed_s=seen_s)})
-    assert decision.reason is reason
-    if reason is Reason.WATCHING:
-        assert f"judged after 24 s at one rate, {seen_s:.0f} s observed" in decision.text
-
-
-def test_stalled_not_throttle_bound() -> None:
-    idle = [broker_signal(1, leader=2 * MB), broker_signal(3, follower=2 * MB)]
-    decision = decide(brokers=idle, stalls={3: STALLED})
-    assert decision.reason is Reason.STALLED_NOT_THROTTLE_BOUND
-    assert "only 2.00 MB/s of it is used" in decision.text
-
-
-@pytest.mark.parametrize("brokers", [[], [broker_signal(1, leader=9.9 * MB, age_s=60), broker_signal(3)]])
-def test_unmeasured_throttle_is_not_bound(brokers: list[BrokerSignal]) -> None:
-    decision = decide(brokers=brokers, stalls={3: STALLED})
-    assert decision.reason is Reason.STALLED_NOT_THROTTLE_BOUND
-    assert "how much of it is used is not measured" in decision.text
 
 
 @pytest.mark.parametrize(
@@ -265,16 +233,6 @@ def test_other_side_is_raised_before_it_limits_the_move() -> None:
     assert isinstance(decision, SetRate)
     assert decision.reason is Reason.STALLED_THROTTLE_BOUND
     assert "so that this side does not limit it next" in decision.text
-
-
-def test_stalled_side_at_maximum_rate_is_at_ceiling() -> None:
-    decision = decide(
-        cluster=live({SOURCE: 50 * MB, TARGET: 50 * MB}),
-        brokers=[broker_signal(1, leader=50 * MB)],
-        stalls={3: STALLED},
-    )
-    assert decision.reason is Reason.AT_CEILING
-    assert "600 MB remain" in decision.text
 
 
 def test_raise_below_a_tenth_is_within_deadband() -> None:

@@ -26,37 +26,33 @@ def course(meant: float, stands: float, passed: float) -> SideControlState:
     return SideControlState(0, stands, TargetRate(meant), steady_window(0, stands, passed))
 
 
-def test_follower_margin_is_not_lowered_below_window_contents() -> None:
-    """1.3 times 30 MB/s are held, and 20 are meant."""
-    assert (
-        compensated_rate(Side.FOLLOWER, course(20 * MB, 60 * MB, 30 * MB), LIMITS, compensation_range=0.1) == 39_000_000
-    )
+@pytest.mark.parametrize(
+    ("setpoint", "current", "passed", "compensation_range", "expected"),
+    [
+        pytest.param(20, 60, 30, 0.1, 39_000_000, id="1.3 times the contents of the window"),
+        pytest.param(40, 50, 50, 0.1, 50_000_000, id="no raise by a full window"),
+        pytest.param(55, 50, 50, 0.1, 55_000_000, id="setpoint above a full window"),
+        pytest.param(20, 60, 30, 0.0, 20_000_000, id="stale inputs keep the setpoint"),
+    ],
+)
+def test_follower_margin_covers_the_window_contents(
+    setpoint: int, current: int, passed: int, compensation_range: float, expected: int
+) -> None:
+    state = course(setpoint * MB, current * MB, passed * MB)
+    assert compensated_rate(Side.FOLLOWER, state, LIMITS, compensation_range=compensation_range) == expected
 
 
-def test_window_contents_do_not_raise_follower_margin() -> None:
-    assert (
-        compensated_rate(Side.FOLLOWER, course(40 * MB, 50 * MB, 50 * MB), LIMITS, compensation_range=0.1) == 50_000_000
-    )
-    assert (
-        compensated_rate(Side.FOLLOWER, course(55 * MB, 50 * MB, 50 * MB), LIMITS, compensation_range=0.1) == 55_000_000
-    )
-
-
-def test_stale_inputs_keep_rate_at_setpoint() -> None:
-    assert (
-        compensated_rate(Side.FOLLOWER, course(20 * MB, 60 * MB, 30 * MB), LIMITS, compensation_range=0.0) == 20_000_000
-    )
-
-
-def test_large_cut_follows_share_of_planned_line() -> None:
-    """From 40 MB/s to 10: the next second is meant to bring 24, and the window of eleven that held 40 lets that through."""
-    found = compensated_rate(Side.LEADER, course(10 * MB, 40 * MB, 40 * MB), LIMITS, compensation_range=0.1)
-    assert found == pytest.approx((11 * 40 + 24) * MB / 12, abs=1.0)
-
-
-def test_small_cut_is_immediate() -> None:
-    found = compensated_rate(Side.LEADER, course(30 * MB, 40 * MB, 40 * MB), LIMITS, compensation_range=0.1)
-    assert found == pytest.approx((11 * 40 + 30) * MB / 12, abs=1.0)
+@pytest.mark.parametrize(
+    ("setpoint", "next_second"),
+    [
+        pytest.param(10, 24, id="large cut follows its share of the planned line"),
+        pytest.param(30, 30, id="small cut is immediate"),
+    ],
+)
+def test_cut_sets_the_bound_that_passes_the_next_second(setpoint: int, next_second: int) -> None:
+    """The window holds 11 seconds of 40 MB/s; the bound is its mean over 12 seconds."""
+    rate = compensated_rate(Side.LEADER, course(setpoint * MB, 40 * MB, 40 * MB), LIMITS, compensation_range=0.1)
+    assert rate == pytest.approx((11 * 40 + next_second) * MB / 12, abs=1.0)
 
 
 def test_follower_margin_is_assumed_fully_used() -> None:
