@@ -232,7 +232,7 @@ def test_shipped_scenario_is_found_by_name() -> None:
     [
         (
             "best",
-            "unknown policy 'best', expected one of rheostat (with the scenario's deadline or share, where it has one), rheostat:fast, rheostat:gentle, rheostat:share (rheostat:share:25%), rheostat:deadline (rheostat:deadline:2h), rheostat:rescue (without an objective), static:RATE (static:50MB/s), as-is",
+            "unknown policy 'best', expected one of rheostat (with the scenario's deadline or share, if it has one), rheostat:fast, rheostat:gentle, rheostat:share (rheostat:share:25%), rheostat:deadline (rheostat:deadline:2h), rheostat:rescue (without an objective), static:RATE (static:50MB/s), as-is",
         ),
         ("static", "unknown policy 'static', expected one of rheostat ("),
         ("rheostat:5", "unknown policy 'rheostat:5'"),
