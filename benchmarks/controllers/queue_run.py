@@ -18,7 +18,7 @@ from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota, TotalRateReport
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
-from tuner.control.mutation_quota.ownership import intend, settle
+from tuner.control.mutation_quota.ownership import note_pending_write, note_confirmed_write
 from tuner.control.mutation_quota.policy import step
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.controller import ClusterWideMeasures
@@ -91,7 +91,7 @@ class Law:
             if isinstance(decision, TotalRateReport):
                 self.said.append((now_s, decision))
             if isinstance(decision, SetQuota):
-                self.memory = settle(intend(self.memory, decision), decision)
+                self.memory = note_confirmed_write(note_pending_write(self.memory, decision), decision)
                 client_id = decision.entity.client_id
                 written[client_id if isinstance(client_id, str) else EVERYBODY_ELSE] = decision.setpoint_per_s
             assert not isinstance(decision, RestoreQuota), "nobody is away for an hour here"

@@ -15,7 +15,7 @@ from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, find_quota_in_force
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, TenantRule
-from tuner.control.mutation_quota.ownership import intend, settle
+from tuner.control.mutation_quota.ownership import note_pending_write, note_confirmed_write
 from tuner.control.mutation_quota.policy import step
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import ClusterUnreadable
@@ -162,7 +162,7 @@ class World:
         return found[1] if found is not None else None
 
     def written(self, decision: Any, *, fails: bool) -> None:
-        self.memory = intend(self.memory, decision)
+        self.memory = note_pending_write(self.memory, decision)
         if fails:
             return  # Also a crash: what was intended is on record, and what stands is what stood.
         match decision:
@@ -170,7 +170,7 @@ class World:
                 self.quotas[entity] = value
             case RestoreQuota(entity=entity):
                 self.quotas.pop(entity, None)
-        self.memory = settle(self.memory, decision)
+        self.memory = note_confirmed_write(self.memory, decision)
 
 
 def _put(quotas: dict[QuotaEntity, float], entity: QuotaEntity, value: float | None) -> None:

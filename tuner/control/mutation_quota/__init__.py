@@ -7,5 +7,5 @@ A mutation quota limits how many partitions per second a tenant may create or de
 3. ``total_update``, ``total_rate``, ``apply_lag``, ``cost_model``, ``probe_window``, ``probe_margin``: the total rate.
 4. ``tenant_rules``, ``tenant_status``, ``max_min_share``, ``allocation``, ``reasons``: the share of each tenant.
 5. ``precedence``, ``default_quota``, ``exemptions``, ``metering_quota``: Kafka's order of precedence and ``<default>`` quotas.
-6. ``ownership``, ``foreign_quotas``, ``clock_skew``: quotas that other tools write, and clocks that jump.
+6. ``ownership``, ``external_changes``, ``clock_skew``: quotas that other tools write, and clocks that jump.
 """

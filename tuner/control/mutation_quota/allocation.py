@@ -2,11 +2,11 @@
 
     total → minus the use of unmanaged tenants → max–min shares → at least the standing share → writes
 
-Invariant: managed quotas add up to at most ``over_allocation`` times the allocated rate, guaranteed rates excepted. New tenants,
-which the ``<default>`` quota serves, come on top. Only exempt tenants become unlimited, and no quota of another tool is changed.
+Quotas may add up to more than the total (``over_allocation``), because tenants are rarely active at once. The surplus is divided by
+weight into standing shares: quotas that idle tenants keep, so that they can start without waiting.
 
-Terms:
-    standing share  what an idle tenant keeps: its part, by weight, of the rate that is allocated beyond the total.
+Invariant: managed quotas add up to at most ``over_allocation`` times the allocated rate, except for guaranteed rates and for new
+tenants, which the ``<default>`` quota serves. Only exempt tenants become unlimited. No quota of another tool is changed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def allocate(
     """
     limits = policy.limits
     absent, restores = set[Tenant](), list[QuotaDecision]()
-    # Without signals, an absent tenant cannot be told from a silent one.
+    # While signals are missing, every tenant seems absent, so none is forgotten.
     if not lowers_only:
         memory, absent, restores = _forget_absent(view, quotas, memory, policy)
     tenants, decisions = [t for t in tenants if t.tenant not in absent], list[QuotaDecision]()
@@ -98,11 +98,11 @@ def allocate(
         new_tenant_per_s,
         policy,
         view.now_ms,
-        holds_back=any(t.bound_by_managed_default and t.state.backlogged for t in tenants),
+        limits_a_tenant=any(t.bound_by_managed_default and t.state.backlogged for t in tenants),
         lowers_only=lowers_only,
     )
     if not lowers_only:
-        # Before the default, so that it never limits an exempt tenant.
+        # Exemptions are written before the <default> quota, so that it never limits an exempt tenant.
         decisions += decide_exemptions(quotas, memory, tenants, find_managed_default(default, memory, policy), policy)
         decisions += _restore_unmanaged(quotas, memory, tenants)
         decisions += restore_unwanted_defaults(quotas, memory, policy)
@@ -121,8 +121,8 @@ def _share(
 ) -> tuple[Sharing, float]:
     """Returns the shares of the managed tenants and the rate that was shared."""
     claims = [claim_of(t, limits) for t in managed]
-    # Near the partition limit ``remaining_per_s`` is braked. Guaranteed rates are still met, as far as the total before the brake
-    # covers them.
+    # Near the partition limit the size brake has lowered ``remaining_per_s``. Guaranteed rates are still met as far as the total
+    # without the brake covers them.
     unbraked_per_s = (
         max(remaining_per_s, memory.total.rate_per_s - unmanaged_per_s) if memory.total is not None else remaining_per_s
     )
@@ -135,12 +135,12 @@ def _is_worth_writing(
     status: TenantStatus, setpoint: float, now_ms: int, limits: MutationLimits, lowers_only: bool
 ) -> bool:
     current, state = status.current_per_s, status.state
-    # Any quota is better than none. Without signals, however, no new quota is set.
+    # A tenant without a quota is unlimited, so its first quota is always worth writing, unless signals are missing.
     if current is None:
         return not lowers_only
     if abs(setpoint - current) <= limits.deadband_ratio * current or (lowers_only and setpoint > current):
         return False
-    # A tenant that uses the share of others gives it up at once when they return.
+    # A large cut of a tenant that is limited is urgent: other tenants have returned and need their share at once.
     if state.backlogged and setpoint < (1 - limits.urgent_ratio) * current:
         return True
     if now_ms - state.previous_write_at_ms < limits.third_write_after_s * 1000:
@@ -175,7 +175,10 @@ def _restore_unmanaged(quotas: Quotas, memory: MutationMemory, tenants: Sequence
 def _forget_absent(
     view: QuotaView, quotas: Quotas, memory: MutationMemory, policy: MutationPolicy
 ) -> tuple[MutationMemory, set[Tenant], list[QuotaDecision]]:
-    """Restores the quotas of absent tenants. A tenant is forgotten once its quota is restored, so that failed writes repeat."""
+    """Restores the quotas of absent tenants.
+
+    A tenant is forgotten only once its quota is restored, so a failed write is repeated.
+    """
     absent = find_absent_tenants(memory, view.now_ms, policy.limits)
     # An exempt tenant that a rule names in full keeps its exemption while it is absent.
     exempt = find_fully_named_exemptions(policy)

@@ -1,12 +1,13 @@
-"""Detects brokers that fall behind in applying metadata, and remembers the rate at which they did.
+"""Detects brokers that fall behind in applying metadata, and remembers the mutation rate that they could sustain.
 
-The lag behind the metadata log says little by itself. Below the sustainable rate it stays low, however close that rate is. Above
-that rate the lag grows without end. Only its growth shows the sustainable rate:
+The apply lag is how far a broker is behind the metadata log. While the mutation rate is sustainable, the lag stays low, even close
+to the highest sustainable rate. Above that rate the lag grows without end. So only the growth of the lag shows the sustainable
+rate:
 
     lag growth       seconds of lag per second, while the lag is the worst measure
     sustained rate   arrival rate × (1 − lag growth)
-    known limit      the sustained rate when the objective was last missed. It is forgotten over time: after t seconds it is raised
-                     by (t/T)³ × itself, or × the start rate if that is higher.
+    known limit      the sustained rate when the objective was last missed. It is relaxed over time: after t seconds it is raised
+                     by (t/T)³ × the limit, or by (t/T)³ × the start rate if the start rate is higher.
 
 Invariant: nothing here raises the total. A lag that shrinks is no sign of a higher sustainable rate.
 """
@@ -20,32 +21,32 @@ from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.state import TotalRate
 from tuner.core.controller_pressure import Measure, Pressure
 
-_SUSTAINED_RATIO_MIN = 0.5  # One window may be odd, so less is never believed.
+_SUSTAINED_RATIO_MIN = 0.5  # One window may be an outlier, so a lower ratio is not trusted.
 
 
 @dataclass(frozen=True, slots=True)
 class TotalInputs:
-    """All inputs of the total besides the pressure itself: the pressure before, the probe, forwarding, and the tenants' rates.
+    """The inputs of the total rate besides the pressure: its trend, the probe, forwarding, and the tenants' rates.
 
     Attributes:
-        pressure_before: pressure in the window before; None: no such window, or of another controller.
+        previous_pressure: pressure in the previous window; None: there is none, or it is of another controller.
         lag_growth_ratio: seconds of lag per second; 0 if the lag is not the worst measure.
-        lag_before_ms: lag in the window before; None: not measured.
-        is_new_window: this window was not judged before.
+        previous_lag_ms: lag in the previous window; None: not measured.
+        is_new_window: this window has not been used in an earlier cycle.
         probe_ratio: creation probe latency ÷ objective; 0: not configured or not measured.
-        probe_likely_ratio: the value that this ratio may reach soon without any change (probe_margin.py).
-        probe_spread_known: its fluctuation was measured for long enough.
+        probe_likely_ratio: the ratio that random fluctuation alone may soon reach (probe_margin.py).
+        probe_spread_known: the fluctuation of the ratio was measured for long enough.
         near_cut_at_ms: when the total was last cut because probe latency or forwarding came near its objective.
-        no_headroom_at_ms: when either last allowed no raise.
+        no_headroom_at_ms: when probe latency or forwarding last allowed no raise.
         forwarding: pressure of request forwarding at the brokers; None: not configured or not measured.
-        guaranteed_per_s: sum of the guaranteed rates of all tenants, as far as they have demand.
+        guaranteed_per_s: sum of the tenants' guaranteed rates, each at most the tenant's demand.
         unmanaged_per_s: rate of the tenants that no managed quota limits.
-        tenants_held_back: some quota limits a tenant.
+        a_tenant_is_limited: some quota limits a tenant.
     """
 
-    pressure_before: float | None = None
+    previous_pressure: float | None = None
     lag_growth_ratio: float = 0.0
-    lag_before_ms: float | None = None
+    previous_lag_ms: float | None = None
     is_new_window: bool = True
     probe_ratio: float = 0.0
     probe_likely_ratio: float = 0.0
@@ -55,17 +56,20 @@ class TotalInputs:
     forwarding: Pressure | None = None
     guaranteed_per_s: float = 0.0
     unmanaged_per_s: float = 0.0
-    tenants_held_back: bool = False
+    a_tenant_is_limited: bool = False
 
 
-def lag_growth_ratio(pressure: Pressure, lag_before_ms: float | None, since_ms: int) -> float:
+def lag_growth_ratio(pressure: Pressure, previous_lag_ms: float | None, since_ms: int) -> float:
     """Returns the growth of the lag in seconds per second; 0 if another measure is the worst.
 
-    Other measures are means over windows that overlap, so two of them show no growth.
+    Growth is not computed for other measures: they are means over overlapping windows, so their difference shows no growth.
+
+    Args:
+        since_ms: time between the two values of the lag.
     """
-    if pressure.measure is not Measure.APPLY_LAG or lag_before_ms is None or since_ms <= 0:
+    if pressure.measure is not Measure.APPLY_LAG or previous_lag_ms is None or since_ms <= 0:
         return 0.0
-    return (pressure.measured - lag_before_ms) / since_ms
+    return (pressure.measured - previous_lag_ms) / since_ms
 
 
 def is_falling_behind(pressure: Pressure, inputs: TotalInputs) -> bool:
@@ -74,25 +78,25 @@ def is_falling_behind(pressure: Pressure, inputs: TotalInputs) -> bool:
         inputs.is_new_window
         and pressure.ratio > 1
         and inputs.lag_growth_ratio > 0
-        and (inputs.pressure_before or 0.0) > 1
+        and (inputs.previous_pressure or 0.0) > 1
     )
 
 
 def is_creeping_up(pressure: Pressure, inputs: TotalInputs, limits: MutationLimits) -> bool:
-    """Returns whether the lag, still within its objective, would exceed it before a cut takes effect.
+    """Returns whether the lag is within its objective, but would exceed it before a cut takes effect.
 
-    It must be above the idle lag twice in a row and grow.
+    To exclude a random value, the lag must grow and exceed the idle lag twice in a row.
     """
-    if not inputs.is_new_window or inputs.lag_growth_ratio <= 0 or inputs.lag_before_ms is None:
+    if not inputs.is_new_window or inputs.lag_growth_ratio <= 0 or inputs.previous_lag_ms is None:
         return False
-    is_idle = min(pressure.measured, inputs.lag_before_ms) <= limits.idle_lag_ms_max
+    is_idle = min(pressure.measured, inputs.previous_lag_ms) <= limits.idle_lag_ms_max
     expected_ms = pressure.measured + 1000 * limits.hold_after_cut_s * inputs.lag_growth_ratio
     return not is_idle and expected_ms > pressure.objective
 
 
 def is_first_lag_breach(pressure: Pressure, inputs: TotalInputs) -> bool:
-    """Returns whether the lag exceeds its objective for the first time."""
-    return pressure.measure is Measure.APPLY_LAG and (inputs.pressure_before or 0.0) <= 1
+    """Returns whether the lag exceeds its objective in this window but did not in the previous one."""
+    return pressure.measure is Measure.APPLY_LAG and (inputs.previous_pressure or 0.0) <= 1
 
 
 def known_limit_per_s(total: TotalRate, now_ms: int, limits: MutationLimits) -> float:
@@ -100,12 +104,12 @@ def known_limit_per_s(total: TotalRate, now_ms: int, limits: MutationLimits) -> 
     if total.known_limit_per_s is None:
         return math.inf
     age_ratio = max(0, now_ms - total.known_limit_at_ms) / 1000 / limits.known_limit_memory_s
-    # A multiple of a very low limit would stay low for ever, so at least the start rate is scaled.
+    # A very low limit would hardly rise if it were only multiplied, so the increase is at least (age ratio)³ × the start rate.
     return total.known_limit_per_s + max(total.known_limit_per_s, limits.rate_per_s_start) * age_ratio**3
 
 
 def sustained_per_s(arrival_per_s: float, inputs: TotalInputs) -> float:
-    """Returns the rate that the brokers apply while the rest accumulates; at least half of the arrival rate."""
+    """Returns the rate that the brokers sustain; at least half of the arrival rate. The rest of the arrivals adds to the lag."""
     return arrival_per_s * max(_SUSTAINED_RATIO_MIN, 1 - inputs.lag_growth_ratio)
 
 

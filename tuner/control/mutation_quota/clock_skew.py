@@ -1,7 +1,9 @@
 """Corrects the state after a clock was set back: no remembered time may be later than now.
 
-Invariant: no wait becomes longer than one that begins now. The times of signals come from clocks of other nodes. They may be
-ahead by as much as a signal may be old (``hold_age_s``); only a larger difference is corrected.
+Without the correction, an interval that began "in the future" would last longer than intended. The times of signals come from
+clocks of other nodes, which may be ahead by up to ``hold_age_s``; only a larger difference is corrected.
+
+Invariant: no remaining wait is longer than a wait that begins now.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
     busy = other work + topics/s × topic cost + partitions/s × partition cost
 
-Each window moves both costs towards the measured busy ratio, in proportion to their part of it (normalised least mean squares). The
-two costs cannot be told apart while topics and partitions keep the same proportion, but their sum is right for that proportion.
+After each window both costs are corrected by the error of this formula, each in proportion to its part of the busy time (normalised
+least mean squares). While the number of partitions per topic is constant, the two costs cannot be told apart. Their sum is still
+right for that number of partitions per topic.
 
-The arrival rate is known only roughly: Kafka's tenant metrics are means over up to a minute, and the change of the partition count
-hides topics that were created and deleted again. While a burst fades, the costs are therefore not lowered.
+The arrival rate is known only roughly. Kafka's tenant metrics are means over up to a minute, so the rate looks too high while a
+burst fades; costs are not lowered then. The change of the partition count does not show topics that were created and deleted again.
 
 Invariant: costs stay above 0. A window with a saturated controller may raise them but never lowers them: part of its
 mutations is still queued at its end. The ratio of other work never exceeds the measured busy ratio.
@@ -20,10 +21,12 @@ from streaming.shared.contract import ControllerSignal
 from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.state import ControllerWindow, LearnedCost
 
-_STEP_FACTOR_MIN = 0.05  # One odd window must not make a cost vanish.
-_COST_MS_MIN = 0.001  # Nor must many of them. It is a fiftieth of the lowest cost seen on any controller.
-_FADING_RATIO = 0.8  # Metered rate below this share of the recent rate: the burst fades.
-_VISIBLE_RATIO = 0.5  # Unless the partition count changes by this share of the recent rate.
+_STEP_FACTOR_MIN = 0.05  # Lowest factor for one correction, so that one outlier does not remove a cost.
+_COST_MS_MIN = 0.001  # Lowest cost, so that many outliers do not remove it either: 1/50 of the lowest cost of any known controller.
+# A burst fades if the metered rate is below the first share of the recent rate and the partition count changes by less than the
+# second.
+_FADING_RATIO = 0.8
+_VISIBLE_RATIO = 0.5
 
 
 def initial_cost(limits: MutationLimits) -> LearnedCost:
@@ -50,15 +53,16 @@ def learn_from_window(
         return cost
     changed_per_s = _change_per_s(signal.partitions, previous.partitions, signal, previous)
     partitions_per_s = max(recent_per_s, changed_per_s)
-    # If as many topics are deleted as created, the count does not change. Then topics of average size are assumed.
+    # If as many topics are deleted as created, their number does not change. Their rate is then estimated from the average topic
+    # size.
     changed_topics_per_s = _change_per_s(signal.topics, previous.topics, signal, previous)
     topics_per_s = max(changed_topics_per_s, recent_per_s / cost.partitions_per_topic)
     fading = metered_per_s < _FADING_RATIO * recent_per_s and changed_per_s < _VISIBLE_RATIO * recent_per_s
     busy_ratio = min(1.0, max(0.0, 1 - signal.idle_ratio))
-    # A rate that is only remembered did not occur in this window.
+    # ``recent_per_s`` decays slowly. If no current measurement confirms it, no mutations took place in this window.
     if max(metered_per_s, changed_per_s) < limits.learn_rate_per_s_min:
         topics_per_s, partitions_per_s = 0.0, 0.0
-    return update_cost(cost, busy_ratio, topics_per_s, partitions_per_s, limits, fades=fading)
+    return update_cost(cost, busy_ratio, topics_per_s, partitions_per_s, limits, burst_fades=fading)
 
 
 def _change_per_s(
@@ -77,33 +81,33 @@ def update_cost(
     partitions_per_s: float,
     limits: MutationLimits,
     *,
-    fades: bool = False,
+    burst_fades: bool = False,
 ) -> LearnedCost:
     """Returns the costs after one more window.
 
     Args:
-        busy_ratio: share of the controller's time, 0 to 1.
+        busy_ratio: share of time in which the controller's thread is busy, 0 to 1.
         topics_per_s: topics created or deleted.
         partitions_per_s: partitions created or deleted, with those of these topics.
-        fades: the true rates may be lower, so the costs are not lowered.
+        burst_fades: the true rates may be lower than the given ones, so the costs are not lowered.
     """
     other = cost.other_busy_ratio + limits.learn_gain * (busy_ratio - cost.other_busy_ratio)
     if partitions_per_s < limits.learn_rate_per_s_min:
-        # A saturated controller works on mutations from before this window.
+        # A saturated controller still works on mutations from an earlier window, so its time does not count as other work.
         return cost if busy_ratio > limits.learn_busy_max else replace(cost, other_busy_ratio=other)
     topic_part, partition_part = topics_per_s * cost.topic_ms / 1000, partitions_per_s * cost.partition_ms / 1000
     error = busy_ratio - cost.other_busy_ratio - topic_part - partition_part
     if busy_ratio < cost.other_busy_ratio:
-        # The remembered other work is too high, by an unknown amount. The mutations took at most the whole busy time, so the costs
-        # may fall here, but not rise.
+        # The learned ratio of other work is too high by an unknown amount. The mutations took at most the whole busy time, so this
+        # window may lower the costs but not raise them.
         cost, error = replace(cost, other_busy_ratio=other), min(0.0, busy_ratio - topic_part - partition_part)
     size = partitions_per_s / topics_per_s if topics_per_s > 0 else cost.partitions_per_topic
-    # Small topics cost more per partition. To be safe, a smaller size is believed at once, a larger one slowly.
+    # Small topics cost more per partition. To be safe, the average topic size falls at once but rises slowly.
     gain = limits.learn_gain if size > cost.partitions_per_topic and cost.steps > 0 else 1.0
     cost = replace(
         cost, partitions_per_topic=max(1.0, cost.partitions_per_topic + gain * (size - cost.partitions_per_topic))
     )
-    if error < 0 and (fades or busy_ratio > limits.learn_busy_max):
+    if error < 0 and (burst_fades or busy_ratio > limits.learn_busy_max):
         return cost
     scale = limits.learn_gain * error / (topic_part**2 + partition_part**2)
     return replace(

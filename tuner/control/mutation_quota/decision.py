@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 
-RATE_DIGITS = 3  # Decimal places. 0.001/s is one partition in a quarter of an hour.
+RATE_DIGITS = 3  # Decimal places of a quota. The smallest step, 0.001/s, is one partition in a quarter of an hour.
 
 
 class QuotaReason(StrEnum):
@@ -44,7 +44,7 @@ class QuotaReason(StrEnum):
     # The quota of one tenant.
     FAIR_SHARE = "fair_share"  # The tenant could use more.
     DEMAND_MET = "demand_met"
-    STANDING_SHARE = "standing_share"  # The tenant is idle or nearly so; it may start without waiting.
+    STANDING_SHARE = "standing_share"  # The tenant is idle or nearly idle, and may start without waiting.
     AT_GUARANTEED_RATE = "at_guaranteed_rate"  # The guaranteed rate is higher than the fair share.
     DEFAULT_SHARE = "default_share"
     # A quota stops being managed.
@@ -60,7 +60,7 @@ class QuotaReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HoldQuota:
-    """Tells why something is not written. ``entity`` is left alone; None: ``text`` says what is held."""
+    """Tells why the quota of ``entity`` is not written; None: no single entity is meant, and ``text`` says what is held."""
 
     entity: QuotaEntity | None
     reason: QuotaReason

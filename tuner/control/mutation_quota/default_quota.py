@@ -1,8 +1,8 @@
 """Decides the managed ``<default>`` quota, which limits tenants that have no quota by name.
 
 Kafka applies the first quota in its order of precedence. A ``<default>`` user quota therefore disables all quotas for client-ids,
-and a ``<default>`` quota from an earlier ``default_entity`` may disable the present one. A managed
-``<default>`` quota that would disable others is not set, or is restored if it is set already.
+and a ``<default>`` quota from an earlier ``default_entity`` may disable the present one. A managed ``<default>`` quota that would
+disable quotas of other tools is not set. If it is set already, the value from before is restored.
 
 Invariant: no managed ``<default>`` quota disables a quota that the operator or another tool has set.
 """
@@ -24,7 +24,7 @@ from tuner.control.mutation_quota.ownership import restore
 from tuner.control.mutation_quota.state import MutationMemory
 
 EVERY_PAIR = QuotaEntity(DEFAULT, DEFAULT)
-# More than any controller can do, and small enough for a double to count single partitions.
+# Higher than the rate of any controller, and low enough that a double still counts single partitions.
 UNLIMITED_PER_S = 1e9
 
 
@@ -44,14 +44,14 @@ def decide_default_quota(
     policy: MutationPolicy,
     now_ms: int,
     *,
-    holds_back: bool,
+    limits_a_tenant: bool,
     lowers_only: bool,
 ) -> SetQuota | HoldQuota | None:
     """Returns the write of the ``<default>`` quota, or a hold; None if there is nothing to do.
 
     Args:
         setpoint_per_s: the standing share of a new tenant with a weight of 1.
-        holds_back: the present ``<default>`` quota limits a tenant.
+        limits_a_tenant: the present ``<default>`` quota limits a tenant.
         lowers_only: signals are missing, so the quota is not raised.
     """
     entity, limits = policy.default_entity, policy.limits
@@ -68,12 +68,12 @@ def decide_default_quota(
         return None
     if lowers_only and (current is None or setpoint > current):
         return None
-    # It serves mostly tenants that are not known yet, so it changes in large steps, at most twice a minute. A large cut is urgent
-    # while this quota limits a known tenant.
+    # The <default> quota serves mostly tenants that are not known yet, so it changes in large steps, at most twice a minute. A
+    # large cut is urgent while this quota limits a known tenant.
     if current is not None:
         if abs(setpoint - current) <= 3 * limits.deadband_ratio * current:
             return None
-        urgent = holds_back and setpoint < (1 - limits.urgent_ratio) * current
+        urgent = limits_a_tenant and setpoint < (1 - limits.urgent_ratio) * current
         if not urgent and now_ms - memory.default_written_at_ms < limits.third_write_after_s / 2 * 1000:
             return None
     before = "no quota" if current is None else f"{current:g}/s"
@@ -84,7 +84,11 @@ def decide_default_quota(
 def find_managed_default(
     decision: SetQuota | HoldQuota | None, memory: MutationMemory, policy: MutationPolicy
 ) -> QuotaEntity | None:
-    """Returns the entity of the managed ``<default>`` quota that is set or written now; None if there is none."""
+    """Returns the entity of the managed ``<default>`` quota that exists or is written in this cycle; None if there is none.
+
+    Args:
+        decision: this cycle's decision about the ``<default>`` quota.
+    """
     entity = policy.default_entity
     if isinstance(decision, HoldQuota):
         return None
@@ -94,9 +98,9 @@ def find_managed_default(
 def restore_unwanted_defaults(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, policy: MutationPolicy
 ) -> list[RestoreQuota]:
-    """Returns a restore for each managed ``<default>`` quota that must go.
+    """Returns a restore for each managed ``<default>`` quota that must not stay.
 
-    It is of an earlier ``default_entity``, or it disables a foreign quota, or adopted quotas are no longer managed.
+    It belongs to an earlier ``default_entity``, or disables a quota of another tool, or was adopted while adoption is now off.
     """
     wanted = policy.default_entity
     if wanted is None and policy.enable_metering:
@@ -115,6 +119,6 @@ def restore_unwanted_defaults(
 
 
 def _is_foreign(entity: QuotaEntity, memory: MutationMemory) -> bool:
-    """Returns whether an existing quota was not created by rheostat; an adopted one was not."""
+    """Returns whether another tool or the operator created this quota. This holds for adopted quotas too."""
     owned = memory.owned.get(entity)
     return owned is None or owned.before_per_s is not None

@@ -126,8 +126,9 @@ def find_rebucketed_tenants(
 ) -> tuple[Tenant, ...]:
     """Returns the tenants whose clients would move to another bucket if a new quota were set for this entity.
 
-    A quota for a user has precedence over quotas for ``<default>`` users with a client-id. It would move such a pair into the
-    user's bucket. Only tenants that are pairs are checked here; ``find_shadowed_quota`` (precedence.py) checks foreign quotas.
+    Only tenants that are pairs of user and client-id can move: a new quota for the user has precedence over a quota for the
+    ``<default>`` user with a client-id, and counts in the user's bucket. ``find_shadowed_quota`` (precedence.py) makes the same
+    check for quotas that other tools have set.
     """
     if entity in quotas:
         return ()

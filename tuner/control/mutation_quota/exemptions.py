@@ -1,10 +1,10 @@
 """Keeps exempt tenants free of managed quotas, including the managed ``<default>`` quota.
 
-An adopted quota of an exempt tenant is restored. An exempt tenant that the managed ``<default>`` quota would limit gets an
-unlimited quota by name. If a rule names the tenant in full, the tenant gets it together with the ``<default>`` quota, so an
-administrator who must delete topics never waits. Tenants that match only a pattern get it once they appear.
+An adopted quota of an exempt tenant gets its earlier value back. An exempt tenant that the managed ``<default>`` quota would limit
+gets an unlimited quota by name. If a rule names the tenant in full, this quota is written together with the ``<default>`` quota, so
+an administrator who must delete topics never waits. A tenant that matches only a pattern gets it once Kafka has metrics of it.
 
-Invariant: at most ``tenants_max`` tenants that match only a pattern have such a quota, and no foreign quota is written.
+Invariant: at most ``tenants_max`` tenants that match only a pattern have an unlimited quota. No quota of another tool is written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tuner.control.mutation_quota.default_quota import UNLIMITED_PER_S
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant, candidate_entities
 from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.control.mutation_quota.ownership import restore
-from tuner.control.mutation_quota.precedence import bucket_kind, find_foreign_quotas, would_lift_out_of_foreign
+from tuner.control.mutation_quota.precedence import bucket_kind, find_foreign_quotas, would_bypass_foreign_quota
 from tuner.control.mutation_quota.state import MutationMemory, TenantState
 from tuner.control.mutation_quota.tenant_rules import RuleMatch, is_name
 from tuner.control.mutation_quota.tenant_status import Quotas, TenantStatus
@@ -29,14 +29,14 @@ def decide_exemptions(
     default: QuotaEntity | None,
     policy: MutationPolicy,
 ) -> list[SetQuota | RestoreQuota | HoldQuota]:
-    """Returns the writes that free exempt tenants, and a hold if there are too many of them.
+    """Returns the writes that lift quotas from exempt tenants, and a hold if too many tenants are exempt by a pattern.
 
     Args:
-        default: entity of the managed ``<default>`` quota that is set or written now; None: there is none.
+        default: entity of the managed ``<default>`` quota that exists or is written in this cycle; None: there is none.
     """
     decisions = list[SetQuota | RestoreQuota | HoldQuota]()
     new_by_pattern = list[tuple[float, SetQuota]]()
-    with_quota = 0  # Tenants by pattern that have their unlimited quota already.
+    with_quota = 0  # Number of tenants by pattern that have their unlimited quota already.
     for status in [*tenants, *_find_silent_exemptions(quotas, memory, tenants, default, policy)]:
         entity = status.tenant.entity
         if (
@@ -45,7 +45,7 @@ def decide_exemptions(
             or entity in memory.unconfirmed
         ):
             continue
-        decision = _decide_one(status, quotas, memory, default)
+        decision = _decide_exemption(status, quotas, memory, default)
         fully_named = _is_fully_named(status)
         with_quota += entity in memory.owned and not fully_named
         if isinstance(decision, SetQuota) and entity not in memory.owned and not fully_named:
@@ -80,17 +80,20 @@ def _find_silent_exemptions(
     default: QuotaEntity | None,
     policy: MutationPolicy,
 ) -> list[TenantStatus]:
-    """Returns fully named exempt tenants that Kafka has no metrics of, but that the default would limit or that have a quota."""
+    """Returns the fully named exempt tenants without metrics in Kafka that need a decision all the same.
+
+    A decision is needed if the ``<default>`` quota would limit the tenant, or if the tenant has a managed quota.
+    """
     known, silent = {status.tenant for status in tenants}, list[TenantStatus]()
     for tenant, match in find_fully_named_exemptions(policy).items():
-        bound = default is not None and bucket_kind(tenant) == bucket_kind(default)
-        if tenant not in known and (bound or tenant.entity in memory.owned):
+        limited_by_default = default is not None and bucket_kind(tenant) == bucket_kind(default)
+        if tenant not in known and (limited_by_default or tenant.entity in memory.owned):
             quota = quotas.get(tenant.entity)
             silent.append(TenantStatus(tenant, TenantState(), quota, quota, match, QuotaReason.EXEMPT))
     return silent
 
 
-def _decide_one(
+def _decide_exemption(
     status: TenantStatus, quotas: Quotas, memory: MutationMemory, default: QuotaEntity | None
 ) -> SetQuota | RestoreQuota | None:
     tenant, entity = status.tenant, status.tenant.entity
@@ -101,9 +104,9 @@ def _decide_one(
     limited_by_default = (
         default is not None
         and next_in_force == default
-        and not would_lift_out_of_foreign(tenant, find_foreign_quotas(quotas, memory), default)
+        and not would_bypass_foreign_quota(tenant, find_foreign_quotas(quotas, memory), default)
     )
-    # An adopted quota gets the operator's value back. Without a default that limits the tenant, no unlimited quota is needed.
+    # An adopted quota gets the operator's value back. If no managed default limits the tenant, no unlimited quota is needed.
     if (owned is not None and owned.before_per_s is not None) or not limited_by_default:
         return restore(entity, quotas, memory, QuotaReason.EXEMPT) if owned is not None else None
     if status.named_quota_per_s == UNLIMITED_PER_S:

@@ -7,7 +7,7 @@ guaranteed rate (or its demand, if that is less) unless the guaranteed rates alo
 
 Terms:
     demand      the most that a tenant could use; infinite while it is backlogged, because its demand cannot be measured.
-    guaranteed  the rate that the operator has promised to the tenant.
+    guaranteed  the rate that the operator has configured as the tenant's minimum (``rate_per_s_min``).
     λ           the rate for a weight of 1 (``rate_per_weight``); the same for all tenants that could use more.
 """
 
@@ -66,12 +66,13 @@ def share_max_min(total: float, claims: Sequence[Claim]) -> Sharing:
 def _find_rate_per_weight(remaining: float, claims: Sequence[Claim]) -> float:
     """Returns λ by raising it from 0 until the remaining rate is used up.
 
-    A claim takes part from λ = guaranteed ÷ weight to λ = demand ÷ weight. Between two such points the shares grow linearly.
+    Below λ = guaranteed ÷ weight a share equals its guaranteed rate; above λ = demand ÷ weight it equals the demand. Between these
+    two points the claim is active: its share grows in proportion to λ. All start and end points are visited in ascending order.
 
     Args:
         remaining: the rate left after all guaranteed rates; less than the remaining demand.
     """
-    events: list[tuple[float, float]] = []  # (λ, change of the sum of weights that take part)
+    events: list[tuple[float, float]] = []  # (λ, change of the sum of the active weights)
     for claim in claims:
         if claim.demand > claim.guaranteed:
             events.append((claim.guaranteed / claim.weight, claim.weight))
@@ -80,7 +81,8 @@ def _find_rate_per_weight(remaining: float, claims: Sequence[Claim]) -> float:
     # Rounding can give a claim's start and end the same λ. Then the start sorts first.
     events.sort(key=lambda event: (event[0], -event[1]))
     rate, weights, active = 0.0, 0.0, 0
-    # Whether any claim takes part is read from their count: after all have left, rounding can leave the sum of weights above 0.
+    # ``active`` counts the active claims. The sum of their weights cannot replace it: rounding may leave the sum above 0 at the
+    # end.
     for next_rate, change in events:
         if active > 0 and remaining < weights * (next_rate - rate):
             break

@@ -28,7 +28,7 @@ def decide_metering_quota(view: QuotaView, memory: MutationMemory, policy: Mutat
         or view.quotas
     ):
         return None
-    # Another tool has removed the metering quota, or may have.
+    # Another tool has removed the metering quota, or perhaps has: the change is not confirmed yet.
     if EVERY_PAIR in memory.externally_owned_until_ms or EVERY_PAIR in memory.unconfirmed:
         return None
     text = (

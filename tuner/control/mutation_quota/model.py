@@ -22,7 +22,7 @@ EVERY_USER = QuotaEntity(DEFAULT)
 
 @dataclass(frozen=True, slots=True)
 class TenantRule:
-    """Weight and guaranteed rate of the tenants that match.
+    """An operator's rule: weight, guaranteed rate and exemption of the tenants whose name it matches.
 
     Attributes:
         user: name or pattern (``*``, ``?``) of the user; None matches any user.
@@ -46,7 +46,7 @@ class TenantRule:
 
 @dataclass(frozen=True, slots=True)
 class MutationLimits:
-    """Constants of the control law, each with its reason."""
+    """Constants of the control law. A comment gives the reason for each value that has one."""
 
     samples: int = SAMPLES  # controller.quota.window.num
     window_s: float = WINDOW_S  # controller.quota.window.size.seconds
@@ -57,11 +57,12 @@ class MutationLimits:
     rate_per_s_min: float = 1.0
     # Any controller sustains this rate, so a moderate excess of the creation probe latency does not cut the total below it.
     rate_per_s_safe: float = 25.0
-    # Below this share of the safe rate, mutations cannot be the cause of the pressure.
+    # Below this share of the safe rate, the pressure on the controller has another cause than mutations.
     light_load_ratio: float = 0.2
 
     # The share of one tenant.
-    tenant_rate_per_s_min: float = 0.1  # Below it one partition is a debt of more than 10 s. Kafka refuses 0.
+    # At a lower rate a tenant would wait more than 10 s for one partition. Kafka refuses a quota of 0.
+    tenant_rate_per_s_min: float = 0.1
     # Quotas may add up to this multiple of the total, because tenants are rarely active at once (KIP-599: "safe to over
     # allocate"). With 2, the quotas of idle tenants may add up to a whole total while active tenants use another.
     over_allocation: float = 2.0
@@ -69,16 +70,15 @@ class MutationLimits:
     new_tenants_expected: float = 10.0
     demand_slack: float = 1.25  # A tenant may exceed its measured rate by 25 % before its quota limits it.
 
-    # AvgIdleRatio covers one scrape interval; the other signals cover 30 s. This time constant makes them comparable.
+    # AvgIdleRatio covers one scrape interval; the other signals cover 30 s. Smoothing with this time constant makes it comparable.
     idle_smoothing_s: float = 15.0
 
     # Raising the total.
     target_ratio: float = 0.85  # Pressure above this share of the objective allows no raise.
     raise_every_s: float = 35.0  # One signal window and its delay: the effect of the last raise must be visible.
     raise_ratio_max: float = 1.0
-    raise_cap_ratio: float = (
-        0.05  # Near the objective one raise is at most this share of the total's cap (total_rate.py).
-    )
+    # Near the objective one raise is at most this share of the total's cap (total_rate.py).
+    raise_cap_ratio: float = 0.05
     # The creation probe latency fluctuates. The law keeps this many standard deviations below its objective (probe_margin.py).
     probe_target_ratio: float = 0.9
     probe_margin_spreads: float = 1.5
@@ -87,7 +87,7 @@ class MutationLimits:
     probe_step_ratio: float = 0.1  # Largest raise and smallest cut while the probe latency is near its objective.
     # Up to this multiple of its objective, the probe latency does not cut the total below the safe rate.
     probe_far_ratio: float = 2.0
-    # About 300 requests in 30 s determine the forwarding ratio, so it fluctuates by 5 %. Between the two values the total stays.
+    # About 300 requests in 30 s determine the forwarding ratio, so it fluctuates by 5 %. Between these two values the total stays.
     forwarding_target_ratio: float = 0.8
     forwarding_near_ratio: float = 0.95
 
@@ -95,21 +95,19 @@ class MutationLimits:
     smallest_cut_factor: float = 0.95
     largest_cut_factor: float = 0.5
     hold_after_cut_s: float = 35.0  # No further change until the signal window covers only the time after the cut.
-    receding_ratio: float = (
-        0.9  # No further cut while pressure falls by 10 % per signal: a backlog takes time to drain.
-    )
-    drain_ratio: float = (
-        0.85  # If brokers fall behind: the share of the sustained rate that also lets the backlog drain.
-    )
+    # No further cut while the pressure falls by 10 % per signal: a backlog takes time to drain.
+    receding_ratio: float = 0.9
+    # If brokers fall behind, the total is cut to this share of the rate that they sustain, so that their backlog can drain.
+    drain_ratio: float = 0.85
     # An idle controller writes a record every 500 ms (metadata.max.idle.interval.ms), so a lag up to here is normal.
     idle_lag_ms_max: float = 600.0
-    # A rate that was too high once is approached by half the distance at a time. The law forgets it with the third power of time,
-    # as TCP CUBIC does: 4 % after 10 min, all of it after 30 min.
+    # The known limit is the rate that was too high once. Each raise covers at most half the distance to it. The limit is relaxed
+    # with the third power of time, as in TCP CUBIC: by 4 % after 10 min, by 100 % after 30 min.
     known_limit_margin_ratio: float = 0.95
     known_limit_memory_s: float = 1_800.0
     heartbeat_cut_factor: float = 0.5  # Heartbeat timeouts fence brokers, which is worse than any unfair share.
 
-    # A tenant is backlogged from a nearly empty bucket until the bucket is half full.
+    # A tenant counts as backlogged from the moment its bucket is nearly empty until the bucket is half full again.
     bucket_empty_ratio: float = 0.1
     bucket_refilled_ratio: float = 0.5
     rate_memory_s: float = 60.0  # Time constant with which a tenant's past rate decays.
@@ -122,7 +120,7 @@ class MutationLimits:
     tenants_max: int = 2_000  # Quotas by name. Beyond it only <default> applies, because client-ids may be random.
     absent_after_s: float = 3_600.0  # Kafka also drops its metrics of a tenant after this time.
 
-    # Missing signals: hold from the first age on, decay the total from the second.
+    # Missing signals: quotas are held from ``hold_age_s`` on, and the total decays from ``decay_age_s`` on.
     hold_age_s: float = 15.0
     decay_age_s: float = 60.0
     decay_per_s: float = 0.993  # 10 % in 15 s.
@@ -136,7 +134,7 @@ class MutationLimits:
     learn_gain: float = 0.3
     # Below this rate a window shows other work only. It is less than rate_per_s_min, so that learning never stops.
     learn_rate_per_s_min: float = 0.5
-    # A busier controller has a queue: its work does not belong to the mutations of this window.
+    # A controller that is busier than this has a queue, so part of its work belongs to mutations of an earlier window.
     learn_busy_max: float = 0.9
 
     def __post_init__(self) -> None:
@@ -144,7 +142,7 @@ class MutationLimits:
         assert self.learn_rate_per_s_min < self.rate_per_s_min <= self.rate_per_s_safe
         assert self.target_ratio <= self.probe_target_ratio < 1
         assert self.forwarding_target_ratio < self.forwarding_near_ratio < 1
-        # One signal changes the total only once: it expires before the next change is due.
+        # A signal expires before the next change is due, so one signal changes the total only once.
         assert self.hold_age_s < min(self.hold_after_cut_s, self.raise_every_s)
 
 

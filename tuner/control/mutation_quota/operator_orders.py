@@ -1,8 +1,8 @@
 """Decides one cycle of the mutation quotas with operator orders applied first: pause, resume, release.
 
-If ``tuner.mutation_quota`` is no longer configured, managed quotas that remain are restored, as after a release.
+If ``tuner.mutation_quota`` is no longer configured, all managed quotas are restored, as after a release.
 
-Invariant: only managed quotas are restored. A quota that another tool has changed is relinquished first, whatever was ordered.
+Invariant: only managed quotas are restored. If another tool has changed a quota, it is relinquished first, under every order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason
 from tuner.control.mutation_quota.entity import Tenant
-from tuner.control.mutation_quota.foreign_quotas import track_external_changes
+from tuner.control.mutation_quota.external_changes import track_external_changes
 from tuner.control.mutation_quota.metering_quota import decide_metering_quota
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import restore_all
@@ -27,7 +27,7 @@ def step_with_orders(
     """Decides one cycle.
 
     Args:
-        policy: None: mutation quotas are not configured; all managed quotas are restored.
+        policy: None if mutation quotas are not configured: all managed quotas are restored.
     """
     limits = policy.limits if policy is not None else MutationLimits()
     memory = _acknowledge(orders, memory, limits)
@@ -54,7 +54,7 @@ def step_with_orders(
 
 
 def _acknowledge(orders: Orders, memory: MutationMemory, limits: MutationLimits) -> MutationMemory:
-    """Notes the orders as read. ``resume`` ends the hold of every external change that was found before it."""
+    """Notes the orders as read. ``resume`` ends the hold of every external change that was found before the order."""
     hold_ms = round(limits.external_change_hold_s * 1000)
     external = {
         entity: until_ms
@@ -67,7 +67,8 @@ def _acknowledge(orders: Orders, memory: MutationMemory, limits: MutationLimits)
 def recall_tenants(memory: MutationMemory, now_ms: int) -> MutationMemory:
     """Returns the state after a restart, with a tenant for each managed quota.
 
-    A tenant that stays silent then counts as gone after ``absent_after_s`` from now, neither at once nor never.
+    Without this entry, the quota of a tenant that stays silent would never be restored. With it, the tenant counts as absent
+    ``absent_after_s`` from now.
     """
     tenants = dict(memory.tenants)
     for entity in memory.owned:

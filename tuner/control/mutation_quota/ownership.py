@@ -1,7 +1,8 @@
-"""Tracks which quotas rheostat owns: notes writes ahead, confirms them, and relinquishes quotas that another tool has changed.
+"""Tracks which quotas rheostat owns, from the write of a quota until it is restored or relinquished.
 
-A managed quota that another tool changes or removes is externally owned from then on. It is left alone until the hold expires. The
-value from before is restored when the reason for a managed quota ends.
+A write is noted before it is sent, and again once Kafka has confirmed it. If another tool changes or removes an owned quota, that
+quota is externally owned: it is left alone for ``external_change_hold_s``. When a quota need no longer be managed, the value that
+it had before rheostat is restored.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota, UnconfirmedChange
 
-_TOLERANCE_RATIO = 1e-9  # Kafka stores a double and returns it in decimals.
+_TOLERANCE_RATIO = 1e-9  # Kafka stores a double and returns it as a decimal text, so the last digits may differ.
 _LATE_WRITES_MAX = 3  # Earlier writes of one quota that may still arrive late.
 _CAUSES = {
     QuotaReason.TENANT_GONE: "the tenant was absent for long",
@@ -35,14 +36,14 @@ _CAUSES = {
 def relinquish_changed(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, now_ms: int, limits: MutationLimits
 ) -> tuple[MutationMemory, list[RelinquishQuota]]:
-    """Returns the state without owned quotas that another tool has changed and without expired holds, and the decisions."""
+    """Relinquishes owned quotas that another tool has changed, and ends expired holds. Returns the state and the decisions."""
     external = {entity: until for entity, until in memory.externally_owned_until_ms.items() if until > now_ms}
     owned, decisions, unconfirmed = dict(memory.owned), [], dict[QuotaEntity, UnconfirmedChange]()
     for entity, quota in memory.owned.items():
         current = quotas.get(entity)
         if any(is_same(current, value) for value in quota.possible_per_s):
             continue
-        # A broker that lags behind may show an older value. Nothing is written until the change is certain.
+        # The broker that was asked may lag behind and show an older value. Nothing is written until the change is certain.
         change = note_unconfirmed(memory.unconfirmed.get(entity), current, now_ms)
         if now_ms - change.since_ms < limits.propagation_s_max * 1000:
             unconfirmed[entity] = change
@@ -61,15 +62,15 @@ def relinquish_changed(
 
 
 def note_unconfirmed(previous: UnconfirmedChange | None, current_per_s: float | None, now_ms: int) -> UnconfirmedChange:
-    """Returns the change with its start: the earlier one if the value is the same, else now."""
+    """Returns the change with its start: the start of the previous change if the value is the same, else now."""
     if previous is None or not is_same(previous.found_per_s, current_per_s):
         return UnconfirmedChange(current_per_s, now_ms)
-    # After a clock was set back, the start may be later than now.
+    # If a clock was set back, the noted start would be later than now.
     return UnconfirmedChange(current_per_s, min(previous.since_ms, now_ms))
 
 
 def is_same(left: float | None, right: float | None) -> bool:
-    """Returns whether two quotas are equal except for rounding; None, no quota, equals only None."""
+    """Returns whether two quotas are equal except for rounding. None means no quota, and equals only None."""
     if left is None or right is None:
         return left is right
     return abs(left - right) <= _TOLERANCE_RATIO * max(abs(left), abs(right))
@@ -87,17 +88,20 @@ def restore(
 def restore_all(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, reason: QuotaReason = QuotaReason.RELEASED
 ) -> tuple[RestoreQuota, ...]:
-    """Returns a restore for every owned quota without an unconfirmed change. Call ``relinquish_changed`` first."""
+    """Returns a restore for every owned quota without an unconfirmed change.
+
+    Call ``relinquish_changed`` first, so that no quota of another tool is overwritten.
+    """
     return tuple(restore(entity, quotas, memory, reason) for entity in memory.owned if entity not in memory.unconfirmed)
 
 
-def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
+def note_pending_write(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
     """Returns the state to record before the write: both the present and the new value may be in Kafka."""
     match decision:
         case SetQuota(entity=entity, current_per_s=current, setpoint_per_s=setpoint):
             owned = memory.owned.get(entity)
             before = current if owned is None else owned.before_per_s
-            # A write without an answer may still arrive.
+            # An earlier write that got no answer may still arrive.
             earlier = () if owned is None else owned.possible_per_s[-_LATE_WRITES_MAX:]
             return _with_owned(memory, entity, OwnedQuota(before, setpoint, _unique(*earlier, current, setpoint)))
         case RestoreQuota(entity=entity, value_per_s=value) if entity in memory.owned:
@@ -107,17 +111,17 @@ def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
             return memory
 
 
-def settle(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
+def note_confirmed_write(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
     """Returns the state after a write was confirmed. A restored quota is no longer owned."""
     match decision:
         case SetQuota(entity=entity, setpoint_per_s=setpoint) if entity in memory.owned:
             owned = memory.owned[entity]
             # The value from before is no longer expected: if it shows up again, another tool has set it.
-            late = tuple(value for value in owned.possible_per_s if value not in (owned.before_per_s, setpoint))
-            return _with_owned(memory, entity, replace(owned, possible_per_s=(*late[-_LATE_WRITES_MAX:], setpoint)))
+            earlier = tuple(value for value in owned.possible_per_s if value not in (owned.before_per_s, setpoint))
+            return _with_owned(memory, entity, replace(owned, possible_per_s=(*earlier[-_LATE_WRITES_MAX:], setpoint)))
         case RestoreQuota(entity=entity, value_per_s=value):
             memory = _with_owned(memory, entity, None)
-            # The next snapshot must not take the restored value for an external change.
+            # Noted, so that the restored value in the next snapshot does not count as an external change.
             return memory if value is None else replace(memory, unowned_per_s={**memory.unowned_per_s, entity: value})
         case _:
             return memory
@@ -128,6 +132,7 @@ def _unique(*values: float | None) -> tuple[float | None, ...]:
 
 
 def _with_owned(memory: MutationMemory, entity: QuotaEntity, owned: OwnedQuota | None) -> MutationMemory:
+    """Returns the state with this owned quota; ``owned`` None removes it."""
     if owned is not None:
         return replace(memory, owned={**memory.owned, entity: owned})
     return replace(memory, owned={key: value for key, value in memory.owned.items() if key != entity})

@@ -5,7 +5,7 @@
 A tenant that needs less than its fair share is never limited. Tenants that need more share the rest by weight. An idle tenant keeps
 a standing share, so that it can start without waiting.
 
-Invariant: missing signals raise no quota. The total rate changes only with a new signal of the active controller, except that it
+Invariant: while signals are missing, no quota is raised. The total rate changes only with a new signal of the active controller, or
 decays if signals are missing for longer than ``decay_age_s``.
 Source: KIP-599.
 """
@@ -21,7 +21,7 @@ from tuner.control.mutation_quota.allocation import allocate
 from tuner.control.mutation_quota.clock_skew import clamp_to_now
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaDecision, QuotaReason, TenantShare
 from tuner.control.mutation_quota.entity import Tenant, find_quota_in_force
-from tuner.control.mutation_quota.foreign_quotas import track_external_changes
+from tuner.control.mutation_quota.external_changes import track_external_changes
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
 from tuner.control.mutation_quota.probe_window import WINDOW_S as PROBE_WINDOW_S
 from tuner.control.mutation_quota.state import ControllerWindow, MutationMemory, TenantState
@@ -60,7 +60,7 @@ def step(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Quo
     if sampled_at_ms is None:
         text = "no active controller is known: quotas stay as they are. Check that controllers report metrics"
         return _hold_all(memory, view, QuotaReason.CONTROLLER_UNKNOWN, text, changes)
-    # A time in the future is a clock that was set, so the signal counts as old by the same difference.
+    # A signal from the future means that a clock was set, so it cannot be trusted more than a signal that is as far in the past.
     age_s = abs(view.now_ms - sampled_at_ms) / 1000
     if age_s > limits.hold_age_s:
         return _step_without_signal(view, quotas, memory, policy, age_s, changes)
@@ -81,7 +81,7 @@ def _step_with_signal(
     limits = policy.limits
     signal = replace(signal, idle_ratio=_smooth_idle_ratio(signal, memory.window, limits))
     active_since_ms = _active_since_ms(signal, memory.window)
-    # Requests during a fail-over waited for the new controller. No quota would have helped, so they do not count.
+    # During a fail-over, requests wait for the new controller and not because of mutations, so these latencies do not count.
     if view.now_ms - active_since_ms <= 1000 * PROBE_WINDOW_S:
         measures = replace(view.cluster_wide, create_probe_p90_ms=None, forwarding_busy_ratio=None)
         view = replace(view, cluster_wide=measures)
@@ -113,7 +113,7 @@ def _step_with_signal(
             "measured, so no quota is raised"
         )
         decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
-    # The brake is unknown, but the pressure is measured, so cuts go on.
+    # The size brake is unknown, but the pressure is measured: quotas may be cut, but not raised.
     if brake_ratio is None:
         text = f"controller {signal.node}: its number of partitions is not measured: no quota is raised"
         decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
@@ -133,7 +133,7 @@ def _step_without_signal(
     age_s: float,
     changes: Sequence[QuotaDecision],
 ) -> QuotaStep:
-    """Holds the quotas while the signal may only be late; later lowers them step by step."""
+    """Holds the quotas until the signal is ``decay_age_s`` old, because it may only be late. Then lowers them step by step."""
     limits = policy.limits
     text = f"no new signal of the controller for {age_s:.0f} s: no quota is raised"
     if memory.total is None or age_s <= limits.decay_age_s:
@@ -158,9 +158,9 @@ def _hold_all(
 
 
 def _find_active_controller(view: QuotaView) -> ControllerSignal | None:
-    """Returns the newest signal of an active controller; backlog signals are history.
+    """Returns the newest signal of an active controller, because for a moment after a fail-over two nodes may report to be active.
 
-    After a fail-over two nodes may report to be active for a moment.
+    Backlog signals are left out: they are read late and describe the past.
     """
     active = [s for s in view.controllers.values() if s.active is not None and s.active >= 0.5 and not s.backlog]
     return max(active, key=lambda s: (s.sampled_at_ms, s.node), default=None)
@@ -192,20 +192,21 @@ def _update_tenants(
         quota = find_quota_in_force(quotas, tenant)
         state = states.get(tenant, TenantState())
         states[tenant] = update_tenant_state(state, signal, quota[1] if quota is not None else None, limits)
-    # Kafka has no metrics of an idle tenant. After a fail-over, silence is the only sign that a burst has ended.
+    # A new controller has no metrics of a tenant that is idle since the fail-over. Missing metrics are then the only sign of
+    # idleness.
     silent_ms = view.now_ms - limits.decay_age_s * 1000
     silent = {t: replace(s, backlogged=False, rate_per_s=0.0) for t, s in states.items() if s.sampled_at_ms < silent_ms}
     return dict(sorted((states | silent).items(), key=lambda item: item[0].key))
 
 
 def _tenant_signals(view: QuotaView, node: int, limits: MutationLimits) -> list[tuple[Tenant, TenantSignal]]:
-    """Returns this controller's tenant signals, oldest first. Signals of other nodes are out of date."""
+    """Returns this controller's tenant signals, oldest first. Other nodes are not the active controller, so theirs are left out."""
     # A signal from far in the future comes from a wrong clock. It would hide all signals after it.
     latest_ms = view.now_ms + limits.hold_age_s * 1000
     return [
         (Tenant(signal.user, signal.client_id), signal)
         for signal in sorted(view.tenants, key=lambda s: s.sampled_at_ms)
-        # A signal without user and client-id is a sum over all tenants. A backlog signal is history.
+        # A signal without user and client-id is a sum over all tenants. A backlog signal describes the past.
         if signal.node == node and not signal.backlog and not (signal.user is None and signal.client_id is None)
         if signal.sampled_at_ms <= latest_ms
     ]

@@ -1,8 +1,8 @@
 """Checks whether a managed quota for a tenant's own name would shadow a quota that the operator or another tool has set.
 
-Kafka applies the first quota in its order of precedence, and it counts in a bucket of that quota's kind: per user, per client-id,
-or per pair. A quota for a user therefore disables every client-id quota for this user's clients. Quotas by name that rheostat wrote
-while ``default_entity`` had another bucket kind would likewise disable those that it writes now.
+Kafka applies the first quota in its order of precedence, and counts mutations in a bucket of that quota's kind: per user, per
+client-id, or per pair. A quota for a user therefore disables ("shadows") every client-id quota for this user's clients. If the
+operator changes ``default_entity`` to another bucket kind, quotas that rheostat wrote before could shadow those that it writes now.
 
 Invariant: no managed quota by name disables a foreign quota.
 
@@ -25,21 +25,21 @@ class ForeignQuotas:
     """Foreign quotas in Kafka.
 
     Attributes:
-        of_client_ids: entities without a user, sorted.
-        unconfirmed: entities with a changed value that perhaps only a broker that lags behind still shows.
+        client_id_entities: entities without a user, sorted.
+        unconfirmed: entities whose value has changed, but perhaps only because the broker that was asked lags behind.
     """
 
     quotas: Mapping[QuotaEntity, float]
-    of_client_ids: tuple[QuotaEntity, ...]
+    client_id_entities: tuple[QuotaEntity, ...]
     unconfirmed: Container[QuotaEntity]
 
 
 def find_foreign_quotas(quotas: Mapping[QuotaEntity, float], memory: MutationMemory) -> ForeignQuotas:
-    """Returns the quotas without those that rheostat has created."""
+    """Returns all quotas except those that rheostat has created. Adopted quotas existed before, so they are included."""
     created = {entity for entity, owned in memory.owned.items() if owned.before_per_s is None}
     foreign = {entity: rate for entity, rate in quotas.items() if entity not in created}
-    of_client_ids = tuple(sorted((entity for entity in foreign if entity.user is None), key=str))
-    return ForeignQuotas(foreign, of_client_ids, memory.unconfirmed)
+    client_id_entities = tuple(sorted((entity for entity in foreign if entity.user is None), key=str))
+    return ForeignQuotas(foreign, client_id_entities, memory.unconfirmed)
 
 
 def bucket_kind(owner: QuotaEntity | Tenant) -> tuple[bool, bool]:
@@ -59,20 +59,21 @@ def find_shadowed_quota(tenant: Tenant, foreign: ForeignQuotas) -> QuotaEntity |
     if client_id is not None:
         quota = resolve_quota(foreign.quotas, user, client_id)
         return quota[0] if quota is not None and quota[1] != tenant else None
-    # A foreign quota for this user or for ``<default>`` users already has precedence over every client-id quota.
+    # A foreign quota for this user or for ``<default>`` users already shadows every client-id quota, so a managed one changes
+    # nothing.
     if QuotaEntity(user) in foreign.quotas or QuotaEntity(DEFAULT) in foreign.quotas:
         return None
-    return next(iter(foreign.of_client_ids), None)
+    return next(iter(foreign.client_id_entities), None)
 
 
-def would_lift_out_of_foreign(tenant: Tenant, foreign: ForeignQuotas, default: QuotaEntity) -> bool:
-    """Returns whether a quota for this tenant's name would take its clients out of a foreign quota.
+def would_bypass_foreign_quota(tenant: Tenant, foreign: ForeignQuotas, default: QuotaEntity) -> bool:
+    """Returns whether a quota for this tenant's name would replace a foreign quota for its clients.
 
-    Taking them out of the managed ``default`` quota does not count.
+    If it replaces only the managed ``default`` quota, the answer is False.
     """
     user, client_id = tenant.user, tenant.client_id
     if user is None:
-        return False  # A client-id quota precedes only that of the <default> client-id.
+        return False  # A client-id quota has precedence only over the quota of the <default> client-id.
     if client_id is None:
         return any(entity.user is DEFAULT and entity.client_id is not None for entity in foreign.quotas)
     quota = resolve_quota({**foreign.quotas, default: 0.0}, user, client_id)
@@ -80,9 +81,9 @@ def would_lift_out_of_foreign(tenant: Tenant, foreign: ForeignQuotas, default: Q
 
 
 def is_leftover_bucket(tenant: Tenant, foreign: ForeignQuotas, default_entity: QuotaEntity | None) -> bool:
-    """Returns whether Kafka metered this tenant only because of an earlier ``default_entity`` of another bucket kind."""
+    """Returns whether this tenant is left over from an earlier ``default_entity`` with another bucket kind."""
     if default_entity is None or bucket_kind(tenant) == bucket_kind(default_entity):
         return False
     quota = find_quota_in_force(foreign.quotas, tenant)
-    # A quota that perhaps only a broker that lags behind still shows counts as none.
+    # An unconfirmed quota counts as none: perhaps it is gone, and only a broker that lags behind still shows it.
     return quota is None or quota[0] in foreign.unconfirmed

@@ -1,15 +1,15 @@
 """Measures how much the latency of the creation probes fluctuates, and derives how far below its objective it has to stay.
 
-The latency is the tail of a few hundred requests. It fluctuates from one 30 s window to the next even at a constant total rate. The
-window slides, so two consecutive values share most of their requests. Their difference is scaled up to that of two windows without
-common requests.
+The latency is the tail of a few hundred requests, so it fluctuates even at a constant total rate. The window of 30 s slides: two
+consecutive values share most of their requests and differ too little. Their difference is scaled up to the difference that two
+windows without common requests would have.
 
-    likely ratio = ratio × (1 + margin_spreads × spread)    the value that the ratio may reach soon without any change
+    likely ratio = ratio × (1 + margin_spreads × spread)    the ratio that random fluctuation alone may soon reach
 
 A likely ratio above 1 causes a small cut of the total rate; one below ``probe_target_ratio`` allows a raise (total_rate.py).
 
-Invariant: the margin is never negative, and no single measurement determines it. Measurements far below the objective, and those
-shortly after a change of the total, do not count.
+Invariant: the margin is never negative, and no single measurement determines it. Measurements far below the objective or shortly
+after a change of the total do not count.
 
 Terms:
     ratio           latency ÷ objective.
@@ -26,7 +26,7 @@ from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.probe_window import WINDOW_S
 from tuner.control.mutation_quota.state import ProbeTrend
 
-# Lower ratios do not count: there the latency changes much with small changes of load, which is not random fluctuation.
+# Lower ratios do not count: there small changes of load change the latency much, which is not random fluctuation.
 _RATIO_MIN = 0.5
 _SPREAD_MAX = 0.2  # Upper limit of one measurement's spread: a larger change means that a load has begun or ended.
 
@@ -51,7 +51,7 @@ def update_trend(
         return replace(trend, ratio=None, since_ms=0)
     if trend.ratio is None or elapsed_s is None:
         return replace(trend, ratio=ratio, since_ms=at_ms)
-    # A measurement does not count until the window holds only requests of this series, nor shortly after a change of the total.
+    # A measurement counts only if its window lies within this series and the last change of the total has had time to take effect.
     window_is_incomplete = at_ms - trend.since_ms < 1000 * WINDOW_S
     total_changed = at_ms - total_changed_at_ms <= 1000 * limits.hold_after_cut_s
     if window_is_incomplete or total_changed or elapsed_s <= 0 or max(trend.ratio, ratio) < _RATIO_MIN:
@@ -76,14 +76,15 @@ def update_spread(
     """Returns the spread after one more measurement, ``elapsed_s`` (above 0) after the previous one."""
     new_share = min(1.0, elapsed_s / WINDOW_S)
     change = math.log(max(_RATIO_MIN, ratio) / max(_RATIO_MIN, previous_ratio))
-    # If two windows share all but ``new_share`` of their requests, the variance of their difference is 2 × new_share × that of one.
+    # If two windows differ in only ``new_share`` of their requests, their difference has 2 × new_share × the variance of one
+    # window.
     variance = min(_SPREAD_MAX**2, change**2 / (2 * new_share))
     memory = math.exp(-elapsed_s / limits.probe_spread_memory_s)
     return math.sqrt(memory * spread**2 + (1 - memory) * variance)
 
 
 def likely_ratio(trend: ProbeTrend, limits: MutationLimits) -> float:
-    """Returns the ratio that may be reached soon without any change; 0 if none is measured."""
+    """Returns the ratio that random fluctuation alone may soon reach; 0 if no ratio is measured."""
     if trend.ratio is None:
         return 0.0
     return trend.ratio * (1 + limits.probe_margin_spreads * current_spread(trend, limits))

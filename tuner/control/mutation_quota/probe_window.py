@@ -1,12 +1,13 @@
 """Computes the creation probe latency: the time that nine of ten topic creations need at most, over the last 30 s.
 
-The probe sends a CreateTopics request at regular intervals through several brokers. A request that takes 10 s also stands for all
-requests that would have been due meanwhile; each would have waited for the rest of the time (coordinated omission).
+The probe sends a CreateTopics request at regular intervals through several brokers. While one request takes 10 s, the requests that
+were due meanwhile are not sent. They are added as implied requests that waited for the rest of the time, because slow phases would
+otherwise be counted too rarely (coordinated omission).
 
-A broker that is slow by itself is left out: its median is far above the median of the middle broker. A stalled controller delays
-the requests through every broker.
+A stalled controller delays the requests through every broker. A broker whose median is far above the other brokers' medians is
+therefore slow by itself, and is left out.
 
-Invariant: there is no figure from fewer than ``COUNT_MIN`` requests. One slow or silent broker is not taken for the controller.
+Invariant: fewer than ``COUNT_MIN`` requests give no latency. One slow or silent broker does not count as a slow controller.
 Times are seconds on one monotonic clock.
 """
 
@@ -20,7 +21,7 @@ from itertools import chain
 
 WINDOW_S = 30.0  # As long as the windows of the other signals, and shorter than the hold after a change of the total.
 QUANTILE = 0.9  # A higher quantile would be twice as uncertain within 30 s, and would react later.
-COUNT_MIN = 40  # Then four requests are beyond the quantile, so a single odd one does not decide.
+COUNT_MIN = 40  # Four of 40 requests are above the quantile, so a single outlier does not decide.
 # A broker whose median exceeds the middle broker's median × ratio + seconds is slow by itself.
 _SLOW_RATIO, _SLOW_S = 3.0, 0.05
 
@@ -31,7 +32,7 @@ class ProbeRequest:
 
     Attributes:
         took_s: time until the answer, or until the time-out without one.
-        implied: it was due during an earlier request and was not sent. It does not count for the broker's median.
+        implied: the request was due during an earlier request and was not sent. It does not count for the broker's median.
     """
 
     at_s: float
@@ -41,7 +42,7 @@ class ProbeRequest:
 
 
 def with_implied_requests(request: ProbeRequest, interval_s: float) -> list[ProbeRequest]:
-    """Returns the request and those that were due while it waited."""
+    """Returns the request and the implied requests that were due while it waited."""
     count = max(1, math.ceil(request.took_s / interval_s))
     return [
         ProbeRequest(request.at_s + n * interval_s, request.took_s - n * interval_s, request.broker, n > 0)
@@ -59,7 +60,7 @@ class ProbeWindow:
         """Adds a request.
 
         Args:
-            interval_s: time between two requests; None: each request is sent after the answer to the one before.
+            interval_s: time between two requests; None: each request is sent when the previous one is answered, so none is implied.
         """
         self._requests.extend([request] if interval_s is None else with_implied_requests(request, interval_s))
 
@@ -79,7 +80,7 @@ def _without_slow_brokers(by_broker: Iterable[Sequence[ProbeRequest]]) -> Iterat
         (_quantile(sorted(request.took_s for request in requests if not request.implied), 0.5), requests)
         for requests in by_broker
     ]
-    # Of two brokers the quicker one is the middle one: the other may be slow by itself.
+    # With two brokers the median of the quicker one counts as the middle, because the slower one may be slow by itself.
     middle_s = _quantile(sorted(median_s for median_s, _ in medians), 0.5) if medians else 0.0
     return chain.from_iterable(
         requests for median_s, requests in medians if median_s <= _SLOW_RATIO * middle_s + _SLOW_S
@@ -87,5 +88,5 @@ def _without_slow_brokers(by_broker: Iterable[Sequence[ProbeRequest]]) -> Iterat
 
 
 def _quantile(ordered: Sequence[float], quantile: float) -> float:
-    """Returns the quantile; 0 for an empty sequence, so that a broker with only implied requests counts."""
+    """Returns the quantile; 0 for an empty sequence, so that a broker with only implied requests is not left out as slow."""
     return ordered[math.ceil(quantile * len(ordered)) - 1] if ordered else 0.0

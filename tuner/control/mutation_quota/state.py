@@ -13,11 +13,11 @@ from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 
 @dataclass(frozen=True, slots=True)
 class LearnedCost:
-    """Time that mutations take of the controller's single thread (cost_model.py).
+    """Time of the controller's single thread that one mutation takes (cost_model.py).
 
     Attributes:
-        other_busy_ratio: share of time for all other work.
-        steps: windows that the costs were learned from.
+        other_busy_ratio: share of the thread's time for all other work.
+        steps: number of windows that the costs were learned from.
     """
 
     topic_ms: float
@@ -28,7 +28,7 @@ class LearnedCost:
 
     @property
     def partition_total_ms(self) -> float:
-        """Returns the time for one partition and its part of the topic, in ms."""
+        """Returns the time for one partition, with its part of the cost of its topic, in ms."""
         return self.partition_ms + self.topic_ms / self.partitions_per_topic
 
 
@@ -39,7 +39,7 @@ class TotalRate:
     Attributes:
         changed_at_ms: the last change, raise or cut.
         cut_at_ms: the last cut.
-        known_limit_per_s: highest rate that the cluster sustained when it last missed the objective; None: it never did.
+        known_limit_per_s: the rate that the cluster sustained when it last missed the objective; None: it never missed it.
     """
 
     rate_per_s: float
@@ -54,7 +54,7 @@ class TenantState:
     """What is known of one tenant.
 
     Attributes:
-        rate_per_s: its measured rate, which decays slowly after it stops.
+        rate_per_s: its measured rate, which decays slowly after the tenant stops.
         backlogged: its quota limits it, so its demand is unknown.
         active_at_ms: its last activity, or the time it became known.
         sampled_at_ms: time of its newest signal; 0: none yet.
@@ -86,7 +86,7 @@ class OwnedQuota:
 
 @dataclass(frozen=True, slots=True)
 class UnconfirmedChange:
-    """A quota in Kafka that rheostat did not write. A broker that lags behind may also be the cause."""
+    """A quota that differs from what rheostat expects: another tool has set it, or the broker that was asked lags behind."""
 
     found_per_s: float | None
     since_ms: int
@@ -100,7 +100,7 @@ class ProbeTrend:
         ratio: latency ÷ objective; None: not configured or not measured.
         since_ms: start of the present unbroken series of measurements.
         spread: relative standard deviation while the total is constant; None: not measured yet.
-        learned_s: how long the spread was measured.
+        learned_s: total time over which the spread was measured.
         near_cut_at_ms: when the total was last cut because latency or forwarding came near its objective.
     """
 
@@ -139,12 +139,12 @@ class MutationMemory:
 
     Attributes:
         owned: managed quotas.
-        unconfirmed: quotas that differ from what was written; perhaps a broker that lags behind only shows an old value.
+        unconfirmed: quotas that differ from the expected value, but perhaps only because a broker lags behind.
         externally_owned_until_ms: quotas that another tool has set, each with the time until which they are left alone.
         idle_baselines_ms: latency of each measure (``Measure``) while the controller is idle.
         orders_at_ms: time of the newest operator orders that were acknowledged.
         unowned_per_s: quotas in the last snapshot that rheostat does not own.
-        quotas_were_read: whether there was such a snapshot; without one, new quotas cannot be told from old ones.
+        quotas_were_read: whether there was a snapshot; without one, new quotas cannot be told from old ones.
     """
 
     total: TotalRate | None = None

@@ -1,13 +1,14 @@
 """Matches tenants with the operator's rules, and tracks each tenant's rate and whether its quota limits it.
 
-While a tenant's bucket is empty, its demand cannot be measured: it is only known to be higher than the tenant's rate. So a tenant
-either has a demand that equals its measured rate, or it is backlogged and its demand has no bound. Kafka does not count refused
-requests per tenant, but the tokens in the bucket show the same.
+While a tenant's bucket is empty, its demand cannot be measured: it is only known to exceed the tenant's rate. The tenant is then
+backlogged, and its demand counts as infinite. Otherwise the demand equals the measured rate. Kafka does not count refused requests
+per tenant, so the tokens in the bucket decide whether a tenant is backlogged.
 
-Rules apply in Kafka's order of precedence, with a pattern in the place of ``<default>``: a name before a pattern before nothing,
-the user before the client-id. Among equals the first in the list applies.
+If several rules match a tenant, the most specific rule applies, as in Kafka's order of precedence: first by user, then by
+client-id. A name is more specific than a pattern, and a pattern more than no value. Among equally specific rules the first in the
+list applies.
 
-Invariant: a rule that names a part which the tenant's metrics lack does not match.
+Invariant: a rule with a user or client-id does not match a tenant whose metrics lack that label.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import MutationLimits, TenantRule
 from tuner.control.mutation_quota.state import TenantState
 
-_IDLE_PER_S = 1e-3  # A mean over one minute below this is the remainder of an old mutation.
+_IDLE_PER_S = 1e-3  # A mean over one minute below this rate is only the remainder of an old mutation.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,10 @@ def _part_matches(pattern: str | None, part: str | None) -> bool:
 
 
 def _specificity(rule: TenantRule) -> tuple[int, int]:
-    return _kind(rule.user), _kind(rule.client_id)
+    return _pattern_rank(rule.user), _pattern_rank(rule.client_id)
 
 
-def _kind(pattern: str | None) -> int:
+def _pattern_rank(pattern: str | None) -> int:
     return 2 if pattern is None else 0 if is_name(pattern) else 1
 
 
@@ -85,8 +86,8 @@ def update_tenant_state(
     decayed = state.rate_per_s * math.exp(-since_s / limits.rate_memory_s)
     backlogged = _is_backlogged(state, signal, quota_per_s, limits)
     measured = signal.mutation_rate_per_s or 0.0
-    # Kafka's mean covers up to a minute, so it may be too low: a backlogged tenant uses at least its quota. This does not hold for
-    # a tenant that is idle until its debt is paid. A foreign quota counts as at most what any controller sustains.
+    # Kafka's mean covers up to a minute, so it may be too low: a backlogged tenant uses at least its quota, unless it is idle until
+    # its debt is paid. The operator may have set a very high quota, so it counts only up to the highest total.
     admitted = (
         min(quota_per_s, limits.rate_per_s_max)
         if backlogged and quota_per_s is not None and not _is_idle(signal)
@@ -105,10 +106,10 @@ def update_tenant_state(
 
 
 def _is_backlogged(state: TenantState, signal: TenantSignal, quota_per_s: float | None, limits: MutationLimits) -> bool:
-    # Under an unlimited quota, negative tokens are left over from the quota before it.
+    # Negative tokens under an unlimited quota are left over from an earlier, lower quota.
     if quota_per_s is None or quota_per_s >= UNLIMITED_PER_S:
         return False
-    # After a raise the bucket is not full yet. An idle tenant is therefore only backlogged while it has a debt.
+    # After a raise of its quota a tenant's bucket is not full yet, so an idle tenant counts as backlogged only while it has a debt.
     idle_or_unknown = signal.mutation_rate_per_s is None or _is_idle(signal)
     if signal.tokens is None:
         return state.backlogged and not idle_or_unknown

@@ -1,6 +1,6 @@
 """Assesses every tenant in a cycle: its rate, its quota, the rule that applies, and whether rheostat manages its quota.
 
-Invariant: each unmanaged tenant has a reason that is shown to the operator. Its mutations still count against the total.
+Invariant: each unmanaged tenant has a reason, which the operator sees. Its mutations still count against the total.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class TenantStatus:
 
     Attributes:
         named_quota_per_s: the quota set for the tenant's own name; None: none.
-        current_per_s: the quota in force, for whichever entity; None: none.
+        current_per_s: the quota in force, by name or ``<default>``; None: none.
         match: the rule that applies; None: no rule matches.
-        unmanaged_reason: why rheostat does not write this tenant's quota; None: it does.
+        unmanaged_reason: why rheostat does not write this tenant's quota; None: rheostat manages it.
         bound_by_managed_default: the quota in force is the managed ``<default>`` quota.
     """
 
@@ -64,7 +64,7 @@ def assess_tenants(
         _assess(tenant, state, quotas, foreign, memory, policy)
         for tenant, state in memory.tenants.items()
         if tenant not in absent
-        # Kafka no longer meters a leftover bucket. The same mutations now appear in the metrics of other tenants.
+        # A leftover bucket is left out: Kafka now counts its mutations in the bucket of another tenant.
         if tenant.entity in memory.owned or not is_leftover_bucket(tenant, foreign, policy.default_entity)
     ]
     statuses, holds = _exclude_shadowing(quotas, foreign, statuses)
@@ -86,7 +86,7 @@ def _assess(
         reason = QuotaReason.EXEMPT
     elif entity in memory.externally_owned_until_ms or entity in memory.unconfirmed:
         reason = QuotaReason.EXTERNALLY_OWNED
-    # A foreign <default> quota is as binding as a foreign quota for this name.
+    # Existing quotas are left alone: the one for this tenant's name, and also a <default> quota that applies to the tenant.
     elif not policy.adopt_existing and find_quota_in_force(foreign.quotas, tenant) is not None:
         reason = QuotaReason.PRESERVED
     elif is_leftover_bucket(tenant, foreign, policy.default_entity):
@@ -140,7 +140,7 @@ def _exclude_shadowing(
 def _exclude_surplus(
     tenants: list[TenantStatus], memory: MutationMemory, holds: list[HoldQuota], limits: MutationLimits
 ) -> tuple[list[TenantStatus], list[HoldQuota]]:
-    """Marks the tenants beyond ``tenants_max`` as unmanaged. It keeps those with a managed quota first, then the busiest."""
+    """Marks the tenants beyond ``tenants_max`` as unmanaged: last those with a managed quota, and first the least busy."""
     managed = [status for status in tenants if status.unmanaged_reason is None]
     if len(managed) <= limits.tenants_max:
         return tenants, holds
@@ -162,7 +162,7 @@ def _exclude_surplus(
 
 
 def used_per_s(status: TenantStatus) -> float:
-    """Returns the rate of an unmanaged tenant, in partitions/s; its quota bounds it."""
+    """Returns the part of the total that an unmanaged tenant uses, in partitions/s: its rate, at most its quota."""
     rate = status.state.rate_per_s
     return rate if status.current_per_s is None else min(rate, status.current_per_s)
 
@@ -173,7 +173,7 @@ def guaranteed_per_s(rule: TenantRule, limits: MutationLimits) -> float:
 
 
 def claim_of(status: TenantStatus, limits: MutationLimits) -> Claim:
-    """Returns the tenant's claim for the max–min sharing."""
+    """Returns what the tenant enters into the max–min sharing: demand, weight and guaranteed rate."""
     return Claim(demand_per_s(status.state, limits), status.rule.weight, guaranteed_per_s(status.rule, limits))
 
 

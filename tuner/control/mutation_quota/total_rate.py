@@ -1,19 +1,20 @@
 """Computes the total rate of all tenants from the pressure on the controller. The pressure is 1 at the objective.
 
-    cap    samples × window × cost × total ≤ ``burst_ms_max``: all buckets spent at once keep the controller busy for at most
-           that time. A bucket lets its burst through at once, before any feedback could react.
-    raise  by half of the remaining headroom, and at most by one step; only while some quota limits a tenant. It also stays below
-           a rate that was too high before.
-    cut    at once and in proportion to the excess. If brokers fall behind in applying metadata, to less than the rate that they
-           sustain. If the probe latency or request forwarding exceeds its objective, by one step at least, but not below a minimum.
+    cap    samples × window × cost × total ≤ ``burst_ms_max``. A full bucket lets its whole burst through before any feedback could
+           react. With this cap, all buckets spent at once keep the controller busy for at most ``burst_ms_max``.
+    raise  by half of the remaining headroom, at most one step, and only while some quota limits a tenant. The total also stays
+           below a rate that was too high before (the known limit).
+    cut    at once, in proportion to the excess. Two cases differ:
+           - Brokers fall behind in applying metadata: the total is cut to less than the rate that they sustain.
+           - Probe latency or request forwarding misses its objective: the cut is at least one step, but stops at a minimum.
 
 Invariant: the total stays between ``rate_per_s_min`` and its cap. Missing measurements never raise it. A total that limits no
-tenant does not grow.
+tenant is not raised.
 
 Terms:
     total    partitions/s, created or deleted, of all tenants.
-    binding  some tenant is limited because of the total.
-    base     the part of the total that is in use; a cut starts from it.
+    binding  the total limits at least one tenant.
+    base     the part of the total that is in use. A cut starts from the base, because cutting an unused part would change nothing.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from tuner.core.controller_pressure import Measure, Pressure
 
 @dataclass(frozen=True, slots=True)
 class _Cycle:
-    """What each rule of one cycle needs besides the total and the pressure.
+    """The inputs of one cycle besides the total and the pressure.
 
     Attributes:
-        hold_is_over: the hold after the last cut has passed.
+        hold_is_over: ``hold_after_cut_s`` has passed since the last cut.
     """
 
     inputs: TotalInputs
@@ -56,10 +57,10 @@ class _Cycle:
 
 
 def burst_cap_per_s(cost: LearnedCost, objective: ControllerObjective, limits: MutationLimits) -> float:
-    """Returns the highest total, in partitions/s: all its buckets together hold ``burst_ms_max`` of controller time.
+    """Returns the highest total, in partitions/s, at which all buckets together hold ``burst_ms_max`` of controller time.
 
-    Quotas may add up to more than the total (``over_allocation``). KIP-599 assumes that tenants are rarely active at once; with an
-    over-allocation of 1 the cap holds without this assumption.
+    The quotas may add up to more than the total (``over_allocation``), so the cap holds only while few tenants burst at once, as
+    KIP-599 assumes. With an over-allocation of 1 it always holds.
     """
     bucket_s = limits.samples * limits.window_s * (1 + limits.deadband_ratio)
     cap = objective.burst_ms_max / (bucket_s * cost.partition_total_ms)
@@ -98,24 +99,26 @@ def next_total(
         cap: upper limit of the total, from ``burst_cap_per_s``.
     """
     rate = total.rate_per_s
+    # Rules in order of urgency; the first that applies decides.
     hold_is_over = now_ms - total.cut_at_ms >= limits.hold_after_cut_s * 1000
     # A total that limits no tenant has no effect until it is cut to the rate in use.
     base = rate if binding else min(rate, limits.demand_slack * recent_per_s)
     cycle = _Cycle(inputs, base, cap, now_ms, limits, hold_is_over)
-    # Brokers are about to be fenced. Relief of the controller comes before fairness.
+    # Brokers are about to be fenced, so the controller is relieved at once, even if a tenant gets less than its share.
     if heartbeat_timeouts and hold_is_over:
         return _cut_to(total, base * limits.heartbeat_cut_factor, QuotaReason.HEARTBEAT_TIMEOUTS, cycle)
     minimum = min(cap, _forwarding_minimum_per_s(inputs, limits))
     forwarding_is_full = _forwarding_ratio(inputs) >= limits.forwarding_target_ratio
-    # An earlier cut for another measure left the total below forwarding's minimum. Now forwarding is the worst measure, and it does
-    # not justify so low a total: the total rises to that minimum.
+    # The total is below the minimum of cuts for forwarding, because an earlier cut was for another measure. Now forwarding is the
+    # worst measure, and it does not justify so low a total, so the total rises to forwarding's minimum.
     if pressure.measure is Measure.FORWARDING and forwarding_is_full and rate < minimum and binding and hold_is_over:
         return replace(total, rate_per_s=cycle.bounded(minimum), changed_at_ms=now_ms), QuotaReason.AT_MINIMUM
     if pressure.ratio > 1:
-        if _is_light_load(recent_per_s, limits) and not (binding or inputs.tenants_held_back):
+        if _is_light_load(recent_per_s, limits) and not (binding or inputs.a_tenant_is_limited):
             return _limit_to_safe_rate(total, cycle)
         result = _respond_to_excess(total, pressure, cycle)
-        # The worst measure, the probe latency, justifies no lower total. Forwarding misses its objective too, with a lower minimum.
+        # The total is at the minimum of cuts for the worst measure, the probe latency. If forwarding also misses its objective, the
+        # total may be cut further, because forwarding's minimum is lower.
         if result[1] is QuotaReason.AT_MINIMUM and inputs.forwarding is not None and inputs.forwarding.ratio > 1:
             return _respond_to_excess(total, inputs.forwarding, cycle)
         return result
@@ -127,7 +130,7 @@ def next_total(
 
 
 def _limit_to_safe_rate(total: TotalRate, cycle: _Cycle) -> tuple[TotalRate, QuotaReason]:
-    """Lowers an unused total to the safe rate: the few mutations do not cause the pressure, but a burst would add to it."""
+    """Lowers an unused total to the safe rate. The few mutations do not cause the pressure, but a burst would add to it."""
     safe = cycle.limits.rate_per_s_safe
     if total.rate_per_s <= safe:
         return total, QuotaReason.NOT_BINDING
@@ -137,25 +140,25 @@ def _limit_to_safe_rate(total: TotalRate, cycle: _Cycle) -> tuple[TotalRate, Quo
 
 
 def _respond_to_excess(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tuple[TotalRate, QuotaReason]:
-    """Cuts the total because the pressure exceeds its objective, unless an earlier cut still takes effect."""
+    """Cuts the total because the pressure exceeds its objective, unless an earlier cut has not taken full effect yet."""
     inputs, base, now_ms, limits = cycle.inputs, cycle.base_per_s, cycle.now_ms, cycle.limits
-    # Below this rate almost no mutations arrive: they are not the cause, and no known limit is noted.
+    # If almost no mutations arrive, they do not cause the pressure, so no known limit is noted.
     in_use = base >= limits.learn_rate_per_s_min
     limit_age_ms = now_ms - total.known_limit_at_ms
     if in_use and is_falling_behind(pressure, inputs) and limit_age_ms >= limits.hold_after_cut_s * 1000:
         total = with_known_limit(total, base, inputs, now_ms, limits)
         drained = limits.drain_ratio * sustained_per_s(base, inputs)
         return _cut_to(total, drained, QuotaReason.OVER_OBJECTIVE, cycle)
-    # A backlog takes time to drain. While the pressure falls, the arrival rate is low enough.
-    before = inputs.pressure_before
-    receding = before is not None and pressure.ratio < limits.receding_ratio * before
+    # A backlog takes time to drain. If the pressure falls, the arrival rate is low enough, and no further cut is needed.
+    previous = inputs.previous_pressure
+    receding = previous is not None and pressure.ratio < limits.receding_ratio * previous
     if not inputs.is_new_window or not cycle.hold_is_over or receding or _is_covered_by_near_cut(pressure, cycle):
         return total, QuotaReason.SETTLING
     # At this rate tenants do not cause the delay. A further cut would only make small tenants wait for their own quota.
     minimum = min(cycle.cap_per_s, _minimum_per_s(pressure, inputs, limits))
     if total.rate_per_s <= minimum:
         return total, QuotaReason.AT_MINIMUM
-    # A tail latency gives no early warning, so this rate is noted: it would exceed the objective again.
+    # A tail latency gives no early warning before it misses the objective, so the rate is noted as a known limit.
     if pressure.measure is Measure.CREATE_PROBE and in_use:
         total = with_known_limit(total, base, inputs, now_ms, limits)
     rate = max(minimum, base * _cut_factor(pressure, inputs, limits))
@@ -163,7 +166,7 @@ def _respond_to_excess(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> t
 
 
 def _is_covered_by_near_cut(pressure: Pressure, cycle: _Cycle) -> bool:
-    """Returns whether a recent cut in advance explains the excess: the window still covers the time before that cut."""
+    """Returns whether a recent cut in advance is likely to end the excess, once the window no longer covers the time before it."""
     limits = cycle.limits
     step_ratio = {
         Measure.CREATE_PROBE: limits.probe_step_ratio,
@@ -176,7 +179,7 @@ def _is_covered_by_near_cut(pressure: Pressure, cycle: _Cycle) -> bool:
 def _cut_in_advance(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tuple[TotalRate, QuotaReason] | None:
     """Cuts the total a little before the objective is missed; None if nothing is near its objective."""
     inputs, rate, now_ms, limits = cycle.inputs, total.rate_per_s, cycle.now_ms, cycle.limits
-    # A growing lag keeps growing, and beyond the objective a larger cut would be needed.
+    # A growing lag would go on growing, and a larger cut would be needed once it exceeds the objective.
     if is_creeping_up(pressure, inputs, limits):
         # The quotas in Kafka may be lower than the total by one deadband, so a smaller cut of the total might not reach them.
         factor = limits.smallest_cut_factor - limits.deadband_ratio
@@ -187,7 +190,7 @@ def _cut_in_advance(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tupl
         return None
     if now_ms - total.changed_at_ms < limits.raise_every_s * 1000:
         return total, QuotaReason.SETTLING
-    # It does not count as a cut: an urgent cut may follow at once, and no known limit is noted.
+    # ``cut_at_ms`` stays, so that an urgent cut may follow at once. No known limit is noted, because the objective was not missed.
     return replace(total, rate_per_s=cycle.bounded(reduced), changed_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
 
 
@@ -202,7 +205,7 @@ def _raise(total: TotalRate, pressure: Pressure, cycle: _Cycle, *, binding: bool
         return total, QuotaReason.NOT_BINDING
     if rate >= cycle.cap_per_s:
         return total, QuotaReason.AT_CAP
-    # Tenants wait, but brokers forwarded nothing for 30 s: that is a stalled controller, not headroom.
+    # Tenants wait, but brokers forwarded nothing for 30 s. This is a stalled controller and no sign of headroom.
     if inputs.forwarding is not None and inputs.forwarding.ratio <= 0:
         return total, QuotaReason.SETTLING
     # The window must cover the last change. A fluctuating measure must have left headroom during the whole window.
@@ -227,16 +230,16 @@ def _raise_step(rate: float, pressure: Pressure, probe_ratio: float, cap: float,
     half_of_headroom = rate * (target / ratio - 1) / 2
     if probe_ratio < 0.5:
         return min(step, half_of_headroom)
-    # The probe latency is one commit time over a wide range of rates, so its distance from the objective says little.
+    # Over a wide range of rates the probe latency equals one commit time, so its distance from the objective says little.
     small_step = min(step, limits.probe_step_ratio * rate)
     return small_step if pressure.measure is Measure.CREATE_PROBE else min(small_step, half_of_headroom)
 
 
 def _cut_factor(pressure: Pressure, inputs: TotalInputs, limits: MutationLimits) -> float:
-    # The lag does not show by how much the rate is too high, and one window may be a burst that is over.
+    # One value of the lag does not show by how much the rate is too high, and may come from a burst that is already over.
     if is_first_lag_breach(pressure, inputs):
         return limits.smallest_cut_factor
-    # A tail latency hardly differs over a wide range of rates, so one cut is no smaller than one raise.
+    # A tail latency hardly changes over a wide range of rates, so a smaller cut than the last raise would have no effect.
     factor_max = 1 - limits.probe_step_ratio if pressure.measure is Measure.CREATE_PROBE else limits.smallest_cut_factor
     return min(factor_max, max(limits.largest_cut_factor, 1 / pressure.ratio))
 
@@ -254,7 +257,7 @@ def _reduce_near_objective(rate: float, inputs: TotalInputs, limits: MutationLim
 
 
 def _minimum_per_s(pressure: Pressure, inputs: TotalInputs, limits: MutationLimits) -> float:
-    """Returns the rate below which this measure does not cut the total; 0 for measures of the controller's own load."""
+    """Returns the minimum of cuts for this measure, in partitions/s; 0 for measures of the controller's own load."""
     match pressure.measure:
         case Measure.CREATE_PROBE:
             return _probe_minimum_per_s(inputs, limits) if pressure.ratio <= limits.probe_far_ratio else 0.0
@@ -265,12 +268,12 @@ def _minimum_per_s(pressure: Pressure, inputs: TotalInputs, limits: MutationLimi
 
 
 def _forwarding_minimum_per_s(inputs: TotalInputs, limits: MutationLimits) -> float:
-    # Forwarding is proportional to the rate, so cuts help down to a very low rate.
+    # Request forwarding is proportional to the mutation rate, so even cuts to a very low rate help.
     return inputs.unmanaged_per_s + max(limits.light_load_ratio * limits.rate_per_s_safe, inputs.guaranteed_per_s)
 
 
 def _probe_minimum_per_s(inputs: TotalInputs, limits: MutationLimits) -> float:
-    # Guaranteed rates stay while the excess is moderate. Unmanaged tenants take their part of the total first.
+    # While the excess is moderate, guaranteed rates are not cut. Unmanaged tenants use their part of the total in any case.
     return inputs.unmanaged_per_s + max(limits.rate_per_s_safe, inputs.guaranteed_per_s)
 
 

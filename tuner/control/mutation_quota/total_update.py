@@ -1,6 +1,7 @@
 """Updates the total rate after one more signal of the controller: learns its costs, tracks its load, and reports the reason.
 
-Invariant: each signal is learned from once and changes the total once. The total rests longer than a signal is trusted.
+Invariant: each signal is used once to learn the costs, and at most once to change the total: after a change the total rests for
+longer than a signal is valid (``hold_age_s``).
 """
 
 from __future__ import annotations
@@ -49,61 +50,61 @@ def update_total(
     """Returns the state with the new total and learned costs, and the report.
 
     Args:
-        braked: something other than the total limits the tenants: the size brake, or missing signals.
+        braked: the size brake or missing signals limit the tenants, so a limited tenant does not show that the total is too low.
     """
     limits, signal, pressure = policy.limits, update.signal, update.pressure
-    before = memory.window
+    last_window = memory.window
     recent_per_s = math.fsum(t.state.rate_per_s for t in tenants)
-    is_new = before is None or signal.node != before.node or signal.sampled_at_ms > before.sampled_at_ms
-    previous = before if is_new and _is_comparable(before, signal, limits) else None
+    is_new = last_window is None or signal.node != last_window.node or signal.sampled_at_ms > last_window.sampled_at_ms
+    comparable_window = last_window if is_new and _is_comparable(last_window, signal, limits) else None
     cost = memory.cost or initial_cost(limits)
     if is_new:
-        cost = learn_from_window(cost, signal, before, recent_per_s, update.metered_per_s, limits)
-        window = _next_window(view, update, before, previous, memory.total, policy)
-        memory = replace(memory, cost=cost, window=window)
-    window_now = memory.window
-    assert window_now is not None
-    probe = window_now.probe or ProbeTrend()
+        cost = learn_from_window(cost, signal, last_window, recent_per_s, update.metered_per_s, limits)
+        new_window = _next_window(view, update, last_window, comparable_window, memory.total, policy)
+        memory = replace(memory, cost=cost, window=new_window)
+    window = memory.window
+    assert window is not None
+    probe = window.probe or ProbeTrend()
     forwarding = forwarding_pressure(view.cluster_wide, policy.objective)
     probe_is_full = likely_ratio(probe, limits) >= limits.probe_target_ratio
     if probe_is_full or (forwarding is not None and forwarding.ratio >= limits.forwarding_target_ratio):
-        window_now = replace(window_now, no_headroom_at_ms=view.now_ms)
+        window = replace(window, no_headroom_at_ms=view.now_ms)
     cap = burst_cap_per_s(cost, policy.objective, limits)
     total, reason = memory.total, QuotaReason.INITIAL
     if total is None:
         total = initial_total(pressure, recent_per_s, cap, view.now_ms, limits)
     else:
-        inputs = _collect_total_inputs(pressure, forwarding, window_now, previous, is_new, tenants, limits)
+        inputs = _collect_total_inputs(pressure, forwarding, window, comparable_window, is_new, tenants, limits)
         timeouts = (signal.heartbeats_timed_out_per_s or 0.0) > 0
-        binding = inputs.tenants_held_back and not braked
+        binding = inputs.a_tenant_is_limited and not braked
         total, reason = next_total(total, pressure, inputs, timeouts, binding, recent_per_s, cap, view.now_ms, limits)
     if reason is QuotaReason.NEAR_OBJECTIVE:
-        window_now = replace(window_now, probe=replace(probe, near_cut_at_ms=view.now_ms))
+        window = replace(window, probe=replace(probe, near_cut_at_ms=view.now_ms))
     text = f"{total.rate_per_s:.1f} partitions/s in total: {pressure}; {_EXPLANATIONS[reason]}"
     report = TotalRateReport(total.rate_per_s, pressure.ratio, reason, text)
-    return replace(memory, total=total, window=window_now), report
+    return replace(memory, total=total, window=window), report
 
 
 def _next_window(
     view: QuotaView,
     update: ControllerUpdate,
-    before: ControllerWindow | None,
-    previous: ControllerWindow | None,
+    last_window: ControllerWindow | None,
+    comparable_window: ControllerWindow | None,
     total: TotalRate | None,
     policy: MutationPolicy,
 ) -> ControllerWindow:
     """Returns the window of the new signal.
 
     Args:
-        before: the last window of any controller.
-        previous: the same window if it is comparable, else None.
+        last_window: the last window, of any controller and age.
+        comparable_window: the last window if it is of the same controller and not too old, else None.
     """
     signal = update.signal
     probe = update_trend(
-        before.probe if before is not None else None,
+        last_window.probe if last_window is not None else None,
         create_probe_ratio(view.cluster_wide, policy.objective),
         signal.sampled_at_ms,
-        (signal.sampled_at_ms - previous.sampled_at_ms) / 1000 if previous is not None else None,
+        (signal.sampled_at_ms - comparable_window.sampled_at_ms) / 1000 if comparable_window is not None else None,
         max(total.cut_at_ms, total.changed_at_ms) if total is not None else 0,
         policy.limits,
     )
@@ -115,7 +116,7 @@ def _next_window(
         signal.idle_ratio,
         update.pressure.ratio,
         view.cluster_wide.apply_lag_ms,
-        0 if before is None else before.no_headroom_at_ms,
+        0 if last_window is None else last_window.no_headroom_at_ms,
         update.active_since_ms,
         probe,
     )
@@ -125,26 +126,28 @@ def _collect_total_inputs(
     pressure: Pressure,
     forwarding: Pressure | None,
     window: ControllerWindow,
-    previous: ControllerWindow | None,
+    comparable_window: ControllerWindow | None,
     is_new: bool,
     tenants: Sequence[TenantStatus],
     limits: MutationLimits,
 ) -> TotalInputs:
-    """Returns the inputs of the total besides the pressure itself.
+    """Returns the inputs of the total besides the pressure.
 
     Args:
-        previous: the window before; None: there is none, or too long ago.
+        window: the newest window.
+        comparable_window: the window before it; None: there is none of the same controller, or it is too old.
+        is_new: the newest window has not been used in an earlier cycle.
     """
     probe = window.probe or ProbeTrend()
     managed = [t for t in tenants if t.unmanaged_reason is None]
     growth = 0.0
-    if previous is not None:
-        since_ms = window.sampled_at_ms - previous.sampled_at_ms
-        growth = lag_growth_ratio(pressure, previous.apply_lag_ms, since_ms)
+    if comparable_window is not None:
+        since_ms = window.sampled_at_ms - comparable_window.sampled_at_ms
+        growth = lag_growth_ratio(pressure, comparable_window.apply_lag_ms, since_ms)
     return TotalInputs(
-        pressure_before=previous.pressure if previous is not None else None,
+        previous_pressure=comparable_window.pressure if comparable_window is not None else None,
         lag_growth_ratio=growth,
-        lag_before_ms=previous.apply_lag_ms if previous is not None else None,
+        previous_lag_ms=comparable_window.apply_lag_ms if comparable_window is not None else None,
         is_new_window=is_new,
         probe_ratio=probe.ratio or 0.0,
         probe_likely_ratio=likely_ratio(probe, limits),
@@ -154,20 +157,20 @@ def _collect_total_inputs(
         forwarding=forwarding,
         guaranteed_per_s=math.fsum(claim_of(t, limits).guaranteed_demand for t in managed),
         unmanaged_per_s=math.fsum(used_per_s(t) for t in tenants if t.unmanaged_reason is not None),
-        # The managed <default> quota follows the total: a tenant that this quota limits is limited by the total.
-        tenants_held_back=any(
+        # The managed <default> quota follows the total, so a tenant that this quota limits is limited by the total.
+        a_tenant_is_limited=any(
             t.state.backlogged for t in tenants if t.unmanaged_reason is None or t.bound_by_managed_default
         ),
     )
 
 
 def _is_comparable(
-    before: ControllerWindow | None, signal: ControllerSignal, limits: MutationLimits
+    window: ControllerWindow | None, signal: ControllerSignal, limits: MutationLimits
 ) -> TypeGuard[ControllerWindow]:
     """Returns whether the window is of the same controller and not too old."""
-    if before is None or before.node != signal.node:
+    if window is None or window.node != signal.node:
         return False
-    return signal.sampled_at_ms - before.sampled_at_ms <= limits.decay_age_s * 1000
+    return signal.sampled_at_ms - window.sampled_at_ms <= limits.decay_age_s * 1000
 
 
 _EXPLANATIONS = {

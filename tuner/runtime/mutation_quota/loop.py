@@ -22,7 +22,7 @@ from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota, TotalRateReport
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView, with_broker_window
 from tuner.control.mutation_quota.operator_orders import step_with_orders
-from tuner.control.mutation_quota.ownership import intend, settle
+from tuner.control.mutation_quota.ownership import note_pending_write, note_confirmed_write
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import ClusterUnreadable
@@ -191,10 +191,10 @@ class MutationQuotaController:
                 continue  # Its last write is not confirmed yet.
             if self._is_restored_already(decision):
                 restored.append(decision)
-                memory = settle(memory, decision)
+                memory = note_confirmed_write(memory, decision)
             elif not self.recorder.is_paused(decision.entity):
                 changes.append(decision)
-                memory = memory if self._dry_run else intend(memory, decision)
+                memory = memory if self._dry_run else note_pending_write(memory, decision)
         self.recorder.record(step.decisions, [*restored, *changes], memory, _total_fields(step))
         self._forget_confirmed(results)
         self._observer.publish(view, step, memory)
@@ -232,7 +232,7 @@ class MutationQuotaController:
         for entity, (change, since_s) in self._unconfirmed.items():
             written, current = requested_per_s(change), quotas.get(entity)
             if current == written:
-                memory, results[entity] = settle(memory, change), None
+                memory, results[entity] = note_confirmed_write(memory, change), None
             elif self._clock.monotonic_s() - since_s > CONFIRM_S_MAX:
                 results[entity] = f"{_rate_text(written)} was written, but Kafka shows {_rate_text(current)}"
         return memory, results

@@ -45,8 +45,8 @@ def test_cost_never_exceeds_controller_busy_time() -> None:
 def test_fading_load_may_raise_but_not_lower_cost() -> None:
     cost = initial_cost(LIMITS)
     assert update_cost(cost, 0.0, 10, 40, LIMITS).partition_ms < 0.06
-    assert update_cost(cost, 0.0, 10, 40, LIMITS, fades=True).partition_ms == 0.06
-    assert update_cost(cost, 0.5, 10, 40, LIMITS, fades=True).partition_ms > 0.06
+    assert update_cost(cost, 0.0, 10, 40, LIMITS, burst_fades=True).partition_ms == 0.06
+    assert update_cost(cost, 0.5, 10, 40, LIMITS, burst_fades=True).partition_ms > 0.06
 
 
 @given(windows=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1e4), st.floats(0, 1e4)), max_size=60))

@@ -311,7 +311,7 @@ def test_slow_start_keeps_minimum_total() -> None:
 @pytest.mark.parametrize("found", [felt(1.1), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)])
 def test_cut_to_safe_rate_learns_no_limit(found: Pressure) -> None:
     """A learned limit of 1.25/s would hold for twenty minutes."""
-    course = TotalInputs(pressure_before=1.2, lag_growth_ratio=0.5, probe_ratio=1.1)
+    course = TotalInputs(previous_pressure=1.2, lag_growth_ratio=0.5, probe_ratio=1.1)
     made, reason = next_total(TotalRate(200), found, course, False, False, 1.0, CAP, NOW, LIMITS)
     assert (made, reason) == (TotalRate(LIMITS.rate_per_s_safe, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
 
@@ -319,7 +319,7 @@ def test_cut_to_safe_rate_learns_no_limit(found: Pressure) -> None:
 @pytest.mark.parametrize("late", [False, True])
 def test_minimum_total_is_not_reported_as_lowered(late: bool) -> None:
     least = TotalRate(LIMITS.rate_per_s_min)
-    course = TotalInputs(pressure_before=1.2, lag_growth_ratio=0.5)
+    course = TotalInputs(previous_pressure=1.2, lag_growth_ratio=0.5)
     for found in (felt(4.0), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)):
         made, reason = next_total(least, found, course, late, True, 3.0, CAP, NOW, LIMITS)
         assert (made.rate_per_s, reason) == (least.rate_per_s, QuotaReason.AT_MINIMUM)
@@ -330,7 +330,7 @@ def test_slow_controller_is_cut_below_safe_rate() -> None:
     # The applied rate is too high, whether tenants are throttled or not, and by the total or another quota.
     assert after(TotalRate(25), 4 / 3, done=20, binds=False)[0].rate_per_s == pytest.approx(25 * 3 / 4)
     assert after(TotalRate(10), 2.0, done=3, binds=True)[0].rate_per_s == 5
-    by_else = TotalInputs(tenants_held_back=True)
+    by_else = TotalInputs(a_tenant_is_limited=True)
     assert after(TotalRate(25), 2.0, done=15, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 15 / 2)
     assert after(TotalRate(25), 2.0, done=4, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 4 / 2)
 

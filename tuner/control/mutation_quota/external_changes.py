@@ -1,7 +1,7 @@
-"""Tracks quotas that rheostat does not own, and detects the ones that another tool has just set.
+"""Detects quotas that another tool sets or changes, by comparing each snapshot with the one before.
 
-Quotas that exist at the first snapshot may be adopted. A quota that appears or changes later, without a write by rheostat, is
-externally owned: it is left alone for ``external_change_hold_s``, like a managed quota that another tool has changed.
+Quotas in the first snapshot may be adopted. If a quota appears or changes later without a write by rheostat, it is externally
+owned: it is left alone for ``external_change_hold_s``. This holds for managed quotas (``ownership``) and for all others.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ def track_external_changes(
     Args:
         quotas: all quotas in Kafka now, in partitions/s.
     """
-    unconfirmed_before, foreign_before = memory.unconfirmed, memory.unowned_per_s
+    previous_unconfirmed, previous_unowned = memory.unconfirmed, memory.unowned_per_s
     memory, relinquished = relinquish_changed(quotas, memory, now_ms, limits)
     decisions: list[RelinquishQuota | HoldQuota] = [*relinquished]
     external, unconfirmed = dict(memory.externally_owned_until_ms), dict(memory.unconfirmed)
-    foreign = dict[QuotaEntity, float]()
+    unowned = dict[QuotaEntity, float]()
     for entity, current in quotas.items():
         if entity in memory.owned:
             continue
-        before = foreign_before.get(entity)
+        before = previous_unowned.get(entity)
         if not memory.quotas_were_read or entity in external or is_same(current, before):
-            foreign[entity] = current
+            unowned[entity] = current
             continue
-        # A broker that lags behind may still show a quota that rheostat has already restored.
-        change = note_unconfirmed(unconfirmed_before.get(entity), current, now_ms)
+        # The broker that was asked may lag behind and still show a quota that rheostat has already restored.
+        change = note_unconfirmed(previous_unconfirmed.get(entity), current, now_ms)
         if now_ms - change.since_ms < limits.propagation_s_max * 1000:
             unconfirmed[entity] = change
             if before is not None:
-                foreign[entity] = before
+                unowned[entity] = before
             continue
-        external[entity], foreign[entity] = now_ms + round(limits.external_change_hold_s * 1000), current
+        external[entity], unowned[entity] = now_ms + round(limits.external_change_hold_s * 1000), current
         text = (
             f"{entity}: another tool set {current:g}/s, {'no quota' if before is None else f'{before:g}/s'} before. It is left "
             f"alone for {limits.external_change_hold_s / 60:.0f} min"
@@ -54,7 +54,7 @@ def track_external_changes(
         externally_owned_until_ms=external,
         unconfirmed=unconfirmed,
         # An equal mapping keeps its identity, so that the journal writes no change.
-        unowned_per_s=foreign_before if foreign == foreign_before else foreign,
+        unowned_per_s=previous_unowned if unowned == previous_unowned else unowned,
         quotas_were_read=True,
     )
     return memory, decisions
