@@ -1,7 +1,7 @@
 """Decides which partitions of all plans start now.
 
 All plans share the brokers and the controller. So the concurrency is decided once for all running steps, and the scheduler picks
-from the waiting partitions of all plans together, whichever plan they belong to.
+from the waiting partitions of all plans together.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from tuner.core.partition_limits import PartitionCounts, PartitionLimits, count_
 from tuner.core.reassignment_plan import Plan, ReassignmentSnapshot, TopicPartition
 from tuner.core.throttle_state import ThrottleState
 
-# A broker that restarts is back within this time and its steps go on, so they count for the limits until then.
+# A step that is stuck for less than this still counts for the limits: a broker that restarts is back by then, and its steps go on.
 STUCK_S_MIN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterMeasurements:
-    """What is measured of the cluster besides the assignment of its partitions.
+    """Measurements of the cluster besides the assignment of its partitions.
 
     Attributes:
         last_request_steps: steps in the last request.
@@ -69,7 +69,7 @@ class OperatorLimits:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """The steps to start, the concurrency behind them, and the bytes by side that no step copies yet."""
+    """The steps to start, the concurrency that allows them, and the bytes by side that no running step copies."""
 
     schedule: Schedule
     concurrency: ConcurrencyDecision
@@ -88,20 +88,22 @@ def admit(
     """Returns the steps to start now.
 
     Args:
-        plans: each plan with its progress, and whether steps of it may start.
-        backing_off: partitions that failed recently and are not tried yet.
+        plans: each plan with its progress, and whether its steps may start.
+        backing_off: partitions whose last request failed and that are retried later.
     """
-    sizes = measurements.partitions
-    running = [run for plan, parts, _ in plans for run in _running_steps(plan, parts, snapshot, sizes, now_ms)]
+    measured = measurements.partitions
+    running = [run for plan, progress, _ in plans for run in _running_steps(plan, progress, snapshot, measured, now_ms)]
     waiting = [
-        WaitingPartition(transition, sizes.size(key, plan.partitions[key]), sizes.write_rate(key, plan.partitions[key]))
+        WaitingPartition(
+            transition, measured.size(key, plan.partitions[key]), measured.write_rate(key, plan.partitions[key])
+        )
         for plan, progress, may_start in plans
         if may_start
         for key, transition in progress.ready.items()
         if key not in backing_off
     ]
-    # A plan that was given without write rates gets them with the second snapshot.
-    writes_known = bool(sizes.write_bytes_per_s) or any(candidate.write_bytes_per_s > 0 for candidate in waiting)
+    # If a plan was submitted without write rates, they are known only after the second snapshot.
+    writes_known = bool(measured.write_bytes_per_s) or any(candidate.write_bytes_per_s > 0 for candidate in waiting)
     inputs = _concurrency_input(running, waiting, snapshot, measurements, limits, now_ms)
     concurrency = decide_concurrency(inputs, state, limits.concurrency)
     constraints = SchedulerConstraints(
@@ -174,7 +176,7 @@ def _running_steps(
 
 
 def _hosted_partitions(snapshot: ReassignmentSnapshot, limits: OperatorLimits) -> PartitionCounts:
-    """Returns the partitions of each broker; empty without partition limits, where the counts are not needed."""
+    """Returns the number of replicas on each broker; empty without partition limits, because the counts are not needed then."""
     if limits.partitions == PartitionLimits():
         return PartitionCounts({})
     replicas = ((key, current.replicas) for key, current in snapshot.partitions.items())

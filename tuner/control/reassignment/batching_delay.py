@@ -1,12 +1,14 @@
-"""Decides whether steps that may start now wait a few seconds for others, so that one request starts more of them.
+"""Decides whether steps that may start now wait a few seconds for other steps, so that one request starts more of them.
 
-Each request costs all brokers something, however few steps it has: lists are written, the controller informs every broker,
-fetchers restart, and producers wait behind that work. Slots become free one by one. The steps can wait while their sides still
-have enough bytes under way.
+Slots become free one by one, but one request per slot would be expensive. Each request, even with one step, costs all brokers time:
+replica lists are written, the controller informs every broker, fetchers restart, and producers wait meanwhile. So steps wait while
+their sides still have enough bytes to copy.
 
-Invariant: a step waits at most ``BATCHING_DELAY_S_MAX`` after the last request. These do not wait at all: steps without which
-producers are refused, steps that copy nothing, and steps on a side that uses less than half of its slots or that could run out
-of work before the next request takes effect.
+Invariant: a step waits at most ``BATCHING_DELAY_S_MAX`` after the last request. Three kinds of steps do not wait at all:
+
+1. steps without which Kafka rejects writes (min.insync.replicas);
+2. steps that copy nothing;
+3. steps on a side that uses less than half of its slots, or that could run out of work before the next request takes effect.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.reassignment_steps import StepReason
 
 BATCHING_DELAY_S_MAX = 4.5
-# Time from the snapshot that finds a step to its first byte: prepare handshake, throttle, request, metadata update.
+# Time from the snapshot in which a step may start to its first copied byte: prepare handshake, throttle, request, metadata update.
 _LEAD_TIME_S = 2.0
-# Below this share of a side's slots the bytes under way may belong to one large partition, which alone may not fill a throttle.
+# If fewer slots are in use, the bytes under way may belong to one large partition, whose copy alone may not fill the throttle.
 _SLOTS_IN_USE_MIN = 0.5
 
 
@@ -57,7 +59,7 @@ def _has_enough_work(side: BrokerSide, under_way_bytes: float, slots: float, con
 
 
 def _under_way_bytes(running: Sequence[RunningStep], constraints: SchedulerConstraints) -> dict[BrokerSide, float]:
-    """Returns the bytes that running steps still copy through each side; copies with an offline end do not count."""
+    """Returns the bytes that running steps still copy through each side. Copies from or to an offline broker do not count."""
     under_way: dict[BrokerSide, float] = {}
     for run in running:
         destinations = run.step.adding

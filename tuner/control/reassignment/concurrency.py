@@ -1,8 +1,9 @@
 """Decides how many partitions are copied through each side of each broker at a time, by additive increase and halving (AIMD).
 
-Too few partitions at a time leave a throttle unused, because each step spends seconds on its start and end. Too many use the
-throttle for new writes, end at the same moment and burden the controller. The right number is unknown and changes. So one slot is
-added while the throttle is not full and a partition waits, and half is taken away when a broker or the controller suffers.
+Too few partitions at a time leave a throttle unused, because each step spends seconds on its start and end. Too many use up the
+throttle for new writes, and burden the controller, as many steps end at the same moment. The right number is unknown and changes.
+So one slot is added while the throttle is not full and a partition waits. The slots are halved when a broker or the controller is
+overloaded.
 
 Rules for each side, the most urgent first:
 
@@ -11,13 +12,14 @@ Rules for each side, the most urgent first:
     the controller exceeds its objective                             half, on every side
     no recent signal of the broker                                   unchanged; after a minute one less at a time
     cooldown after a cut, or the last increase cannot be judged yet  unchanged
-    throttle full, or used up by new writes; slots free; no waiting  unchanged, more would not help
+    throttle full or used up by new writes, or a slot is free,       unchanged, because more slots would not help
+    or no partition waits
     the controller is near its objective                             unchanged
-    the throttle is not full                                         one more; before it was ever full, as many as would fill it,
-                                                                     at most twice as many
+    the throttle is not full                                         one more. If it was never full yet: as many as would fill it,
+                                                                     but at most twice as many as now
 
-Invariant: nothing increases without a new signal. A change is judged only by what was measured after it, with all slots in use
-for as long as the measurement looks back. The operator's limits always hold.
+Invariant: nothing increases without a new signal. The slots increase again only after a measurement that lies entirely after the
+last change and after the time at which all slots were in use. The operator's limits always hold.
 
 Terms:
     full     the measured throttled bytes/s of a side reach its setpoint (``full_ratio``).
@@ -62,28 +64,34 @@ class _ControllerLoad:
 def decide_concurrency(
     inputs: ConcurrencyInput, state: ConcurrencyState, limits: ConcurrencyLimits
 ) -> ConcurrencyDecision:
-    """Returns the slots of every side of the plans and the steps per request; valid until the next snapshot."""
+    """Returns the slots of every side and the steps per request, until the next snapshot."""
     load, baselines = _controller_load(inputs, state, limits)
-    ratio = load.ratio
-    # Signals cover half a minute. Until the cooldown has passed they still show the load from before the cut.
-    busy = ratio is not None and ratio > 1.0 and inputs.now_ms >= state.cooldown_until_ms
+    load_ratio = load.ratio
+    # Signals cover half a minute, so until the cooldown has passed they still show the load before the last cut.
+    controller_is_busy = load_ratio is not None and load_ratio > 1.0 and inputs.now_ms >= state.cooldown_until_ms
     state = replace(
         state,
         idle_baselines=baselines,
-        controller_seen=state.controller_seen or ratio is not None,
-        cooldown_until_ms=inputs.now_ms + round(limits.rest_s * 1000) if busy else state.cooldown_until_ms,
+        controller_was_measured=state.controller_was_measured or load_ratio is not None,
+        cooldown_until_ms=inputs.now_ms + round(limits.rest_s * 1000)
+        if controller_is_busy
+        else state.cooldown_until_ms,
     )
     sides: dict[BrokerSide, SideConcurrency] = {}
     changes: list[ConcurrencyChange] = []
     for side in sorted(inputs.sides):
         known = state.sides.get(side)
-        before = known if known is not None else _initial(inputs, state, limits)
-        before = _note_full_use(side, before, inputs)
-        after = before if known is None else _decide_side(side, before, inputs, state, limits, ratio=ratio, busy=busy)
-        sides[side] = after
-        if known is None or after.slots != before.slots:
-            changes.append(describe_side_change(side, known, after, load.pressure, inputs))
-    starts_max, change = _decide_starts(inputs, state, limits, load, busy=busy)
+        current = known if known is not None else _initial_state(inputs, state, limits)
+        current = _note_full_use(side, current, inputs)
+        decided = current
+        if known is not None:
+            decided = _decide_side(
+                side, current, inputs, state, limits, load_ratio=load_ratio, controller_is_busy=controller_is_busy
+            )
+        sides[side] = decided
+        if known is None or decided.slots != current.slots:
+            changes.append(describe_side_change(side, known, decided, load.pressure, inputs))
+    starts_max, change = _decide_starts(inputs, state, limits, load, controller_is_busy=controller_is_busy)
     state = replace(state, sides=sides, starts_max=starts_max)
     if change is not None:
         changes.append(change)
@@ -93,77 +101,80 @@ def decide_concurrency(
     return ConcurrencyDecision(state, slots, limits.cluster_max, starts_max, tuple(changes), explanations)
 
 
-def _initial(inputs: ConcurrencyInput, state: ConcurrencyState, limits: ConcurrencyLimits) -> SideConcurrency:
-    # A new side begins no higher than the others were cut to, because all sides share one controller.
+def _initial_state(inputs: ConcurrencyInput, state: ConcurrencyState, limits: ConcurrencyLimits) -> SideConcurrency:
+    # All sides share one controller. If other sides were cut because of its load, a new side must not begin with more slots.
     lowest = min((side.slots for side in state.sides.values()), default=limits.slots_start)
     slots = max(limits.slots_min, min(limits.slots_start, limits.slots_max, lowest))
     return SideConcurrency(slots, inputs.now_ms, inputs.now_ms)
 
 
-def _note_full_use(side: BrokerSide, before: SideConcurrency, inputs: ConcurrencyInput) -> SideConcurrency:
-    """Notes when all slots were first in use; that is seconds after a change, because a step takes seconds to start."""
-    if before.fully_used_at_ms is not None or not _uses_all_slots(side, before, inputs):
-        return before
-    return replace(before, fully_used_at_ms=inputs.now_ms)
+def _note_full_use(side: BrokerSide, current: SideConcurrency, inputs: ConcurrencyInput) -> SideConcurrency:
+    """Notes when all slots are first in use. After a change this takes seconds, because a step takes seconds to start."""
+    if current.fully_used_at_ms is not None or not _uses_all_slots(side, current, inputs):
+        return current
+    return replace(current, fully_used_at_ms=inputs.now_ms)
 
 
-def _uses_all_slots(side: BrokerSide, before: SideConcurrency, inputs: ConcurrencyInput) -> bool:
+def _uses_all_slots(side: BrokerSide, current: SideConcurrency, inputs: ConcurrencyInput) -> bool:
     # A fraction of the last slot may stay free because no waiting partition fits into it.
-    return inputs.slots_in_use.get(side, 0.0) > before.slots - 1
+    return inputs.slots_in_use.get(side, 0.0) > current.slots - 1
 
 
 def _decide_side(
     side: BrokerSide,
-    before: SideConcurrency,
+    current: SideConcurrency,
     inputs: ConcurrencyInput,
     state: ConcurrencyState,
     limits: ConcurrencyLimits,
     *,
-    ratio: float | None,
-    busy: bool,
+    load_ratio: float | None,
+    controller_is_busy: bool,
 ) -> SideConcurrency:
     now_ms, signal = inputs.now_ms, inputs.brokers.get(side[0])
-    clamped = max(limits.slots_min, min(limits.slots_max, before.slots))
-    if clamped != before.slots:
-        return _changed(before, clamped, ConcurrencyReason.LIMITS_CHANGED, inputs)
-    # A signal counts at any age here: a broker that suffered and then went silent is taken to suffer still.
+    clamped = max(limits.slots_min, min(limits.slots_max, current.slots))
+    if clamped != current.slots:
+        return _with_slots(current, clamped, ConcurrencyReason.LIMITS_CHANGED, inputs)
+    # For harm a signal counts at any age: a broker that was in trouble and then went silent is likely to be in trouble still.
     harm = None if signal is None else _find_harm(signal, limits)
-    if now_ms >= before.cooldown_until_ms and (harm is not None or busy):
+    if now_ms >= current.cooldown_until_ms and (harm is not None or controller_is_busy):
         reason = harm or ConcurrencyReason.CONTROLLER_BUSY
-        slots = max(limits.slots_min, int(before.slots * limits.cut_ratio))
+        slots = max(limits.slots_min, int(current.slots * limits.cut_ratio))
         cooldown_until_ms = now_ms + round(limits.rest_s * 1000)
-        return SideConcurrency(slots, now_ms, before.measured_at_ms, cooldown_until_ms, searching=False, reason=reason)
-    measured_at_ms = before.measured_at_ms if signal is None else signal.sampled_at_ms
-    before = replace(before, measured_at_ms=measured_at_ms)
-    age_s, since_change_s = abs(now_ms - measured_at_ms) / 1000, (now_ms - before.changed_at_ms) / 1000
+        return SideConcurrency(slots, now_ms, current.measured_at_ms, cooldown_until_ms, searching=False, reason=reason)
+    measured_at_ms = current.measured_at_ms if signal is None else signal.sampled_at_ms
+    current = replace(current, measured_at_ms=measured_at_ms)
+    age_s, since_change_s = abs(now_ms - measured_at_ms) / 1000, (now_ms - current.changed_at_ms) / 1000
     if signal is None or age_s > limits.hold_age_s:
-        may_decay = since_change_s >= limits.raise_every_s and before.slots > limits.slots_min
+        may_decay = since_change_s >= limits.raise_every_s and current.slots > limits.slots_min
         if age_s > limits.decay_age_s and may_decay:
-            return _changed(before, before.slots - 1, ConcurrencyReason.STALE_DECAY, inputs)
-        return replace(before, reason=ConcurrencyReason.STALE)
+            return _with_slots(current, current.slots - 1, ConcurrencyReason.STALE_DECAY, inputs)
+        return replace(current, reason=ConcurrencyReason.STALE)
     fill_ratio = _fill_ratio(side, signal, inputs)
-    full = None if fill_ratio is None else fill_ratio >= limits.full_ratio
-    before = replace(before, searching=before.searching and not full)
-    obstacle = _find_obstacle(side, before, inputs, state, limits, full=full, ratio=ratio)
+    is_full = None if fill_ratio is None else fill_ratio >= limits.full_ratio
+    current = replace(current, searching=current.searching and not is_full)
+    obstacle = _find_obstacle(side, current, inputs, state, limits, is_full=is_full, load_ratio=load_ratio)
     if obstacle is not None or fill_ratio is None:
-        return replace(before, reason=obstacle or ConcurrencyReason.NOT_THROTTLED)
-    slots = min(_increased(before, fill_ratio, limits), _slots_max(state, limits))
-    return _changed(before, slots, ConcurrencyReason.QUOTA_NOT_FULL, inputs)
+        return replace(current, reason=obstacle or ConcurrencyReason.NOT_THROTTLED)
+    slots = min(_next_slots(current, fill_ratio, limits), _slots_max(state, limits))
+    return _with_slots(current, slots, ConcurrencyReason.QUOTA_NOT_FULL, inputs)
 
 
-def _changed(
-    before: SideConcurrency, slots: int, reason: ConcurrencyReason, inputs: ConcurrencyInput
+def _with_slots(
+    current: SideConcurrency, slots: int, reason: ConcurrencyReason, inputs: ConcurrencyInput
 ) -> SideConcurrency:
-    return replace(before, slots=slots, changed_at_ms=inputs.now_ms, fully_used_at_ms=None, reason=reason)
+    return replace(current, slots=slots, changed_at_ms=inputs.now_ms, fully_used_at_ms=None, reason=reason)
 
 
-def _increased(before: SideConcurrency, fill_ratio: float, limits: ConcurrencyLimits) -> int:
-    """Returns the next number of slots; not more than fill the throttle, because each slot uses some of it for new writes."""
-    next_slots = before.slots + limits.raise_by
-    if not before.searching:
+def _next_slots(current: SideConcurrency, fill_ratio: float, limits: ConcurrencyLimits) -> int:
+    """Returns the next number of slots.
+
+    It is not more than fill the throttle, because each further copy uses a part of the throttle for new writes.
+    """
+    next_slots = current.slots + limits.raise_by
+    if not current.searching:
         return next_slots
     # A low measurement is inexact, so it never more than doubles the slots.
-    filling_slots = math.ceil(before.slots / max(fill_ratio, 0.5))
+    filling_slots = math.ceil(current.slots / max(fill_ratio, 0.5))
     return max(next_slots, filling_slots)
 
 
@@ -177,51 +188,53 @@ def _find_harm(signal: BrokerSignal, limits: ConcurrencyLimits) -> ConcurrencyRe
 
 def _find_obstacle(
     side: BrokerSide,
-    before: SideConcurrency,
+    current: SideConcurrency,
     inputs: ConcurrencyInput,
     state: ConcurrencyState,
     limits: ConcurrencyLimits,
     *,
-    full: bool | None,
-    ratio: float | None,
+    is_full: bool | None,
+    load_ratio: float | None,
 ) -> ConcurrencyReason | None:
-    """Returns why the side gets no more slots; None: it may."""
-    since_change_ms = inputs.now_ms - before.changed_at_ms
-    cooldown_until_ms = max(before.cooldown_until_ms, state.cooldown_until_ms)
+    """Returns why the side gets no more slots; None: it may get more."""
+    since_change_ms = inputs.now_ms - current.changed_at_ms
+    cooldown_until_ms = max(current.cooldown_until_ms, state.cooldown_until_ms)
     if inputs.now_ms < cooldown_until_ms or since_change_ms < limits.raise_every_s * 1000:
         return ConcurrencyReason.COOLDOWN
     rate = inputs.setpoints.get(side)
-    if rate is None or full is None:
+    if rate is None or is_full is None:
         return ConcurrencyReason.NOT_THROTTLED
-    if full:
+    if is_full:
         return ConcurrencyReason.QUOTA_FULL
     if inputs.steady_state.get(side, 0.0) > limits.full_ratio * rate:
         return ConcurrencyReason.STEADY_STATE_FILLS
-    if not _uses_all_slots(side, before, inputs):
+    if not _uses_all_slots(side, current, inputs):
         return ConcurrencyReason.SLOTS_NOT_USED
     if not inputs.waiting.get(side):
         return ConcurrencyReason.NO_PARTITION_WAITS
-    if before.slots >= limits.slots_max:
+    if current.slots >= limits.slots_max:
         return ConcurrencyReason.AT_MAXIMUM
-    if before.slots >= _slots_max(state, limits):
+    if current.slots >= _slots_max(state, limits):
         return ConcurrencyReason.CONTROLLER_NOT_MEASURED
-    # Measurements from before all slots were in use do not show what these slots can do.
-    if before.fully_used_at_ms is None or before.measured_at_ms - before.fully_used_at_ms < limits.measure_s * 1000:
+    # A measurement that began before all slots were in use does not show how much these slots can copy.
+    if current.fully_used_at_ms is None or current.measured_at_ms - current.fully_used_at_ms < limits.measure_s * 1000:
         return ConcurrencyReason.COOLDOWN
-    if ratio is None and state.controller_seen:
+    if load_ratio is None and state.controller_was_measured:
         return ConcurrencyReason.CONTROLLER_NOT_MEASURED
-    return ConcurrencyReason.CONTROLLER_NEAR_LIMIT if ratio is not None and ratio > limits.near_ratio else None
+    return (
+        ConcurrencyReason.CONTROLLER_NEAR_LIMIT if load_ratio is not None and load_ratio > limits.near_ratio else None
+    )
 
 
 def _slots_max(state: ConcurrencyState, limits: ConcurrencyLimits) -> int:
-    return limits.slots_max if state.controller_seen else min(limits.slots_max, limits.slots_unseen_max)
+    return limits.slots_max if state.controller_was_measured else min(limits.slots_max, limits.slots_unmeasured_max)
 
 
 def _fill_ratio(side: BrokerSide, signal: BrokerSignal, inputs: ConcurrencyInput) -> float | None:
     """Returns the used share of the side's throttle; None: it has no throttle, or its use is not measured."""
     rate = inputs.setpoints.get(side)
     measured = signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
-    # The bytes of all replication do not measure the throttle, because they include replicas that are not listed.
+    # The total replication rate is no substitute, because it includes replicas that are not in the throttle's replica list.
     if rate is None or measured is None or signal.throttled_by == ThrottledBy.REPLICATION:
         return None
     return measured / max(rate, 1.0)
@@ -231,14 +244,14 @@ def _controller_load(
     inputs: ConcurrencyInput, state: ConcurrencyState, limits: ConcurrencyLimits
 ) -> tuple[_ControllerLoad, Mapping[str, float]]:
     """Returns the controller's load, and the idle baselines that it was compared with."""
-    beside = cluster_wide_measures(inputs.controllers, inputs.brokers, inputs.now_ms, limits.hold_age_s)
-    baselines = learn_idle_baselines(beside, state.idle_baselines)
+    measures = cluster_wide_measures(inputs.controllers, inputs.brokers, inputs.now_ms, limits.hold_age_s)
+    baselines = learn_idle_baselines(measures, state.idle_baselines)
     active = [signal for signal in inputs.controllers.values() if signal.active]
     newest: ControllerSignal | None = max(active, key=lambda signal: signal.sampled_at_ms, default=None)
     if newest is None:
         return _ControllerLoad(None, is_fresh=False), baselines
     is_fresh = abs(inputs.now_ms - newest.sampled_at_ms) <= limits.hold_age_s * 1000
-    return _ControllerLoad(worst_pressure(newest, beside, inputs.objective, baselines), is_fresh), baselines
+    return _ControllerLoad(worst_pressure(newest, measures, inputs.objective, baselines), is_fresh), baselines
 
 
 def _decide_starts(
@@ -247,24 +260,27 @@ def _decide_starts(
     limits: ConcurrencyLimits,
     load: _ControllerLoad,
     *,
-    busy: bool,
+    controller_is_busy: bool,
 ) -> tuple[int, ConcurrencyChange | None]:
-    """Returns the number of steps per request, and its change; AIMD too, because these steps queue at the controller."""
-    before = state.starts_max if state.starts_max is not None else limits.starts_start
-    before = max(limits.starts_min, min(limits.starts_max, before))
-    ratio = load.ratio
-    if busy:
-        after, reason = max(limits.starts_min, int(before * limits.cut_ratio)), ConcurrencyReason.CONTROLLER_BUSY
+    """Returns the number of steps per request, and its change.
+
+    It also follows additive increase and halving, because the steps of one request queue at the controller.
+    """
+    current = state.starts_max if state.starts_max is not None else limits.starts_start
+    current = max(limits.starts_min, min(limits.starts_max, current))
+    load_ratio = load.ratio
+    if controller_is_busy:
+        decided, reason = max(limits.starts_min, int(current * limits.cut_ratio)), ConcurrencyReason.CONTROLLER_BUSY
     elif (
-        ratio is not None
-        and ratio <= limits.near_ratio
-        and inputs.last_request_steps >= before
+        load_ratio is not None
+        and load_ratio <= limits.near_ratio
+        and inputs.last_request_steps >= current
         and inputs.now_ms >= state.cooldown_until_ms
         and inputs.now_ms - state.starts_changed_at_ms >= limits.raise_every_s * 1000
     ):
-        after, reason = min(limits.starts_max, before + limits.starts_raise_by), ConcurrencyReason.REQUESTS_FULL
+        decided, reason = min(limits.starts_max, current + limits.starts_raise_by), ConcurrencyReason.REQUESTS_FULL
     else:
-        return before, None
-    if after == before:
-        return before, None
-    return after, describe_starts_change(before, after, reason, load.pressure)
+        return current, None
+    if decided == current:
+        return current, None
+    return decided, describe_starts_change(current, decided, reason, load.pressure)

@@ -22,7 +22,7 @@ class ConcurrencyReason(StrEnum):
     ISR_SHRINKS = "isr_shrinks"
     CONTROLLER_BUSY = "controller_busy"
     STALE_DECAY = "stale_decay"
-    # Unchanged: more would not help, or its effect is not known.
+    # Unchanged: more slots would not help, or their effect is not known.
     COOLDOWN = "cooldown"
     STALE = "stale"
     CONTROLLER_NOT_MEASURED = "controller_not_measured"
@@ -33,46 +33,47 @@ class ConcurrencyReason(StrEnum):
     NO_PARTITION_WAITS = "no_partition_waits"
     CONTROLLER_NEAR_LIMIT = "controller_near_limit"
     AT_MAXIMUM = "at_maximum"
-    # More.
+    # More slots.
     QUOTA_NOT_FULL = "quota_not_full"
     REQUESTS_FULL = "requests_full"
 
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
-    """The operator's limits, and the constants of the rules with the reason for each."""
+    """The operator's limits, and the constants of the rules (concurrency.py) with their reasons."""
 
     slots_min: int = 1
-    slots_max: int = 64  # Of one side.
+    slots_max: int = 64  # For one side.
     cluster_max: int = 1250  # As in Cruise Control; ListPartitionReassignments of so many takes 25 ms.
     slots_start: int = 5  # As in Cruise Control.
-    # The maximum while no controller was ever measured: the default of Cruise Control, in wide use.
-    slots_unseen_max: int = 12
+    # The maximum until a controller has been measured: the default of Cruise Control, which is in wide use.
+    slots_unmeasured_max: int = 12
 
     # A side is full when its measured bytes reach this share of its setpoint, as in the stall detector.
     full_ratio: float = 0.85
-    # Slots per increase, once the side was full or was cut; before that as many as would fill the throttle.
+    # Slots per increase, once the throttle was full or the slots were cut. Until then the slots increase faster ("searching").
     raise_by: int = 1
-    # Kafka's rate looks back 11 s and arrives up to 10 s late: an increase is judged by what came after it.
+    # Kafka's rate covers the last 11 s and arrives up to 10 s late. Only after this time does it show the effect of an increase.
     raise_every_s: float = 15.0
     # Kafka's rate covers its window of 11 s and the second that is being filled.
     measure_s: float = 12.0
     cut_ratio: float = 0.5
-    # The stream's window: signals within this time still describe the time before the cut.
+    # Cooldown after a cut. Signals cover a window of 30 s, so until then they still describe the time before the cut.
     rest_s: float = 35.0
-    # Partitions/s that leave their ISR on one broker; a single late fetch stays below this.
+    # ISR shrinks per second on one broker. A single late fetch stays below this rate.
     isr_shrinks_per_s_max: float = 0.05
 
     # Steps per request: the controller works through them as one event while other requests wait.
     starts_start: int = 50
     starts_min: int = 1
-    # So many steps delay others by half of 500 ms at 1 ms a step; KRaft controllers need about a tenth of that.
+    # At 1 ms per step, this many steps delay other requests by 250 ms. KRaft controllers need only about a tenth of that.
     starts_max: int = 250
     starts_raise_by: int = 50
-    # Share of the controller's objective above which nothing increases.
+    # Above this share of the controller's objective, neither slots nor steps per request increase.
     near_ratio: float = 0.6
 
-    # Signals older than the first age hold the slots; older than the second, one slot is taken away per raise_every_s.
+    # If a broker's signals are older than ``hold_age_s``, its slots stay. Beyond ``decay_age_s``, they fall by one per
+    # raise_every_s.
     hold_age_s: float = 30.0
     decay_age_s: float = 60.0
 
@@ -85,7 +86,7 @@ class ConcurrencyLimits:
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyInput:
-    """What the decision is based on.
+    """The inputs of the decision.
 
     Attributes:
         sides: sides through which plans still have to copy.
@@ -111,12 +112,12 @@ class ConcurrencyInput:
 
 @dataclass(frozen=True, slots=True)
 class SideConcurrency:
-    """The slots of one side, and what the next decision needs.
+    """The slots of one side, and its state for the next decision.
 
     Attributes:
-        measured_at_ms: time of the broker's newest measurement; before the first one, when the side began.
+        measured_at_ms: time of the broker's newest measurement; without one, the time at which the side began.
         searching: the throttle was never full and the slots were never cut, so the right number is still unknown.
-        fully_used_at_ms: when all slots were first in use since the last change; None: not yet.
+        fully_used_at_ms: first time since the last change at which all slots were in use; None: not yet.
     """
 
     slots: int
@@ -130,13 +131,13 @@ class SideConcurrency:
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyState:
-    """State between decisions; a new leadership term begins without it, at the start values.
+    """State between decisions. It is not stored: a new leadership term begins with the start values.
 
     Attributes:
         starts_max: steps per request; None: not decided yet.
         cooldown_until_ms: end of the cooldown of the whole cluster after a cut for the controller.
-        idle_baselines: the controller's latencies at rest by measure, ms.
-        controller_seen: a controller has been measured at least once.
+        idle_baselines: latency of each measure while the controller is idle, ms.
+        controller_was_measured: a controller has been measured at least once.
         last_start_at_ms: when a schedule last had steps to start; None: never.
         last_snapshot_at_ms: when the cluster was last read; None: never.
         carried_small_share: see ``small_partitions``.
@@ -147,7 +148,7 @@ class ConcurrencyState:
     starts_changed_at_ms: int = 0
     cooldown_until_ms: int = 0
     idle_baselines: Mapping[str, float] = field(default_factory=dict)
-    controller_seen: bool = False
+    controller_was_measured: bool = False
     last_start_at_ms: int | None = None
     last_snapshot_at_ms: int | None = None
     carried_small_share: float = 0.0
@@ -161,7 +162,7 @@ class ConcurrencyState:
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyChange:
-    """A change of the slots of one side; ``side`` None: of the steps per request."""
+    """A change of the slots of one side. If ``side`` is None, a change of the steps per request."""
 
     side: BrokerSide | None
     before: int
@@ -190,5 +191,5 @@ class ConcurrencyDecision:
 
 
 def _elapsed_s(at_ms: int | None, now_ms: int) -> float:
-    # A time in the future means that the clock was set back; the elapsed time is not known then.
+    # A time in the future means that the clock was set back, so the elapsed time is not known.
     return math.inf if at_ms is None or at_ms > now_ms else (now_ms - at_ms) / 1000

@@ -24,11 +24,11 @@ def find_blockers(
     pause_reason: str | None,
     refusals: Mapping[TopicPartition, str],
 ) -> tuple[str, ...]:
-    """Returns a sentence for each cause that blocks partitions of the plan; empty if the plan simply goes on.
+    """Returns a sentence for each cause that blocks partitions of the plan; empty if nothing blocks it.
 
     Args:
         pause_reason: why no plan starts steps; None: plans go on.
-        refusals: why the last request for a partition failed, of any plan.
+        refusals: why the last request for a partition failed, for partitions of all plans.
     """
     texts = []
     if pause_reason is not None:
@@ -52,7 +52,7 @@ def find_blockers(
     if schedule.held.get(HeldBy.PARTITION_LIMIT):
         brokers = ", ".join(map(str, sorted(schedule.full_brokers)))
         count = schedule.held[HeldBy.PARTITION_LIMIT]
-        texts.append(f"{count} steps wait for brokers at their partition limit: {brokers}{_way_out(plan)}")
+        texts.append(f"{count} steps wait for brokers at their partition limit: {brokers}{_no_rollback_advice(plan)}")
     return tuple(texts)
 
 
@@ -63,26 +63,29 @@ def _offline_texts(plan: Plan, progress: PartitionProgress, schedule: Schedule) 
     if offline:
         brokers = ", ".join(map(str, sorted({b for wait in offline for b in wait.brokers})))
         names = name_partitions([(wait.topic, wait.partition) for wait in offline])
-        texts.append(f"{names}: waiting for brokers that are down: {brokers}{_way_out(plan)}")
+        texts.append(f"{names}: waiting for brokers that are down: {brokers}{_no_rollback_advice(plan)}")
     if progress.stuck:
         down = ", ".join(map(str, sorted({b for stuck in progress.stuck.values() for b in stuck.down})))
         names = name_partitions(list(progress.stuck))
-        texts.append(f"{names}: under way, and cannot end while brokers are down: {down}{_way_out(plan)}")
+        texts.append(f"{names}: under way, and cannot end while brokers are down: {down}{_no_rollback_advice(plan)}")
     leaderless = [(wait.topic, wait.partition) for wait in waits if wait.reason is WaitReason.NO_LEADER]
     if leaderless:
         texts.append(f"{name_partitions(leaderless)}: waiting for a leader to copy from")
     return texts
 
 
-def _way_out(plan: Plan) -> str:
-    """Returns the advice for a plan that is being rolled back, since its original brokers may never return."""
+def _no_rollback_advice(plan: Plan) -> str:
+    """Returns advice for a plan that is being rolled back: its original brokers may never return. Empty for other plans."""
     if plan.head.desired is not DesiredPlanState.CANCELLING or plan.head.no_rollback:
         return ""
     return f"; `rheostat reassign cancel {plan.id} --no-rollback` ends the plan and puts nothing back"
 
 
 def _refusal_texts(plan: Plan, progress: PartitionProgress, refusals: Mapping[TopicPartition, str]) -> list[str]:
-    """Returns the causes without counts, because counts change with every try and each new text is logged."""
+    """Returns a sentence for each cause of refused requests.
+
+    The sentences contain no counts: a count changes with every attempt, and each new sentence would be logged.
+    """
     if not refusals:
         return []
     stopping = progress.running if plan.head.desired is DesiredPlanState.CANCELLING else ()

@@ -1,7 +1,7 @@
 """Measures the sizes and write rates of a plan's partitions from the sizes of their logs.
 
-The size of the leader's log is what each new replica has to copy, and its growth is what the throttle has to pass for new writes.
-Retention and compaction shrink a log; the write rate is unknown then, and the previous value stays.
+Each new replica has to copy as many bytes as the leader's log has. The growth of this log is the write rate, which uses a part of
+the throttle. When retention or compaction shrinks a log, its write rate cannot be measured, so the previous value stays.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from tuner.core.reassignment_plan import PlanPartition, ReassignmentSnapshot, TopicPartition
 
-_NEW_WEIGHT = 0.5  # Weight of a new write rate: rates change within minutes, and a single burst is no rate.
+# Weight of a new write rate in the mean: high enough to follow changes within minutes, low enough to smooth a single burst.
+_NEW_WEIGHT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +32,28 @@ class PartitionMeasurements:
     at_ms: int = 0
 
     def size(self, key: TopicPartition, partition: PlanPartition) -> float:
-        """Returns the measured size, or the one from the start of the plan."""
+        """Returns the measured size, or the size at the start of the plan."""
         return self.size_bytes.get(key, partition.size_bytes)
 
     def write_rate(self, key: TopicPartition, partition: PlanPartition) -> float:
-        """Returns the measured write rate (bytes/s), or the one from the start of the plan."""
+        """Returns the measured write rate (bytes/s), or the rate at the start of the plan."""
         return self.write_bytes_per_s.get(key, partition.write_bytes_per_s)
 
 
 def update_measurements(
-    before: PartitionMeasurements, snapshot: ReassignmentSnapshot, at_ms: int, *, whole: bool = True
+    previous: PartitionMeasurements, snapshot: ReassignmentSnapshot, at_ms: int, *, has_all_sizes: bool = True
 ) -> PartitionMeasurements:
     """Returns the measurements after a snapshot; unchanged if it has no log sizes.
 
     Args:
-        whole: the snapshot has the sizes of all partitions that have not arrived; otherwise only of those under way.
+        has_all_sizes: the snapshot has the sizes of all partitions that have not arrived; False: only of partitions under way.
     """
     if not snapshot.log_bytes:
-        return before
+        return previous
     sizes = dict[TopicPartition, float]()
-    rates = dict[TopicPartition, float](before.write_bytes_per_s)
+    rates = dict[TopicPartition, float](previous.write_bytes_per_s)
     remaining: dict[TopicPartition, float] = {}
-    elapsed_s = (at_ms - before.at_ms) / 1000
+    elapsed_s = (at_ms - previous.at_ms) / 1000
     for key, current in snapshot.partitions.items():
         size = snapshot.log_bytes.get(current.leader, {}).get(key)
         if size is None:
@@ -61,10 +62,10 @@ def update_measurements(
         if current.adding:
             copied = [snapshot.log_bytes.get(b, {}).get(key, 0) for b in current.adding if b != current.leader]
             remaining[key] = float(sum(max(0, size - copied_bytes) for copied_bytes in copied))
-        known = before.size_bytes.get(key)
-        if whole and known is not None and elapsed_s > 0 and size >= known:
-            rate = (size - known) / elapsed_s
+        previous_size = previous.size_bytes.get(key)
+        if has_all_sizes and previous_size is not None and elapsed_s > 0 and size >= previous_size:
+            rate = (size - previous_size) / elapsed_s
             rates[key] = rate if key not in rates else (1 - _NEW_WEIGHT) * rates[key] + _NEW_WEIGHT * rate
-    if not whole:
-        return replace(before, remaining_bytes=remaining)
+    if not has_all_sizes:
+        return replace(previous, remaining_bytes=remaining)
     return PartitionMeasurements(sizes, rates, remaining, at_ms)

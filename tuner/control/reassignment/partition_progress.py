@@ -1,6 +1,6 @@
 """Classifies each partition of a plan by comparing the cluster with the plan: arrived, running, ready, or waiting.
 
-Nothing is remembered beyond the plan and its requested steps, so a new tuner continues where the last one stopped.
+The journal stores only the plan and its requested steps, so a new tuner continues where the last one stopped.
 
     the cluster shows                     class
     the requested step is under way       running; also stuck, if an offline broker prevents its end
@@ -9,11 +9,11 @@ Nothing is remembered beyond the plan and its requested steps, so a new tuner co
     no reassignment, nothing requested    arrived, or ready for its next step
     another topic of the same name        unconfirmed for a while, then dropped
 
-A step can end only when the leader, the source replicas and all replicas that it leaves are online, because Kafka waits until
-these are in sync. A broker's metadata may lag behind the controller's list of reassignments, so a step that is neither under way
-nor reached, and a partition that is missing, stay unconfirmed for ``CONFIRM_S_MAX``.
+A step can end only when the leader, the source replicas and the step's resulting replicas are online, because Kafka waits until
+these are in sync. A broker's metadata may lag behind the controller's list of reassignments. So two cases are unconfirmed for
+``CONFIRM_S_MAX``: a requested step is neither under way nor reached, or a partition is missing.
 
-Invariant: no step is requested while any reassignment of the partition is under way, or while the end of one is unconfirmed.
+Invariant: no step is requested while a reassignment of the partition is under way, or while its end is unconfirmed.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ CONFIRM_S_MAX = 20.0  # Every broker learns of a change within about a second, a
 
 @dataclass(frozen=True, slots=True)
 class PlanMemory:
-    """What one leadership term knows of a plan; the next term begins without it.
+    """What one leadership term remembers of a plan. It is not stored: the next term begins with an empty memory.
 
     Attributes:
         accepted: partitions whose step Kafka has accepted.
-        unconfirmed_since_ms: since when a partition has been unconfirmed.
+        unconfirmed_since_ms: time from which a partition has been unconfirmed.
         all_refused: Kafka accepted none of the steps of the last request.
-        stuck_since_ms: since when a step has needed an offline broker.
+        stuck_since_ms: time from which a step has needed an offline broker.
     """
 
     accepted: frozenset[TopicPartition] = frozenset()
@@ -54,7 +54,7 @@ class PlanMemory:
 
 
 class StuckStep(NamedTuple):
-    """Since when a step has been stuck, and the offline brokers that it needs."""
+    """The time from which a step has been stuck, and the offline brokers that it needs."""
 
     since_ms: int
     down: frozenset[int]
@@ -62,14 +62,17 @@ class StuckStep(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionProgress:
-    """The partitions of one plan by class. ``stuck`` is a part of ``running``; a partition in ``reached`` has a second class.
+    """The partitions of one plan by class.
+
+    Partitions in ``stuck`` are also in ``running``. A partition in ``reached`` is also in the class that follows: ``ready`` or
+    ``arrived``.
 
     Attributes:
         reached: the requested step has ended as requested.
         to_elect: reached, but the preferred leader is not elected yet.
         never_accepted: requested by a tuner that stopped before Kafka accepted the step.
         rolled_back: the step was stopped because the plan was cancelled.
-        dropped: no longer part of the plan, and why.
+        dropped: no longer part of the plan; the value is the reason.
     """
 
     arrived: list[TopicPartition] = field(default_factory=list)
@@ -123,7 +126,7 @@ def _classify(
     overdue = now_ms - memory.unconfirmed_since_ms.get(key, now_ms) > CONFIRM_S_MAX * 1000
     recreated = is_recreated(key, partition, snapshot)
     if recreated or current is None:
-        if not overdue:  # A broker that lags behind may still show the former topic, or not yet the partition.
+        if not overdue:  # A broker that lags behind may still show the former topic, or may not show the partition yet.
             progress.unconfirmed.append(key)
         elif recreated:
             progress.dropped[key] = "its topic was deleted and created again under the same name"
@@ -141,7 +144,7 @@ def _classify(
         if requested is not None:
             progress.reached.append(key)
         _classify_idle(key, partition, current, plan, snapshot, progress)
-    # After a cancel Kafka restores the replicas of before the step, sometimes in another order.
+    # After a cancel Kafka restores the earlier replicas, sometimes in another order.
     elif not overdue and not (requested.cancel_requested and {*requested.replicas_before} == {*current.replicas}):
         progress.unconfirmed.append(key)
     elif plan.head.desired is DesiredPlanState.CANCELLING:
@@ -177,7 +180,7 @@ def _classify_under_way(
 
 
 def _required_brokers(requested: RequestedStep, current: CurrentAssignment, snapshot: ReassignmentSnapshot) -> set[int]:
-    """Returns the brokers without which the step cannot end."""
+    """Returns the brokers without which the step cannot end; the present leader and ISR only if no source replica is online."""
     has_source = current.leader in snapshot.online and not snapshot.online.isdisjoint(current.isr)
     if has_source:
         return {*requested.replicas}
@@ -204,17 +207,18 @@ def _classify_idle(
         progress.arrived.append(key)
         return
     cancelling = plan.head.desired is DesiredPlanState.CANCELLING
-    # Replicas on brokers of neither assignment mean that another tool moved the partition; a cancel does not undo that.
-    moved = not {*current.replicas} <= {*partition.original_replicas, *partition.target}
-    # The plan was checked for the replication factor of that time, so it must not change another one.
+    # A replica on a broker that is in neither the original nor the target replicas shows that another tool moved the partition. A
+    # cancel does not undo this move.
+    moved_externally = not {*current.replicas} <= {*partition.original_replicas, *partition.target}
+    # The plan was checked for the replication factor at its submission, so it must not change a partition with another factor.
     known_factors = (len(partition.original_replicas), len(partition.target))
-    if moved and not cancelling and len(current.replicas) not in known_factors:
+    if moved_externally and not cancelling and len(current.replicas) not in known_factors:
         progress.dropped[key] = (
             f"it has {len(current.replicas)} replicas now, on other brokers: "
             "its topic was created again, or another tool changed it"
         )
     # A cancelled plan keeps partitions that have reached their target.
-    elif (moved and cancelling) or current.replicas in (goal, partition.target if cancelling else goal):
+    elif (moved_externally and cancelling) or current.replicas in (goal, partition.target if cancelling else goal):
         progress.arrived.append(key)
     elif key not in progress.stopped_externally:
         progress.ready[key] = transition_of(key, goal, current, snapshot)
@@ -223,9 +227,9 @@ def _classify_idle(
 def transition_of(
     key: TopicPartition, goal: tuple[int, ...], current: CurrentAssignment, snapshot: ReassignmentSnapshot
 ) -> PartitionTransition:
-    """Returns the way of a partition from its current replicas to ``goal``."""
+    """Returns the transition of a partition from its current replicas to ``goal``."""
     topic, number = key
-    # A partition cannot have more replicas in sync than its goal has replicas.
+    # After the transition the partition cannot have more replicas in sync than ``goal`` has replicas.
     min_in_sync = min(snapshot.min_in_sync.get(topic, 1), len(goal))
     return PartitionTransition(
         topic, number, current.replicas, goal, current.leader, frozenset(current.isr), min_in_sync
@@ -251,9 +255,9 @@ def running_step(
 
 
 def _can_elect_preferred(current: CurrentAssignment, snapshot: ReassignmentSnapshot) -> bool:
-    """Returns whether an election would move the leader now.
+    """Returns whether an election of the preferred leader would succeed now.
 
-    Kafka itself elects a preferred leader that is down or not in sync once it is back.
+    If the preferred leader is down or not in sync, no election is needed: Kafka itself elects it once it is back.
     """
     preferred = current.replicas[0]
     return current.leader != preferred and preferred in current.isr and preferred in snapshot.online

@@ -1,14 +1,14 @@
 """Decides one step of the plan executor: which reassignment steps it requests or stops, which leaders it elects, which plans end.
 
-KIP-435's controller waits for a whole batch before it makes the next. Here a step that has ended is replaced with the next
-snapshot, from all plans together, because the limits are those of the cluster.
+In KIP-435 a whole batch must end before the next batch starts. Here, each snapshot replaces the steps that have ended with new
+ones. The new steps are taken from all plans together, because the limits apply to the whole cluster.
 
 Desired state of a plan:
-    paused       no new step starts; steps under way end
-    cancelling   steps that lead away from the original replicas are stopped; partitions between original and target go back by
-                 steps of their own; partitions at their target stay. With ``no_rollback`` every partition stays where it is
+    paused       no new step starts; steps under way continue to their end
+    cancelling   steps that lead away from the original replicas are stopped. Partitions between original and target are moved back
+                 with new steps; partitions at their target stay. With ``no_rollback`` every partition stays where it is
 
-A step that another tool stopped is left alone until an operator pauses, resumes or cancels the plan.
+If another tool stops a step, its partition is left alone until an operator pauses, resumes or cancels the plan.
 
 Invariant: requested and running steps together stay within the limits, and no partition has two steps. A plan ends when every
 partition has arrived, is gone, or stays because of a cancel, and no step of the plan is under way.
@@ -47,10 +47,10 @@ class ExecutorContext:
     """Limits and recent failures that a decision respects.
 
     Attributes:
-        limits: the operator's limits over all plans; a plan's own may be stricter.
-        pause_reason: why no plan goes on; None: plans go on.
-        backing_off: partitions that failed recently and are not tried yet.
-        refusals: why the last request for a partition failed, unless a later one was accepted.
+        limits: the operator's limits over all plans. A plan may have stricter limits of its own.
+        pause_reason: why no plan starts steps; None: plans go on.
+        backing_off: partitions whose last request failed and that are retried later.
+        refusals: why the last request for a partition failed.
     """
 
     now_ms: int
@@ -62,7 +62,7 @@ class ExecutorContext:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorState:
-    """State of one leadership term; the next term begins without it."""
+    """State of one leadership term. It is not stored: the next term begins with an empty state."""
 
     plans: Mapping[str, PlanMemory] = field(default_factory=dict)
     concurrency: ConcurrencyState = field(default_factory=ConcurrencyState)
@@ -92,7 +92,7 @@ class PlanDecision:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorDecision:
-    """The decisions for all plans; ``limits`` are the strictest of the operator and all plans."""
+    """The decisions for all plans; ``limits`` are the strictest_limits of the operator and all plans."""
 
     plans: tuple[PlanDecision, ...]
     state: ExecutorState
@@ -115,13 +115,13 @@ def decide(
     plans = [_acknowledge(plan) for plan in plans]
     memories = [state.plans.get(plan.id, PlanMemory()) for plan in plans]
     progresses: list[PartitionProgress] = []
-    # Two operators may submit the same partition at once; it belongs to the older plan until that has ended.
+    # If two operators submit the same partition at once, it belongs to the older plan until that plan has ended.
     taken: set[TopicPartition] = set()
     for plan, memory in zip(plans, memories, strict=True):
         progresses.append(classify_partitions(plan, snapshot, memory, context.now_ms, taken))
         taken |= plan.partitions.keys()
     may_start = [context.pause_reason is None and plan.head.desired is not DesiredPlanState.PAUSED for plan in plans]
-    batch = strictest([context.limits.batch, *(plan.head.limits for plan in plans)])
+    batch = strictest_limits([context.limits.batch, *(plan.head.limits for plan in plans)])
     admission = admit(
         list(zip(plans, progresses, may_start, strict=True)),
         snapshot,
@@ -145,19 +145,19 @@ def decide(
     )
 
 
-def strictest(limits: Sequence[BatchLimits]) -> BatchLimits:
+def strictest_limits(limits: Sequence[BatchLimits]) -> BatchLimits:
     """Returns the lowest value of each limit."""
     return BatchLimits(
-        min(each.leader_movements_max for each in limits),
-        min(each.partition_movements_max for each in limits),
-        min(each.replica_movements_max for each in limits),
+        min(batch.leader_movements_max for batch in limits),
+        min(batch.partition_movements_max for batch in limits),
+        min(batch.replica_movements_max for batch in limits),
     )
 
 
 def _acknowledge(plan: Plan) -> Plan:
     """Returns the plan with the operator's newest order acknowledged.
 
-    An order about more than limits also ends that partitions are left alone.
+    An order that only changes limits keeps ``stopped_externally``. Any other order clears it, so that these partitions move again.
     """
     state, head = plan.state, plan.head
     if state.acknowledged_at_ms >= head.ordered_at_ms:
@@ -205,7 +205,7 @@ def _decide_plan(
             ended_at_ms=context.now_ms,
             result=_result(plan, progress, snapshot),
         )
-    # A large plan tries other partitions each time. If none was accepted last time, these may be refused as well.
+    # A large plan requests other partitions each time. If Kafka refused the whole last request, it may refuse these as well.
     starting = frozenset((step.topic, step.partition) for step in starts)
     unlikely = starting if memory.all_refused else starting.intersection(context.refusals)
     return PlanDecision(replace(plan, requested=requested, state=state), progress, starts, cancels, unlikely)
@@ -223,7 +223,7 @@ def _steps_to_stop(plan: Plan, progress: PartitionProgress, context: ExecutorCon
 
 
 def _must_stop(step: ReassignmentStep, plan: Plan, partition: PlanPartition) -> bool:
-    """Returns whether the step of a cancelled plan leads away from the goal; a step that goes back may end."""
+    """Returns whether a step of a cancelled plan leads away from the goal. A step towards the original replicas may end."""
     goal = {*plan.goal(partition)}
     return plan.head.no_rollback or not goal >= {*step.adding} or bool(goal & {*step.dropping})
 
@@ -234,7 +234,7 @@ def _requested_steps(
     starts: Sequence[ReassignmentStep],
     cancels: Sequence[TopicPartition],
 ) -> dict[TopicPartition, RequestedStep]:
-    """Returns the steps that may be under way once the decision has been carried out."""
+    """Returns the requested steps that may be under way after this decision."""
     ended = {
         *progress.reached,
         *progress.never_accepted,

@@ -1,21 +1,21 @@
 """Picks the partitions of a plan that start now, so that free slots are used at once and the slowest side is busy all the time.
 
-A plan ends when its slowest side ends, so partitions of that side go first. No step waits for the others of its batch.
+A plan ends when its slowest side ends, so partitions of that side go first. Steps do not run in batches: each starts on its own.
 
 Order:
-    1. Steps without which producers are refused; slots and quotas do not hold them back.
-    2. Steps that copy nothing: an order of replicas, or a replica dropped.
-    3. Small partitions, as many as ``small_partitions`` returns.
+    1. Steps without which Kafka rejects writes (min.insync.replicas). Slots and quotas do not hold these steps back.
+    2. Steps that copy nothing: they only change the order of replicas, or remove a replica.
+    3. Small partitions, as many as ``small_partitions`` picks.
     4. Partitions of the side that needs longest at its maximum rate, then of the next slowest. Within a side: partitions so large
        that they would be the last to end; then those that grow fastest for their size; then the largest. Sides that need about
        the same time take turns; the side with the fewest slots in use picks first.
 
-KIP-435 takes steps that move a leader first, to relieve its broker. The slowest side first relieves more; the KIP's limits hold
-all the same.
+KIP-435 instead starts with steps that move a leader, to relieve the leader's broker. Starting with the slowest side relieves more.
+KIP-435's limits are kept.
 
 Invariant: running and started steps together stay within the slots, KIP-435's limits and the brokers' partition limits. New
-writes leave at least a sixth of every quota to the backlog. If a limit was lowered below what runs, nothing starts until enough
-steps have ended. A step that may start waits at most a few seconds for others (``batching_delay``).
+writes leave at least a sixth of every quota to the backlog. If more steps run than a lowered limit allows, nothing starts until
+enough steps have ended. A step that may start waits at most a few seconds for other steps (``batching_delay``).
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from tuner.control.reassignment.scheduler_model import (
     sides_of_copy,
     steady_state,
 )
-from tuner.control.reassignment.small_partitions import carried_share, priority_of, small_partition_share
+from tuner.control.reassignment.small_partitions import carried_share, pick_small_partitions, priority_of
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionLimits
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason, Wait, next_step
 
 # A partition is large if one slot's share of the rate would copy it in more than half of the side's remaining time.
 _LARGE_DIVISOR = 2.0
-# Sides whose remaining times differ by less are equal. If one of them picked all its partitions first, it would fill the slots at
-# the other end of its copies and leave its peers idle.
+# Sides take turns if their remaining times differ by less than this. If one of them picked all its partitions first, it would use
+# up the slots of the brokers that it copies from or to, and other sides of about the same time would be idle.
 _EQUAL_TIME_RATIO = 0.9
 _EXHAUSTED = object()
 
@@ -54,21 +54,21 @@ _EXHAUSTED = object()
 def schedule(
     waiting: Sequence[WaitingPartition], running: Sequence[RunningStep], constraints: SchedulerConstraints
 ) -> Schedule:
-    """Returns the steps to request now, and what holds the other partitions back.
+    """Returns the steps to request now, and the limits that hold the other partitions back.
 
     Args:
-        waiting: partitions without a step under way; those at their target are skipped.
+        waiting: partitions without a step under way. Partitions at their target are skipped.
     """
     queue = _Queue(waiting, running, constraints)
-    capacity = RemainingCapacity(running, constraints, queue.leaving)
+    capacity = RemainingCapacity(running, constraints, queue.vacated_brokers)
     slots_before = capacity.slots_taken
-    for index, step in queue.first:
+    for index, step in queue.first_steps:
         if capacity.request_is_full:
             break
         capacity.try_start(index, waiting[index], step, urgent=step.reason is StepReason.MIN_IN_SYNC)
-    left_bytes = _left_bytes(waiting, running, queue.by_side)
-    groups = _slowest_first(left_bytes, running, constraints)
-    small, small_share = _pick_small(waiting, running, queue, capacity, constraints, left_bytes)
+    remaining_bytes = _remaining_bytes(waiting, running, queue.by_side)
+    groups = _slowest_first(remaining_bytes, running, constraints)
+    small, small_share = _pick_small(waiting, running, queue, capacity, constraints, remaining_bytes)
     for index in small:
         if not capacity.request_is_full and capacity.has_slot_for(queue.sides[index]):
             capacity.try_start(index, waiting[index], _next_step_of(waiting[index], constraints))
@@ -76,9 +76,9 @@ def schedule(
         pickers = {side: _pick_partitions(waiting, queue, capacity, constraints, side, left) for side, left in group}
         _pick_in_turns(pickers, capacity)
     held = Counter(capacity.held.values())
-    others = len(queue.sides.keys() - capacity.started.keys() - capacity.held.keys())
-    if others:
-        held[capacity.full_request_cause if capacity.request_is_full else HeldBy.SLOTS] += others
+    not_tried = len(queue.sides.keys() - capacity.started.keys() - capacity.held.keys())
+    if not_tried:
+        held[capacity.full_request_cause if capacity.request_is_full else HeldBy.SLOTS] += not_tried
     starts = tuple(capacity.started.values())
     if should_wait(starts, running, slots_before, constraints, capacity.starts_max):
         held[HeldBy.REQUEST] += len(starts)
@@ -95,17 +95,17 @@ def _pick_partitions(
     capacity: RemainingCapacity,
     constraints: SchedulerConstraints,
     side: BrokerSide,
-    left_bytes: float,
+    remaining_bytes: float,
 ) -> Iterator[None]:
     """Starts partitions of one side, one at each ``next``, while there is capacity.
 
     Args:
-        left_bytes: bytes that the side still has to copy.
+        remaining_bytes: bytes that the side still has to copy.
     """
     if not capacity.has_slot(side):
         return
     candidates = [i for i in queue.by_side[side] if i not in capacity.started and capacity.has_slot_for(queue.sides[i])]
-    large_bytes = left_bytes / (_LARGE_DIVISOR * constraints.slots.get(side, 1))
+    large_bytes = remaining_bytes / (_LARGE_DIVISOR * constraints.slots.get(side, 1))
     for index in sorted(candidates, key=lambda i: (waiting[i].size_bytes < large_bytes, *priority_of(waiting[i]))):
         if not capacity.has_slot(side):
             return
@@ -121,7 +121,7 @@ def _pick_in_turns(pickers: Mapping[BrokerSide, Iterator[None]], capacity: Remai
     heapify(heap)
     while heap and not capacity.request_is_full:
         slots, number, side = heap[0]
-        slots_now = capacity.slots_in_use(side)  # A partition that another side started takes slots here, too.
+        slots_now = capacity.slots_in_use(side)  # A copy that another side started may also take a slot of this side.
         if slots_now > slots:
             heapreplace(heap, (slots_now, number, side))
         elif next(pickers[side], _EXHAUSTED) is _EXHAUSTED:
@@ -134,13 +134,13 @@ def _next_step_of(candidate: WaitingPartition, constraints: SchedulerConstraints
     return step
 
 
-def _brokers_left(transition: PartitionTransition) -> set[int]:
-    """Returns the brokers that the partition leaves; none for internal topics, which partition limits do not count."""
+def _vacated_brokers(transition: PartitionTransition) -> set[int]:
+    """Returns the brokers from which the plan removes the partition; none for internal topics, which no partition limit counts."""
     leaves = {*transition.replicas} - {*transition.target}
     return leaves if transition.topic not in INTERNAL_TOPICS else set()
 
 
-def _left_bytes(
+def _remaining_bytes(
     waiting: Sequence[WaitingPartition], running: Sequence[RunningStep], by_side: Mapping[BrokerSide, list[int]]
 ) -> dict[BrokerSide, float]:
     """Returns the bytes still to be copied through each side for which a partition waits."""
@@ -156,32 +156,32 @@ def _left_bytes(
 
 
 def _remaining_s(
-    left_bytes: Mapping[BrokerSide, float],
+    remaining_bytes: Mapping[BrokerSide, float],
     running: Sequence[RunningStep],
     constraints: SchedulerConstraints,
     rates: Mapping[BrokerSide, float],
 ) -> dict[BrokerSide, float]:
-    """Returns the seconds that each side needs for its bytes at these rates, less W."""
+    """Returns the seconds that each side needs for its bytes at these rates. New writes (W) use a part of each rate."""
     used = steady_state(running)
-    # A side without a throttle is taken to be as fast as the fastest side with one.
+    # A side without a throttle counts as fast as the fastest side with a throttle.
     default_rate = max(rates.values(), default=ASSUMED_RATE_BYTES_PER_S)
     drain_rates = {
         side: rates.get(side, default_rate) - constraints.other_steady_state.get(side, 0.0) - used.get(side, 0.0)
-        for side in left_bytes
+        for side in remaining_bytes
     }
-    return {side: left_bytes[side] / max(drain_rates[side], 1.0) for side in left_bytes}
+    return {side: remaining_bytes[side] / max(drain_rates[side], 1.0) for side in remaining_bytes}
 
 
 def _slowest_first(
-    left_bytes: Mapping[BrokerSide, float], running: Sequence[RunningStep], constraints: SchedulerConstraints
+    remaining_bytes: Mapping[BrokerSide, float], running: Sequence[RunningStep], constraints: SchedulerConstraints
 ) -> list[list[tuple[BrokerSide, float]]]:
     """Returns the sides with their bytes, slowest first, in groups of sides that need about the same time."""
-    remaining_s = _remaining_s(left_bytes, running, constraints, constraints.max_rates)
+    remaining_s = _remaining_s(remaining_bytes, running, constraints, constraints.max_rates)
     groups: list[list[tuple[BrokerSide, float]]] = []
-    for side in sorted(left_bytes, key=lambda side: (-remaining_s[side], side)):
+    for side in sorted(remaining_bytes, key=lambda side: (-remaining_s[side], side)):
         if not groups or remaining_s[side] < _EQUAL_TIME_RATIO * remaining_s[groups[-1][0][0]]:
             groups.append([])
-        groups[-1].append((side, left_bytes[side]))
+        groups[-1].append((side, remaining_bytes[side]))
     return groups
 
 
@@ -191,28 +191,31 @@ def _pick_small(
     queue: _Queue,
     capacity: RemainingCapacity,
     constraints: SchedulerConstraints,
-    left_bytes: Mapping[BrokerSide, float],
+    remaining_bytes: Mapping[BrokerSide, float],
 ) -> tuple[list[int], float]:
-    """Returns the small partitions to start and their share; from the rates now, not the maximum rates."""
+    """Returns the small partitions to start, and their share before rounding.
+
+    The share depends on how long the plan will take, so it is computed with the current throttles and not with the maximum rates.
+    """
     if capacity.request_is_full or not math.isfinite(constraints.since_last_request_s):
         return [], constraints.carried_small_share
-    sides_by_index = {
+    sides_with_slot = {
         i: sides for i, sides in queue.sides.items() if i not in capacity.started and capacity.has_slot_for(sides)
     }
     rates = {**constraints.max_rates, **constraints.setpoints}
-    remaining_s = _remaining_s(left_bytes, running, constraints, rates)
-    return small_partition_share(waiting, sides_by_index, remaining_s, constraints, capacity.starts_max)
+    remaining_s = _remaining_s(remaining_bytes, running, constraints, rates)
+    return pick_small_partitions(waiting, sides_with_slot, remaining_s, constraints, capacity.starts_max)
 
 
 class _Queue:
     """The waiting partitions, sorted by what they wait for.
 
     Attributes:
-        first: steps without which producers are refused, then steps that copy nothing.
+        first_steps: steps without which Kafka rejects writes, then steps that copy nothing.
         waits: partitions that have no next step at present.
-        by_side: indices of the other partitions, by side that they copy through.
-        sides: the same by index.
-        leaving: brokers that a partition leaves, except partitions that wait for an offline broker.
+        by_side: indices of all other partitions, by side that they copy through.
+        sides: the sides of each of these partitions, by index.
+        vacated_brokers: brokers from which a step removes a partition, except steps that wait for an offline broker.
     """
 
     def __init__(
@@ -221,14 +224,14 @@ class _Queue:
         running: Sequence[RunningStep],
         constraints: SchedulerConstraints,
     ) -> None:
-        self.first: list[tuple[int, ReassignmentStep]] = []
+        self.first_steps: list[tuple[int, ReassignmentStep]] = []
         self.waits: list[Wait] = []
         self.by_side: dict[BrokerSide, list[int]] = {}
         self.sides: dict[int, list[BrokerSide]] = {}
-        self.leaving: set[int] = set()
+        self.vacated_brokers: set[int] = set()
         limited = constraints.limits != PartitionLimits()
         if limited:
-            self.leaving.update(*(_brokers_left(run.transition) for run in running if not run.is_stuck))
+            self.vacated_brokers.update(*(_vacated_brokers(run.transition) for run in running if not run.is_stuck))
         online, replicas_max = constraints.online, constraints.batch.replica_movements_max
         without_copy: list[tuple[int, ReassignmentStep]] = []
         for index, candidate in enumerate(waiting):
@@ -238,7 +241,7 @@ class _Queue:
                 and online.issuperset(transition.target)
                 and online.issuperset(transition.replicas)
             )
-            # Nearly all partitions are healthy. Their steps are worked out later, and only when there is capacity.
+            # Nearly all partitions are healthy. To save time, their steps are computed only when there is capacity.
             in_sync = len(transition.isr) >= transition.min_in_sync and transition.leader in online
             if not (all_online and missing and in_sync):
                 step = next_step(transition, online, replicas_max)
@@ -247,16 +250,16 @@ class _Queue:
                 if not isinstance(step, ReassignmentStep):
                     continue
                 if limited:
-                    self.leaving |= _brokers_left(transition)
+                    self.vacated_brokers |= _vacated_brokers(transition)
                 if step.reason is StepReason.MIN_IN_SYNC:
-                    self.first.append((index, step))
+                    self.first_steps.append((index, step))
                     continue
                 if not step.adding:
                     without_copy.append((index, step))
                     continue
             elif limited:
-                self.leaving |= _brokers_left(transition)
+                self.vacated_brokers |= _vacated_brokers(transition)
             self.sides[index] = sides = sides_of_copy(transition.leader, missing)
             for side in sides:
                 self.by_side.setdefault(side, []).append(index)
-        self.first += without_copy
+        self.first_steps += without_copy

@@ -2,9 +2,9 @@
 
 Invariant: picked and running steps together stay within every limit. Two exceptions keep a plan from blocking for good:
 
-1. A step that has long been stuck, because a broker is down, does not count for KIP-435's limits.
-2. A broker that a partition of the plan leaves may have one partition above KIP-578's limit meanwhile. Two full brokers could
-   not exchange partitions otherwise.
+1. A step that has been stuck for long, because a broker is down, does not count for KIP-435's limits.
+2. A broker from which the plan removes a partition ("vacated") may temporarily have one partition above KIP-578's limit. Otherwise
+   two full brokers could not exchange partitions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionCounts, brokers_above_limit
 from tuner.core.reassignment_steps import ReassignmentStep
 
-# New writes may use this share of a throttle; a sixth stays for the backlog, as with the minimum rate of a throttle.
+# New writes may use this share of a throttle, so that a sixth stays for the backlog. A throttle's minimum rate has the same
+# reserve.
 STEADY_STATE_SHARE_MAX = 1 / 1.2
 
 
@@ -41,33 +42,38 @@ class RemainingCapacity:
     Attributes:
         started: steps to start, by index of the waiting partition.
         held: the limit that keeps a partition waiting, by index.
-        impossible: partitions that cannot start under the present throttle, by index.
+        impossible: partitions that cannot start under the present throttle, even if no other step runs, by index.
         full_brokers: brokers at their partition limit for which a partition waits.
     """
 
     def __init__(
-        self, running: Sequence[RunningStep], constraints: SchedulerConstraints, leaving: AbstractSet[int] = frozenset()
+        self,
+        running: Sequence[RunningStep],
+        constraints: SchedulerConstraints,
+        vacated_brokers: AbstractSet[int] = frozenset(),
     ) -> None:
         """Counts what the running steps use.
 
         Args:
-            leaving: brokers that a partition of the plan leaves with a step that runs or may start.
+            vacated_brokers: brokers from which a step that runs or may start removes a partition.
         """
         self._constraints = constraints
-        self._leaving = leaving
+        self._vacated_brokers = vacated_brokers
         copying = steps_that_copy(running, constraints.online)
-        ending = [run for run in running if not run.is_stuck]
+        able_to_end = [run for run in running if not run.is_stuck]
         rates = {**constraints.max_rates, **constraints.setpoints}
         self._slots = slots_in_use(copying, rates, writes_known=constraints.writes_known)
-        self._full = {side for side in {*constraints.slots, *self._slots} if not self._has_free_part(side)}
+        self._full = {side for side in {*constraints.slots, *self._slots} if not self._has_free_fraction(side)}
         self._steady_state = dict(constraints.other_steady_state)
         for side, bytes_per_s in steady_state(copying).items():
             self._steady_state[side] = self._steady_state.get(side, 0.0) + bytes_per_s
-        self._copying = sum(bool(run.step.adding) for run in copying)
-        self._partitions = constraints.batch.partition_movements_max - len(ending)
-        self._leaders = constraints.batch.leader_movements_max - sum(run.step.moves_leader for run in ending)
+        self._copying_steps = sum(bool(run.step.adding) for run in copying)
+        self._partition_movements_left = constraints.batch.partition_movements_max - len(able_to_end)
+        self._leader_movements_left = constraints.batch.leader_movements_max - sum(
+            run.step.moves_leader for run in able_to_end
+        )
         self._hosted = dict(constraints.hosted.by_broker)
-        self._starts = min(constraints.starts_max, REQUEST_PARTITIONS_MAX)
+        self._request_max = min(constraints.starts_max, REQUEST_PARTITIONS_MAX)
         self.started: dict[int, StepStart] = {}
         self.held: dict[int, HeldBy] = {}
         self.impossible: dict[int, HeldPartition] = {}
@@ -76,7 +82,7 @@ class RemainingCapacity:
     @property
     def starts_max(self) -> int:
         """The number of steps that this request may contain."""
-        return min(self._starts, max(0, self._partitions))
+        return min(self._request_max, max(0, self._partition_movements_left))
 
     @property
     def request_is_full(self) -> bool:
@@ -85,11 +91,11 @@ class RemainingCapacity:
     @property
     def full_request_cause(self) -> HeldBy:
         """The limit that a full request has reached."""
-        return HeldBy.PARTITION_MOVEMENTS if self._partitions < self._starts else HeldBy.REQUEST
+        return HeldBy.PARTITION_MOVEMENTS if self._partition_movements_left < self._request_max else HeldBy.REQUEST
 
     @property
     def slots_taken(self) -> dict[BrokerSide, float]:
-        """Slots by side of running and started steps."""
+        """Slots by side that running and started steps take."""
         return dict(self._slots)
 
     def slots_in_use(self, side: BrokerSide) -> float:
@@ -108,55 +114,57 @@ class RemainingCapacity:
         """Starts the step if every limit allows it; else notes the limit in ``held``.
 
         Args:
-            urgent: producers are refused without this step, so slots and quota do not count.
+            urgent: without this step Kafka rejects writes (min.insync.replicas), so slots and quota do not count.
         """
-        uses = step_steady_state(candidate.transition, step.adding, candidate.write_bytes_per_s)
+        steady_states = step_steady_state(candidate.transition, step.adding, candidate.write_bytes_per_s)
         held = self._exceeded_count_limit(candidate, step)
         if held is None and not urgent:
-            held = self._exceeded_copy_limit(index, candidate, uses)
+            held = self._exceeded_copy_limit(index, candidate, steady_states)
         if held is not None:
             self.held[index] = held
             return
         self.held.pop(index, None)
         self.started[index] = StepStart(candidate.transition, step)
-        self._leaders -= step.moves_leader
-        self._copying += bool(uses)
-        for side, bytes_per_s in uses:
+        self._leader_movements_left -= step.moves_leader
+        self._copying_steps += bool(steady_states)
+        for side, bytes_per_s in steady_states:
             slots = self._constraints.slots_for(side, candidate.size_bytes, bytes_per_s)
             self._slots[side] = self._slots.get(side, 0.0) + slots
             self._steady_state[side] = self._steady_state.get(side, 0.0) + bytes_per_s
-            if not self._has_free_part(side):
+            if not self._has_free_fraction(side):
                 self._full.add(side)
         if candidate.transition.topic not in INTERNAL_TOPICS:
             for broker in step.adding:
                 self._hosted[broker] = self._hosted.get(broker, 0) + 1
 
-    def _has_free_part(self, side: BrokerSide) -> bool:
+    def _has_free_fraction(self, side: BrokerSide) -> bool:
         return self._slots.get(side, 0.0) <= self._constraints.slots.get(side, 1) - SLOT_PART_MIN
 
     def _exceeded_count_limit(self, candidate: WaitingPartition, step: ReassignmentStep) -> HeldBy | None:
-        if step.moves_leader and self._leaders <= 0:
+        if step.moves_leader and self._leader_movements_left <= 0:
             return HeldBy.LEADER_MOVEMENTS
         if candidate.transition.topic in INTERNAL_TOPICS:
             return None
         added, limits = dict.fromkeys(step.adding, 1), self._constraints.limits
         counts = brokers_above_limit(PartitionCounts(self._hosted), added, limits)
         full = {
-            broker for broker, count in counts.items() if count > limits.for_broker(broker) + (broker in self._leaving)
+            broker
+            for broker, count in counts.items()
+            if count > limits.for_broker(broker) + (broker in self._vacated_brokers)
         }
         self.full_brokers |= full
         return HeldBy.PARTITION_LIMIT if full else None
 
     def _exceeded_copy_limit(
-        self, index: int, candidate: WaitingPartition, uses: Sequence[tuple[BrokerSide, float]]
+        self, index: int, candidate: WaitingPartition, steady_states: Sequence[tuple[BrokerSide, float]]
     ) -> HeldBy | None:
-        if not uses:
+        if not steady_states:
             return None
-        if self._copying >= self._constraints.cluster_max:
+        if self._copying_steps >= self._constraints.cluster_max:
             return HeldBy.CLUSTER
-        if not all(self.has_slot(side) for side, _ in uses):
+        if not all(self.has_slot(side) for side, _ in steady_states):
             return HeldBy.SLOTS
-        for side, bytes_per_s in uses:
+        for side, bytes_per_s in steady_states:
             quota = self._constraints.max_rates.get(side)
             if quota is None:
                 continue

@@ -5,8 +5,9 @@ Terms:
     slot                a share of a side's capacity for one copied partition. A step takes one slot at its leader and one at each
                         broker that it adds; a step that copies nothing takes none. A small partition takes a fraction of a slot.
                         A partition with much write traffic takes more than one, because replicating new writes uses the quota.
-    steady state (W)    bytes/s of a side's quota that replicate new writes instead of the backlog.
-    other_steady_state  W of partitions that no plan moves: moves of other tools, and listed partitions that do not move.
+    steady state (W)    bytes/s of a side's quota that replicate new writes instead of copying the backlog.
+    other_steady_state  W of partitions that no plan moves: other tools move them, or they are in a throttle's replica list
+                        although they do not move.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ REQUEST_PARTITIONS_MAX = 1_000
 SLOT_S = 1.0
 # ... but each takes at least this fraction, because even an empty partition is work for the controller and its brokers.
 SLOT_PART_MIN = 1 / 16
-# A slot covers write traffic of this share of the quota, so the five slots of a new side cover a tenth.
+# One slot covers write traffic of up to this share of the quota, so the five start slots of a side cover 10 %.
 STEADY_STATE_RATIO_PER_SLOT = 0.02
-# A copy that lasts this long fills a slot whatever its write traffic: it bridges the time to the next snapshot.
+# A shorter copy takes fewer slots for its write traffic, because it is likely to end before the next snapshot.
 FILLED_SLOT_S = 1.8
-# One copy leaves one of the five slots with which a side begins, so that small partitions can be copied beside it.
+# One copy leaves one of the five start slots of a side free, so that small partitions can be copied at the same time.
 COPY_SLOTS_MAX = 4.0
-# Assumed where no rate is known: less than any network carries, and less than operators throttle to.
+# Assumed if no rate is known: lower than any network's rate, and lower than usual throttles.
 ASSUMED_RATE_BYTES_PER_S = 10 * MB
 # Local names, because an attribute look-up of an enum is slow and this code runs for every partition of a plan.
 _LEADER, _FOLLOWER = Side.LEADER, Side.FOLLOWER
@@ -69,7 +70,7 @@ class RunningStep:
     """A reassignment step under way.
 
     Attributes:
-        transition: replicas as they were when the step was requested; leader and ISR as they are now.
+        transition: its replicas are those at the time of the request; its leader and ISR are the current ones.
         remaining_bytes: bytes that all added replicas together still have to copy.
         is_stuck: the step has needed an offline broker for long, so its end is unknown.
     """
@@ -88,16 +89,16 @@ class SchedulerConstraints:
 
     Attributes:
         online: brokers that are alive.
-        slots: slots of each side, those in use included; a side without an entry has one.
+        slots: number of slots of each side, free or in use; a side without an entry has one.
         cluster_max: number of copying steps in the whole cluster.
         starts_max: number of steps that this schedule may start.
         max_rates: the highest throttle that a side may get; a side without an entry has no throttle.
-        setpoints: the throttle of each side now; a side without an entry has its ``max_rates``.
-        hosted: partitions of each broker now, replicas that are being added included.
-        writes_known: False while no write rate has been measured; any partition may then have much write traffic.
+        setpoints: the throttle of each side now; for a side without an entry, its entry in ``max_rates`` counts.
+        hosted: number of replicas on each broker now, including those that are being added.
+        writes_known: False while no write rate has been measured, so any partition may have much write traffic.
         since_last_request_s: time since the last request.
         snapshot_interval_s: time between the previous snapshot of the cluster and this one.
-        carried_small_share: fraction of a small partition carried over from the last request, see ``small_partitions``.
+        carried_small_share: rounded-off fraction of a small partition from the last request (see ``small_partitions``).
     """
 
     online: frozenset[int]
@@ -158,11 +159,11 @@ class Schedule:
 
     Attributes:
         starts: steps to request now, in this order, with one request.
-        waits: partitions that have no next step at present, such as for a broker that is down.
+        waits: partitions that have no next step at present, for example because a broker is down.
         held: number of partitions that each limit keeps waiting.
         impossible: partitions that cannot start under the present throttle.
         full_brokers: brokers at their partition limit for which partitions wait.
-        carried_small_share: fraction of a small partition for the next request.
+        carried_small_share: rounded-off fraction of a small partition, for the next request.
     """
 
     starts: tuple[StepStart, ...]
@@ -190,7 +191,7 @@ def slots_for_copy(
     """
     rate = ASSUMED_RATE_BYTES_PER_S if rate_bytes_per_s is None else rate_bytes_per_s
     if rate <= 0:
-        return 1.0  # Kafka allows a throttle of 0; no partition is small then.
+        return 1.0  # Kafka allows a throttle of 0. At this rate every copy is long, so it takes a whole slot.
     duration_s = remaining_bytes / rate
     size_slots = min(1.0, max(SLOT_PART_MIN, duration_s / SLOT_S))
     if rate_bytes_per_s is None:
@@ -217,7 +218,7 @@ def slots_in_use(
     """Returns the slots of each side that the running steps take.
 
     Args:
-        rates: throttle of each side, bytes/s, as for ``slots_for_copy``; None: no side's is known.
+        rates: throttle of each side, bytes/s, as for ``slots_for_copy``; None: no throttle is known.
         writes_known: see ``SchedulerConstraints``.
     """
     slots: dict[BrokerSide, float] = {}
@@ -225,8 +226,8 @@ def slots_in_use(
     for run in running:
         copies = max(1, len(run.step.adding))
         for side, steady_state_bytes_per_s in step_steady_state(run.transition, run.step.adding, run.write_bytes_per_s):
-            uses = steady_state_bytes_per_s if writes_known else math.inf
-            taken = slots_for_copy(run.remaining_bytes / copies, rates.get(side), uses)
+            write_bytes_per_s = steady_state_bytes_per_s if writes_known else math.inf
+            taken = slots_for_copy(run.remaining_bytes / copies, rates.get(side), write_bytes_per_s)
             slots[side] = slots.get(side, 0.0) + taken
     return slots
 
@@ -248,7 +249,7 @@ def waiting_by_side(waiting: Iterable[WaitingPartition]) -> dict[BrokerSide, int
 def step_steady_state(
     transition: PartitionTransition, adding: Sequence[int], write_bytes_per_s: float
 ) -> list[tuple[BrokerSide, float]]:
-    """Returns W of one step: bytes/s of each side's quota that replicate new writes while it runs, the leader's side first."""
+    """Returns W of one step: for each side, the bytes/s that replicate new writes while the step runs; the leader's side first."""
     sides = sides_of_copy(transition.leader, adding)
     if not sides:
         return []
@@ -266,7 +267,7 @@ def steady_state(running: Iterable[RunningStep]) -> dict[BrokerSide, float]:
 
 
 def pending_bytes(waiting: Iterable[WaitingPartition], running: Iterable[RunningStep] = ()) -> dict[BrokerSide, float]:
-    """Returns the bytes by side that no step copies yet: of waiting partitions, and of later steps of running ones."""
+    """Returns the bytes by side that no running step copies: of waiting partitions, and of later steps of running partitions."""
     pending: dict[BrokerSide, float] = {}
     copies = [(candidate.transition, candidate.missing, candidate.size_bytes) for candidate in waiting]
     for run in running:
@@ -282,7 +283,7 @@ def pending_bytes(waiting: Iterable[WaitingPartition], running: Iterable[Running
 def planned_partitions(
     waiting: Iterable[WaitingPartition], running: Iterable[RunningStep] = ()
 ) -> list[PlannedPartition]:
-    """Returns the partitions with the bytes that each destination still has to copy, for the estimate of the time."""
+    """Returns the partitions with the bytes that each destination still has to copy; used to estimate the remaining time."""
     planned = [
         _planned(
             candidate.transition, candidate.write_bytes_per_s, dict.fromkeys(candidate.missing, candidate.size_bytes)

@@ -1,12 +1,12 @@
-"""Returns the small partitions of a plan that start now, so that they are spread over the whole plan.
+"""Picks the small partitions of a plan that start now, so that they are spread over the whole duration of the plan.
 
 A plan that copied all large partitions first would end with small ones only. It would then start dozens of steps at a time, and
 each step is work for the controller and the brokers, however small the partition.
 
-The share of small partitions for one request is the time since the last request divided by the time that the slower of their
-sides still needs. A fraction of a partition is carried to the next request.
+Each small partition adds to a share: the time since the last request ÷ the time that the slower of its sides still needs. The sum
+of these shares is the number of small partitions for this request. Its fraction is carried over to the next request.
 
-Invariant: small partitions take at most half of a request; large ones take the rest, and go first if only one may start.
+Invariant: small partitions take at most half of a request. If a request may have only one step, it is for a large partition.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tuner.core.cluster import BrokerSide
 _REQUEST_SHARE_MAX = 0.5
 
 
-def small_partition_share(
+def pick_small_partitions(
     waiting: Sequence[WaitingPartition],
     sides_by_index: Mapping[int, Sequence[BrokerSide]],
     remaining_s: Mapping[BrokerSide, float],
@@ -32,12 +32,12 @@ def small_partition_share(
     """Picks the small partitions that start with this request.
 
     Args:
-        sides_by_index: by index into ``waiting``, the sides of each partition for which there is a slot.
+        sides_by_index: the sides of each partition that has a free slot, by index into ``waiting``.
         remaining_s: how long each side needs for its remaining bytes.
         starts_max: number of steps that this request may contain.
 
     Returns:
-        The indices, by ``priority_of``; and the share before rounding, the carried fraction included.
+        The indices, sorted by ``priority_of``, and the sum of the shares before rounding, with the carried fraction.
     """
     interval_s_max = BATCHING_DELAY_S_MAX
     if math.isfinite(constraints.snapshot_interval_s):
@@ -54,14 +54,17 @@ def small_partition_share(
 
 
 def carried_share(share: float, started: Iterable[int], small: Iterable[int]) -> float:
-    """Returns the fraction for the next request; less than 1, because a partition without a slot is counted anew then."""
+    """Returns the fraction for the next request.
+
+    It is less than 1: a small partition that found no slot adds its share again with the next request.
+    """
     return min(math.nextafter(1.0, 0.0), max(0.0, share - len({*started} & {*small})))
 
 
 def priority_of(candidate: WaitingPartition) -> tuple[float, float]:
     """Returns a sort key, lowest first: the fastest relative growth, then the largest size.
 
-    What is written while a partition waits has to be copied too.
+    A partition that grows fast goes first, because data that producers write while it waits has to be copied too.
     """
     return -candidate.write_bytes_per_s / max(candidate.size_bytes, 1.0), -candidate.size_bytes
 

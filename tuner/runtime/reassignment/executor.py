@@ -259,7 +259,9 @@ class ReassignmentExecutor:
                 snapshot = self._read_snapshot(plans, to_measure)
                 if isinstance(snapshot, ClusterError):
                     return snapshot
-                partitions = update_measurements(measurements.partitions, snapshot, context.now_ms, whole=measures_all)
+                partitions = update_measurements(
+                    measurements.partitions, snapshot, context.now_ms, has_all_sizes=measures_all
+                )
                 decision = decide(plans, snapshot, replace(measurements, partitions=partitions), state, context)
                 return _CycleResult(plans, snapshot, partitions, decision, context.pause_reason)
             finally:

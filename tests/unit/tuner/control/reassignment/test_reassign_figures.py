@@ -46,7 +46,7 @@ def test_remaining_bytes_are_missing_bytes_of_new_replicas() -> None:
 
 def test_partial_snapshot_keeps_other_partitions() -> None:
     first = update_measurements(PartitionMeasurements(), look(STILL, b1=1000), 10_000)
-    second = update_measurements(first, look(MOVING, b1=1000, b3=900, b4=900), 11_000, whole=False)
+    second = update_measurements(first, look(MOVING, b1=1000, b3=900, b4=900), 11_000, has_all_sizes=False)
     assert (second.size_bytes, second.remaining_bytes, second.at_ms) == ({KEY: 1000.0}, {KEY: 200.0}, 10_000)
 
 
