@@ -127,7 +127,7 @@ def _row_record(row: BrokerLimitRow) -> dict[str, Any]:
 
 def _projection_record(projection: FillForecast) -> dict[str, Any]:
     return {
-        "fills": projection.fills.value,
+        "fills": projection.outlook.value,
         "full_in_s": projection.in_s,
         "growth": projection.growth,
         "growth_per_day": projection.per_day,

@@ -51,7 +51,7 @@ def describe_projections(report: LimitsReport) -> list[str]:
     known = [(row, row.projection) for row in (report.cluster, *report.brokers) if row.projection is not None]
     if not known:
         return []
-    timed = [(row, projection) for row, projection in known if projection.fills is FillOutlook.IN_TIME]
+    timed = [(row, projection) for row, projection in known if projection.outlook is FillOutlook.IN_TIME]
     timed.sort(key=lambda pair: pair[1].in_s or 0.0)
     texts = [f"{_subject(row)} {_time_text(projection)}" for row, projection in timed[:PROJECTIONS_MAX]]
     if len(timed) > PROJECTIONS_MAX:
@@ -69,7 +69,7 @@ def _no_time_text(projections: list[FillForecast]) -> str:
     """Returns one reason for all brokers, because brokers differ little: the most informative reason."""
     longest = max(projections, key=lambda projection: projection.history_s)
     history = span_text(longest.history_s)
-    outlooks = {projection.fills for projection in projections}
+    outlooks = {projection.outlook for projection in projections}
     if FillOutlook.TOO_SHORT in outlooks:
         return (
             f"No forecast yet: the signals cover {history}, and a forecast needs at least {span_text(HISTORY_S_MIN)}."

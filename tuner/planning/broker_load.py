@@ -1,8 +1,8 @@
 """Tracks what each broker holds while a plan is made, and which brokers may take a replica.
 
-Three rules forbid a move: a second replica of a partition on one broker, a broker's partition limit, and fewer racks than before.
-Among the brokers that remain, the one that holds least is the best. Limits are never exceeded. Racks give way only if a partition
-has no other place, and the plan then names it.
+A replica may not move to a broker that has a replica of the same partition, to a broker at its partition limit, or to a broker with
+which the partition would be on fewer racks. Of the remaining brokers, the one that holds the fewest bytes is the best. The first
+two rules always hold. The rack rule is broken only if a partition has no other place, and the plan then names this partition.
 
 Invariant: loads and counts always include the moves of the plan so far, so no two moves use the same capacity.
 """
@@ -42,8 +42,8 @@ class BrokerLoads:
     ) -> None:
         """
         Args:
-            racks: by broker, of the brokers that are alive; only these can take replicas.
-            counts: how many partitions each broker hosts now.
+            racks: rack of each broker that is alive; only these brokers can take replicas.
+            counts: number of partitions that each broker hosts now.
         """
         self._racks = dict(racks)
         self._rack_aware = bool(racks) and None not in racks.values()
@@ -62,7 +62,7 @@ class BrokerLoads:
         return sorted(self._racks)
 
     def move(self, key: TopicPartition, old: int, new: int) -> None:
-        """Moves a replica. The new broker takes the old one's position, so a preferred leader stays one."""
+        """Moves a replica. It keeps its position in the replica list, so a preferred leader's replica remains preferred."""
         self.replicas[key] = tuple(new if b == old else b for b in self.replicas[key])
         size_bytes, counts = self.partitions[key].size_bytes, key[0] not in INTERNAL_TOPICS
         self.held_bytes[old] -= size_bytes
@@ -71,34 +71,34 @@ class BrokerLoads:
         self.hosted[new] += counts
 
     def has_room(self, key: TopicPartition, broker: int) -> bool:
-        """Returns whether the broker's partition limit allows one more."""
+        """Returns whether the broker's partition limit allows one more partition."""
         return key[0] in INTERNAL_TOPICS or self.hosted[broker] < self.limits.for_broker(broker)
 
-    def may_be_on(self, key: TopicPartition, broker: int) -> bool:
+    def has_no_replica_on(self, key: TopicPartition, broker: int) -> bool:
         """Returns whether the broker has no replica of the partition. Its limit is not considered."""
         return broker not in self.replicas[key]
 
     def keeps_racks(self, key: TopicPartition, old: int, new: int) -> bool:
         """Returns whether the move leaves the partition on at least as many racks as before the plan."""
-        return self.racks_after(key, old, new) >= self._spread(self.partitions[key].replicas)
+        return self.racks_after(key, old, new) >= self._rack_count(self.partitions[key].replicas)
 
-    def is_spread_kept(self, key: TopicPartition) -> bool:
+    def keeps_rack_count(self, key: TopicPartition) -> bool:
         """Returns whether the plan so far leaves the partition on at least as many racks as before."""
-        return self._spread(self.replicas[key]) >= self._spread(self.partitions[key].replicas)
+        return self._rack_count(self.replicas[key]) >= self._rack_count(self.partitions[key].replicas)
 
     def racks_after(self, key: TopicPartition, old: int, new: int) -> int:
         """Returns on how many racks the partition is after the move; 0 if racks are unknown."""
-        return self._spread(tuple(new if b == old else b for b in self.replicas[key]))
+        return self._rack_count(tuple(new if b == old else b for b in self.replicas[key]))
 
-    def _spread(self, replicas: tuple[int, ...]) -> int:
+    def _rack_count(self, replicas: tuple[int, ...]) -> int:
         if not self._rack_aware:
             return 0
         return len({self._racks[b] for b in replicas if b in self._racks})
 
-    def choices(self, key: TopicPartition, old: int, among: Collection[int]) -> list[int]:
-        """Returns the brokers of ``among`` that may take the replica, the best first: more racks, then fewer bytes.
+    def candidate_brokers(self, key: TopicPartition, old: int, brokers: Collection[int]) -> list[int]:
+        """Returns those of ``brokers`` without a replica of the partition, the best first: more racks, then fewer bytes.
 
-        Limits are not considered.
+        Partition limits are not considered.
         """
-        free = [b for b in among if self.may_be_on(key, b)]
+        free = [b for b in brokers if self.has_no_replica_on(key, b)]
         return sorted(free, key=lambda b: (-self.racks_after(key, old, b), self.held_bytes[b], self.hosted[b], b))

@@ -1,9 +1,10 @@
 """Plans a change of num.replica.fetchers: where the setting is written, and through which intermediate values.
 
-The setting is changed where it was set. Brokers that inherit it are changed once, by the cluster's default, so that a new broker
-gets it, too. A broker with its own value is changed there. A broker whose value differs from the others is left alone.
+The setting is changed where it was set. Brokers that inherit it get it through the cluster's default, so that a new broker gets it
+too. A broker with a value of its own gets the new value as its own. A broker whose value differs from the common value is left
+alone.
 
-Invariant: each value is at most double and at least half of the one before, in both directions; Kafka accepts no other change.
+Invariant: each value is at most double and at least half of the previous value, because Kafka accepts no other change.
 
 Terms:
     target        where a value is written: a broker id, or ``CLUSTER_DEFAULT``.
@@ -28,7 +29,7 @@ class FetcherSetting:
     """The setting in force on one broker.
 
     Attributes:
-        own: set on this broker at runtime; otherwise inherited from the default, the broker's file, or Kafka itself.
+        own: the value was set on this broker at runtime; False: inherited from the cluster's default, the broker's file, or Kafka.
     """
 
     value: int
@@ -43,7 +44,7 @@ class ResizePlan:
         current: the common value.
         desired: the value to reach.
         brokers: the brokers that change.
-        targets: the value of each target before; None: none, and a rollback removes it again.
+        targets: the earlier value of each target; None: the target had no value, so a rollback removes the value again.
         left_alone: brokers with a different value of their own.
     """
 
@@ -59,7 +60,7 @@ class ResizePlan:
         return resize_steps(self.current, self.desired)
 
     def rollback_steps(self, reached: int) -> tuple[int, ...]:
-        """Returns the values that lead back from ``reached``, ending with the one before the change."""
+        """Returns the values that lead back from ``reached`` to the value before the change."""
         return resize_steps(reached, self.current)
 
 
@@ -67,17 +68,22 @@ def plan_resize(settings: Mapping[int, FetcherSetting], default: int | None, des
     """Returns the change that brings the common value to ``desired``.
 
     Args:
-        settings: by broker, of all brokers that are alive; at least one.
+        settings: the setting of each broker that is alive; at least one.
         default: the cluster's default, if one was set at runtime.
     """
     counts = Counter(setting.value for setting in settings.values())
     current = min(counts, key=lambda value: (-counts[value], value))
-    same = tuple(sorted(b for b, setting in settings.items() if setting.value == current))
-    alone = {b: setting.value for b, setting in sorted(settings.items()) if setting.value not in (current, desired)}
+    changing = tuple(sorted(b for b, setting in settings.items() if setting.value == current))
+    left_alone = {
+        b: setting.value for b, setting in sorted(settings.items()) if setting.value not in (current, desired)
+    }
     inheriting = {setting.value for setting in settings.values() if not setting.own}
     if inheriting <= {current}:
-        own = {b: current for b in same if settings[b].own}
+        own = {b: current for b in changing if settings[b].own}
         targets: dict[ConfigTarget, int | None] = {CLUSTER_DEFAULT: default} if inheriting else {}
-        return ResizePlan(current, desired, same, {**targets, **own}, alone)
-    # Brokers inherit different values from their files. The cluster's default would change all of them.
-    return ResizePlan(current, desired, same, {b: current if settings[b].own else None for b in same}, alone)
+        return ResizePlan(current, desired, changing, {**targets, **own}, left_alone)
+    # Brokers inherit different values from their files. The cluster's default would change all of these brokers, also those that
+    # are to be left alone, so each broker is changed on its own.
+    return ResizePlan(
+        current, desired, changing, {b: current if settings[b].own else None for b in changing}, left_alone
+    )

@@ -1,10 +1,10 @@
-"""Detects whether a change of the fetcher threads has done harm, from samples after every step.
+"""Detects whether a change of the number of fetcher threads has done harm, from samples after every step.
 
-New threads start from scratch, so followers are late for a moment; then they must be as close as before. Two signs of harm:
-replicas leave the ISR, and more messages wait for in-sync replicas to copy them. A single sample may show a burst
-of writes or a broker with old metadata, so several samples in a row have to agree.
+New threads begin without a connection, so followers fall behind for a moment. After that they must be as close to their leaders as
+before. There are two signs of harm: replicas leave the ISR, or in-sync replicas lag behind by more messages. A single sample may
+show a burst of writes or a broker with old metadata, so several samples in a row have to agree.
 
-Invariant: a condition that was bad before the change is no harm of it.
+Invariant: a condition that was as bad before the change does not count as harm.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Samples in a row: old metadata of a broker, or one burst, is no harm.
+# Number of samples in a row that must agree.
 OUT_OF_SYNC_SAMPLES = 2
 BEHIND_SAMPLES = 3
-# Allowed: twice as many as before, plus ten seconds of writes. A fetch takes at most half a second if its thread is not busy.
+# In-sync replicas may lag by twice as many messages as before, plus ten seconds of writes. A fetch takes at most half a second if
+# its thread is not busy, so a larger lag shows that threads are too busy.
 BEHIND_RATIO = 2.0
 BEHIND_WRITTEN_S = 10.0
-BEHIND_MESSAGES_MIN = 1_000  # Batches in progress.
+BEHIND_MESSAGES_MIN = 1_000  # A lag below this may be batches in progress.
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class FollowerSample:
 
     Attributes:
         out_of_sync: partitions with a replica that has left the ISR.
-        behind: messages that leaders have and some in-sync replica lacks.
+        behind: number of messages that an in-sync replica has not copied from its leader yet.
         end_offsets: sum over all leaders; its growth is the number of messages written.
         moving: partitions that are being reassigned.
     """
@@ -49,7 +50,7 @@ class ResizeBaseline:
 
     @property
     def behind_max(self) -> float:
-        """More messages than this are harm."""
+        """Highest lag in messages that does not count as harm."""
         return max(BEHIND_MESSAGES_MIN, BEHIND_RATIO * self.behind + BEHIND_WRITTEN_S * self.messages_per_s)
 
 
@@ -67,17 +68,17 @@ def measure_baseline(samples: Sequence[FollowerSample]) -> ResizeBaseline:
 
 
 def find_harm(baseline: ResizeBaseline, samples: Sequence[FollowerSample]) -> str | None:
-    """Returns a sentence about what has become worse; None: nothing has.
+    """Returns a sentence about the harm; None: there is none.
 
     Args:
-        samples: since the step, in order.
+        samples: all samples since the step, in order.
     """
     latest = samples[-OUT_OF_SYNC_SAMPLES:]
     if len(latest) == OUT_OF_SYNC_SAMPLES and all(sample.out_of_sync > baseline.out_of_sync for sample in latest):
         count, count_before = latest[-1].out_of_sync, baseline.out_of_sync
         return f"{count} partitions have a replica that is not in sync, {count_before} had before the change"
     latest = samples[-BEHIND_SAMPLES:]
-    # If it shrinks, the threads are catching up after their restart.
+    # A lag that shrinks is no harm: the threads are catching up after their restart.
     grows = len(latest) == BEHIND_SAMPLES and latest[-1].behind >= latest[0].behind
     if grows and all(sample.behind > baseline.behind_max for sample in latest):
         return f"{latest[-1].behind} messages wait for in-sync replicas to copy them, {baseline.behind} did before the change"

@@ -1,14 +1,14 @@
 """Forecasts when a broker or the cluster reaches its partition limit.
 
-Partitions arrive a topic at a time, at irregular moments. The best estimate of their rate is their number divided by the time.
-A few arrivals are no rate, though, and an hour of history says nothing about the next year.
+Partitions arrive with whole topics, at irregular times. The best estimate of their rate is their number divided by the time. A few
+arrivals are too few for a rate, though, and one hour of history does not allow a forecast for the next year.
 
-Invariant: a forecast needs a minimum of history and of arrivals; otherwise the result says which of them is missing.
+Invariant: a forecast needs a minimum length of history and a minimum number of rises. Otherwise the result says which is missing.
 
 Terms:
     history  partition counts of one broker, or of the cluster, with their times, in order.
-    growth   the last count minus the first.
-    rise     a count that is higher than the one before.
+    growth   the last count minus the first count.
+    rise     a count that is higher than the previous count.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from itertools import pairwise
 
 HISTORY_S_MIN = 3600.0
 RISES_MIN = 3
-# The forecast reaches this many times as far as the history.
+# A forecast covers at most this many times the length of the history.
 HORIZON_RATIO = 30.0
 
 History = Sequence[tuple[float, float]]  # Seconds, count.
 
 
 class FillOutlook(StrEnum):
-    IN_TIME = "in_time"  # ``in_s`` after the last count.
-    BEYOND = "beyond"  # Later than the forecast reaches.
+    IN_TIME = "in_time"  # The limit is reached ``in_s`` after the last count.
+    BEYOND = "beyond"  # The limit is reached after the time that a forecast may cover.
     NOT_GROWING = "not_growing"
     FULL = "full"
     UNLIMITED = "unlimited"
@@ -44,7 +44,7 @@ class FillForecast:
         in_s: seconds until the limit is reached, if the outlook is IN_TIME.
     """
 
-    fills: FillOutlook
+    outlook: FillOutlook
     history_s: float = 0.0
     growth: float = 0.0
     in_s: float | None = None
@@ -67,8 +67,8 @@ def forecast(history: History, headroom: int | None) -> FillForecast:
     span_s = history[-1][0] - history[0][0] if history else 0.0
     growth = history[-1][1] - history[0][1] if history else 0.0
 
-    def result(fills: FillOutlook, in_s: float | None = None) -> FillForecast:
-        return FillForecast(fills, span_s, growth, in_s)
+    def result(outlook: FillOutlook, in_s: float | None = None) -> FillForecast:
+        return FillForecast(outlook, span_s, growth, in_s)
 
     if headroom is None:
         return result(FillOutlook.UNLIMITED)
@@ -85,10 +85,10 @@ def forecast(history: History, headroom: int | None) -> FillForecast:
 
 
 def sum_histories(histories: Mapping[int, Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
-    """Returns the history of the cluster: the sum over all brokers, at the times that all of them have.
+    """Returns the history of the cluster: the sum over all brokers, at each time for which every broker has a count.
 
     Args:
-        histories: by broker; counts that were taken together have the same time.
+        histories: history of each broker; counts that were taken together have the same time.
     """
     counts_at: dict[float, list[float]] = {}
     for history in histories.values():

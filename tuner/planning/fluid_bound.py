@@ -1,15 +1,18 @@
 """Computes T*, the shortest possible time of a whole plan, from the rates of all sides.
 
-A waiting partition uses no quota, but growth. A running one uses quota for its copy and for steady-state replication. So a side is
-fastest with one partition at a time, at full rate, and with those first that grow most for their size. For a partition that begins
-at x, with b bytes, a write rate w, steady-state replication W and the quota q:
+A partition that waits uses no quota, but producers write to it, so it grows. A partition that is copied uses quota for the copy and
+for the steady-state replication of new writes. So a side is fastest if it copies one partition at a time, at the full rate, in the
+order of growth relative to size. For a partition that begins at time x, with b bytes, a write rate w, steady-state replication W
+and
+the quota q:
 
     end = x + (b + w · x) ÷ (q − W)
 
-T* is the last end on the slowest side. No order and no number of partitions at a time is faster, because copies that share the
-quota end later and grow until then. All at once they need B ÷ (rate − W), which may be infinite.
+T* is the last end on the slowest side. No other order and no other number of partitions at a time is faster: copies that share the
+quota end later, and the partitions grow until then. If all copies of a side begin at once, they need B ÷ (q − W) with the sums B
+and W of all of them, which may be infinite.
 
-Invariant: T* is at most the time of all at once, and equal to it if nothing is written.
+Invariant: T* is at most the time with all copies at once. Both are equal if nothing is written.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from tuner.core.drain_time import SideLoad, drain_s
 from tuner.core.side_load import PlannedPartition
 
 # A copy through one side: growth ÷ bytes, bytes to copy, growth in bytes/s, steady-state replication in bytes/s, topic, partition.
-# The greatest tuple begins first. There may be 400,000 of them.
+# Copies are sorted in descending order. A plan may have 400,000 of them, so a copy is a tuple and no object.
 _Copy = tuple[float, float, float, float, str, int]
 
 
@@ -33,9 +36,9 @@ class FluidBound:
     """The result for one plan.
 
     Attributes:
-        time_s: T*; None: a partition never ends at these rates.
-        slowest: the side that takes longest or never ends; None: no side that copies has a rate.
-        never: partitions whose steady-state replication alone uses up the rate of a side.
+        time_s: T*; None: the copy of a partition never ends at these rates.
+        slowest: the side that takes longest or never ends; None: no side has a rate.
+        never: partitions whose steady-state replication alone uses up the rate of a side, so that their copy never ends.
         at_once_s: the time if all partitions begin at once; None: infinite.
     """
 
@@ -49,15 +52,15 @@ class FluidBound:
 def fluid_bound(
     partitions: Iterable[PlannedPartition],
     rates: Mapping[BrokerSide, float],
-    other_replication: Mapping[BrokerSide, float] | None = None,
+    other_steady_state: Mapping[BrokerSide, float] | None = None,
 ) -> FluidBound:
     """Computes the bound for a plan.
 
     Args:
         rates: bytes/s of each side; a side that is missing is unlimited.
-        other_replication: bytes/s of each side that the steady-state replication of partitions outside the plan uses.
+        other_steady_state: bytes/s of each side that the steady-state replication of other partitions uses.
     """
-    used = other_replication or {}
+    used = other_steady_state or {}
     leaders: dict[int, list[_Copy]] = defaultdict(list)
     followers: dict[int, list[_Copy]] = defaultdict(list)
     copied_bytes = 0.0
@@ -75,15 +78,15 @@ def fluid_bound(
             followers[broker].append((write / max(missing_bytes, 1.0), missing_bytes, write, write, topic, partition))
     by_side = {(b, Side.LEADER): copies for b, copies in leaders.items()}
     by_side |= {(b, Side.FOLLOWER): copies for b, copies in followers.items()}
-    held = {side: copies for side, copies in by_side.items() if side in rates}
-    drains = {side: rates[side] - used.get(side, 0.0) for side in held}
-    never = tuple((c[4], c[5], side) for side, copies in held.items() for c in copies if c[3] >= drains[side])
-    at_once = [_at_once_s(copies, drains[side]) for side, copies in held.items()]
-    ended = [takes_s for takes_s in at_once if takes_s is not None]
-    at_once_s = max(ended, default=0.0) if len(ended) == len(at_once) else None
+    limited = {side: copies for side, copies in by_side.items() if side in rates}
+    drains = {side: rates[side] - used.get(side, 0.0) for side in limited}
+    never = tuple((c[4], c[5], side) for side, copies in limited.items() for c in copies if c[3] >= drains[side])
+    at_once = [_at_once_s(copies, drains[side]) for side, copies in limited.items()]
+    finite_s = [takes_s for takes_s in at_once if takes_s is not None]
+    at_once_s = max(finite_s, default=0.0) if len(finite_s) == len(at_once) else None
     if never:
         return FluidBound(None, never[0][2], never, at_once_s, copied_bytes)
-    needs_s = {side: _in_turn_s(copies, drains[side]) for side, copies in held.items()}
+    needs_s = {side: _in_turn_s(copies, drains[side]) for side, copies in limited.items()}
     slowest = max(needs_s, key=needs_s.__getitem__, default=None)
     return FluidBound(max(needs_s.values(), default=0.0), slowest, (), at_once_s, copied_bytes)
 

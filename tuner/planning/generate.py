@@ -1,13 +1,14 @@
 """Generates plans for four tasks: drain brokers, replace brokers, extend the cluster to new brokers, rebalance.
 
-Copying bytes is the cost of a plan. A drain copies exactly what has to leave. A rebalance moves bytes once, straight from a broker
-with too much to one with too little, and stops within a tolerance of the mean. Large partitions go first; small ones fill gaps.
+The cost of a plan is the bytes that it copies. A drain copies only the replicas on the drained brokers. A rebalance moves each
+replica at most once, from a broker above the mean to a broker below it, and stops within a tolerance of the mean. Large partitions
+go first; small ones fill the remaining gaps.
 
 Invariants: a partition keeps its number of replicas, and each replica its position in the list. No broker exceeds its partition
-limit. A partition ends on fewer racks only if its replica must leave a broker and no broker keeps the racks, or if
-the operator chose the successor; ``GeneratedPlan.on_fewer_racks`` lists it.
+limit. A partition ends on fewer racks in two cases only: it must leave a broker and no possible broker keeps the number of racks,
+or the operator chose the successor. ``GeneratedPlan.on_fewer_racks`` lists such partitions.
 
-Not included: leaders, rates and topics are not balanced, only bytes (or replicas, if there are no bytes).
+Only bytes are balanced (or replicas, if no partition has bytes). Leaders, rates and topics are not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tuner.core.partition_limits import INTERNAL_TOPICS
 from tuner.core.reassignment_plan import TopicPartition
 from tuner.planning.broker_load import BrokerLoads, PlacedPartition
 from tuner.planning.plan_file import Target
-from tuner.planning.rebalance import even_out
+from tuner.planning.rebalance import balance_loads
 
 TOLERANCE = 0.1
 
@@ -41,33 +42,35 @@ def drain_brokers(loads: BrokerLoads, brokers: Collection[int]) -> GeneratedPlan
     """Returns a plan that moves all replicas of ``brokers`` to the other brokers.
 
     Raises:
-        NoPlacementError: within the limits there is no room for all of it.
+        NoPlacementError: within the limits there is no room for all replicas.
     """
     return _empty_brokers(loads, brokers, [b for b in loads.alive if b not in brokers], {})
 
 
 def replace_brokers(loads: BrokerLoads, pairs: Mapping[int, int]) -> GeneratedPlan:
-    """Returns a plan that moves each broker's replicas to its successor; if that hosts the partition already, to another.
+    """Returns a plan that moves each broker's replicas to its successor.
+
+    If the successor already hosts the partition, the replica moves to another broker.
 
     Args:
         pairs: old → new broker; no broker is both.
 
     Raises:
-        NoPlacementError: within the limits there is no room for all of it.
+        NoPlacementError: within the limits there is no room for all replicas.
     """
     assert pairs.keys().isdisjoint(pairs.values())
     return _empty_brokers(loads, pairs.keys(), [b for b in loads.alive if b not in pairs], pairs)
 
 
 def extend_to_brokers(loads: BrokerLoads, brokers: Collection[int], tolerance: float = TOLERANCE) -> GeneratedPlan:
-    """Returns a plan that gives ``brokers`` their share of all bytes, taken from brokers that hold more than theirs."""
-    even_out(loads, [b for b in loads.alive if b not in brokers], list(brokers), tolerance, level_givers=False)
+    """Returns a plan that gives ``brokers`` an equal share of all bytes, taken from brokers above the mean."""
+    balance_loads(loads, [b for b in loads.alive if b not in brokers], list(brokers), tolerance, limits_givers=False)
     return _make_plan(loads)
 
 
 def rebalance(loads: BrokerLoads, tolerance: float = TOLERANCE) -> GeneratedPlan:
     """Returns a plan that brings every broker within ``tolerance`` of the mean, as far as whole partitions allow."""
-    even_out(loads, loads.alive, loads.alive, tolerance, level_givers=True)
+    balance_loads(loads, loads.alive, loads.alive, tolerance, limits_givers=True)
     return _make_plan(loads)
 
 
@@ -81,14 +84,14 @@ def _empty_brokers(
         for old in p.replicas:
             if old not in leaving:
                 continue
-            # A stable sort: the successor, which the operator chose, comes first, and is accepted even on fewer racks.
-            choices = sorted(loads.choices(p.key, old, remaining), key=lambda b: b != successors.get(old))
-            preferred = [b for b in choices if b == successors.get(old) or loads.keeps_racks(p.key, old, b)]
+            # The sort is stable: the successor, which the operator chose, comes first. It is accepted even if it means fewer racks.
+            candidates = sorted(loads.candidate_brokers(p.key, old, remaining), key=lambda b: b != successors.get(old))
+            preferred = [b for b in candidates if b == successors.get(old) or loads.keeps_racks(p.key, old, b)]
             if not (
-                _place_replica(loads, p.key, old, preferred, remaining, set(), racks=True)
-                or _place_replica(loads, p.key, old, choices, remaining, set(), racks=False)
+                _place_replica(loads, p.key, old, preferred, remaining, set(), keeps_racks=True)
+                or _place_replica(loads, p.key, old, candidates, remaining, set(), keeps_racks=False)
             ):
-                raise NoPlacementError(_no_placement_text(p, old, choices))
+                raise NoPlacementError(_no_placement_text(p, old, candidates))
     return _make_plan(loads)
 
 
@@ -96,47 +99,51 @@ def _place_replica(
     loads: BrokerLoads,
     key: TopicPartition,
     old: int,
-    choices: list[int],
+    candidates: list[int],
     remaining: list[int],
     tried: set[int],
     *,
-    racks: bool,
+    keeps_racks: bool,
 ) -> bool:
-    """Moves a replica to the first broker with room. If none has room, an earlier move of the plan is changed to make some.
+    """Moves a replica to the first broker with room. If no broker has room, an earlier move of the plan is redirected.
 
-    This is Kuhn's augmenting path: earlier moves never prevent a plan that exists.
+    This is the augmenting path of Kuhn's algorithm: if a plan exists, it is found, whatever the earlier moves were.
 
     Args:
-        choices: possible brokers, the best first.
-        tried: brokers that turned out to have no room.
-        racks: a changed move must not bring its partition to fewer racks.
+        candidates: possible brokers, the best first.
+        tried: full brokers for which no earlier move could be redirected.
+        keeps_racks: a redirected move must not leave its partition on fewer racks.
 
     Returns:
         Whether the replica was moved.
     """
-    for new in choices:
+    for new in candidates:
         if loads.has_room(key, new):
             loads.move(key, old, new)
             return True
-    for full in choices:
-        if full in tried:
+    for full_broker in candidates:
+        if full_broker in tried:
             continue
-        tried.add(full)
-        for other in _find_moved_to(loads, full):
-            away = [b for b in loads.choices(other, full, remaining) if not racks or loads.keeps_racks(other, full, b)]
-            if _place_replica(loads, other, full, away, remaining, tried, racks=racks):
-                loads.move(key, old, full)
+        tried.add(full_broker)
+        for moved_key in _find_moved_to(loads, full_broker):
+            alternatives = [
+                b
+                for b in loads.candidate_brokers(moved_key, full_broker, remaining)
+                if not keeps_racks or loads.keeps_racks(moved_key, full_broker, b)
+            ]
+            if _place_replica(loads, moved_key, full_broker, alternatives, remaining, tried, keeps_racks=keeps_racks):
+                loads.move(key, old, full_broker)
                 return True
     return False
 
 
-def _no_placement_text(p: PlacedPartition, old: int, choices: list[int]) -> str:
-    why = f"no room on {_listed(choices)}" if choices else "every other living broker has one"
+def _no_placement_text(p: PlacedPartition, old: int, candidates: list[int]) -> str:
+    why = f"no room on {_join_brokers(candidates)}" if candidates else "every other living broker has one"
     return f"{p.topic}-{p.partition}: its replica on broker {old} has no possible broker: {why}"
 
 
 def _find_moved_to(loads: BrokerLoads, broker: int) -> list[TopicPartition]:
-    """Returns the partitions that the plan has moved to the broker and that count against its limit."""
+    """Returns the partitions that the plan has moved to the broker. Internal topics are left out, because no limit counts them."""
     return [
         key
         for key, replicas in loads.replicas.items()
@@ -155,7 +162,7 @@ def _make_plan(loads: BrokerLoads) -> GeneratedPlan:
     changed = [p for p in loads.partitions.values() if loads.replicas[p.key] != p.replicas]
     changed.sort(key=lambda p: p.key)
     copied = sum(p.size_bytes * len(set(loads.replicas[p.key]) - set(p.replicas)) for p in changed)
-    on_fewer_racks = tuple(p.key for p in changed if not loads.is_spread_kept(p.key))
+    on_fewer_racks = tuple(p.key for p in changed if not loads.keeps_rack_count(p.key))
     return GeneratedPlan(
         tuple(Target(p.topic, p.partition, loads.replicas[p.key]) for p in changed),
         copied,
@@ -165,5 +172,5 @@ def _make_plan(loads: BrokerLoads) -> GeneratedPlan:
     )
 
 
-def _listed(brokers: Iterable[int]) -> str:
+def _join_brokers(brokers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(brokers)))

@@ -1,7 +1,7 @@
-"""Finds the line of a key or item in a JSON text, for error messages; Python's parser does not report it.
+"""Finds the line of a key or item in a JSON text, for error messages. Python's parser does not report lines.
 
-A plan may have a million lines with a few faults. So nothing is indexed: the standard parser skips every value that is not on the
-path to a requested position, a hundred times faster than this module could.
+A plan may have a million lines with a few faults, so an index of all lines would be slow. Instead, Python's fast parser skips every
+value that is not on the path to a requested position.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class DuplicateKeyError(ValueError):
 
 
 def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An ``object_pairs_hook``.
+    """Returns the object. For use as ``object_pairs_hook`` of Python's JSON parser.
 
     Raises:
-        Twice
+        DuplicateKeyError: a key occurs twice.
     """
     result = dict(pairs)
     if len(result) != len(pairs):
@@ -34,25 +34,25 @@ def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def find_lines(text: str, paths: Collection[Path]) -> dict[Path, int]:
-    """Returns the line of each path; if a path does not exist, of its nearest existing parent. ``text`` has to be valid JSON."""
+    """Returns the line of each path, or of its nearest existing parent if the path does not exist. ``text`` must be valid JSON."""
     # All prefixes of the paths; the empty path is the whole document.
     prefixes = {path[:n] for path in paths for n in range(len(path) + 1)}
     walk = _Walk(text, prefixes)
     at: dict[Path, int] = {}
     for position in walk.positions():
         at.setdefault(position.path, position.at)
-    line = _Lines(text)
-    numbers = {path: line.of(offset) for path, offset in sorted(at.items(), key=lambda item: item[1])}
+    lines = _Lines(text)
+    numbers = {path: lines.line_at(offset) for path, offset in sorted(at.items(), key=lambda item: item[1])}
     return {
         path: next((numbers[path[:n]] for n in range(len(path), 0, -1) if path[:n] in numbers), 1) for path in paths
     }
 
 
 def find_duplicate_keys(text: str) -> list[tuple[Path, int]]:
-    """Returns keys that occur again in one object, with their lines, in order. ``text`` has to be valid JSON."""
+    """Returns each further occurrence of a key in one object, with its line, in order. ``text`` must be valid JSON."""
     walk = _Walk(text, {()})
-    line = _Lines(text)
-    return [(position.path, line.of(position.at)) for position in walk.positions() if position.is_duplicate]
+    lines = _Lines(text)
+    return [(position.path, lines.line_at(position.at)) for position in walk.positions() if position.is_duplicate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,7 @@ class _Walk:
         self._end = at + 1
 
     def _skip(self, path: Path, at: int) -> bool:
+        """Skips the value at offset ``at``. Returns False if the walk has to enter it: for a requested path or a duplicate key."""
         if path in self._prefixes:
             return False
         try:
@@ -138,7 +139,7 @@ class _Lines:
         self._text = text
         self._line, self._counted_to = 1, 0
 
-    def of(self, at: int) -> int:
+    def line_at(self, at: int) -> int:
         self._line += self._text.count("\n", self._counted_to, at)
         self._counted_to = at
         return self._line

@@ -3,17 +3,19 @@
     MoveRatio = #partitions-to-be-moved ÷ #total-partition-count
     MoveTime  = MoveRatio × TotalLogSizePerBroker × #Brokers ÷ (replication-quota − max(BytesInPerSec))
 
-The rule of thumb takes the share of partitions for the share of bytes, one throttle for the whole cluster, and the writes to the
-busiest broker for the steady-state replication. Each is an approximation; core/side_load.py counts instead. Its advantage: it needs
-no data about single partitions.
+The rule of thumb needs no data about single partitions, but makes three approximations (core/side_load.py makes none of them):
 
-The response rule (KIP-73, question 5): the first response to every follower has to fit into the quota window. Otherwise the
-first burst alone exceeds the quota:
+1. The share of bytes to move equals the share of partitions to move.
+2. The whole cluster is one side with one throttle.
+3. Steady-state replication uses as much as producers write to the busiest broker.
+
+The response rule (KIP-73, question 5): the first responses to all followers have to fit into the quota window, because the first
+burst alone would exceed the quota otherwise:
 
     #brokers × replica.fetch.response.max.bytes ÷ min(QuotaLeader × #brokers, NetworkSpeed) < total-window-size
 
 Terms:
-    log bytes per broker  mean of the bytes that brokers hold; × #brokers: all replicas.
+    log bytes per broker  mean of the bytes that brokers hold; × #brokers gives the bytes of all replicas.
     bytes in              bytes/s that producers write to the partitions a broker leads (BytesInPerSec).
 """
 
@@ -52,9 +54,9 @@ def kip73_figures(
     """Returns the inputs of the formula.
 
     Args:
-        partitions: number in the cluster, including those to move; at least one.
-        log_bytes: bytes of each broker, also of empty ones; at least one broker.
-        bytes_in_per_s: of each broker that leads partitions.
+        partitions: number of partitions in the cluster, including those to move; at least one.
+        log_bytes: bytes that each broker holds, with 0 for empty brokers; at least one broker.
+        bytes_in_per_s: bytes/s that producers write to each broker that leads partitions.
     """
     held = list(log_bytes)
     return Kip73Figures(
@@ -76,7 +78,7 @@ class ResponseRule:
     network_bytes_per_s: float | None = None
 
     def first_responses_s(self, rate_bytes_per_s: float) -> float:
-        """Returns the seconds that the first response to every follower takes; they have to be fewer than the window's."""
+        """Returns the seconds that the first responses to all followers take. The rule holds below ``window_s``."""
         return self.brokers * self.response_bytes_max / self._speed_bytes_per_s(rate_bytes_per_s)
 
     def holds(self, rate_bytes_per_s: float) -> bool:

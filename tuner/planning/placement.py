@@ -1,18 +1,21 @@
 """Places the partitions of a new topic within all partition limits (KIP-578), or shows that they do not fit.
 
-P partitions with R replicas fit if and only if the brokers' capacities, each at most one replica of each partition, add up to
-P × R. First each broker gets its number of replicas, as even as the limits allow. Then each partition takes the brokers with most
-replicas left to place, so that no broker keeps more than there are partitions left.
+A broker can take at most one replica of each of the P partitions, and no more than its limit allows. P partitions with R replicas
+each fit if and only if these capacities add up to P × R or more. There are two steps:
 
-Invariant: a topic that fits is never refused. As in Kafka, replicas are on as many racks as possible, and on fewer if the limits
-require it.
+1. Each broker gets a quota of replicas. The quotas are as equal as the limits allow.
+2. Partition by partition, the replicas go to the brokers with the largest remaining quota. So no broker has a larger quota left
+   than there are partitions left.
 
-Both steps are exact. Limits of brokers within limits of racks are nested, so adding one replica at a time to the broker with the
-fewest reaches the maximum. Havel and Hakimi prove that drawing from the fullest brokers always ends well.
+Invariant: a topic that fits is never refused. As in Kafka, replicas are on as many racks as possible; limits may require fewer
+    racks.
+
+Both steps are exact. Step 1 adds one replica at a time to the broker with the fewest; this reaches the maximum, because the limits
+of brokers are nested in limits of racks. Step 2 always succeeds, as Havel and Hakimi have proved for this choice.
 
 Terms:
-    quota  how many of the topic's replicas a broker or a rack gets.
-    level  how many replicas of one partition a rack may have: 1 while that is enough, then 2, and so on.
+    quota  number of the topic's replicas that a broker or a rack gets.
+    level  number of replicas of one partition that a rack may have: 1 while this is enough, then 2, and so on.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from tuner.core.partition_limits import PartitionCounts, PartitionLimits, limit_
 
 
 class PolicyViolation(ValueError):
-    """The topic does not fit; the text names both limits, as KIP-578 demands of Kafka's POLICY_VIOLATION."""
+    """The topic does not fit. The text names both limits, as KIP-578 requires for Kafka's error POLICY_VIOLATION."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,8 @@ def place(
     """Returns the replicas of each partition, the preferred leader first.
 
     Args:
-        racks: by broker, of brokers that are alive; at least as many as the replication factor. If one has no rack, racks are
-            ignored.
+        racks: rack of each broker that is alive; at least as many brokers as the replication factor. If a broker has no rack, racks
+            are ignored.
 
     Raises:
         PolicyViolation: the limits leave no room for the topic.
@@ -71,22 +74,25 @@ def _known_racks(racks: Mapping[int, str | None]) -> dict[int, str]:
 def _broker_quotas(
     request: PlacementRequest, rack_of: Mapping[int, str], room: Mapping[int, int], counts: PartitionCounts
 ) -> dict[int, int]:
-    """Returns how many replicas each broker gets: as even as limits and racks allow, the broker with fewest partitions first."""
+    """Returns the number of replicas that each broker gets, as equal as limits and racks allow.
+
+    Of brokers with the same quota, the broker that hosts the fewest partitions gets the next replica.
+    """
     quota = dict.fromkeys(rack_of, 0)
     rack_quota = dict.fromkeys(rack_of.values(), 0)
-    left, level = request.replicas, 0
-    while left:
+    remaining, level = request.replicas, 0
+    while remaining:
         level += 1
         heap = [(quota[b], counts.on_broker(b), b) for b in rack_of if quota[b] < room[b]]
         heapq.heapify(heap)
-        while heap and left:
+        while heap and remaining:
             given, hosted, broker = heapq.heappop(heap)
             rack = rack_of[broker]
             if rack_quota[rack] >= level * request.partitions:
                 continue
             quota[broker] = given + 1
             rack_quota[rack] += 1
-            left -= 1
+            remaining -= 1
             if quota[broker] < room[broker]:
                 heapq.heappush(heap, (given + 1, hosted + 1, broker))
     return quota
@@ -95,43 +101,51 @@ def _broker_quotas(
 def _assign(
     request: PlacementRequest, rack_of: Mapping[int, str], quota: dict[int, int]
 ) -> tuple[tuple[int, ...], ...]:
-    """Returns the replicas of each partition from the number that each broker gets."""
-    members: dict[str, list[int]] = {}
+    """Returns the replicas of each partition.
+
+    Args:
+        quota: number of replicas that each broker gets.
+    """
+    brokers_by_rack: dict[str, list[int]] = {}
     for broker, rack in sorted(rack_of.items()):
-        members.setdefault(rack, []).append(broker)
-    totals = {rack: sum(quota[b] for b in brokers) for rack, brokers in members.items()}
+        brokers_by_rack.setdefault(rack, []).append(broker)
+    totals = {rack: sum(quota[b] for b in brokers) for rack, brokers in brokers_by_rack.items()}
     base = {rack: total // request.partitions for rack, total in totals.items()}
     extra = {rack: total % request.partitions for rack, total in totals.items()}
     extras = request.replication - sum(base.values())
-    shared: dict[tuple[int, int], int] = {}
+    shared_partitions: dict[tuple[int, int], int] = {}
     leads = dict.fromkeys(rack_of, 0)
     broker_totals = dict(quota)
     placed = []
     for _ in range(request.partitions):
         chosen: list[int] = []
-        more = heapq.nsmallest(extras, extra, key=lambda rack: (-extra[rack], rack))
-        for rack, brokers in members.items():
-            for _ in range(base[rack] + (rack in more)):
-                chosen.append(_choose_broker(brokers, chosen, quota, shared))
-        for rack in more:
+        extra_racks = heapq.nsmallest(extras, extra, key=lambda rack: (-extra[rack], rack))
+        for rack, brokers in brokers_by_rack.items():
+            for _ in range(base[rack] + (rack in extra_racks)):
+                chosen.append(_choose_broker(brokers, chosen, quota, shared_partitions))
+        for rack in extra_racks:
             extra[rack] -= 1
         for broker in chosen:
             quota[broker] -= 1
             for other in chosen:
-                shared[(broker, other)] = shared.get((broker, other), 0) + 1
+                shared_partitions[(broker, other)] = shared_partitions.get((broker, other), 0) + 1
         placed.append(_with_leader(chosen, leads, broker_totals))
     return tuple(placed)
 
 
 def _choose_broker(
-    brokers: Sequence[int], chosen: Sequence[int], left: Mapping[int, int], shared: Mapping[tuple[int, int], int]
+    brokers: Sequence[int],
+    chosen: Sequence[int],
+    remaining: Mapping[int, int],
+    shared_partitions: Mapping[tuple[int, int], int],
 ) -> int:
-    """Returns the broker with most replicas left to place; of equals, the one that shares the fewest partitions with ``chosen``.
+    """Returns the broker with the largest remaining quota.
 
-    So the load of a failed broker is spread over many others.
+    Of brokers with equal quotas, it is the one that shares the fewest partitions with ``chosen``. So if a broker fails, its load is
+    spread over many other brokers.
     """
     free = [b for b in brokers if b not in chosen]
-    return min(free, key=lambda b: (-left[b], sum(shared.get((b, other), 0) for other in chosen), b))
+    return min(free, key=lambda b: (-remaining[b], sum(shared_partitions.get((b, other), 0) for other in chosen), b))
 
 
 def _with_leader(chosen: Sequence[int], leads: dict[int, int], broker_totals: Mapping[int, int]) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Reads the JSON files of kafka-reassign-partitions strictly: the target assignment (plan) and the current one.
 
-Kafka's tool ignores unknown keys, and reads a misspelt ``replicas`` as none. This module reports every fault with its line and key,
-all faults together.
+Kafka's tool ignores unknown keys, so it reads a partition with a misspelt ``replicas`` as one without replicas. This module reports
+all faults at once, each with its line and key.
 
 Terms:
     plan     ``{"version": 1, "partitions": [{"topic", "partition", "replicas", "log_dirs"?}]}``: the target.
@@ -35,7 +35,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class CurrentPartition:
-    """The current state of a partition; None: not in the file."""
+    """The current state of a partition. An attribute is None if the file does not have it."""
 
     topic: str
     partition: int
@@ -53,7 +53,7 @@ class CurrentFile:
 
 
 class PlanFile:
-    """A plan with its text, so that later faults can name a line, too."""
+    """A plan with the text of its file, so that faults that ``check`` finds later can name a line too."""
 
     def __init__(self, text: str, name: str) -> None:
         """

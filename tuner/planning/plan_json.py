@@ -21,38 +21,38 @@ _PLAIN_KEYS = {"topic", "partition", "replicas"}
 
 
 class PlanFileError(ValueError):
-    """The file cannot be used; the text has a line for each fault: file, line, key, what was expected."""
+    """The file cannot be used. The text has a line for each fault, with the file, its line, the key and the expected value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
     path: Path
-    what: str
-    other: Path | None = None  # An earlier item that it contradicts; its line ends the sentence.
+    text: str
+    earlier: Path | None = None  # An earlier item that this item contradicts. Its line number is appended to ``text``.
 
 
 class Faults:
-    """Collects faults. Lines are looked up only for the faults that are shown, in the order of the file."""
+    """Collects faults and raises them together, in the order of the file. To save time, lines are found only for faults shown."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text = text
         self._name = name
-        self._found: list[_Fault] = []
+        self._faults: list[_Fault] = []
 
-    def add(self, path: Path, what: str, other: Path | None = None) -> None:
+    def add(self, path: Path, text: str, earlier: Path | None = None) -> None:
         """Adds a fault.
 
         Args:
-            other: an earlier item that it contradicts; its line follows ``what``.
+            earlier: an earlier item that this item contradicts. Its line number is appended to ``text``.
         """
-        self._found.append(_Fault(path, what, other))
+        self._faults.append(_Fault(path, text, earlier))
 
     def add_duplicate_keys(self) -> None:
         for path, _ in find_duplicate_keys(self._text):
-            self.add(path, "stands twice in one object; keep one")
+            self.add(path, "occurs twice in one object; keep one")
 
-    def fatal(self, line: int, what: str) -> PlanFileError:
-        return PlanFileError(f"{self._name}:{line}: {what}")
+    def fatal_error(self, line: int, text: str) -> PlanFileError:
+        return PlanFileError(f"{self._name}:{line}: {text}")
 
     def raise_any(self) -> None:
         """Raises if there are faults.
@@ -60,28 +60,28 @@ class Faults:
         Raises:
             PlanFileError: with the first faults of the file.
         """
-        if not self._found:
+        if not self._faults:
             return
-        shown = _first_of_file(self._found)
-        lines = find_lines(self._text, {path for f in shown for path in (f.path, f.other) if path is not None})
+        shown = _faults_to_show(self._faults)
+        lines = find_lines(self._text, {path for f in shown for path in (f.path, f.earlier) if path is not None})
         texts = [
-            f"{self._name}:{lines[f.path]}: {_dotted(f.path)}: {f.what}{'' if f.other is None else lines[f.other]}"
+            f"{self._name}:{lines[f.path]}: {_path_text(f.path)}: {f.text}{'' if f.earlier is None else lines[f.earlier]}"
             for f in sorted(shown, key=lambda fault: lines[fault.path])
         ]
-        left = len(self._found) - min(len(texts), FAULTS_SHOWN_MAX)
-        more = [f"... {more_text(left)}"] if left else []
+        hidden = len(self._faults) - min(len(texts), FAULTS_SHOWN_MAX)
+        more = [f"... {more_text(hidden)}"] if hidden else []
         raise PlanFileError("\n".join(texts[:FAULTS_SHOWN_MAX] + more))
 
 
-def _first_of_file(faults: Sequence[_Fault]) -> list[_Fault]:
-    """Returns the faults that may be shown: those of the first faulty partitions, and those outside of partitions."""
+def _faults_to_show(faults: Sequence[_Fault]) -> list[_Fault]:
+    """Returns the faults that may be shown: faults of the first partitions that have any, and faults outside of partitions."""
     numbers = [_number(fault.path) for fault in faults]
     first = set(sorted({number for number in numbers if number is not None})[:FAULTS_SHOWN_MAX])
     return [fault for fault, number in zip(faults, numbers, strict=True) if number is None or number in first]
 
 
 def _number(path: Path) -> int | None:
-    """Returns the index of the partition entry that the path is in; None: it is in none."""
+    """Returns the index of the partition entry that contains the path; None: no entry contains it."""
     return path[1] if len(path) > 1 and path[0] == "partitions" and isinstance(path[1], int) else None
 
 
@@ -96,21 +96,21 @@ def read_body(text: str, faults: Faults, keys: tuple[str, ...]) -> dict[str, Any
             raise
     except json.JSONDecodeError as error:
         hint = "; of what --generate prints, keep only the one JSON line" if "replica assignment" in text else ""
-        raise faults.fatal(error.lineno, f"not JSON: {error.msg} (column {error.colno}){hint}") from error
+        raise faults.fatal_error(error.lineno, f"not JSON: {error.msg} (column {error.colno}){hint}") from error
     except RecursionError as error:
-        raise faults.fatal(1, "not a plan: the JSON is nested too deep") from error
+        raise faults.fatal_error(1, "not a plan: the JSON is nested too deep") from error
     if not isinstance(body, dict):
-        raise faults.fatal(1, f'expected {{"version": 1, "partitions": [...]}}, found {_shown(body)}')
+        raise faults.fatal_error(1, f'expected {{"version": 1, "partitions": [...]}}, found {_json_text(body)}')
     _check_keys(body, (), dict.fromkeys(keys).keys(), faults)
     if "version" in body and (body["version"] != VERSION or isinstance(body["version"], bool)):
-        faults.add(("version",), f"expected {VERSION}, the one there is, found {_shown(body['version'])}")
+        faults.add(("version",), f"expected {VERSION}, the only version, found {_json_text(body['version'])}")
     return body
 
 
 def read_entries(body: Mapping[str, Any], keys: tuple[str, ...], faults: Faults) -> list[dict[str, Any]]:
     entries = body.get("partitions")
     if not isinstance(entries, list) or not entries:
-        found = "nothing" if entries is None else _shown(entries)
+        found = "nothing" if entries is None else _json_text(entries)
         faults.add(("partitions",), f"expected a list of at least one {{topic, partition, replicas}}, found {found}")
         return []
     first: dict[Any, int] = {}
@@ -118,7 +118,7 @@ def read_entries(body: Mapping[str, Any], keys: tuple[str, ...], faults: Faults)
     for i, entry in enumerate(entries):
         at: Path = ("partitions", i)
         if not isinstance(entry, dict):
-            faults.add(at, f"expected {{topic, partition, replicas}}, found {_shown(entry)}")
+            faults.add(at, f"expected {{topic, partition, replicas}}, found {_json_text(entry)}")
             continue
         if not _is_plain(entry):
             _check_keys(entry, at, known, faults)
@@ -132,7 +132,7 @@ def read_entries(body: Mapping[str, Any], keys: tuple[str, ...], faults: Faults)
 
 
 def _is_plain(entry: Mapping[str, Any]) -> bool:
-    """Returns whether an entry has only the plain keys and no fault: a fast check for nearly all entries of a large plan."""
+    """Returns whether an entry has only the three common keys and no fault. It is fast, and saves most entries a slow check."""
     if entry.keys() != _PLAIN_KEYS:
         return False
     replicas = entry["replicas"]
@@ -149,34 +149,34 @@ def _is_plain(entry: Mapping[str, Any]) -> bool:
 def _check_entry(entry: Mapping[str, Any], at: Path, faults: Faults) -> None:
     topic, replicas, log_dirs = entry.get("topic"), entry.get("replicas"), entry.get("log_dirs")
     if not _is_topic(topic):
-        faults.add((*at, "topic"), f"expected a topic's name ({TOPIC_NAME_RULE}), found {_shown(topic)}")
+        faults.add((*at, "topic"), f"expected a topic's name ({TOPIC_NAME_RULE}), found {_json_text(topic)}")
     if not _is_id(entry.get("partition")):
         faults.add(
-            (*at, "partition"), f"expected a partition's number, 0 or more, found {_shown(entry.get('partition'))}"
+            (*at, "partition"), f"expected a partition's number, 0 or more, found {_json_text(entry.get('partition'))}"
         )
     check_brokers(replicas, (*at, "replicas"), faults)
     if "log_dirs" in entry:
         if not isinstance(log_dirs, list) or not all(isinstance(d, str) and d for d in log_dirs):
-            faults.add((*at, "log_dirs"), f'expected a list of paths or "any", found {_shown(log_dirs)}')
+            faults.add((*at, "log_dirs"), f'expected a list of paths or "any", found {_json_text(log_dirs)}')
         elif isinstance(replicas, list) and len(log_dirs) != len(replicas):
             faults.add((*at, "log_dirs"), f"expected one for each of {len(replicas)} replicas, found {len(log_dirs)}")
     if "leader" in entry and not _is_id(entry["leader"]):
-        faults.add((*at, "leader"), f"expected a broker's id, found {_shown(entry['leader'])}")
+        faults.add((*at, "leader"), f"expected a broker's id, found {_json_text(entry['leader'])}")
     if "isr" in entry:
         check_brokers(entry["isr"], (*at, "isr"), faults)
     for key in ("size_bytes", "write_bytes_per_s"):
         if key in entry and not _is_amount(entry[key]):
-            faults.add((*at, key), f"expected a number, 0 or more, found {_shown(entry[key])}")
+            faults.add((*at, key), f"expected a number, 0 or more, found {_json_text(entry[key])}")
 
 
 def check_brokers(ids: Any, at: Path, faults: Faults) -> None:
     if not isinstance(ids, list) or not ids:
-        faults.add(at, f"expected a list of at least one broker's id, found {_shown(ids)}")
+        faults.add(at, f"expected a list of at least one broker's id, found {_json_text(ids)}")
         return
     seen: set[int] = set()
     for n, broker in enumerate(ids):
         if not _is_id(broker):
-            faults.add((*at, n), f"expected a broker's id, 0 or more, found {_shown(broker)}")
+            faults.add((*at, n), f"expected a broker's id, 0 or more, found {_json_text(broker)}")
         elif broker in seen:
             faults.add((*at, n), f"broker {broker} is listed twice")
         else:
@@ -211,7 +211,7 @@ def _is_amount(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
-def _shown(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return "nothing" if value is None else f"{json.dumps(value):.60}"
 
 
@@ -219,5 +219,5 @@ def broker_list(brokers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(brokers)))
 
 
-def _dotted(path: Path) -> str:
+def _path_text(path: Path) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")

@@ -1,17 +1,17 @@
 """Simulates how long creating or deleting many topics takes under a mutation quota, and how long other requests wait meanwhile.
 
 The active controller handles requests one after the other. A large burst of creations is a queue of minutes, and an election or a
-heartbeat after it waits at the end. A quota admits a burst and then only its rate. So the queue is at most as long as the burst, as
-long as the controller is faster than the rate.
+heartbeat that arrives later waits at its end. A quota admits only one burst at once, and the rest at the rate of the quota. If the
+controller is faster than this rate, the queue is never longer than the burst.
 
-Each topic is followed through: it is offered, admitted when its tenant's token bucket has no debt (KIP-599, strict), and handled
-after everything admitted before. The client retries refused topics as soon as it may.
+Each topic is simulated: it is requested, admitted when its tenant's token bucket has no debt (KIP-599, strict), and handled after
+all topics that were admitted before. The client retries refused topics as soon as the quota allows it.
 
-Invariant: the quota changes only when work is done, not how much.
+Invariant: the quota changes when work is done, but not the amount of work.
 
 Terms:
-    admitted  the token bucket let the topic pass; the client is answered as soon as the controller has handled it.
-    wait      time until the controller handles a request that arrives at that moment.
+    admitted  the token bucket lets the topic pass; the client gets the answer once the controller has handled the topic.
+    wait      time until the controller handles a request that arrives now.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from tuner.core.token_bucket import MutationQuota
 
-_STEPS = 45  # Bisections; enough for nine digits, also of small rates.
+_STEPS = 45  # Number of bisections; enough for nine digits, even for small rates.
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class QuotaTimeline:
     Attributes:
         admitted_s: when the last topic is admitted.
         done_s: when the controller has handled all topics.
-        at_once: topics admitted before the first was refused.
+        at_once: number of topics admitted before the first refusal.
         throttled_s: total time that the quota delayed the client.
         wait_s_max: longest wait of any other request for the controller.
         work_s: the controller's work for all topics.
@@ -94,7 +94,7 @@ def simulate_creation(creation: Creation, quota: MutationQuota | None, cost: Con
     """
     now_s = free_at_s = throttled_s = wait_s_max = 0.0
     at_once, refused = 0, False
-    # Plain numbers instead of a TokenBucket: a search simulates up to 100,000 topics 45 times.
+    # To save time, the bucket is two plain numbers and no TokenBucket: a search simulates up to 100,000 topics 45 times.
     rate, burst = (quota.rate_per_s, quota.burst) if quota is not None else (math.inf, math.inf)
     tokens, size = burst, creation.partitions_per_topic
     topic_s, request_s = cost.work_s(1, size), cost.work_s(0, 0, 1)
@@ -118,7 +118,7 @@ def simulate_creation(creation: Creation, quota: MutationQuota | None, cost: Con
 
 
 def steady_busy_ratio(creation: Creation, quota: MutationQuota, cost: ControllerCost) -> float:
-    """Returns the share of the controller's time that a tenant at its quota uses; from 1 on the queue grows without end."""
+    """Returns the share of the controller's time that a tenant at its quota uses. At 1 or more the queue grows without end."""
     return quota.rate_per_s * cost.work_s(1, creation.partitions_per_topic) / creation.partitions_per_topic
 
 
@@ -127,7 +127,7 @@ def rate_per_s_max(
 ) -> float | None:
     """Returns the largest quota (per s) under which no other request waits longer than ``wait_s_max``.
 
-    None: a single topic already takes longer.
+    The result is None if a single topic already takes longer.
     """
 
     def waits_s(rate_per_s: float) -> float:

@@ -1,11 +1,13 @@
-"""Balances what brokers hold, by moving as few bytes as possible.
+"""Balances the loads of brokers by moving as few bytes as possible.
 
-A replica goes straight from a broker above the mean to one below it: the largest replica that fits both the surplus and the gap.
-If none fits, the smallest one that still brings the two brokers nearer to each other.
+Each move takes a replica from a broker above the mean to a broker below it. It takes the largest replica that is at most as large
+as the first broker's surplus and the second broker's gap to the mean. If there is none, it takes the smallest replica that still
+makes the two loads more equal.
 
-Invariant: each partition moves at most once, and each move brings its two brokers nearer to each other. So the search ends.
+Invariant: each partition moves at most once, and each move makes two loads more equal, so the search ends.
 
-Terms: a broker's load is the bytes it holds, or its replicas if no partition has any bytes.
+Terms:
+    load  the bytes that a broker holds, or the number of its replicas if no partition has any bytes.
 """
 
 from __future__ import annotations
@@ -17,31 +19,29 @@ from tuner.core.reassignment_plan import TopicPartition
 from tuner.planning.broker_load import BrokerLoads
 
 
-def even_out(
-    loads: BrokerLoads, givers: Sequence[int], takers: Sequence[int], tolerance: float, *, level_givers: bool
+def balance_loads(
+    loads: BrokerLoads, givers: Sequence[int], takers: Sequence[int], tolerance: float, *, limits_givers: bool
 ) -> None:
     """Moves replicas from givers to takers.
 
     Args:
-        givers, takers: brokers that are alive; a broker may be both.
-        tolerance: share of the mean; takers are filled up to this much below the mean.
-        level_givers: also move replicas off each giver until it is at most ``tolerance`` above the mean; False: stop once the
-            takers are filled.
+        givers, takers: brokers that are alive; a broker may be in both.
+        tolerance: takers end at most this share of the mean below the mean.
+        limits_givers: givers likewise end at most this share above the mean; False: moves stop once the takers are filled.
     """
     balance = _Balance(loads)
     active = set(givers)
     while active:
         giver = max(active, key=lambda b: (balance.load[b], -b))
-        if not _give(balance, giver, takers, tolerance, level_givers=level_givers):
+        if not _give(balance, giver, takers, tolerance, limits_givers=limits_givers):
             active.discard(giver)
 
 
-def _give(balance: _Balance, giver: int, takers: Sequence[int], tolerance: float, *, level_givers: bool) -> bool:
-    """Moves one replica from the giver to the emptiest taker with room; returns False if no such move is left."""
+def _give(balance: _Balance, giver: int, takers: Sequence[int], tolerance: float, *, limits_givers: bool) -> bool:
     surplus = balance.load[giver] - balance.mean
     for taker in sorted(takers, key=lambda b: (balance.load[b], b)):
         gap_to_mean, difference = balance.mean - balance.load[taker], balance.load[giver] - balance.load[taker]
-        distance = max(gap_to_mean, surplus) if level_givers else gap_to_mean
+        distance = max(gap_to_mean, surplus) if limits_givers else gap_to_mean
         if surplus <= 0 or difference <= 0 or distance <= tolerance * balance.mean:
             return False
         key = balance.find(giver, taker, min(surplus, gap_to_mean), difference)
@@ -72,7 +72,7 @@ class _Balance:
         return self._loads.partitions[key].size_bytes if self._by_bytes else 1.0
 
     def find(self, giver: int, taker: int, size_max: float, gap: float) -> TopicPartition | None:
-        """Returns the largest replica up to ``size_max``, else the smallest one between it and ``gap``."""
+        """Returns the largest replica of up to ``size_max``; if there is none, the smallest replica below ``gap``; else None."""
         replicas = self._replicas_on[giver]
         first = bisect_left(replicas, -size_max, key=lambda key: -self._weight(key))
         return self._first_allowed(replicas[first:], giver, taker, gap) or self._first_allowed(
@@ -86,7 +86,11 @@ class _Balance:
         for key in keys:
             if key in self._moved_partitions or not 0 < self._weight(key) < gap:
                 continue
-            if loads.may_be_on(key, taker) and loads.has_room(key, taker) and loads.keeps_racks(key, giver, taker):
+            if (
+                loads.has_no_replica_on(key, taker)
+                and loads.has_room(key, taker)
+                and loads.keeps_racks(key, giver, taker)
+            ):
                 return key
         return None
 

@@ -1,4 +1,4 @@
-"""Estimates the write rates of partitions if only those of brokers are known."""
+"""Estimates the write rates of partitions if only the write rates of brokers are known."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tuner.core.reassignment_plan import TopicPartition
 def divide_by_size(
     bytes_per_s: Mapping[int, float], leaders: Mapping[TopicPartition, int], size_bytes: Mapping[TopicPartition, float]
 ) -> dict[TopicPartition, float]:
-    """Returns bytes/s by partition: the rate of each leader, divided in proportion to the size of the logs.
+    """Returns the write rate of each partition, in bytes/s: each leader's rate, divided in proportion to the size of the logs.
 
-    A log that grew large usually still grows fast. If all logs of a leader are empty, each partition gets the same rate.
+    The larger a log is, the faster it usually grows. If all logs of a leader are empty, each partition gets the same rate.
 
     Args:
-        bytes_per_s: by broker, the rate written to the partitions that it leads.
-        leaders: by partition; partitions of other leaders get nothing.
+        bytes_per_s: for each broker, the rate at which producers write to the partitions that it leads.
+        leaders: leader of each partition. If ``bytes_per_s`` lacks a leader, its partitions get the rate 0.
     """
     sizes: dict[int, float] = {}
     counts: dict[int, int] = {}

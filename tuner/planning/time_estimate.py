@@ -1,10 +1,10 @@
-"""Estimates how long a plan really takes, from its lower bound T* and the limits on concurrency.
+"""Estimates how long a plan really takes, from its lower bound T* (fluid_bound.py) and the limits on concurrency.
 
-T* ignores how many partitions may run at once. If an operator allows few at a time, a single copy cannot use the full rate at both
-of its ends, and the busiest side waits for slots. So the estimate is the larger of T* and the serial time of all copies divided by
-the number of slots, plus a small overhead for steps that end and slots that are filled again.
+T* does not consider how many partitions may be copied at once. If the operator allows only a few, a copy is limited by the slower
+of its two brokers, and the slowest side of the plan has to wait for slots. So the estimate is the larger of two times: T*, and the
+sum of the times of all copies, divided by the number of copies at once. A small overhead is added for the start and end of steps.
 
-The overhead is measured (docs/explanation/performance.md). The estimate is no promise: rates go down when producers suffer.
+The overhead is measured (docs/performance.md). The real time may be longer, because rates go down when producers suffer.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from tuner.core.side_load import PlannedPartition
 from tuner.planning.fluid_bound import FluidBound
 
 _OVERHEAD_RATIO = 1.08
-_START_END_S = 12.0  # Until the first copies run at full rate, and until the last lists are cleared.
+# Time until the first copies run at the full rate, plus the time until the last replica lists are cleared.
+_START_END_S = 12.0
 
 
 def estimate_s(
-    best: FluidBound,
+    bound: FluidBound,
     partitions: Iterable[PlannedPartition],
     rates: Mapping[BrokerSide, float],
     limits: BatchLimits,
     leaders_ratio: float = 1.0,
 ) -> float | None:
-    """Returns seconds; None: a partition never ends at these rates; 0: nothing is copied.
+    """Returns the estimated seconds; None if a copy never ends at these rates; 0 if nothing is copied.
 
     Args:
-        leaders_ratio: share of its rate that the steering law gives a leader while the plan runs.
+        leaders_ratio: share of its rate that the control law gives a leader while the plan runs.
     """
-    if best.time_s is None or not best.copied_bytes:
-        return best.time_s
-    best_s = best.time_s
-    if best.slowest is not None and best.slowest[1] is Side.LEADER:
+    if bound.time_s is None or not bound.copied_bytes:
+        return bound.time_s
+    best_s = bound.time_s
+    if bound.slowest is not None and bound.slowest[1] is Side.LEADER:
         best_s /= leaders_ratio
     alone_s = [_alone_s(p, rates, limits.replica_movements_max) for p in partitions]
     serial_s = max(sum(alone_s) / limits.partition_movements_max, max(alone_s, default=0.0))
@@ -44,7 +45,7 @@ def estimate_s(
 
 
 def _alone_s(partition: PlannedPartition, rates: Mapping[BrokerSide, float], replicas_max: int) -> float:
-    """Returns the copy time of one partition with the full rates of its brokers, without its growth meanwhile."""
+    """Returns the time of one partition's copy, if it alone uses its brokers' full rates and does not grow meanwhile."""
     lacking = sorted(partition.lacking_bytes.items())
     time_s = 0.0
     for first in range(0, len(lacking), replicas_max):

@@ -69,7 +69,7 @@ def running_progress() -> PlanProgress:
     [
         ("", "plan.json:1: not JSON"),
         ("nonsense", "plan.json:1: not JSON"),
-        ('{"version": 2, "partitions": []}', "plan.json:1: version: expected 1, the one there is, found 2"),
+        ('{"version": 2, "partitions": []}', "plan.json:1: version: expected 1, the only version, found 2"),
         ('{"version": 1, "partitions": []}', "expected a list of at least one {topic, partition, replicas}, found []"),
         (
             '{"version": 1, "partitions": [\n{"topic": "t", "partition": 0, "replicas": [1, 1]}]}',
