@@ -43,11 +43,11 @@ from tuner.journal.transactions import transactional_settings
 from tuner.runtime.clock import Clock
 from tuner.runtime.gc_tuning import shorten_gil_switch, tune_gc
 from tuner.runtime.leadership_term import Controllers, serve
-from tuner.runtime.lease import Lease, group_of
+from tuner.runtime.lease import Lease, lease_group
 from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.signals_reader import SignalReader
-from tuner.runtime.presence import PresenceReporter, presence_of
+from tuner.runtime.presence import PresenceReporter, current_presence
 from tuner.runtime.reload import NoReloads, Reloads, show_settings
 from tuner.runtime.standby import Standby, journal_reader
 from tuner.settings.tuner import TunerSettings
@@ -186,7 +186,7 @@ def _presence_reporter(process: _Process, current: _Settings, page: str) -> Pres
     since_ms = process.clock.now_ms()
 
     def presence() -> TunerPresence:
-        return presence_of(
+        return current_presence(
             process.status.throttles,
             current.tuner,
             holder=process.holder,

@@ -136,7 +136,7 @@ def measure() -> dict[str, Any]:
         caller=_Inline(),
         signals=cluster,
         orders=cluster,
-        refusal=lambda: None,
+        write_refusal=lambda: None,
         observer=QuotaStatusStore("large"),
         inputs=film,
     )

@@ -43,7 +43,7 @@ class KeptOrders:
     def __init__(self) -> None:
         self._given = Orders()
         self.latest = Orders()
-        self.overtaken: tuple[Orders, ...] = ()
+        self.superseded: tuple[Orders, ...] = ()
         self.now_ms = 0
 
     def submit(self, change: OrderChange) -> Orders:

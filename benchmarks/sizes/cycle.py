@@ -133,7 +133,7 @@ class NoOrders:
     """Nobody gives any."""
 
     latest = Orders()
-    overtaken: tuple[Orders, ...] = ()
+    superseded: tuple[Orders, ...] = ()
 
     def follow(self, wait_ms: int = 0) -> None:
         pass

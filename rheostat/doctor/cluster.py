@@ -20,7 +20,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingP
 from streaming.shared.kafka.controller_ping import ControllerPing
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.topics import create_topics, missing_topics, topic_complaints, topic_specs
-from tuner.runtime.lease import group_of
+from tuner.runtime.lease import lease_group
 from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX
 
 _OWN_TOPICS = "own topics"

@@ -40,7 +40,7 @@ from tuner.core.controller import cluster_wide_measures
 from tuner.core.operator_orders import Orders
 from tuner.core.quota_window import QuotaWindow
 from tuner.journal.topic_tail import KAFKA_ERRORS
-from tuner.runtime.observe.cluster_reader import quota_windows_of
+from tuner.runtime.observe.cluster_reader import read_quota_windows
 from tuner.runtime.observe.signals_reader import SignalCache, SignalReader
 
 _SIGNAL_BACKLOG = 2_000  # So many of the newest signal records are read.
@@ -169,7 +169,7 @@ def _read_windows(settings: Settings) -> Set[QuotaWindow]:
     """Returns the quota windows in the brokers' settings; empty if the brokers' settings cannot be read."""
     try:
         with ClusterClient(settings.kafka, "rheostat-quotas-windows") as client:
-            return quota_windows_of(client)
+            return read_quota_windows(client)
     except ClusterError:
         # The window in rheostat's settings file applies then, as in a tuner that cannot read the brokers' settings.
         return frozenset()

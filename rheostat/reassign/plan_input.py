@@ -18,7 +18,7 @@ from streaming.shared.kafka.cluster import ClusterError, Unreachable
 from streaming.shared.kafka.reassignments import Disk, ReassignmentClient
 from tuner.core.reassignment_plan import OriginalTopic, PlanPartition, TopicPartition
 from tuner.planning.plan_file import PlanFile, Target
-from tuner.runtime.lease import group_of
+from tuner.runtime.lease import lease_group
 
 CLIENT_ID = "rheostat-reassign"
 
@@ -83,7 +83,7 @@ def read_cluster_state(
     layout = read_layout(client, settings, CLIENT_ID)
     disks = {b: d for b, d in client.disks(layout.brokers).items() if not isinstance(d, ClusterError)}
     try:
-        tuners = client.group_members(group_of(settings.cluster))
+        tuners = client.group_members(lease_group(settings.cluster))
     except ClusterError:
         tuners = None
     rates = _read_write_rates(client, settings, layout, watch_s, notify)

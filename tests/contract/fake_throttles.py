@@ -35,7 +35,7 @@ class FakeThrottles:
     def guarded(self, refusal: Callable[[], Failure | None]) -> FakeThrottles:
         """Returns a port to the same cluster with this guard."""
         other = copy.copy(self)
-        other._not_now = refusal
+        other._not_now = write_refusal
         return other
 
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:

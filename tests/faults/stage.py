@@ -53,7 +53,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from streaming.shared.topics import ensure_topics
 from tuner.core.cluster import BrokerSide
-from tuner.runtime.lease import group_of
+from tuner.runtime.lease import lease_group
 
 T = TypeVar("T")
 
@@ -193,7 +193,7 @@ class Stage:
     def free_lease_of_killed_tuner(self) -> None:
         """Frees the lease of a killed tuner at once; otherwise each kill would cost the session timeout of 8 s."""
         with self.lab.admin() as admin:
-            group = group_of(self.cluster)
+            group = lease_group(self.cluster)
             members = admin.describe_groups([group])[group]["members"]
             admin.remove_group_members(group, [MemberToRemove(m["member_id"]) for m in members])
 

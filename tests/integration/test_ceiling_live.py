@@ -26,7 +26,7 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 from streaming.shared.units import rate_text, span_text
 from tuner.core.throttle_limits import MB
-from tuner.runtime.lease import group_of
+from tuner.runtime.lease import lease_group
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
 PARTITIONS = 12
@@ -142,7 +142,7 @@ def test_plan_without_objective_stays_below_ceiling(
 
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
-        until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
+        until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         dry = rheostat("reassign", "start", plan, "-c", other, "--watch-s", "0", "--dry-run", "--json")
         foretold = json.loads(dry.stdout)
         # The command's own file allows five times as much: what holds is the running tuner's, and the difference is told.

@@ -26,7 +26,7 @@ from tuner.journal import topic_reader
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError, JournalLost, KafkaJournal
 from tuner.journal.transactions import transactional_settings
-from tuner.runtime.lease import group_of
+from tuner.runtime.lease import lease_group
 from tuner.runtime.throttle.actuator import KafkaThrottles
 
 LAB = LabSpec(brokers=2)
@@ -119,7 +119,7 @@ def test_suspended_tuner_is_replaced_and_stays_inactive_after_wake(two: tuple[Tu
 
 
 def members(lab: Lab) -> int:
-    group = group_of("lab")
+    group = lease_group("lab")
     with lab.admin() as admin:
         return len(admin.describe_groups([group])[group]["members"])
 

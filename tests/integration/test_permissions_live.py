@@ -20,7 +20,7 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient, MissingPermission
 from streaming.shared.topics import ensure_topics
-from tuner.runtime.lease import group_of
+from tuner.runtime.lease import lease_group
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "permissions.md").read_text(encoding="utf-8")
 PREFIX, CLUSTER = "own", "lab"

@@ -29,7 +29,7 @@ from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrott
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import ReassignmentSnapshot
 from tuner.journal.plan_records import head_key
-from tuner.runtime.lease import group_of
+from tuner.runtime.lease import lease_group
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
@@ -120,7 +120,7 @@ def test_plan_survives_sigkill_and_reaches_its_target(
     file = plan_file(tmp_path, "moved", TARGET)
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "first.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
-        until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
+        until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         given = rheostat(
             "reassign", "start", file, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "2",
             "--replica-movements", "1",
@@ -177,7 +177,7 @@ def test_moves_of_unreadable_plan_keep_their_throttle_after_restart(
 
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "first.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
-        until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
+        until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         given = rheostat("reassign", "start", file, "-c", config, "--watch-s", "0", "--yes", "--detach")
         assert given.returncode == 0, given.stderr
         until(client.reassignments, 20, "it has begun")
@@ -236,7 +236,7 @@ def test_plan_step_is_listed_as_throttled_before_it_copies(
 
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
-        until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
+        until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         given = rheostat(
             "reassign",
             "start",
@@ -266,7 +266,7 @@ def test_cancelled_plan_rolls_back_running_partitions(
     file = plan_file(tmp_path, "back", target)
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
-        until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
+        until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         given = rheostat(
             "reassign", "start", file, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "2",
             "--replica-movements", "1",

@@ -23,7 +23,7 @@ from rheostat.reassign import plan_store
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import RATE_KEYS
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanEnding
-from tuner.runtime.lease import group_of
+from tuner.runtime.lease import lease_group
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
 PARTITIONS = 24
@@ -80,7 +80,7 @@ def desk(lab: Lab, tmp_path: Path, client: ReassignmentClient, request: pytest.F
     topic = request.node.name.removeprefix("test_")
     make_topic(lab, topic, BEFORE, 24)
     # The group of a tuner that was killed is there until its session ends, and looks like one that runs.
-    until(lambda: not client.group_members(group_of("lab")), 60, "nobody has the lease")
+    until(lambda: not client.group_members(lease_group("lab")), 60, "nobody has the lease")
     return Desk(lab, tmp_path, client, topic)
 
 
@@ -141,7 +141,7 @@ def test_detached_plan_continues_with_next_tuner(desk: Desk) -> None:
         assert shown.ends(120) == 130
         assert "stays on record. The steps that Kafka runs now continue" in shown.screen().replace("\n", " ")
     assert desk.plan().is_active
-    until(lambda: not desk.client.group_members(group_of("lab")), 60, "nobody has the lease")
+    until(lambda: not desk.client.group_members(lease_group("lab")), 60, "nobody has the lease")
     with terminal(*RHEOSTAT, "run", "--config", desk.config) as service:
         until(lambda: not desk.plan().is_active, START_S_MAX, "the plan has ended", every_s=1.0)
         service.press(CTRL_C)
@@ -153,7 +153,7 @@ def test_detached_plan_continues_with_next_tuner(desk: Desk) -> None:
 @pytest.mark.timeout(900)
 def test_ended_plan_leaves_no_throttles(lab: Lab, tmp_path: Path, client: ReassignmentClient) -> None:
     make_topic(lab, "steered", BEFORE, 24)
-    until(lambda: not client.group_members(group_of("lab")), 60, "nobody has the lease")
+    until(lambda: not client.group_members(lease_group("lab")), 60, "nobody has the lease")
     capacity = {"in_bytes_per_s": 60_000_000, "out_bytes_per_s": 60_000_000}
     desk = Desk(lab, tmp_path, client, "steered", objective={"latency_ms": 5_000}, capacity=capacity)
     with desk.reassign("--replica-movements", "1") as shown:

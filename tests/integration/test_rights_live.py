@@ -38,7 +38,7 @@ from streaming.shared.kafka.cluster import ClusterClient, MissingPermission
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.topics import topic_specs
-from tuner.runtime.lease import group_of
+from tuner.runtime.lease import lease_group
 
 NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS = "nobody", "advised", "minimal", "observer", "topicless"
 USERS = (NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS)
@@ -52,7 +52,7 @@ ON_CLUSTER = ("Describe", "DescribeConfigs", "AlterConfigs", "Alter")
 ON_TOPICS = ("Describe", "DescribeConfigs", "AlterConfigs")
 # ... and what its own topics need besides.
 ON_OWN_TOPICS = ("Create", "Read", "Write")
-LEASE = group_of("lab")
+LEASE = lease_group("lab")
 
 
 @pytest.fixture(scope="module", autouse=True)

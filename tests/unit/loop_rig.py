@@ -65,11 +65,11 @@ class FakeLive:
         self.waits: list[Collection[int]] = []
 
     def snapshot(
-        self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+        self, *, full: bool, extra_topics: Collection[str] = (), waiting_brokers: Collection[int] = ()
     ) -> LiveCluster | ClusterUnreadable:
-        self.also = frozenset(also)
+        self.also = frozenset(extra_topics)
         self.looks.append(full)
-        self.waits.append(waits)
+        self.waits.append(waiting_brokers)
         if self.not_seen is not None:
             return ClusterUnreadable(self.not_seen)
         inherited = {
@@ -153,12 +153,12 @@ class FakeJournal:
 @dataclass
 class FakeOrders:
     latest: Orders = field(default_factory=Orders)
-    overtaken: tuple[Orders, ...] = ()
+    superseded: tuple[Orders, ...] = ()
     coming: list[Orders] = field(default_factory=list)  # Given, and not heard yet.
 
     def follow(self, wait_ms: int = 0) -> None:  # noqa: ARG002 - the orders' shape
         while self.coming:
-            self.overtaken, self.latest = (*self.overtaken, self.latest), self.coming.pop(0)
+            self.superseded, self.latest = (*self.superseded, self.latest), self.coming.pop(0)
 
 
 @dataclass

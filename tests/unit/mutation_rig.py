@@ -9,7 +9,7 @@ from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.decision import QuotaDecision, QuotaReason, RestoreQuota, SetQuota
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
-from tuner.control.mutation_quota.ownership import note_pending_write, note_confirmed_write
+from tuner.control.mutation_quota.ownership import note_confirmed_write, note_pending_write
 from tuner.control.mutation_quota.policy import QuotaStep, step
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import ClusterUnreadable

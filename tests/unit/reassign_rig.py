@@ -65,7 +65,7 @@ class Cluster:
         topics: Collection[str],  # noqa: ARG002 - the port's shape
         measured: Collection[TopicPartition] = (),  # noqa: ARG002 - the port's shape
         *,
-        others: bool = False,  # noqa: ARG002 - the port's shape
+        all_topics: bool = False,  # noqa: ARG002 - the port's shape
     ) -> ReassignmentSnapshot | ClusterError:
         if self.away:
             return ClusterError("nobody answers")
@@ -200,7 +200,7 @@ class Rig:
             orders=self.orders,
             signals=self.signals,
             throttle_state=ThrottleState,
-            refusal=lambda: self.refused,
+            write_refusal=lambda: self.refused,
             observer=PlanStatusStore("c"),
         )
         config = ExecutorConfig(limits=self.bounds, dry_run=self.dry_run)

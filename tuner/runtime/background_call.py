@@ -14,7 +14,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Call(Protocol[T_co]):
-    """A call that was started."""
+    """A call that runs in the background."""
 
     def done(self) -> bool: ...
 
@@ -42,8 +42,8 @@ class ThreadCaller:
         return answer
 
 
-def answer_of(call: Call[T]) -> T | ClusterError:
-    """Returns the result of a call that is done; an exception becomes a ClusterError, so that the controller goes on."""
+def result_or_error(call: Call[T]) -> T | ClusterError:
+    """Returns the result of a call that is done. An exception becomes a ClusterError, so that the controller can continue."""
     try:
         return call.result()
     except Exception as error:  # noqa: BLE001 - reported as a failure of the call, with its name

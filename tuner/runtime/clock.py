@@ -1,4 +1,4 @@
-"""The two clocks of a process as one value, so that tests and simulations can turn them."""
+"""The two clocks of a process as one value, so that tests and simulations can set the time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Clock:
     """Reads the time; by default the time of this machine.
 
     Attributes:
-        wall_s: seconds since 1970. Records and orders carry it. It may jump.
-        monotonic_s: seconds since an arbitrary moment. Waits are measured with it. It never goes back.
+        wall_s: seconds since 1970; the time in records and orders. It may jump.
+        monotonic_s: seconds since an arbitrary moment; for measuring intervals. It never goes back.
     """
 
     wall_s: Callable[[], float] = time.time

@@ -1,9 +1,11 @@
 """Stops a tuner from writing throttles once another tuner may have taken over.
 
-Kafka fences the journal (transactions) but not configuration changes. Before each write, the tuner therefore needs a recent proof
-that the journal was still its own; if the last accepted record is too old, it asks the journal again. Between the proof and the
-write some time remains: a process that is suspended exactly there, for longer than the lease lasts, makes that one write when it
-resumes. Its successor reads every value before it writes, and finds the change.
+Kafka fences writes to the journal (transactions) but not configuration changes. Before each configuration change, the tuner
+therefore needs a recent proof that it still owns the journal. The last record that the journal accepted is such a proof; if it is
+too old, the tuner asks the journal again.
+
+A small gap remains. A process may be suspended between the proof and the write for longer than the lease lasts. It then makes this
+one write when it resumes. Its successor reads every value before it writes, and so detects the change.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from tuner.core.outcome import Failure
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.throttle.actuator import GuardedThrottles, Throttles
 
-# No other tuner can get the lease sooner after a proof. The session of the lease lasts 8 s from the last heartbeat, and a proof
-# covers both the journal and an answered heartbeat: it is as old as the older one.
+# Maximum age of a proof in seconds. The lease lasts 8 s from the last heartbeat, so no other tuner can get it within this time. The
+# age of a proof is that of the older of two events: the last accepted record and the last answered heartbeat.
 PROOF_S_MAX = 4.0
 
 
 class Fence(Protocol):
-    """The journal, as the proof of leadership."""
+    """The journal as the source of proofs of leadership."""
 
     def proof_age_s(self) -> float: ...
 
@@ -33,41 +35,41 @@ class Fence(Protocol):
         """Asks for a new proof.
 
         Raises:
-            JournalError: there is none.
+            JournalError: the journal does not confirm the leadership.
         """
 
 
 class FencedThrottles:
-    """Throttles that are written only with a recent proof of leadership; reads need none."""
+    """Throttles that are written only with a recent proof of leadership. Reads need no proof."""
 
     def __init__(self, real: Throttles, fence: Fence) -> None:
-        self._real = real.guarded(lambda: refusal(fence)) if isinstance(real, GuardedThrottles) else real
+        self._real = real.guarded(lambda: write_refusal(fence)) if isinstance(real, GuardedThrottles) else real
         self._fence = fence
 
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
         return self._real.read_rates(sides)
 
     def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
-        refused = refusal(self._fence)
+        refused = write_refusal(self._fence)
         return self._real.write_rates(rates) if refused is None else dict.fromkeys(rates, refused)
 
     def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
         return self._real.confirm_rates(rates)
 
     def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:
-        refused = refusal(self._fence)
+        refused = write_refusal(self._fence)
         return self._real.clear_lists(topic, sides, decided_on) if refused is None else refused
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        refused = refusal(self._fence)
+        refused = write_refusal(self._fence)
         return self._real.add_pairs(pairs) if refused is None else dict.fromkeys(pairs, refused)
 
     def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        refused = refusal(self._fence)
+        refused = write_refusal(self._fence)
         return self._real.remove_pairs(pairs) if refused is None else dict.fromkeys(pairs, refused)
 
 
-def refusal(fence: Fence) -> Failure | None:
+def write_refusal(fence: Fence) -> Failure | None:
     """Returns why nothing may be written now; None: writes are allowed."""
     if fence.proof_age_s() <= PROOF_S_MAX:
         return None
@@ -75,7 +77,7 @@ def refusal(fence: Fence) -> Failure | None:
         fence.prove_ownership()
     except JournalError as error:
         return f"not written, because leadership is not certain: {error}"
-    # A proof is as old as the question, and waiting for the answer may have taken longer than a lease lasts.
+    # The age of a proof counts from the question. Waiting for the answer may have taken longer than a lease lasts.
     if fence.proof_age_s() > PROOF_S_MAX:
         return "not written: the journal or the group took too long to confirm leadership; it will be tried again"
     return None

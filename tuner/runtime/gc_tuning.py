@@ -7,12 +7,15 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-_OBJECTS, _OBJECTS_MAX = 50_000, 1_600_000
+_OBJECTS, _OBJECTS_MAX = (
+    50_000,
+    1_600_000,
+)  # Number of new objects that triggers a collection: at the start, and at most.
 _WORTH_IT = 0.05  # A collection is worthwhile if it frees this share of the objects that triggered it.
 
 
 def tune_gc() -> None:
-    """Makes the garbage collector run less often while it frees next to nothing.
+    """Makes the garbage collector run less often while it frees almost nothing.
 
     A snapshot of a large cluster is a million objects without reference cycles. At Python's default thresholds the collector takes
     half of the tuner's time, and each long collection delays all HTTP answers by a tenth of a second. So each collection that was
@@ -33,6 +36,7 @@ def _adapt_threshold(phase: str, info: Mapping[str, Any]) -> None:
 def shorten_gil_switch() -> None:
     """Lets HTTP threads get the interpreter lock sooner while a cycle computes.
 
-    An HTTP answer needs the lock about four times. At Python's default of 5 ms each it would wait longer than it takes.
+    An HTTP answer needs the lock about four times. At Python's default it would wait 5 ms each time, longer than its own work
+    takes.
     """
     sys.setswitchinterval(0.0005)

@@ -1,4 +1,4 @@
-"""Runs the controllers during one leadership term, one after the other in one thread, until this tuner must not act any more."""
+"""Runs all controllers in one thread during one leadership term, until this tuner must not act any more."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ def serve(
     """Runs until the lease or the journal is lost, orders become unreadable, new settings wait, or ``stop`` is set.
 
     Args:
-        cluster_error: returns why the cluster does not answer; None: it does.
-        orders_error: returns why an order could not be read; None: all were. It may be a pause, so the tuner must not act.
+        cluster_error: returns why the cluster does not answer; None: it answers.
+        orders_error: returns why an order could not be read; None: all orders were read. An unread order may be a pause, so the
+            tuner must not act.
     """
 
     def may_act() -> bool:
@@ -74,16 +75,16 @@ def serve(
 
 
 def is_lease_held(lease: Lease, journal: KafkaJournal, stop: threading.Event, clock: Clock) -> bool:
-    """Returns whether this tuner still holds the lease. While the group rebalances because of other tuners, it waits.
+    """Returns whether this tuner still holds the lease. If another tuner has caused a rebalance, it waits for the result.
 
-    Kafka assigns the partition again within a heartbeat, or when the session of a tuner that has died is over.
+    Kafka assigns the partition again within a heartbeat or, if a tuner has died, when its session is over.
     """
     began_s = clock.monotonic_s()
     is_held, has_waited = lease.renew(), False
     while not is_held and lease.awaits_renewal and not stop.is_set():
         is_held, has_waited = lease.renew(), True
     if is_held and lease.was_rebalanced():
-        # If the group dropped this tuner during the rebalance, another one may have held the lease in between.
+        # If the group dropped this tuner during the rebalance, another tuner may have held the lease meanwhile.
         journal.discard_proof()
     if is_held and has_waited:
         paused_s = round(clock.monotonic_s() - began_s, 1)
@@ -100,16 +101,16 @@ def run(
     clock: Clock,
     may_act: Callable[[], bool],
 ) -> None:
-    """Runs each controller whenever it is due. An exception of one ends neither the others nor the process.
+    """Runs each controller whenever it is due. If one raises an exception, the other controllers and the process go on.
 
-    A throttle cycle that fails changes nothing, and the next one runs at its regular time. The quota controller and the executor
-    pause for ``REST_S`` after an exception, so that an operator's order can arrive, and are then tried again.
+    A throttle cycle that fails changes nothing, and the next cycle runs at its regular time. The quota controller and the executor
+    pause for ``REST_S`` after an exception, so that an operator can intervene, and are then tried again.
     """
-    throttles, side_controllers = controllers.throttles, list[_SideController]()
+    throttles, side_controllers = controllers.throttles, list[_OptionalController]()
     if (quotas := controllers.quotas) is not None:
-        side_controllers.append(_SideController(MUTATION_QUOTAS, quotas, "no mutation quota is changed", status))
+        side_controllers.append(_OptionalController(MUTATION_QUOTAS, quotas, "no mutation quota is changed", status))
     if (plans := controllers.plans) is not None:
-        side_controllers.append(_SideController(PLANS, plans, "no plan goes on", status))
+        side_controllers.append(_OptionalController(PLANS, plans, "no plan goes on", status))
     due_s = clock.monotonic_s()
     was_ready: bool | None = None
     has_failed = False  # Since the last successful cycle.
@@ -123,7 +124,7 @@ def run(
                 if not has_failed:
                     status.reset_failures()
                 has_failed = False
-        except Exception as error:  # any exception: the rates in Kafka stay, and the next cycle may succeed
+        except Exception as error:  # any exception: the rates in Kafka stay as they are, and the next cycle may succeed
             has_run = has_failed = True
             if status.cycle_failed(THROTTLES, _failure_text(_CYCLE_FAILED, error), now_s):
                 log.exception(_CYCLE_FAILED)
@@ -134,7 +135,9 @@ def run(
             due_s = max((now_s if is_early or now_s < due_s else due_s) + cycle_s, clock.monotonic_s())
         try:
             throttles.tick()
-        except Exception as error:  # any exception; a ramp that cannot continue must not be tried fifty times a second
+        except (
+            Exception
+        ) as error:  # any exception: otherwise a ramp that cannot continue would be tried fifty times a second
             has_failed = True
             if status.cycle_failed(THROTTLES, _failure_text(_STEP_FAILED, error), now_s):
                 log.exception(_STEP_FAILED)
@@ -146,7 +149,7 @@ def run(
 
 
 def _log_readiness(status: StatusStore, was_ready: bool | None) -> bool:
-    """Logs whether the tuner is ready, if that has changed. Returns it."""
+    """Returns whether the tuner is ready, and logs it if it has changed."""
     is_ready, why = status.ready()
     if is_ready != was_ready:
         log.info("ready: cluster and fresh signals are seen" if is_ready else "not ready", why=why)
@@ -160,12 +163,12 @@ def _failure_text(effect: str, error: Exception) -> str:
 def _stop_ramps(stop: Callable[[], None]) -> None:
     try:
         stop()
-    except Exception:  # what caused the first exception may well cause another one
+    except Exception:  # the cause of the first exception may cause another one here
         log.exception("running ramps could not be stopped")
 
 
-class _SideController:
-    """A controller that runs beside the throttles. After an exception it pauses, then it is tried again."""
+class _OptionalController:
+    """An optional controller. After an exception it pauses, and is then tried again, while the throttle controller goes on."""
 
     def __init__(
         self,
@@ -185,7 +188,7 @@ class _SideController:
         if now_s < self._due_s:
             return self._due_s
         if now_s >= self._due_s + REST_S:
-            self._status.suspended_controllers.pop(self._name, None)  # It has run without an exception for as long.
+            self._status.suspended_controllers.pop(self._name, None)  # It has run for ``REST_S`` without an exception.
         try:
             self._controller.tick()
             return self._controller.next_due_s()

@@ -17,15 +17,13 @@ class CurrentOrders(Protocol):
 
 
 class RecordJournal(Protocol):
-    """A journal of decisions, with records beside them that replace older ones of the same key."""
+    """A journal of decisions (entries). It also holds keyed records, each of which replaces the older record of its key."""
 
-    def write(
-        self, entries: Sequence[Entry] = (), *, other_records: Mapping[bytes, bytes | None] | None = None
-    ) -> None:
-        """Writes all of it or nothing.
+    def write(self, entries: Sequence[Entry] = (), *, more_records: Mapping[bytes, bytes | None] | None = None) -> None:
+        """Writes all entries and records, or nothing.
 
         Args:
-            beside: record values by key; None deletes the record.
+            more_records: value of each record by key; None deletes the record.
 
         Raises:
             JournalError: nothing was written.

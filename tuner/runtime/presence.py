@@ -1,7 +1,7 @@
 """Reports the presence of this tuner into the journal's topic, from a thread of its own.
 
-Commands on other machines learn from it whether a tuner acts, with which ceiling and objective, or what it waits for. A report
-that fails is logged once and tried again. It never delays the tuner.
+Commands on other machines read this report. It tells whether a tuner acts, its ceiling and objective, or what it waits for. A
+report that fails is logged once and tried again. It never delays the tuner.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _LOOK_EVERY_S = 0.5  # A change of mode is reported within this time.
 _CLOSE_S_MAX = 1.0
 
 
-def presence_of(
+def current_presence(
     status: StatusStore, settings: TunerSettings, *, holder: str, version: str, page: str, since_ms: int
 ) -> TunerPresence:
     """Returns the presence of this tuner now.
 
     Args:
-        since_ms: epoch; since when the tuner is in its mode.
+        since_ms: epoch milliseconds from which the tuner has been in its mode.
     """
     ready, why = status.ready()
     objective = settings.objective
@@ -60,7 +60,7 @@ def _mode(status: StatusStore) -> TunerMode:
 
 
 class PresenceReporter:
-    """Reports from ``start`` on; ``stop`` reports the end of the tuner."""
+    """Reports the presence from ``start`` on. ``stop`` reports that the tuner has ended."""
 
     def __init__(
         self,
@@ -109,13 +109,13 @@ class PresenceReporter:
                 self._report_end(producer)
 
     def _report(self, producer: KafkaProducer) -> None:
-        presence, before = self._presence(), self._reported
-        same_mode = before is not None and before.mode is presence.mode
-        since_ms = before.since_ms if before is not None and same_mode else self._clock.now_ms()
+        presence, last = self._presence(), self._reported
+        same_mode = last is not None and last.mode is presence.mode
+        since_ms = last.since_ms if last is not None and same_mode else self._clock.now_ms()
         presence = replace(presence, since_ms=since_ms)
         now_s = self._clock.monotonic_s()
-        # The text of waits_for contains changing figures. Only whether the tuner waits counts.
-        same_state = same_mode and before is not None and bool(before.waits_for) == bool(presence.waits_for)
+        # The text of ``waits_for`` contains changing figures, so a new text alone causes no report.
+        same_state = same_mode and last is not None and bool(last.waits_for) == bool(presence.waits_for)
         if same_state and now_s - self._reported_s < REPORT_EVERY_S:
             return
         self._reported, self._reported_s = presence, now_s
@@ -137,6 +137,6 @@ class PresenceReporter:
     def _report_end(self, producer: KafkaProducer) -> None:
         try:
             producer.send(self._topic, key=self._key, value=None)
-        except Exception as error:  # noqa: BLE001 - the tuner ends, whatever it is
+        except Exception as error:  # noqa: BLE001 - no exception may stop the tuner from ending
             self._warn(error)
         close_producer(producer, _CLOSE_S_MAX)

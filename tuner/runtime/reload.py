@@ -1,7 +1,7 @@
 """Changes the settings of a running tuner: its leadership term ends, and the next one begins with the new settings.
 
-A term begins with the journal, like that of a restarted tuner, so a move under way continues with its history. Only the process,
-its HTTP port and its lease outlive the term.
+The new term reads the journal, as after a restart, so a move under way continues with its history. Only the process, its HTTP port
+and its lease outlive the old term.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Reloads(Protocol):
         """Returns whether new settings wait to be applied. It is called many times a second."""
 
     def take(self) -> tuple[TunerSettings, PartitionLimits]:
-        """Returns the new settings; from now on they are in force."""
+        """Returns the new settings and puts them in force."""
 
 
 class NoReloads:

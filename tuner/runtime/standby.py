@@ -1,7 +1,7 @@
 """Waits for everything that a leadership term needs: the cluster, the topics, the lease, the journal.
 
-Meanwhile the status says why the tuner does not act. Each wait tries again, with pauses, until it succeeds or the tuner is stopped.
-Only a journal that this version can never read ends the tuner.
+Meanwhile the status says why the tuner does not act. Each method tries again, with pauses, until it succeeds or the tuner is
+stopped. The tuner ends only if this version can never read the journal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJo
 from tuner.journal.outbox import Outbox
 from tuner.journal.read_ahead import JournalKnowledge, ReadAhead
 from tuner.journal.topic_reader import UnreadableBatchError
-from tuner.runtime.lease import Lease, group_of
+from tuner.runtime.lease import Lease, lease_group
 
 log = structlog.get_logger("tuner")
 
@@ -43,7 +43,8 @@ _RETRY_S_MAX = 30.0
 _LEASE_POLL_S = 0.5
 _TAKE_OVER_PAUSE_S = 2.0
 _REPAIR_PAUSE_S = 10.0
-_TOPIC_CONFIGS_SHOWN_S, _NOT_READ_BACK_PAUSE_S = 1.0, 5.0
+_TOPIC_CONFIGS_SHOWN_S = 1.0  # Time until all brokers show the configuration of a new topic.
+_NOT_READ_BACK_PAUSE_S = 5.0
 _ALIAS_PAUSE_S, _ALIAS_PAUSE_S_MAX = 5.0, 20.0  # After each pause the journal is read again.
 
 
@@ -60,7 +61,7 @@ class Standby:
         """Creates rheostat's topics. Returns True once the cluster has them, False if ``stop`` was set before.
 
         Args:
-            acts: the tuner may change the cluster, so the journal and the orders must not expire or be compacted wrongly.
+            acts: the tuner may change the cluster. It then also needs topics for journal and orders that keep their records.
         """
         self._topics = topics
         retrying = Retrying(
@@ -91,25 +92,25 @@ class Standby:
             return False
         return True
 
-    def wait_for_lease(self, lease: Lease, journal_topic: JournalTopic, ahead: ReadAhead) -> bool:
-        """Returns True once this tuner holds the lease, False if ``stop`` was set before. Reads the journal ahead meanwhile."""
+    def wait_for_lease(self, lease: Lease, journal_topic: JournalTopic, read_ahead: ReadAhead) -> bool:
+        """Returns True once this tuner holds the lease, False if ``stop`` was set before. Meanwhile it reads the journal ahead."""
         logged: str | None = None
         try:
             while not self._stop.is_set():
                 if lease.renew(_LEASE_POLL_S):
                     return True
-                ahead.step()
+                read_ahead.step()
                 waits_for = self.cluster_error() or journal_topic.find_problem() or STANDBY_REASON
                 self._status.become_standby(waits_for)
                 if logged is None or (logged == STANDBY_REASON) != (waits_for == STANDBY_REASON):
                     log.info(waits_for)
                 logged = waits_for
         finally:
-            named_teardown("journal read ahead", ahead.stop)()
+            named_teardown("journal read ahead", read_ahead.stop)()
         return False
 
     def take_over(self, journal: KafkaJournal) -> bool:
-        """Makes the journal this tuner's own. Returns whether that succeeded; after a failure it pauses."""
+        """Takes over the journal, so that no other tuner can write it. Returns whether it succeeded; after a failure it pauses."""
         try:
             journal.take_over()
         except JournalError as error:
@@ -122,21 +123,22 @@ class Standby:
         journal: KafkaJournal,
         kafka: KafkaSettings,
         outbox: Outbox | None,
-        ahead: ReadAhead | None = None,
+        read_ahead: ReadAhead | None = None,
         leave: Callable[[], None] = lambda: None,
     ) -> Memory | None:
         """Reads the journal. Returns the memory in it; None, after a pause, if the journal cannot be read now.
 
         Args:
-            ahead: what was read of the journal while the tuner stood by; it must have looked for the events in ``outbox``.
-            leave: gives up the lease. Called if a necessary record cannot be read, so that a tuner of the version that wrote it
-                can act.
+            read_ahead: the part of the journal that was read while the tuner stood by. It must have searched for the events in
+                ``outbox``.
+            leave: gives up the lease. It is called if a necessary record cannot be read, so that a tuner of the version that wrote
+                the record can act.
 
         Raises:
             JournalUnreadable: this version can never read the journal.
         """
         try:
-            memory = _recover(journal, kafka, outbox, ahead.take_knowledge() if ahead is not None else None)
+            memory = _recover(journal, kafka, outbox, read_ahead.take_knowledge() if read_ahead is not None else None)
             if (why := journal.blocked) is not None:
                 leave()
                 self.pause(why, _REPAIR_PAUSE_S)  # Until an operator has repaired it.
@@ -157,7 +159,7 @@ class Standby:
         return None
 
     def _create_topics(self) -> None:
-        """Creates a topic that was deleted; no tuner begins without the orders topic."""
+        """Creates topics that were deleted, because no term can begin without the orders topic."""
         if self._topics is not None:
             try:
                 ensure_topics(self._client, self._topics, used_by_tuner(self._topics))
@@ -165,43 +167,45 @@ class Standby:
                 log.error("rheostat's topics cannot be created again", error=str(error))
 
     def is_only_tuner(self, journal: KafkaJournal, lease: Lease, kafka: KafkaSettings) -> bool:
-        """Returns whether no tuner uses this Kafka cluster under another cluster name, and no throttle is left under one.
+        """Returns whether this tuner is alone: no tuner with another cluster name uses this Kafka cluster or has left a throttle.
 
-        If there is one, it waits until that has ended or ``stop`` is set, and returns False: this tuner needs the lease again.
-        Meanwhile it leaves its own group. Otherwise the tuner of the other name, which has to clean up, would wait for this one.
+        Otherwise this method waits until the conflict has ended or ``stop`` is set, and returns False: this tuner then needs the
+        lease again. While it waits, it leaves its own group, so that the tuner of the other name does not wait for it in turn and
+        can clean up.
         """
-        if (why := self._other_user(journal)) is None:
+        if (why := self._conflicting_alias(journal)) is None:
             return True
         named_teardown("lease", lease.leave)()
-        # Different pauses, so that two tuners that begin at the same moment do not wait for each other in step.
+        # The pause depends on the holder, so that two tuners that begin at the same moment do not block each other for ever.
         pause_s = _ALIAS_PAUSE_S * (1.0 + crc32(journal.holder.encode()) % 100 / 100)
         while why is not None and not self._stop.is_set():
             self.pause(why, pause_s)
             pause_s = min(2 * pause_s, _ALIAS_PAUSE_S_MAX)
             # If the journal cannot be read now, the last reason stays.
             if self.recover_memory(journal_copy := journal.read_only_copy(), kafka, None) is not None:
-                why = self._other_user(journal_copy)
+                why = self._conflicting_alias(journal_copy)
         return False
 
-    def _other_user(self, journal: KafkaJournal) -> str | None:
+    def _conflicting_alias(self, journal: KafkaJournal) -> str | None:
         """Returns why this tuner must not act because of another cluster name; None: it may act.
 
-        A tuner that itself manages throttles acts even if other names do, so that they can be ended one after the other.
+        If this tuner itself manages throttles, it may act although another name has throttles too. Otherwise neither could clean
+        up.
         """
-        others = journal.cluster_aliases
-        if not others.names:
-            return None  # The usual case, without a request: a takeover has to be fast.
+        aliases = journal.cluster_aliases
+        if not aliases.names:
+            return None  # The usual case. It sends no request, because a takeover has to be fast.
         try:
-            holding = others.holdings_by_name([endpoint.node for endpoint in self._client.brokers()])
+            holding = aliases.holdings_by_name([endpoint.node for endpoint in self._client.brokers()])
             if holding and not journal.holdings:
                 return _cleanup_text(*next(iter(holding.items())))
-            for name in others.names:
-                members = self._client.group_members(group_of(name))
+            for name in aliases.names:
+                members = self._client.group_members(lease_group(name))
                 if members is None:
                     log.warning(
                         "it is unknown whether a tuner of another cluster name runs",
                         name=name,
-                        missing=f"Describe on Group {group_of(name)}",
+                        missing=f"Describe on Group {lease_group(name)}",
                     )
                 elif members:
                     return f"a tuner already runs on this Kafka cluster as cluster {name!r}: stop one of the two"
@@ -216,7 +220,7 @@ class Standby:
         self._stop.wait(_TAKE_OVER_PAUSE_S if pause_s is None else pause_s)
 
     def cluster_error(self) -> str | None:
-        """Returns why the cluster does not answer; None: it does."""
+        """Returns why the cluster does not answer; None: it answers."""
         try:
             self._client.brokers()
         except ClusterError as error:
@@ -231,8 +235,8 @@ def used_by_tuner(topics: Topics) -> tuple[str, ...]:
 
 def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused) -> KafkaConsumer:
     """Returns a consumer that reads committed records of the journal."""
-    # Uncommitted records of a predecessor must not count. "none": a journal that ends before the known offset is an error; Kafka's
-    # default would silently continue at the end.
+    # "read_committed": uncommitted records of a predecessor must not count. "none": if the journal ends before the known offset,
+    # the consumer raises an error; with Kafka's default it would silently continue at the end.
     return consumer(
         kafka,
         "rheostat-tuner-recovery",
@@ -267,13 +271,13 @@ def _recover(
     return memory
 
 
-def _cleanup_text(name: str, what: str) -> str:
-    how = "end them first, by `rheostat release` with that name in the settings"
-    if "plan" in what:
-        how = f"let a tuner of that name end its plans (`rheostat reassign cancel`), and then release: {how}"
+def _cleanup_text(name: str, holdings: str) -> str:
+    advice = "end them first, by `rheostat release` with that name in the settings"
+    if "plan" in holdings:
+        advice = f"let a tuner of that name end its plans (`rheostat reassign cancel`), and then release: {advice}"
     return (
-        f"the journal has this Kafka cluster also as cluster {name!r}, with {what} to be ended under that name: set "
-        f"`cluster: {name}`, or {how}"
+        f"the journal has this Kafka cluster also as cluster {name!r}, with {holdings} to be ended under that name: set "
+        f"`cluster: {name}`, or {advice}"
     )
 
 

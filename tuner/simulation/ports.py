@@ -208,7 +208,7 @@ class NoOrders:
     """Operator orders of a simulation: none."""
 
     latest = Orders()
-    overtaken: tuple[Orders, ...] = ()
+    superseded: tuple[Orders, ...] = ()
 
     def follow(self, wait_ms: int = 0) -> None:
         pass

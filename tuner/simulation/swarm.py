@@ -162,7 +162,7 @@ class SwarmOrders:
     """The orders port; ``SwarmRunner`` sets the latest orders."""
 
     latest: Orders = field(default_factory=Orders)
-    overtaken: tuple[Orders, ...] = ()
+    superseded: tuple[Orders, ...] = ()
 
     def follow(self, wait_ms: int = 0) -> None:
         pass

@@ -12,7 +12,7 @@ from streaming.shared.teardown import named_teardown
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.control.mutation_quota.operator_orders import recall_tenants
 from tuner.runtime.background_call import ThreadCaller
-from tuner.runtime.fencing import refusal
+from tuner.runtime.fencing import write_refusal
 from tuner.runtime.mutation_quota.actuator import DryRunQuotaActuator, KafkaQuotaActuator
 from tuner.runtime.mutation_quota.creation_probe import CreationProbe
 from tuner.runtime.mutation_quota.loop import MutationQuotaConfig, MutationQuotaController, MutationQuotaPorts
@@ -31,7 +31,7 @@ def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) ->
         return None
     client = QuotaClient(context.kafka, "rheostat-tuner-quotas")
     context.cleanups.callback(named_teardown("quota client", client.close))
-    quotas = KafkaQuotaActuator(client, proved=context.is_leadership_proved)
+    quotas = KafkaQuotaActuator(client, is_leadership_proved=context.is_leadership_proved)
     context.cleanups.callback(quotas.end)
     dry_run, quota_settings = settings.dry_run, settings.mutation_quota
     limits_latency = policy is not None and policy.objective.create_probe_p90_ms_max is not None
@@ -43,7 +43,7 @@ def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) ->
         caller=ThreadCaller(),
         signals=context.signals,
         orders=context.orders,
-        refusal=partial(refusal, journal),
+        write_refusal=partial(write_refusal, journal),
         observer=status,
         inputs=context.inputs,
         windows=None if quota_settings is not None and quota_settings.window_is_given else lambda: live.quota_windows,

@@ -13,7 +13,7 @@ from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.shared.teardown import named_teardown
 from tuner.api.status_store import StatusStore
 from tuner.runtime.clock import Clock
-from tuner.runtime.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, group_of
+from tuner.runtime.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, lease_group
 from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.signals_reader import SignalReader
 
@@ -77,12 +77,12 @@ def leadership_lease(cleanups: ExitStack, cluster: str, kafka: KafkaSettings, to
         consumer,
         kafka,
         "rheostat-tuner-lease",
-        group_id=group_of(cluster),
+        group_id=lease_group(cluster),
         auto_offset_reset="latest",
         session_timeout_ms=round(SESSION_S * 1000),
         heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
         partition_assignment_strategy=ASSIGNORS,
     )
-    lease = Lease(create_consumer, topics.journal, group_of(cluster))
+    lease = Lease(create_consumer, topics.journal, lease_group(cluster))
     cleanups.callback(named_teardown("lease", lease.leave))
     return lease

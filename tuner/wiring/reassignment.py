@@ -14,7 +14,7 @@ from tuner.core.controller import ControllerObjective
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.runtime.background_call import ThreadCaller
-from tuner.runtime.fencing import refusal
+from tuner.runtime.fencing import write_refusal
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 from tuner.runtime.reassignment.executor import ExecutorConfig, ExecutorPorts, ReassignmentExecutor
 from tuner.runtime.reassignment.prepare import PREPARE_S_MAX
@@ -52,7 +52,7 @@ def reassignment_executor(
         )
     client = ReassignmentClient(context.kafka, "rheostat-tuner-plans")
     context.cleanups.callback(named_teardown("plans client", client.close))
-    actuator = KafkaReassignmentActuator(client, proved=context.is_leadership_proved)
+    actuator = KafkaReassignmentActuator(client, is_leadership_proved=context.is_leadership_proved)
     context.cleanups.callback(actuator.end)
     if settings.dry_run:
         actuator.end()  # A dry run cannot ask Kafka for anything, even by mistake.
@@ -63,7 +63,7 @@ def reassignment_executor(
         orders=orders,
         signals=context.signals,
         throttle_state=lambda: throttle_controller.throttling,
-        refusal=partial(refusal, journal),
+        write_refusal=partial(write_refusal, journal),
         observer=status,
         handshake=handshake if not settings.dry_run else None,
     )

@@ -31,13 +31,14 @@ class QuotaActuator(Protocol):
 
 
 class KafkaQuotaActuator:
-    def __init__(self, client: QuotaClient, *, proved: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, client: QuotaClient, *, is_leadership_proved: Callable[[], bool] = lambda: True) -> None:
         """
         Args:
-            proved: returns whether this tuner held the leadership a moment ago; called before each request, from any thread.
+            is_leadership_proved: returns whether this tuner held the leadership a moment ago. It is called before each request,
+                from any thread.
         """
         self._client = client
-        self._proved = proved
+        self._is_leadership_proved = is_leadership_proved
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -55,7 +56,7 @@ class KafkaQuotaActuator:
         entities = list(rates)
         for first in range(0, len(entities), ENTITIES_PER_REQUEST):
             batch = {entity: rates[entity] for entity in entities[first : first + ENTITIES_PER_REQUEST]}
-            if self._ended.is_set() or not self._proved():
+            if self._ended.is_set() or not self._is_leadership_proved():
                 outcome |= dict.fromkeys(batch, f"not written: {refusal_text(ended=self._ended.is_set())}")
                 continue
             try:

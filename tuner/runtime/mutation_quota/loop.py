@@ -22,7 +22,7 @@ from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota, TotalRateReport
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView, with_broker_window
 from tuner.control.mutation_quota.operator_orders import step_with_orders
-from tuner.control.mutation_quota.ownership import note_pending_write, note_confirmed_write
+from tuner.control.mutation_quota.ownership import note_confirmed_write, note_pending_write
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import ClusterUnreadable
@@ -32,7 +32,7 @@ from tuner.core.quota_window import QuotaWindow
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import QuotaWrite, requested_per_s
-from tuner.runtime.background_call import BackgroundCaller, Call, answer_of
+from tuner.runtime.background_call import BackgroundCaller, Call, result_or_error
 from tuner.runtime.clock import Clock
 from tuner.runtime.mutation_quota.actuator import Outcome, QuotaActuator
 from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
@@ -74,7 +74,7 @@ class MutationQuotaPorts:
     """Everything that the controller reads from and writes to.
 
     Attributes:
-        refusal: why nothing may be written now, asked before each write; None: writes are allowed.
+        write_refusal: why nothing may be written now, asked before each write; None: writes are allowed.
         inputs: records what each cycle saw; None: nothing is recorded.
         windows: the brokers' quota windows (controller.quota.window.*); None: the policy sets them.
         create_probe_p90_ms: latency of topic creations (p90); None: the objective does not limit it.
@@ -84,7 +84,7 @@ class MutationQuotaPorts:
     caller: BackgroundCaller
     signals: ControllerSignals
     orders: CurrentOrders
-    refusal: Callable[[], Failure | None]
+    write_refusal: Callable[[], Failure | None]
     observer: QuotaObserver
     inputs: InputLog | None = None
     windows: Callable[[], Set[QuotaWindow]] | None = None
@@ -120,7 +120,7 @@ class MutationQuotaController:
         self._caller = ports.caller
         self._signals = ports.signals
         self._orders = ports.orders
-        self._refusal = ports.refusal
+        self._write_refusal = ports.write_refusal
         self._observer = ports.observer
         self._inputs = ports.inputs
         self._windows = ports.windows
@@ -150,17 +150,17 @@ class MutationQuotaController:
             if self._read is not None:
                 if self._read.done():
                     read, self._read = self._read, None
-                    self._run_cycle(answer_of(read))
+                    self._run_cycle(result_or_error(read))
             elif self._write is not None:
                 if self._write.done():
                     write, self._write = self._write, None
-                    outcome = answer_of(write)
+                    outcome = result_or_error(write)
                     self._finish_write(
                         dict.fromkeys(self._in_flight, str(outcome)) if isinstance(outcome, ClusterError) else outcome
                     )
                 elif self._write_allowed:
                     # Renews the proof of leadership, which the actuator checks before each further request.
-                    self._write_allowed = self._refusal() is None
+                    self._write_allowed = self._write_refusal() is None
             elif self._clock.monotonic_s() >= self._due_s:
                 self._due_s = self._clock.monotonic_s() + self._cycle_s
                 self._read = self._caller.start(self._quotas.read)
@@ -246,7 +246,7 @@ class MutationQuotaController:
         self._report_failures({entity: failure for entity, failure in results.items() if failure is not None})
 
     def _start_write(self, changes: list[QuotaWrite]) -> None:
-        refused = self._refusal()
+        refused = self._write_refusal()
         if refused is not None:
             self._report_failures({change.entity: refused for change in changes})
             return

@@ -1,4 +1,4 @@
-"""Reads snapshots of the cluster through Kafka's Admin API: partitions that move, and throttles that are set."""
+"""Reads snapshots of the cluster through Kafka's Admin API: reassignments under way, and throttles that are set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBERS = (
 
 
 class _TopicLists:
-    """The throttled-replica lists of one topic, as Kafka's text and parsed."""
+    """The throttled-replica lists of one topic, both as Kafka's text and parsed."""
 
     def __init__(self, configs: dict[str, str]) -> None:
         self.configs = configs
@@ -30,7 +30,7 @@ class _TopicLists:
 
 
 class ClusterReader:
-    """Reads the cluster anew for every snapshot, and reuses the objects of the last one where nothing has changed.
+    """Reads the whole state of the cluster for every snapshot. Objects that have not changed since the last snapshot are reused.
 
     The lists of a large move name hundreds of thousands of replicas. Parsing them again for every snapshot would take longer than
     the decisions.
@@ -40,27 +40,26 @@ class ClusterReader:
         self._client = client
         self._lists: dict[str, _TopicLists] = {}
         self._moves: dict[tuple[str, int], PartitionMove] = {}
-        self._rated: Set[BrokerSide] = frozenset()
+        self._sides_with_rate: Set[BrokerSide] = frozenset()
         self._stationary = StationaryPartitions()
         self._lost_move_ended = False  # See StationaryPartitions.is_due.
-        self.quota_windows: Set[QuotaWindow] = (
-            frozenset()
-        )  # The different windows of the brokers at the last full scan.
+        self.quota_windows: Set[QuotaWindow] = frozenset()  # The distinct windows of the brokers at the last full scan.
 
     def snapshot(
-        self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+        self, *, full: bool, extra_topics: Collection[str] = (), waiting_brokers: Collection[int] = ()
     ) -> LiveCluster | ClusterUnreadable:
         """Returns a snapshot, or why the cluster could not be read.
 
         Args:
-            full: read the lists of all topics. Otherwise those of topics that move or had lists before, unless a rate is new.
-            also: topics whose lists are read in any case.
-            waits: brokers whose producers wait for replicas, or whose throttle was opened for that; partitions that do not move
-                are read more often for them.
+            full: read the lists of all topics. Otherwise only of topics that move or had lists before; a new rate also causes a
+                full read.
+            extra_topics: topics whose lists are read in any case.
+            waiting_brokers: brokers whose producers wait for replicas, or whose throttle was opened for this reason. While there
+                are any, partitions that do not move are read more often.
         """
         try:
-            live = self._read_snapshot(full, also, waits=waits)
-            self._stationary.note_snapshot(waits=waits)
+            live = self._read_snapshot(full, extra_topics, waiting_brokers=waiting_brokers)
+            self._stationary.note_snapshot(waiting_brokers=waiting_brokers)
             self._lost_move_ended = False
             return live
         except ClusterError as error:
@@ -68,7 +67,9 @@ class ClusterReader:
         except ValueError as error:  # A throttled-replica list in an unknown format.
             return ClusterUnreadable(str(error))
 
-    def _read_snapshot(self, full: bool, also: Collection[str], *, waits: Collection[int]) -> LiveCluster:
+    def _read_snapshot(
+        self, full: bool, extra_topics: Collection[str], *, waiting_brokers: Collection[int]
+    ) -> LiveCluster:
         client = self._client
         brokers = frozenset(endpoint.node for endpoint in client.brokers())
         moves = self._read_moves()
@@ -82,25 +83,25 @@ class ClusterReader:
                 continue
             for side, key in RATE_KEYS.items():
                 if key in configs:
-                    rates[(broker, side)] = _setting(configs[key])
-        # kafka-reassign-partitions writes lists, then rates, and then starts the moves. So a new rate already has its lists, on
-        # topics that do not move yet. Without these lists the rate would look unrelated to a move.
-        full = full or not rates.keys() <= self._rated
-        self._rated = rates.keys()
+                    rates[(broker, side)] = _rate_setting(configs[key])
+        # kafka-reassign-partitions writes lists, then rates, and then starts the moves. So a new rate may belong to lists of topics
+        # that do not move yet. If these lists were not read, the rate would seem unrelated to a move.
+        full = full or not rates.keys() <= self._sides_with_rate
+        self._sides_with_rate = rates.keys()
         if full:
-            self.quota_windows = frozenset(_windows(answers))
+            self.quota_windows = frozenset(_read_windows(answers))
         all_partitions = client.partitions() if full else []
-        topics = {s.topic for s in all_partitions} if full else {*self._lists, *also, *(m.topic for m in moves)}
+        topics = {s.topic for s in all_partitions} if full else {*self._lists, *extra_topics, *(m.topic for m in moves)}
         topic_lists = {
-            topic: self._parsed(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()
+            topic: self._parse_lists(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()
         }
         self._lists = {
             t: parsed for t, parsed in topic_lists.items() if parsed.throttle.leader or parsed.throttle.follower
         }
         lists = {topic: parsed.throttle for topic, parsed in self._lists.items()}
-        samples = _numbers(answers, kafka_names.QUOTA_SAMPLES, kafka_names.QUOTA_SAMPLES_DEFAULT)
-        fetchers = _numbers(answers, NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT)
-        due = self._stationary.is_due(waits=waits, lost_move_ended=self._lost_move_ended)
+        samples = _read_numbers(answers, kafka_names.QUOTA_SAMPLES, kafka_names.QUOTA_SAMPLES_DEFAULT)
+        fetchers = _read_numbers(answers, NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT)
+        due = self._stationary.is_due(waiting_brokers=waiting_brokers, lost_move_ended=self._lost_move_ended)
         if full:
             self._stationary.read(all_partitions, lists, self._moves.keys(), brokers)
         elif due or not lists:
@@ -108,12 +109,12 @@ class ClusterReader:
         return LiveCluster(brokers, moves, rates, lists, unreadable, samples, fetchers, self._stationary.sides)
 
     def _read_moves(self) -> tuple[PartitionMove, ...]:
-        """Returns the moves under way. A move that has not changed keeps its object, as there may be tens of thousands."""
+        """Returns the moves under way. There may be tens of thousands, so a move that has not changed keeps its object."""
         before, moves = self._moves, {}
         for s in self._client.reassignments():
             key = (s.topic, s.partition)
             move = before.get(key)
-            # Most volatile fields first. Building a move just to compare it would be most of the work of a snapshot.
+            # Fields are compared one by one, the most volatile first, because building a move just to compare it is slow.
             if (
                 move is None
                 or move.isr != s.isr
@@ -130,7 +131,7 @@ class ClusterReader:
         self._moves = moves
         return tuple(moves.values())
 
-    def _parsed(self, topic: str, configs: dict[str, str]) -> _TopicLists:
+    def _parse_lists(self, topic: str, configs: dict[str, str]) -> _TopicLists:
         known = self._lists.get(topic)
         try:
             return known if known is not None and known.configs == configs else _TopicLists(configs)
@@ -138,19 +139,21 @@ class ClusterReader:
             raise ValueError(f"topic {topic}: {error}") from error
 
 
-def quota_windows_of(client: ClusterClient) -> Set[QuotaWindow]:
-    """Returns the different controller quota windows of the brokers that answer.
+def read_quota_windows(client: ClusterClient) -> Set[QuotaWindow]:
+    """Returns the distinct controller quota windows of the brokers that answer.
 
     Raises:
         ClusterError: the brokers are unknown.
     """
     brokers = [endpoint.node for endpoint in client.brokers()]
     return frozenset(
-        _windows(client.broker_configs(brokers, (kafka_names.MUTATION_SAMPLES, kafka_names.MUTATION_WINDOW_S)))
+        _read_windows(client.broker_configs(brokers, (kafka_names.MUTATION_SAMPLES, kafka_names.MUTATION_WINDOW_S)))
     )
 
 
-def _numbers(answers: Mapping[int, dict[str, ConfigValue] | ClusterError], key: str, default: int) -> dict[int, int]:
+def _read_numbers(
+    answers: Mapping[int, dict[str, ConfigValue] | ClusterError], key: str, default: int
+) -> dict[int, int]:
     numbers = {}
     for broker, configs in answers.items():
         if not isinstance(configs, ClusterError):
@@ -159,7 +162,7 @@ def _numbers(answers: Mapping[int, dict[str, ConfigValue] | ClusterError], key: 
     return numbers
 
 
-def _windows(answers: Mapping[int, dict[str, ConfigValue] | ClusterError]) -> Iterator[QuotaWindow]:
+def _read_windows(answers: Mapping[int, dict[str, ConfigValue] | ClusterError]) -> Iterator[QuotaWindow]:
     for configs in answers.values():
         if not isinstance(configs, ClusterError):
             samples, seconds = configs.get(kafka_names.MUTATION_SAMPLES), configs.get(kafka_names.MUTATION_WINDOW_S)
@@ -169,5 +172,5 @@ def _windows(answers: Mapping[int, dict[str, ConfigValue] | ClusterError]) -> It
             )
 
 
-def _setting(config: ConfigValue) -> RateSetting:
+def _rate_setting(config: ConfigValue) -> RateSetting:
     return RateSetting(int(config.value), is_own=config.source == kafka_names.SOURCE_DYNAMIC_BROKER)

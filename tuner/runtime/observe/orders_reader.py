@@ -24,8 +24,8 @@ log = structlog.get_logger("tuner")
 class OrdersReader:
     """Follows the orders of one cluster.
 
-    A leadership term first calls ``begin`` with the offsets up to which the topics were read, so that no order is missed, and then
-    ``begin_with`` with the orders before these offsets.
+    At the start of a leadership term, the journal's reader has read both topics up to certain offsets. The term calls ``begin``
+    with these offsets, so that no order is missed, and then ``begin_with`` with the orders before them.
     """
 
     def __init__(
@@ -41,15 +41,20 @@ class OrdersReader:
         """
         Args:
             topic: the orders topic.
-            journal: a consumer of the journal's topic, and the topic's name; for a dry run (``plans_whole``).
-            refused_batches: batches that ``consumer`` skips because it cannot read them; ``begin`` empties the list. None: it
-                skips none.
+            journal: a consumer of the journal's topic, and the topic's name; needed only for ``reads_executor_records``.
+            refused_batches: the list to which ``consumer`` adds batches that it cannot read and skips. ``begin`` empties the list.
+                None: the consumer skips no batch.
         """
         self._refused_batches = refused_batches if refused_batches is not None else []
         self.latest = Orders()
-        self.overtaken: tuple[Orders, ...] = ()  # Orders that later ones have replaced since this was emptied.
-        self.plans: PlanBook | None = None  # Receives operators' records about plans; None: this tuner executes none.
-        self.plans_whole = False  # It also receives the records of the tuner that executes them (dry run).
+        self.superseded: tuple[
+            Orders, ...
+        ] = ()  # Orders that were replaced since the throttle controller last emptied this.
+        self.plans: PlanBook | None = (
+            None  # Receives operators' records about plans; None: this tuner executes no plans.
+        )
+        # In a dry run, ``plans`` also receives the records of the tuner that executes the plans, so that it shows their progress.
+        self.reads_executor_records = False
         self._known: tuple[Orders, ...] = ()  # All orders that the journal's reader has found.
         self._consumer, self._topic = consumer, topic
         self._tail = TopicTail(consumer, topic)
@@ -63,34 +68,34 @@ class OrdersReader:
         )
 
     def begin(self, read_to: Mapping[int, int], journal_read_to: Mapping[int, int]) -> None:
-        """Reads both topics from these offsets on, by partition; the journal knows the records before them."""
+        """Starts to read both topics at these offsets by partition. The journal's reader has read all earlier records."""
         self._refused_batches.clear()
         self._tail = TopicTail(self._consumer, self._topic, read_to)
         if self._journal is not None:
             self._journal_tail = TopicTail(*self._journal, journal_read_to)
 
     def unreadable(self) -> str | None:
-        """Returns why an order could not be read, and what to do; None: all orders were read."""
+        """Returns why an order could not be read, and how to repair it; None: all orders were read."""
         return str(UnreadableBatchError(self._refused_batches[0])) if self._refused_batches else None
 
-    def begin_with(self, latest: Orders, overtaken: tuple[Orders, ...], given: tuple[Orders, ...]) -> None:
+    def begin_with(self, latest: Orders, superseded: tuple[Orders, ...], known: tuple[Orders, ...]) -> None:
         """Sets the orders that came before the offsets of ``begin``.
 
         Args:
             latest: the orders in force.
-            overtaken: orders that were replaced before a cycle could act on them.
-            given: all orders that were read, also those that are already in the journal.
+            superseded: orders that were replaced before a cycle could act on them.
+            known: all orders that were read, including those that are already in the journal.
         """
-        self.latest, self.overtaken, self._known = latest, overtaken, given
+        self.latest, self.superseded, self._known = latest, superseded, known
 
     def follow(self, wait_ms: int = ANSWER_MS) -> None:
         """Reads new records. An order that cannot be read changes nothing and is logged.
 
         Args:
-            wait_ms: how long to wait for the broker's answer; 0: only records that have arrived already.
+            wait_ms: how long to wait for the broker's answer; 0: read only records that have arrived already.
         """
         try:
-            if self.plans is not None and self.plans_whole and self._journal_tail is not None:
+            if self.plans is not None and self.reads_executor_records and self._journal_tail is not None:
                 for record in self._journal_tail.poll(wait_ms):
                     self._take_plan(self.plans, record)
             for record in self._tail.poll(wait_ms):
@@ -108,12 +113,12 @@ class OrdersReader:
             self.refused.refuse(record, f"orders: {error}")
             return
         if orders in self._known:
-            return  # It arrived while the journal was read, so the journal's reader has it.
-        self.overtaken, self.latest = (*self.overtaken, self.latest), orders
+            return  # The order arrived while the journal was read, so the journal's reader has already returned it.
+        self.superseded, self.latest = (*self.superseded, self.latest), orders
         log.info("orders", at_ms=self.latest.at_ms, paused=self.latest.pause is not None)
 
     def _take_plan(self, plans: PlanBook, record: Any) -> None:
         try:
-            (plans.take if self.plans_whole else plans.take_operator_record)(record.key or b"", record.value)
+            (plans.take if self.reads_executor_records else plans.take_operator_record)(record.key or b"", record.value)
         except ValueError as error:
             self.refused.refuse(record, f"a plan: {error}")

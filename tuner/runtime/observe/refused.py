@@ -1,6 +1,6 @@
-"""Counts records that cannot be read, and logs one of them a minute.
+"""Counts records that cannot be read, and logs at most one of them per minute.
 
-A topic may hold any number of such records, and a log line for each would fill the disk.
+A topic may hold any number of such records, so a log line for each could fill the disk.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RefusedRecords:
     def __init__(self, topic: str, effect: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         """
         Args:
-            effect: what a refused record means for the tuner, for the log.
+            effect: the consequence of a refused record, for the log.
         """
         self.count = 0
         self._topic = topic
@@ -33,7 +33,7 @@ class RefusedRecords:
         self._logged_at_s = float("-inf")
 
     def refuse(self, record: Any, why: str) -> None:
-        """Counts a record, and logs it unless another one was logged within the last minute.
+        """Counts a record, and logs it unless another record was logged within the last minute.
 
         Args:
             record: a Kafka record with ``partition``, ``offset`` and ``key``.

@@ -1,7 +1,7 @@
 """Reads the signals topic, and keeps the best signal of each broker, side, controller and tenant.
 
-Windows overlap: each scrape is in six of them, and the youngest window holds only that scrape. So the best signal is not the one
-whose window ends last. Of the signals with the newest sample it is the one with the most samples.
+Windows overlap: each scrape is in six windows, and the latest of them holds only this one scrape. So the signal of the latest
+window is a poor one. The best signal has the most samples of all signals that include the newest scrape.
 
 Signals made from records that waited while the stream was down (``backlog``) are out of date. They are counted and dropped.
 """
@@ -30,9 +30,9 @@ from tuner.runtime.observe.refused import RefusedRecords
 
 log = structlog.get_logger("tuner")
 
-# Until then, the age of an entity that stopped sending is shown and alerted on.
+# An entity without new signals is forgotten after this time. Until then its age is shown, and causes alerts.
 FORGET_MS = 10 * 60 * 1000
-# Of each kind; more than any cluster has. A client that invents brokers or tenants must not fill the memory.
+# Maximum number of entities of one kind; more than any cluster has. A client with random names must not fill the memory.
 ENTITIES_MAX = 50_000
 
 
@@ -66,14 +66,14 @@ class SignalCache:
                 _keep(self.tenants, (signal.node, signal.user, signal.client_id), signal)
 
     def forget_old(self, now_ms: int) -> None:
-        self.brokers = _young(self.brokers, now_ms)
-        self.moves = _young(self.moves, now_ms)
-        self.controllers = _young(self.controllers, now_ms)
-        self.tenants = _young(self.tenants, now_ms)
+        self.brokers = _recent(self.brokers, now_ms)
+        self.moves = _recent(self.moves, now_ms)
+        self.controllers = _recent(self.controllers, now_ms)
+        self.tenants = _recent(self.tenants, now_ms)
 
 
 class SignalReader(SignalCache):
-    """Reads the signals of one cluster. A topic that cannot be read raises nothing: the signals grow old."""
+    """Reads the signals of one cluster. If the topic cannot be read, no exception is raised, but the signals become stale."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class SignalReader(SignalCache):
         self._topic = topic
 
     def poll(self) -> int:
-        """Reads new records. Returns how many there were."""
+        """Reads new records. Returns their number."""
         return self._take_all(self._tail.poll(ANSWER_MS))
 
     def rewind(self, records: int) -> None:
-        """Reads at least the newest ``records``, for a command that has no history of its own."""
+        """Reads at least the newest ``records`` records, for a command that has just started and has read none yet."""
         self._take_all(self._tail.read_recent(records))
 
     def _take_all(self, records: Iterator[Any]) -> int:
@@ -119,19 +119,19 @@ class SignalReader(SignalCache):
 
 def _keep(known: dict[K, S], key: K, new: S) -> None:
     old = known.get(key)
-    if (old is not None or len(known) < ENTITIES_MAX) and _better(new, old):
+    if (old is not None or len(known) < ENTITIES_MAX) and _is_better(new, old):
         known[key] = new
 
 
-def _young(known: dict[K, S], now_ms: int) -> dict[K, S]:
-    # A sample from the future would otherwise count as new until its time has come.
+def _recent(known: dict[K, S], now_ms: int) -> dict[K, S]:
+    # ``abs``: a sample from the future comes from a wrong clock. Otherwise it would count as new until its time has come.
     return {key: signal for key, signal in known.items() if abs(now_ms - signal.sampled_at_ms) < FORGET_MS}
 
 
-def _better(new: Signal, old: Signal | None) -> bool:
+def _is_better(new: Signal, old: Signal | None) -> bool:
     if old is None:
         return True
-    # A sample from the future came from a wrong clock. It must not shut out all later ones.
+    # An old sample from far in the future comes from a wrong clock. It must not block all later samples.
     if old.sampled_at_ms - new.sampled_at_ms > FORGET_MS:
         return True
     return (new.sampled_at_ms, new.samples) >= (old.sampled_at_ms, old.samples)

@@ -1,11 +1,12 @@
-"""Finds throttles that hold back replicas of partitions that do not move: replicas that left the ISR and catch up.
+"""Finds throttles that slow down replicas of stationary partitions, which do not move: replicas that left the ISR and catch up.
 
-An operator's "*" on a topic's lists names all its replicas, whether they move or not. After a broker's restart they catch up
-through the throttle, and producers may wait for them. Reading all partitions for every snapshot would be a full scan each time.
-So they are read with full scans, and in between only for listed topics while producers wait.
+An operator may put "*" in a topic's throttled-replica list. It names all replicas, even those of stationary partitions. After a
+broker's restart they catch up through the throttle, and producers may wait for them. Reading all partitions for every snapshot
+would be too slow. So partitions are read with each full scan. Between full scans they are read only while producers wait, and only
+for topics with lists.
 
 Invariant: only a replica that can catch up counts: its broker is alive and its disk is online. Between two reads the last result
-stays, so that a missing read closes no throttle.
+stays, so that no throttle is lowered just because no read took place.
 """
 
 from __future__ import annotations
@@ -17,31 +18,38 @@ from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.core.cluster import BrokerSide, PartitionMove
 
-# Snapshots between two reads while producers wait. On a large cluster a read costs a good part of a full scan.
+# Number of snapshots between two reads while producers wait. On a large cluster a read takes almost as long as a full scan.
 READ_EVERY = 3
 
 
 class StationaryPartitions:
+    """The throttled sides of stationary partitions with a replica that catches up.
+
+    Attributes:
+        sides: throttled sides, by the broker that leads the partition.
+    """
+
     def __init__(self) -> None:
-        self.sides: Mapping[int, frozenset[BrokerSide]] = {}  # Throttled sides by the broker that leads the partition.
-        self._waited: Collection[int] = ()
+        self.sides: Mapping[int, frozenset[BrokerSide]] = {}
+        self._last_waiting_brokers: Collection[int] = ()
         self._snapshots = 0  # Since the last read.
 
-    def is_due(self, *, waits: Collection[int], lost_move_ended: bool) -> bool:
-        """Returns whether a snapshot that is no full scan should read the listed topics.
+    def is_due(self, *, waiting_brokers: Collection[int], lost_move_ended: bool) -> bool:
+        """Returns whether a snapshot without a full scan should read the topics with lists.
 
         Args:
-            waits: brokers whose producers wait for replicas, or whose throttle was opened for that.
-            lost_move_ended: a move has ended whose replica was out of sync.
+            waiting_brokers: brokers whose producers wait for replicas, or whose throttle was opened for this reason.
+            lost_move_ended: a move has ended while one of its old replicas was out of sync, so this replica is now stationary.
         """
         self._snapshots += 1
         return lost_move_ended or (
-            bool(waits) and (self._snapshots >= READ_EVERY or not set(waits).issubset(self._waited))
+            bool(waiting_brokers)
+            and (self._snapshots >= READ_EVERY or not set(waiting_brokers).issubset(self._last_waiting_brokers))
         )
 
-    def note_snapshot(self, *, waits: Collection[int]) -> None:
+    def note_snapshot(self, *, waiting_brokers: Collection[int]) -> None:
         """Notes that a snapshot has succeeded."""
-        self._waited = waits
+        self._last_waiting_brokers = waiting_brokers
 
     def read(
         self,
@@ -63,15 +71,15 @@ class StationaryPartitions:
                 continue
             if (state.topic, state.partition) in moving:
                 continue
-            sides = _sides(state, lists[state.topic], brokers)
+            sides = _throttled_sides(state, lists[state.topic], brokers)
             if sides:
                 by_leader.setdefault(state.leader, set()).update(sides)
         sides_now = {leader: frozenset(sides) for leader, sides in by_leader.items()}
-        # An equal result keeps its object, so that caches recognize it.
+        # An equal result keeps its identity, so that caches recognize it.
         self.sides = self.sides if self.sides == sides_now else sides_now
 
 
-def _sides(state: PartitionState, lists: TopicThrottle, brokers: Collection[int]) -> Sequence[BrokerSide]:
+def _throttled_sides(state: PartitionState, lists: TopicThrottle, brokers: Collection[int]) -> Sequence[BrokerSide]:
     lost = [b for b in state.replicas if b not in state.isr and b not in state.offline and b in brokers]
     sides = [(b, Side.FOLLOWER) for b in lost if lists.follower.includes(state.partition, b)]
     if lost and lists.leader.includes(state.partition, state.leader):

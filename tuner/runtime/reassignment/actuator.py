@@ -1,7 +1,7 @@
-"""Reads and changes partition reassignments in Kafka, on behalf of the executor of plans.
+"""Reads and changes partition reassignments in Kafka, on behalf of the plan executor.
 
-Kafka's answer to a request says only that the controller accepted it; a later snapshot shows when the reassignment has ended. A
-request without an answer may have been accepted, so its ``StepRefusal`` has ``is_certain=False``.
+Kafka's answer to a request says only that the controller has accepted it. A later snapshot shows when the reassignment has ended.
+If there is no answer, the request may have been accepted, so its ``StepRefusal`` has ``is_certain=False``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tuner.runtime.background_call import refusal_text
 
 class ReassignmentActuator(Protocol):
     def read_snapshot(
-        self, topics: Collection[str], measured: Collection[TopicPartition] = (), *, others: bool = False
+        self, topics: Collection[str], measured: Collection[TopicPartition] = (), *, all_topics: bool = False
     ) -> ReassignmentSnapshot | ClusterError:
         """Returns the current assignments of these topics, and the log sizes of ``measured`` on every broker.
 
         Args:
-            others: also return all other topics that this client may describe. Without permission for one of ``topics`` the
+            all_topics: also return all other topics that this client may describe. If it may not describe one of ``topics``, the
                 result is an error.
         """
 
@@ -36,35 +36,36 @@ class ReassignmentActuator(Protocol):
 
 
 class KafkaReassignmentActuator:
-    """Implements the port with Kafka's admin API. Only one thread at a time may call it, except ``end``."""
+    """Implements the port with Kafka's admin API. Only one thread at a time may call it; ``end`` may be called from any thread."""
 
-    def __init__(self, client: ReassignmentClient, *, proved: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, client: ReassignmentClient, *, is_leadership_proved: Callable[[], bool] = lambda: True) -> None:
         """
         Args:
-            proved: returns whether this tuner held the leadership a moment ago; called before each request, from any thread.
+            is_leadership_proved: returns whether this tuner held the leadership a moment ago. It is called before each request,
+                from any thread.
         """
         self._client = client
-        self._proved = proved
+        self._is_leadership_proved = is_leadership_proved
         self._min_in_sync: dict[str, int] = {}
         self._ended = threading.Event()
 
     def end(self) -> None:
-        """Stops all changes, also the remaining requests of a call in another thread."""
+        """Stops all changes, including the remaining requests of a call that runs in another thread."""
         self._ended.set()
 
     def read_snapshot(
-        self, topics: Collection[str], measured: Collection[TopicPartition] = (), *, others: bool = False
+        self, topics: Collection[str], measured: Collection[TopicPartition] = (), *, all_topics: bool = False
     ) -> ReassignmentSnapshot | ClusterError:
         client = self._client
         try:
             online = frozenset(endpoint.node for endpoint in client.brokers())
-            # Reassignments first: if one ends in between, the partitions already show its result.
+            # Reassignments are read first. If one ends before the partitions are read, the partitions already show its result.
             moving = client.reassignments()
-            states = {(s.topic, s.partition): s for s in client.partitions(None if others else topics)}
-            if others:
+            states = {(s.topic, s.partition): s for s in client.partitions(None if all_topics else topics)}
+            if all_topics:
                 visible = {topic for topic, _ in states}
                 states |= {(s.topic, s.partition): s for s in client.partitions(t for t in topics if t not in visible)}
-            states |= {(s.topic, s.partition): s for s in moving if others or s.topic in topics}
+            states |= {(s.topic, s.partition): s for s in moving if all_topics or s.topic in topics}
             self._learn_min_in_sync({t for t, _ in states if t not in self._min_in_sync}, online)
             sizes = self._read_log_sizes(states, measured)
             ids = client.topic_ids(topics)
@@ -89,7 +90,7 @@ class KafkaReassignmentActuator:
         keys = list(replicas)
         for first in range(0, len(keys), STEPS_PER_REQUEST_MAX):
             batch = {key: replicas[key] for key in keys[first : first + STEPS_PER_REQUEST_MAX]}
-            if self._ended.is_set() or not self._proved():
+            if self._ended.is_set() or not self._is_leadership_proved():
                 outcome |= dict.fromkeys(
                     batch, StepRefusal(f"not requested: {refusal_text(ended=self._ended.is_set())}")
                 )
@@ -103,7 +104,7 @@ class KafkaReassignmentActuator:
         return outcome
 
     def elect_preferred(self, partitions: Collection[TopicPartition]) -> Outcome:
-        if self._ended.is_set() or not self._proved():
+        if self._ended.is_set() or not self._is_leadership_proved():
             return dict.fromkeys(partitions, StepRefusal(f"not requested: {refusal_text(ended=self._ended.is_set())}"))
         try:
             answers = self._client.elect_preferred(partitions)

@@ -1,4 +1,4 @@
-"""Logs the steps that the executor of plans would begin, for a tuner in a dry run."""
+"""Logs the steps that the plan executor would begin, for a tuner in a dry run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ _STEPS_NAMED = 5
 
 
 class DryRunReassignments:
-    """Logs each plan once per order: what the executor would begin with."""
+    """Logs the first steps that the executor would begin, once for each order of a plan."""
 
     def __init__(self) -> None:
-        self._logged: dict[
-            str, tuple[int, DesiredPlanState]
-        ] = {}  # By plan id: time and content of the last order logged.
+        # By plan id: time and content of the last order logged.
+        self._logged: dict[str, tuple[int, DesiredPlanState]] = {}
 
     def log_decision(self, decision: ExecutorDecision) -> None:
         known = {plan_decision.plan.id for plan_decision in decision.plans}

@@ -1,11 +1,13 @@
-"""Runs the executor of plans: reads the cluster, decides, records, announces the next steps, and requests them.
+"""Runs the plan executor: reads the cluster, decides, records, announces the next steps, and requests them.
 
     read and decide (background) → record → announce (prepare.py) → cancel, start, elect (background) → record failures
 
-A plan in the journal is an operator's order; the cluster shows how far it is. A new leader therefore needs nothing else: it reads
-the cluster and continues. The executor never waits for an answer, so that the throttle controller keeps its schedule.
+A plan in the journal is an operator's order, and the cluster shows the plan's progress. A new leader needs no other state: it reads
+both and continues. The executor never waits for an answer, so that the throttle controller keeps its schedule.
 
-Invariant: a step that may be in progress is in the journal. A refused step is not in progress; a step without an answer may be.
+Invariant: each step that may be in progress is in the journal. A step that Kafka refused is not in progress. A step whose request
+    got
+no answer may be in progress.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlansStateUnknown, ReassignmentSnapshot, TopicPartition
 from tuner.core.throttle_state import ThrottleState
 from tuner.journal.kafka_journal import JournalError
-from tuner.runtime.background_call import BackgroundCaller, Call, answer_of
+from tuner.runtime.background_call import BackgroundCaller, Call, result_or_error
 from tuner.runtime.clock import Clock
 from tuner.runtime.ports import CurrentOrders
 from tuner.runtime.reassignment.actuator import ReassignmentActuator
@@ -44,9 +46,10 @@ from tuner.runtime.reassignment.recorder import ReassignmentRecorder
 
 log = structlog.get_logger("tuner")
 
-CYCLE_S_MIN = 1.0  # A step of a small partition takes as long.
-# The pause after a cycle, as a multiple of its CPU time: the executor uses at most a fifth of the time, and the throttle controller
-# has the rest. Waiting for Kafka's answers does not count; a longer pause would leave free slots unused.
+CYCLE_S_MIN = 1.0  # A step of a small partition takes about as long, so faster cycles would find nothing new.
+# Pause after a cycle, as a multiple of its CPU time. So the executor uses at most a fifth of the time, and the throttle controller
+# has the rest. The wait for Kafka's answers does not lengthen the pause, because slots that become free would stay unused
+# meanwhile.
 REST_PER_CYCLE = 4.0
 MEASURE_EVERY_S = 15.0
 _POLL_S = 0.05
@@ -61,7 +64,7 @@ class PlanSignals(Protocol):
 
 
 class PlanObserver(Protocol):
-    """Receives the result of each cycle; the metrics and the status page."""
+    """Receives the result of each cycle, for the metrics and the status page."""
 
     def record_step(
         self, plans: tuple[PlanDecision, ...], limits: BatchLimits, figures: PartitionMeasurements, at_ms: int
@@ -80,7 +83,7 @@ class _CycleResult:
 
     Attributes:
         plans: the plans as recorded before the cycle.
-        pause_reason: whether the tuner was paused when the cycle began, and by whom; None: it was not.
+        pause_reason: why the tuner was paused when the cycle began; None: it was not paused.
     """
 
     plans: tuple[Plan, ...]
@@ -108,7 +111,7 @@ class ExecutorPorts:
 
     Attributes:
         throttle_state: the current rates of all sides, and the rates that they may get.
-        refusal: why nothing may be written now, asked before each write; None: writes are allowed.
+        write_refusal: returns why nothing may be written now; None: writes are allowed. It is called before each write.
         handshake: announces steps to the throttle controller before they begin; None: steps begin unthrottled.
     """
 
@@ -117,7 +120,7 @@ class ExecutorPorts:
     orders: CurrentOrders
     signals: PlanSignals
     throttle_state: Callable[[], ThrottleState]
-    refusal: Callable[[], Failure | None]
+    write_refusal: Callable[[], Failure | None]
     observer: PlanObserver
     handshake: PrepareHandshake | None = None
 
@@ -128,8 +131,8 @@ class ExecutorConfig:
 
     Attributes:
         limits: limits over all plans together.
-        prepare_s_max: seconds that a step waits to be throttled; then it does not begin.
-        dry_run: the executor only reports what it would begin; it asks Kafka for nothing and records nothing.
+        prepare_s_max: longest time that a step waits for its throttle, in seconds. After that the step does not begin.
+        dry_run: the executor only reports the steps that it would begin. It requests and records nothing.
     """
 
     limits: OperatorLimits
@@ -151,7 +154,7 @@ class ReassignmentExecutor:
     ) -> None:
         """
         Args:
-            processor_s: returns the CPU seconds that the process has used, those of the Kafka client's threads included.
+            processor_s: returns the CPU seconds that the process has used, including the Kafka client's threads.
         """
         self.recorder = recorder
         self._actuator = ports.actuator
@@ -159,7 +162,7 @@ class ReassignmentExecutor:
         self._orders = ports.orders
         self._signals = ports.signals
         self._throttle_state = ports.throttle_state
-        self._refusal = ports.refusal
+        self._write_refusal = ports.write_refusal
         self._observer = ports.observer
         self._limits = config.limits
         self._clock = clock
@@ -170,7 +173,7 @@ class ReassignmentExecutor:
         self._dry_run = DryRunReassignments() if config.dry_run else None
         self._prepare = PrepareStep(ports.handshake, config.prepare_s_max, clock.monotonic_s)
         self._answer: Call[Outcome] | None = None
-        self._write_allowed = False  # Whether this tuner was still the leader at the last check during the request.
+        self._write_allowed = False  # During a request: this tuner was still the leader at the last check.
         self._request = _Request((), {}, ())  # The last request.
         self._deferred = NONE_DEFERRED  # Steps of the last request that were not sent to Kafka.
         self._state = ExecutorState()
@@ -181,7 +184,7 @@ class ReassignmentExecutor:
         self._in_progress: frozenset[TopicPartition] = frozenset()
         self._succeeded_at_ms: int | None = None  # When the last cycle was recorded.
         self._unknown: PlansStateUnknown | None = None
-        # By side: bytes that plans still have to copy with steps that have not begun; empty without a plan.
+        # Bytes by side that plans still have to copy with steps that have not begun; empty without a plan.
         self.pending_bytes: Mapping[BrokerSide, float] = {}
 
     def next_due_s(self) -> float:
@@ -197,7 +200,7 @@ class ReassignmentExecutor:
                     self._cycle = None
                     pause_s = max(CYCLE_S_MIN, REST_PER_CYCLE * self._cycle_cost_s)
                     self._due_s = self._clock.monotonic_s() + (pause_s if self._dry_run is None else DRY_RUN_EVERY_S)
-                    self._finish_cycle(answer_of(cycle))
+                    self._finish_cycle(result_or_error(cycle))
             elif self._prepare.is_waiting:
                 desired = {plan.id: plan.head.desired for plan in self.recorder.active_plans}
                 if (prepared := self._prepare.poll(desired, paused=self._is_paused())) is not None:
@@ -205,17 +208,17 @@ class ReassignmentExecutor:
             elif self._answer is not None:
                 if self._answer.done():
                     answer, self._answer = self._answer, None
-                    self._finish_request(answer_of(answer))
+                    self._finish_request(result_or_error(answer))
                 elif self._write_allowed:
                     # Renews the proof of leadership, which the actuator checks before each further request.
-                    self._write_allowed = self._refusal() is None
+                    self._write_allowed = self._write_refusal() is None
             elif self._clock.monotonic_s() >= self._due_s:
                 self._start_cycle()
         except JournalError as error:
             log.error("the journal accepts no record, so no step of a plan is requested", error=str(error))
             self._report_unknown(f"the journal accepts no record: {error}")
         except BaseException as error:
-            # The announced steps are withdrawn: until the next attempt, this executor does not request them.
+            # The announcement is withdrawn, because this executor will not request the announced steps before its next attempt.
             self._prepare.clear()
             self.pending_bytes = {}
             self._report_unknown(
@@ -267,7 +270,7 @@ class ReassignmentExecutor:
             finally:
                 self._cycle_cost_s = self._processor_s() - began_s
 
-        # For a large plan, deciding takes as long as reading, so both run in the background.
+        # For a large plan, the decision takes as long as the reading, so both run in the background.
         self._cycle = self._caller.start(run)
 
     def _read_snapshot(
@@ -276,7 +279,7 @@ class ReassignmentExecutor:
         topics = {topic for plan in plans for topic, _ in plan.partitions}
         # Partition limits count all partitions of a broker, so they need all topics.
         needs_all_topics = self._limits.partitions != PartitionLimits()
-        return self._actuator.read_snapshot(topics, to_measure, others=needs_all_topics)
+        return self._actuator.read_snapshot(topics, to_measure, all_topics=needs_all_topics)
 
     def _finish_cycle(self, result: _CycleResult | ClusterError) -> None:
         if isinstance(result, ClusterError):
@@ -286,7 +289,7 @@ class ReassignmentExecutor:
             return
         decision, self._measurements = result.decision, result.measurements
         if _pause_reason(self._orders.latest) != result.pause_reason:
-            return  # The order arrived during the cycle; the next cycle follows it.
+            return  # A pause or resume arrived during the cycle, so the decision is out of date. The next cycle applies the order.
         if self._dry_run is not None:
             self._unknown = None
             self._dry_run.log_decision(decision)
@@ -310,7 +313,7 @@ class ReassignmentExecutor:
             self._start_request(decision, deferred)
 
     def _report_unknown(self, why: str) -> None:
-        """Reports that the state of the plans is unknown, since the last successful cycle."""
+        """Reports that the state of the plans has been unknown since the last successful cycle."""
         since_ms = (
             self._unknown.since_ms if self._unknown is not None else self._succeeded_at_ms or self._clock.now_ms()
         )
@@ -329,7 +332,7 @@ class ReassignmentExecutor:
         if not (request.cancels or starts or request.elections):
             self._finish_request({})
             return
-        refused = self._refusal()
+        refused = self._write_refusal()
         if refused is not None:
             self._finish_request(dict.fromkeys(request.keys(), StepRefusal(refused)))
             return
@@ -343,7 +346,7 @@ class ReassignmentExecutor:
         self._write_allowed, self._answer = True, self._caller.start(send)
 
     def _requested_by(self, decision: ExecutorDecision) -> _Request:
-        """Returns the changes of a decision. A paused tuner cancels and elects nothing."""
+        """Returns the changes to request for a decision. While the tuner is paused, it cancels and elects nothing."""
         starts = {(step.topic, step.partition): step.replicas for plan in decision.plans for step in plan.starts}
         if self._is_paused():
             return _Request((), starts, ())
@@ -360,7 +363,7 @@ class ReassignmentExecutor:
         )
 
     def _finish_request(self, answer: Outcome | ClusterError) -> None:
-        """Records what Kafka refused and what was deferred; from now on the cluster shows the steps that have begun."""
+        """Records the steps that Kafka refused and those that were deferred. Snapshots will show all other steps."""
         self._prepare.clear()
         request, waits, keys = self._request, self._deferred.waiting, self._request.keys()
         if isinstance(answer, ClusterError):
@@ -396,13 +399,13 @@ def _without_steps(plan: Plan, keys: set[TopicPartition]) -> Plan:
 
 
 def _inputs(snapshot: ReassignmentSnapshot, decision: ExecutorDecision) -> dict[str, object]:
-    """Returns the inputs of a decision for its journal entry. Changes of the concurrency have entries of their own."""
+    """Returns the inputs of a decision for its journal entry, except the concurrency: its changes have entries of their own."""
     held = {limit.value: count for limit, count in decision.admission.schedule.held.items()}
     return {"online": sorted(snapshot.online), "held": held}
 
 
 def _pause_reason(orders: Orders) -> str | None:
-    """Returns who has paused or released the tuner, and until when; None: it is not paused."""
+    """Returns by whom the tuner was paused or released, and how to resume it; None: it is not paused."""
     if orders.pause is None:
         return None
     state = "released" if orders.pause.released else "paused"

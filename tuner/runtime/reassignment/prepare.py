@@ -1,8 +1,9 @@
 """Announces the steps of an executor cycle to the throttle controller, and waits until their throttles are set.
 
-Kafka copies from the moment it accepts a reassignment. A step therefore begins only after a throttle cycle has answered for it.
+Kafka starts to copy as soon as it accepts a reassignment. A step is therefore requested only after a throttle cycle has set its
+throttle and replica lists, and has answered.
 
-Invariant: a step that waits here is in the journal and not yet requested. It leaves once: after the answer, or after a timeout.
+Invariant: a step that waits here is in the journal and has not been requested. It waits until the answer or until a timeout.
 """
 
 from __future__ import annotations
@@ -36,22 +37,21 @@ class PrepareStep:
         self._handshake = handshake
         self._wait_s_max = wait_s_max
         self._monotonic = monotonic
-        self._waiting: tuple[ExecutorDecision, float] | None = (
-            None  # The announced decision, and when it was announced.
-        )
+        # The announced decision, and when it was announced.
+        self._waiting: tuple[ExecutorDecision, float] | None = None
 
     @property
     def is_waiting(self) -> bool:
         return self._waiting is not None
 
     def begin(self, decision: ExecutorDecision, snapshot: ReassignmentSnapshot) -> Deferred | None:
-        """Announces the steps that copy data. Returns the steps that must not begin; None: ``poll`` tells them later."""
+        """Announces the steps that copy data. Returns the steps that must not begin; None: ``poll`` returns them later."""
         throttled = (plan for plan in decision.plans if not plan.plan.head.throttle.unthrottled)
         moves = steps_as_moves((step for plan in throttled for step in plan.starts), snapshot)
         if self._handshake is None or not moves:
             return NONE_DEFERRED
         if any(plan.cancels for plan in decision.plans):
-            # A cancel must not wait for a throttle, so the steps begin in a later cycle.
+            # A cancel must not wait until throttles are set. So this cycle only cancels, and the steps begin in a later cycle.
             return Deferred(waiting={(move.topic, move.partition): CANCELLATION_FIRST for move in moves})
         self._handshake.submit(moves, urgent_of(decision))
         self._waiting = (decision, self._monotonic())
@@ -72,11 +72,11 @@ class PrepareStep:
         if refused is None and self._monotonic() - since_s < self._wait_s_max:
             return None
         announced = [(move.topic, move.partition) for move in self._handshake.moves]
-        without_room = self._handshake.waiting_for_capacity
+        waiting_for_capacity = self._handshake.waiting_for_capacity
         self._waiting = None
         if refused is None:
             refused = dict.fromkeys(announced, f"not begun: not throttled within {self._wait_s_max:.0f} s")
-        # Kafka refuses writes to these partitions. They are throttled if possible, and begin in any case.
+        # Kafka rejects writes to these partitions (min.insync.replicas), so their steps begin even if they are not throttled.
         urgent = urgent_of(decision)
         superseded = [
             (step.topic, step.partition)
@@ -84,7 +84,7 @@ class PrepareStep:
             for step in plan_decision.starts
             if paused or desired.get(plan_decision.plan.id) is not plan_decision.plan.head.desired
         ]
-        return decision, classify_deferred(refused, urgent, superseded, without_room)
+        return decision, classify_deferred(refused, urgent, superseded, waiting_for_capacity)
 
     def note_running_steps(self, decision: ExecutorDecision, snapshot: ReassignmentSnapshot) -> None:
         """Notes the sides through which steps copy now."""
@@ -99,13 +99,13 @@ class PrepareStep:
             self._handshake.step_ended = True
 
     def clear(self) -> None:
-        """Ends the announcement: its steps were requested, or never will be."""
+        """Ends the announcement, because its steps were requested or will not be requested."""
         self._waiting = None
         if self._handshake is not None:
             self._handshake.clear()
 
 
 def urgent_of(decision: ExecutorDecision) -> frozenset[TopicPartition]:
-    """Returns the partitions whose producers are refused until the step has ended (below min.insync.replicas)."""
+    """Returns the partitions to which Kafka rejects writes until the step has ended (below min.insync.replicas)."""
     steps = (step for plan in decision.plans for step in plan.starts)
     return frozenset((step.topic, step.partition) for step in steps if step.reason is StepReason.MIN_IN_SYNC)

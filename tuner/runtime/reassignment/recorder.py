@@ -1,7 +1,7 @@
 """Records the decisions about plans in the journal, logs them, and schedules the retry of failed steps.
 
-A step and its reason are recorded before the step is requested. If the journal accepts no record, nothing is requested. Records
-that the journal has accepted are decoded into the book, as after a restart.
+A step and its reason are recorded before the step is requested. If the journal accepts no record, nothing is requested. The plans
+in memory (``book``) are updated by decoding the records that the journal has accepted, exactly as after a restart.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from tuner.runtime.ports import RecordJournal
 
 log = structlog.get_logger("tuner")
 
-PLANS_KEPT = 20  # Ended plans whose outcome stays readable.
-HEADLESS_S_MAX = 3600.0  # A command that submits a plan writes its head within seconds after the parts.
-_LINES_MAX = 5  # Log lines of one kind in one cycle. The journal has everything.
+PLANS_KEPT = 20  # Number of ended plans whose outcome stays readable.
+# A command that submits a plan writes the parts and, within seconds, the head. Without a head for this long, it was interrupted.
+HEADLESS_S_MAX = 3600.0
+_LINES_MAX = 5  # Log lines of one kind in one cycle. The journal has all of them.
 
 
 class ReassignmentRecorder:
@@ -71,11 +72,11 @@ class ReassignmentRecorder:
         return tuple(plan for plan in self.book.plans if plan.is_active)
 
     def record(self, before: Sequence[Plan], decision: ExecutorDecision, inputs: Mapping[str, object]) -> None:
-        """Records a cycle: reached partitions, the steps that follow, and the new state. Logs what is new.
+        """Records a cycle: reached partitions, the next steps, and the new state. Logs all changes.
 
         Args:
-            before: the plans as recorded, in the order of ``decision.plans``.
-            inputs: what the steps were decided on besides the plan.
+            before: the plans before the cycle, in the order of ``decision.plans``.
+            inputs: the inputs of the decision besides the plan, for the journal.
 
         Raises:
             JournalError: nothing was recorded, and no step may be requested.
@@ -120,16 +121,16 @@ class ReassignmentRecorder:
         after: Sequence[Plan],
         failures: Mapping[TopicPartition, StepRefusal],
         waits: Mapping[TopicPartition, str],
-        pauses: Collection[TopicPartition] = (),
+        paused_once: Collection[TopicPartition] = (),
     ) -> None:
-        """Records and logs, by cause, the steps that did not begin, and that they are not in progress.
+        """Records that steps did not begin and are not in progress, and logs them by cause.
 
         Args:
             plans: the plans as recorded.
             after: the same plans without the steps that did not begin.
-            failures: doubles the pause before the retry.
-            waits: steps deferred without a failure, and why; the next cycle tries them again.
-            pauses: those of ``waits`` that are tried again only after the shortest pause.
+            failures: steps that failed. Each failure doubles the pause before the next attempt.
+            waits: steps that were deferred without a failure, with the reason. The next cycle tries them again.
+            paused_once: those of ``waits`` that are tried again only after the shortest pause.
 
         Raises:
             JournalError: the entries are recorded with the next write that the journal accepts.
@@ -138,7 +139,7 @@ class ReassignmentRecorder:
             return
         for key in failures:
             self._backoff.fail(key)
-        for key in pauses:
+        for key in paused_once:
             self._backoff.pause_once(key)
         self._refusals |= {key: refusal.why for key, refusal in failures.items()}
         for text in _texts_by_cause({key: refusal.why for key, refusal in failures.items()}):
@@ -155,7 +156,7 @@ class ReassignmentRecorder:
         self._write([], records)
 
     def delete_headless_parts(self) -> None:
-        """Deletes the parts of plans that have had no head for an hour: their submission was interrupted.
+        """Deletes the parts of plans that have had no head for an hour, because their submission was interrupted.
 
         Raises:
             JournalError: the parts stay in the journal.
@@ -169,19 +170,19 @@ class ReassignmentRecorder:
 
     @property
     def backing_off(self) -> frozenset[TopicPartition]:
-        """Returns the partitions that failed recently and are not tried yet."""
+        """Returns the partitions whose last request failed and that are retried later."""
         return self._backoff.paused()
 
     @property
     def refusals(self) -> Mapping[TopicPartition, str]:
-        """Returns why the last request for a partition failed, unless a later one was accepted or none is needed any more."""
+        """Returns why the last request for a partition failed, as long as the partition still needs a request."""
         return dict(self._refusals)
 
     def _write(self, entries: Sequence[Entry], records: Mapping[bytes, bytes | None]) -> None:
-        """Writes the entries and records, together with the entries that an earlier write has left, or nothing."""
+        """Writes all entries and records, or nothing. Entries that an earlier write could not write are included."""
         if not entries and not records and not self._outbox.entries:
             return
-        self._journal.write((*self._outbox.entries, *entries), other_records=records)
+        self._journal.write((*self._outbox.entries, *entries), more_records=records)
         self._outbox.entries.clear()
         for key, value in records.items():
             self.book.take(key, value)
@@ -190,7 +191,7 @@ class ReassignmentRecorder:
         """Returns the records that differ between two states of a plan; None as value removes a record.
 
         Args:
-            with_concurrency: a changed concurrency alone also needs a record; usually it changes too often for that.
+            with_concurrency: write a record even if only the text about concurrency differs. This text changes often.
         """
         records: dict[bytes, bytes | None] = {}
         if after.requested != before.requested:

@@ -66,8 +66,8 @@ class Throttles(Protocol):
 class GuardedThrottles(Throttles, Protocol):
     """Throttles of which one call may send many requests, so that leadership has to be proved before each of them."""
 
-    def guarded(self, refusal: Callable[[], Failure | None]) -> Throttles:
-        """Returns a port that asks ``refusal`` before each request that changes a list, and does not send it if refused."""
+    def guarded(self, write_refusal: Callable[[], Failure | None]) -> Throttles:
+        """Returns a port that asks ``write_refusal`` before each request that changes a list, and does not send it if refused."""
 
 
 class KafkaThrottles:
@@ -79,19 +79,19 @@ class KafkaThrottles:
         *,
         monotonic: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
-        refusal: Callable[[], Failure | None] = lambda: None,
+        write_refusal: Callable[[], Failure | None] = lambda: None,
     ) -> None:
         """
         Args:
-            refusal: why lists may not be written now; None: they may. It is asked before every request.
+            write_refusal: why lists may not be written now; None: they may. It is asked before every request.
         """
         self._client = client
-        self._refusal = refusal
+        self._write_refusal = write_refusal
         self._monotonic = monotonic
         self._pause = pause
 
-    def guarded(self, refusal: Callable[[], Failure | None]) -> KafkaThrottles:
-        return KafkaThrottles(self._client, monotonic=self._monotonic, pause=self._pause, refusal=refusal)
+    def guarded(self, write_refusal: Callable[[], Failure | None]) -> KafkaThrottles:
+        return KafkaThrottles(self._client, monotonic=self._monotonic, pause=self._pause, write_refusal=write_refusal)
 
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
         requested = list(sides)
@@ -224,8 +224,8 @@ class KafkaThrottles:
                 if (new := _changes(current.get(topic), pairs[topic], change)) and written.get(topic) != new
             }
             # Reading the lists of many topics may have taken long, so leadership is checked again.
-            if changes and (refusal := self._refusal()) is not None:
-                answers |= dict.fromkeys(changes, refusal)
+            if changes and (write_refusal := self._write_refusal()) is not None:
+                answers |= dict.fromkeys(changes, write_refusal)
                 continue
             written |= changes
             read |= {topic: current.get(topic, {}) for topic in changes}

@@ -31,14 +31,14 @@ D = TypeVar("D", bound=ClearLists | RestoreRate)
 
 class ClusterLooker(Protocol):
     def snapshot(
-        self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+        self, *, full: bool, extra_topics: Collection[str] = (), waiting_brokers: Collection[int] = ()
     ) -> LiveCluster | ClusterUnreadable:
         """Returns a snapshot of the cluster.
 
         Args:
             full: read all brokers and topics, not only those that take part in a move.
-            also: topics to be read in any case.
-            waits: brokers where producers wait for replicas that left the ISR.
+            extra_topics: topics to be read in any case.
+            waiting_brokers: brokers where producers wait for replicas that left the ISR.
         """
 
 

@@ -40,7 +40,7 @@ _EARLY_S_MIN, _REST_PER_CYCLE = 1.0, 4.0
 class OrdersFeed(CurrentOrders, Protocol):
     """The operator orders, with those that were replaced before a cycle could act on them."""
 
-    overtaken: tuple[Orders, ...]  # In force since this was emptied, before the latest; the oldest first.
+    superseded: tuple[Orders, ...]  # In force since this was emptied, before the latest; the oldest first.
 
     def follow(self, wait_ms: int = ...) -> None:
         """Reads new orders."""

@@ -220,8 +220,8 @@ class ThrottleController:
         else:  # Before the journal is written: it is likely to be unreachable together with the rest of the cluster.
             self._observer.record_cycle(observation, self.memory, decisions)
         try:
-            self.recorder.note(decisions, observation, memory, self._orders.overtaken)
-            self._orders.overtaken = ()
+            self.recorder.note(decisions, observation, memory, self._orders.superseded)
+            self._orders.superseded = ()
             if not self._dry_run:
                 self._carry_out(decisions, observation, prepared)
             if self._steering_tick is not None:
@@ -304,8 +304,8 @@ class ThrottleController:
         setpoints = self._steering.setpoints if self._steering is not None else {}
         live = self._live.snapshot(
             full=full or may_need_cleanup(self.memory, self._last_live),
-            also={move.topic for move in self._handshake.moves},
-            waits=leaders_to_inspect(
+            extra_topics={move.topic for move in self._handshake.moves},
+            waiting_brokers=leaders_to_inspect(
                 self._last_live,
                 self.memory,
                 setpoints.keys(),

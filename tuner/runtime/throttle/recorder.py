@@ -170,14 +170,14 @@ class ThrottleRecorder:
         decisions: Sequence[Decision],
         observation: Observation,
         memory: Memory,
-        overtaken: Sequence[Orders] = (),
+        superseded: Sequence[Orders] = (),
     ) -> None:
         """Records a cycle: entries for new orders, and for decisions that no write follows; a log line for each new decision.
 
         A decision that repeats the last cycle's is neither recorded nor logged. ``memory`` is written with the entries.
 
         Args:
-            overtaken: orders that were replaced since the last cycle before any cycle could act on them.
+            superseded: orders that were replaced since the last cycle before any cycle could act on them.
 
         Raises:
             JournalError: nothing was written, and the memory is unchanged.
@@ -185,7 +185,7 @@ class ThrottleRecorder:
         if self._inputs is not None:
             self._inputs.record_cycle(observation, self.memory, memory, decisions)
         self._decision_inputs = None
-        memory, order_entries = self._order_entries(observation, memory, overtaken)
+        memory, order_entries = self._order_entries(observation, memory, superseded)
         entries, lines = list(order_entries), []
         reasons: dict[Subject, Reason] = {}
         for decision in decisions:
@@ -205,12 +205,12 @@ class ThrottleRecorder:
         self.log_decisions(lines)
 
     def _order_entries(
-        self, observation: Observation, memory: Memory, overtaken: Sequence[Orders]
+        self, observation: Observation, memory: Memory, superseded: Sequence[Orders]
     ) -> tuple[Memory, list[Entry]]:
         """Returns the memory with the current orders, and an entry for each order that was given or has expired."""
         now_ms, current = observation.now_ms, observation.orders
         given, recorded_until_ms = (
-            [self.memory.recorded_orders, *overtaken, current],
+            [self.memory.recorded_orders, *superseded, current],
             self.memory.orders_recorded_until_ms,
         )
         if self._dry_run and not self._has_noted:

@@ -452,7 +452,7 @@ def test_superseded_order_without_a_tuner_is_recorded() -> None:
     rig = Rig()
     rig.cycle()
     rig.die_and_start_again()
-    rig.orders.overtaken = (replace(PAUSED, at_ms=NOW_MS + 1),)
+    rig.orders.superseded = (replace(PAUSED, at_ms=NOW_MS + 1),)
     rig.orders.latest = Orders(at_ms=NOW_MS + 2, resumed_at_ms=NOW_MS + 2, by="lee@home")
     rig.cycle()
     assert texts(rig) == [
@@ -485,7 +485,7 @@ def test_dry_run_does_not_record_earlier_expiries() -> None:
 def test_superseded_order_is_recorded() -> None:
     rig = Rig()
     rig.cycle()
-    rig.orders.overtaken = (Orders(), replace(PAUSED, by="kim@desk"))
+    rig.orders.superseded = (Orders(), replace(PAUSED, by="kim@desk"))
     rig.orders.latest = Orders(at_ms=NOW_MS + 1, resumed_at_ms=NOW_MS + 1, by="lee@home")
     rig.journal.refusing = True
     rig.cycle()
@@ -496,7 +496,7 @@ def test_superseded_order_is_recorded() -> None:
         "rheostat is paused, by order of kim@desk",
         "rheostat resumes, by order of lee@home: the pause of kim@desk is over",
     ]
-    assert rig.orders.overtaken == ()
+    assert rig.orders.superseded == ()
 
 
 def test_expired_override_is_recorded_once_without_another_order() -> None:

@@ -318,11 +318,11 @@ def test_plans_pane_reads_seldom_and_keeps_last_known_lines() -> None:
         reads = 0
 
         def read_snapshot(
-            self, topics: Collection[str], measured: Collection[TopicPartition], *, others: bool = False
+            self, topics: Collection[str], measured: Collection[TopicPartition], *, all_topics: bool = False
         ) -> ReassignmentSnapshot | ClusterError:
             self.reads += 1
             now_s[0] += 2.0  # As long as for a large plan.
-            return executor.cluster.read_snapshot(topics, measured, others=others)
+            return executor.cluster.read_snapshot(topics, measured, all_topics=all_topics)
 
     port = Port()
     given = executor.journal.recovered().plans

@@ -19,7 +19,7 @@ from tuner.core.presence import ALIVE_S_MAX, TunerMode, TunerPresence
 from tuner.journal.presence_records import decode_presence, encode_presence, presence_key, presence_prefix
 from tuner.runtime import presence as module
 from tuner.runtime.clock import Clock
-from tuner.runtime.presence import PresenceReporter, presence_of
+from tuner.runtime.presence import PresenceReporter, current_presence
 from tuner.settings.tuner import TunerSettings
 
 NOW_MS = 1_000_000
@@ -109,7 +109,7 @@ def test_presence_of_board_follows_its_state(dry_run: bool, mode: TunerMode) -> 
     board = StatusStore("c", settings.limits(), dry_run=dry_run, wall_clock=lambda: 0.0)
 
     def seen() -> TunerPresence:
-        return presence_of(board, settings, holder="a:1", version="0.1", page="", since_ms=5)
+        return current_presence(board, settings, holder="a:1", version="0.1", page="", since_ms=5)
 
     board.become_standby("the cluster is not seen: timeout")
     assert (seen().mode, seen().waits_for) == (TunerMode.STARTING, "the cluster is not seen: timeout")

@@ -13,7 +13,7 @@ from test_mutation_quota_loop import ALICE, Rig
 from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Unreachable
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, with_broker_window
 from tuner.core.quota_window import QuotaWindow
-from tuner.runtime.observe.cluster_reader import quota_windows_of
+from tuner.runtime.observe.cluster_reader import read_quota_windows
 
 NUM, SIZE = "controller.quota.window.num", "controller.quota.window.size.seconds"
 

@@ -24,7 +24,7 @@ from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable
 from tuner.journal.outbox import Outbox
 from tuner.journal.topic_reader import UnreadableBatchError
-from tuner.runtime.lease import group_of
+from tuner.runtime.lease import lease_group
 from tuner.runtime.standby import Standby
 
 PAUSE_S = 0.01
@@ -317,14 +317,14 @@ def test_throttle_on_missing_broker_does_not_block(seen: Seen) -> None:
 
 
 def test_running_tuner_of_alias_blocks_tuner(rig: Rig, seen: Seen) -> None:
-    rig.cluster.members = {group_of("old"): [1, 1, 0]}
+    rig.cluster.members = {lease_group("old"): [1, 1, 0]}
     alone, left, waits = seen(Read(ENDED, ours="1 throttle"))
     assert (alone, left, len(waits)) == (False, 1, 2)
     assert "already runs on this Kafka cluster as cluster 'old'" in waits[0]
 
 
 def test_alias_check_failure_blocks_tuner(rig: Rig, seen: Seen) -> None:
-    rig.cluster.members = {group_of("old"): [ClusterError("its coordinator is only coming up"), 0]}
+    rig.cluster.members = {lease_group("old"): [ClusterError("its coordinator is only coming up"), 0]}
     alone, left, waits = seen(Read(ENDED))
     assert (alone, left, len(waits)) == (False, 1, 1)
     assert "only coming up" in waits[0]
@@ -338,7 +338,7 @@ def test_alias_wait_ends_when_stopped(rig: Rig, seen: Seen) -> None:
 @pytest.mark.parametrize("members", [0, None])
 def test_unused_alias_does_not_block(rig: Rig, seen: Seen, members: int | None) -> None:
     """Nor is one of which it may not be known, for want of a right."""
-    rig.cluster.members = {group_of("old"): [members]}
+    rig.cluster.members = {lease_group("old"): [members]}
     assert seen(Read(ENDED)) == (True, 0, [])
 
 

@@ -154,7 +154,7 @@ class Rig:
             caller=self.caller,
             signals=self.signals,
             orders=self.orders,
-            refusal=self._refusal,
+            write_refusal=self._refusal,
             observer=self.observer,
             inputs=inputs,
             windows=windows,
@@ -754,7 +754,7 @@ def test_each_write_request_needs_recent_proof() -> None:
             return dict.fromkeys(changes)
 
     client = Client()
-    port = KafkaQuotaActuator(client, proved=lambda: next(proofs))  # type: ignore[arg-type]  # All that it is asked for here.
+    port = KafkaQuotaActuator(client, is_leadership_proved=lambda: next(proofs))  # type: ignore[arg-type]  # All that it is asked for here.
     outcome = port.write({QuotaEntity(client_id=f"c{n}"): 1.0 for n in range(2 * ENTITIES_PER_REQUEST)})
     assert client.asked == 1
     assert list(outcome.values()).count(None) == ENTITIES_PER_REQUEST

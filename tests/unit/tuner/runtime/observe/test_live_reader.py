@@ -173,7 +173,7 @@ def test_unset_fetcher_threads_have_kafkas_default() -> None:
 def read_lost_sides(
     reader: ClusterReader, *, full: bool = False, waits: tuple[int, ...] = ()
 ) -> dict[int, frozenset[BrokerSide]]:
-    live = reader.snapshot(full=full, waits=waits)
+    live = reader.snapshot(full=full, waiting_brokers=waiting_brokers)
     assert isinstance(live, LiveCluster)
     return dict(live.lost_replica_sides)
 

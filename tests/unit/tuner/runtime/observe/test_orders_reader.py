@@ -72,10 +72,10 @@ def test_order_known_from_journal_is_not_given_twice(monkeypatch: pytest.MonkeyP
     for part in (records[:1], records[1:2]):
         monkeypatch.setattr(reader, "_tail", Tail(part))
         reader.follow()
-        assert (reader.overtaken, reader.latest) == ((pause,), resume)
+        assert (reader.superseded, reader.latest) == ((pause,), resume)
     monkeypatch.setattr(reader, "_tail", Tail(records[2:]))
     reader.follow()
-    assert (reader.overtaken, reader.latest) == ((pause, resume), again)
+    assert (reader.superseded, reader.latest) == ((pause, resume), again)
 
 
 def test_acknowledged_order_read_again_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def test_acknowledged_order_read_again_changes_nothing(monkeypatch: pytest.Monke
     records = [Record(orders_key("c"), encode_orders(order)) for order in (pause, resume)]
     monkeypatch.setattr(reader, "_tail", Tail(records))
     reader.follow()
-    assert (reader.overtaken, reader.latest) == ((), resume)
+    assert (reader.superseded, reader.latest) == ((), resume)
 
 
 def test_superseded_orders_are_kept_until_collected(
@@ -100,11 +100,11 @@ def test_superseded_orders_are_kept_until_collected(
         reader, "_tail", Tail([Record(orders_key("c"), encode_orders(order)) for order in (pause, resume)])
     )
     reader.follow()
-    assert (reader.overtaken, reader.latest) == ((Orders(), pause), resume)
-    reader.overtaken = ()
+    assert (reader.superseded, reader.latest) == ((Orders(), pause), resume)
+    reader.superseded = ()
     monkeypatch.setattr(reader, "_tail", Tail([Record(orders_key("c"), b"no order")]))
     reader.follow()
-    assert (reader.overtaken, reader.latest) == ((), resume)
+    assert (reader.superseded, reader.latest) == ((), resume)
     assert reader.refused.count == 1
 
 

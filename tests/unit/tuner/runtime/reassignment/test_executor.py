@@ -438,9 +438,11 @@ def test_topic_without_permission_blocks_plans_and_is_not_dropped() -> None:
     asked: list[tuple[set[str], bool]] = []
     look = rig.cluster.read_snapshot
 
-    def looked(topics: Collection[str], measured: Collection[TopicPartition] = (), *, others: bool = False) -> object:
-        asked.append((set(topics), others))
-        return look(topics, measured, others=others)
+    def looked(
+        topics: Collection[str], measured: Collection[TopicPartition] = (), *, all_topics: bool = False
+    ) -> object:
+        asked.append((set(topics), all_topics))
+        return look(topics, measured, all_topics=all_topics)
 
     rig.cluster.read_snapshot = looked  # type: ignore[method-assign, assignment]  # what it answers is passed on as it is
     rig.give({T0: (3, 4)})
@@ -641,12 +643,12 @@ def test_pause_follows_cpu_time_of_cycle_not_waiting(
         request, elect_preferred = cluster.request, cluster.elect_preferred
 
         def read_snapshot(
-            self, topics: Collection[str], measured: Collection[TopicPartition] = (), *, others: bool = False
+            self, topics: Collection[str], measured: Collection[TopicPartition] = (), *, all_topics: bool = False
         ) -> ReassignmentSnapshot | ClusterError:
             nonlocal used_s
             used_s += processor_s
             rig.now_s += waits_s
-            return cluster.read_snapshot(topics, measured, others=others)
+            return cluster.read_snapshot(topics, measured, all_topics=all_topics)
 
     rig.loop._actuator = Slow()
     rig.loop._processor_s = lambda: used_s

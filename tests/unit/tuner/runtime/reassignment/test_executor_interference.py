@@ -222,7 +222,7 @@ def test_each_request_needs_proof_of_leadership() -> None:
             return dict.fromkeys(replicas)
 
     taking = Taking()
-    port = KafkaReassignmentActuator(taking, proved=lambda: taking.requests < 1)  # type: ignore[arg-type]  # a client's one verb
+    port = KafkaReassignmentActuator(taking, is_leadership_proved=lambda: taking.requests < 1)  # type: ignore[arg-type]  # a client's one verb
     outcome = port.request({("t", n): (1, 2) for n in range(1_500)})
     assert taking.requests == 1
     assert sum(refusal is not None for refusal in outcome.values()) == 500
@@ -257,9 +257,9 @@ def test_snapshot_with_hidden_topic_is_error() -> None:
     """Kafka leaves it out of all topics; who is named is told of. Else an ACL that was taken away would end a plan's parts."""
     client = _Watching()
     port = KafkaReassignmentActuator(client)  # type: ignore[arg-type]  # what a look asks
-    found = port.read_snapshot({"seen"}, others=True)
+    found = port.read_snapshot({"seen"}, all_topics=True)
     assert isinstance(found, ReassignmentSnapshot)
     assert (list(found.partitions), client.named) == ([("seen", 0)], [None, set()])
-    refused = port.read_snapshot({"seen", "hidden"}, others=True)
+    refused = port.read_snapshot({"seen", "hidden"}, all_topics=True)
     assert isinstance(refused, MissingPermission)
     assert client.named[-1] == {"hidden"}

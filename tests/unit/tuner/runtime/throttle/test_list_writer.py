@@ -230,8 +230,10 @@ def test_rate_set_externally_at_same_moment_is_preserved() -> None:
     rig = unthrottled()
     look = rig.live.snapshot
 
-    def and_then_kim(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> object:
-        found = look(full=full, also=also, waits=waits)
+    def and_then_kim(
+        *, full: bool, extra_topics: Collection[str] = (), waiting_brokers: Collection[int] = ()
+    ) -> object:
+        found = look(full=full, extra_topics=extra_topics, waiting_brokers=waiting_brokers)
         rig.throttles.rates[SOURCE] = 7 * MB
         return found
 

@@ -1099,9 +1099,9 @@ def test_new_move_stops_cleanup() -> None:
     look = rig.live.snapshot
 
     def next_batch(
-        *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+        *, full: bool, extra_topics: Collection[str] = (), waiting_brokers: Collection[int] = ()
     ) -> LiveCluster | ClusterUnreadable:
-        found = look(full=full, also=also, waits=waits)
+        found = look(full=full, extra_topics=extra_topics, waiting_brokers=waiting_brokers)
         rig.live.moves = live().moves
         return found
 
@@ -1117,9 +1117,9 @@ def test_cleanup_preserves_rate_changed_since_snapshot() -> None:
     look = rig.live.snapshot
 
     def somebody_is_quicker(
-        *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+        *, full: bool, extra_topics: Collection[str] = (), waiting_brokers: Collection[int] = ()
     ) -> LiveCluster | ClusterUnreadable:
-        found = look(full=full, also=also, waits=waits)
+        found = look(full=full, extra_topics=extra_topics, waiting_brokers=waiting_brokers)
         rig.throttles.rates[SOURCE] = 7 * MB
         return found
 
@@ -1135,9 +1135,9 @@ def test_cleanup_preserves_list_changed_since_snapshot() -> None:
     look = rig.live.snapshot
 
     def next_plan(
-        *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+        *, full: bool, extra_topics: Collection[str] = (), waiting_brokers: Collection[int] = ()
     ) -> LiveCluster | ClusterUnreadable:
-        found = look(full=full, also=also, waits=waits)
+        found = look(full=full, extra_topics=extra_topics, waiting_brokers=waiting_brokers)
         rig.throttles.lists |= {"orders": throttle(leader=[(0, 2)], follower=[(0, 1)])}
         return found
 
