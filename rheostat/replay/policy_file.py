@@ -12,7 +12,7 @@ from rheostat.config.yaml_file import YamlFile
 from rheostat.errors import BadInputError
 from rheostat.replay import quota_policy
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.runtime.throttle.steering_controller import writes_max
+from tuner.runtime.throttle.steering_controller import writes_per_tick_max
 from tuner.settings.tuner import TunerSettings
 
 # Settings that no decision on recorded inputs depends on.
@@ -102,6 +102,6 @@ def _with_settings(recorded: SettingsSnapshot, settings: TunerSettings, keys: se
         limits=replace(recorded.limits, **changes),
         objective=objective,
         law=law,
-        writes_max=writes_max(settings.config_writes_per_s_max) if has_writes_max else recorded.writes_max,
+        writes_max=writes_per_tick_max(settings.config_writes_per_s_max) if has_writes_max else recorded.writes_max,
         quotas=quota_policy.policy_of(settings, keys, recorded.quotas),
     )

@@ -67,7 +67,7 @@ class FakeThrottles:
     def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
         stands = self.read_rates(rates)
         return {
-            side: None if stands[side] == value else f"{value} was written, {stands[side]} stands there"
+            side: None if stands[side] == value else f"{value} was written, but the broker has {stands[side]}"
             for side, value in rates.items()
         }
 

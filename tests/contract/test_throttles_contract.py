@@ -256,12 +256,14 @@ def test_throttle_of_unknown_broker_is_unknown_not_absent(subject: Subject) -> N
 def test_confirm_reports_the_differing_value(subject: Subject) -> None:
     put(subject, {LEADER_1: 5_000_000, LEADER_2: 6_000_000})
     failures = subject.impatient.confirm_rates({LEADER_1: 7_000_000, LEADER_2: 6_000_000})
-    assert failures == {LEADER_1: "7000000 was written, 5000000 stands there", LEADER_2: None}
+    assert failures == {LEADER_1: "7000000 was written, but the broker has 5000000", LEADER_2: None}
 
 
 def test_confirm_of_removal_reports_the_remaining_value(subject: Subject) -> None:
     put(subject, {LEADER_1: 5_000_000})
-    assert subject.impatient.confirm_rates({LEADER_1: None}) == {LEADER_1: "None was written, 5000000 stands there"}
+    assert subject.impatient.confirm_rates({LEADER_1: None}) == {
+        LEADER_1: "None was written, but the broker has 5000000"
+    }
 
 
 def test_confirm_on_an_unknown_broker_fails(subject: Subject) -> None:

@@ -28,7 +28,7 @@ from tuner.journal.codec import StateValues, apply_piece
 from tuner.journal.decision_digest import digest_decisions, digest_quota_decisions, digest_rate_changes
 from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.replay.recording import RecordedStep, stream_of
-from tuner.runtime.throttle.steering_controller import changes_of
+from tuner.runtime.throttle.steering_controller import most_urgent_changes
 
 _REMEMBERED = ("memory.", "control.", "mutation.")
 
@@ -157,7 +157,7 @@ class Replayer:
         control, rates = control_step(view, self._build(ControlState, "control"), settings.objective, limits)
         self._remember("control", control)
         held = state["steering.held_sides"]
-        return digest_rate_changes(changes_of(rates, control, current, {}, held, settings.writes_max))
+        return digest_rate_changes(most_urgent_changes(rates, control, current, {}, held, settings.writes_max))
 
     def _decide_quotas(self, step: RecordedStep, settings: SettingsSnapshot) -> Sequence[QuotaDecision]:
         state = self._state

@@ -131,7 +131,7 @@ class SimulatedThrottles:
         answers: dict[BrokerSide, Failure | None] = {}
         for side, rate in rates.items():
             current = self._cluster.controller.expected(side, until_s)
-            answers[side] = None if current == rate else f"{rate} was written, {current} stands there"
+            answers[side] = None if current == rate else f"{rate} was written, but the broker has {current}"
         return answers
 
     def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:

@@ -62,7 +62,7 @@ def reassignment_executor(
         caller=ThreadCaller(),
         orders=orders,
         signals=context.signals,
-        throttle_state=lambda: throttle_controller.throttling,
+        throttle_state=lambda: throttle_controller.throttle_state,
         write_refusal=partial(write_refusal, journal),
         observer=status,
         handshake=handshake if not settings.dry_run else None,

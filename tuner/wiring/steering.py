@@ -6,7 +6,7 @@ from tuner.core.throttle_limits import StallLimits
 from tuner.journal.input_log import InputLog
 from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.runtime.throttle.actuator import Throttles
-from tuner.runtime.throttle.steering_controller import SteeringController, writes_max
+from tuner.runtime.throttle.steering_controller import SteeringController, writes_per_tick_max
 from tuner.settings.tuner import TunerSettings
 
 
@@ -31,6 +31,6 @@ def settings_snapshot(settings: TunerSettings) -> SettingsSnapshot:
         StallLimits(),
         settings.objective.objective() if settings.objective is not None else None,
         settings.law_limits() if settings.objective is not None else None,
-        writes_max(settings.config_writes_per_s_max),
+        writes_per_tick_max(settings.config_writes_per_s_max),
         settings.dry_run,
     )

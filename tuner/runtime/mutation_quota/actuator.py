@@ -1,7 +1,7 @@
-"""Reads and writes the controller mutation quotas in Kafka; the dry run only reads.
+"""Reads and writes the controller mutation quotas in Kafka. In a dry run it only reads.
 
-A broker shows a change some time after the controller has accepted it, so the caller reads the quotas again later. Kafka stores a
-quota as a double and returns it exactly, so the value read equals the value written.
+A broker shows a change some time after the controller has accepted it, so the caller confirms a write with a later read. Kafka
+stores a quota as a double and returns it exactly, so the value read equals the value written.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class KafkaQuotaActuator:
         self._ended = threading.Event()
 
     def end(self) -> None:
-        """Stops all writes, also the remaining requests of a write in another thread."""
+        """Stops all writes, including the remaining requests of a write that runs in another thread."""
         self._ended.set()
 
     def read(self) -> dict[QuotaEntity, float] | ClusterError:

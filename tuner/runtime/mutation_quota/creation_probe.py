@@ -1,9 +1,11 @@
 """Measures the topic-create latency that clients see, by sending a request to the controller ten times a second.
 
-The cluster's own metrics do not show it: a broker's CreateTopics time covers all requests, also the large ones of a burst, and its
-mean and median hardly move while one request in twenty takes three times as long. The probe's request waits in the same queue as a
-topic creation. It asks to alter no setting of the journal topic, with ``validate_only``. The probe sends its requests through up to
-five brokers in turn, at random intervals, over a connection of its own.
+Kafka's own metrics do not show this latency. A broker's CreateTopics time covers all requests, including the large ones of a burst.
+Its mean and median hardly change while one request in twenty takes three times as long.
+
+The probe's request waits in the controller's queue like a topic creation, but changes nothing: it is an AlterConfigs request for
+the journal topic without any setting, with ``validate_only``. The probe sends its requests through up to five brokers in turn, at
+random intervals, over connections of its own.
 
 Invariant: the probe creates and changes nothing. If it lacks the permission, or no broker answers, it reports no latency and logs
 the cause once.
@@ -26,18 +28,21 @@ from tuner.control.mutation_quota.probe_window import ProbeRequest, ProbeWindow
 
 log = structlog.get_logger("tuner")
 
-# Mean interval. A request costs the controller a fraction of a millisecond. Half as many would fluctuate by half as much again.
+# Mean interval. A request costs the controller a fraction of a millisecond. With half as many requests, the latency would fluctuate
+# about 1.5 times as much.
 EVERY_S = 0.1
 BROKERS_MAX = 5  # With more brokers, each would have too few requests for a median of its own.
 _BROKERS_REFRESH_S = 30.0
 _NO_BROKER_PAUSE_S = 1.0
-_FAILED_BROKER_PAUSE_S = 30.0  # A broker that does not answer would delay the requests through the others.
+_FAILED_BROKER_PAUSE_S = (
+    30.0  # Requests to a broker that does not answer would delay the requests through other brokers.
+)
 _REFUSED_PAUSE_S = 60.0
 _STOP_S_MAX = 1.0
-_TIMED_OUT_RATIO = 0.9  # A request that fails after less of the time-out has failed for another reason.
-# If this thread woke up later than this, its answer would also be read late, so the request does not count.
+_TIMED_OUT_RATIO = 0.9  # A request that fails before this share of the time-out has failed for another reason.
+# If this thread wakes up later than this, the machine is busy and would also read the answer late. So the request does not count.
 _LATE_S_MAX = 0.05
-# If another broker answers sooner than this, the controller was not the cause of the time-out before.
+# If the next broker answers sooner than this, the controller was not the cause of the previous broker's time-out.
 _SLOW_S = 1.0
 
 
@@ -72,7 +77,7 @@ class CreationProbe:
         self._requests = 0
         self._connected: set[int] = set()
         self._paused_until_s: dict[int, float] = {}
-        # A request that timed out. It counts once the next broker is slow as well: then the controller was the cause.
+        # A request that timed out. It counts only if the next broker is slow as well, because the controller is then the cause.
         self._timed_out: ProbeRequest | None = None
         self._logged_cause: str | None = None
         self._thread = threading.Thread(target=self._run, name="creation-probe", daemon=True)
@@ -81,7 +86,7 @@ class CreationProbe:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops the thread, and waits at most one second: a pending request may still be answered after that."""
+        """Stops the thread, and waits for it at most one second. A pending request may end later."""
         self._stop.set()
         if self._thread.ident is None:
             self._client.close()
@@ -100,7 +105,7 @@ class CreationProbe:
             while not self._stop.wait(max(0.0, due_s - self._monotonic())):
                 try:
                     pause_s = self.send_one(due_s)
-                except Exception as error:  # noqa: BLE001 - the probe must survive, else quotas are never raised again
+                except Exception as error:  # noqa: BLE001 - without the probe, quotas would never be raised again
                     self._log_once("unexpected error", f"{type(error).__name__}: {error}")
                     self._connected.clear()
                     pause_s = _REFUSED_PAUSE_S
@@ -114,7 +119,7 @@ class CreationProbe:
         broker = self._next_broker()
         if broker is None:
             return _NO_BROKER_PAUSE_S
-        # The time to connect does not count: a broker that refuses connections says nothing about the controller.
+        # The time to connect does not count, because it does not depend on the controller.
         if broker not in self._connected:
             error = self._client.connect(broker)
             if error is not None:
@@ -133,7 +138,7 @@ class CreationProbe:
             on_time = began_s - due_s <= _LATE_S_MAX
             self._count(request if on_time else None, confirms_time_out=request.took_s >= _SLOW_S)
             return 0.0
-        # A request that failed sooner has not waited for the controller.
+        # A request that failed well before the time-out has not waited for the controller, so it does not count.
         if request.took_s >= _TIMED_OUT_RATIO * self._client.timeout_s:
             confirmed = self._timed_out is not None or len(self._brokers) == 1
             self._count(request if confirmed else None, confirms_time_out=confirmed)
@@ -141,7 +146,12 @@ class CreationProbe:
         return self._pause_broker(broker, error)
 
     def _count(self, request: ProbeRequest | None, *, confirms_time_out: bool) -> None:
-        """Adds the request to the window, and the time-out before it if that was the controller's."""
+        """Adds the request to the window, together with the previous time-out if the controller was its cause.
+
+        Args:
+            request: None: it does not count.
+            confirms_time_out: this request shows that the controller was the cause of the previous time-out.
+        """
         timed_out, self._timed_out = self._timed_out, None
         with self._lock:
             for counted in (timed_out if confirms_time_out else None, request):
@@ -181,7 +191,7 @@ class CreationProbe:
         return self._paused_until_s.get(broker, now_s) > now_s
 
     def _choose_brokers(self, present: Sequence[int], now_s: float) -> tuple[int, ...]:
-        """Returns up to five brokers: present ones used before, others at random, and paused ones last."""
+        """Returns up to five brokers: first those that are in use and still exist, then others at random, and paused ones last."""
         kept = [broker for broker in self._brokers if broker in present and not self._is_paused(broker, now_s)]
         new = [broker for broker in present if broker not in self._brokers and not self._is_paused(broker, now_s)]
         added = self._rng.sample(new, min(len(new), BROKERS_MAX - len(kept)))

@@ -2,10 +2,10 @@
 
     read (background) → decide and record → write (background) → confirm with the next read
 
-Requests to the controller are slow when it is busiest. The loop therefore never waits: each request runs in the background, and
-``tick`` returns at once, so that the throttle controller keeps its schedule.
+Requests to Kafka's controller are slowest when it is busy. So each request runs in the background, and ``tick`` returns at once, so
+that the throttle controller keeps its schedule.
 
-Invariant: until a read shows the new value, the quota may still have its old one. The state lists both as possible.
+Invariant: until a read shows the new value of a quota, the quota may still have its old value. The state lists both as possible.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tuner.runtime.ports import CurrentOrders
 
 log = structlog.get_logger("tuner")
 
-# A broker shows a change within seconds. A value that is missing after this time was not accepted.
+# A broker shows a change within seconds. If it does not show a value after this time, the write has failed.
 CONFIRM_S_MAX = 20.0
 _POLL_S = 0.05
 
@@ -74,10 +74,10 @@ class MutationQuotaPorts:
     """Everything that the controller reads from and writes to.
 
     Attributes:
-        write_refusal: why nothing may be written now, asked before each write; None: writes are allowed.
-        inputs: records what each cycle saw; None: nothing is recorded.
+        write_refusal: returns why nothing may be written now; None: writes are allowed. It is called before each write.
+        inputs: records the inputs of each cycle; None: nothing is recorded.
         windows: the brokers' quota windows (controller.quota.window.*); None: the policy sets them.
-        create_probe_p90_ms: latency of topic creations (p90); None: the objective does not limit it.
+        create_probe_p90_ms: returns the latency of topic creations (p90); None: the objective does not limit it.
     """
 
     quotas: QuotaActuator
@@ -96,7 +96,7 @@ class MutationQuotaConfig:
     """Settings of the operator.
 
     Attributes:
-        policy: how quotas are shared; None: quotas are no longer configured, and the controller restores managed ones.
+        policy: how quotas are shared; None: quotas are no longer configured, so the controller restores the managed quotas.
         dry_run: the controller decides and records, and writes nothing to Kafka.
     """
 
@@ -133,9 +133,9 @@ class MutationQuotaController:
         self._due_s = float("-inf")
         self._read: Call[dict[QuotaEntity, float] | ClusterError] | None = None
         self._write: Call[Outcome] | None = None
-        self._write_allowed = False  # Whether this tuner was still the leader at the last check during the write.
+        self._write_allowed = False  # During a write: this tuner was still the leader at the last check.
         self._in_flight: dict[QuotaEntity, QuotaWrite] = {}  # The changes of the running write.
-        # End of the last write. At the start, a write of the tuner before this one may just have been sent.
+        # End of the last write. At the start it is now, because the previous tuner may just have sent a write.
         self._last_write_s = clock.monotonic_s()
         self._unconfirmed: dict[QuotaEntity, tuple[QuotaWrite, float]] = {}  # The write, and when it ended.
 
@@ -188,7 +188,7 @@ class MutationQuotaController:
             if not isinstance(decision, SetQuota | RestoreQuota):
                 continue
             if decision.entity in self._unconfirmed and decision.entity not in results:
-                continue  # Its last write is not confirmed yet.
+                continue  # The last write of this quota is not confirmed yet.
             if self._is_restored_already(decision):
                 restored.append(decision)
                 memory = note_confirmed_write(memory, decision)
@@ -213,9 +213,9 @@ class MutationQuotaController:
         )
 
     def _is_restored_already(self, decision: QuotaWrite) -> bool:
-        """Returns whether a restore needs no write: the value is in Kafka, and no earlier write can still arrive.
+        """Returns whether a restore needs no write: Kafka has the value already, and no earlier write can still arrive.
 
-        This happens after Kafka refused the managed value. It might refuse the restore as well.
+        This is the case after Kafka has refused to set the managed value. A write would probably be refused as well.
         """
         unchanged = isinstance(decision, RestoreQuota) and decision.current_per_s == decision.value_per_s
         return unchanged and self._clock.monotonic_s() - self._last_write_s > CONFIRM_S_MAX
@@ -226,7 +226,7 @@ class MutationQuotaController:
         """Compares the last writes with the quotas in Kafka.
 
         Returns:
-            The state with confirmed writes settled, and the result of each write that is no longer awaited: None or the failure.
+            The state after the confirmed writes, and the result of each write that is confirmed or has failed: None or the failure.
         """
         results: dict[QuotaEntity, Failure | None] = {}
         for entity, (change, since_s) in self._unconfirmed.items():
@@ -238,7 +238,7 @@ class MutationQuotaController:
         return memory, results
 
     def _forget_confirmed(self, results: Mapping[QuotaEntity, Failure | None]) -> None:
-        """Stops waiting for these writes. Called after the record: if that fails, the next cycle confirms them again."""
+        """Stops waiting for these writes. Call it after the cycle is recorded, so that after a failure the next cycle confirms again."""
         for entity, failure in results.items():
             del self._unconfirmed[entity]
             if failure is None:
@@ -255,7 +255,7 @@ class MutationQuotaController:
         self._write = self._caller.start(lambda: self._quotas.write(rates))
 
     def _finish_write(self, outcome: Outcome) -> None:
-        """Waits for the confirmation of successful writes. After a failure, the recorded possible values stay."""
+        """Notes successful writes as unconfirmed, and reports failures. After a failure the state keeps both values as possible."""
         failures = {entity: failure for entity, failure in outcome.items() if failure is not None}
         now_s = self._last_write_s = self._clock.monotonic_s()
         self._unconfirmed |= {e: (change, now_s) for e, change in self._in_flight.items() if e not in failures}

@@ -1,7 +1,7 @@
 """Records the decisions about mutation quotas in the journal, logs them, and schedules the retry of failed writes.
 
 Ownership of a quota is recorded before the quota is written. If the journal accepts no record, nothing is written to Kafka. A dry
-run owns no quota, so it records no state over that of a real run.
+run owns no quota, so it never overwrites the state that a real run has written to the journal.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class MutationQuotaRecorder:
         memory: MutationMemory,
         inputs: Mapping[str, Any],
     ) -> None:
-        """Records a cycle: new holds and totals, the writes that follow, and the new state. Logs what is new.
+        """Records a cycle: new holds and totals, the writes that follow, and the new state. Logs all new decisions.
 
         Raises:
             JournalError: nothing was recorded, and the state stays as it was.
@@ -93,7 +93,7 @@ class MutationQuotaRecorder:
         if changes:
             entries.append(quotas_entry(changes, self._clock.now_ms(), inputs, dry_run=self._dry_run))
         records = {} if self._dry_run else self._encode_changes(memory)
-        # Also called without entries: the decision inputs of the cycle may be due.
+        # The write takes place even without entries, because the journal also writes the inputs of the cycle.
         self._write(entries, more_records=records)
         if not self._dry_run:
             self._recorded = memory
@@ -122,7 +122,7 @@ class MutationQuotaRecorder:
         for entity in failures:
             self._backoff.fail(entity)
         new_causes = set(failures.values()) - self._logged_causes
-        # Causes that contain numbers or names are unlimited in number.
+        # The set is emptied when it is full: causes contain numbers and names, so there is no limit to their number.
         self._logged_causes = (
             self._logged_causes | new_causes if len(self._logged_causes) < _LOGGED_CAUSES_MAX else new_causes
         )
@@ -144,7 +144,7 @@ class MutationQuotaRecorder:
         return self._backoff.is_paused(entity)
 
     def _write(self, entries: Sequence[Entry] = (), **more: Any) -> None:
-        """Writes the entries together with those that an earlier write has left."""
+        """Writes the entries, together with entries that an earlier write could not write."""
         self._journal.write((*self._outbox.entries, *entries), **more)
         self._outbox.entries.clear()
 
@@ -162,7 +162,7 @@ class MutationQuotaRecorder:
 
 
 def _subject(decision: QuotaDecision) -> object:
-    """Returns what a decision is about. A decision with the same subject and reason is a repetition."""
+    """Returns the subject of a decision. A decision with the same subject and reason as an earlier one is a repetition."""
     reason = decision.reason if isinstance(decision, HoldQuota) else None
     return (type(decision), getattr(decision, "entity", None), reason)
 

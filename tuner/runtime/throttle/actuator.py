@@ -1,6 +1,7 @@
-"""Reads and writes replication throttles: broker rates and throttled-replica lists. A dry run reads and writes nothing.
+"""Reads and writes replication throttles: broker rates and throttled-replica lists. In a dry run it only reads.
 
-Kafka's controller accepts a change before brokers show it, usually 10 to 40 ms later. So each write is read back for a while.
+Kafka's controller accepts a change first, and brokers show it usually 10 to 40 ms later. So after each write, the value is read
+back until the broker shows it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 
 CONFIRM_S_MAX = 2.0
-# The change itself, the removal of an emptied list, and one more in case another tool writes in between.
+# Writes of one list that may restart the deadline: the change, the removal of an emptied list, and one more after another tool's
+# write.
 _WRITES_AWAITED_MAX = 3
 CONFIRM_PAUSE_S = 0.02
-DOUBT_S_MAX = 0.5  # How long Kafka may call a change invalid before that counts; brokers are 10 to 40 ms behind.
+# Kafka may reject a change as invalid while a broker lags 10 to 40 ms behind. After this time the rejection counts as a failure.
+INVALID_S_MAX = 0.5
 TOPICS_PER_REQUEST = 500
 
 
@@ -36,7 +39,7 @@ class Throttles(Protocol):
     """Port to the replication throttles of a cluster. A Failure is the reason of an error; None means success."""
 
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
-        """Returns the rate (bytes/s) that is set on each broker itself; None: none.
+        """Returns the rate (bytes/s) that is set on each broker itself, not inherited; None: no rate is set there.
 
         Raises:
             ClusterError: the cluster does not answer.
@@ -46,28 +49,28 @@ class Throttles(Protocol):
         """Sets rates on brokers, or removes them (None)."""
 
     def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
-        """Waits until every side has the given rate. A Failure names the rate it has instead."""
+        """Waits until every side has the given rate. A Failure names the rate that the side has instead."""
 
     def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:
         """Removes throttled-replica lists of a topic.
 
         Args:
-            decided_on: remove them only if they still are as here; None: in any case.
+            decided_on: remove the lists only if they are still equal to these; None: in any case.
         """
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        """Adds replicas to the lists of each topic. A list that is "*" contains them already."""
+        """Adds replicas to the lists of each topic. A list with the value "*" already contains all replicas."""
 
     def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        """Removes replicas from the lists of each topic, and lists that are then empty. A missing replica is no failure."""
+        """Removes replicas from the lists of each topic. A list that becomes empty is removed. A missing replica is no failure."""
 
 
 @runtime_checkable
 class GuardedThrottles(Throttles, Protocol):
-    """Throttles of which one call may send many requests, so that leadership has to be proved before each of them."""
+    """Throttles where one call may send many requests, so that leadership has to be proved before each request."""
 
     def guarded(self, write_refusal: Callable[[], Failure | None]) -> Throttles:
-        """Returns a port that asks ``write_refusal`` before each request that changes a list, and does not send it if refused."""
+        """Returns a port that calls ``write_refusal`` before each request that changes a list, and sends no refused request."""
 
 
 class KafkaThrottles:
@@ -83,7 +86,7 @@ class KafkaThrottles:
     ) -> None:
         """
         Args:
-            write_refusal: why lists may not be written now; None: they may. It is asked before every request.
+            write_refusal: returns why lists must not be written now; None: they may be written. It is called before every request.
         """
         self._client = client
         self._write_refusal = write_refusal
@@ -127,7 +130,7 @@ class KafkaThrottles:
             wrong = {key: rate for key, rate in current.items() if isinstance(rate, ClusterError) or rate != rates[key]}
             if not wrong or self._monotonic() >= deadline_s:
                 return {
-                    key: f"{rates[key]} was written, {wrong[key]} stands there" if key in wrong else None
+                    key: f"{rates[key]} was written, but the broker has {wrong[key]}" if key in wrong else None
                     for key in rates
                 }
             self._pause(CONFIRM_PAUSE_S)
@@ -145,9 +148,9 @@ class KafkaThrottles:
             refused = self._client.alter_topic_configs({topic: dict.fromkeys(keys.values())}).get(topic)
             if refused is not None:
                 return str(refused)
-            while left := self._client.topic_configs([topic], keys.values()).get(topic):
+            while remaining := self._client.topic_configs([topic], keys.values()).get(topic):
                 if self._monotonic() >= deadline_s:
-                    return f"removed, but {sorted(left)} still stand on topic {topic}"
+                    return f"removed, but topic {topic} still has {sorted(remaining)}"
                 self._pause(CONFIRM_PAUSE_S)
         except (ClusterError, ValueError) as error:  # A list in an unknown format is left as it is.
             return str(error)
@@ -155,22 +158,22 @@ class KafkaThrottles:
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
         return self._edit(
-            pairs, _to_append, lambda current, asked: current.all_replicas or current.pairs >= asked.pairs
+            pairs, _to_append, lambda current, requested: current.all_replicas or current.pairs >= requested.pairs
         )
 
     def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
         answers: dict[str, Failure | None] = {}
-        for some in _portions(pairs):
+        for portion in _portions(pairs):
             try:
-                there = {state.topic for state in self._client.partitions(some)}
+                existing = {state.topic for state in self._client.partitions(portion)}
             except ClusterError as error:
-                answers |= dict.fromkeys(some, str(error))
+                answers |= dict.fromkeys(portion, str(error))
                 continue
-            answers |= dict.fromkeys(some)
+            answers |= dict.fromkeys(portion)
             answers |= self._edit(
-                {topic: throttle for topic, throttle in some.items() if topic in there},
+                {topic: throttle for topic, throttle in portion.items() if topic in existing},
                 _to_subtract,
-                lambda current, asked: current.pairs.isdisjoint(asked.pairs),
+                lambda current, requested: current.pairs.isdisjoint(requested.pairs),
             )
         return answers
 
@@ -178,61 +181,65 @@ class KafkaThrottles:
         self,
         pairs: Mapping[str, TopicThrottle],
         change: Callable[[str | None, ThrottledReplicas], Change],
-        done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
+        is_done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
     ) -> dict[str, Failure | None]:
         answers: dict[str, Failure | None] = {}
-        for some in _portions(pairs):
+        for portion in _portions(pairs):
             try:
-                answers |= self._edit_portion(some, change, done)
+                answers |= self._edit_portion(portion, change, is_done)
             except (ClusterError, ValueError) as error:  # A list in an unknown format is left as it is.
-                answers |= dict.fromkeys(some, str(error))
+                answers |= dict.fromkeys(portion, str(error))
         return answers
 
     def _edit_portion(
         self,
         pairs: Mapping[str, TopicThrottle],
         change: Callable[[str | None, ThrottledReplicas], Change],
-        done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
+        is_done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
     ) -> dict[str, Failure | None]:
-        """Reads the current lists, writes only differences, and reads back until they are done and no empty list is left."""
+        """Reads the current lists, writes only differences, and reads back until all lists are as requested and none is empty."""
         answers: dict[str, Failure | None] = dict.fromkeys(pairs)
         written: dict[str, dict[str, Change]] = {}
-        # Changes that Kafka called invalid. The list has changed since it was read (another tool new it "*", or the broker
-        # that was read is behind). It is read again, and only a list that stays invalid is a failure.
-        doubted: dict[str, Failure] = {}
-        read: dict[str, Mapping[str, str]] = {}  # The lists that each change was based on.
+        # Changes that Kafka rejected as invalid, because the list differs from the one that was read: another tool has set it to
+        # "*", or the broker that was read lags behind. It is read again. Only if the rejection persists, it is a failure.
+        called_invalid: dict[str, Failure] = {}
+        read: dict[str, Mapping[str, str]] = {}  # The lists on which each change is based.
         deadline_s, writes = float("inf"), 0
         while True:
             current = self._client.topic_configs(pairs, LIST_KEYS.values())
             wrong = [
-                t for t, asked in pairs.items() if answers[t] is None and not _all_done(current.get(t), asked, done)
+                t
+                for t, requested in pairs.items()
+                if answers[t] is None and not _all_done(current.get(t), requested, is_done)
             ]
             if not wrong:
                 return answers
-            # The deadline is for a write to be shown; reading itself may take longer.
-            patience_s = DOUBT_S_MAX if doubted.keys() >= set(wrong) else CONFIRM_S_MAX
+            # The deadline starts only after the read, because the read itself may take longer than a broker needs to show a write.
+            patience_s = INVALID_S_MAX if called_invalid.keys() >= set(wrong) else CONFIRM_S_MAX
             deadline_s = min(deadline_s, self._monotonic() + patience_s)
             if self._monotonic() >= deadline_s:
-                return answers | {t: doubted.get(t) or _not_shown(t, t in written) for t in wrong}
-            for topic in doubted.keys() & wrong:
+                return answers | {t: called_invalid.get(t) or _not_shown_text(t, t in written) for t in wrong}
+            for topic in called_invalid.keys() & wrong:
                 if current.get(topic) != read.get(topic):
-                    written.pop(topic, None)  # The list has changed, so the change is another one.
+                    written.pop(
+                        topic, None
+                    )  # The list has changed since it was read, so the change may be written once more.
             changes = {
                 topic: new
                 for topic in wrong
-                # Each change is written once. The removal of a list that it empties is another change, new once it is shown.
+                # Each change is written once. If it leaves an empty list, the removal of this list is a further change.
                 if (new := _changes(current.get(topic), pairs[topic], change)) and written.get(topic) != new
             }
-            # Reading the lists of many topics may have taken long, so leadership is checked again.
+            # The lists of many topics take long to read, so leadership is checked again.
             if changes and (write_refusal := self._write_refusal()) is not None:
                 answers |= dict.fromkeys(changes, write_refusal)
                 continue
             written |= changes
             read |= {topic: current.get(topic, {}) for topic in changes}
             for topic, refused in self._client.alter_topic_configs(changes).items():
-                doubted.pop(topic, None)
+                called_invalid.pop(topic, None)
                 if isinstance(refused, InvalidConfig):
-                    doubted[topic] = str(refused)
+                    called_invalid[topic] = str(refused)
                 else:
                     answers[topic] = None if refused is None else str(refused)
             if not changes:
@@ -241,61 +248,62 @@ class KafkaThrottles:
                 deadline_s = float("inf")
 
 
-def _not_shown(topic: str, written: bool) -> Failure:
+def _not_shown_text(topic: str, written: bool) -> Failure:
     return (
         f"written, but topic {topic} does not show it"
         if written
-        else f"not as asked, and there is nothing to write to topic {topic}"
+        else f"topic {topic} does not have the requested lists, although no change is left to write"
     )
 
 
 def _portions(pairs: Mapping[str, TopicThrottle]) -> Iterator[dict[str, TopicThrottle]]:
-    """Splits the topics so that each request is within what Kafka's controller accepts."""
-    left = iter(pairs.items())
-    while some := dict(islice(left, TOPICS_PER_REQUEST)):
-        yield some
+    """Splits the topics into portions that Kafka's controller accepts in one request."""
+    remaining = iter(pairs.items())
+    while portion := dict(islice(remaining, TOPICS_PER_REQUEST)):
+        yield portion
 
 
 def _all_done(
     configs: Mapping[str, str] | None,
-    asked: TopicThrottle,
-    done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
+    requested: TopicThrottle,
+    is_done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
 ) -> bool:
     texts = {side: (configs or {}).get(key) for side, key in LIST_KEYS.items()}
     return all(
-        done(ThrottledReplicas.parse(text), asked.for_side(side)) and (text != "" or not asked.for_side(side))
+        is_done(ThrottledReplicas.parse(text), requested.for_side(side))
+        and (text != "" or not requested.for_side(side))
         for side, text in texts.items()
     )
 
 
 def _changes(
     configs: Mapping[str, str] | None,
-    asked: TopicThrottle,
+    requested: TopicThrottle,
     change: Callable[[str | None, ThrottledReplicas], Change],
 ) -> dict[str, Change]:
-    found: dict[str, Change] = {}
+    changes: dict[str, Change] = {}
     for side, key in LIST_KEYS.items():
         text = (configs or {}).get(key)
-        if asked.for_side(side):
-            new = change(text, asked.for_side(side))
+        if requested.for_side(side):
+            new = change(text, requested.for_side(side))
             if new is not None or text == "":
-                found[key] = new
-    return found
+                changes[key] = new
+    return changes
 
 
-def _to_append(text: str | None, asked: ThrottledReplicas) -> Change:
+def _to_append(text: str | None, requested: ThrottledReplicas) -> Change:
     current = ThrottledReplicas.parse(text)
-    missing = asked.pairs - current.pairs
+    missing = requested.pairs - current.pairs
     return Append(replica_list_text(missing)) if missing and not current.all_replicas else None
 
 
-def _to_subtract(text: str | None, asked: ThrottledReplicas) -> Change:
-    listed = asked.pairs & ThrottledReplicas.parse(text).pairs
+def _to_subtract(text: str | None, requested: ThrottledReplicas) -> Change:
+    listed = requested.pairs & ThrottledReplicas.parse(text).pairs
     return Subtract(replica_list_text(listed)) if listed else None
 
 
 class DryRunThrottles:
-    """Throttles of a dry run: reads the cluster, writes nothing, and reports success. The journal has the decisions."""
+    """Throttles of a dry run: reads the cluster, writes nothing, and reports each write as successful."""
 
     def __init__(self, real: Throttles) -> None:
         self._real = real

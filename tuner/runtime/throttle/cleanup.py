@@ -1,7 +1,8 @@
-"""Cleans up after a move: clears the throttled-replica lists, then restores the rates from before it.
+"""Cleans up after a move: clears the throttled-replica lists, then restores the rates from before the move.
 
-A new move may have begun since the decision, or an operator may have acted. Therefore the cluster is read once more before the
-first write, and each value right before its own write. Lists come before rates: without a rate, listed replicas are unlimited.
+Since the decision, a new move may have begun, or an operator may have changed something. So the cluster is read once more before
+the first write, and each value right before its own write. Lists are cleared before rates are restored, because replicas in a list
+would be unlimited if their rate were removed first.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 log = structlog.get_logger("tuner")
 
-WRITES_PER_CYCLE_MAX = 50  # Each takes some ten milliseconds of the journal; the others follow in the next cycle.
+# Each cleanup needs about ten milliseconds for the journal, so one cycle carries out only so many. The rest follow in the next
+# cycle.
+WRITES_PER_CYCLE_MAX = 50
 
 D = TypeVar("D", bound=ClearLists | RestoreRate)
 
@@ -38,7 +41,7 @@ class ClusterLooker(Protocol):
         Args:
             full: read all brokers and topics, not only those that take part in a move.
             extra_topics: topics to be read in any case.
-            waiting_brokers: brokers where producers wait for replicas that left the ISR.
+            waiting_brokers: brokers whose producers wait for replicas that left the ISR.
         """
 
 
@@ -54,7 +57,7 @@ class Cleanup:
     ) -> None:
         """
         Args:
-            stop: stops the ramps of some sides, for a reason each.
+            stop: stops the ramps of the given sides, each with its reason.
         """
         self._live = live
         self._throttles = throttles
@@ -63,7 +66,7 @@ class Cleanup:
         self._observer = observer
 
     def carry_out(self, cleanups: Sequence[ClearLists | RestoreRate], decided_on: LiveCluster) -> None:
-        """Carries out the cleanups that are still right.
+        """Carries out the cleanups that the present state of the cluster still allows.
 
         Args:
             decided_on: the snapshot that the decisions are based on.
@@ -74,9 +77,9 @@ class Cleanup:
         live = self._live.snapshot(full=False)
         if isinstance(live, ClusterUnreadable):
             return
-        # While something moves, only throttles that an operator has released are cleaned up.
+        # While any partition moves, only throttles that an operator has released are cleaned up.
         cleanups = [c for c in cleanups if not live.moves or c.reason is Reason.RELEASED]
-        # A cleanup that pauses after a failure does not use up the number of writes.
+        # A cleanup that pauses after a failure does not count for ``WRITES_PER_CYCLE_MAX``.
         paused = {id(c) for c in cleanups if self._recorder.is_paused(c)}
         lists_are_paused = any(isinstance(c, ClearLists) for c in cleanups if id(c) in paused)
         due = [c for c in cleanups if id(c) not in paused]
@@ -94,11 +97,10 @@ class Cleanup:
                     lists_are_cleared &= is_unchanged and self._act(decision, clear, acts)
                     continue
                 setting = live.rates.get((decision.broker, decision.side))
-                # Skipped if the rate was changed externally. While a list remains, so do the rates: its replicas would be
-                # unlimited.
+                # A rate is not restored if another tool has changed it, or while a list remains: its replicas would be unlimited.
                 if lists_are_cleared and setting is not None and setting.bytes_per_s == decision.current_bytes_per_s:
                     self._act(decision, self._restore, acts)
-        finally:  # If the journal has failed meanwhile, the writes before that are reported all the same.
+        finally:  # If the journal has failed meanwhile, the writes made before the failure are still reported.
             if acts:
                 self._observer.record_actions(acts)
 
@@ -119,8 +121,8 @@ class Cleanup:
         failure = next(iter(self._throttles.write_rates(rates).values()))
         return failure if failure is not None else next(iter(self._throttles.confirm_rates(rates).values()))
 
-    def _act(self, decision: D, write: Callable[[D], Failure | None], acts: list[ExecutedDecision]) -> bool:
-        """Journals a cleanup, carries it out and journals its outcome. Appends it to ``acts``. Returns whether it succeeded."""
+    def _act(self, decision: D, write: Callable[[D], Failure | None], acts: list[Acted]) -> bool:
+        """Journals a cleanup, carries it out, journals its outcome and appends it to ``acts``. Returns whether it succeeded."""
         memory = self._recorder.memory
         if isinstance(decision, RestoreRate):
             memory = record_restore_intent(memory, decision)

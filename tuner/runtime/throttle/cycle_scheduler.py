@@ -4,12 +4,12 @@ A cycle runs early when a step of a plan is about to begin or has ended, when an
 that the last cycle lacked have arrived.
 
 Invariants:
-    An early cycle waits until the last cycle's CPU time and its requests to the brokers are paid for with a pause.
-    No order and no ended step causes an early cycle while the controller is deciding whether a move has ended, and nothing does
-    while a rate is missing: both are decided by comparing snapshots that are a regular cycle apart.
+    After each cycle no early cycle runs for a pause, whose length depends on the CPU time and the duration of the cycle.
+    While the controller is deciding whether a move has ended, neither orders nor ended steps cause an early cycle. While a rate is
+    missing, no early cycle runs except for missing signals. Both cases need snapshots that are a regular cycle apart.
 
 Terms:
-    early cycle  a cycle between two regular ones.
+    early cycle  a cycle between two regular cycles.
     full scan    a snapshot of all brokers and topics, not only of those that take part in a move.
 """
 
@@ -26,21 +26,24 @@ from tuner.runtime.clock import Clock
 from tuner.runtime.ports import CurrentOrders
 from tuner.runtime.throttle.steering_tick import LatestSignals
 
-FULL_SCAN_EVERY = 6  # Regular cycles.
-# So many early cycles count as one regular cycle: where steps begin all the time, only early cycles may run.
+FULL_SCAN_EVERY = 6  # Number of regular cycles from one full scan to the next.
+# If steps begin all the time, only early cycles run. So this number of early cycles counts as one regular cycle for full scans.
 EARLY_PER_REGULAR = 5
-LOOK_EVERY_S = 1.0  # For signals that were missing, and for orders.
-# An ended step waits for steps that are about to begin: brokers pay for every change of the replica lists, and one serves both.
+LOOK_EVERY_S = 1.0  # Interval of checks for missing signals and for orders.
+# After a step has ended, no early cycle runs for this time. Often another step begins meanwhile, and one change of the replica
+# lists then serves both; each change costs the brokers time.
 ENDED_S_MIN = 2.0
-# Early cycles may use a fifth of the CPU. Brokers that answer slowly get as much rest as they took, but at most a second:
-# otherwise slots of plans that have become free would stay empty.
+# The pause after a cycle is four times its CPU time, so that early cycles use at most a fifth of the CPU. If brokers answer slowly,
+# it is at least the duration of the cycle, but at most a second, because free slots of plans would stay unused otherwise.
 _EARLY_S_MIN, _REST_PER_CYCLE = 1.0, 4.0
 
 
 class OrdersFeed(CurrentOrders, Protocol):
     """The operator orders, with those that were replaced before a cycle could act on them."""
 
-    superseded: tuple[Orders, ...]  # In force since this was emptied, before the latest; the oldest first.
+    superseded: tuple[
+        Orders, ...
+    ]  # Orders that were in force since this was last emptied, without the latest; oldest first.
 
     def follow(self, wait_ms: int = ...) -> None:
         """Reads new orders."""
@@ -52,15 +55,15 @@ class CycleScheduler:
         self._signals = signals
         self._clock = clock
         self._signal_age_s_max = signal_age_s_max
-        self._awaited: frozenset[BrokerSide] = frozenset()  # Sides whose signals the last cycle lacked.
-        self._full_scan_in = 0  # Early cycles until the next full scan.
+        self._missing_signals: frozenset[BrokerSide] = frozenset()  # Sides whose signals the last cycle lacked.
+        self._full_scan_in = 0  # Number of early cycles until the next full scan.
         self._is_early = False
-        self._rested_at_s = self._began_at_s = float("-inf")
+        self._early_allowed_at_s = self._began_at_s = float("-inf")
         self._orders_read_at_s = float("-inf")
-        self._orders_applied = orders.latest  # By the last cycle.
+        self._orders_applied = orders.latest  # The orders that the last cycle applied.
 
     def is_early_cycle_due(self, *, prepared: bool, ended: bool, memory: Memory) -> bool:
-        """Returns whether a cycle has to run now. To be asked every ``LOOK_EVERY_S``, and when a step may have been prepared.
+        """Returns whether a cycle has to run now. Call it every ``LOOK_EVERY_S``, and when a step may have been prepared.
 
         Args:
             prepared: a step of a plan waits to be throttled before it begins.
@@ -70,18 +73,21 @@ class CycleScheduler:
         if now_s >= self._orders_read_at_s + LOOK_EVERY_S:
             self._orders_read_at_s = now_s
             self._orders.follow(wait_ms=0)
-        # Tools that move in batches pause between them. Only snapshots that are a regular cycle apart show that a move has ended.
+        # Tools that move partitions in batches pause between the batches. Only snapshots that are a regular cycle apart show that a
+        # move has ended, so no early cycle may run while there are ``idle_snapshots``.
         has_ended = ended and now_s >= self._began_at_s + ENDED_S_MIN
         is_called = (has_ended or self._orders.latest != self._orders_applied) and not memory.idle_snapshots
-        # A tool that removes many rates takes longer than a second. A rate that was missing in the last snapshot may be one of
-        # them, and an early cycle would take its absence for an operator's decision.
-        if (prepared or is_called) and not memory.missing_rates and now_s >= self._rested_at_s:
+        # A tool that removes all rates at the end of its move takes longer than a second. An early cycle in between would take the
+        # removal of the first rates for an operator's decision, so none runs while rates are missing.
+        if (prepared or is_called) and not memory.missing_rates and now_s >= self._early_allowed_at_s:
             self._is_early = True
             return True
-        if not self._awaited:
+        if not self._missing_signals:
             return False
         self._signals.poll()
-        return are_signals_complete(self._awaited, self._signals.moves, self._clock.now_ms(), self._signal_age_s_max)
+        return are_signals_complete(
+            self._missing_signals, self._signals.moves, self._clock.now_ms(), self._signal_age_s_max
+        )
 
     def begin_cycle(self) -> bool:
         """Reads all orders for the cycle that begins now. Returns whether its snapshot has to be a full scan."""
@@ -94,8 +100,10 @@ class CycleScheduler:
         return full
 
     def await_signals(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
-        """Remembers which signals this cycle lacked, so that their arrival causes an early cycle."""
-        self._awaited = find_missing_signals(decisions, observation.moves, observation.now_ms, self._signal_age_s_max)
+        """Notes the signals that this cycle lacked, so that their arrival causes an early cycle."""
+        self._missing_signals = find_missing_signals(
+            decisions, observation.moves, observation.now_ms, self._signal_age_s_max
+        )
 
     def end_cycle(self, took_s: float, processor_s: float) -> None:
         """Starts the pause after a cycle.
@@ -107,4 +115,4 @@ class CycleScheduler:
         now_s = self._clock.monotonic_s()
         rest_s = max(_REST_PER_CYCLE * processor_s, min(took_s, _EARLY_S_MIN))
         self._began_at_s = now_s - took_s
-        self._rested_at_s = max(now_s - took_s + _EARLY_S_MIN, now_s + rest_s)
+        self._early_allowed_at_s = max(now_s - took_s + _EARLY_S_MIN, now_s + rest_s)

@@ -1,7 +1,8 @@
 """Throttles moves that no tool has throttled: sets a rate on each side that needs one, then edits the throttled-replica lists.
 
-The order of writes holds whatever fails: Kafka shows the rate before a list refers to it, and the journal names a listed replica
-as managed from before it is listed until after it has left the list.
+Two guarantees hold even if a write fails. A side gets its rate before one of its replicas is listed, because listed replicas
+without a rate are unlimited. The journal names a replica as managed before it is added to a list, and until it has been removed
+from the list.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ log = structlog.get_logger("tuner")
 class ActObserver(Protocol):
     """Receives writes to Kafka and their outcomes."""
 
-    def record_actions(self, acts: Sequence[ExecutedDecision]) -> None:
-        """Takes writes that were made together as one event, however many throttles they concern."""
+    def record_actions(self, acts: Sequence[Acted]) -> None:
+        """Receives writes that were made together, as one event."""
 
 
 class ReplicaListWriter:
@@ -49,7 +50,7 @@ class ReplicaListWriter:
         self._clock = clock
 
     def carry_out(self, decisions: Sequence[Decision]) -> FailedThrottles:
-        """Carries out the list edits and first rates of a cycle. Returns the topics and sides where that failed.
+        """Carries out the list edits and first rates of a cycle. Returns the topics and sides where a write failed.
 
         Raises:
             JournalError: the writes that are not in the journal were not made.
@@ -59,17 +60,17 @@ class ReplicaListWriter:
         adds = [d for d in decisions if isinstance(d, AddPairs)]
         unset: set[BrokerSide] = set()
         if starts:
-            # Only sides with a rate may be listed, so the rates have to be known before.
+            # Only sides with a rate may be listed, so rates are set before replicas are added.
             self._edit(removals, ())
             unset, removals = self._start_rates(starts), []
         unlisted = self._edit(removals, without_sides(adds, unset))
-        self._recorder.settle()
+        self._recorder.flush_outbox()
         return FailedThrottles(frozenset(unlisted), frozenset(unset))
 
     def _start_rates(self, starts: Sequence[StartRate]) -> set[BrokerSide]:
-        """Sets all rates together. Returns the sides that did not get theirs."""
+        """Sets all rates together. Returns the sides that did not get their rate."""
         unset = {(d.broker, d.side) for d in starts if self._recorder.is_paused(d)}
-        unset |= self._find_taken({(d.broker, d.side) for d in starts} - unset)
+        unset |= self._find_sides_with_rate({(d.broker, d.side) for d in starts} - unset)
         starts = [d for d in starts if (d.broker, d.side) not in unset]
         if not starts:
             return unset
@@ -85,8 +86,8 @@ class ReplicaListWriter:
             self._recorder.add_outcome(self._recorder.outcome(start, failure), settled, (start.broker, start.side))
         return unset | {side for side, failure in failures.items() if failure is not None}
 
-    def _find_taken(self, sides: set[BrokerSide]) -> set[BrokerSide]:
-        """Returns the sides that have a rate by now; all of them if Kafka cannot be read. The next snapshot knows more."""
+    def _find_sides_with_rate(self, sides: set[BrokerSide]) -> set[BrokerSide]:
+        """Returns the sides that have got a rate since the snapshot; all sides if Kafka cannot be read."""
         try:
             rates = self._throttles.read_rates(sides) if sides else {}
         except ClusterError:
@@ -99,7 +100,7 @@ class ReplicaListWriter:
         return failures | (self._throttles.confirm_rates(accepted) if accepted else {})
 
     def _edit(self, removals: Sequence[RemovePairs], adds: Sequence[AddPairs]) -> set[str]:
-        """Journals and makes list edits; their outcomes go with the next record.
+        """Journals and makes list edits. Their outcomes are journaled with the next record.
 
         Returns:
             The topics whose lists lack replicas that they should name.
@@ -107,7 +108,7 @@ class ReplicaListWriter:
         paused = {add.topic for add in adds if self._recorder.is_paused(add)}
         adds = [add for add in adds if add.topic not in paused]
         removals = [removal for removal in removals if not self._recorder.is_paused(removal)]
-        # An entry has one reason, and a topic may lose replicas for two.
+        # An entry has one reason, but replicas of one topic may be removed for two reasons.
         reasons = [[r for r in removals if r.reason is reason] for reason in dict.fromkeys(r.reason for r in removals)]
         groups: list[Sequence[AddPairs | RemovePairs]] = [*reasons, adds]
         batches = [batch for group in groups for batch in list_records.split_into_records(group)]
@@ -128,7 +129,7 @@ class ReplicaListWriter:
         """Writes list edits. Returns the failures by topic.
 
         Args:
-            adds: replicas that the journal already names as managed, and that are listed next.
+            adds: replicas that the journal already names as managed, and that are added to lists next.
         """
         answers = write({change.topic: change.pairs for change in changes})
         failures = {topic: failure for topic, failure in answers.items() if failure is not None}
@@ -147,8 +148,8 @@ class ReplicaListWriter:
             self._recorder.add_outcome(entry, memory)
         return failures
 
-    def _report(self, acts: Sequence[ExecutedDecision]) -> None:
-        """Reports writes to the observer, and pauses those that failed."""
+    def _report(self, acts: Sequence[Acted]) -> None:
+        """Reports writes to the observer. Failed writes pause before the next attempt."""
         if acts:
             self._observer.record_actions(acts)
         for decision, failure in acts:

@@ -1,13 +1,13 @@
 """Runs one cycle of the throttle controller: observe, decide, journal, write to Kafka, journal the outcome.
 
-The rules are in tuner/control/throttle/. This module only orders the steps, so that three guarantees hold:
+The rules are in tuner/control/throttle/. This module only runs them in the right order, so that three guarantees hold:
 
 1. A decision to write is in the journal, with its inputs, before the first write. The outcome follows the last write.
 2. The memory of managed throttles is in the journal before Kafka has the new value.
 3. If the journal refuses a record, the controller writes nothing: an operator could neither trace nor undo such a write.
 
-Between two cycles, ``tick`` continues the ramps (gradual rate changes) and asks the steering law for new rates once a second.
-``cycle_is_due`` says whether a cycle has to run before its regular time.
+Between two cycles, ``tick`` continues the ramps (gradual rate changes) and asks the control law for new rates once a second.
+``cycle_is_due`` returns whether a cycle has to run before its regular time.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SignalSource(LatestSignals, Protocol):
 
 
 class CycleObserver(ActObserver, Protocol):
-    """Receives every cycle and its writes; the status page and the metrics."""
+    """Receives every cycle and its writes, for the status page and the metrics."""
 
     def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None: ...
 
@@ -86,8 +86,8 @@ class ThrottlePorts:
     """Everything that the controller reads from and writes to.
 
     Attributes:
-        inputs: records what each cycle saw; None: nothing is recorded.
-        outbox: events that are not in the journal yet; None: a new, empty one.
+        inputs: records the inputs of each cycle; None: nothing is recorded.
+        outbox: events that are not in the journal yet; None: a new, empty outbox.
     """
 
     live: ClusterLooker
@@ -131,10 +131,10 @@ class ThrottleController:
     ) -> None:
         """
         Args:
-            memory: what the controller knew at the end of the last leadership term, from the journal.
+            memory: the controller's memory at the end of the last leadership term, from the journal.
             ramps: carries out gradual rate changes.
             steering: closed-loop control towards the objective; None: the controller only rescues stalled moves.
-            processor_s: CPU seconds that the process has used; by default a cycle costs nothing.
+            processor_s: returns the CPU seconds that the process has used; by default they do not count.
         """
         limits = config.limits
         self.recorder = ThrottleRecorder(
@@ -160,11 +160,13 @@ class ThrottleController:
         self._last_live: LiveCluster | None = None  # The last snapshot that could be read.
         self._handshake = PrepareHandshake()
         self._plans: Callable[[], Sequence[Plan]] = tuple
-        self._throttles_moves = limits.throttles_all_moves  # Whether the tuner throttles a move of the last snapshot.
+        self._throttles_moves = (
+            limits.throttles_all_moves
+        )  # The tuner throttles at least one move of the last snapshot.
         # Partitions that Kafka reports as moving while a step is being prepared.
         self._moving: set[TopicPartition] = set()
-        # Prepared steps that no throttled-replica list has room for, and why.
-        self._without_room: Mapping[TopicPartition, str] = {}
+        # Prepared steps for which a throttled-replica list has no space, with the reason.
+        self._without_capacity: Mapping[TopicPartition, str] = {}
         self._scheduler = CycleScheduler(ports.orders, ports.signals, clock, signal_age_s_max=limits.signal_age_s_max)
         self._recovered = False
         self._cache = CycleCache()
@@ -195,10 +197,10 @@ class ThrottleController:
             self._scheduler.end_cycle(self._clock.monotonic_s() - began_s, self._processor_s() - used_s)
 
     def hold(self) -> None:
-        """Changes no rate until the next successful cycle; to be called after a cycle that failed.
+        """Changes no rate until the next successful cycle. Call it after a cycle that failed.
 
-        Steering stops, because only a cycle reads an order such as a pause. Ramps stop at their current rate, because without
-        signals their effect is unknown. A window warm-up continues: its low rate is meant for a few seconds only.
+        Steering stops, because only a cycle applies orders such as a pause. Ramps stop at their current rate, because without
+        signals their effect is unknown. A window warm-up continues, because its low rate is only for a few seconds.
         """
         if self._steering_tick is not None:
             self._steering_tick.hold()
@@ -217,10 +219,10 @@ class ThrottleController:
         is_cluster_read = isinstance(observation.live, LiveCluster)
         if isinstance(observation.live, LiveCluster):
             self._windows.update(observation.live, self._cache.paths.sides() if observation.live.moves else ())
-        else:  # Before the journal is written: it is likely to be unreachable together with the rest of the cluster.
+        else:  # Reported before the journal is written, because the journal is probably unreachable as well.
             self._observer.record_cycle(observation, self.memory, decisions)
         try:
-            self.recorder.note(decisions, observation, memory, self._orders.superseded)
+            self.recorder.record_cycle(decisions, observation, memory, self._orders.superseded)
             self._orders.superseded = ()
             if not self._dry_run:
                 self._carry_out(decisions, observation, prepared)
@@ -233,7 +235,7 @@ class ThrottleController:
         return decisions
 
     def tick(self) -> None:
-        """Writes the ramp steps that are due, and runs the steering law if its next second has come."""
+        """Writes the ramp steps that are due, and runs the control law if its next second has come."""
         now_s = self._clock.monotonic_s()
         self._ramp_outcomes.try_stop(find_undraining_changes(self._ramps.changes, self._signals.moves, self._limits))
         self._ramp_outcomes.step(now_s, throttles_moves=self._throttles_moves)
@@ -245,8 +247,10 @@ class ThrottleController:
                 log.error(_JOURNAL_REFUSED, error=str(error))
 
     def end(self, why: Failure) -> None:
-        """Ends the leadership term: ramps stop at their current rate. Their outcomes wait in the outbox if the journal is
-        already fenced."""
+        """Ends the leadership term: ramps stop at their current rate.
+
+        If another tuner has already taken over the journal, the outcomes wait in the outbox.
+        """
         if self._steering_tick is not None:
             self._steering_tick.hold()
         self._ramp_outcomes.try_stop(dict.fromkeys(self._ramps.busy, why))
@@ -257,8 +261,8 @@ class ThrottleController:
         return min((at_s for at_s in due if at_s is not None), default=None)
 
     @property
-    def throttling(self) -> ThrottleState:
-        """The current rates of all sides and the rates they may get; the reassignment executor plans with them."""
+    def throttle_state(self) -> ThrottleState:
+        """The current rates of all sides, and the rates that they may get. The reassignment executor uses them."""
         setpoints = self._steering.setpoints if self._steering is not None else {}
         warming_up = {side: float(change.setpoint_bytes_per_s) for side, change in self._windows.active().items()}
         plans = self._plans()
@@ -277,8 +281,8 @@ class ThrottleController:
 
         Args:
             pending_bytes: bytes by side that plans have not begun to copy; steering counts them as remaining work.
-            handshake: names the steps that are about to begin; this controller answers which of them are throttled.
-            plans: all recorded plans, also those that another tuner executes: their moves are throttled.
+            handshake: the executor announces the steps that are about to begin, and this controller answers which are throttled.
+            plans: returns all recorded plans, even those that another tuner executes, because their moves are throttled too.
         """
         self._handshake, self._plans = handshake, plans
         if self._steering_tick is not None:
@@ -287,10 +291,10 @@ class ThrottleController:
     def cycle_is_due(self) -> bool:
         """Returns whether a cycle has to run before its regular time.
 
-        To be asked every ``LOOK_EVERY_S``, and whenever a step may have been prepared.
+        Call it every ``LOOK_EVERY_S``, and whenever a step may have been prepared.
         """
-        # A replica that has caught up is a normal follower. While it is still listed and the quota is used up, it fetches
-        # nothing, and producers with acks=all wait for it.
+        # A replica that has caught up is a normal follower. If it is still listed while the quota is used up, it fetches nothing,
+        # and producers with acks=all wait for it. So it is removed from the list soon after its step has ended.
         has_ended = self._handshake.step_ended and bool(self.memory.listed)
         return self._scheduler.is_early_cycle_due(
             prepared=self._handshake.is_pending, ended=has_ended, memory=self.memory
@@ -312,11 +316,11 @@ class ThrottleController:
                 fresh_signals(self._signals.brokers, now_ms, self._limits.signal_age_s_max),
             ),
         )
-        empty, plan_moves = self._windows.pending_sides(self.memory), list_requested_moves(self._plans())
+        unfilled, plan_moves = self._windows.pending_sides(self.memory), list_requested_moves(self._plans())
         self._handshake.step_ended = False
         if isinstance(live, LiveCluster):
-            live, newly_empty = self._with_prepared(live, plan_moves)
-            empty |= newly_empty
+            live, newly_unfilled = self._with_prepared(live, plan_moves)
+            unfilled |= newly_unfilled
             self._last_live = live
         return Observation(
             now_ms,
@@ -324,7 +328,7 @@ class ThrottleController:
             dict(self._signals.brokers),
             dict(self._signals.moves),
             ramping=self._ramps.busy,
-            empty_windows=empty,
+            empty_windows=unfilled,
             setpoints=setpoints,
             orders=self._orders.latest,
             plan_moves=plan_moves,
@@ -339,28 +343,31 @@ class ThrottleController:
             The snapshot, and the sides whose quota window is not full although a step begins there.
         """
         self._moving = {(m.topic, m.partition) for m in live.moves} if self._handshake.moves else set()
-        prepared, self._without_room = self._handshake.moves, {}
+        prepared, self._without_capacity = self._handshake.moves, {}
         if self._orders.latest.pause is None:
-            prepared, self._without_room = steps_that_fit(live, prepared)
+            prepared, self._without_capacity = steps_that_fit(live, prepared)
         urgent = [move for move in prepared if (move.topic, move.partition) in self._handshake.urgent]
         running = select_moves_to_list(live.moves, plan_moves, self._limits, self.memory.listed)
-        empty = self._windows.find_unfilled(live, prepared, urgent, running, self._handshake.last_copied_at_s)
+        unfilled = self._windows.find_unfilled(live, prepared, urgent, running, self._handshake.last_copied_at_s)
         live = with_prepared_moves(live, prepared)
         self._throttles_moves = throttles_any_move(live.moves, plan_moves, self._limits, self.memory.listed)
-        return live, empty
+        return live, unfilled
 
     def _carry_out(
         self, decisions: tuple[Decision, ...], observation: Observation, prepared: Sequence[PartitionMove]
     ) -> None:
         self._stop_changes(decisions, observation)
         unthrottled = self._list_writer.carry_out(decisions)
-        kept_back: Mapping[TopicPartition, str] = {}
-        begin: Sequence[PartitionMove] | None = None
+        deferred: Mapping[TopicPartition, str] = {}
+        starting: Sequence[PartitionMove] | None = None
         if isinstance(observation.live, LiveCluster):
-            not_seen = sides_not_readable(observation.live, self.memory)
-            kept_back = {**self._without_room, **find_deferred_steps(prepared, unthrottled, not_seen, self._moving)}
-            begin = [move for move in prepared if (move.topic, move.partition) not in kept_back]
-        self._start_ramps(decisions, observation, unthrottled, begin)
+            unreadable_sides = sides_not_readable(observation.live, self.memory)
+            deferred = {
+                **self._without_capacity,
+                **find_deferred_steps(prepared, unthrottled, unreadable_sides, self._moving),
+            }
+            starting = [move for move in prepared if (move.topic, move.partition) not in deferred]
+        self._start_ramps(decisions, observation, unthrottled, starting)
         cleanups = [d for d in decisions if isinstance(d, ClearLists | RestoreRate)]
         if cleanups and isinstance(observation.live, LiveCluster):
             self._cleanup.carry_out(cleanups, observation.live)
@@ -374,33 +381,33 @@ class ThrottleController:
                 ramping=self._ramps.busy,
                 warming_up=self._windows.active().keys() - self._ramps.waiting.keys(),
             )
-            waits = {key: why for key, why in waits.items() if key not in kept_back}
-            self._handshake.answer({**failed, **waits, **kept_back}, {*self._without_room, *waits})
+            waits = {key: why for key, why in waits.items() if key not in deferred}
+            self._handshake.answer({**failed, **waits, **deferred}, {*self._without_capacity, *waits})
 
     def _start_ramps(
         self,
         decisions: Sequence[Decision],
         observation: Observation,
         unthrottled: FailedThrottles,
-        begin: Sequence[PartitionMove] | None,
+        starting: Sequence[PartitionMove] | None,
     ) -> None:
         """Journals the rate changes of a cycle and starts their ramps.
 
         Args:
-            unthrottled: sides on which no throttle could be set; there is no rate to raise.
-            begin: the prepared steps that begin now; None: the cluster could not be read.
+            unthrottled: sides on which no throttle could be set, so there is no rate to change.
+            starting: the prepared steps that begin now; None: the cluster could not be read.
 
         Raises:
             JournalError: nothing was started.
         """
         changes = [d for d in decisions if isinstance(d, SetRate) and not self.recorder.is_paused(d)]
         changes = [d for d in changes if (d.broker, d.side) not in unthrottled.sides]
-        if begin is not None:
-            changes = self._windows.drop_unneeded(changes, observation.empty_windows, begin)
-        together = len(changes) + len(self._ramps.busy)
+        if starting is not None:
+            changes = self._windows.drop_unneeded(changes, observation.empty_windows, starting)
+        ramp_count = len(changes) + len(self._ramps.busy)
         memory, ramps, owned = self.memory, [], self.memory.owned
         for change in changes:
-            steps = self._windows.ramp_steps(change, together)
+            steps = self._windows.ramp_steps(change, ramp_count)
             memory = record_change_intent(memory, change, [s.rate_bytes_per_s for s in steps])
             ramps.append((change, steps))
         if changes:
@@ -408,11 +415,11 @@ class ThrottleController:
         resumed = self._windows.resume(changes)
         for change, steps in ramps:
             managed = owned.get((change.broker, change.side))
-            may_stand = managed.possible_rates if managed is not None else ()
-            self._ramps.start(change, steps, self._clock.monotonic_s(), may_stand=may_stand)
+            possible_rates = managed.possible_rates if managed is not None else ()
+            self._ramps.start(change, steps, self._clock.monotonic_s(), possible_rates=possible_rates)
         if any(change.reason is Reason.WINDOW_WARMUP for change in changes):
-            # The prepared step begins right after this cycle, and its quota window has to be lowered before. A warm-up that
-            # the write budget cannot pay for now would come too late.
+            # The prepared step begins right after this cycle, so its warm-up has to lower the rate now. A warm-up that has to wait
+            # for the write budget would be too late and is stopped.
             self._ramp_outcomes.step(self._clock.monotonic_s(), throttles_moves=self._throttles_moves)
             late = self._windows.find_late(resumed)
             self._ramp_outcomes.stop(

@@ -1,14 +1,14 @@
 """Carries out ramps: gradual rate changes, written step by step.
 
-Before each step, the rate in Kafka is read. If it is not the one that the last step left, an operator or a tool has changed it,
-and the ramp stops. Kafka offers no compare-and-set: a change in the milliseconds between that read and the write is overwritten,
-once.
+Before each step, the rate in Kafka is read. If it differs from the rate that the last step wrote, an operator or a tool has changed
+it, and the ramp stops. Kafka offers no compare-and-set, so a change in the milliseconds between the read and the write is
+overwritten.
 
-A late step delays those after it, because skipping steps would be the jump that a ramp avoids. A delay of less than half a step
-is caught up; otherwise a ramp of many steps would become longer than the quota window.
+A late step delays all following steps, because skipping steps would cause the jump that a ramp avoids. A delay of less than half a
+step is caught up, so that many small delays do not make a ramp longer than the quota window.
 
-Invariant: the number of writes never exceeds the budget by more than one second's worth. Steps are as small as the ramps that
-begin together allow. If more ramps begin meanwhile, some steps come late, and those that lower a rate come first.
+Invariant: the number of writes exceeds the budget by at most the writes of one second. The size of steps depends on the number of
+ramps that begin together. If more ramps begin later, some steps are late; steps that lower a rate then go first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import Failure
 from tuner.runtime.throttle.actuator import Throttles
 
-_LATES_MAX = 10
+_LATE_READS_MAX = 10
 _LATE_PAUSE_S = 1.0
 _REQUEST_SHARE = 0.1  # A request has to carry at least this share of a second's writes.
 _ROUNDING = 1e-6
@@ -35,23 +35,23 @@ class _Ramp:
     """A ramp under way.
 
     Attributes:
-        rate_left: the rate that the last step left on the broker; None: none.
+        expected_rate: the rate that the last step has written; None: no rate.
         rate_before_step: the rate before the last step.
-        lates: how many times in a row the broker has shown ``rate_before_step``.
-        may_stand: further rates that the broker may have before the first step, because an earlier ramp ended there.
+        late_reads: number of reads in a row in which the broker still showed ``rate_before_step``.
+        possible_rates: further rates that the broker may have before the first step, because an earlier ramp has written them.
     """
 
     decision: SetRate
     steps: tuple[RampStep, ...]
-    rate_left: int | None
+    expected_rate: int | None
     next_at_s: float
     done: int = 0
     rate_before_step: int | None = None
-    lates: int = 0
-    may_stand: frozenset[int | None] = frozenset()
+    late_reads: int = 0
+    possible_rates: frozenset[int | None] = frozenset()
 
     def following_at_s(self, now_s: float) -> float:
-        """Returns when the step after the one that is written now is due."""
+        """Returns the due time of the step that follows the step written now."""
         following = min(self.done + 1, len(self.steps) - 1)
         pause_s = self.steps[following].after_s - self.steps[following - 1].after_s if following else 0.0
         return pause_s + (self.next_at_s if now_s - self.next_at_s <= pause_s / 2 else now_s)
@@ -59,19 +59,19 @@ class _Ramp:
 
 @dataclass(frozen=True, slots=True)
 class RampEnd:
-    """How a ramp ended.
+    """The end of a ramp.
 
     Attributes:
-        failure: why it ended before its last step; None: it is complete.
-        external_change: an operator or a tool has changed the rate to ``found``; None: to none.
-        may_stand: the rates that a failed ramp may have left on the broker.
+        failure: why the ramp ended before its last step; None: the ramp is complete.
+        external_change: an operator or a tool has changed the rate to ``found`` (None: has removed it).
+        possible_rates: the rates that the broker may have after a failed ramp.
     """
 
     decision: SetRate
     failure: Failure | None
     external_change: bool = False
     found: int | None = None
-    may_stand: tuple[int | None, ...] = ()
+    possible_rates: tuple[int | None, ...] = ()
 
 
 class RampExecutor:
@@ -103,20 +103,20 @@ class RampExecutor:
         steps: Sequence[RampStep],
         now_s: float,
         *,
-        may_stand: Collection[int | None] = (),
+        possible_rates: Collection[int | None] = (),
     ) -> None:
         """Starts a ramp.
 
         Args:
-            may_stand: the managed rates until now; a broker may show late what an earlier ramp has written.
+            possible_rates: rates of earlier ramps, which a broker that lags behind may still show.
         """
         rate = decision.current_bytes_per_s if decision.is_own else None
         self._ramps[(decision.broker, decision.side)] = _Ramp(
-            decision, tuple(steps), rate, now_s + steps[0].after_s, may_stand=frozenset(may_stand)
+            decision, tuple(steps), rate, now_s + steps[0].after_s, possible_rates=frozenset(possible_rates)
         )
 
     def drop(self, side: BrokerSide, failure: Failure) -> RampEnd | None:
-        """Stops a ramp at its current rate. Returns None if the side has none."""
+        """Stops a ramp at its current rate. Returns None if the side has no ramp."""
         ramp = self._ramps.get(side)
         if ramp is None:
             return None
@@ -172,46 +172,47 @@ class RampExecutor:
                 continue
             ramp.next_at_s = ramp.following_at_s(now_s)
             ramp.done += 1
-            ramp.rate_before_step, ramp.rate_left = ramp.rate_left, rates[side]
+            ramp.rate_before_step, ramp.expected_rate = ramp.expected_rate, rates[side]
             if ramp.done == len(ramp.steps):
-                last[side] = ramp.rate_left
+                last[side] = ramp.expected_rate
         for side, failure in self._throttles.confirm_rates(last).items() if last else ():
-            # Kafka may have taken a write that a broker does not show yet; the broker still shows the rate before it.
+            # Kafka may have accepted the write although the broker still shows the rate before it. So both rates are possible.
             attempted = (self._ramps[side].rate_before_step,) if failure is not None else ()
             ended.append(self._end(side, failure, attempted=attempted))
         return ended
 
     def _stop_changed(self, due: Sequence[BrokerSide], now_s: float) -> list[RampEnd]:
-        """Stops the ramps whose rate in Kafka is not the one that they left, or cannot be read."""
+        """Stops the ramps whose rate in Kafka is not the expected one or cannot be read."""
         ended: list[RampEnd] = []
         try:
             rates = self._throttles.read_rates(due)
         except ClusterError as error:
             return [self._end(side, f"stopped on the way: {error}") for side in due]
-        # A broker under load may show our last write late. A rate that is still there after a while is an external change.
+        # A broker under load may show the last write late. Only a rate that stays unexpected for a while is an external change.
         unexpected = {
-            side: self._ramps[side].rate_left for side, rate in rates.items() if self._is_unexpected(side, rate)
+            side: self._ramps[side].expected_rate for side, rate in rates.items() if self._is_unexpected(side, rate)
         }
         rates |= self._read_again(unexpected)
         for side, rate in rates.items():
             ramp = self._ramps[side]
             if isinstance(rate, ClusterError):
                 ended.append(self._end(side, f"stopped on the way: {rate}"))
-            elif rate == ramp.rate_left or (not ramp.done and rate in ramp.may_stand):
-                ramp.rate_left, ramp.lates = rate, 0
-            # A broker whose metadata are behind shows the old rate for longer. In the end it counts as an external change.
-            elif ramp.done and rate == ramp.rate_before_step and ramp.lates < _LATES_MAX:
-                ramp.lates += 1
+            elif rate == ramp.expected_rate or (not ramp.done and rate in ramp.possible_rates):
+                ramp.expected_rate, ramp.late_reads = rate, 0
+            # A broker whose metadata lag behind shows the old rate for longer. After ``_LATE_READS_MAX`` reads it is an external
+            # change.
+            elif ramp.done and rate == ramp.rate_before_step and ramp.late_reads < _LATE_READS_MAX:
+                ramp.late_reads += 1
                 ramp.next_at_s = now_s + _LATE_PAUSE_S
             else:
-                failure = f"stopped on the way: {_rate_text(ramp.rate_left)} was left there, {_rate_text(rate)} stands there now"
+                failure = f"stopped on the way: expected {_rate_text(ramp.expected_rate)}, but the broker has {_rate_text(rate)}"
                 ended.append(RampEnd(self._ramps.pop(side).decision, failure, external_change=True, found=rate))
         return ended
 
     def _is_unexpected(self, side: BrokerSide, rate: int | ClusterError | None) -> bool:
-        """Returns whether the rate is neither the one we left nor one that was waited for already."""
+        """Returns whether the rate is unexpected for the first time. Later reads of a late broker do not wait again."""
         ramp = self._ramps[side]
-        return not isinstance(rate, ClusterError) and rate != ramp.rate_left and not ramp.lates
+        return not isinstance(rate, ClusterError) and rate != ramp.expected_rate and not ramp.late_reads
 
     def _read_again(self, expected: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, int | ClusterError | None]:
         """Waits until the brokers show the expected rates, within a limit. Returns what they show then."""
@@ -224,9 +225,11 @@ class RampExecutor:
 
     def _end(self, side: BrokerSide, failure: Failure | None, attempted: tuple[int | None, ...] = ()) -> RampEnd:
         ramp = self._ramps.pop(side)
-        late = (ramp.rate_before_step,) if ramp.lates else ()  # The broker shows it, and may do so for a while.
-        return RampEnd(ramp.decision, failure, may_stand=(ramp.rate_left, *late, *attempted))
+        late = (
+            (ramp.rate_before_step,) if ramp.late_reads else ()
+        )  # A late broker may still show this rate for a while.
+        return RampEnd(ramp.decision, failure, possible_rates=(ramp.expected_rate, *late, *attempted))
 
 
 def _rate_text(value: int | None) -> str:
-    return "nothing" if value is None else f"{value} bytes/s"
+    return "no rate" if value is None else f"{value} bytes/s"

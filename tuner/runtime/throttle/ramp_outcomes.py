@@ -1,4 +1,4 @@
-"""Continues and stops ramps, and records how they end: in the journal, in the log and for the observer."""
+"""Continues and stops ramps, and records their ends in the journal, in the log and for the observer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _JOURNAL_REFUSED = "the journal accepts no outcome yet; the next record contains
 
 
 class RampOutcomes:
-    """Used by the throttle controller, in its thread."""
+    """Runs the ramps on behalf of the throttle controller, in its thread, and records their outcomes."""
 
     def __init__(
         self,
@@ -42,30 +42,30 @@ class RampOutcomes:
         """Writes the ramp steps that are due, and records the ramps that have ended.
 
         Args:
-            throttles_moves: the tuner throttles a move. Without one, a tool may have cleared all throttles of the cluster.
+            throttles_moves: the tuner throttles a move. If it throttles none, a removed rate may be the cleanup of another tool.
         """
-        ends = self._ramps.step(now_s)
-        if not ends:
+        ramp_ends = self._ramps.step(now_s)
+        if not ramp_ends:
             return
-        self._windows.note_ended(ends)
-        self._report(ends)
-        for end in ends:
+        self._windows.note_ended(ramp_ends)
+        self._report(ramp_ends)
+        for end in ramp_ends:
             self._record_end(end, throttles_moves=throttles_moves)
         try:
             self._recorder.record(memory=self._recorder.memory)
         except JournalError as error:
-            # Until then the journal holds the whole ramp as the rates that may be in Kafka: true, but less exact.
+            # Until the journal has the outcomes, it names all rates of the ramp as possible, which is correct but less exact.
             log.error(_JOURNAL_REFUSED, error=str(error))
 
     def stop(self, stops: Mapping[BrokerSide, Failure], *, intended: bool = False) -> None:
         """Stops ramps at their current rate and records their outcomes. Sides without a ramp are skipped.
 
         Args:
-            stops: why, by side.
-            intended: the stop is planned; it counts as no failure.
+            stops: the reason for each side.
+            intended: the stop is planned and does not count as a failure.
 
         Raises:
-            JournalError: the outcomes are not in the journal yet; the ramps have stopped all the same.
+            JournalError: the ramps have stopped, but the outcomes are not in the journal yet.
         """
         stopped = [end for side, why in stops.items() if (end := self._ramps.drop(side, why)) is not None]
         if not stopped:
@@ -79,7 +79,7 @@ class RampOutcomes:
             else:
                 log.warning(f"not done: {end.decision.text.split(':')[0]}: {end.failure}")
             side = (end.decision.broker, end.decision.side)
-            memory = narrow_possible_rates(self._recorder.memory, side, end.may_stand)
+            memory = narrow_possible_rates(self._recorder.memory, side, end.possible_rates)
             self._recorder.add_outcome(self._recorder.outcome(end.decision, end.failure), memory, side)
         self._recorder.record(memory=self._recorder.memory)
 
@@ -90,9 +90,9 @@ class RampOutcomes:
         except JournalError as error:
             log.error(_JOURNAL_REFUSED, error=str(error))
 
-    def _report(self, ends: Sequence[RampEnd]) -> None:
-        self._observer.record_actions([(end.decision, end.failure) for end in ends])
-        succeeded = [end.decision for end in ends if end.failure is None]
+    def _report(self, ramp_ends: Sequence[RampEnd]) -> None:
+        self._observer.record_actions([(end.decision, end.failure) for end in ramp_ends])
+        succeeded = [end.decision for end in ramp_ends if end.failure is None]
         if succeeded:
             entries = [self._recorder.outcome(decision, None) for decision in succeeded]
             names = join_names([decision.text.split(":")[0] for decision in succeeded], NAMED_MAX)
@@ -108,9 +108,10 @@ class RampOutcomes:
             log.error(f"not done: {decision.text.split(':')[0]}: {failure}", broker=side[0], side=side[1])
             recorder.back_off(decision)
             memory = recorder.memory
-            if end.may_stand:
-                memory = narrow_possible_rates(memory, side, end.may_stand)
+            if end.possible_rates:
+                memory = narrow_possible_rates(memory, side, end.possible_rates)
         recorder.add_outcome(recorder.outcome(decision, failure), memory, side)
-        # Only a full scan can tell whether a tool has cleared all throttles of the cluster.
+        # A removed rate may be the cleanup of another tool, which removes all throttles of the cluster. The next cycle decides
+        # this.
         if end.external_change and not may_be_cleared_by_tool(end.found, throttles=throttles_moves):
             recorder.relinquish(side, end.found)

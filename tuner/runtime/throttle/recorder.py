@@ -2,11 +2,11 @@
 
 The controller relies on three guarantees:
 
-1. A throttle is in the journal as managed before Kafka has it.
+1. The journal names a throttle as managed before Kafka has it.
 2. If the journal refuses a record, the controller writes nothing to Kafka.
-3. What has already happened counts at once. Its entry waits in the outbox (journal/outbox.py) for the next accepted record.
+3. An outcome changes the memory at once. Its entry waits in the outbox (journal/outbox.py) for the next accepted record.
 
-A dry run manages nothing, so it never overwrites the memory that a real run has in the journal.
+A dry run manages no throttle, so it never overwrites the memory that a real run has written to the journal.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from tuner.runtime.clock import Clock
 log = structlog.get_logger("tuner")
 
 ListsByTopic = Mapping[str, TopicThrottle]
-Subject = tuple[object, ...]  # What a decision is about: see ``subject_of``.
+Subject = tuple[object, ...]  # The subject of a decision, such as a side or a topic: see ``subject_of``.
 
 
 class Journal(Protocol):
@@ -63,7 +63,10 @@ class Journal(Protocol):
         moving_replicas: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
-        """Writes all of it or nothing; ``owned``, ``seen`` and ``listed`` (by topic) are newer than the memory written last."""
+        """Writes all arguments or nothing.
+
+        ``owned``, ``seen`` and ``listed`` are the parts that have changed since the last write of the whole memory.
+        """
 
 
 class ThrottleRecorder:
@@ -82,8 +85,8 @@ class ThrottleRecorder:
     ) -> None:
         """
         Args:
-            inputs: receives every cycle; its records go with the journal's next write.
-            outbox: what has happened and is not in the journal yet; the next leadership term records what this one leaves there.
+            inputs: receives the inputs of every cycle; they are written together with the journal's next record.
+            outbox: events that are not in the journal yet. If any remain at the end, the next leadership term records them.
         """
         self._outbox = outbox if outbox is not None else Outbox()
         self.memory = self._outbox.apply_to(memory)
@@ -96,13 +99,13 @@ class ThrottleRecorder:
         self._backoff: Backoff[Subject] = Backoff(clock.monotonic_s)
         self._saved: Memory | None = None
         self._seen = MovingReplicasByTopic()
-        self._decision_inputs: DecisionInputs | None = None  # Of the last entries.
-        self._has_noted = False  # A cycle is in the journal.
+        self._decision_inputs: DecisionInputs | None = None  # The inputs of the last entries, cached.
+        self._has_noted = False  # At least one cycle is in the journal.
 
     def record(self, entries: Sequence[Entry] = (), memory: Memory | None = None) -> None:
-        """Writes entries, and the memory as far as it has changed; then ``memory`` is the current one.
+        """Writes entries and the changed parts of ``memory``, and then makes it the current memory.
 
-        The parts that are measured again after a restart are not written.
+        Parts of the memory that are measured again after a restart are not written.
 
         Raises:
             JournalError: nothing was written, and the memory is unchanged.
@@ -133,7 +136,7 @@ class ThrottleRecorder:
         self.memory = memory
 
     def record_owned(self, entries: Sequence[Entry], memory: Memory, sides: Collection[BrokerSide]) -> None:
-        """Does the same as ``record`` where ``memory`` differs from the journal only by the managed rates of ``sides``.
+        """Does the same as ``record``, but writes only the managed rates of ``sides``. Nothing else may have changed.
 
         Raises:
             JournalError: nothing was written, and the memory is unchanged.
@@ -147,17 +150,18 @@ class ThrottleRecorder:
         self.memory = memory
 
     def add_outcome(self, entry: Entry, memory: Memory | None = None, side: BrokerSide | None = None) -> None:
-        """Puts an entry into the outbox; the journal gets it with the next record, before that record's own entries.
+        """Puts an entry into the outbox. It is written with the next record, before that record's own entries.
 
         Args:
-            memory: the memory after the outcome. It counts at once: it claims no more values than the journal does.
-            side: the side whose rate changed, if the entry is about one.
+            memory: the memory after the outcome; it becomes the current memory at once. This is safe, because an outcome only
+                narrows the set of possible values that the journal already names.
+            side: the side whose rate changed; None: the entry is not about a rate.
         """
         self._outbox.entries.append(entry)
         self._change_memory(memory if memory is not None else self.memory, side)
 
-    def settle(self) -> None:
-        """Writes the outbox, if it holds anything.
+    def flush_outbox(self) -> None:
+        """Writes the entries of the outbox, if there are any.
 
         Raises:
             JournalError: the entries stay in the outbox.
@@ -165,16 +169,16 @@ class ThrottleRecorder:
         if self._outbox.entries:
             self.record(memory=self.memory)
 
-    def note(
+    def record_cycle(
         self,
         decisions: Sequence[Decision],
         observation: Observation,
         memory: Memory,
         superseded: Sequence[Orders] = (),
     ) -> None:
-        """Records a cycle: entries for new orders, and for decisions that no write follows; a log line for each new decision.
+        """Records a cycle: entries for new orders and for decisions without a write, and a log line for each new decision.
 
-        A decision that repeats the last cycle's is neither recorded nor logged. ``memory`` is written with the entries.
+        A decision that repeats a decision of the last cycle is neither recorded nor logged. ``memory`` is written with the entries.
 
         Args:
             superseded: orders that were replaced since the last cycle before any cycle could act on them.
@@ -209,21 +213,21 @@ class ThrottleRecorder:
     ) -> tuple[Memory, list[Entry]]:
         """Returns the memory with the current orders, and an entry for each order that was given or has expired."""
         now_ms, current = observation.now_ms, observation.orders
-        given, recorded_until_ms = (
+        orders, recorded_until_ms = (
             [self.memory.recorded_orders, *superseded, current],
             self.memory.orders_recorded_until_ms,
         )
         if self._dry_run and not self._has_noted:
-            # A dry run writes no memory, so an earlier run may have recorded everything before its first cycle.
-            given, recorded_until_ms = [current], None
+            # A dry run writes no memory. So in its first cycle, it cannot know which orders an earlier run has recorded.
+            orders, recorded_until_ms = [current], None
         since_ms = now_ms if recorded_until_ms is None else recorded_until_ms
-        news = [
-            event for before, after in pairwise(given) for event in list_order_events(before, after, since_ms, now_ms)
+        events = [
+            event for before, after in pairwise(orders) for event in list_order_events(before, after, since_ms, now_ms)
         ]
-        news += list_expired_orders(current, since_ms, now_ms)
-        if news or recorded_until_ms is None or memory.recorded_orders != current:
+        events += list_expired_orders(current, since_ms, now_ms)
+        if events or recorded_until_ms is None or memory.recorded_orders != current:
             memory = replace(memory, recorded_orders=current, orders_recorded_until_ms=now_ms)
-        return memory, [order_entry(event, now_ms) for event in news]
+        return memory, [order_entry(event, now_ms) for event in events]
 
     # -- entries --------------------------------------------------------------------------------------------------------
 
@@ -233,7 +237,7 @@ class ThrottleRecorder:
         return self._entry("intent", decision, inputs)
 
     def steering_intent(self, changes: Sequence[SetRate]) -> Entry:
-        """Returns one entry for all rate changes that the steering law wants in one second."""
+        """Returns one entry for all rate changes of the control law in one second."""
         return steering_entry(changes, self._clock.now_ms())
 
     def outcome(self, decision: Decision, failure: Failure | None) -> Entry:
@@ -256,7 +260,7 @@ class ThrottleRecorder:
         This counts at once, before it is in the journal. A side that is not managed is skipped.
 
         Args:
-            current_bytes_per_s: the rate that Kafka has now; None: none.
+            current_bytes_per_s: the rate that Kafka has now; None: no rate.
         """
         if side in self.memory.owned:
             memory, decision = relinquish_rate(
@@ -269,7 +273,7 @@ class ThrottleRecorder:
     # -- failures -------------------------------------------------------------------------------------------------------
 
     def is_paused(self, decision: Decision) -> bool:
-        """Returns whether a write about the same subject failed so recently that it is not tried again yet."""
+        """Returns whether a write about the same subject has failed and still waits for its next attempt."""
         return self._backoff.is_paused(subject_of(decision))
 
     def back_off(self, decision: Decision) -> None:
@@ -281,7 +285,7 @@ class ThrottleRecorder:
         self._backoff.succeed(subject_of(decision))
 
     def _write(self, entries: Sequence[Entry], **more: Any) -> None:
-        """Writes the outbox and the entries: all or nothing. Relinquished sides are written with a whole memory only."""
+        """Writes the outbox and the entries, or nothing. Entries of relinquished sides are written only with a whole memory."""
         outbox, is_whole = self._outbox, "memory" in more
         self._journal.write((*outbox.entries, *(outbox.relinquished if is_whole else ()), *entries), **more)
         outbox.entries.clear()
@@ -309,7 +313,7 @@ class ThrottleRecorder:
 
 
 def subject_of(decision: Decision) -> Subject:
-    """Returns what a decision is about; two decisions about the same subject with the same reason are a repetition."""
+    """Returns the subject of a decision. A decision with the same subject and reason as an earlier one is a repetition."""
     if isinstance(decision, ClearLists):
         return ("lists", decision.topic)
     if isinstance(decision, AddPairs | RemovePairs):
@@ -318,14 +322,16 @@ def subject_of(decision: Decision) -> Subject:
 
 
 def _changed_lists(listed: ListsByTopic, before: ListsByTopic) -> dict[str, TopicThrottle]:
-    """Returns the managed list entries of each topic where they changed; an empty value where none are left."""
+    """Returns the managed list entries of each topic where they have changed; an empty value if a topic has none any more."""
     changed = {topic: pairs for topic, pairs in listed.items() if before.get(topic) is not pairs}
     return changed | {topic: TopicThrottle() for topic in before if topic not in listed}
 
 
 def _whole_record(memory: Memory, newer: Memory | None = None) -> Memory:
-    """Returns the part of the memory that is one record: without what is measured again after a restart, and without what
-    has records by topic."""
+    """Returns the memory without two kinds of parts, to compare what is written as one record.
+
+    The parts are those that are measured again after a restart, and those that have records of their own by topic.
+    """
     newer = newer or memory
     return replace(
         memory,

@@ -1,10 +1,10 @@
-"""Steers throttles towards the objective: asks the law for new rates once a second, and writes them.
+"""Steers throttles towards the objective: once a second, it asks the control law for new rates and writes them.
 
-The law sees the latest signals and the rate that this controller left on each side. Before a write, the rate in Kafka is compared
-with it, because an operator or a tool may have changed it meanwhile. If the law wants more writes than the budget allows, the
-most urgent changes go first and the others follow a second later.
+The inputs of the law are the latest signals and the rate that this controller last wrote on each side (the expected rate). Before a
+write, the rate in Kafka is compared with the expected rate, because an operator or a tool may have changed it. If the law returns
+more changes than the write budget allows, the most urgent changes go first and the rest follow a second later.
 
-A *held* side has no fresh signals. It is never raised; it decays as the law lets it.
+A *held* side has no fresh signals. The law may lower its rate, but not raise it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from tuner.runtime.throttle.actuator import Throttles
 
 TICK_EVERY_S = 1.0
 NO_RATES: Mapping[BrokerSide, int] = {}
-_LATES_MAX = (
-    10  # Seconds in a row that a broker may show the rate before our last write; then it has not taken the write.
-)
+# A broker may show the rate before the last write for so many seconds in a row. After that, the write counts as lost.
+_LATE_READS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,8 @@ class WriteRefused:
 
     Attributes:
         external_change: an operator or a tool has changed the rate.
-        found: the rate that Kafka has now; None: none.
-        late: the broker still shows the rate before our last write; to be tried again a second later.
+        found: the rate that Kafka has now; None: no rate.
+        late: the broker still shows the rate before the last write, so the change is tried again a second later.
     """
 
     decision: SetRate
@@ -62,22 +61,22 @@ class SteeringController:
         """
         Args:
             capacity_of: returns the capacity of a broker.
-            inputs: records every second for a replay; None: nothing is recorded.
+            inputs: records the inputs of every second for a replay; None: nothing is recorded.
         """
         self._throttles = throttles
         self._objective = objective
         self._capacity_of = capacity_of
         self._limits = limits
-        self._writes_max = writes_max(writes_per_s_max)
+        self._writes_max = writes_per_tick_max(writes_per_s_max)
         self._inputs = inputs
         self._memory = ControlState()
         self._capacities: dict[int, Capacity] = {}
         self._current: dict[BrokerSide, int] = {}
-        self._own: dict[BrokerSide, bool] = {}  # The rate is set on the broker itself, not inherited.
+        self._own: dict[BrokerSide, bool] = {}  # Whether the rate is set on the broker itself, not inherited.
         self._held: frozenset[BrokerSide] = frozenset()
         self._written: set[BrokerSide] = set()
-        self._before_write: dict[BrokerSide, int | None] = {}  # The rate before our last write.
-        self._lates: dict[BrokerSide, int] = {}
+        self._before_write: dict[BrokerSide, int | None] = {}  # The rate before the last write.
+        self._late_reads: dict[BrokerSide, int] = {}
         self._quota_samples = limits.quota_samples
         self._stalled: frozenset[BrokerSide] = frozenset()
         self._recovering: frozenset[BrokerSide] = frozenset()
@@ -97,9 +96,9 @@ class SteeringController:
                 )
         return setpoints
 
-    def steer(
+    def assign_sides(
         self,
-        free: Mapping[BrokerSide, tuple[int, bool]],
+        steerable: Mapping[BrokerSide, tuple[int, bool]],
         held: Mapping[BrokerSide, tuple[int, bool]],
         quota_samples: Mapping[int, int],
         now_s: float,
@@ -109,18 +108,18 @@ class SteeringController:
         restore_rates: Mapping[BrokerSide, int] = NO_RATES,
         plan_max_rates: Mapping[BrokerSide, int] = NO_RATES,
     ) -> None:
-        """Takes the sides that the law may steer until the next cycle.
+        """Sets the sides that the law steers until the next cycle.
 
         Args:
-            free: the current rate in bytes/s, and whether it is set on the broker itself.
-            held: the same for sides that may only be lowered.
+            steerable: for each side, the current rate in bytes/s, and whether it is set on the broker itself.
+            held: the same for sides whose rate may only be lowered.
             quota_samples: replication.quota.window.num, by broker.
             stalled, recovering: see control/throttle/isr_recovery.py.
-            restore_rates: bytes/s before the tuner managed a side; 0: no throttle.
-            plan_max_rates: bytes/s that plans allow the sides they copy through.
+            restore_rates: rate of each side before the tuner managed it, bytes/s; 0: no throttle.
+            max_rates: highest rate that plans allow on the sides through which they copy, bytes/s.
         """
-        sides = {**held, **free}
-        # A broker may show our last write late, so the rate we left is newer. Where we wrote nothing, Kafka's rate counts.
+        sides = {**held, **steerable}
+        # A broker may show the last write late. So for a side that was written, the written rate counts; else the rate in Kafka.
         self._written &= sides.keys()
         self._current = {s: self._current[s] if s in self._written else rate for s, (rate, _) in sides.items()}
         self._own = {side: side in self._written or own for side, (_, own) in sides.items()}
@@ -128,8 +127,8 @@ class SteeringController:
         self._stalled, self._recovering = stalled, recovering
         self._restore_rates = {side: before for side, before in restore_rates.items() if side in sides}
         ceiling = self._limits.rate_bytes_per_s_max
-        self._plan_max_rates = {s: float(rate) for s, rate in plan_max_rates.items() if s in sides and rate < ceiling}
-        # During a rolling restart brokers may differ. The law's window compensation is bounded in either case.
+        self._max_rates = {s: float(rate) for s, rate in max_rates.items() if s in sides and rate < ceiling}
+        # During a rolling restart brokers may have different values. The largest one is used.
         self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
         if not self._current:
             # The estimates of the brokers survive a snapshot that failed.
@@ -143,7 +142,7 @@ class SteeringController:
         self._written.discard(side)
 
     def next_due_s(self) -> float | None:
-        """Returns when the law is due next, in seconds of the monotonic clock; None: it has no side to steer."""
+        """Returns when the law is due next, in seconds of the monotonic clock; None: there is no side to steer."""
         return self._due_s
 
     def next_changes(
@@ -154,14 +153,14 @@ class SteeringController:
         moves: Mapping[BrokerSide, MoveSignal],
         planned: Collection[BrokerSide] = (),
     ) -> list[SetRate]:
-        """Returns the rate changes that the law wants now; none if its last second is not over.
+        """Returns the rate changes of the law's next second; none if the last second is not over.
 
         Args:
             planned: sides where plans have steps that have not begun.
         """
         if self._due_s is None or now_s < self._due_s:
             return []
-        # A missed second is skipped: the law reads the clock itself.
+        # A missed second is skipped, because the law computes the elapsed time itself.
         self._due_s = max(self._due_s + TICK_EVERY_S, now_s + TICK_EVERY_S / 2)
         view = ControlInput(
             now_ms,
@@ -178,18 +177,18 @@ class SteeringController:
         limits = replace(self._limits, quota_samples=self._quota_samples)
         before = self._memory
         self._memory, rates = control_step(view, before, self._objective, limits)
-        changes = changes_of(rates, self._memory, self._current, self._own, self._held, self._writes_max)
+        changes = most_urgent_changes(rates, self._memory, self._current, self._own, self._held, self._writes_max)
         if self._inputs is not None:
             self._inputs.record_steering_tick(view, self._held, self._quota_samples, before, self._memory, changes)
         return changes
 
     def find_refused(self, changes: Collection[SetRate]) -> list[WriteRefused]:
-        """Returns the changes that must not be written, because Kafka's rate is not the one we left or cannot be read."""
+        """Returns the changes that must not be written, because the rate in Kafka is not the expected one or cannot be read."""
         sides = [(change.broker, change.side) for change in changes]
         try:
             rates = self._throttles.read_rates(sides)
-            # A broker under load may show our last write late. A rate that is still there after a while is an external change.
-            differing = {side: self._rate_left(side) for side in sides if self._differs(side, rates[side])}
+            # A broker under load may show the last write late. Only a rate that stays unexpected for a while is an external change.
+            differing = {side: self._expected_rate(side) for side in sides if self._differs(side, rates[side])}
             if differing:
                 self._throttles.confirm_rates(differing)
                 rates |= self._throttles.read_rates(differing)
@@ -198,34 +197,34 @@ class SteeringController:
         refused = []
         for change in changes:
             side = (change.broker, change.side)
-            rate_left, rate = self._rate_left(side), rates[side]
+            expected_rate, rate = self._expected_rate(side), rates[side]
             if isinstance(rate, ClusterError):
                 refused.append(WriteRefused(change, str(rate)))
-            elif rate != rate_left:
+            elif rate != expected_rate:
                 is_rate_before = side in self._written and rate == self._before_write.get(side)
-                self._lates[side] = self._lates.get(side, 0) + 1 if is_rate_before else 0
-                late = is_rate_before and self._lates[side] <= _LATES_MAX
-                current = "nothing" if rate is None else f"{rate} bytes/s"
-                failure = f"{rate_left} bytes/s was left there, {current} stands there now"
+                self._late_reads[side] = self._late_reads.get(side, 0) + 1 if is_rate_before else 0
+                late = is_rate_before and self._late_reads[side] <= _LATE_READS_MAX
+                current = "no rate" if rate is None else f"{rate} bytes/s"
+                failure = f"expected {expected_rate} bytes/s, but the broker has {current}"
                 refused.append(WriteRefused(change, failure, external_change=not is_rate_before, found=rate, late=late))
             else:
-                self._lates.pop(side, None)
+                self._late_reads.pop(side, None)
         return refused
 
     def filter_unchanged(self, changes: Collection[SetRate]) -> list[SetRate]:
-        """Returns the changes whose sides still have the rate that we left; writing the journal may have taken a while."""
+        """Returns the changes whose sides still have the expected rate. Call it after the journal was written, which takes time."""
         try:
             rates = self._throttles.read_rates([(change.broker, change.side) for change in changes])
         except ClusterError:
             return []
-        return [c for c in changes if rates[(c.broker, c.side)] == self._rate_left((c.broker, c.side))]
+        return [c for c in changes if rates[(c.broker, c.side)] == self._expected_rate((c.broker, c.side))]
 
-    def _rate_left(self, side: BrokerSide) -> int | None:
-        """Returns the rate that the broker itself should have; None if it inherits the current one."""
+    def _expected_rate(self, side: BrokerSide) -> int | None:
+        """Returns the rate that should be set on the broker itself; None if the broker inherits its rate."""
         return self._current[side] if self._own[side] else None
 
     def _differs(self, side: BrokerSide, rate: int | ClusterError | None) -> bool:
-        return not isinstance(rate, ClusterError) and rate != self._rate_left(side)
+        return not isinstance(rate, ClusterError) and rate != self._expected_rate(side)
 
     def write(self, changes: Collection[SetRate]) -> dict[BrokerSide, Failure | None]:
         """Writes rates to Kafka. Returns the failure of each side; None: it was written."""
@@ -234,24 +233,24 @@ class SteeringController:
         for change in changes:
             side = (change.broker, change.side)
             if failures[side] is None:
-                self._before_write[side] = self._rate_left(side)
+                self._before_write[side] = self._expected_rate(side)
                 self._current[side], self._own[side] = change.setpoint_bytes_per_s, True
                 self._written.add(side)
         return failures
 
     def _capacity(self, broker: int) -> Capacity:
-        """Returns the same object every second, so that the law recognizes unchanged inputs."""
+        """Returns the broker's capacity. It is always the same object, so that the law recognizes unchanged inputs."""
         if broker not in self._capacities:
             self._capacities[broker] = self._capacity_of(broker)
         return self._capacities[broker]
 
 
-def writes_max(writes_per_s_max: float) -> int:
-    """Returns how many writes one second of the law may make; at least one, or no rate would ever change."""
+def writes_per_tick_max(writes_per_s_max: float) -> int:
+    """Returns the maximum number of writes in one second of the law. It is at least one, because no rate would change otherwise."""
     return max(1, int(writes_per_s_max * TICK_EVERY_S))
 
 
-def changes_of(
+def most_urgent_changes(
     rates: Mapping[BrokerSide, int],
     memory: ControlState,
     current: Mapping[BrokerSide, int],
@@ -259,21 +258,21 @@ def changes_of(
     held: Collection[BrokerSide],
     changes_max: int,
 ) -> list[SetRate]:
-    """Returns the writes that the law's ``rates`` need, the most urgent first.
+    """Returns the rate changes that lead to the law's ``rates``, the most urgent first.
 
     Args:
-        own: whether the current rate is set on the broker itself; a side that is missing here has its own.
-        held: sides that may only be lowered.
-        changes_max: further changes wait for the next second.
+        own: whether the current rate is set on the broker itself; True for a side without an entry.
+        held: sides whose rate may only be lowered.
+        changes_max: maximum number of changes; further changes wait for the next second.
     """
-    targets = {side: _lowered(side, memory, current) if side in held else rate for side, rate in rates.items()}
+    targets = {side: _decayed_rate(side, memory, current) if side in held else rate for side, rate in rates.items()}
     differing = [(side, rate) for side, rate in targets.items() if rate != current[side]]
     differing.sort(key=lambda change: _urgency(current[change[0]], change[1]), reverse=True)
     return [_change(side, rate, memory, current[side], own.get(side, True)) for side, rate in differing[:changes_max]]
 
 
-def _lowered(side: BrokerSide, memory: ControlState, current: Mapping[BrokerSide, int]) -> int:
-    """Returns the rate of a held side: its setpoint without window compensation, and never above the current rate."""
+def _decayed_rate(side: BrokerSide, memory: ControlState, current: Mapping[BrokerSide, int]) -> int:
+    """Returns the rate of a held side: its setpoint without window compensation, but at most the current rate."""
     return min(current[side], round(memory.side_states[side].setpoint.rate_bytes_per_s))
 
 
@@ -284,6 +283,8 @@ def _change(side: BrokerSide, rate: int, memory: ControlState, current: int, own
 
 
 def _urgency(current_bytes_per_s: int, setpoint_bytes_per_s: int) -> tuple[bool, float]:
-    """Returns the sort key of a change: lowering for the clients' sake comes first, then the larger relative change."""
+    """Returns the sort key of a change, highest first. A lower rate is more urgent, because it protects clients; then the larger
+    relative change is.
+    """
     difference = abs(setpoint_bytes_per_s - current_bytes_per_s)
     return setpoint_bytes_per_s < current_bytes_per_s, difference / max(current_bytes_per_s, setpoint_bytes_per_s)

@@ -1,7 +1,7 @@
-"""Connects the throttle cycle with the steering law: the cycle hands over sides, and each second their new rates are written.
+"""Connects the throttle cycle with the control law: the cycle hands over sides, and each second their new rates are written.
 
-A second follows the same order as a cycle: compare Kafka's current rate with the expected one, journal the change, write it. A
-side whose write failed pauses before the next attempt. A side that an operator or a tool has changed is relinquished.
+Each second follows the same order as a cycle: compare Kafka's current rate with the expected rate, journal the change, write it. If
+a write fails, its side pauses before the next attempt. If an operator or a tool has changed a rate, its side is relinquished.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tuner.runtime.throttle.steering_controller import SteeringController, Write
 
 log = structlog.get_logger("tuner")
 
-# A side that the cycle holds for one of these reasons stays with the law, which may only lower it. The source of a destination
-# that is down is held, too.
+# The cycle holds a side for one of these reasons if its signals cannot be trusted. The law may then lower its rate, but not raise
+# it. For BROKER_DOWN this concerns the sources of a destination that is down.
 _LOWER_ONLY = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT, Reason.BROKER_DOWN}
 
 
 class LatestSignals(Protocol):
-    """The latest signal of each broker and of each side that moves something."""
+    """The latest signal of each broker and of each side through which partitions move."""
 
     @property
     def brokers(self) -> Mapping[int, BrokerSignal]: ...
@@ -43,7 +43,7 @@ class LatestSignals(Protocol):
     def moves(self) -> Mapping[BrokerSide, MoveSignal]: ...
 
     def poll(self) -> int:
-        """Reads new signals. Returns how many there were."""
+        """Reads new signals. Returns their number."""
 
 
 class SteeringTick:
@@ -67,19 +67,21 @@ class SteeringTick:
         self._dry_run = dry_run
         self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict  # Bytes that plans have not begun to copy.
         self._throttles_moves = limits.throttles_all_moves
-        self._ignored_brokers: set[int | None] = set()  # Their signals contradict each other; until the next cycle.
+        self._ignored_brokers: set[int | None] = (
+            set()
+        )  # Until the next cycle, because their signals contradict each other.
 
     def next_due_s(self) -> float | None:
         return self._steering.next_due_s()
 
     def hand_over(self, decisions: Sequence[Decision], observation: Observation, *, throttles_moves: bool) -> None:
-        """Gives the law the sides that it may steer until the next cycle.
+        """Hands over to the law the sides that it may steer until the next cycle.
 
         Args:
             throttles_moves: the tuner throttles at least one move of the last snapshot.
         """
         self._throttles_moves = throttles_moves
-        free = {
+        steerable = {
             (d.broker, d.side): (d.current_bytes_per_s, d.is_own)
             for d in decisions
             if isinstance(d, AllowSteering) and not self._recorder.is_paused(d)
@@ -90,7 +92,7 @@ class SteeringTick:
         }
         owned = self._recorder.memory.owned
         for d in decisions:
-            # A predecessor's late write has replaced the law's rate; the law continues from the rate in Kafka.
+            # A late write of the previous tuner has replaced the law's rate. The law continues from the rate in Kafka.
             if (
                 isinstance(d, Hold)
                 and d.reason is Reason.LATE_PREDECESSOR_WRITE
@@ -98,8 +100,8 @@ class SteeringTick:
                 and d.side is not None
             ):
                 self._steering.drop((d.broker, d.side))
-        self._steering.steer(
-            free,
+        self._steering.assign_sides(
+            steerable,
             _held_sides(decisions, live, owned.keys() | observation.setpoints.keys()),
             live.quota_samples,
             self._clock.monotonic_s(),
@@ -113,10 +115,10 @@ class SteeringTick:
 
     def hold(self) -> None:
         """Takes all sides from the law until the next ``hand_over``."""
-        self._steering.steer({}, {}, {}, self._clock.monotonic_s())
+        self._steering.assign_sides({}, {}, {}, self._clock.monotonic_s())
 
     def run(self) -> None:
-        """Runs one second of the law: checks, journals and writes the rates that it wants.
+        """Runs one second of the law: computes new rates, checks that Kafka has the expected rates, journals and writes.
 
         Raises:
             JournalError: nothing was written to Kafka.
@@ -126,7 +128,7 @@ class SteeringTick:
         brokers: Mapping[int, BrokerSignal] = self._signals.brokers
         if self._ignored_brokers:
             brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._ignored_brokers}
-        # A side has work until the whole plan has ended, not only the steps that run now.
+        # A side has work until the whole plan has ended, so the plan's steps that have not begun count as well.
         pending = self.pending_bytes()
         moves, now_ms = add_pending_bytes(self._signals.moves, pending), self._clock.now_ms()
         changes = steering.next_changes(self._clock.monotonic_s(), now_ms, brokers, moves, pending.keys())
@@ -159,9 +161,9 @@ class SteeringTick:
         self._give_up(failed)
 
     def _give_up(self, refused: Sequence[WriteRefused]) -> None:
-        """Takes sides whose write failed from the law: for a pause, or for good if they were changed externally.
+        """Takes sides whose write was refused or failed from the law: for a pause, or until the hold ends after an external change.
 
-        The law stops at once, before the journal knows about it, because the journal may be unreachable.
+        The law stops at once, before the journal has a record of it, because the journal may be unreachable.
         """
         for refusal in refused:
             self._steering.drop((refusal.decision.broker, refusal.decision.side))

@@ -1,12 +1,12 @@
 """Warms up quota windows: tracks how full Kafka's quota windows are, and lowers a throttle before a step begins on an idle side.
 
-Kafka averages a throttle over a window of 11 samples of one second. On an idle side that window is empty, so the first burst
-passes unthrottled and producers wait behind it. The tuner therefore lowers the throttle before a step begins there, and raises it
-again to the previous rate while the window fills.
+Kafka averages a throttle over a window of 11 samples of one second. On an idle side this window is empty, so a first burst passes
+unthrottled, and producers wait behind it. The tuner therefore lowers the throttle before a step begins on an idle side, and raises
+it to the previous rate while the window fills.
 
 Invariants:
     A warm-up ends at the previous rate, unless the tuner has chosen another setpoint meanwhile.
-    A warm-up that was cut short is resumed within 30 s. Later only fresh signals raise the throttle.
+    A warm-up that was cut short may be resumed within 30 s. After that, only fresh signals can raise the throttle.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from tuner.core.throttle_limits import ThrottleLimits
 from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.ramp_executor import RampEnd, RampExecutor
 
-# Raises that do not wait until the move is older. A stalled move is not in its first seconds, although its leader may be new.
-# Where partitions accept no writes, a burst of a young move is the lesser harm. An interrupted warm-up has a half-full window.
+# In the first seconds of a move, a raise is delayed because its quota window is not full. Raises for these reasons are not delayed:
+# a stalled move is older than a few seconds; for ISR recovery a burst does less harm than partitions that accept no writes; and an
+# interrupted warm-up has filled a part of the window.
 _AT_ONCE = RESCUE_REASONS | {Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP}
-_RESUMES_S_MAX = 30.0  # The rate before the warm-up was right until then, so the warm-up continues with it.
-_IDLE_S_MIN = 1.5  # A shorter pause leaves no more room in the window than its usual slack.
-# Until the replicas of a step exist and fetch. The unused quota of this time would pass as a burst in every window. The law
-# measures and corrects that; without the law the rate has to stay low for longer.
+_RESUMES_S_MAX = (
+    30.0  # A resumed warm-up ends at the rate before it. After a longer time this rate may no longer be right.
+)
+_IDLE_S_MIN = 1.5  # A shorter pause leaves no more unused quota in the window than usual fluctuation.
+# Time until the replicas of a step exist and fetch. The quota that is unused in this time would pass as a burst. The control law
+# measures and corrects this; without the law the rate has to stay low for this much longer.
 _STARTS_S = 3.0
 
 
@@ -42,17 +45,18 @@ class WindowWarmup:
         self._clock = clock
         self._writes_per_s_max = writes_per_s_max
         self._ages = QuotaAges()
-        self._idle_s: Mapping[
-            BrokerSide, float
-        ] = {}  # How long each side was idle where a step of a plan is about to begin.
-        self._begun: frozenset[BrokerSide] = frozenset()  # A step has begun here since the last snapshot.
-        self._cut_short_at_s: dict[BrokerSide, float] = {}  # Warm-ups that ended below the previous rate.
+        # How long each side was idle on which a step of a plan is about to begin.
+        self._idle_s: Mapping[BrokerSide, float] = {}
+        self._just_started: frozenset[BrokerSide] = (
+            frozenset()
+        )  # Sides on which a step has begun since the last snapshot.
+        self._cut_short_at_s: dict[BrokerSide, float] = {}  # End of each warm-up that ended below the previous rate.
 
     def update(self, live: LiveCluster, carrying: Collection[BrokerSide]) -> None:
-        """Takes in a new snapshot.
+        """Updates the ages of the quota windows from a new snapshot.
 
         Args:
-            carrying: sides through which something moves.
+            carrying: sides through which partitions move.
         """
         self._ages = self._ages.with_snapshot(carrying, self._clock.monotonic_s(), lists_set=bool(live.lists))
 
@@ -82,7 +86,7 @@ class WindowWarmup:
         throttled: Collection[PartitionMove],
         carried_at_s: Mapping[BrokerSide, float],
     ) -> frozenset[BrokerSide]:
-        """Returns the sides whose quota window is not full although a step begins there, or has begun since the last snapshot.
+        """Returns the sides with a quota window that is not full, on which a step begins or has begun since the last snapshot.
 
         Args:
             live: the snapshot, without the prepared steps.
@@ -91,64 +95,67 @@ class WindowWarmup:
             throttled: the moves under way that the tuner throttles.
             carried_at_s: when the reassignment executor last saw its steps copy through a side, in monotonic seconds.
         """
-        begin = sides_of(prepared) - sides_of(urgent)
+        starting = sides_of(prepared) - sides_of(urgent)
         if self._limits.closed_loop:
-            return self.find_empty(live, begin) if prepared else frozenset()
-        return self.find_idle(live, begin, sides_of(throttled), carried_at_s)
+            return self.find_empty(live, starting) if prepared else frozenset()
+        return self.find_idle(live, starting, sides_of(throttled), carried_at_s)
 
-    def find_empty(self, live: LiveCluster, begin: Collection[BrokerSide]) -> frozenset[BrokerSide]:
-        """Returns the sides of ``begin`` whose quota window is empty."""
-        if live.lists:  # Kafka counts the traffic of listed replicas, whether they move or not.
+    def find_empty(self, live: LiveCluster, starting: Collection[BrokerSide]) -> frozenset[BrokerSide]:
+        """Returns the sides of ``starting`` whose quota window is empty."""
+        if (
+            live.lists
+        ):  # Kafka counts the traffic of all listed replicas, even if they do not move, so no window is surely empty.
             return frozenset()
-        empty = self._ages.empty_windows(begin, self._clock.monotonic_s())
-        # Another tool may have begun a move there since the last snapshot.
+        empty = self._ages.empty_windows(starting, self._clock.monotonic_s())
+        # Another tool may have begun a move on some of these sides since the last snapshot.
         return empty - sides_of(live.moves) if empty else empty
 
     def find_idle(
         self,
         live: LiveCluster,
-        begin: Collection[BrokerSide],
+        starting: Collection[BrokerSide],
         moving: Collection[BrokerSide],
         carried_at_s: Mapping[BrokerSide, float],
     ) -> frozenset[BrokerSide]:
-        """Returns the sides that begin to copy a plan, or have begun since the last snapshot, after having been idle.
+        """Returns the sides that were idle, and on which a plan's step begins or has begun since the last snapshot.
 
-        A side without a history counts as idle. A needless warm-up costs some seconds; a missing one lets twice the rate pass
-        within a window.
+        A side without a history counts as idle: a needless warm-up costs only some seconds, but without a necessary one up to twice
+        the rate passes within a window.
 
         Args:
-            begin: sides where steps of plans are about to begin.
+            starting: sides where steps of plans are about to begin.
             moving: sides where steps of plans run.
-            carried_at_s: when the reassignment executor last saw its steps copy there; it looks more often than the tuner.
+            carried_at_s: when the reassignment executor last saw its steps copy through a side. It reads the cluster more often
+                than the throttle controller.
         """
         now_s, ages = self._clock.monotonic_s(), self._ages
-        # Steps in the first snapshot have run before it.
-        self._begun = (
-            frozenset() if ages.snapshot_at_s is None else frozenset(s for s in moving if not ages.is_carrying(s))
+        # Steps in the first snapshot were running before, so they have not just started.
+        self._just_started = (
+            frozenset() if ages.looked_at_s is None else frozenset(s for s in moving if not ages.is_carrying(s))
         )
-        beginning = (*({*begin} - sides_of(live.moves)), *self._begun)
+        beginning = (*({*starting} - sides_of(live.moves)), *self._just_started)
         idle_s = {s: now_s - max(ages.carried_at_s(s), carried_at_s.get(s, -math.inf)) for s in beginning}
         self._idle_s = {side: idle for side, idle in idle_s.items() if idle >= _IDLE_S_MIN}
         return frozenset(self._idle_s)
 
     def drop_unneeded(
-        self, changes: Sequence[SetRate], empty: frozenset[BrokerSide], begin: Iterable[PartitionMove]
+        self, changes: Sequence[SetRate], empty: frozenset[BrokerSide], starting: Iterable[PartitionMove]
     ) -> list[SetRate]:
-        """Returns ``changes`` without the warm-ups of sides where no step begins after all; their windows stay empty.
+        """Returns ``changes`` without the warm-ups of sides on which no step begins after all. Their windows stay empty.
 
         Args:
-            empty: as in this cycle's observation.
-            begin: the prepared steps that do begin.
+            empty: sides with a window that is not full, from this cycle's observation.
+            starting: the prepared steps that do begin.
         """
-        idle = empty - sides_of(begin) - self._cut_short_at_s.keys() - self._begun
+        idle = empty - sides_of(starting) - self._cut_short_at_s.keys() - self._just_started
         self._ages = self._ages.without(idle - self.active().keys())
         return [c for c in changes if c.reason is not Reason.WINDOW_WARMUP or (c.broker, c.side) not in idle]
 
-    def ramp_steps(self, change: SetRate, together: int) -> tuple[RampStep, ...]:
+    def ramp_steps(self, change: SetRate, ramp_count: int) -> tuple[RampStep, ...]:
         """Returns the steps of a rate change: a warm-up or an ordinary ramp.
 
         Args:
-            together: number of changes that share the budget of writes.
+            ramp_count: number of ramps that share the write budget.
         """
         side, now_s, budget = (change.broker, change.side), self._clock.monotonic_s(), self._writes_per_s_max
         if change.reason is Reason.WINDOW_WARMUP and side not in self._cut_short_at_s:
@@ -158,37 +165,41 @@ class WindowWarmup:
             first_rate = max(self._limits.warmup_start_bytes_per_s, counted_ratio * change.setpoint_bytes_per_s)
             starts_s = 0.0 if self._limits.closed_loop else _STARTS_S
             return plan_fill(
-                change.setpoint_bytes_per_s, first_rate, sides=together, writes_per_s_max=budget, starts_s=starts_s
+                change.setpoint_bytes_per_s, first_rate, sides=ramp_count, writes_per_s_max=budget, starts_s=starts_s
             )
         return plan_ramp(
             change.current_bytes_per_s,
             change.setpoint_bytes_per_s,
-            sides=together,
+            sides=ramp_count,
             writes_per_s_max=budget,
             age_s=self._ages.age_s(side, now_s),
             move_age_s=math.inf if change.reason in _AT_ONCE else self._ages.move_age_s(side, now_s),
         )
 
     def resume(self, changes: Iterable[SetRate]) -> frozenset[BrokerSide]:
-        """Notes that ``changes`` begin. Returns the sides whose warm-up had been cut short until now."""
+        """Notes that ``changes`` begin. Returns the sides whose warm-up had been cut short before."""
         resumed = frozenset(self._cut_short_at_s)
         for change in changes:
             self._cut_short_at_s.pop((change.broker, change.side), None)
         return resumed
 
     def find_late(self, resumed: frozenset[BrokerSide]) -> list[BrokerSide]:
-        """Returns the sides that should have been lowered before a step begins there, and have not been.
+        """Returns the sides whose warm-up has not lowered the rate in time, before a step begins.
 
         Args:
-            resumed: sides whose warm-up continues; they were lowered before.
+            resumed: sides whose warm-up is resumed, so that their rate is low already.
         """
         waiting = self._ramps.waiting.items()
         return [side for side, c in waiting if c.reason is Reason.WINDOW_WARMUP and side not in resumed]
 
     def note_ended(self, ends: Iterable[RampEnd]) -> None:
-        """Remembers warm-ups that ended after the rate was lowered and before it was back."""
+        """Notes warm-ups that ended after they had lowered the rate and before they had raised it again."""
         for end in ends:
             decision = end.decision
             rate_before = decision.current_bytes_per_s if decision.is_own else None
-            if decision.reason is Reason.WINDOW_WARMUP and end.failure is not None and {*end.may_stand} - {rate_before}:
+            if (
+                decision.reason is Reason.WINDOW_WARMUP
+                and end.failure is not None
+                and {*end.possible_rates} - {rate_before}
+            ):
                 self._cut_short_at_s[(decision.broker, decision.side)] = self._clock.monotonic_s()

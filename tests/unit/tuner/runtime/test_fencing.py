@@ -19,7 +19,7 @@ from tuner.core.throttle_limits import MB
 from tuner.journal.kafka_journal import JournalError, JournalLost
 from tuner.runtime.fencing import PROOF_S_MAX, FencedThrottles
 from tuner.runtime.lease import HEARTBEAT_S, SESSION_S
-from tuner.runtime.throttle.actuator import DOUBT_S_MAX, TOPICS_PER_REQUEST, KafkaThrottles
+from tuner.runtime.throttle.actuator import INVALID_S_MAX, TOPICS_PER_REQUEST, KafkaThrottles
 
 
 @dataclass
@@ -190,4 +190,4 @@ def test_repeated_refusal_fails_soon_with_kafka_error() -> None:
     cluster = Doubting(shows="5:5", stands="", shows_it_after=10_000)
     port = KafkaThrottles(cast(ClusterClient, cluster), monotonic=lambda: cluster.now_s, pause=lambda _: None)
     assert port.add_pairs({"t": throttle(leader=[(0, 1)])}) == {"t": "error 40"}
-    assert (cluster.asked, cluster.now_s < DOUBT_S_MAX + 0.1) == (["0:1"], True)
+    assert (cluster.asked, cluster.now_s < INVALID_S_MAX + 0.1) == (["0:1"], True)

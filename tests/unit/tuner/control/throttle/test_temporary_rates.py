@@ -244,7 +244,7 @@ def test_executor_counts_the_warmups_target_rate() -> None:
     seen = rig.observer.cycles[-1][0].live
     assert isinstance(seen, LiveCluster)
     assert seen.rates[SOURCE].bytes_per_s == 1 * MB
-    assert rig.loop.throttling.setpoints[SOURCE] == 10 * MB
+    assert rig.loop.throttle_state.setpoints[SOURCE] == 10 * MB
 
 
 def test_window_with_a_new_external_move_is_not_empty() -> None:

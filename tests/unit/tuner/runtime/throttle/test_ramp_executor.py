@@ -181,7 +181,7 @@ def test_external_value_stops_ramp(throttles: FakeThrottles, foreign: int) -> No
     ramp.step(START_S)
     throttles.rates[SOURCE] = foreign
     (ended,) = ramp.step(START_S + 1)
-    assert ended.failure == f"stopped on the way: 8000000 bytes/s was left there, {foreign} bytes/s stands there now"
+    assert ended.failure == f"stopped on the way: expected 8000000 bytes/s, but the broker has {foreign} bytes/s"
     assert (ended.external_change, ended.found) == (True, foreign)
     assert throttles.rates[SOURCE] == foreign
     assert ramp.busy == frozenset()
@@ -192,7 +192,7 @@ def test_external_value_stops_ramp(throttles: FakeThrottles, foreign: int) -> No
 def test_external_value_before_first_step_stops_ramp(throttles: FakeThrottles) -> None:
     throttles.rates[SOURCE] = 5 * MB
     (ended,) = slewing(throttles).step(START_S)
-    assert "4000000 bytes/s was left there, 5000000 bytes/s stands there now" in (ended.failure or "")
+    assert "expected 4000000 bytes/s, but the broker has 5000000 bytes/s" in (ended.failure or "")
     assert throttles.events == []
 
 
@@ -201,7 +201,7 @@ def test_externally_removed_throttle_stops_ramp(throttles: FakeThrottles) -> Non
     ramp.step(START_S)
     del throttles.rates[SOURCE]
     (ended,) = ramp.step(START_S + 1)
-    assert "nothing stands there now" in (ended.failure or "")
+    assert "but the broker has no rate" in (ended.failure or "")
     assert SOURCE not in throttles.rates
 
 
@@ -252,7 +252,7 @@ def test_unconfirmed_last_step_is_failure(throttles: FakeThrottles) -> None:
         ramp.step(START_S + second)
     throttles.forgetful.add(SOURCE)
     (ended,) = ramp.step(START_S + 3)
-    assert ended.failure == "20000000 was written, 16000000 stands there"
+    assert ended.failure == "20000000 was written, but the broker has 16000000"
 
 
 def test_dropped_ramp_writes_nothing_more(throttles: FakeThrottles) -> None:
@@ -341,10 +341,10 @@ def test_unshown_last_step_keeps_previous_step_possible(throttles: FakeThrottles
     ramp = slewing(throttles)
     for second in range(3):
         ramp.step(START_S + second)
-    throttles.confirm_rates = lambda rates: dict.fromkeys(rates, "20 was written, 16 stands there")  # type: ignore[method-assign]
+    throttles.confirm_rates = lambda rates: dict.fromkeys(rates, "20 was written, but the broker has 16")  # type: ignore[method-assign]
     (ended,) = ramp.step(START_S + 3.0)
     assert ended.failure is not None
-    assert set(ended.may_stand) == {16 * MB, 20 * MB}
+    assert set(ended.possible_rates) == {16 * MB, 20 * MB}
 
 
 def test_ramp_stopped_on_late_broker_keeps_shown_rate_possible(throttles: FakeThrottles) -> None:
@@ -355,7 +355,7 @@ def test_ramp_stopped_on_late_broker_keeps_shown_rate_possible(throttles: FakeTh
     ramp.step(START_S + 2.0)
     ended = ramp.drop(SOURCE, "paused")
     assert ended is not None
-    assert set(ended.may_stand) == {8 * MB, 12 * MB}
+    assert set(ended.possible_rates) == {8 * MB, 12 * MB}
 
 
 def test_late_brokers_are_awaited_together_once(throttles: FakeThrottles) -> None:

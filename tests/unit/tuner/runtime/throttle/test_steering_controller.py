@@ -116,7 +116,7 @@ def many(count: int, rate: int = 20 * MB, writes_per_s_max: float = 50.0) -> tup
 
 def test_fifty_external_changes_are_awaited_once() -> None:
     throttles, steering = many(50, rate=100 * MB)
-    steering.steer(dict.fromkeys(throttles.rates, (100 * MB, True)), {}, {}, 0.0)
+    steering.assign_sides(dict.fromkeys(throttles.rates, (100 * MB, True)), {}, {}, 0.0)
     brokers = {b: loaded(b, 40 * MB) for b in range(50)}
     moves = {(b, L): move_signal(b, L, remaining=60_000 * MB) for b in range(50)}
     steering.next_changes(1.0, NOW_MS + 1000, brokers, moves)
@@ -357,7 +357,7 @@ def test_dry_run_evaluates_current_rates() -> None:
 def test_lowering_writes_precede_raises() -> None:
     throttles, steering = many(21, 5 * MB, writes_per_s_max=2)
     throttles.rates[(0, L)] = 60 * MB
-    steering.steer({side: (rate, True) for side, rate in throttles.rates.items()}, {}, {}, 0.0)
+    steering.assign_sides({side: (rate, True) for side, rate in throttles.rates.items()}, {}, {}, 0.0)
     brokers = {b: loaded(b, 100 * MB if b == 0 else 30 * MB) for b in range(21)}
     moves = {(b, L): move_signal(b, L, remaining=60_000 * MB) for b in range(21)}
     for second in (1, 2, 3):
