@@ -238,7 +238,7 @@ class MutationQuotaController:
         return memory, results
 
     def _forget_confirmed(self, results: Mapping[QuotaEntity, Failure | None]) -> None:
-        """Stops waiting for these writes. Call it after the record, so that the next cycle confirms them again if the record fails."""
+        """Stops waiting for these writes. Call it after the record: if the record fails, the next cycle confirms them again."""
         for entity, failure in results.items():
             del self._unconfirmed[entity]
             if failure is None:
