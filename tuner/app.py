@@ -296,7 +296,7 @@ def _journal(process: _Process, inputs: InputLog) -> KafkaJournal:
     """
     lease = process.lease
     is_fenced = lease is not None
-    transactional = transactional_settings(group_of(process.cluster)) if is_fenced else {}
+    transactional = transactional_settings(lease_group(process.cluster)) if is_fenced else {}
     return KafkaJournal(
         producer(process.kafka, "rheostat-tuner-journal", linger_ms=0, **transactional),
         process.topics.journal,

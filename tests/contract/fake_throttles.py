@@ -32,7 +32,7 @@ class FakeThrottles:
         self.forgetful: set[BrokerSide] = set()  # Takes a write and does not keep it.
         self._not_now: Callable[[], Failure | None] = lambda: None
 
-    def guarded(self, refusal: Callable[[], Failure | None]) -> FakeThrottles:
+    def guarded(self, write_refusal: Callable[[], Failure | None]) -> FakeThrottles:
         """Returns a port to the same cluster with this guard."""
         other = copy.copy(self)
         other._not_now = write_refusal

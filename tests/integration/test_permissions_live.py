@@ -213,4 +213,4 @@ def test_doctor_names_other_principals_with_write_rights(lab: Lab, tmp_path: Pat
 
 
 def test_permission_tables_name_the_tuners_group_and_transactional_id() -> None:
-    assert f"`{group_of('<cluster>')}`" in PAGE
+    assert f"`{lease_group('<cluster>')}`" in PAGE

@@ -22,7 +22,7 @@ from tuner.replay.replayer import Replayer
 from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
-from tuner.runtime.throttle.steering_controller import SteeringController, writes_max
+from tuner.runtime.throttle.steering_controller import SteeringController, writes_per_tick_max
 from tuner.simulation.policy import EPOCH_MS, SimulatedCluster, ThrottlePolicyRunner, capacities
 from tuner.simulation.ports import MemoryJournal, NoOrders, SilentWatcher
 from tuner.simulation.run import run
@@ -64,7 +64,7 @@ class RecordedPolicy:
         def wall_s() -> float:
             return EPOCH_MS / 1000 + simulated.cluster.now_s
 
-        in_force = SettingsSnapshot(limits, StallLimits(), self.objective, law, writes_max(WRITES_PER_S_MAX))
+        in_force = SettingsSnapshot(limits, StallLimits(), self.objective, law, writes_per_tick_max(WRITES_PER_S_MAX))
         inputs = InputLog(in_force, run="simulated", program="test", wall_clock=wall_s)
         journal = RecordingJournal(inputs)
         self.records, self.entries = journal.records, journal.entries

@@ -22,7 +22,7 @@ from tuner.replay.replayer import ReplayedStep, Replayer
 from tuner.runtime.throttle.actuator import DryRunThrottles, Throttles
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
-from tuner.runtime.throttle.steering_controller import SteeringController, writes_max
+from tuner.runtime.throttle.steering_controller import SteeringController, writes_per_tick_max
 
 WRITES_PER_S_MAX = 50.0
 
@@ -79,7 +79,12 @@ class FilmedRig(Rig):
         law = ControlLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max, takeover_ramp_s=0.1)
         limits = replace(LIMITS, closed_loop=self.objective is not None, throttles_all_moves=self.throttles_moves)
         in_force = SettingsSnapshot(
-            limits, STALL, self.objective, law if self.objective else None, writes_max(WRITES_PER_S_MAX), self.dry_run
+            limits,
+            STALL,
+            self.objective,
+            law if self.objective else None,
+            writes_per_tick_max(WRITES_PER_S_MAX),
+            self.dry_run,
         )
         inputs = InputLog(in_force, run=f"run {self.runs}", program="test", wall_clock=lambda: self.now_ms / 1000)
         self.journal.inputs = inputs

@@ -19,11 +19,13 @@ class CurrentOrders(Protocol):
 class RecordJournal(Protocol):
     """A journal of decisions (entries). It also holds keyed records, each of which replaces the older record of its key."""
 
-    def write(self, entries: Sequence[Entry] = (), *, more_records: Mapping[bytes, bytes | None] | None = None) -> None:
+    def write(
+        self, entries: Sequence[Entry] = (), *, other_records: Mapping[bytes, bytes | None] | None = None
+    ) -> None:
         """Writes all entries and records, or nothing.
 
         Args:
-            more_records: value of each record by key; None deletes the record.
+            other_records: value of each record by key; None deletes the record.
 
         Raises:
             JournalError: nothing was written.

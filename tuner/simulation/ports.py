@@ -50,7 +50,13 @@ class SimulatedLive:
         self._stationary = StationaryPartitions()
         self._changes = -1  # The value of ``Cluster.changes`` for which ``_moves`` was read.
 
-    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster:  # noqa: ARG002 - the port's signature; every snapshot is full here
+    def snapshot(
+        self,
+        *,
+        full: bool,  # noqa: ARG002 - the port's signature; every snapshot is full here
+        extra_topics: Collection[str] = (),  # noqa: ARG002 - the port's signature
+        waiting_brokers: Collection[int] = (),  # noqa: ARG002 - the port's signature
+    ) -> LiveCluster:
         cluster, replicas = self._cluster, self._cluster.replicas
         alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
         if self._changes != cluster.changes:

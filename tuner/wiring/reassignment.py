@@ -42,7 +42,9 @@ def reassignment_executor(
         throttle_controller.connect_plans(dict, PrepareHandshake(), lambda: journal.plans.known_plans)
         return None
     orders.plans = journal.plans  # From now on the orders reader adds new records of plans.
-    orders.plans_whole = settings.dry_run  # A dry run also reads the progress that the executing tuner records.
+    orders.reads_executor_records = (
+        settings.dry_run
+    )  # A dry run also reads the progress that the executing tuner records.
     for plan, why in journal.plans.unreadable_plans.items():
         log.error(
             "the tuner does not execute a recorded plan that it cannot read: run the version of rheostat that wrote it, "

@@ -94,7 +94,7 @@ class MutationQuotaRecorder:
             entries.append(quotas_entry(changes, self._clock.now_ms(), inputs, dry_run=self._dry_run))
         records = {} if self._dry_run else self._encode_changes(memory)
         # The write takes place even without entries, because the journal also writes the inputs of the cycle.
-        self._write(entries, more_records=records)
+        self._write(entries, other_records=records)
         if not self._dry_run:
             self._recorded = memory
         self.memory, self._last_reasons = memory, {_subject(d): d.reason for d in reports}

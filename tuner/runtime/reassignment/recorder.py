@@ -182,7 +182,7 @@ class ReassignmentRecorder:
         """Writes all entries and records, or nothing. Entries that an earlier write could not write are included."""
         if not entries and not records and not self._outbox.entries:
             return
-        self._journal.write((*self._outbox.entries, *entries), more_records=records)
+        self._journal.write((*self._outbox.entries, *entries), other_records=records)
         self._outbox.entries.clear()
         for key, value in records.items():
             self.book.take(key, value)

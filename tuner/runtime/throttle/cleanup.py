@@ -121,7 +121,7 @@ class Cleanup:
         failure = next(iter(self._throttles.write_rates(rates).values()))
         return failure if failure is not None else next(iter(self._throttles.confirm_rates(rates).values()))
 
-    def _act(self, decision: D, write: Callable[[D], Failure | None], acts: list[Acted]) -> bool:
+    def _act(self, decision: D, write: Callable[[D], Failure | None], acts: list[ExecutedDecision]) -> bool:
         """Journals a cleanup, carries it out, journals its outcome and appends it to ``acts``. Returns whether it succeeded."""
         memory = self._recorder.memory
         if isinstance(decision, RestoreRate):

@@ -32,7 +32,7 @@ log = structlog.get_logger("tuner")
 class ActObserver(Protocol):
     """Receives writes to Kafka and their outcomes."""
 
-    def record_actions(self, acts: Sequence[Acted]) -> None:
+    def record_actions(self, acts: Sequence[ExecutedDecision]) -> None:
         """Receives writes that were made together, as one event."""
 
 
@@ -148,7 +148,7 @@ class ReplicaListWriter:
             self._recorder.add_outcome(entry, memory)
         return failures
 
-    def _report(self, acts: Sequence[Acted]) -> None:
+    def _report(self, acts: Sequence[ExecutedDecision]) -> None:
         """Reports writes to the observer. Failed writes pause before the next attempt."""
         if acts:
             self._observer.record_actions(acts)

@@ -116,7 +116,7 @@ class SteeringController:
             quota_samples: replication.quota.window.num, by broker.
             stalled, recovering: see control/throttle/isr_recovery.py.
             restore_rates: rate of each side before the tuner managed it, bytes/s; 0: no throttle.
-            max_rates: highest rate that plans allow on the sides through which they copy, bytes/s.
+            plan_max_rates: highest rate that plans allow on the sides through which they copy, bytes/s.
         """
         sides = {**held, **steerable}
         # A broker may show the last write late. So for a side that was written, the written rate counts; else the rate in Kafka.
@@ -127,7 +127,7 @@ class SteeringController:
         self._stalled, self._recovering = stalled, recovering
         self._restore_rates = {side: before for side, before in restore_rates.items() if side in sides}
         ceiling = self._limits.rate_bytes_per_s_max
-        self._max_rates = {s: float(rate) for s, rate in max_rates.items() if s in sides and rate < ceiling}
+        self._plan_max_rates = {s: float(rate) for s, rate in plan_max_rates.items() if s in sides and rate < ceiling}
         # During a rolling restart brokers may have different values. The largest one is used.
         self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
         if not self._current:

@@ -131,7 +131,7 @@ class WindowWarmup:
         now_s, ages = self._clock.monotonic_s(), self._ages
         # Steps in the first snapshot were running before, so they have not just started.
         self._just_started = (
-            frozenset() if ages.looked_at_s is None else frozenset(s for s in moving if not ages.is_carrying(s))
+            frozenset() if ages.snapshot_at_s is None else frozenset(s for s in moving if not ages.is_carrying(s))
         )
         beginning = (*({*starting} - sides_of(live.moves)), *self._just_started)
         idle_s = {s: now_s - max(ages.carried_at_s(s), carried_at_s.get(s, -math.inf)) for s in beginning}

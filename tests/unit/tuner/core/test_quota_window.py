@@ -80,7 +80,7 @@ def test_quota_windows_are_read_by_full_snapshots_only(
     assert reader.quota_windows == expected
     assert {NUM, SIZE} <= client.keys
     # Commands read the windows alone.
-    assert quota_windows_of(client) == expected  # type: ignore[arg-type]  # The only calls it makes.
+    assert read_quota_windows(client) == expected  # type: ignore[arg-type]  # The only calls it makes.
     # The next full snapshot reads them again, not a partial one.
     client.configs = {broker: {NUM: "99"} for broker in (1, 2, 3)}
     reader.snapshot(full=False)

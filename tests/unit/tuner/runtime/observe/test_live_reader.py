@@ -171,7 +171,7 @@ def test_unset_fetcher_threads_have_kafkas_default() -> None:
 
 
 def read_lost_sides(
-    reader: ClusterReader, *, full: bool = False, waits: tuple[int, ...] = ()
+    reader: ClusterReader, *, full: bool = False, waiting_brokers: tuple[int, ...] = ()
 ) -> dict[int, frozenset[BrokerSide]]:
     live = reader.snapshot(full=full, waiting_brokers=waiting_brokers)
     assert isinstance(live, LiveCluster)
@@ -194,12 +194,14 @@ def test_listed_stationary_partitions_with_lost_replicas_are_reported() -> None:
     assert read_lost_sides(reader, full=True) == {1: {LEADER_SIDE, FOLLOWER_SIDE}}
     client.isr_at_rest = (1, 2)
     assert read_lost_sides(reader) == {1: {LEADER_SIDE, FOLLOWER_SIDE}}, "unchanged until they are read again"
-    assert read_lost_sides(reader, waits=(1,)) == {}, "read at once when writes begin to wait"
+    assert read_lost_sides(reader, waiting_brokers=(1,)) == {}, "read at once when writes begin to wait"
     client.isr_at_rest = (1,)
-    sides = [read_lost_sides(reader, waits=(1,)) for _ in range(READ_EVERY)]
+    sides = [read_lost_sides(reader, waiting_brokers=(1,)) for _ in range(READ_EVERY)]
     assert sides == [{}] * (READ_EVERY - 1) + [{1: {LEADER_SIDE, FOLLOWER_SIDE}}]
     client.isr_at_rest = (1, 2)
-    assert read_lost_sides(reader, waits=(1, 4)) == {}, "read at once when writes of another broker begin to wait"
+    assert read_lost_sides(reader, waiting_brokers=(1, 4)) == {}, (
+        "read at once when writes of another broker begin to wait"
+    )
     client.isr_at_rest = (1,)
     client.offline = (2,)
     assert read_lost_sides(reader, full=True) == {}, "a replica on a failed disk does not return"
@@ -223,6 +225,6 @@ def test_failed_snapshot_leaves_stationary_partitions_due() -> None:
     reader = reader_of(client)
     assert read_lost_sides(reader, full=True) == {}
     client.isr_at_rest, client.fails = (1,), True
-    assert isinstance(reader.snapshot(full=False, waits=(1,)), ClusterUnreadable)
+    assert isinstance(reader.snapshot(full=False, waiting_brokers=(1,)), ClusterUnreadable)
     client.fails = False
-    assert read_lost_sides(reader, waits=(1,)) == {1: {LEADER_SIDE}}
+    assert read_lost_sides(reader, waiting_brokers=(1,)) == {1: {LEADER_SIDE}}

@@ -44,7 +44,7 @@ class Tail:
 @pytest.mark.parametrize("observes", [True, False])
 def test_observing_tuner_learns_plan_endings_from_journal(observes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = OrdersReader(None, "orders", "c", (None, "journal"))
-    reader.plans, reader.plans_whole = PlanBook("c"), observes
+    reader.plans, reader.reads_executor_records = PlanBook("c"), observes
     plan_records = [
         Record(part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
         Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
@@ -125,7 +125,7 @@ def test_an_unreadable_head_stops_its_plan_and_is_counted(monkeypatch: pytest.Mo
 def test_plan_ending_in_orders_topic_is_ignored(observes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator may write orders, but only a tuner may end a plan."""
     reader = OrdersReader(None, "orders", "c")
-    reader.plans, reader.plans_whole = PlanBook("c"), observes
+    reader.plans, reader.reads_executor_records = PlanBook("c"), observes
     plan_records = [
         Record(part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
         Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
