@@ -73,7 +73,7 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
         create: also test rights whose test may let Kafka create an internal topic.
     """
     example_rates = {broker: {kafka_names.LEADER_RATE: "1000000"} for broker in brokers}
-    own_topic, lease = settings.topic_names().metrics, group_of(settings.cluster)
+    own_topic, lease = settings.topic_names().metrics, lease_group(settings.cluster)
 
     def read_log_sizes() -> None:
         raise_first(client.log_sizes(brokers, [(own_topic, 0)]))
