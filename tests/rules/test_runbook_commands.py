@@ -13,6 +13,7 @@ import typer
 from rheostat.cli import app
 
 RUNBOOK = Path(__file__).parents[2] / "docs" / "reference" / "runbook.md"
+DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 
 
 def commands(text: str) -> list[str]:
@@ -45,7 +46,7 @@ def test_commands_are_found_in_code_spans_and_blocks() -> None:
 
 
 def test_runbook_rows_and_panels_exist_on_a_dashboard() -> None:
-    boards = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RUNBOOK.parent.glob("*.json"))]
+    boards = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("*.json"))]
     titles = {panel["title"] for board in boards for panel in board["panels"]}
     named = set(re.findall(r"\b(?:row|panel)\s+\*([^*]+)\*", RUNBOOK.read_text(encoding="utf-8")))
     assert len(named) > 3

@@ -102,13 +102,13 @@ def test_cache_is_bounded_and_drops_expired_responses_first() -> None:
         stamped = now[0]
         await CachedResponse(b"x", "text/plain", stamped, lambda: now[0])(scope, receive, send)
 
-    class Door:
-        def reader(self, scope: Any) -> ApiCaller:  # noqa: ARG002 - the shape of a door
+    class Guard:
+        def find_reader(self, scope: Any) -> ApiCaller:  # noqa: ARG002 - the guard's signature
             return caller
 
     async def nothing(*_: Any) -> None: ...
 
-    lane = ResponseCache(route, Door())  # type: ignore[arg-type]
+    lane = ResponseCache(route, Guard())  # type: ignore[arg-type]
 
     def asks(query: bytes) -> None:
         scope = {"type": "http", "method": "GET", "path": "/", "query_string": query}
