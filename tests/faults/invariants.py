@@ -1,4 +1,4 @@
-"""Invariants that hold after any fault, checked against the live cluster at the end (docs/explanation/architecture.md, invariants 1 to 6).
+"""Invariants that hold after any fault, checked against the live cluster at the end (docs/explanation/architecture.md, Guarantees).
 
 1 leave no trace      the settings of brokers and topics are those from before, except for changes by operators
 2 yield to people     a value that an operator set over a managed one was never overwritten
