@@ -108,24 +108,24 @@ def test_cache_is_bounded_and_drops_expired_responses_first() -> None:
 
     async def nothing(*_: Any) -> None: ...
 
-    lane = ResponseCache(route, Guard())  # type: ignore[arg-type]
+    cache = ResponseCache(route, Guard())  # type: ignore[arg-type]
 
-    def asks(query: bytes) -> None:
+    def get(query: bytes) -> None:
         scope = {"type": "http", "method": "GET", "path": "/", "query_string": query}
-        asyncio.run(lane(scope, nothing, nothing))
+        asyncio.run(cache(scope, nothing, nothing))
 
     for number in range(100):
-        asks(b"%d" % number)
-    assert len(lane._responses) == 100
+        get(b"%d" % number)
+    assert len(cache._responses) == 100
     now[0] += 1
     for number in range(100, 140):
-        asks(b"%d" % number)
-    assert len(lane._responses) == 40
+        get(b"%d" % number)
+    assert len(cache._responses) == 40
     for number in range(140, 400):
-        asks(b"%d" % number)
-    assert len(lane._responses) <= 128
-    asks(b"x" * 513)
-    assert max(len(query) for _, query, _ in lane._responses) <= 512
+        get(b"%d" % number)
+    assert len(cache._responses) <= 128
+    get(b"x" * 513)
+    assert max(len(query) for _, query, _ in cache._responses) <= 512
 
 
 def test_shared_body_is_made_once_a_second() -> None:
@@ -153,7 +153,7 @@ def test_metrics_change_as_soon_as_a_cycle_ends(rig: Rig) -> None:
     assert counted() != first
 
 
-class Door:
+class CountingLock:
     """A lock that counts the threads that wait for it."""
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ class Door:
 
 
 def test_waiting_scrapes_share_one_more_slow_body() -> None:
-    door, may_end, made, seconds = Door(), threading.Semaphore(0), list[int](), itertools.count()
+    lock, may_end, made, seconds = CountingLock(), threading.Semaphore(0), list[int](), itertools.count()
 
     def make() -> bytes:
         made.append(len(made))
@@ -177,11 +177,11 @@ def test_waiting_scrapes_share_one_more_slow_body() -> None:
         return b"made"
 
     shared = SharedBody(make, lambda: next(seconds))  # Each reading of the clock is a second later.
-    shared._lock = door  # type: ignore[assignment]
+    shared._lock = lock  # type: ignore[assignment]
     who_ask = [threading.Thread(target=shared.body, daemon=True) for _ in range(8)]
     for one in who_ask:
         one.start()
-    assert all(door.came.acquire(timeout=10) for _ in who_ask)
+    assert all(lock.came.acquire(timeout=10) for _ in who_ask)
     for _ in who_ask:
         may_end.release()
     for one in who_ask:
