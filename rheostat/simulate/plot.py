@@ -36,7 +36,14 @@ class Panel:
     text_of: Callable[[float], str]  # Formats a value with its unit, for the axis.
 
 
-def svg(title: str, subtitle: str, times_s: Sequence[float], panels: Sequence[Panel]) -> str:
+def svg(
+    title: str,
+    subtitle: str,
+    times_s: Sequence[float],
+    panels: Sequence[Panel],
+    *,
+    time_label: str = "simulated time",
+) -> str:
     """Returns the SVG text.
 
     Args:
@@ -44,6 +51,7 @@ def svg(title: str, subtitle: str, times_s: Sequence[float], panels: Sequence[Pa
         subtitle: the line below the title.
         times_s: the time of each value, in order; the same for all lines.
         panels: the panels from top to bottom.
+        time_label: the label of the time axis.
     """
     height = _HEAD + len(panels) * (_PANEL + _GAP) + _FOOT - _GAP
     begin_s, end_s = (times_s[0], times_s[-1]) if len(times_s) else (0.0, 0.0)
@@ -68,7 +76,9 @@ def svg(title: str, subtitle: str, times_s: Sequence[float], panels: Sequence[Pa
         parts.append(f'<line x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 5}" stroke="#333"/>')
         label = f"{at_s:g} s" if 0 < at_s < 60 else span_text(at_s) if at_s else "0"
         parts.append(f'<text x="{x:.1f}" y="{bottom + 19}" text-anchor="middle">{label}</text>')
-    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{bottom + 36}" text-anchor="end" fill="#555">simulated time</text>')
+    parts.append(
+        f'<text x="{_WIDTH - _RIGHT}" y="{bottom + 36}" text-anchor="end" fill="#555">{escape(time_label)}</text>'
+    )
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
