@@ -140,7 +140,7 @@ def _exclude_shadowing(
 def _exclude_surplus(
     tenants: list[TenantStatus], memory: MutationMemory, holds: list[HoldQuota], limits: MutationLimits
 ) -> tuple[list[TenantStatus], list[HoldQuota]]:
-    """Marks the tenants beyond ``tenants_max`` as unmanaged: last those with a managed quota, and first the least busy."""
+    """Marks the tenants beyond ``tenants_max`` as unmanaged. Tenants with a managed quota stay first, then the busiest ones."""
     managed = [status for status in tenants if status.unmanaged_reason is None]
     if len(managed) <= limits.tenants_max:
         return tenants, holds

@@ -180,7 +180,10 @@ def _classify_under_way(
 
 
 def _required_brokers(requested: RequestedStep, current: CurrentAssignment, snapshot: ReassignmentSnapshot) -> set[int]:
-    """Returns the brokers without which the step cannot end; the present leader and ISR only if no source replica is online."""
+    """Returns the brokers without which the step cannot end.
+
+    The leader and the ISR are among them only if the leader is offline or no replica of the ISR is online.
+    """
     has_source = current.leader in snapshot.online and not snapshot.online.isdisjoint(current.isr)
     if has_source:
         return {*requested.replicas}

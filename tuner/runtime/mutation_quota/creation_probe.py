@@ -3,9 +3,9 @@
 Kafka's own metrics do not show this latency. A broker's CreateTopics time covers all requests, including the large ones of a burst.
 Its mean and median hardly change while one request in twenty takes three times as long.
 
-The probe's request waits in the controller's queue like a topic creation, but changes nothing: it is an AlterConfigs request for
-the journal topic without any setting, with ``validate_only``. The probe sends its requests through up to five brokers in turn, at
-random intervals, over connections of its own.
+The probe's request waits in the controller's queue like a topic creation, but changes nothing: it is an IncrementalAlterConfigs
+request for the journal topic without any setting, with ``validate_only``. The probe sends its requests through up to five brokers
+in turn, at random intervals, over connections of its own.
 
 Invariant: the probe creates and changes nothing. If it lacks the permission, or no broker answers, it reports no latency and logs
 the cause once.

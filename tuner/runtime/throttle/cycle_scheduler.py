@@ -4,9 +4,10 @@ A cycle runs early when a step of a plan is about to begin or has ended, when an
 that the last cycle lacked have arrived.
 
 Invariants:
-    After each cycle no early cycle runs for a pause, whose length depends on the CPU time and the duration of the cycle.
+    After each cycle, steps and orders cause no early cycle for a pause that depends on the CPU time and the duration of the cycle.
     While the controller is deciding whether a move has ended, neither orders nor ended steps cause an early cycle. While a rate is
-    missing, no early cycle runs except for missing signals. Both cases need snapshots that are a regular cycle apart.
+    missing, neither steps nor orders do. Both cases need snapshots that are a regular cycle apart.
+    The arrival of missing signals may cause an early cycle at any time.
 
 Terms:
     early cycle  a cycle between two regular cycles.

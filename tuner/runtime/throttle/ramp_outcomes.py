@@ -42,7 +42,7 @@ class RampOutcomes:
         """Writes the ramp steps that are due, and records the ramps that have ended.
 
         Args:
-            throttles_moves: the tuner throttles a move. If it throttles none, a removed rate may be the cleanup of another tool.
+            throttles_moves: the tuner throttles a move. If so, a removed rate may be the cleanup of another tool.
         """
         ramp_ends = self._ramps.step(now_s)
         if not ramp_ends:
@@ -111,7 +111,7 @@ class RampOutcomes:
             if end.possible_rates:
                 memory = narrow_possible_rates(memory, side, end.possible_rates)
         recorder.add_outcome(recorder.outcome(decision, failure), memory, side)
-        # A removed rate may be the cleanup of another tool, which removes all throttles of the cluster. The next cycle decides
-        # this.
+        # A tool may have cleared this rate together with all other throttles. Only a snapshot of all sides can tell, so such a rate
+        # is not relinquished here.
         if end.external_change and not may_be_cleared_by_tool(end.found, throttles=throttles_moves):
             recorder.relinquish(side, end.found)
