@@ -166,7 +166,9 @@ def test_standby_takes_over_a_full_journal(lab: Lab, tmp_path: Path) -> None:
         with running(*RHEOSTAT, "tune", "--config", second[0], log=tmp_path / "b.log") as b:
             stand_by = Tuner(b, second[1])
             until(lambda: members(lab) >= 2, 60, "the second is a member")
-            stays_s = time.monotonic() + 5 * STAYS_S  # A minute, as operations.md says of a journal that is full.
+            stays_s = (
+                time.monotonic() + 5 * STAYS_S
+            )  # A minute, as docs/how-to/run-two-tuners.md says of a journal that is full.
             until(lambda: time.monotonic() > stays_s, 6 * STAYS_S, "the journal is read ahead")
             leader.run.process.send_signal(signal.SIGKILL)
             until(stand_by.acts, TAKE_OVER_S_MAX, "the stand-by takes over")

@@ -82,7 +82,7 @@ def test_recompressed_journal_is_never_read_as_empty(lab: Lab, tmp_path: Path) -
 
 
 def copy_to_a_new_journal(lab: Lab, client: ClusterClient, records: Path) -> None:
-    """Follows docs/how-to/operations.md, "Records that cannot be unpacked"."""
+    """Follows docs/how-to/repair-the-journal.md, "Records that cannot be unpacked"."""
     common = ("--bootstrap-server", lab.bootstrap_servers, "--topic", TOPICS.journal)
     with records.open("wb") as out:
         subprocess.run(

@@ -108,9 +108,9 @@ def test_runbook_links_resolve(served: TestClient) -> None:
 
 def test_runbook_mentions_other_files_by_path() -> None:
     page = runbook_page.rendered(
-        "# R\n\nSee [what it needs](../how-to/operations.md#x), [A](#one).\n\n## One\n\n`<b>` & <i>\n"
+        "# R\n\nSee [what it needs](../how-to/troubleshoot.md#x), [A](#one).\n\n## One\n\n`<b>` & <i>\n"
     )
-    assert 'See what it needs (<code>docs/how-to/operations.md#x</code>), <a href="#one">A</a>.' in page
+    assert 'See what it needs (<code>docs/how-to/troubleshoot.md#x</code>), <a href="#one">A</a>.' in page
     assert '<h2 id="one">One</h2>' in page
     assert "<code>&lt;b&gt;</code> &amp; &lt;i&gt;" in page, "what looks like HTML stays text"
     for path in re.findall(r"\(<code>([^<#]+)[^<]*</code>\)", PAGE.read_text(encoding="utf-8")):

@@ -41,7 +41,7 @@ class ClusterAliases:
             blocking = next((record for record in state.unreadable.values() if record.blocks), None)
             text = describe_holdings(state, brokers)
             if blocking is not None and blocking.is_older:
-                text = f'{OLDER_VERSION} on record, which that version has to end first (docs/how-to/operations.md, "Upgrade")'
+                text = f"{OLDER_VERSION} on record, which that version has to end first (docs/how-to/upgrade.md)"
             elif blocking is not None:
                 text = (
                     f"a record that this version cannot read ({blocking.text()}): the version that wrote it can; if none did, "

@@ -28,7 +28,7 @@ class UnreadableBatchError(JournalError):
     def __init__(self, batch: RefusedBatch) -> None:
         super().__init__(
             f"{batch.text}. Its records are not known, so no tuner acts. Set compression.type=producer on {batch.topic}, and "
-            'copy its records to a new topic: docs/how-to/operations.md, "Records that cannot be unpacked"'
+            'copy its records to a new topic: docs/how-to/repair-the-journal.md, "Records that cannot be unpacked"'
         )
 
 

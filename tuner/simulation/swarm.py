@@ -101,7 +101,7 @@ class SwarmRunner:
         late_writes, self.throttles.suspended_writes, self._wakes_at_s = self.throttles.suspended_writes, {}, None
         for side, rate in late_writes.items():
             # Only rates that are still managed are written: a late write to a restored rate would count as an external change
-            # (docs/how-to/operations.md).
+            # (docs/explanation/ownership-and-fencing.md).
             if rate is not None and side in self.loop.memory.owned and side not in operator_sides:
                 self.late_predecessor_write += 1
                 self._simulated.cluster.controller.write(now_s, side, rate)

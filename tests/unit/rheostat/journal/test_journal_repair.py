@@ -225,7 +225,7 @@ def test_repair_refuses_a_journal_of_an_earlier_version(monkeypatch: pytest.Monk
     assert str(refused.value) == (
         "Nothing was changed, as the journal r.journal has records of an earlier version of rheostat: an earlier version of rheostat "
         "wrote it: record version 1, this one reads 3. Let that version end its moves, or `rheostat release` with it, stop it, and "
-        'delete the topics: docs/how-to/operations.md, "Upgrade".'
+        "delete the topics: docs/how-to/upgrade.md."
     )
     assert len(topic.records) == 2
 
@@ -237,7 +237,7 @@ def test_check_names_an_earlier_version_and_the_upgrade_steps(
     assert command.check(None) == EXIT_NOT_WELL  # type: ignore[arg-type]
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("The journal r.journal has records of an earlier version of rheostat: ")
-    assert last.endswith('delete the topics: docs/how-to/operations.md, "Upgrade".')
+    assert last.endswith("delete the topics: docs/how-to/upgrade.md.")
 
 
 def test_old_order_without_an_old_memory_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,6 +165,6 @@ def test_journal_of_earlier_version_is_one_line_with_remedy(monkeypatch: pytest.
     [text] = followed.state.unreadable
     assert text.startswith("records of an earlier version of rheostat: key b'owned|lab|")
     assert "record version 1, this one reads 3), and 1 more. " in text
-    assert text.endswith('docs/how-to/operations.md, "Upgrade"')
+    assert text.endswith("docs/how-to/upgrade.md")
     assert "\n" not in text
     assert followed.state.memory is None

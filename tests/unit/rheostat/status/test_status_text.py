@@ -49,4 +49,4 @@ def test_journal_of_earlier_version_points_to_the_upgrade_steps() -> None:
         text for text in shown(unreadable_records=unreadable_texts([record])).splitlines() if "earlier version" in text
     ]
     assert line.startswith("The journal has records of an earlier version of rheostat: key b'memory|lab'")
-    assert line.endswith('docs/how-to/operations.md, "Upgrade".')
+    assert line.endswith("docs/how-to/upgrade.md.")
