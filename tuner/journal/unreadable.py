@@ -16,7 +16,10 @@ from streaming.shared.short_lists import more_text
 KEY_BYTES_SHOWN = 80
 
 OLDER_VERSION = "records of an earlier version of rheostat"
-UPGRADE_STEPS = "Let that version end its moves, or `rheostat release` with it, stop it, and delete the topics: docs/how-to/upgrade.md"
+UPGRADE_STEPS = (
+    "Let that version end its moves, or `rheostat release` with it, stop it, and delete the topics: "
+    "docs/how-to/upgrade.md"
+)
 
 _PLAN_WAITS = "this plan is not executed; steps under way keep their throttle and end by themselves"
 _PLAN_AGAIN = "this plan is not executed: submit it again with this version"
