@@ -78,8 +78,10 @@ def note_failure(checkpoint_dir: Path) -> None:
         return
     failing = record.failing
     times = 0
+    # Failures of an earlier live query, in another folder of Spark's files, say nothing about this one.
     if failing is not None and failing.live == record.live:
-        # If the previous batch was a first half and succeeded, this batch is the second half, and the record is in it.
+        # Suspects are halved, and the first half runs as a batch of its own. If it succeeded, the record is in this batch, the second
+        # half, and the earlier failures still count.
         is_second_half = failing.times >= FAILURES_MIN and failing.batch == batch.number - 1
         if is_second_half or failing.batch == batch.number:
             times, batch = failing.times, _suspects(batch, failing)
@@ -146,7 +148,10 @@ def halved(batch: BegunBatch) -> BegunBatch:
 
 
 def _suspects(batch: BegunBatch, failing: Failing) -> BegunBatch:
-    """Returns the part of the batch that can hold the record; the whole batch if that part is empty."""
+    """Returns the part of the batch that the failed batch had as well; the whole batch if they share nothing.
+
+    A partition that the failed batch had not read cannot hold the record: its slice becomes empty.
+    """
     ends = {(source, topic, partition): end_ for source, topic, partition, end_ in failing.ends}
     slices = [replace(s, end=min(s.end, ends.get((s.source, s.topic, s.partition), s.start))) for s in batch.slices]
     part = replace(batch, slices=tuple(slices))

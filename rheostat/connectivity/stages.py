@@ -86,8 +86,6 @@ def _start_tls(plain: socket.socket, kafka: KafkaSettings, server: str, until_s:
         raise ProbeFailed(
             ProbeOutcome.TLS, f"the certificate of {server} is not accepted: {error.verify_message}"
         ) from error
-    except TimeoutError:
-        raise
     except (ssl.SSLError, ConnectionError) as error:
         reason = getattr(error, "reason", None) or error.strerror or str(error)
         raise ProbeFailed(
@@ -146,7 +144,7 @@ def _log_in(exchange: KafkaExchange, kafka: KafkaSettings) -> None:
             f"{exchange.server} does not support kafka.sasl_mechanism {mechanism}; it offers {', '.join(handshake.mechanisms)}",
         )
     host = exchange.server.rpartition(":")[0]
-    login = get_sasl_mechanism(mechanism)(host=host, **kafka.for_python())
+    login = get_sasl_mechanism(mechanism)(host=host, **kafka.kafka_python_arguments())
     while not login.is_done():
         response = exchange.request(SaslAuthenticateRequest(login.auth_bytes()), ProbeOutcome.LOGIN, closed_text)
         if response.error_code != kafka_names.ERROR_NONE:

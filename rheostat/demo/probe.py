@@ -22,7 +22,7 @@ class LatencyProbe:
     """Sends records while it is entered as a context manager, and keeps their latencies."""
 
     def __init__(self, settings: KafkaSettings, topic: str, partitions: int) -> None:
-        config = settings.for_python()
+        config = settings.kafka_python_arguments()
         self._producer = KafkaProducer(client_id="latency-probe", acks="all", linger_ms=0, **config)
         self._topic = topic
         self._partitions = partitions

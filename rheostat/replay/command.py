@@ -53,7 +53,9 @@ def run_replay(request: ReplayRequest, *, as_json: bool) -> int:
     if from_ms >= to_ms:
         raise BadInputError(f"--from {from_text} is not before --to {request.to_text}")
     inputs = _read_inputs(request, from_ms, to_ms)
-    missed = MissedSteps(unreadable=inputs.unreadable, older=inputs.older)
+    missed = MissedSteps(
+        unreadable=inputs.unreadable, older=inputs.older
+    )  # recorded_steps adds the steps that it skips.
     steps = list(recorded_steps(inputs.chunks, missed))
     if not any(from_ms <= step.now_ms <= to_ms for step in steps):
         raise BadInputError(
@@ -170,11 +172,11 @@ def _show(body: dict[str, Any], console: Console) -> None:
         )
     if missed_text := _missed_text(MissedSteps(**body["missed"])):
         console.print(f"  not replayed:{missed_text}", soft_wrap=True)
-    now_label = "now " if body["policy"] is None else "with"
+    now_label = "now    " if body["policy"] is None else "policy "
     for difference in body["differences"]:
         console.print(f"{moment_text(difference['at_ms'])}, {difference['kind']}")
-        console.print(f"  then  {difference['then']}", soft_wrap=True)
-        console.print(f"  {now_label}  {difference['now']}", soft_wrap=True)
+        console.print(f"  then    {difference['then']}", soft_wrap=True)
+        console.print(f"  {now_label} {difference['now']}", soft_wrap=True)
     different = sum(body[key]["different"] for key in ("cycles", "steering_ticks", "quotas", "memory"))
-    if len(body["differences"]) == DIFFERENCES_MAX and different:
+    if different > len(body["differences"]):
         console.print("Further differences are not shown; --json has the counts.")

@@ -1,4 +1,8 @@
-"""Tables for the Java kernel, as JSON: sample names, and their positions in the arrays of a row (Tables.java)."""
+"""Tables for the Java kernel, as JSON (Tables.java reads them).
+
+The kernel folds one scrape of one node into a row of numbers: an array of counters and an array of gauges. The tables name the
+sample of each position, and the positions that the kernel combines.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +44,13 @@ def _node_table(
     """Returns the table of one kind of node.
 
     Args:
-        totals: total → its two factors (mean gauge, counter). A total follows the measured counters.
+        totals: total → its two factors, a gauge (the mean) and a counter: total = mean × count. In the array of counters the totals
+            come after the measured counters.
         means: mean over the window → a total and a counter; the mean is the total's rate divided by the counter's.
         proving_samples: samples that only this kind of node reports; the kernel recognises the kind by them.
         first_unpublished: the first counter whose rate is not in the signal; the counters from here on only serve the means.
-        first_copied: index of the first gauge that the signal copies; the kernel evaluates the gauges before it.
+        first_copied: index of the first gauge that goes into the signal unchanged; the kernel has rules of its own for those
+            before it.
         indexes: indexes of the rates and gauges that the kernel uses by name.
     """
     counter_names, gauge_names = [*counters, *totals], list(gauges)
@@ -105,6 +111,7 @@ TABLES = json.dumps(
             CONTROLLER_ONLY_SAMPLES,
             first_unpublished="processed_per_s",
             first_copied=0,
+            # The totals come after the counters in the array.
             indexes={
                 name: len(CONTROLLER_COUNTERS) + list(CONTROLLER_TOTALS).index(f"{name}_per_s")
                 for name in ("queued_ms", "created_ms", "deleted_ms")

@@ -66,7 +66,9 @@ def test_replica_needed_for_min_isr_recovers_before_the_move(make_stage: MakeSta
     stage.until("the tuner judges the move", lambda: tuner.decided("progressing") or tuner.decided("watching"), 45)
     kill_broker(stage, 2)
     stage.until("2 is out of sync", lambda: all(2 not in m.isr for m in stage.client.reassignments()), 60)
-    with KafkaProducer(client_id="faults-bulk", acks="all", compression_type=None, **stage.kafka.for_python()) as bulk:
+    with KafkaProducer(
+        client_id="faults-bulk", acks="all", compression_type=None, **stage.kafka.kafka_python_arguments()
+    ) as bulk:
         sent = [bulk.send(stage.topic, value=os.urandom(100_000), partition=number % 2) for number in range(400)]
         bulk.flush(timeout=60)
         assert all(one.get(timeout=1) for one in sent)
@@ -116,7 +118,9 @@ def test_replicas_throttled_by_wildcard_recover_before_the_move(make_stage: Make
     stage.until("the tuner judges the move", lambda: tuner.decided("progressing") or tuner.decided("watching"), 45)
     kill_broker(stage, 2)
     stage.until("2 is out of sync", lambda: not replica(), 60)
-    with KafkaProducer(client_id="faults-bulk", acks="all", compression_type=None, **stage.kafka.for_python()) as bulk:
+    with KafkaProducer(
+        client_id="faults-bulk", acks="all", compression_type=None, **stage.kafka.kafka_python_arguments()
+    ) as bulk:
         sent = [bulk.send(beside, value=os.urandom(100_000), partition=0) for _ in range(400)]
         bulk.flush(timeout=60)
         assert all(one.get(timeout=1) for one in sent)

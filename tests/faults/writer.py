@@ -33,7 +33,7 @@ class Writer:
         self._stop = threading.Event()
         self._producer = KafkaProducer(
             client_id="faults-writer", acks="all", compression_type=None, linger_ms=5, batch_size=400_000,
-            max_block_ms=60_000, delivery_timeout_ms=60_000, **settings.for_python(),
+            max_block_ms=60_000, delivery_timeout_ms=60_000, **settings.kafka_python_arguments(),
         )  # fmt: skip
         bulk = os.urandom(_BULK_BYTES - _NUMBER)
         for _ in range(round(megabytes * 1_000_000 / _BULK_BYTES)):

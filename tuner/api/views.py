@@ -175,14 +175,16 @@ def destinations_by_urgency(snapshot: StatusSnapshot) -> list[int]:
         signal, state = snapshot.destinations[broker], stalls.get(broker)
         eta_s = move_eta_s(signal)
         stalled = state is not None and state.stalled
-        seconds_or_bytes = eta_s or signal.remaining_bytes or 0.0
-        return not stalled, eta_s is not None, -seconds_or_bytes, broker
+        # Two brokers are compared by the last value only if both have an expected end, or neither has.
+        last_value = eta_s if eta_s is not None else signal.remaining_bytes or 0.0
+        return not stalled, eta_s is not None, -last_value, broker
 
     return sorted(snapshot.destinations, key=urgency)
 
 
 def move_json(snapshot: StatusSnapshot, broker: int) -> dict[str, Any]:
     signal, decision = snapshot.destinations[broker], snapshot.last_decisions.get((broker, Side.FOLLOWER))
+    # The most bytes that remained at once, since the move began: the total that its progress is measured against.
     peak, state = snapshot.peaks.by_broker.get(broker), snapshot.cycle.result.memory.stalls.get(broker)
     return {
         "broker": broker,

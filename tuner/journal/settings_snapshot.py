@@ -1,7 +1,7 @@
 """Encodes the settings that decisions are made with, for the recording.
 
-A replay asks whether today's program, with the operator's settings of that time, decides the same. So the recording stores only
-the values that differ from the program's defaults; all others are today's defaults.
+A replay asks whether today's program, with the operator's settings of that time, decides the same. So limits are stored only where
+they differ from the program's defaults; the others take today's defaults.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SettingsSnapshot:
 
     Attributes:
         objective: the latency objective; None: the tuner only rescues, it does not steer.
-        law: the limits of the steering law; None as ``objective``.
+        law: the limits of the control law; None exactly if ``objective`` is None.
         writes_max: most config writes of one steering tick.
         quotas: the mutation quota policy; None: mutation quotas are not managed.
     """
@@ -38,7 +38,7 @@ class SettingsSnapshot:
     quotas: MutationPolicy | None = None
 
     def body(self) -> dict[str, Any]:
-        """Returns the JSON body, without the values that equal the program's defaults."""
+        """Returns the JSON body; of the limits only those that differ from the program's defaults."""
         return {
             "limits": _non_defaults(self.limits),
             "stall": _non_defaults(self.stall),
@@ -68,7 +68,7 @@ class SettingsSnapshot:
         )
 
 
-# Fields of the mutation quota policy that JSON cannot hold as they are.
+# Fields of the mutation quota policy that JSON cannot hold as they are. A codec encodes a list of values, here a list of one.
 _QUOTA_FIELD_TYPES: Mapping[str, Any] = {
     "objective": ControllerObjective,
     "rules": tuple[TenantRule, ...],

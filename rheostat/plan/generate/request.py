@@ -26,7 +26,7 @@ class PlanRequest:
 
     Attributes:
         replace: pairs of brokers as text, "2=5" for 2 by 5.
-        tolerance: allowed difference from the mean, from 0 to 1; None: the default.
+        tolerance: how much more or less than the mean broker a broker may hold, as a share of the mean (0 to 1); None: the default.
     """
 
     add: Sequence[int] = ()

@@ -57,7 +57,9 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
 
     with _refusals() as refusals:
         try:
-            return KafkaAdminClient(client_id=client_id, kafka_client=create_net_client, **settings.for_python())
+            return KafkaAdminClient(
+                client_id=client_id, kafka_client=create_net_client, **settings.kafka_python_arguments()
+            )
         except BaseException as error:
             # The network client already has a thread and open files, and the caller has no handle to close them.
             for client in net_clients:
@@ -124,7 +126,12 @@ def producer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaProd
     Args:
         extra: further settings of ``KafkaProducer``; they have priority.
     """
-    config = {"acks": "all", "compression_type": "gzip", "max_request_size": RECORD_BYTES_MAX, **settings.for_python()}
+    config = {
+        "acks": "all",
+        "compression_type": "gzip",
+        "max_request_size": RECORD_BYTES_MAX,
+        **settings.kafka_python_arguments(),
+    }
     # Limits how long a send to a deleted topic blocks; kafka-python's default is a minute.
     config["max_block_ms"] = config["request_timeout_ms"]
     new_producer = KafkaProducer(client_id=client_id, **_NO_AUTO_CREATE, **(config | extra))
@@ -161,7 +168,11 @@ def consumer(
         on_refused: called for each compressed batch that is skipped because it is too large or cannot be unpacked.
         extra: further settings of ``KafkaConsumer``.
     """
-    config = {"enable_auto_commit": False, "max_partition_fetch_bytes": RECORD_BYTES_MAX, **settings.for_python()}
+    config = {
+        "enable_auto_commit": False,
+        "max_partition_fetch_bytes": RECORD_BYTES_MAX,
+        **settings.kafka_python_arguments(),
+    }
     new_consumer = KafkaConsumer(client_id=client_id, **_NO_AUTO_CREATE, **config, **extra)
     limit_unpacking(new_consumer, on_refused)
     return new_consumer

@@ -63,7 +63,7 @@ class KafkaSettings(BaseModel):
             raise ValueError("ssl_certfile and ssl_keyfile go together")
         return self
 
-    def for_python(self) -> dict[str, Any]:
+    def kafka_python_arguments(self) -> dict[str, Any]:
         """Returns the keyword arguments of every kafka-python client."""
         timeout_ms = int(self.request_timeout_s * 1000)
         config: dict[str, Any] = {

@@ -46,7 +46,7 @@ def update_measurements(
     """Returns the measurements after a snapshot; unchanged if it has no log sizes.
 
     Args:
-        has_all_sizes: the snapshot has the sizes of all partitions that have not arrived; False: only of partitions under way.
+        has_all_sizes: whether the snapshot has the log sizes of waiting partitions too; False: only of those that copy now.
     """
     if not snapshot.log_bytes:
         return previous

@@ -29,7 +29,7 @@ from tuner.runtime.throttle.steering_controller import SteeringController, Write
 log = structlog.get_logger("tuner")
 
 # The cycle holds a side for one of these reasons if its signals cannot be trusted. The law may then lower its rate, but not raise
-# it. For BROKER_DOWN this concerns the sources of a destination that is down.
+# it. BROKER_DOWN holds the sides of a destination that is down, and of its sources; only the sources are alive to be lowered.
 _LOWER_ONLY = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT, Reason.BROKER_DOWN}
 
 
@@ -65,8 +65,9 @@ class SteeringTick:
         self._limits = limits
         self._clock = clock
         self._dry_run = dry_run
-        self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict  # Bytes that plans have not begun to copy.
-        self._throttles_moves = limits.throttles_all_moves
+        # Returns the bytes per side that plans have not begun to copy. The reassignment executor replaces it; without one: none.
+        self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict
+        self._throttles_moves = limits.throttles_all_moves  # Until the first cycle reports what it throttles.
         self._ignored_brokers: set[int | None] = (
             set()
         )  # Until the next cycle, because their signals contradict each other.
@@ -85,12 +86,14 @@ class SteeringTick:
             (d.broker, d.side): (d.current_bytes_per_s, d.is_own)
             for d in decisions
             if isinstance(d, AllowSteering) and not self._recorder.is_paused(d)
-        }
+        }  # Each with its rate, and whether that is set on the broker itself (else it is inherited).
         live = observation.live if isinstance(observation.live, LiveCluster) else LiveCluster(frozenset())
         self._ignored_brokers = {
             d.broker for d in decisions if isinstance(d, Hold) and d.reason is Reason.SIGNALS_CONTRADICT
         }
         owned = self._recorder.memory.owned
+        # A setpoint in the observation is of this law: it steered the side in the last cycle.
+        managed_sides = owned.keys() | observation.setpoints.keys()
         for d in decisions:
             # A late write of the previous tuner has replaced the law's rate. The law continues from the rate in Kafka.
             if (
@@ -102,13 +105,14 @@ class SteeringTick:
                 self._steering.drop((d.broker, d.side))
         self._steering.assign_sides(
             steerable,
-            _held_sides(decisions, live, owned.keys() | observation.setpoints.keys()),
+            _held_sides(decisions, live, managed_sides),
             live.quota_samples,
             self._clock.monotonic_s(),
             stalled=sides_of_stalled_moves(live, self._recorder.memory),
             recovering=sides_blocking_writes(
                 live, fresh_signals(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)
             ),
+            # 0: there was no rate before.
             restore_rates={side: managed.before_bytes_per_s or 0 for side, managed in owned.items()},
             plan_max_rates=plan_rates(live.moves, observation.plan_moves, self._limits),
         )
@@ -134,6 +138,8 @@ class SteeringTick:
         changes = steering.next_changes(self._clock.monotonic_s(), now_ms, brokers, moves, pending.keys())
         if self._dry_run or not changes:
             return
+        # Refused: the rate in Kafka is not the expected one. A broker under load may still answer with the rate before the last
+        # write; such a late answer is no reason to give the side up.
         refused = steering.find_refused(changes)
         self._give_up([refusal for refusal in refused if not refusal.late])
         refused_sides = {(refusal.decision.broker, refusal.decision.side) for refusal in refused}
@@ -145,6 +151,7 @@ class SteeringTick:
             memory = record_change_intent(memory, change, [change.setpoint_bytes_per_s])
         sides = [(change.broker, change.side) for change in changes]
         self._recorder.record_owned([self._recorder.steering_intent(changes)], memory, sides)
+        # Kafka's rates are read again: an operator may have changed one while the intent was journaled.
         changes = steering.filter_unchanged(changes)
         failures = steering.write(changes)
         failed: list[WriteRefused] = []
@@ -167,6 +174,7 @@ class SteeringTick:
         """
         for refusal in refused:
             self._steering.drop((refusal.decision.broker, refusal.decision.side))
+        # A tool that ends its own move clears the rate. That is no failure and no change of an operator.
         failures = [
             refusal
             for refusal in refused

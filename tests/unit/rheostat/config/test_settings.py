@@ -192,7 +192,7 @@ def test_password_is_never_shown() -> None:
     settings = parse_settings(GOOD, "f.yaml", sasl)
     assert "hush" not in settings.model_dump_json()
     assert "hush" not in repr(settings)
-    assert settings.kafka.for_python()["sasl_plain_password"] == "hush"
+    assert settings.kafka.kafka_python_arguments()["sasl_plain_password"] == "hush"
     assert 'password="hush"' in settings.kafka.for_java()["sasl.jaas.config"]
     assert "hush" not in fault(GOOD, {**sasl, "RHEOSTAT_KAFKA__SASL_MECHANISM": "MAGIC"})
 
