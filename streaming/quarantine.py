@@ -80,8 +80,8 @@ def note_failure(checkpoint_dir: Path) -> None:
     times = 0
     # Failures of an earlier live query, in another folder of Spark's files, say nothing about this one.
     if failing is not None and failing.live == record.live:
-        # Suspects are halved, and the first half runs as a batch of its own. If it succeeded, the record is in this batch, the second
-        # half, and the earlier failures still count.
+        # Suspects are halved, and the first half runs as a batch of its own. If it succeeded, the record is in this batch, the
+        # second half, and the earlier failures still count.
         is_second_half = failing.times >= FAILURES_MIN and failing.batch == batch.number - 1
         if is_second_half or failing.batch == batch.number:
             times, batch = failing.times, _suspects(batch, failing)

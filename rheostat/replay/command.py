@@ -172,11 +172,10 @@ def _show(body: dict[str, Any], console: Console) -> None:
         )
     if missed_text := _missed_text(MissedSteps(**body["missed"])):
         console.print(f"  not replayed:{missed_text}", soft_wrap=True)
-    now_label = "now    " if body["policy"] is None else "policy "
     for difference in body["differences"]:
         console.print(f"{moment_text(difference['at_ms'])}, {difference['kind']}")
-        console.print(f"  then    {difference['then']}", soft_wrap=True)
-        console.print(f"  {now_label} {difference['now']}", soft_wrap=True)
+        console.print(f"  recorded: {difference['then']}", soft_wrap=True)
+        console.print(f"  replayed: {difference['now']}", soft_wrap=True)
     different = sum(body[key]["different"] for key in ("cycles", "steering_ticks", "quotas", "memory"))
     if different > len(body["differences"]):
         console.print("Further differences are not shown; --json has the counts.")

@@ -210,7 +210,7 @@ def test_replay_with_other_policy_shows_both_decisions(config: Path, tmp_path: P
     told = rheostat("replay", "--config", config, "--from", "-15m", "--policy", policy)
     assert told.returncode == 1
     assert "broker 1 leader throttle" in told.stdout
-    assert "  with  " in told.stdout
+    assert "  replayed: " in told.stdout
 
 
 def test_replay_with_other_weights_shows_both_decisions(config: Path, tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def test_replay_with_other_policy_shows_both_texts(tmp_path: Path) -> None:
     done = run("--journal", export_move(tmp_path), *RANGE, "--policy", policy)
     assert done.exit_code == 1, done.output
     then, now = (
-        next(line for line in done.output.splitlines() if line.startswith(f"  {word}  ")) for word in ("then", "with")
+        next(line for line in done.output.splitlines() if line.startswith(f"  {word}: "))
+        for word in ("recorded", "replayed")
     )
     assert "broker 1 leader throttle 10.0 MB/s → 50.0 MB/s: the move onto broker 3 has stalled" in then
     assert "broker 1 leader throttle 10.0 MB/s → 20.0 MB/s: the move onto broker 3 has stalled" in now
@@ -126,7 +127,7 @@ def test_replay_with_other_quota_policy_shows_only_its_differences(tmp_path: Pat
     policy.write_text("mutation_quota:\n  rate_per_s_max: 7\n")
     done = run("--journal", file, "--policy", policy)
     assert done.exit_code == 1, done.output
-    assert "with  total, initial: 7.0 partitions/s in total" in done.output
+    assert "replayed: total, initial: 7.0 partitions/s in total" in done.output
     policy.write_text("mutation_quota:\n  objective:\n    idle_ratio_min: 0.95\n")
     found = json.loads(run("--journal", file, "--policy", policy, "--json").stdout)
     assert "objective: at least 95 %" in found["differences"][0]["now"]
