@@ -76,7 +76,7 @@ def test_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> None:
                 assert seat is not None
                 page = seat.page
                 page.get_by_role("textbox", name="Token").fill(OPERATE_TOKEN)
-                page.get_by_role("button", name="Use it").click()
+                page.get_by_role("button", name="Use token").click()
                 headline = page.locator("#headline")
 
                 def shows(text: str) -> Callable[[], bool]:

@@ -5,6 +5,7 @@ Each part is built once per cycle for all viewers, from the same values as the A
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +17,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.api import broker_views, sentences, views
+from tuner.api import broker_views, page_texts, sentences, views
 from tuner.api.access_guard import AccessGuard
 from tuner.api.api_state import ApiState
 from tuner.api.decision_rows import OUTCOMES, decision_json
@@ -25,8 +26,8 @@ from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.response_cache import StampSource, no_stamp
 from tuner.api.routes import page_json, plans_json, tenants_json
 from tuner.api.status_snapshot import StatusSnapshot
+from tuner.api.status_store import STANDBY_REASON, StatusStore
 from tuner.control.throttle.decision import Reason
-from tuner.core.dry_run_notice import dry_run_notice
 
 # Rows per part of the page.
 CARDS = 12
@@ -34,6 +35,15 @@ _MOVES = 20
 _PLANS = 10
 _DECISIONS = 30
 _TENANTS = 20
+# The states of a plan's partitions that are shown if there are any, with their texts.
+_PARTITION_STATES = {
+    "waiting": "waiting for a step",
+    "electing": "waiting for a leader election",
+    "unconfirmed": "not confirmed yet",
+    "externally_owned": "moved by another tool",
+    "dropped": "dropped from the plan",
+}
+_RUNBOOK_SECTION = re.compile(r"\b([A-Z][A-Za-z]+) in the runbook\b")
 _FOLDER = Path(__file__).parent / "page"
 Digits = Annotated[str, Query(pattern=r"^[0-9]{0,10}$")]
 
@@ -89,11 +99,16 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
             further_stamp=further_stamp,
         )
 
+    store = state.observers.status
+
     @parts.get("/now")
     async def now() -> Response:
-        store = state.observers.status
-        notice = dry_run_notice(by_default=store.dry_run_by_default) if store.dry_run else None
-        return part("now.html", lambda: {"s": state.status("read"), "dry_run_notice": notice}, every_second=True)
+        def build() -> dict[str, Any]:
+            status = state.status("read")
+            mode = page_texts.mode_line(status, is_standby=store.is_standby, closed_loop=store.limits.closed_loop)
+            return {"s": status, "mode": mode, "standby_reason": STANDBY_REASON}
+
+        return part("now.html", build, every_second=True)
 
     @parts.get("/moves")
     async def moves() -> Response:
@@ -101,21 +116,31 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
             snapshot = state.snapshot()
             destinations = views.destinations_by_urgency(snapshot)
             rows = [views.move_json(snapshot, broker) for broker in destinations[:_MOVES]]
-            return {"rows": rows, "total": len(destinations), "plans": bool(state.plans.snapshot().plans)}
+            return {
+                "rows": rows,
+                "total": len(destinations),
+                "plans": bool(state.plans.snapshot().plans),
+                "empty": None if rows else page_texts.no_moves_text(store, snapshot),
+            }
 
         return part("moves.html", build, further_stamp=lambda: bool(state.plans.snapshot().plans))
 
     @parts.get("/plans")
     async def plans() -> Response:
+        def build() -> dict[str, Any]:
+            snapshot = state.snapshot()
+            plans = plans_json(snapshot, state.plans.snapshot(), 0, _PLANS)
+            return {"p": plans, "waiting": page_texts.waiting_text(store, snapshot), "states": _PARTITION_STATES}
+
         return part(
             "plans.html",
-            lambda: {"p": plans_json(state.snapshot(), state.plans.snapshot(), 0, _PLANS)},
+            build,
             further_stamp=lambda: state.plans.snapshot().number,
         )
 
     @parts.get("/brokers")
     async def brokers(find: Digits = "", offset: Annotated[int, Query(ge=0, le=10**7)] = 0) -> Response:
-        return part("brokers.html", lambda: _cards(state.snapshot(), find, offset))
+        return part("brokers.html", lambda: _cards(store, state.snapshot(), find, offset))
 
     @parts.get("/decisions")
     async def decision_feed(
@@ -127,6 +152,8 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
         def build() -> dict[str, Any]:
             rows, next_before = decisions.page(selection, _DECISIONS)
             shown = [decision_json(row, inputs=False) for row in rows]
+            for row in shown:
+                row["meaning"] = page_texts.reason_meaning(row["kind"], row["action"], row["reason"])
             return {
                 "rows": shown,
                 "further": next_before,
@@ -138,14 +165,18 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
 
     @parts.get("/tenants")
     async def tenants() -> Response:
+        def build() -> dict[str, Any]:
+            tenants = tenants_json(state.quotas.as_json(), 0, _TENANTS)
+            return {"t": tenants, "empty": page_texts.no_tenants_text(store, state.snapshot(), state.quotas)}
+
         return part(
             "tenants.html",
-            lambda: {"t": tenants_json(state.quotas.as_json(), 0, _TENANTS)},
+            build,
             further_stamp=lambda: state.quotas.number,
         )
 
 
-def _cards(snapshot: StatusSnapshot, find: str, offset: int) -> dict[str, Any]:
+def _cards(store: StatusStore, snapshot: StatusSnapshot, find: str, offset: int) -> dict[str, Any]:
     all_brokers = snapshot.brokers
     matching = [broker for broker in all_brokers if not find or broker == int(find)]
     # An offset beyond the end shows the last page.
@@ -154,13 +185,14 @@ def _cards(snapshot: StatusSnapshot, find: str, offset: int) -> dict[str, Any]:
     return {
         "rows": broker_views.brokers_json(snapshot, page["brokers"]),
         "objective": views.objective_json(snapshot.objective),
-        "ceiling_bytes_per_s": snapshot.cycle.result.limits.rate_bytes_per_s_max,
+        "rate_bytes_per_s_max": snapshot.cycle.result.limits.rate_bytes_per_s_max,
         "cards": CARDS,
         "last_offset": max(0, len(all_brokers) - 1) // CARDS * CARDS,
         "first": offset + 1,
         "last": offset + len(page["brokers"]),
         "total": len(all_brokers) if find else page["total"],
         "missing": find if find and not matching else None,
+        "empty": None if all_brokers else page_texts.waiting_text(store, snapshot) or "No broker is known yet.",
     }
 
 
@@ -186,6 +218,7 @@ def _templates() -> Environment:
     environment.filters |= {
         "overrides": sentences.override_lines,
         "with_code": html_with_code,
+        "tenant_meaning": page_texts.tenant_meaning,
         "rate": _or_dash(rate_text),
         "size": _or_dash(size_text),
         "span": _or_dash(span_text),
@@ -203,14 +236,23 @@ def _templates() -> Environment:
 
 
 def html_with_code(text: str) -> Markup:
-    """Returns the text as escaped HTML, with text between backticks as ``<code>``."""
+    """Returns the text as escaped HTML: text between backticks as ``<code>``, the name of a runbook section as a link."""
     parts = str(text).split("`")
     # A last backtick without a counterpart is an ordinary character, like the text after it.
     paired, unpaired = (parts, []) if len(parts) % 2 else (parts[:-1], parts[-1:])
     markup = Markup("").join(
-        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(paired)
+        Markup("<code>{}</code>").format(part) if number % 2 else _linked(part) for number, part in enumerate(paired)
     )
     return markup + escape("`".join(["", *unpaired]))
+
+
+def _linked(text: str) -> Markup:
+    # Every second part is the name of a section.
+    parts = _RUNBOOK_SECTION.split(text)
+    link = Markup('<a href="/runbook#{}">{}</a> in the runbook')
+    return Markup("").join(
+        link.format(part.lower(), part) if number % 2 else escape(part) for number, part in enumerate(parts)
+    )
 
 
 def _or_dash(to_text: Callable[[Any], str]) -> Callable[[Any], str]:
@@ -221,4 +263,4 @@ def _or_dash(to_text: Callable[[Any], str]) -> Callable[[Any], str]:
 def _slope(bytes_per_s: float) -> str:
     if abs(bytes_per_s) < 1000:
         return "unchanged"
-    return f"{rate_text(abs(bytes_per_s))} {'nearer' if bytes_per_s < 0 else 'further off'}"
+    return f"{rate_text(abs(bytes_per_s))} {'less' if bytes_per_s < 0 else 'more'}"

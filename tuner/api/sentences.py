@@ -111,7 +111,9 @@ def next_steps(
     Args:
         has_plans: whether there are active plans.
     """
-    if observation is None or not isinstance(observation.live, LiveCluster):
+    if observation is None:
+        return ["The tuner waits for the end of its first cycle, and changes nothing until then."]
+    if not isinstance(observation.live, LiveCluster):
         return ["The tuner waits until the cluster can be read, and changes nothing until then."]
     live = observation.live
     if observation.orders.pause is not None:

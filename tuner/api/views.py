@@ -47,7 +47,7 @@ def _progress_json(snapshot: StatusSnapshot, plans: Mapping[str, Progress]) -> d
     remaining_bytes = sum(by_broker.values()) if by_broker else None
     stalled = snapshot.cycle.result.stalled_brokers()
     eta_s = estimate_end(snapshot, plans).eta_s
-    text = "The cluster cannot be read."
+    text = "The cluster cannot be read." if observation is not None else "No cycle has ended yet."
     if moving is not None:
         remaining_by_plan = [max(0.0, plan.total_bytes - plan.copied_bytes) for plan in plans.values()]
         plans_remaining_bytes = sum(remaining_by_plan) if plans else None

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from api_rig import READ_TOKEN, Rig, many_brokers
-from tuner_cases import NOW_MS
+from api_rig import READ_TOKEN, WELL, Rig, entry, many_brokers
+from tuner_cases import NOW_MS, TARGET, live, move_signal
 
 import tuner.api
+from streaming.shared.contract import Side
+from tuner.api import page_texts
+from tuner.api.page_routes import html_with_code
+from tuner.api.status_store import STANDBY_REASON
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import ClusterUnreadable, Observation
+from tuner.core.controller import ControllerObjective
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.throttle_limits import MB
 
 PAGE = Path(tuner.api.__file__).parent / "page"
 STATIC = PAGE / "static"
@@ -41,12 +51,17 @@ def test_every_link_of_the_shell_is_served_locally(rig: Rig) -> None:
     shell = rig.get("/", None)
     assert shell.status_code == 200
     asked = re.findall(r'(?:src|href)="([^"#]+)"', shell.text)
-    assert len(asked) >= 8
-    for path in asked:
+    files = [path for path in asked if path.startswith("/static/")]
+    assert len(files) >= 8
+    for path in files:
         answer = rig.get(path, None)
         assert answer.status_code == 200, path
         assert answer.headers["cache-control"] == "public, max-age=86400"
         assert answer.content
+    assert set(asked) - set(files) == {"/runbook", "/api/v1/openapi.json"}
+    assert rig.get("/runbook", None).status_code == 200
+    assert rig.get("/api/v1/openapi.json", None).status_code == 401
+    assert rig.get("/api/v1/openapi.json").status_code == 200
 
 
 def test_page_has_no_inline_script_or_style() -> None:
@@ -117,5 +132,119 @@ def test_page_in_a_dry_run_says_how_to_act(by_default: bool, hint: str) -> None:
     assert rig.get("/status").json()["dry_run_by_default"] is by_default
 
 
-def test_page_of_an_acting_tuner_has_no_banner(rig: Rig) -> None:
-    assert 'class="banner"' not in rig.get("/page/now").text
+def mode_on_page(rig: Rig) -> str:
+    """Returns the text of the mode line without its markup."""
+    found = re.search(r'<p class="mode[^>]*>(.*?)</p>', rig.get("/page/now").text)
+    assert found is not None
+    return re.sub(r"<[^>]+>", "", found[1])
+
+
+def test_mode_line_names_rescue_and_steering(rig: Rig) -> None:
+    assert mode_on_page(rig) == (
+        "Rescue. The tuner raises the throttle of a stalled move, up to 50.0 MB/s, and throttles only its own plans, because no "
+        "latency objective is set."
+    )
+    rig.board.limits = replace(rig.board.limits, closed_loop=True)
+    rig.cycle()
+    assert mode_on_page(rig) == (
+        "Steering. The tuner adjusts throttles every second, up to 50.0 MB/s, to keep the produce latency within 30 ms."
+    )
+    assert 'class="mode warn"' not in rig.get("/page/now").text
+
+
+def test_mode_line_of_a_paused_or_released_tuner_says_it_changes_nothing(rig: Rig) -> None:
+    rig.cycle(orders=Orders(5, Pause(NOW_MS, "kim")))
+    assert mode_on_page(rig) == "Paused. The tuner changes nothing until an operator resumes it."
+    rig.cycle(orders=Orders(6, Pause(NOW_MS, "kim", released=True)))
+    assert mode_on_page(rig).startswith("Released. The tuner restores the settings that it manages, and then changes")
+
+
+def test_page_of_a_tuner_that_cannot_act_says_why(rig: Rig) -> None:
+    rig.board.become_standby()
+    assert mode_on_page(rig).startswith("Standby. This tuner changes nothing, because another tuner")
+    now = rig.get("/page/now").text
+    assert STANDBY_REASON not in now.lower()
+    assert "headline" not in now
+    rig.board.become_standby("the journal topic is missing")
+    rig.clock.now_s += 1.0
+    assert mode_on_page(rig).startswith("Starting. This tuner cannot act yet")
+    assert "The journal topic is missing." in rig.get("/page/now").text
+
+
+def test_dry_run_is_the_mode_of_a_paused_tuner_that_runs_dry() -> None:
+    rig = Rig(dry_run=True)
+    rig.cycle(orders=Orders(5, Pause(NOW_MS, "kim")))
+    assert mode_on_page(rig).startswith("Dry run. The tuner decides and changes nothing")
+    assert ">paused</span>" in rig.get("/page/now").text
+
+
+@pytest.mark.parametrize("part", ["moves", "plans", "brokers", "tenants"])
+def test_empty_part_says_what_the_tuner_waits_for(part: str) -> None:
+    rig = Rig()
+    rig.quotas.objective = ControllerObjective()
+    assert "The tuner waits for the end of its first cycle" in rig.get(f"/page/{part}").text
+    rig.observers.record_cycle(Observation(NOW_MS, ClusterUnreadable("away")), Memory(), ())
+    assert (
+        "The tuner waits until the cluster can be read. <code>rheostat doctor</code>" in rig.get(f"/page/{part}").text
+    )
+    rig.board.become_standby()
+    assert "This tuner is not active." in rig.get(f"/page/{part}").text
+
+
+def test_moves_without_signals_say_that_the_tuner_waits_for_one(rig: Rig) -> None:
+    rig.cycle(memory=Memory(), signals=[], brokers=[])
+    assert "1 partition moves, and the tuner waits for a signal about the progress." in rig.get("/page/moves").text
+    rig.cycle(cluster=live(moves=()), memory=Memory())
+    assert "No partition moves. The tuner waits for a reassignment" in rig.get("/page/moves").text
+
+
+def test_tenants_part_says_why_it_is_empty(rig: Rig) -> None:
+    assert "because <code>tuner.mutation_quota</code> is not set" in rig.get("/page/tenants").text
+    rig.quotas.objective = ControllerObjective()
+    rig.cycle()
+    assert "waits for the first cycle of the mutation quota controller" in rig.get("/page/tenants").text
+    rig.quotas.cycle_failed()
+    assert "is suspended after an error" in rig.get("/page/tenants").text
+
+
+def test_page_shows_the_end_of_each_move_only_if_there_are_several(rig: Rig) -> None:
+    slow = move_signal(*TARGET, slope=-2 * MB)
+    rig.cycle(memory=Memory(), signals=[slow])
+    assert "done in about" in rig.get("/page/now").text
+    assert "ends in" not in rig.get("/page/moves").text
+    rig.cycle(memory=Memory(), signals=[slow, move_signal(4, Side.FOLLOWER, slope=-1 * MB)])
+    assert "ends in" in rig.get("/page/moves").text
+
+
+@pytest.mark.parametrize(
+    ("kind", "action", "reason", "meaning"),
+    [
+        ("decision", "hold", "progressing", "the move progresses; no objective is set"),
+        ("decision", "hold", "paused", "an operator ordered a pause"),
+        ("decision", "hold_quota", "preserved", "the quota existed before, and `existing_quotas` is `preserve`"),
+        ("quotas", "set_quota", "fair_share", "the tenant could use more than its share by weight"),
+        ("decision", "total", "at_minimum", "the objective is exceeded or nearly so, but a further cut would not help"),
+        ("concurrency", "concurrency", "initial", "the start value of every plan"),
+        ("steps", "reassign", "replicas", "replicas of the target are missing, or others are surplus"),
+        ("step-outcomes", "reassign", "not_taken", None),
+    ],
+)
+def test_reason_meaning_comes_from_the_catalogue_of_its_controller(
+    kind: str, action: str, reason: str, meaning: str | None
+) -> None:
+    assert page_texts.reason_meaning(kind, action, reason) == meaning
+
+
+def test_decision_has_its_reason_in_words_and_as_code(rig: Rig) -> None:
+    rig.observers.decisions.add([entry("decision", WELL)])
+    page = rig.get("/page/decisions").text
+    assert 'The move progresses; no objective is set. <code class="code">progressing</code>' in page
+    assert '<code class="code">progressing</code>' in rig.get("/page/brokers").text
+
+
+def test_names_of_runbook_sections_become_links() -> None:
+    text = html_with_code("see SignalsStale in the runbook, `SignalsStale in the runbook`, <b> in the runbook")
+    assert text == (
+        'see <a href="/runbook#signalsstale">SignalsStale</a> in the runbook, <code>SignalsStale in the runbook</code>, '
+        "&lt;b&gt; in the runbook"
+    )

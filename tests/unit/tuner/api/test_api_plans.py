@@ -78,8 +78,8 @@ def test_running_plan_shows_progress_batch_and_limits() -> None:
     assert row["eta_s"] == 100.0
     assert rig.get("/api/v1/status").json()["next"] == ["The tuner waits for the next step of a plan."]
     page = rig.get("/page/plans").text
-    assert f"<b>33 %</b>: 1.00 kB of 3.00 kB; done in about {span_text(100.0)}." in page
-    assert "1 of 3 partitions have arrived, 1 under way, 1 waiting;" in page
+    assert "<b>33 %</b> copied: 1.00 kB of 3.00 kB." in page
+    assert "1 of 3 partitions have arrived, 1 moving, 1 waiting for a step;" in page
     assert "at most 1 at a time" in page
     executor.until_ended()
     executor.cycle()
@@ -115,9 +115,11 @@ def test_plan_end_is_equal_in_status_page_and_metric() -> None:
         assert status["ends_at_ms"] == seen.now_ms + ends_s * 1000
         assert rig.get("/status").json()["ends_at_ms"] == status["ends_at_ms"]
         assert f"done in about {span_text(ends_s)}." in status["headline"]
-        assert f"done in about {span_text(ends_s)}." in rig.get("/page/plans").text
         page = rig.get("/page/now").text
-        assert f"everything is done at about {moment(status['ends_at_ms'])}" in page or not signals
+        assert f'done in about {span_text(ends_s)}. <span class="dim">({moment(status["ends_at_ms"])})</span>' in page
+        # The page shows the end once: that of the only plan is the end of all moves.
+        assert page.count("done in about") == 1
+        assert "done in about" not in rig.get("/page/plans").text
         assert "ends in" not in rig.get("/page/moves").text
         metric = make_registry(rig.board, rig.quotas, plans=rig.plans)
         assert metric.get_sample_value(
@@ -145,7 +147,9 @@ def test_paused_plan_shows_the_operator_that_paused_it() -> None:
     executor.cycle(finish=False)
     (row,) = rows(rig)
     assert (row["desired"], row["done_ratio"], row["copied_bytes"]) == ("cancelling", None, None)
-    assert "are back" in rig.get("/page/plans").text
+    page = rig.get("/page/plans").text
+    assert "partitions are rolled back" in page
+    assert "cancelled by lee@desk, rolling back" in page
 
 
 def test_plan_waits_for_reassignment_of_another_tool() -> None:
@@ -158,7 +162,7 @@ def test_plan_waits_for_reassignment_of_another_tool() -> None:
     (row,) = rows(rig)
     assert (row["externally_owned"], row["moving"]) == (1, 0)
     page = rig.get("/page/plans").text
-    assert '<span class="pill bad">waits</span>' in page
+    assert '<span class="pill bad">blocked</span>' in page
     assert "t-0: another tool reassigns this; waiting until that has ended." in page
 
 
@@ -180,7 +184,7 @@ def test_repeatedly_refused_steps_show_the_cause_and_no_progress() -> None:
         assert (row["moving"], row["waiting"], row["batch"]) == (0, 3, [])
     assert row["blockers"] == [f"t-0 and others: not done: {POLICY}; tried again"]
     page = rig.get("/page/plans").text
-    assert '<span class="pill bad">waits</span>' in page
+    assert '<span class="pill bad">blocked</span>' in page
     assert POLICY in page
     executor.cluster.refuses = {}
     executor.now_s += 300.0
@@ -270,9 +274,9 @@ def test_plans_of_unreadable_cluster_are_shown_as_unknown() -> None:
     found = rig.get("/api/v1/plans").json()
     assert (found["unknown_reason"], found["observed_at_ms"], found["plans"]) == ("nobody answers", None, [])
     page = rig.get("/page/plans").text
-    assert "How the plans are is not known" in page
-    assert "and nothing new of them begins: nobody answers.</p>" in page
-    assert "is on record" not in page
+    assert "The state of the plans is not known" in page
+    assert "so the tuner starts no step: nobody answers.</p>" in page
+    assert "No plan is active" not in page
     rig.plans.clear()
     assert rig.get("/api/v1/plans").json()["unknown_reason"] is None
     executor.cluster.away = False
@@ -284,10 +288,8 @@ def test_plans_of_unreadable_cluster_are_shown_as_unknown() -> None:
     assert (found["unknown_reason"], len(found["plans"])) == ("nobody answers", 1)
     assert found["unknown_since_ms"] == found["observed_at_ms"] is not None
     page = rig.get("/page/plans").text
-    assert (
-        f"is not known since {moment(found['observed_at_ms'])}, and nothing new of them begins: nobody answers." in page
-    )
-    assert "Below is how they were seen last." in page
+    assert f"is not known since {moment(found['observed_at_ms'])}, so the tuner starts no step: nobody answers." in page
+    assert "The last known state follows." in page
     # Another cause does not make it younger.
     rig.plans.record_unknown("nobody answers at all")
     assert rig.get("/api/v1/plans").json()["unknown_since_ms"] == found["observed_at_ms"]

@@ -1,11 +1,11 @@
-/* One small chart for each throttle: what passes, the throttle, what must pass to keep up, floor and ceiling. */
+/* One small chart for each throttle: traffic, throttle, steady-state replication, minimum rate and maximum rate. */
 "use strict";
 
 const charts = (() => {
-  const KEPT = 180; // As many as the tuner keeps.
-  const HEIGHT = 110;
+  const KEPT = 180; // The tuner keeps the same number.
+  const HEIGHT = 130;
   const drawn = new Map(); // Element id → uPlot.
-  let known = { brokers: "", timesMs: [], rows: {}, ceilings: [], ceiling: null };
+  let known = { brokers: "", timesMs: [], rows: {}, maxRates: [], maxRate: null };
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -30,10 +30,10 @@ const charts = (() => {
     const answer = await ask(`/api/v1/history?since_ms=${sinceMs}&${brokers.map((broker) => `broker=${broker}`).join("&")}`);
     if (!answer.ok) return;
     const came = await answer.json();
-    // While it was on its way another answer may have brought the same, or somebody may have gone to other brokers.
+    // In the meantime another response may have brought the same values, or the page may show other brokers.
     const places = shown();
     if ((same && known !== based) || brokersOf(places).join() !== brokers.join()) return;
-    take(came, same ? based : { brokers: brokers.join(), timesMs: [], rows: {}, ceilings: [] });
+    take(came, same ? based : { brokers: brokers.join(), timesMs: [], rows: {}, maxRates: [] });
     for (const place of places) show(place);
   }
 
@@ -47,9 +47,9 @@ const charts = (() => {
         rows[broker][name] = [...old, ...values].slice(-KEPT);
       }
     }
-    // As it was at each time: a ceiling that was lowered since has not been violated before.
-    const ceilings = [...before.ceilings, ...came.max_rates_bytes_per_s].slice(-KEPT);
-    known = { brokers: before.brokers, timesMs, rows, ceilings, ceiling: came.rate_bytes_per_s_max };
+    // The maximum rate at each time, because an operator may have changed it.
+    const maxRates = [...before.maxRates, ...came.max_rates_bytes_per_s].slice(-KEPT);
+    known = { brokers: before.brokers, timesMs, rows, maxRates, maxRate: came.rate_bytes_per_s_max };
   }
 
   function show(place) {
@@ -58,16 +58,16 @@ const charts = (() => {
     if (!columns) return;
     const of = (what) => columns[`${side}_${what}_bytes_per_s`].map((value) => (value === null ? null : value / MB));
     const limit = of("current_rate");
-    const most = Math.max(0, ...of("throttled"), ...limit, ...of("steady_state"), ...of("min_rate"));
-    const ceiling = known.ceiling / MB;
-    // Drawn far above all that happens it would leave a line at the bottom, so then it is told at the edge.
-    const above = ceiling > 3 * most;
-    const ceilings = known.ceilings.map((value) => (value / MB > 3 * most ? null : value / MB));
-    place.dataset.above = above ? `↑ ceiling ${rateText(ceiling)}` : "";
+    const highest = Math.max(0, ...of("throttled"), ...limit, ...of("steady_state"), ...of("min_rate"));
+    const maxRate = known.maxRate / MB;
+    // A maximum rate far above the other lines would press them to the bottom, so the upper edge of the chart names it instead.
+    const above = maxRate > 3 * highest;
+    const maxRates = known.maxRates.map((value) => (value / MB > 3 * highest ? null : value / MB));
+    place.dataset.above = above ? `↑ maximum rate ${rateText(maxRate)}` : "";
     const data = [
-      known.timesMs.map((ms) => ms / 1000), of("throttled"), limit, of("steady_state"), of("min_rate"), ceilings,
+      known.timesMs.map((ms) => ms / 1000), of("throttled"), limit, of("steady_state"), of("min_rate"), maxRates,
     ];
-    describe(place, broker, side, data, ceiling, above);
+    describe(place, broker, side, data, maxRate, above);
     const chart = drawn.get(place.id);
     if (chart) {
       chart.setData(data);
@@ -75,12 +75,12 @@ const charts = (() => {
     } else drawn.set(place.id, new uPlot(options(place.clientWidth), data, place));
   }
 
-  function describe(place, broker, side, data, ceiling, above) {
-    const said = ["passes", "throttle", "must pass", "floor"].map((what, number) => {
+  function describe(place, broker, side, data, maxRate, above) {
+    const said = ["traffic", "throttle", "steady-state replication", "minimum rate"].map((what, number) => {
       const value = data[number + 1].at(-1);
-      return value === null || value === undefined ? `${what} not known` : `${what} ${rateText(value)}`;
+      return value === null || value === undefined ? `${what} unknown` : `${what} ${rateText(value)}`;
     });
-    said.push(`ceiling ${rateText(ceiling)}${above ? ", above the chart" : ""}`);
+    said.push(`maximum rate ${rateText(maxRate)}${above ? ", above the chart" : ""}`);
     place.setAttribute("role", "img");
     place.setAttribute("aria-label", `Broker ${broker} ${side} side over time: ${said.join(", ")}`);
   }
@@ -93,7 +93,8 @@ const charts = (() => {
       points: { show: false },
       paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
     });
-    const axis = { stroke: () => colour("dim"), font: "11px system-ui", ticks: { show: false }, grid: { stroke: () => colour("line"), width: 1 } };
+    const FONT = "11px system-ui";
+    const axis = { stroke: () => colour("dim"), font: FONT, labelFont: FONT, labelSize: 14, labelGap: 0, ticks: { show: false }, grid: { stroke: () => colour("line"), width: 1 } };
     return {
       width,
       height: HEIGHT,
@@ -101,10 +102,10 @@ const charts = (() => {
       cursor: { show: false },
       scales: { y: { range: (self, low, high) => [0, Math.max(1, (high || 1) * 1.1)] } },
       axes: [
-        { ...axis, size: 22, space: 70, values: (self, ticks) => ticks.map((s) => new Date(s * 1000).toISOString().slice(11, 16)) },
-        { ...axis, size: 62, space: 26, values: (self, ticks) => ticks.map((mb) => `${mb} MB/s`) },
+        { ...axis, label: "time, UTC", size: 18, space: 70, values: (self, ticks) => ticks.map((s) => new Date(s * 1000).toISOString().slice(11, 16)) },
+        { ...axis, label: "MB/s", size: 34, space: 22 },
       ],
-      series: [{}, line("actual"), line("limit", undefined, true), line("keep-up", [5, 4]), line("floor", [9, 3, 2, 3]), line("ceiling", [2, 4], true)],
+      series: [{}, line("actual"), line("limit", undefined, true), line("steady-state", [5, 4]), line("min-rate", [9, 3, 2, 3]), line("max-rate", [2, 4], true)],
     };
   }
 

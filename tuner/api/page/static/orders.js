@@ -1,20 +1,20 @@
-/* Orders: asked for once more before they are given, and followed until the tuner has acknowledged them. */
+/* Operator orders: the operator confirms each one, and the page waits until the tuner has acknowledged it. */
 "use strict";
 
 const orders = (() => {
   const MB = 1000000;
   const KINDS = {
-    pause: ["Pause", "Nothing is changed any more, neither up nor down, until somebody resumes. What stands stays as it is, also at the end of a move.", false],
-    resume: ["Resume", "It takes up its work again, also what it had left alone because somebody else had changed it.", false],
-    release: ["Release", "Everything that rheostat set is taken back now, overrides end, and nothing is changed until somebody resumes.", true],
-    override: ["Override", "The throttle of this broker stands at this rate while something moves there, and is tuned again after the time given.", false],
-    end: ["End the override", "The throttles of this broker are tuned again from the next cycle on.", false],
+    pause: ["Pause", "The tuner changes nothing until an operator resumes. Throttles keep their current rates, also after a move has ended.", false],
+    resume: ["Resume", "The tuner acts again. It also takes back control of values that another tool or an operator has changed.", false],
+    release: ["Release", "The tuner restores all settings that it manages, and ends all overrides. Then it changes nothing until an operator resumes.", true],
+    override: ["Override", "The tuner keeps this rate while partitions move through the broker. After the given time the tuner controls the throttle again.", false],
+    end: ["End the override", "The tuner controls the throttles of this broker again from its next cycle on.", false],
   };
   let page = null;
   let kind = null;
   let broker = null;
-  let opened = 0; // How many times the dialog was opened: an answer may come when it is open for something else.
-  let waits = null; // For what was given last to be acknowledged.
+  let opened = 0; // Number of openings: a response may arrive when the dialog is open for another order.
+  let pending = null; // The last order, until the tuner acknowledges it.
   const dialog = () => document.querySelector("#order");
   const fields = () => dialog().querySelector("form").elements;
 
@@ -66,26 +66,26 @@ const orders = (() => {
       const answer = await page.ask(...request());
       const said = await answer.json();
       if (!answer.ok) return refused(said.detail);
-      waits = { title, atMs: said.orders_at_ms };
-      page.say(`${title}: on record; the tuner heeds it within a cycle.`);
+      pending = { title, atMs: said.orders_at_ms };
+      page.say(`${title}: recorded. The tuner acknowledges it within a cycle.`);
       if (mine === opened) dialog().close();
       page.news(0);
     } catch {
-      refused("The tuner does not answer, so it is not known whether the order is on record.");
+      refused("The tuner does not answer, so the page cannot tell whether the order is recorded. Look at the operator orders above, then try again.");
     } finally {
       confirm.disabled = false;
     }
   }
 
   function acknowledged(status) {
-    if (waits === null || status.orders_acknowledged_at_ms < waits.atMs) return;
-    page.say(`${waits.title}: acknowledged.`);
-    waits = null;
+    if (pending === null || status.orders_acknowledged_at_ms < pending.atMs) return;
+    page.say(`${pending.title}: acknowledged.`);
+    pending = null;
   }
 
   function begin(given) {
     page = given;
-    // Buttons come and go with the parts of the page.
+    // The parts of the page replace their buttons.
     document.body.addEventListener("click", (event) => {
       const button = event.target.closest("[data-order]");
       if (button) open(button);

@@ -1,13 +1,13 @@
-/* Keeps the page new: listens to the tuner's events, and asks for the parts again when one comes.
+/* Keeps the page current: listens to the tuner's events, and requests the parts again after each event.
 
-   The token is kept in sessionStorage and sent in a header. No browser sends it by itself, so no other site can make this one
-   give an order; it is gone with the tab; and what it is safe from a cookie would not be: the policy lets no other script run here. */
+   The page keeps the token in sessionStorage and sends it in a header. Unlike a cookie, no browser sends it by itself, so another
+   site cannot give an order through this page. The token is gone when the tab closes. The content policy lets no other script run. */
 "use strict";
 
 const rheostat = (() => {
   const KEY = "rheostat-token";
-  const AGAIN_MS = 10000; // A tuner that stands by has no cycles to tell of.
-  const GATHER_MS = 250; // Many events at once are one piece of news.
+  const AGAIN_MS = 10000; // A standby has no cycles, so it sends no events.
+  const GATHER_MS = 250; // Events within this time lead to one update.
   const one = (selector) => document.querySelector(selector);
   let status = null;
   let timer = null;
@@ -20,7 +20,7 @@ const rheostat = (() => {
 
   async function ask(path, options = {}) {
     const answer = await fetch(path, { ...options, headers: { ...headers(), ...(options.headers || {}) }, cache: "no-store" });
-    if (answer.status === 401) wantToken(token() ? "This token is not known here." : "");
+    if (answer.status === 401) wantToken(token() ? "The tuner does not know this token." : "");
     return answer;
   }
 
@@ -30,7 +30,7 @@ const rheostat = (() => {
     if (!dialog.open) dialog.showModal();
   }
 
-  /* Sentences name commands between backticks; each becomes an element, so that nothing in them is ever HTML. */
+  /* Text between backticks becomes a code element; no text is ever read as HTML. */
   function write(place, text) {
     const parts = text.split("`");
     const unpaired = parts.length % 2 === 0 ? ["`" + parts.pop()] : [];
@@ -46,7 +46,7 @@ const rheostat = (() => {
     if (one("#link").textContent !== text) one("#link").textContent = text;
   }
 
-  /* -- news ------------------------------------------------------------------------------------------------------------ */
+  /* -- updates ------------------------------------------------------------------------------------------------------------ */
 
   function news(afterMs = GATHER_MS) {
     clearTimeout(timer);
@@ -64,8 +64,9 @@ const rheostat = (() => {
         status = await answer.json();
         one("#cluster").textContent = status.cluster;
         document.title = `${status.moving_partitions ? `${status.moving_partitions} moving · ` : ""}${status.cluster} · rheostat`;
+        one("#version").textContent = `rheostat ${status.version}`;
         document.body.dataset.role = status.role;
-        one("#who").hidden = !token(); // Who was answered without a token needs none.
+        one("#who").hidden = !token(); // A tuner that answers without a token needs none.
         const may = status.role === "operate";
         for (const button of document.querySelectorAll("header [data-order]")) {
           const order = button.dataset.order;
@@ -75,33 +76,33 @@ const rheostat = (() => {
         document.body.dispatchEvent(new Event("rheostat-news"));
       }
     } catch {
-      linked("The tuner does not answer; trying again.");
+      linked("The tuner does not answer. The page tries again.");
     } finally {
       asking = false;
     }
   }
 
   async function listen() {
-    stream?.abort(); // Another token: the same loop goes on with it.
+    stream?.abort(); // The loop continues with the new token.
     if (listening) return;
     listening = true;
     for (let waitMs = 1000; ; waitMs = Math.min(15000, waitMs * 2)) {
-      // A browser opens six connections to one place, for all tabs: one that nobody looks at keeps none, or no order gets out.
+      // A browser opens at most six connections to one host, for all tabs. A hidden tab keeps none, so that orders get through.
       while (document.hidden) await new Promise((seen) => document.addEventListener("visibilitychange", seen, { once: true }));
       try {
         stream = new AbortController();
         const answer = await ask("/api/v1/events", { headers: { Accept: "text/event-stream" }, signal: stream.signal });
-        if (answer.status === 401) return void (listening = false); // Whoever gives a token begins anew.
+        if (answer.status === 401) return void (listening = false); // A new token starts the loop again.
         if (answer.ok) {
           linked("Live");
           waitMs = 1000;
           news(0);
           await read(answer.body.pipeThrough(new TextDecoderStream()).getReader());
-        } else linked(answer.status === 503 ? "Too many pages are open; this one looks every 10 s." : "No events; this page looks every 10 s.");
+        } else linked(answer.status === 503 ? "Too many pages are open. This one updates every 10 s." : "The tuner sends no events. The page updates every 10 s.");
       } catch {
-        /* The tuner has gone, or the network has: the same to us. */
+        /* The tuner or the network is away. */
       }
-      if (one("#link").textContent === "Live") linked("The tuner does not answer; trying again.");
+      if (one("#link").textContent === "Live") linked("The tuner does not answer. The page tries again.");
       await new Promise((done) => setTimeout(done, waitMs));
     }
   }
@@ -116,7 +117,7 @@ const rheostat = (() => {
     }
   }
 
-  /* -- the page's own controls ------------------------------------------------------------------------------------------- */
+  /* -- controls ------------------------------------------------------------------------------------------- */
 
   function begin() {
     document.body.addEventListener("htmx:configRequest", (event) => Object.assign(event.detail.headers, headers()));

@@ -1,0 +1,133 @@
+"""The sentences that only the status page has: what the tuner may do now, the meaning of a reason code, and empty parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from streaming.shared import start_time
+from streaming.shared.units import rate_text
+from tuner.api.quota_status_store import QuotaStatusStore
+from tuner.api.status_snapshot import StatusSnapshot
+from tuner.api.status_store import StatusStore
+from tuner.control.mutation_quota.reason_texts import QUOTA_REASON_TEXTS
+from tuner.control.reassignment.reason_texts import CONCURRENCY_REASON_TEXTS, STEP_REASON_TEXTS
+from tuner.control.throttle.reason_texts import REASON_TEXTS
+from tuner.core.cluster import ClusterUnreadable
+from tuner.core.dry_run_notice import dry_run_notice
+from tuner.core.reason_text import ReasonText
+from tuner.journal.entries import CONCURRENCY, QUOTAS, STEPS
+
+_STANDBY = (
+    "This tuner changes nothing, because another tuner of this cluster holds the lease or the lease is being assigned."
+)
+_NOT_ACTIVE = "This tuner is not active. The page of the active tuner shows this part."
+_NO_CYCLE = "The tuner waits for the end of its first cycle, which reads the whole cluster."
+_UNREADABLE = "The tuner waits until the cluster can be read. `rheostat doctor` names what is missing."
+
+
+class ModeLine(NamedTuple):
+    """What the tuner may do now.
+
+    Attributes:
+        name: one or two words.
+        text: one sentence; in a dry run also how to end it.
+        is_limited: the tuner writes less than its settings allow it, or nothing.
+    """
+
+    name: str
+    text: str
+    is_limited: bool
+
+
+def mode_line(status: Mapping[str, Any], *, is_standby: bool, closed_loop: bool) -> ModeLine:
+    """Returns the mode that decides what the tuner may write: the strictest one that applies.
+
+    Args:
+        status: the values of ``/api/v1/status``.
+        is_standby: only the lease is missing.
+        closed_loop: a latency objective is set.
+    """
+    paused = status["paused"]
+    if is_standby:
+        return ModeLine("Standby", _STANDBY, is_limited=True)
+    if not status["acting"]:
+        return ModeLine("Starting", "This tuner cannot act yet, and changes nothing until it can.", is_limited=True)
+    if status["dry_run"]:
+        notice = dry_run_notice(by_default=status["dry_run_by_default"]).removeprefix("Dry run: ")
+        return ModeLine("Dry run", notice[:1].upper() + notice[1:], is_limited=True)
+    if paused is not None and paused["released"]:
+        text = "The tuner restores the settings that it manages, and then changes nothing until an operator resumes it."
+        return ModeLine("Released", text, is_limited=True)
+    if paused is not None:
+        return ModeLine("Paused", "The tuner changes nothing until an operator resumes it.", is_limited=True)
+    rate_max = rate_text(status["rate_bytes_per_s_max"])
+    if closed_loop and (objective := status["objective"]) is not None:
+        latency = f"{objective['latency_ms']:g} ms"
+        text = (
+            f"The tuner adjusts throttles every second, up to {rate_max}, to keep the produce latency within {latency}."
+        )
+        return ModeLine("Steering", text, is_limited=False)
+    text = (
+        f"The tuner raises the throttle of a stalled move, up to {rate_max}, and throttles only its own plans, because no "
+        "latency objective is set."
+    )
+    return ModeLine("Rescue", text, is_limited=False)
+
+
+def reason_meaning(kind: str, action: str, reason: str) -> str | None:
+    """Returns the meaning of a reason code from the catalogue of its controller; None if the catalogue has no such code.
+
+    The controllers share some codes, such as ``paused``.
+
+    Args:
+        kind, action: of the journal entry that has the reason.
+    """
+    texts: Mapping[Any, ReasonText] = REASON_TEXTS
+    if kind == CONCURRENCY:
+        texts = CONCURRENCY_REASON_TEXTS
+    elif kind == STEPS:
+        texts = STEP_REASON_TEXTS
+    elif kind == QUOTAS or action == "total" or action.endswith("_quota"):
+        texts = QUOTA_REASON_TEXTS
+    # The keys are string enumerations, which equal their values.
+    text = texts.get(reason)
+    return text.meaning if text is not None else None
+
+
+def tenant_meaning(reason: str) -> str:
+    """Returns the meaning of a tenant's reason code."""
+    return reason_meaning(QUOTAS, "", reason) or reason.replace("_", " ")
+
+
+def waiting_text(store: StatusStore, snapshot: StatusSnapshot) -> str | None:
+    """Returns what the tuner waits for before it can show the cluster; None: it has read the cluster."""
+    observation = snapshot.observation
+    if not store.acting:
+        return _NOT_ACTIVE
+    if observation is None:
+        return _NO_CYCLE
+    return _UNREADABLE if isinstance(observation.live, ClusterUnreadable) else None
+
+
+def no_moves_text(store: StatusStore, snapshot: StatusSnapshot) -> str:
+    """Returns why no move is shown: nothing moves, or no signal describes the moves."""
+    if (text := waiting_text(store, snapshot)) is not None:
+        return text
+    live = snapshot.cycle.result.live
+    if live is None or not live.moves:
+        return "No partition moves. The tuner waits for a reassignment, started by any tool."
+    moves = "1 partition moves" if len(live.moves) == 1 else f"{len(live.moves)} partitions move"
+    return (
+        f"{moves}, and the tuner waits for a signal about the progress. The stream sends its first signals {start_time.USUAL} "
+        "after it starts."
+    )
+
+
+def no_tenants_text(store: StatusStore, snapshot: StatusSnapshot, quotas: QuotaStatusStore) -> str:
+    """Returns why no mutation quota is shown."""
+    if quotas.objective is None:
+        return "The tuner does not manage mutation quotas, because `tuner.mutation_quota` is not set."
+    if quotas.has_failed:
+        return "The mutation quota controller is suspended after an error, which the log of the tuner names."
+    return waiting_text(store, snapshot) or "The tuner waits for the first cycle of the mutation quota controller."
