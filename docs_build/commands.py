@@ -9,8 +9,10 @@ import typer
 
 from docs_build.page import cell
 from rheostat.cli import app
+from rheostat.declaration import EXAMPLE
 
 _HELP = "--help"
+_NOT_RUN = "an example of one command"
 
 
 def render_commands() -> str:
@@ -48,7 +50,8 @@ def _section(path: str, command: Any) -> Iterator[str]:
         yield from (_row(parameter) for parameter in parameters)
         yield ""
     if command.epilog:
-        yield f"{_paragraphs(command.epilog)}\n"
+        example = command.epilog.removeprefix(EXAMPLE)
+        yield f'{EXAMPLE.strip()}\n\n```sh {{not-run="{_NOT_RUN}"}}\n{example}\n```\n'
 
 
 def _paragraphs(text: str | None) -> str:
@@ -76,6 +79,8 @@ def _default(parameter: Any) -> str:
     if parameter.required:
         return "required"
     default = parameter.default
+    if isinstance(parameter.show_default, str):
+        return f"`{parameter.show_default}`"
     if default is None or default is False or default == () or default == [] or callable(default):
         return "–"
     return f"`{default.value if hasattr(default, 'value') else default}`"

@@ -11,12 +11,13 @@ import signal
 import sys
 import traceback
 from types import FrameType
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from rheostat.config import cli as config
-from rheostat.console.output import tell
+from rheostat.console.output import out, tell
+from rheostat.declaration import with_example
 from rheostat.demo import cli as demo
 from rheostat.doctor import cli as doctor
 from rheostat.errors import (
@@ -43,6 +44,8 @@ from rheostat.signals import cli as signals
 from rheostat.simulate import cli as simulate
 from rheostat.status import cli as status
 
+_WATCH, _PLAN, _ACT, _RUN, _TRY = "Watch", "Plan", "Act", "Run", "Try"
+
 app = typer.Typer(
     name="rheostat",
     help="Adjusts Kafka's replication throttles continuously, so that reassignments finish without disturbing clients.",
@@ -51,37 +54,56 @@ app = typer.Typer(
     + ".",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-# In the order of `--help`.
-for command in (
-    demo.demo,
-    run.run,
-    run.collect,
-    run.stream,
-    run.tune,
-    status.status,
-    signals.signals,
-    replay.replay,
-    simulate.simulate,
-    fetchers.fetchers,
-    orders.pause,
-    orders.resume,
-    orders.override,
-    orders.release,
-    doctor.doctor,
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        out(f"rheostat {version('rheostat')}")
+        raise typer.Exit
+
+
+@app.callback()
+def rheostat(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit")
+    ] = False,
+) -> None:
+    """Declares the options of the program itself; the options that do something have ended it before."""
+
+
+# In the order of `--help`. Groups stand after the commands of their panel.
+for panel, command, example in (
+    (_WATCH, status.status, "rheostat status --watch"),
+    (_WATCH, signals.signals, "rheostat signals --kind broker --broker 1"),
+    (_WATCH, doctor.doctor, "rheostat doctor --config rheostat.yaml"),
+    (_PLAN, simulate.simulate, "rheostat simulate broker-add --plot run.svg"),
+    (_PLAN, fetchers.fetchers, "rheostat fetchers --measure-for 30s"),
+    (_ACT, orders.pause, "rheostat pause"),
+    (_ACT, orders.resume, "rheostat resume"),
+    (_ACT, orders.override, "rheostat override --broker 3 --throttle 50MB/s --for 30m"),
+    (_ACT, orders.release, "rheostat release"),
+    (_RUN, run.run, "rheostat run --config rheostat.yaml --dry-run"),
+    (_RUN, run.collect, "rheostat collect --wait-for-cluster"),
+    (_RUN, run.stream, "rheostat stream --master spark://spark-1:7077"),
+    (_RUN, run.tune, "rheostat tune --dry-run"),
+    (_TRY, demo.demo, "rheostat demo --keep"),
+    (_TRY, replay.replay, "rheostat replay --from -2h"),
 ):
-    app.command()(command)
-for name, group in (
-    ("plan", plan.app),
-    ("reassign", reassign.app),
-    ("quotas", quotas.app),
-    ("limits", limits.app),
-    ("journal", journal.app),
-    ("lab", lab.app),
-    ("config", config.app),
+    app.command(rich_help_panel=panel, **with_example(example))(command)
+for panel, name, group in (
+    (_WATCH, "journal", journal.app),
+    (_PLAN, "plan", plan.app),
+    (_PLAN, "limits", limits.app),
+    (_PLAN, "quotas", quotas.app),
+    (_ACT, "reassign", reassign.app),
+    (_RUN, "config", config.app),
+    (_TRY, "lab", lab.app),
 ):
-    app.add_typer(group, name=name)
+    app.add_typer(group, name=name, rich_help_panel=panel)
 app.command("move", hidden=True, context_settings=TAKES_ANY_ARGUMENTS)(refuse_move)
 
 

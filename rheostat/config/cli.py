@@ -8,22 +8,26 @@ from typing import Annotated
 import typer
 
 from rheostat.console.output import out
+from rheostat.declaration import with_example
 from rheostat.errors import CommandError
 from rheostat.options import Config
 
 app = typer.Typer(help="Checks, shows and explains the settings.", no_args_is_help=True)
 
 
-@app.command("check")
+@app.command("check", **with_example("rheostat config check --config rheostat.yaml"))
 def check(config: Config) -> None:
-    """Checks the settings file. Exit code 2: the file has faults, and each is printed."""
+    """Checks the settings file.
+
+    Exit code 2: the file has faults, and each is printed.
+    """
     from rheostat.config.settings import load_settings
 
     load_settings(config)
     out(f"{config}: fine")
 
 
-@app.command("show")
+@app.command("show", **with_example("rheostat config show --config rheostat.yaml"))
 def show(config: Config) -> None:
     """Prints all settings as JSON, with defaults and environment variables; passwords are hidden."""
     from rheostat.config.settings import load_settings
@@ -31,10 +35,10 @@ def show(config: Config) -> None:
     out(load_settings(config).model_dump_json(indent=2))
 
 
-@app.command("reference")
+@app.command("reference", **with_example("rheostat config reference"))
 def reference(
     check: Annotated[
-        Path | None, typer.Option("--check", help="print nothing; exit code 1 if this file is outdated")
+        Path | None, typer.Option("--check", metavar="FILE", help="print nothing; exit code 1 if this file is outdated")
     ] = None,
 ) -> None:
     """Prints every key with its type, default and meaning, as Markdown."""

@@ -24,7 +24,7 @@ def doctor(
         ),
     ] = False,
 ) -> None:
-    """Checks Java, artifacts, reachability and rights, and says how to solve each problem. By default, changes nothing."""
+    """Checks Java, artifacts, reachability and rights, and says how to solve each problem. Changes nothing by default."""
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.console.rich_console import console_for

@@ -73,20 +73,20 @@ class ResizeRun:
         self,
         port: FetcherSettingPort,
         plan: ResizePlan,
-        settle_s: float,
+        observe_s: float,
         clock: PollClock,
         notify: Callable[[str], None],
         show_progress: Callable[[float], None],
     ) -> None:
         """
         Args:
-            settle_s: how long to watch the followers after each step.
+            observe_s: how long to watch the followers after each step.
             notify: shows a line to the operator.
             show_progress: called with the completed share of all steps, from 0 to 1.
         """
         self._port = port
         self._plan = plan
-        self._settle_s = settle_s
+        self._observe_s = observe_s
         self._clock = clock
         self._notify = notify
         self._show_progress = show_progress
@@ -157,7 +157,7 @@ class ResizeRun:
             self._clock.wait(0.5)
 
     def _watch(self, baseline: ResizeBaseline, number: int) -> str | FollowerSample | None:
-        """Watches the followers for ``settle_s``.
+        """Watches the followers for ``observe_s``.
 
         Returns:
             The harm, as text; the first sample in which partitions are moving; or None if all is well.
@@ -165,9 +165,9 @@ class ResizeRun:
         samples: list[FollowerSample] = []
         failed_samples, began_s = 0, self._clock.now_s()
         printed_s = began_s
-        while (passed_s := self._clock.now_s() - began_s) < self._settle_s:
-            self._show_progress((number + passed_s / self._settle_s) / len(self._plan.steps))
-            self._clock.wait(min(SAMPLE_EVERY_S, self._settle_s))
+        while (passed_s := self._clock.now_s() - began_s) < self._observe_s:
+            self._show_progress((number + passed_s / self._observe_s) / len(self._plan.steps))
+            self._clock.wait(min(SAMPLE_EVERY_S, self._observe_s))
             sample = self._try_sample()
             failed_samples = failed_samples + 1 if sample is None else 0
             if failed_samples >= FAILED_SAMPLES_MAX:
@@ -182,10 +182,10 @@ class ResizeRun:
             if self._clock.now_s() - printed_s >= _PROGRESS_EVERY_S:
                 printed_s = self._clock.now_s()
                 self._notify(
-                    f"  watched for {span_text(printed_s - began_s)} of {span_text(self._settle_s)}: {_state_text(sample)}."
+                    f"  watched for {span_text(printed_s - began_s)} of {span_text(self._observe_s)}: {_state_text(sample)}."
                 )
         if samples:
-            self._notify(f"  no harm after {span_text(self._settle_s)}: {_state_text(samples[-1])}.")
+            self._notify(f"  no harm after {span_text(self._observe_s)}: {_state_text(samples[-1])}.")
         return None
 
     def _try_sample(self) -> FollowerSample | None:

@@ -19,7 +19,7 @@ from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.planning.fetcher_change import ResizePlan, plan_resize
 
 # A follower that lags leaves the ISR after replica.lag.time.max.ms, 30 s by default, so harm shows well within this time.
-SETTLE_S = 120.0
+OBSERVE_S = 120.0
 Notify = Callable[[str], None]  # Shows a line to the operator.
 
 
@@ -29,12 +29,12 @@ class FetcherChange:
 
     Attributes:
         value: the new value of num.replica.fetchers; None: the best value of the report.
-        settle_s: how long to watch the followers after each step.
+        observe_s: how long to watch the followers after each step.
         yes: do not ask for confirmation.
     """
 
     value: int | None = None
-    settle_s: float = SETTLE_S
+    observe_s: float = OBSERVE_S
     yes: bool = False
 
 
@@ -62,9 +62,9 @@ def apply_change(client: FetcherClient, report: FetchersReport, change: FetcherC
             f"{moving} partitions are being reassigned, and every change of {NUM_REPLICA_FETCHERS} restarts all fetcher threads: "
             "nothing was changed. Try again when the reassignments are done; `rheostat status` shows their progress."
         )
-    confirm([_change_line(plan, change.settle_s)], yes=change.yes)
+    confirm([_change_line(plan, change.observe_s)], yes=change.yes)
     with ExitStack() as stack, DeferredCtrlC() as ctrl_c:
-        run = ResizeRun(setting, plan, change.settle_s, WallClock(ctrl_c), notify, _progress_bar(stack))
+        run = ResizeRun(setting, plan, change.observe_s, WallClock(ctrl_c), notify, _progress_bar(stack))
         outcome = run.run()
     notify(_outcome_line(plan, outcome))
     return outcome
@@ -75,11 +75,11 @@ def _skip(report: FetchersReport, notify: Notify, text: str) -> ResizeOutcome:
     return ResizeOutcome(report.current.fetchers or 0, changed=False)
 
 
-def _change_line(plan: ResizePlan, settle_s: float) -> str:
+def _change_line(plan: ResizePlan, observe_s: float) -> str:
     steps = ", ".join(map(str, plan.steps))
     return (
         f"Set {NUM_REPLICA_FETCHERS} from {plan.current} to {steps} on {targets_text(plan)}, and watch each step for "
-        f"{span_text(settle_s)}."
+        f"{span_text(observe_s)}."
     )
 
 

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from rheostat.errors import BadInputError
-from rheostat.options import Config, Json, WatchSeconds, amount
-from streaming.shared import units
+from rheostat.options import MEASURE_FOR_S, Config, Json, MeasureFor, rate_option, time_option
 from tuner.control.throttle.diagnosis.fetcher_load import FETCHERS_MAX
 
 
@@ -24,51 +23,57 @@ def fetchers(
     by: Annotated[
         LoadUnit, typer.Option("--by", help="how to measure a thread's load: bytes/s written, or partitions")
     ] = LoadUnit.WRITES,
-    watch_s: WatchSeconds = 10.0,
+    measure_s: MeasureFor = MEASURE_FOR_S,
     thread_rate: Annotated[
         float | None,
-        amount(units.positive(units.parse_rate), "highest rate of one thread, if known", "RATE", "--thread-rate"),
+        rate_option("the highest rate of one thread, if known", "--thread-rate"),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="write a heat map of the threads to this file, *.svg or *.txt")
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="write a heat map of the threads to this file, *.svg or *.txt"),
     ] = None,
     apply: Annotated[
-        bool, typer.Option("--apply", help="change the setting step by step, and restore it if a step does harm")
+        bool,
+        typer.Option(
+            "--apply", help="change the setting in steps, and restore it if followers fall behind after a step"
+        ),
     ] = False,
     value: Annotated[
         int | None,
-        typer.Option("--value", min=1, max=FETCHERS_MAX, help="with --apply: set this value instead of the best"),
-    ] = None,
-    settle: Annotated[
-        float | None,
-        amount(
-            units.parse_span,
-            "with --apply: how long to watch the followers after each step; default 2min",
-            "TIME",
-            "--settle",
+        typer.Option(
+            "--value", min=1, max=FETCHERS_MAX, metavar="N", help="with --apply: set this value instead of the best"
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="with --apply: do not ask for confirmation")] = False,
+    observe_s: Annotated[
+        float | None,
+        time_option(
+            "with --apply: how long to observe the followers after each step", "--observe-for", shown_default="2m"
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="with --apply: do not ask for a confirmation")] = False,
     as_json: Json = False,
 ) -> None:
-    """Shows the load of fetcher threads and the best num.replica.fetchers. Exit code 1: another value is clearly better."""
+    """Shows the load of fetcher threads and the best num.replica.fetchers.
+
+    Exit code 1: another value is clearly better.
+    """
     from rheostat.console.logs import set_up_logs
-    from rheostat.fetchers.approval import SETTLE_S, FetcherChange
+    from rheostat.fetchers.approval import OBSERVE_S, FetcherChange
     from rheostat.fetchers.command import run_fetchers
 
     set_up_logs()
-    given = {"--value": value is not None, "--settle": settle is not None, "--yes": yes}
+    given = {"--value": value is not None, "--observe-for": observe_s is not None, "--yes": yes}
     options = [name for name, is_given in given.items() if is_given]
     if options and not apply:
         raise BadInputError(
             f"{options[0]}: nothing is changed without --apply; give --apply as well, or leave {options[0]} out"
         )
-    change = FetcherChange(value, SETTLE_S if settle is None else settle, yes) if apply else None
+    change = FetcherChange(value, OBSERVE_S if observe_s is None else observe_s, yes) if apply else None
     raise typer.Exit(
         run_fetchers(
             config,
             by_partitions=by is LoadUnit.PARTITIONS,
-            watch_s=watch_s,
+            measure_s=measure_s,
             thread_bytes_per_s_max=thread_rate,
             plot=plot,
             as_json=as_json,

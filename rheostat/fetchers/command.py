@@ -36,7 +36,7 @@ def run_fetchers(
     config: Path,
     *,
     by_partitions: bool,
-    watch_s: float,
+    measure_s: float,
     thread_bytes_per_s_max: float | None,
     plot: Path | None,
     as_json: bool,
@@ -46,7 +46,7 @@ def run_fetchers(
 
     Args:
         by_partitions: the load of a thread is a number of partitions, not a rate.
-        watch_s: how long to watch the logs for write rates; 0: take the rates from the signals.
+        measure_s: how long to watch the logs for write rates; 0: take the rates from the signals.
         thread_bytes_per_s_max: the highest rate of one thread; None: not known.
         plot: the file for a heat map.
     """
@@ -63,7 +63,7 @@ def run_fetchers(
     if change is not None:
         check_no_plan_is_running(settings, tell)
     with FetcherClient(settings.kafka, _CLIENT_ID) as client, raise_as_command_errors():
-        report = _read_report(client, settings, by_partitions, watch_s, thread_bytes_per_s_max)
+        report = _read_report(client, settings, by_partitions, measure_s, thread_bytes_per_s_max)
         if plot is not None:
             write_plot(report, plot)
         if not as_json:
@@ -101,12 +101,16 @@ def check_no_plan_is_running(settings: Settings, notify: Callable[[str], None]) 
 
 
 def _read_report(
-    client: FetcherClient, settings: Settings, by_partitions: bool, watch_s: float, thread_bytes_per_s_max: float | None
+    client: FetcherClient,
+    settings: Settings,
+    by_partitions: bool,
+    measure_s: float,
+    thread_bytes_per_s_max: float | None,
 ) -> FetchersReport:
     layout = read_layout(client, settings, _CLIENT_ID)
     setting = LiveFetcherSetting(client, layout.brokers)
     fetchers = {broker: fetcher_setting.value for broker, fetcher_setting in setting.read_settings().items()}
-    rates = {} if by_partitions else measure_write_rates(client, settings, layout, watch_s, tell)
+    rates = {} if by_partitions else measure_write_rates(client, settings, layout, measure_s, tell)
     notes: tuple[str, ...] = ()
     by_writes = any(rates.values())
     if not by_partitions and not by_writes:

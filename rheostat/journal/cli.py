@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import typer
 
+from rheostat.declaration import with_example
 from rheostat.options import Config, Yes
 
 app = typer.Typer(help="Lists and repairs journal records that this version cannot read.", no_args_is_help=True)
 
 
-@app.command("check")
+@app.command("check", **with_example("rheostat journal check"))
 def check(config: Config) -> None:
-    """Lists the unreadable records with place, reason and effect. Exit code 1: one of them is in force."""
+    """Lists the unreadable records with their position, reason and effect.
+
+    Exit code 1: one of them takes effect.
+    """
     from rheostat.console.logs import set_up_logs
     from rheostat.journal.command import check as run_check
 
@@ -19,9 +23,9 @@ def check(config: Config) -> None:
     raise typer.Exit(run_check(config))
 
 
-@app.command("repair")
+@app.command("repair", **with_example("rheostat journal repair"))
 def repair(config: Config, yes: Yes = False) -> None:
-    """Replaces the unreadable records. Shows the new records and asks first. An active tuner's own records are not replaced."""
+    """Replaces the unreadable records, after a confirmation. It never replaces the records of an active tuner."""
     from rheostat.console.logs import set_up_logs
     from rheostat.journal.command import repair as run_repair
 

@@ -7,16 +7,17 @@ from typing import Annotated
 import typer
 
 from rheostat.console.output import out
+from rheostat.declaration import with_example
 
 app = typer.Typer(help="Starts and stops a real Kafka cluster on this machine.", no_args_is_help=True)
 
 
-@app.command("up")
+@app.command("up", **with_example("rheostat lab up --brokers 4"))
 def up(
-    brokers: Annotated[int, typer.Option(min=1, max=9, help="number of brokers")] = 3,
-    controllers: Annotated[int, typer.Option(help="number of controllers: 1 or 3")] = 1,
+    brokers: Annotated[int, typer.Option(min=1, max=9, metavar="N", help="number of brokers")] = 3,
+    controllers: Annotated[int, typer.Option(metavar="N", help="number of controllers: 1 or 3")] = 1,
     name: Annotated[
-        str, typer.Option(help="name of the lab; labs with different names can run at the same time")
+        str, typer.Option(metavar="NAME", help="name of the lab; labs with different names can run at the same time")
     ] = "lab",
 ) -> None:
     """Starts a lab, which runs until `rheostat lab down`."""
@@ -27,8 +28,10 @@ def up(
     out(keeper.up(name, brokers, controllers))
 
 
-@app.command("down")
-def down(name: Annotated[str, typer.Option(help="name of the lab, as given to `rheostat lab up`")] = "lab") -> None:
+@app.command("down", **with_example("rheostat lab down"))
+def down(
+    name: Annotated[str, typer.Option(metavar="NAME", help="name of the lab, as given to `rheostat lab up`")] = "lab",
+) -> None:
     """Stops a lab and removes its data."""
     from rheostat.lab import keeper
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rheostat.declaration import EXAMPLE, with_example
 from rheostat.limits.options import takes_limits
 from rheostat.limits.overrides import LimitOverrides
-from rheostat.options import Config, Json
+from rheostat.options import Config, Json, OptionalConfig
 
 app = typer.Typer()
 
-_Topic = Annotated[str, typer.Option("--topic", help="name of the topic")]
-_Partitions = Annotated[int, typer.Option("--partitions", min=1, help="number of partitions that the topic is to have")]
-_Replication = Annotated[int, typer.Option("--replication", min=1, help="replicas of each partition")]
-_OptionalConfig = Annotated[
-    Path | None, typer.Option("--config", "-c", envvar="RHEOSTAT_CONFIG", help="the settings file")
+_Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="name of the topic")]
+_Partitions = Annotated[
+    int, typer.Option("--partitions", min=1, metavar="N", help="number of partitions that the topic is to have")
 ]
+_Replication = Annotated[int, typer.Option("--replication", min=1, metavar="N", help="replicas of each partition")]
 _OptionalReplication = Annotated[
-    int | None, typer.Option("--replication", min=1, help="replicas of each partition; an existing topic keeps its own")
+    int | None,
+    typer.Option(
+        "--replication", min=1, metavar="N", help="replicas of each partition; an existing topic keeps its number"
+    ),
 ]
 _TopicConfig = Annotated[
     list[str] | None,
@@ -28,16 +30,19 @@ _TopicConfig = Annotated[
 ]
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, epilog=f"{EXAMPLE}rheostat limits --preset kafka")
 @takes_limits
 def limits(
     context: typer.Context,
-    config: _OptionalConfig = None,
+    config: OptionalConfig = None,
     *,
     overrides: LimitOverrides,
     as_json: Json = False,
 ) -> None:
-    """Shows the partitions of each broker and the cluster with their limits (KIP-578). Exit code 1: a limit is reached."""
+    """Shows the partitions of each broker and the cluster with their limits (KIP-578).
+
+    Exit code 1: a limit is reached.
+    """
     if context.invoked_subcommand is not None:
         for option in context.command.params:
             source = context.get_parameter_source(option.name or "")
@@ -56,7 +61,7 @@ def limits(
     raise typer.Exit(run_limits(config, overrides, as_json=as_json))
 
 
-@app.command("place")
+@app.command("place", **with_example("rheostat limits place --topic orders --partitions 12 --replication 3"))
 @takes_limits
 def place(
     config: Config,
@@ -78,7 +83,7 @@ def place(
     raise typer.Exit(run_place(config, overrides, topic, partitions, replication, as_json=as_json))
 
 
-@app.command("create")
+@app.command("create", **with_example("rheostat limits create --topic orders --partitions 12 --replication 3"))
 @takes_limits
 def create(
     config: Config,
@@ -90,7 +95,10 @@ def create(
     overrides: LimitOverrides,
     as_json: Json = False,
 ) -> None:
-    """Creates a new topic within the limits. Exit code 1: POLICY_VIOLATION, and the topic is not created."""
+    """Creates a new topic within the limits.
+
+    Exit code 1: POLICY_VIOLATION, and the topic is not created.
+    """
     from rheostat.console.logs import set_up_logs
     from rheostat.limits.create import NewTopic, run_create
 

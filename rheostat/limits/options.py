@@ -14,14 +14,17 @@ from rheostat.limits.overrides import LimitOverrides
 _Preset = Annotated[
     str | None,
     typer.Option(
-        "--preset", help="limits by name: kafka (4000 per broker, 200000 in the cluster), msk.t3.small, msk.large, ..."
+        "--preset",
+        metavar="NAME",
+        help="limits by name: kafka (4000 per broker, 200000 in the cluster), msk.t3.small, msk.large, ...",
     ),
 ]
 _BrokerMax = Annotated[
-    int | None, typer.Option("--max-broker-partitions", min=0, help="most replicas that a broker may host")
+    int | None,
+    typer.Option("--max-broker-partitions", min=0, metavar="N", help="most replicas that each broker may host"),
 ]
 _ClusterMax = Annotated[
-    int | None, typer.Option("--max-partitions", min=0, help="most replicas that the cluster may have")
+    int | None, typer.Option("--max-partitions", min=0, metavar="N", help="most replicas that the cluster may have")
 ]
 _BrokerLimit = Annotated[
     list[str] | None,

@@ -8,7 +8,7 @@ import typer
 
 from rheostat.console.output import out
 from rheostat.errors import EXIT_NOT_ACKNOWLEDGED
-from rheostat.options import Config, Yes, amount
+from rheostat.options import Config, Yes, rate_option, time_option
 from streaming.shared import units
 
 if TYPE_CHECKING:
@@ -24,21 +24,18 @@ def pause(config: Config) -> None:
 
 
 def resume(config: Config) -> None:
-    """Ends a pause or a release, and manages externally changed throttles and quotas again."""
+    """Ends a pause or a release. The tuner also manages again what another tool has changed."""
     _order(config, "resume", "Resumed.")
 
 
 def override(
     config: Config,
-    broker: Annotated[int, typer.Option("--broker", min=0, help="the broker's id")],
-    rate: Annotated[
-        float | None, amount(units.positive(units.parse_rate), "the throttle to set, such as 50MB/s", "RATE")
-    ] = None,
-    for_s: Annotated[
-        float | None, amount(units.parse_span, "duration of the override; default 30m", "TIME", "--for")
-    ] = None,
+    broker: Annotated[int, typer.Option("--broker", min=0, metavar="BROKER", help="the broker's id")],
+    throttle: Annotated[float | None, rate_option("the throttle to set, such as 50MB/s", "--throttle")] = None,
+    for_s: Annotated[float | None, time_option("how long the override lasts", "--for", shown_default="30m")] = None,
     side: Annotated[
-        str | None, typer.Option("--side", help="which throttle to set: leader or follower; default: both")
+        str | None,
+        typer.Option("--side", metavar="SIDE", help="which throttle to set: leader or follower; default: both"),
     ] = None,
     clear: Annotated[
         bool,
@@ -46,7 +43,7 @@ def override(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Sets a fixed throttle on one broker for a while (default 30 min). Asks for confirmation if that raises a throttle."""
+    """Sets a fixed throttle on one broker for some time. Asks for a confirmation if that raises a throttle."""
     from rheostat.config.settings import load_settings
     from rheostat.console.confirm import confirm
     from rheostat.errors import BadInputError
@@ -56,11 +53,11 @@ def override(
     from tuner.api.orders_api import override_rates
 
     settings = load_settings(config)
-    if clear == (rate is not None):
-        raise BadInputError("expected either --rate, the throttle to set, or --clear")
+    if clear == (throttle is not None):
+        raise BadInputError("Nothing was done: give either --throttle, the throttle to set, or --clear.")
     if side is not None and side not in {s.value for s in Side}:
         raise BadInputError(f"--side: expected leader or follower, found {side!r}")
-    if rate is None:
+    if throttle is None:
         orders = send.submit(settings, send.end_override(broker, Side(side) if side else None))
         done_text = (
             f"The override of broker {broker}'s {side} throttle has ended."
@@ -70,7 +67,7 @@ def override(
         _report_acknowledgement(settings, orders, "end of the override", done_text)
         return
     current = send.current_rates(settings, broker)
-    checked_rate = send.check_rate(settings, rate)
+    checked_rate = send.check_rate(settings, throttle)
     ordered = override_rates(broker, Side(side) if side else None, checked_rate)
     duration_s = for_s or _OVERRIDE_DEFAULT_S
     if changes := raised_rates(current, ordered):
@@ -84,7 +81,7 @@ def override(
 
 
 def release(config: Config, yes: Yes = False) -> None:
-    """Restores all settings that rheostat has changed, and stops changes until `rheostat resume`. Asks for confirmation."""
+    """Restores all settings that rheostat has changed, and changes nothing until `rheostat resume`. Asks for a confirmation."""
     from rheostat.config.settings import load_settings
     from rheostat.console.confirm import confirm
     from rheostat.console.logs import set_up_logs

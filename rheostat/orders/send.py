@@ -93,10 +93,12 @@ def check_rate(settings: Settings, rate_bytes_per_s: float) -> int:
     max_rate = settings.tuner.rate_bytes_per_s_max if tuner is None else tuner.rate_bytes_per_s_max
     place = "in the settings" if tuner is None else f"in the settings of the active tuner, {tuner.holder}"
     if round(rate_bytes_per_s) < 1:
-        raise BadInputError("--rate: expected at least 1 B/s: a throttle of 0 stops a move; cancel the move instead")
+        raise BadInputError(
+            "--throttle: expected at least 1 B/s. A throttle of 0 stops the move: cancel the move instead."
+        )
     if rate_bytes_per_s > max_rate:
         raise BadInputError(
-            f"--rate {rate_text(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({rate_text(max_rate)}), which is never "
+            f"--throttle {rate_text(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({rate_text(max_rate)}), which is never "
             f"exceeded: give a lower rate, or raise the maximum {place}"
         )
     return round(rate_bytes_per_s)

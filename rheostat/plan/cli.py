@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from rheostat.declaration import with_example
 from rheostat.plan.estimate.cli import estimate
 from rheostat.plan.generate.cli import generate
 from rheostat.renamed import GroupWithoutDefault
@@ -19,5 +20,5 @@ app = typer.Typer(
     help="Prepares a reassignment: estimates how long it takes, or generates a plan that copies little. Nothing is started.",
     no_args_is_help=True,
 )
-app.command()(estimate)
-app.command()(generate)
+app.command(**with_example("rheostat plan estimate plan.json --throttle 50MB/s"))(estimate)
+app.command(**with_example("rheostat plan generate --drain-broker 4 --out plan.json"))(generate)

@@ -29,22 +29,22 @@ class NoSignalsError(CommandError):
 
 
 def measure_write_rates(
-    client: ClusterClient, settings: Settings, layout: ClusterLayout, watch_s: float, notify: Notify
+    client: ClusterClient, settings: Settings, layout: ClusterLayout, measure_s: float, notify: Notify
 ) -> dict[TopicPartition, float]:
     """Returns the write rate of each partition in bytes/s; it is 0 if the log shrinks (retention, compaction).
 
     Args:
-        watch_s: how long to watch the logs; 0: estimate from the signals instead.
+        measure_s: how long to watch the logs; 0: estimate from the signals instead.
 
     Raises:
-        NoSignalsError: ``watch_s`` is 0, and the signals lack the rate of a broker.
+        NoSignalsError: ``measure_s`` is 0, and the signals lack the rate of a broker.
     """
     first = read_log_bytes(client, layout)
     began_s = time.monotonic()
-    if watch_s == 0:
+    if measure_s == 0:
         leaders = {key: state.leader for key, state in layout.partitions.items() if key in first}
         return estimate_write_rates(read_broker_signals(client, settings), layout.brokers, leaders, first, notify)
-    count_down(watch_s, WATCHING, notify)
+    count_down(measure_s, WATCHING, notify)
     last = read_log_bytes(client, layout)
     watched_s = max(time.monotonic() - began_s, 1e-3)
     return {key: max(0, size - first.get(key, size)) / watched_s for key, size in last.items()}
@@ -69,13 +69,13 @@ def estimate_write_rates(
     rates = {b: rate for b in leading if b in recent and (rate := recent[b].client_in_bytes_per_s) is not None}
     if missing := [b for b in leading if b not in rates]:
         raise NoSignalsError(
-            f"--watch-s 0: no signal of the last {span_text(SIGNAL_AGE_S_MAX)} has the rate that clients write to broker "
-            f"{', '.join(map(str, missing))}. Start `rheostat run`, or let this command measure the rate: --watch-s 10."
+            f"--measure-for 0: no signal of the last {span_text(SIGNAL_AGE_S_MAX)} has the rate that clients write to broker "
+            f"{', '.join(map(str, missing))}. Start `rheostat run`, or let this command measure the rate: --measure-for 10s."
         )
     oldest_s = max((max(0.0, (at_ms - recent[b].sampled_at_ms) / 1000) for b in leading), default=0.0)
     notify(
         f"Write rates are estimates from signals up to {span_text(oldest_s)} old: the rate that clients write to each broker, "
-        "divided among the partitions that it leads by the size of their logs. --watch-s 10 measures each partition."
+        "divided among the partitions that it leads by the size of their logs. --measure-for 10s measures each partition."
     )
     return divide_by_size(rates, leaders, size_bytes)
 

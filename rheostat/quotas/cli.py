@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rheostat.options import Json, amount
-from rheostat.quotas.numbers import parse_cost, parse_number
-from streaming.shared import units
+from rheostat.declaration import EXAMPLE, with_example
+from rheostat.options import Json, OptionalConfig, number_option, time_option
+from rheostat.quotas.numbers import parse_number, parse_per_s
 
 app = typer.Typer(
     help="Shows and explains quotas for creating and deleting topics (KIP-599), and estimates the time of a creation."
 )
 
-Rate = Annotated[float, amount(parse_number, "the quota, controller_mutation_rate, in partitions/s", "RATE", "--rate")]
-Samples = Annotated[int, typer.Option("--samples", min=1, help="controller.quota.window.num of the brokers")]
-Window = Annotated[
-    float, amount(parse_number, "controller.quota.window.size.seconds of the brokers", "SECONDS", "--window")
+Quota = Annotated[
+    float, number_option(parse_per_s, "the quota, controller_mutation_rate, in partitions/s", "NUMBER", "--quota")
+]
+Samples = Annotated[
+    int, typer.Option("--samples", min=1, metavar="N", help="controller.quota.window.num of the brokers")
+]
+SampleLength = Annotated[
+    float,
+    time_option(
+        "length of one sample, controller.quota.window.size.seconds of the brokers",
+        "--sample-length",
+        shown_default="1s",
+    ),
 ]
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, epilog=f"{EXAMPLE}rheostat quotas --watch")
 def quotas(
     context: typer.Context,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", envvar="RHEOSTAT_CONFIG", help="the settings file")
-    ] = None,
+    config: OptionalConfig = None,
     as_json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help="refresh every 5 s, until Ctrl-C")] = False,
 ) -> None:
-    """Shows each tenant's rate, quota and reason. Exit code 1: a quota limits a tenant, or an objective is exceeded."""
+    """Shows each tenant's rate, quota and reason.
+
+    Exit code 1: a quota limits a tenant, or an objective is exceeded.
+    """
     if context.invoked_subcommand is not None:
         return
     if config is None:
@@ -46,67 +55,88 @@ def quotas(
     raise typer.Exit(run_quotas(load_settings(config), as_json=as_json, watch=watch))
 
 
-@app.command("explain")
+@app.command("explain", **with_example("rheostat quotas explain --quota 5 --burst 100"))
 def explain(
-    rate: Rate,
+    quota: Quota,
     burst: Annotated[
         float | None,
-        amount(parse_number, "partitions created at once; default: as many as a full bucket allows", "PARTITIONS"),
+        number_option(
+            parse_number, "partitions created at once; default: as many as a full bucket allows", "NUMBER", "--burst"
+        ),
     ] = None,
     samples: Samples = 11,
-    window: Window = 1.0,
+    sample_length_s: SampleLength = 1.0,
     as_json: Json = False,
 ) -> None:
     """Explains a burst under a quota: tokens and throttle time, compared with a quota that limits a mean rate."""
     from rheostat.quotas.explain import BurstExample, run_explain
     from tuner.core.token_bucket import MutationQuota
 
-    quota = MutationQuota(rate, samples, window)
-    raise typer.Exit(run_explain(BurstExample(quota, quota.burst if burst is None else burst), as_json=as_json))
+    bucket = MutationQuota(quota, samples, sample_length_s)
+    raise typer.Exit(run_explain(BurstExample(bucket, bucket.burst if burst is None else burst), as_json=as_json))
 
 
-@app.command("plan")
+@app.command("plan", **with_example("rheostat quotas plan --topics 5000 --partitions 4 --quota 20"))
 def plan(
-    topics: Annotated[int, typer.Option("--topics", min=1, help="topics to create or delete")],
-    rate: Rate,
-    partitions: Annotated[int, typer.Option("--partitions", min=1, help="partitions of each topic")] = 1,
+    topics: Annotated[int, typer.Option("--topics", min=1, metavar="N", help="topics to create or delete")],
+    quota: Quota,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, metavar="N", help="partitions of each topic")] = 1,
     topics_per_request: Annotated[
-        int, typer.Option("--topics-per-request", min=1, help="topics in each request of the client")
+        int, typer.Option("--topics-per-request", min=1, metavar="N", help="topics in each request of the client")
     ] = 1,
-    requests_per_s: Annotated[
+    request_rate: Annotated[
         float | None,
-        amount(parse_number, "requests per second of the client; default: as many as the quota allows", "RATE"),
+        number_option(
+            parse_per_s,
+            "requests/s of the client; default: as many as the quota allows",
+            "NUMBER",
+            "--request-rate",
+        ),
     ] = None,
     samples: Samples = 11,
-    window: Window = 1.0,
+    sample_length_s: SampleLength = 1.0,
     controller: Annotated[
-        str, typer.Option("--controller", help="whose built-in controller times to assume: kraft or zookeeper")
+        str,
+        typer.Option(
+            "--controller", metavar="KIND", help="whose built-in controller times to assume: kraft or zookeeper"
+        ),
     ] = "kraft",
-    ms_per_topic: Annotated[
-        float | None, amount(parse_cost, "controller time per topic, instead of the built-in time", "MS")
-    ] = None,
-    ms_per_partition: Annotated[
-        float | None, amount(parse_cost, "controller time per partition, instead of the built-in time", "MS")
-    ] = None,
-    wait_max: Annotated[
+    time_per_topic_s: Annotated[
         float | None,
-        amount(
-            units.parse_span, "longest wait allowed for other requests; the answer has the highest such quota", "TIME"
+        time_option(
+            "controller time per topic, such as 12ms, instead of the built-in time", "--time-per-topic", zero=True
+        ),
+    ] = None,
+    time_per_partition_s: Annotated[
+        float | None,
+        time_option("controller time per partition, instead of the built-in time", "--time-per-partition", zero=True),
+    ] = None,
+    max_wait: Annotated[
+        float | None,
+        time_option(
+            "longest time that other requests may wait; the answer names the highest quota that keeps it", "--max-wait"
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Estimates how long topic creation takes under a quota. Exit code 1: other requests wait longer than --wait-max."""
+    """Estimates how long the creation of topics takes under a quota.
+
+    Exit code 1: other requests wait longer than --max-wait.
+    """
     from rheostat.quotas.plan import QuotaQuestion, run_plan
     from tuner.core.token_bucket import MutationQuota
     from tuner.planning.quota_time import Creation
 
     question = QuotaQuestion(
-        Creation(topics, partitions, topics_per_request, requests_per_s),
-        MutationQuota(rate, samples, window),
+        Creation(topics, partitions, topics_per_request, request_rate),
+        MutationQuota(quota, samples, sample_length_s),
         controller,
-        ms_per_topic,
-        ms_per_partition,
-        wait_max,
+        _milliseconds(time_per_topic_s),
+        _milliseconds(time_per_partition_s),
+        max_wait,
     )
     raise typer.Exit(run_plan(question, as_json=as_json))
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else 1000 * seconds

@@ -16,13 +16,13 @@ def parse_number(text: str) -> float:
     return _parse(text, "a number above 0, from 0.000001 to 1e12", _MIN)
 
 
-def parse_cost(text: str) -> float:
-    """Returns a number of ms, 0 included.
+def parse_per_s(text: str) -> float:
+    """Returns a number per second above 0. The ``/s`` is optional.
 
     Raises:
         ValueError: the message says what is expected.
     """
-    return _parse(text, "a number of ms, 0 or above", 0.0)
+    return _parse(text.strip().removesuffix("/s"), "a number per second above 0, such as 5 or 5/s", _MIN)
 
 
 def _parse(text: str, expected: str, minimum: float) -> float:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rheostat.console.escape import printable
 from rheostat.console.output import out
+from rheostat.declaration import with_example
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL
-from rheostat.options import Config, Json, WatchSeconds, Yes, amount
+from rheostat.options import MEASURE_FOR_S, Config, Json, MeasureFor, Yes, rate_option
 from rheostat.renamed import GroupWithoutDefault
-from streaming.shared import units
 
 if TYPE_CHECKING:
     from rheostat.config.settings import Settings
@@ -25,7 +25,6 @@ class _ReassignGroup(GroupWithoutDefault):
     path = "rheostat reassign"
     default = "start"
     former_names = ("plan",)
-    renamed_options: ClassVar = {"--here": "--standalone", "--leave": "--no-rollback"}
 
 
 app = typer.Typer(
@@ -35,20 +34,22 @@ app = typer.Typer(
 )
 
 Id = Annotated[
-    str | None, typer.Argument(metavar="[PLAN-ID]", help="the id of the plan; needed if several plans are active")
+    str | None, typer.Argument(metavar="PLAN-ID", help="the id of the plan; needed if several plans are active")
 ]
 Leaders = Annotated[
-    int | None, typer.Option("--leader-movements", min=1, help="at most so many steps at a time that move a leader")
+    int | None,
+    typer.Option("--leader-movements", min=1, metavar="N", help="at most N steps that move a leader run at a time"),
 ]
 Partitions = Annotated[
-    int | None, typer.Option("--partition-movements", min=1, help="at most so many partitions move at a time")
+    int | None, typer.Option("--partition-movements", min=1, metavar="N", help="at most N partitions move at a time")
 ]
 Replicas = Annotated[
-    int | None, typer.Option("--replica-movements", min=1, help="at most so many replicas of one partition at a time")
+    int | None,
+    typer.Option("--replica-movements", min=1, metavar="N", help="at most N replicas of one partition move at a time"),
 ]
 
 
-@app.command("start")
+@app.command("start", **with_example("rheostat reassign start plan.json --throttle 50MB/s"))
 def start(
     config: Config,
     plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="a plan of kafka-reassign-partitions")],
@@ -58,30 +59,33 @@ def start(
     allow_factor: Annotated[
         bool, typer.Option("--allow-replication-factor-change", help="partitions may get more or fewer replicas")
     ] = False,
-    watch_s: WatchSeconds = 10.0,
+    measure_s: MeasureFor = MEASURE_FOR_S,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="show the steps, the shortest time and what forbids the plan; start nothing"),
+        typer.Option("--dry-run", help="show the steps, the shortest time and each check that fails; start nothing"),
     ] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="put the plan on record, and do not watch it")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="record the plan for the tuner, and return at once")] = False,
     standalone: Annotated[
         bool, typer.Option("--standalone", help="run the whole service in this command until the plan has ended")
     ] = False,
     throttle: Annotated[
         float | None,
-        amount(
-            units.positive(units.parse_rate),
-            "highest rate for each broker and side, such as 50MB/s; default and upper bound: the ceiling of the tuner",
-            "RATE",
+        rate_option(
+            "highest throttle of each broker and side, such as 50MB/s; default and upper bound: tuner.rate_bytes_per_s_max",
+            "--throttle",
         ),
     ] = None,
     unthrottled: Annotated[
-        bool, typer.Option("--unthrottled", help="no throttle for this plan; the ceiling does not apply")
+        bool,
+        typer.Option("--unthrottled", help="set no throttle for this plan; tuner.rate_bytes_per_s_max does not apply"),
     ] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Puts the plan on record for the tuner, and watches it until it ends. Exit code 1: the plan ended without being done."""
+    """Records the plan for the tuner, and shows its progress until it ends.
+
+    Exit code 1: the plan was not completed.
+    """
     if throttle is not None and unthrottled:
         raise typer.BadParameter("give only one of the two", param_hint="--throttle, --unthrottled")
     if detach and standalone:
@@ -97,13 +101,16 @@ def start(
     set_up_logs()
     limits = _merge_limits(None, leader_movements, partition_movements, replica_movements)
     rate = PlanThrottle(throttle, unthrottled)
-    request = ReassignRequest(plan, limits, allow_factor, watch_s, dry_run, detach, standalone, as_json, rate, yes)
+    request = ReassignRequest(plan, limits, allow_factor, measure_s, dry_run, detach, standalone, as_json, rate, yes)
     raise typer.Exit(run_reassign(config, request))
 
 
-@app.command("status")
+@app.command("status", **with_example("rheostat reassign status"))
 def status(config: Config, plan: Id = None, as_json: Json = False) -> None:
-    """Shows the progress, running steps and blockers of plans. Exit code 1: a plan is blocked, or ended without being done."""
+    """Shows the progress, the running steps and the blockers of plans.
+
+    Exit code 1: a plan is blocked or was not completed.
+    """
     from rheostat.reassign import plan_store
     from rheostat.reassign.progress import as_record
     from rheostat.reassign.text import describe_plan
@@ -123,45 +130,49 @@ def status(config: Config, plan: Id = None, as_json: Json = False) -> None:
     raise typer.Exit(EXIT_DONE if all(progress.is_well for progress in progresses) else EXIT_NOT_WELL)
 
 
-@app.command("pause")
+@app.command("pause", **with_example("rheostat reassign pause"))
 def pause(config: Config, plan: Id = None, as_json: Json = False) -> None:
-    """Pauses a plan: no new step begins, and running steps finish. Exit code 4, as for every order: no tuner acknowledged it."""
+    """Pauses a plan: running steps finish, and no new step begins.
+
+    Exit code 4: no tuner has acknowledged the order.
+    """
     _give_order(config, plan, "pause", as_json)
 
 
-@app.command("resume")
+@app.command("resume", **with_example("rheostat reassign resume"))
 def resume(config: Config, plan: Id = None, as_json: Json = False) -> None:
-    """Continues a paused plan, and retries partitions whose step another tool had stopped."""
+    """Continues a paused plan, and retries the partitions whose step another tool has cancelled."""
     _give_order(config, plan, "resume", as_json)
 
 
-@app.command("cancel")
+@app.command("cancel", **with_example("rheostat reassign cancel --no-rollback"))
 def cancel(
     config: Config,
     plan: Id = None,
     no_rollback: Annotated[
         bool,
         typer.Option(
-            "--no-rollback", help="stop running steps and restore nothing, for example if the old broker is gone"
+            "--no-rollback",
+            help="stop the running steps and restore no replicas, for example because the old broker is lost",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Cancels a plan: stops running steps and restores the original replicas; partitions at their target stay there."""
+    """Cancels a plan: stops the running steps and restores their original replicas. Completed partitions stay as they are."""
     _give_order(config, plan, "cancel_without_rollback" if no_rollback else "cancel", as_json)
 
 
-@app.command("limits")
+@app.command("limits", **with_example("rheostat reassign limits --partition-movements 4"))
 def limits(
     config: Config,
     plan: Id = None,
     leader_movements: Leaders = None,
     partition_movements: Partitions = None,
     replica_movements: Replicas = None,
-    none: Annotated[bool, typer.Option("--none", help="remove the plan's own limits")] = False,
+    none: Annotated[bool, typer.Option("--none", help="remove the limits that this plan has")] = False,
     as_json: Json = False,
 ) -> None:
-    """Shows or changes the limits of a plan (KIP-435). Running steps are not affected."""
+    """Shows or changes how many partitions of a plan move at a time (KIP-435). Running steps are not affected."""
     from rheostat.reassign import orders, plan_store
     from rheostat.reassign.progress import limits_record
     from rheostat.reassign.text import limits_text

@@ -53,7 +53,7 @@ class ReassignRequest:
     path: Path
     limits: BatchLimits
     may_change_factor: bool = False
-    watch_s: float = 10.0  # How long the logs are watched to measure write rates.
+    measure_s: float = 10.0  # How long the logs are watched to measure write rates.
     dry_run: bool = False
     detach: bool = False
     standalone: bool = False
@@ -76,7 +76,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
         check_can_confirm(yes=request.yes)
     with open_client(settings) as client:
         topics = {target.topic for target in plan.targets}
-        cluster = read_cluster_state(client, settings, topics, request.watch_s, print_line)
+        cluster = read_cluster_state(client, settings, topics, request.measure_s, print_line)
     changes = find_changes(plan, cluster)
     if not changes.partitions:
         return _report_no_changes(changes, request)

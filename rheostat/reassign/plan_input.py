@@ -68,14 +68,14 @@ def read_cluster_state(
     client: ReassignmentClient,
     settings: Settings,
     topics: Collection[str],
-    watch_s: float,
+    measure_s: float,
     notify: Callable[[str], None],
 ) -> PlanClusterState:
     """Reads the state of the cluster for a plan.
 
     Args:
         topics: topics of the plan.
-        watch_s: how long the logs are watched to measure write rates; 0: the rates come from the signals.
+        measure_s: how long the logs are watched to measure write rates; 0: the rates come from the signals.
         notify: shows a line to the operator.
     """
     # The ids come first, so that a topic that is created again during these reads is noticed.
@@ -86,7 +86,7 @@ def read_cluster_state(
         tuners = client.group_members(lease_group(settings.cluster))
     except ClusterError:
         tuners = None
-    rates = _read_write_rates(client, settings, layout, watch_s, notify)
+    rates = _read_write_rates(client, settings, layout, measure_s, notify)
     try:
         min_in_sync = client.min_in_sync(sorted(topics & layout.topics.keys()), layout.brokers)
     except ClusterError as error:
@@ -96,11 +96,15 @@ def read_cluster_state(
 
 
 def _read_write_rates(
-    client: ReassignmentClient, settings: Settings, layout: ClusterLayout, watch_s: float, notify: Callable[[str], None]
+    client: ReassignmentClient,
+    settings: Settings,
+    layout: ClusterLayout,
+    measure_s: float,
+    notify: Callable[[str], None],
 ) -> Mapping[TopicPartition, float]:
     """Returns the write rate of each partition in bytes/s; nothing, with a note, if there are no signals."""
     try:
-        return measure_write_rates(client, settings, layout, watch_s, notify)
+        return measure_write_rates(client, settings, layout, measure_s, notify)
     except NoSignalsError as error:
         notify(f"{error} The checks assume that nothing is written.")
         return {}

@@ -16,7 +16,7 @@ def replay(
         typer.Option(
             "--from",
             metavar="MOMENT",
-            help="begin of the range: 2026-11-21T03:00 (UTC, or with an offset), or -2h; default: one hour ago, or the begin of "
+            help="start of the range: 2026-11-21T03:00 (UTC, or with an offset), or -2h; default: one hour ago, or the start of "
             "the --journal file",
         ),
     ] = None,
@@ -24,19 +24,22 @@ def replay(
         str, typer.Option("--to", metavar="MOMENT", help="end of the range: as for --from, or now")
     ] = "now",
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", envvar="RHEOSTAT_CONFIG", help="the settings file of the cluster")
+        Path | None,
+        typer.Option(
+            "--config", "-c", envvar="RHEOSTAT_CONFIG", metavar="FILE", help="the settings file of the cluster"
+        ),
     ] = None,
     journal: Annotated[
         Path | None,
         typer.Option("--journal", metavar="FILE", help="replay a file that --export wrote, instead of a cluster"),
     ] = None,
-    policy: Annotated[
+    tuner_settings: Annotated[
         Path | None,
         typer.Option(
-            "--policy",
+            "--tuner-settings",
             metavar="FILE",
-            help="YAML file with keys of the settings' section `tuner`, which replace the recorded settings; the observations stay "
-            "as recorded (`rheostat simulate` also simulates the effects of decisions)",
+            help="decide with the keys in this YAML file instead of the recorded settings of the section `tuner`; the "
+            "observations stay as recorded",
         ),
     ] = None,
     export: Annotated[
@@ -47,9 +50,12 @@ def replay(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Repeats recorded decisions and compares them with the recorded ones. Exit code 1: a decision differs."""
+    """Decides again from recorded observations, and compares the decisions.
+
+    Exit code 1: a decision differs.
+    """
     from rheostat.console.logs import set_up_logs
     from rheostat.replay.command import ReplayRequest, run_replay
 
     set_up_logs()
-    raise typer.Exit(run_replay(ReplayRequest(since, until, config, journal, policy, export), as_json=as_json))
+    raise typer.Exit(run_replay(ReplayRequest(since, until, config, journal, tuner_settings, export), as_json=as_json))

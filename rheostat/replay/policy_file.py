@@ -1,4 +1,7 @@
-"""Reads the file of `rheostat replay --policy`: YAML with keys of ``tuner:``. Keys that it lacks keep their recorded values."""
+"""Reads the file of `rheostat replay --tuner-settings`, YAML with keys of the section ``tuner``.
+
+Keys that the file lacks keep their recorded values.
+"""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from rheostat.options import Config, DryRun, Wait
+from rheostat.options import Config, DryRun, WaitForCluster
 
 
 def run(config: Config, dry_run: DryRun = False) -> None:
-    """Runs collector, stream and tuner for an existing cluster, under one supervisor."""
+    """Runs the collector, the stream and the tuner for an existing cluster, and restarts each one that ends."""
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.run.services import announce_mode, probe, stop_on_signals, with_dry_run
@@ -31,25 +31,28 @@ def run(config: Config, dry_run: DryRun = False) -> None:
     supervisor.run(stop)
 
 
-def collect(config: Config, wait: Wait = False) -> None:
-    """Runs only the collector: brokers → metrics topic."""
+def collect(config: Config, wait: WaitForCluster = False) -> None:
+    """Runs only the collector, which reads metrics from the brokers and writes them to the metrics topic."""
     _run_part("collect", config, wait)
 
 
 def stream(
     config: Config,
-    wait: Wait = False,
+    wait: WaitForCluster = False,
     master: Annotated[
-        str | None, typer.Option("--master", help="local, or spark://host:port; overrides stream.master")
+        str | None,
+        typer.Option(
+            "--master", metavar="URL", help="where Spark runs, instead of stream.master: local, or spark://host:port"
+        ),
     ] = None,
 ) -> None:
-    """Runs only the stream: metrics topics → signals topic (Spark)."""
+    """Runs only the stream, a Spark query that computes signals from the metrics topics and writes them to the signals topic."""
     # The option is passed as an environment variable, so that it is validated together with the other settings.
     _run_part("stream", config, wait, variables={"RHEOSTAT_STREAM__MASTER": master} if master else None)
 
 
-def tune(config: Config, wait: Wait = False, dry_run: DryRun = False) -> None:
-    """Runs only the tuner: signals → decisions → throttles."""
+def tune(config: Config, wait: WaitForCluster = False, dry_run: DryRun = False) -> None:
+    """Runs only the tuner, which reads the signals, decides, and sets throttles and quotas."""
     _run_part("tune", config, wait, dry_run)
 
 

@@ -114,6 +114,10 @@ def children_for(config: Path, *, dry_run: bool) -> list[Child]:
     extra = {"tune": ["--dry-run"] if dry_run else []}
     nice = {"stream": STREAM_NICE}
     return [
-        Child(part, [*program, part, "--config", str(config), "--wait", *extra.get(part, [])], nice.get(part, 0))
+        Child(
+            part,
+            [*program, part, "--config", str(config), "--wait-for-cluster", *extra.get(part, [])],
+            nice.get(part, 0),
+        )
         for part in PARTS
     ]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rheostat.options import Config, Json
+from rheostat.options import Config, Json, time_option
 
 
 class Kind(StrEnum):
@@ -23,11 +23,17 @@ def signals(
     config: Config,
     kind: Annotated[
         list[Kind] | None,
-        typer.Option("--kind", help="show only signals of this kind; may be repeated"),
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="show only signals of this kind: broker, move, controller or tenant; may be repeated",
+        ),
     ] = None,
     node: Annotated[
         list[int] | None,
-        typer.Option("--node", "--broker", help="show only signals of this broker or controller; may be repeated"),
+        typer.Option(
+            "--node", "--broker", metavar="ID", help="show only signals of this broker or controller; may be repeated"
+        ),
     ] = None,
     all_clusters: Annotated[
         bool, typer.Option("--all-clusters", help="also show signals of clusters other than the one in the settings")
@@ -38,19 +44,21 @@ def signals(
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="refresh every 2 s, until Ctrl-C")] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="print each record as it arrives, one JSON value per line, until Ctrl-C")
+        bool, typer.Option("--raw", help="print each record when it arrives, one JSON value per line, until Ctrl-C")
     ] = False,
-    wait_s: Annotated[
+    duration_s: Annotated[
         float | None,
-        typer.Option(
-            "--wait",
-            min=0,
-            metavar="S",
-            help="read for so many seconds before the output; --watch and --raw end after that time",
+        time_option(
+            "read signals for this time before the output; with --watch or --raw, end after this time",
+            "--duration",
+            zero=True,
         ),
     ] = None,
 ) -> None:
-    """Shows the live signals that a tuner would use; no tuner needs to run. Exit code 1: there are none, or all are stale."""
+    """Shows the newest signals, with or without a running tuner.
+
+    Exit code 1: there is no signal, or all are stale.
+    """
     if sum((as_json, watch, raw)) > 1:
         raise typer.BadParameter("give only one of the three", param_hint="--json, --watch, --raw")
     if wide and (as_json or raw):
@@ -66,7 +74,7 @@ def signals(
         None if all_clusters else settings.cluster, frozenset(kind or ()), frozenset(node or ())
     )
     if raw:
-        raise typer.Exit(live.follow(settings, signal_filter, wait_s))
+        raise typer.Exit(live.follow(settings, signal_filter, duration_s))
     if watch:
-        raise typer.Exit(live.watch(settings, signal_filter, wait_s, wide=wide))
-    raise typer.Exit(live.show_once(settings, signal_filter, wait_s or 0.0, as_json=as_json, wide=wide))
+        raise typer.Exit(live.watch(settings, signal_filter, duration_s, wide=wide))
+    raise typer.Exit(live.show_once(settings, signal_filter, duration_s or 0.0, as_json=as_json, wide=wide))

@@ -148,15 +148,15 @@ def describe_problem(
 
 
 def show_once(
-    settings: Settings, signal_filter: SignalFilter, wait_s: float, *, as_json: bool, wide: bool = False
+    settings: Settings, signal_filter: SignalFilter, duration_s: float, *, as_json: bool, wide: bool = False
 ) -> int:
-    """Reads new signals for ``wait_s`` seconds, shows all recent signals, and returns the exit code."""
+    """Reads new signals for ``duration_s`` seconds, shows all recent signals, and returns the exit code."""
     topic, age_s_max = settings.topic_names().signals, settings.tuner.signal_age_s_max
     view = SignalsView(signal_filter)
     with _open_tail(settings) as tail:
         try:
             _take(view, tail.read_recent(_BACKLOG_RECORDS))
-            until_s = time.monotonic() + wait_s
+            until_s = time.monotonic() + duration_s
             while time.monotonic() < until_s:
                 _take(view, tail.poll(_POLL_MS))
         except KAFKA_ERRORS as error:
@@ -176,8 +176,8 @@ def show_once(
     return EXIT_DONE if problem is None else EXIT_NOT_WELL
 
 
-def watch(settings: Settings, signal_filter: SignalFilter, wait_s: float | None, *, wide: bool = False) -> int:
-    """Shows the signals every ``REFRESH_S``, in place on a terminal, until Ctrl-C or for ``wait_s``. Returns the exit code."""
+def watch(settings: Settings, signal_filter: SignalFilter, duration_s: float | None, *, wide: bool = False) -> int:
+    """Shows the signals every ``REFRESH_S``, in place on a terminal, until Ctrl-C or for ``duration_s``. Returns the exit code."""
     topic, age_s_max = settings.topic_names().signals, settings.tuner.signal_age_s_max
     console, view = console_for(sys.stdout), SignalsView(signal_filter)
 
@@ -191,7 +191,7 @@ def watch(settings: Settings, signal_filter: SignalFilter, wait_s: float | None,
     with _open_tail(settings) as tail:
         stop = stop_on_signals()
         trouble = _try_take(view, lambda: tail.read_recent(_BACKLOG_RECORDS))
-        until_s = None if wait_s is None else time.monotonic() + wait_s
+        until_s = None if duration_s is None else time.monotonic() + duration_s
         with Live(console=console, auto_refresh=False) if console.is_terminal else _Pages(console) as display:
             while not stop.is_set():
                 display.update(frame(trouble), refresh=True)
@@ -203,9 +203,9 @@ def watch(settings: Settings, signal_filter: SignalFilter, wait_s: float | None,
     return EXIT_DONE if stop.is_set() or fresh else EXIT_NOT_WELL
 
 
-def follow(settings: Settings, signal_filter: SignalFilter, wait_s: float | None) -> int:
-    """Prints every record as it arrives, backlog included, until Ctrl-C or for ``wait_s``. Returns the exit code."""
-    has_printed, until_s = False, None if wait_s is None else time.monotonic() + wait_s
+def follow(settings: Settings, signal_filter: SignalFilter, duration_s: float | None) -> int:
+    """Prints every record as it arrives, backlog included, until Ctrl-C or for ``duration_s``. Returns the exit code."""
+    has_printed, until_s = False, None if duration_s is None else time.monotonic() + duration_s
     last_trouble: str | None = None
     with _open_tail(settings) as tail:
         stop = stop_on_signals()
@@ -224,7 +224,7 @@ def follow(settings: Settings, signal_filter: SignalFilter, wait_s: float | None
                     out(line)
     if has_printed or stop.is_set():
         return EXIT_DONE
-    tell(f"No matching signal arrived within {wait_s:g} s: {_CHECK_SERVICES}")
+    tell(f"No matching signal arrived within {span_text(duration_s or 0.0)}: {_CHECK_SERVICES}")
     return EXIT_NOT_WELL
 
 

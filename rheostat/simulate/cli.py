@@ -12,23 +12,30 @@ from rheostat.options import Json
 
 def simulate(
     scenario: Annotated[
-        str | None, typer.Argument(metavar="[SCENARIO]", help="a scenario file, or a name from --list")
+        str | None, typer.Argument(metavar="SCENARIO", help="a scenario file, or a name from --list")
     ] = None,
     policy: Annotated[
         str,
         typer.Option(
             "--policy",
+            metavar="POLICY",
             help="what sets the throttles: rheostat, rheostat:MODE, static:RATE, as-is (the initial throttles stay) or none",
         ),
     ] = "rheostat",
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="use this seed instead of the scenario's")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, metavar="N", help="use this seed instead of the scenario's")
+    ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="draw rates, throttles, lag and latency over time (SVG)")
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="draw rates, throttles, lag and latency over time, as SVG"),
     ] = None,
     as_json: Json = False,
     list_them: Annotated[bool, typer.Option("--list", help="list the scenarios that come with rheostat")] = False,
 ) -> None:
-    """Simulates a move: a simulated cluster, but the tuner's real decisions. Exit code 1: the move does not end in time."""
+    """Simulates a move with the decision code of the tuner.
+
+    Exit code 1: the move does not end in time.
+    """
     from rheostat.simulate import command
 
     if list_them:

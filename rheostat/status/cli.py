@@ -10,24 +10,23 @@ import typer
 
 from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
-from rheostat.options import Config, Json
+from rheostat.options import Config, Json, time_option
 
 
 def status(
     config: Config,
     as_json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help="refresh every 2 s, in place, until Ctrl-C")] = False,
-    wait_s: Annotated[
-        float | None, typer.Option("--wait", min=0, metavar="S", help="end --watch after S seconds")
-    ] = None,
+    duration_s: Annotated[float | None, time_option("end --watch after this time", "--duration", zero=True)] = None,
 ) -> None:
-    """Shows the active tuner, moves and their expected end, and the last decisions with their reasons.
+    """Shows the active tuner, the moves with their expected end, and the last decisions with their reasons.
 
-    Exit code 1: a move has stalled while no tuner is active, or no change of its throttle can help a move."""
+    Exit code 1: a move has stalled and no tuner is active, or a move is slow for a reason that no throttle can remove.
+    """
     if as_json and watch:
         raise typer.BadParameter("give only one of the two", param_hint="--json, --watch")
-    if wait_s is not None and not watch:
-        raise typer.BadParameter("give it only together with --watch", param_hint="--wait")
+    if duration_s is not None and not watch:
+        raise typer.BadParameter("give it only together with --watch", param_hint="--duration")
 
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
@@ -39,7 +38,7 @@ def status(
     if watch:
         from rheostat.status import watch as status_watch
 
-        raise typer.Exit(status_watch.watch(load_settings(config), wait_s))
+        raise typer.Exit(status_watch.watch(load_settings(config), duration_s))
     report = read_status(load_settings(config))
     if as_json:
         out(json.dumps(report, indent=2))

@@ -63,8 +63,8 @@ class _Connections:
         stack.callback(self.quotas.close)
 
 
-def watch(settings: Settings, wait_s: float | None = None) -> int:
-    """Shows the status until Ctrl-C, or for ``wait_s`` seconds, and returns the exit code.
+def watch(settings: Settings, duration_s: float | None = None) -> int:
+    """Shows the status until Ctrl-C, or for ``duration_s`` seconds, and returns the exit code.
 
     Raises:
         UnreachableError: the cluster does not answer at the start.
@@ -83,7 +83,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         stop = stop_on_signals()
         display = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
         signals.rewind(_SIGNAL_BACKLOG)
-        until_s = None if wait_s is None else time.monotonic() + wait_s
+        until_s = None if duration_s is None else time.monotonic() + duration_s
         journal, tails, incomplete_text = start_following(
             settings.cluster, topics, connections.journal_consumer, connections.order_consumer
         )

@@ -31,7 +31,19 @@ def test_fetcher_change_is_undone_when_a_broker_stops(
         until(lambda: len([s for s in client.partitions(["copied"]) if len(s.isr) == 3]) == 8, 30, "all is in sync")
         before = values(client)
         log = tmp_path / "apply.log"
-        ask = ("fetchers", "-c", config, "--by", "partitions", "--apply", "--yes", "--value", "4", "--settle", "60s")
+        ask = (
+            "fetchers",
+            "-c",
+            config,
+            "--by",
+            "partitions",
+            "--apply",
+            "--yes",
+            "--value",
+            "4",
+            "--observe-for",
+            "60s",
+        )
         with running(*RHEOSTAT, *ask, log=log) as run:
             # The last step has been read back from all of them, and is being watched.
             until(lambda: "watched for" in run.said().partition(f"{KEY}=4 on")[2], 150, "the last step is watched")

@@ -115,7 +115,7 @@ def test_expired_override_returns_to_control(make_stage: MakeStage, record_prope
     tuner = stage.start_tuner()
     stage.move()
     stage.wait_until_raised()
-    order = ("--broker", str(SOURCE[0]), "--side", "leader", "--rate", f"{ORDERED / MB}MB/s", "--for", "20s")
+    order = ("--broker", str(SOURCE[0]), "--side", "leader", "--throttle", f"{ORDERED / MB}MB/s", "--for", "20s")
     done = rheostat("override", "--yes", "--config", stage.config, *order)
     assert done.returncode == 0, done.stderr
     stage.until("the overridden rate is set", lambda: stage.rate(SOURCE) == ORDERED, 18)

@@ -60,7 +60,7 @@ def test_plan_of_200_partitions_survives_three_kills(lab: Lab, tmp_path: Path) -
                 until(lambda tune=tune: '"acting"' in tune.said(), 60, "the tuner acts")
                 if life == 0:
                     given = rheostat(
-                        "reassign", "start", plan, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "12",
+                        "reassign", "start", plan, "-c", config, "--measure-for", "0", "--yes", "--detach", "--partition-movements", "12",
                         "--replica-movements", "1",
                     )  # fmt: skip
                     assert given.returncode == 0, given.stderr
@@ -102,7 +102,7 @@ def test_partitions_of_dead_target_wait_and_others_continue(lab: Lab, tmp_path: 
         tune = stack.enter_context(running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log"))
         until(lambda: '"acting"' in tune.said(), 60, "the tuner acts")
         given = rheostat(
-            "reassign", "start", plan, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "4",
+            "reassign", "start", plan, "-c", config, "--measure-for", "0", "--yes", "--detach", "--partition-movements", "4",
         )  # fmt: skip
         assert given.returncode == 0, given.stderr
         until(arrived, 60, "it has begun")

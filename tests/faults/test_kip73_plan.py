@@ -82,7 +82,7 @@ def test_moving_bytes_stay_within_fixed_quota(case: Case, table: list[Sequence[s
                 lab.home / "rheostat.yaml",
                 "--broker",
                 str(broker),
-                "--rate",
+                "--throttle",
                 f"{QUOTA // MB}MB/s",
                 timeout_s=180,
             )

@@ -115,7 +115,7 @@ def test_plan_waiting_for_broker_fires_alert_until_its_return(tmp_path: Path) ->
             parts.until("rheostat is ready", lambda: (s := parts.status()) and s["ready"], 120)
             # It is given while nothing may begin, and loses its destination before anything has.
             assert rheostat("pause", "-c", config).returncode == 0
-            given = rheostat("reassign", "start", plan, "-c", config, "--watch-s", "0", "--yes", "--detach")
+            given = rheostat("reassign", "start", plan, "-c", config, "--measure-for", "0", "--yes", "--detach")
             assert given.returncode == 0, given.stderr
             lab.nodes[3].kill()
             until(lambda: 3 not in {broker.node for broker in client.brokers()}, 60, "broker 3 is known to be gone")

@@ -71,7 +71,7 @@ def test_tuner_without_rights_on_plan_topics_fires_alert(tmp_path: Path) -> None
             Monitoring(tmp_path / "monitoring", ports) as monitoring,
         ):
             until(lambda: '"acting"' in tune.said(), 60, "the tuner acts")
-            given = rheostat("reassign", "start", plan, "-c", admins, "--watch-s", "0", "--yes", "--detach")
+            given = rheostat("reassign", "start", plan, "-c", admins, "--measure-for", "0", "--yes", "--detach")
             # Given it is, and acknowledged not: whoever cannot see the plan's partitions begins nothing.
             assert "is on record: 1 partition." in given.stdout + given.stderr
             until(lambda: monitoring.ear.heard("ReassignmentPlansNotExecuted"), 120, "a person is called", every_s=0.5)

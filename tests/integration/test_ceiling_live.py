@@ -143,12 +143,12 @@ def test_plan_without_objective_stays_below_ceiling(
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
-        dry = rheostat("reassign", "start", plan, "-c", other, "--watch-s", "0", "--dry-run", "--json")
+        dry = rheostat("reassign", "start", plan, "-c", other, "--measure-for", "0", "--dry-run", "--json")
         foretold = json.loads(dry.stdout)
         # The command's own file allows five times as much: what holds is the running tuner's, and the difference is told.
         assert (foretold["rate_bytes_per_s"], foretold["ceiling_bytes_per_s"]) == (ceiling, ceiling)
         assert f"rate_bytes_per_s_max is {rate_text(5 * ceiling)}" in foretold["differences"][0]
-        given = rheostat("reassign", "start", plan, "-c", config, "--watch-s", "0", "--yes", "--detach")
+        given = rheostat("reassign", "start", plan, "-c", config, "--measure-for", "0", "--yes", "--detach")
         assert given.returncode == 0, given.stderr
         began_s = time.monotonic()
         assert f"about {span_text(foretold['expected_s'])} at {rate_text(ceiling)}" in given.stderr

@@ -107,7 +107,7 @@ def test_thread_of_busiest_topic_has_highest_write_load(
         before = client.log_sizes([1], [("in-turn", 0)])
         until(lambda: client.log_sizes([1], [("in-turn", 0)]) != before, 20, "the load writes")
         picture = tmp_path / "map.svg"
-        done = rheostat("fetchers", "-c", lab_config_file, "--watch-s", "5", "--plot", picture)
+        done = rheostat("fetchers", "-c", lab_config_file, "--measure-for", "5", "--plot", picture)
         load.check()
     assert done.returncode == 1, done.stderr
     assert "num.replica.fetchers is 3; the busiest thread, ReplicaFetcherThread-" in done.stdout
@@ -187,7 +187,7 @@ def test_drained_broker_keeps_no_replica_and_racks_stay_distinct(
         "4",
         "--write-rate",
         "0",
-        "--rate",
+        "--throttle",
         "50MB/s",
         "-o",
         file,
@@ -220,7 +220,7 @@ def nothing_left(config: Path, *what: str) -> None:
 def moved(lab: Lab, client: ClusterClient, config: Path, *what: str) -> tuple[Replicas, Replicas]:
     """Executes the plan; returns the replicas before and after it."""
     every = replicas_of(client)
-    plan = told("plan", "generate", "-c", config, *what, "--write-rate", "0", "--rate", "50MB/s")["plan"]
+    plan = told("plan", "generate", "-c", config, *what, "--write-rate", "0", "--throttle", "50MB/s")["plan"]
     target = {(e["topic"], e["partition"]): tuple(e["replicas"]) for e in plan["partitions"]}
     assert target, "there is something to do"
     before = {key: every[key] for key in target}
@@ -373,7 +373,7 @@ def test_fetchers_change_stepwise_and_are_restored_on_ctrl_c(
         found = client.broker_configs([1, 2, 3, 4], ["num.replica.fetchers"])
         return {answer["num.replica.fetchers"].value for answer in found.values() if not isinstance(answer, Exception)}
 
-    ask = ("fetchers", "-c", lab_config_file, "--by", "partitions", "--apply", "--yes", "--settle", "2s")
+    ask = ("fetchers", "-c", lab_config_file, "--by", "partitions", "--apply", "--yes", "--observe-for", "2s")
     with FetcherClient(lab.kafka_settings(), "test") as default:
         try:
             found = told(*ask, "--value", "6")

@@ -177,7 +177,7 @@ def test_running_tuner_pauses_resumes_and_releases(
     alone = rheostat("pause", "--config", file)
     assert alone.returncode == EXIT_NOT_ACKNOWLEDGED
     assert alone.stdout.startswith("The pause is recorded. No tuner has acknowledged it")
-    for look in (("status",), ("status", "--watch", "--wait", "1")):
+    for look in (("status",), ("status", "--watch", "--duration", "1")):
         shown = rheostat(*look, "--config", file).stdout
         assert "Paused by" in shown, (look, shown)
     leave_managed_rates(lab, throttles)
@@ -208,13 +208,16 @@ def test_running_tuner_pauses_resumes_and_releases(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--broker", "1"), "expected either --rate, the throttle to set, or --clear"),
-        (("--broker", "1", "--rate", "5GB/s"), "--rate 5.00 GB/s is above tuner.rate_bytes_per_s_max"),
-        (("--broker", "1", "--rate", "0"), "expected more than 0"),
-        (("--broker", "1", "--rate", "0.4B/s"), "--rate: expected at least 1 B/s"),
-        (("--broker", "77", "--rate", "5MB/s"), "--broker 77 is not alive; alive are 1, 2"),
-        (("--broker", "1", "--rate", "5MB/s", "--for", "soon"), "expected a time above 0 such as 90s"),
-        (("--broker", "1", "--rate", "5MB/s", "--side", "left"), "--side: expected leader or follower, found 'left'"),
+        (("--broker", "1"), "give either --throttle, the throttle to set, or --clear"),
+        (("--broker", "1", "--throttle", "5GB/s"), "--throttle 5.00 GB/s is above tuner.rate_bytes_per_s_max"),
+        (("--broker", "1", "--throttle", "0"), "expected more than 0"),
+        (("--broker", "1", "--throttle", "0.4B/s"), "--throttle: expected at least 1 B/s"),
+        (("--broker", "77", "--throttle", "5MB/s"), "--broker 77 is not alive; alive are 1, 2"),
+        (("--broker", "1", "--throttle", "5MB/s", "--for", "soon"), "expected a time above 0 such as 90s"),
+        (
+            ("--broker", "1", "--throttle", "5MB/s", "--side", "left"),
+            "--side: expected leader or follower, found 'left'",
+        ),
     ],
 )
 def test_invalid_override_is_refused_with_reason(
@@ -235,7 +238,7 @@ def test_dangerous_orders_require_confirmation(lab: Lab, config: tuple[Path, int
 
     override = ("override", "--config", file, "--broker", "1", "--for", "90s")
     before = ordered()
-    refused = rheostat(*override, "--rate", "8MB/s")
+    refused = rheostat(*override, "--throttle", "8MB/s")
     assert (refused.returncode, ordered()) == (EXIT_NOT_CONFIRMED, before)
     assert refused.stderr.splitlines() == [
         "For 90 s this override raises:",
@@ -250,10 +253,10 @@ def test_dangerous_orders_require_confirmation(lab: Lab, config: tuple[Path, int
         assert (shown.ends(20), ordered()) == (EXIT_NOT_CONFIRMED, before)
     assert throttles.read_rates([OURS, FRESH]) == {OURS: 20 * MB, FRESH: 30 * MB}
 
-    agreed = rheostat(*override, "--rate", "8MB/s", "--yes")
+    agreed = rheostat(*override, "--throttle", "8MB/s", "--yes")
     assert agreed.returncode == EXIT_NOT_ACKNOWLEDGED
     assert agreed.stdout.startswith("The override is recorded. No tuner has acknowledged it")
-    lowered = rheostat(*override, "--rate", "6MB/s")
+    lowered = rheostat(*override, "--throttle", "6MB/s")
     assert (lowered.returncode, lowered.stderr) == (EXIT_NOT_ACKNOWLEDGED, "")
     cleared = rheostat("override", "--config", file, "--broker", "1", "--clear")
     assert cleared.stdout.startswith("The end of the override is recorded.")

@@ -123,8 +123,8 @@ def steered(folder: Path) -> set[str]:
                 until(lambda: boards.show(*words), within_s, f"{what}: {words}", every_s=1.0)
 
             seen("the storm", "tenants create", "their buckets", "Their quotas", "refused requests", within_s=180)
-            said("override", "--yes", "--broker", "3", "--rate", "300KB/s", "--for", "5m")
-            said("reassign", "start", str(plan), "--watch-s", "0", "--yes", "--detach")
+            said("override", "--yes", "--broker", "3", "--throttle", "300KB/s", "--for", "5m")
+            said("reassign", "start", str(plan), "--measure-for", "0", "--yes", "--detach")
             seen(
                 "the plan",
                 "Batch, per plan",

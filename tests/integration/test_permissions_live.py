@@ -140,7 +140,7 @@ def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path
         started(tune, "acting")
         started(dry, "dry run: deciding without writing")
         started(stream, "first batch")
-        seen = rheostat("signals", "--config", files["reader"], "--wait", "20")
+        seen = rheostat("signals", "--config", files["reader"], "--duration", "20")
         assert seen.returncode == 0, seen.stdout + seen.stderr
         paused = rheostat("pause", "--config", files["operator"])
         assert paused.returncode == 0, paused.stdout + paused.stderr

@@ -90,7 +90,7 @@ def test_estimate_counts_partitions_and_predicts_duration(
         until(lambda: client.log_sizes([LEADER], [(TOPIC, 0), (TOPIC, 1)]) != grown, 20, "the load writes")
 
         # 0.4 MB/s and one in-sync follower: more than BytesInPerSec, less than W = 0.4 × (1 in sync + 1 adding).
-        never = planned(plan_file, *config, "--rate", "600kB/s", "--watch-s", "8", code=1)
+        never = planned(plan_file, *config, "--throttle", "600kB/s", "--measure-for", "8", code=1)
         assert never["per_side"]["verdict"] == "never_ends"
         assert never["kip73"]["verdict"] == "ends"
         assert never["per_side"]["steady_state_side"] == {"broker": LEADER, "side": "leader"}
@@ -113,7 +113,7 @@ def test_estimate_counts_partitions_and_predicts_duration(
         reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(rate))
 
         # What is under way, without a plan file: the rest of the same move.
-        rest = planned(*config, "--rate", str(rate), "--write-rate", "200kB/s")
+        rest = planned(*config, "--throttle", str(rate), "--write-rate", "200kB/s")
         assert rest["kip73"]["move_ratio"] == wanted["kip73"]["move_ratio"]
         left = sum(s["remaining_bytes"] for s in rest["per_side"]["sides"] if s["side"] == "follower")
         assert left < sum(s["remaining_bytes"] for s in wanted["per_side"]["sides"] if s["side"] == "follower") + 8 * MB
@@ -149,7 +149,7 @@ def test_estimate_near_minimum_rate_is_accurate(
         moved = [{"topic": near, "partition": p, "replicas": [LEADER, DESTINATION]} for p in (0, 1)]
         file = tmp_path / "near.json"
         file.write_text(json.dumps({"version": 1, "partitions": moved}))
-        asked = planned(file, *config, "--rate", str(rate), "--write-rate", "500kB/s")
+        asked = planned(file, *config, "--throttle", str(rate), "--write-rate", "500kB/s")
         (told,) = asked["notes"]
         assert "Clients write 1.00 MB/s to the moving partitions" in told
         assert asked["per_side"]["rate_bytes_per_s_min"] == steady_state + 1
@@ -179,7 +179,7 @@ def signals_of_brokers(lab: Lab, client: ClusterClient, age_s: float, *bytes_in_
 
 
 def bytes_in_of(plan_file: Path, config: Path) -> float:
-    found = planned(plan_file, "--config", config, "--rate", "30MB/s", "--write-rate", "100kB/s")
+    found = planned(plan_file, "--config", config, "--throttle", "30MB/s", "--write-rate", "100kB/s")
     return float(found["kip73"]["bytes_in_per_s_max"])
 
 
@@ -205,9 +205,9 @@ def test_cluster_lost_while_watching_exits_with_three(
         plan_file,
         "--config",
         lab_config_file,
-        "--rate",
+        "--throttle",
         "30MB/s",
-        "--watch-s",
+        "--measure-for",
         "3",
     ]
     brokers = [node.process for node in lab.brokers if node.process is not None]

@@ -57,7 +57,7 @@ def test_plan_exceeding_disk_space_is_refused_by_name(small_disk: Path, make_lab
             plan = tmp_path / "plan.json"
             entries = [{"topic": topic, "partition": 0, "replicas": [2]} for topic in topics]
             plan.write_text(json.dumps({"version": 1, "partitions": entries}))
-            return rheostat("reassign", "start", plan, "-c", config, "--watch-s", "0", "--dry-run")
+            return rheostat("reassign", "start", plan, "-c", config, "--measure-for", "0", "--dry-run")
 
         refused = dry(*TOPICS)
         assert refused.returncode == 1, refused.stderr

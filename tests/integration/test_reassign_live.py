@@ -100,10 +100,10 @@ def test_invalid_plan_is_explained_and_starts_nothing(
     assert code == 1
     assert said.startswith("No tuner runs for cluster lab, so the plan would not be executed; nothing is on record.")
     assert refused({0: [1, 2]}) == (0, "")
-    alone = rheostat("reassign", "start", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--watch-s", "0")
+    alone = rheostat("reassign", "start", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--measure-for", "0")
     assert (alone.returncode, "there is no terminal to ask on: give --yes" in alone.stderr) == (5, True), alone.stderr
     dry = rheostat(
-        "reassign", "start", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--watch-s", "0", "--dry-run",
+        "reassign", "start", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--measure-for", "0", "--dry-run",
         "--replica-movements", "1",
     )  # fmt: skip
     assert dry.returncode == 0, dry.stderr
@@ -122,7 +122,7 @@ def test_plan_survives_sigkill_and_reaches_its_target(
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         given = rheostat(
-            "reassign", "start", file, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "2",
+            "reassign", "start", file, "-c", config, "--measure-for", "0", "--yes", "--detach", "--partition-movements", "2",
             "--replica-movements", "1",
         )  # fmt: skip
         assert given.returncode == 0, given.stderr
@@ -135,7 +135,7 @@ def test_plan_survives_sigkill_and_reaches_its_target(
     seen = status(config)
     assert 0 < len(seen["Topics"][0]["Partitions"]) <= PARTITIONS
     assert (seen["desired"], seen["ending"]) == ("running", None)
-    again = rheostat("reassign", "start", file, "-c", config, "--watch-s", "0", "--yes")
+    again = rheostat("reassign", "start", file, "-c", config, "--measure-for", "0", "--yes")
     assert again.returncode == 2
     assert "more: wait until it ends, or run `rheostat reassign cancel" in again.stderr
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "second.log"):
@@ -178,7 +178,7 @@ def test_moves_of_unreadable_plan_keep_their_throttle_after_restart(
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "first.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
-        given = rheostat("reassign", "start", file, "-c", config, "--watch-s", "0", "--yes", "--detach")
+        given = rheostat("reassign", "start", file, "-c", config, "--measure-for", "0", "--yes", "--detach")
         assert given.returncode == 0, given.stderr
         until(client.reassignments, 20, "it has begun")
         until(lists, 10, "its lists name it")
@@ -243,7 +243,7 @@ def test_plan_step_is_listed_as_throttled_before_it_copies(
             plan_file(tmp_path, "weighed", TARGET),
             "-c",
             config,
-            "--watch-s",
+            "--measure-for",
             "0",
             "--yes",
             "--detach",
@@ -268,7 +268,7 @@ def test_cancelled_plan_rolls_back_running_partitions(
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         given = rheostat(
-            "reassign", "start", file, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "2",
+            "reassign", "start", file, "-c", config, "--measure-for", "0", "--yes", "--detach", "--partition-movements", "2",
             "--replica-movements", "1",
         )  # fmt: skip
         assert given.returncode == 0, given.stderr

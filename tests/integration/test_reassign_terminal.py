@@ -51,7 +51,18 @@ class Desk:
 
     @contextmanager
     def reassign(self, *more: str, columns: int = 100) -> Iterator[Terminal]:
-        words = (*RHEOSTAT, "reassign", "start", self.file, "-c", self.config, "--watch-s", "0", "--standalone", *more)
+        words = (
+            *RHEOSTAT,
+            "reassign",
+            "start",
+            self.file,
+            "-c",
+            self.config,
+            "--measure-for",
+            "0",
+            "--standalone",
+            *more,
+        )
         with terminal(*words, columns=columns) as shown:
             shown.shows(r"for each broker and side: the ceiling of the tuner that", 60)
             shown.shows(r"Continue\? \[y/N\]\s*$", 10)

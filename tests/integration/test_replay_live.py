@@ -205,9 +205,9 @@ def test_recording_with_restart_replays_to_the_same_decisions(config: Path, tmp_
 def test_replay_with_other_policy_shows_both_decisions(config: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("rate_bytes_per_s_max: 500000\n")
-    found = replayed("--config", config, "--from", "-15m", "--policy", policy, code=1)
+    found = replayed("--config", config, "--from", "-15m", "--tuner-settings", policy, code=1)
     assert found["steering_ticks"]["different"] > 0
-    told = rheostat("replay", "--config", config, "--from", "-15m", "--policy", policy)
+    told = rheostat("replay", "--config", config, "--from", "-15m", "--tuner-settings", policy)
     assert told.returncode == 1
     assert "broker 1 leader throttle" in told.stdout
     assert "  replayed: " in told.stdout
@@ -216,7 +216,7 @@ def test_replay_with_other_policy_shows_both_decisions(config: Path, tmp_path: P
 def test_replay_with_other_weights_shows_both_decisions(config: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("mutation_quota:\n  rate_per_s_max: 5\n")
-    found = replayed("--config", config, "--from", "-15m", "--policy", policy, code=1)
+    found = replayed("--config", config, "--from", "-15m", "--tuner-settings", policy, code=1)
     assert found["quotas"]["different"] > 0
     assert found["cycles"]["different"] == found["steering_ticks"]["different"] == 0
     assert any(d["kind"] == "quotas" and "client-id 'rude'" in d["now"] for d in found["differences"])

@@ -109,14 +109,14 @@ def test_signals_prints_present_signals_at_once(config: Path, writer: Writer) ->
 
 
 def test_plan_without_watch_uses_signals_at_once(lab: Lab, config: Path, writer: Writer) -> None:
-    none = rheostat("fetchers", "--config", config, "--watch-s", "0")
+    none = rheostat("fetchers", "--config", config, "--measure-for", "0")
     assert none.returncode == 1
     assert "has the rate that clients write to broker 1" in none.stderr
 
     at_ms = now_ms() - 90_000  # Too old for the tuner.
     writer.write(BrokerSignal("lab", 1, at_ms, at_ms, 6, 1.0, client_in_bytes_per_s=4.5e6))
     began = time.monotonic()
-    done = rheostat("fetchers", "--config", config, "--watch-s", "0")
+    done = rheostat("fetchers", "--config", config, "--measure-for", "0")
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - began < ANSWER_S_MAX
     assert "estimates from signals up to" in done.stderr
@@ -195,7 +195,7 @@ def test_missing_right_is_named_not_taken_for_silence(lab: Lab, config: Path, wr
 
 
 def test_signals_with_wait_shows_newer_signals(config: Path, writer: Writer, tmp_path: Path) -> None:
-    command = (*RHEOSTAT, "signals", "--config", config, "--json", "--wait", "4")
+    command = (*RHEOSTAT, "signals", "--config", config, "--json", "--duration", "4")
     with running(*command, log=tmp_path / "wait.json") as run:
 
         def ended() -> bool:

@@ -68,7 +68,7 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                     "estimate",
                     "--config",
                     rheostat.config,
-                    "--rate",
+                    "--throttle",
                     "30MB/s",
                     "--write-rate",
                     "1kB/s",

@@ -138,7 +138,7 @@ def test_documented_command_is_accepted_by_the_parser(words: list[str], monkeypa
 
 
 @pytest.mark.parametrize(
-    "line", ["rheostat statu", "rheostat status --wacht", "rheostat plan generate --rate 5parsecs"]
+    "line", ["rheostat statu", "rheostat status --wacht", "rheostat plan generate --throttle 5parsecs"]
 )
 def test_wrong_command_is_refused_by_the_parser(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RHEOSTAT_CONFIG", "rheostat.yaml")

@@ -83,7 +83,17 @@ def test_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> None:
                     return lambda: text in (page.locator("#main").text_content() or "")
 
                 until("it moves", shows("4 partitions are moving onto broker 3"), supervisor, 120)
-                watch = [sys.executable, "-m", "rheostat", "status", "--watch", "--wait", "3", "--config", str(config)]
+                watch = [
+                    sys.executable,
+                    "-m",
+                    "rheostat",
+                    "status",
+                    "--watch",
+                    "--duration",
+                    "3",
+                    "--config",
+                    str(config),
+                ]
                 told = subprocess.run(watch, capture_output=True, text=True, timeout=60, check=True).stdout
                 assert "lab: 4 partitions are moving onto broker 3" in told
                 assert "onto broker 3" in told

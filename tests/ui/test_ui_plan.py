@@ -121,7 +121,7 @@ def test_page_follows_a_plan_from_first_to_last_step(browser: Browser, tmp_path:
             page = seats["page-wide-light"].page
             expect(page.locator("#plans")).to_contain_text("No plan is active")
             given = subprocess.run(
-                [*RHEOSTAT, "reassign", "start", plan, "-c", parts.config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "6"],
+                [*RHEOSTAT, "reassign", "start", plan, "-c", parts.config, "--measure-for", "0", "--yes", "--detach", "--partition-movements", "6"],
                 capture_output=True, text=True, timeout=90, check=False,
             )  # fmt: skip
             assert f"is on record: {PARTITIONS} partitions." in given.stdout + given.stderr

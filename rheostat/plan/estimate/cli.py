@@ -7,16 +7,25 @@ from typing import Annotated
 
 import typer
 
-from rheostat.options import Json, WatchSeconds, amount
-from streaming.shared import units
+from rheostat.options import (
+    MEASURE_FOR_S,
+    Json,
+    MeasureFor,
+    Throttle,
+    Within,
+    rate_option,
+    share_option,
+    size_option,
+    time_option,
+)
 
 
 def estimate(
     plan_file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[PLAN.json]",
-            help="a plan for kafka-reassign-partitions; without it, the reassignments in progress are estimated",
+            metavar="PLAN.json",
+            help="a plan of kafka-reassign-partitions; without it, the reassignments in progress are estimated",
         ),
     ] = None,
     config: Annotated[
@@ -25,77 +34,85 @@ def estimate(
             "--config",
             "-c",
             envvar="RHEOSTAT_CONFIG",
+            metavar="FILE",
             help="the settings file, to read the figures from the live cluster",
         ),
     ] = None,
     current: Annotated[
         Path | None,
         typer.Option(
-            "--current", help="a file with the current assignment, to read the figures from without a cluster"
+            "--current",
+            metavar="FILE",
+            help="a file with the current assignment, to estimate without a cluster",
         ),
     ] = None,
-    rate: Annotated[
-        float | None,
-        amount(units.positive(units.parse_rate), "the throttle rate; the answer is the time it takes", "RATE"),
-    ] = None,
-    within: Annotated[
-        float | None, amount(units.parse_span, "the longest time allowed; the answer is the throttle rate", "TIME")
-    ] = None,
+    throttle: Throttle = None,
+    within: Within = None,
     share: Annotated[
-        float | None, amount(units.parse_share, "the throttle uses at most this share of --capacity, e.g. 10%", "SHARE")
+        float | None, share_option("the throttle uses at most this share of --capacity, such as 10%", "--share")
     ] = None,
     capacity: Annotated[
-        float | None,
-        amount(units.positive(units.parse_rate), "the network rate of one broker in one direction", "RATE"),
+        float | None, rate_option("what the network of one broker carries in one direction", "--capacity")
     ] = None,
     size: Annotated[
-        float | None, amount(units.parse_bytes, "size of each partition that has no size in --current", "SIZE")
+        float | None, size_option("size of each partition that has no size in --current", "--size", zero=True)
     ] = None,
     write_rate: Annotated[
         float | None,
-        amount(
-            units.parse_rate,
-            "write rate of each partition that has none in --current; on the live cluster, instead of measuring it",
-            "RATE",
+        rate_option(
+            "write rate of each partition that has none in --current; on the live cluster, replaces the measurement",
+            "--write-rate",
+            zero=True,
         ),
     ] = None,
-    watch_s: WatchSeconds = 10.0,
+    measure_s: MeasureFor = MEASURE_FOR_S,
     move_ratio: Annotated[
-        float | None, amount(units.parse_share, "KIP-73: partitions to move ÷ all partitions", "SHARE")
+        float | None, share_option("KIP-73: partitions to move ÷ all partitions", "--move-ratio")
     ] = None,
     log_size_per_broker: Annotated[
-        float | None, amount(units.parse_bytes, "KIP-73: TotalLogSizePerBroker", "SIZE")
+        float | None, size_option("KIP-73: TotalLogSizePerBroker", "--log-size-per-broker", zero=True)
     ] = None,
-    brokers: Annotated[int | None, typer.Option("--brokers", min=1, help="KIP-73: #Brokers")] = None,
-    bytes_in_max: Annotated[
-        float | None, amount(units.parse_rate, "KIP-73: max(BytesInPerSec), written by clients", "RATE")
+    brokers: Annotated[
+        int | None, typer.Option("--brokers", min=1, metavar="N", help="KIP-73: the number of brokers")
     ] = None,
-    response_max: Annotated[
+    max_bytes_in: Annotated[
         float | None,
-        amount(units.positive(units.parse_bytes), "replica.fetch.response.max.bytes of the brokers", "SIZE"),
-    ] = None,
-    network: Annotated[
-        float | None,
-        amount(
-            units.positive(units.parse_rate), "a broker's network speed, for KIP-73's rule on response sizes", "RATE"
+        rate_option(
+            "KIP-73: max(BytesInPerSec), the highest rate that clients write to one broker", "--max-bytes-in", zero=True
         ),
     ] = None,
-    window: Annotated[
-        float | None, amount(units.parse_span, "length of the replication quota's window; default 11 s", "TIME")
+    max_response_size: Annotated[
+        float | None, size_option("replica.fetch.response.max.bytes of the brokers", "--max-response-size")
+    ] = None,
+    network: Annotated[
+        float | None, rate_option("a broker's network speed, for KIP-73's rule on response sizes", "--network")
+    ] = None,
+    quota_window: Annotated[
+        float | None,
+        time_option(
+            "length of the replication quota's window, replication.quota.window.num × .size.seconds",
+            "--quota-window",
+            shown_default="11s",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Estimates how long a reassignment takes, or which throttle ends it in time (KIP-73). Exit code 1: a limit cannot be met."""
+    """Estimates how long a reassignment takes, or which throttle ends it in time (KIP-73).
+
+    Exit code 1: no throttle can end it in time.
+    """
     from rheostat.console.logs import set_up_logs
     from rheostat.plan.estimate.command import run_estimate
     from rheostat.plan.estimate.report import EstimateQuestion
     from rheostat.plan.estimate.sources import EstimateInputs
 
     set_up_logs()
-    question = EstimateQuestion(rate, within, share, capacity, network)
+    question = EstimateQuestion(throttle, within, share, capacity, network)
     inputs = EstimateInputs(
-        size, write_rate, move_ratio, log_size_per_broker, brokers, bytes_in_max, response_max, window
+        size, write_rate, move_ratio, log_size_per_broker, brokers, max_bytes_in, max_response_size, quota_window
     )
     raise typer.Exit(
-        run_estimate(question, inputs, plan=plan_file, config=config, current=current, watch_s=watch_s, as_json=as_json)
+        run_estimate(
+            question, inputs, plan=plan_file, config=config, current=current, measure_s=measure_s, as_json=as_json
+        )
     )

@@ -25,7 +25,7 @@ def run_estimate(
     plan: Path | None,
     config: Path | None,
     current: Path | None,
-    watch_s: float,
+    measure_s: float,
     as_json: bool,
 ) -> int:
     """Prints the answer, and returns the exit code.
@@ -34,10 +34,10 @@ def run_estimate(
         plan: the plan file; None: the reassignments in progress.
         config: the settings file for the live cluster.
         current: a file with the current assignment, instead of the live cluster.
-        watch_s: how long to watch the logs for write rates.
+        measure_s: how long to watch the logs for write rates.
     """
     question.check()
-    report = estimate_plan(_read_figures(inputs, plan, config, current, watch_s), question)
+    report = estimate_plan(_read_figures(inputs, plan, config, current, measure_s), question)
     if as_json:
         out(json.dumps(to_record(report), indent=2))
     else:
@@ -49,7 +49,7 @@ def run_estimate(
 
 
 def _read_figures(
-    inputs: EstimateInputs, plan: Path | None, config: Path | None, current: Path | None, watch_s: float
+    inputs: EstimateInputs, plan: Path | None, config: Path | None, current: Path | None, measure_s: float
 ) -> EstimateFigures:
     # The plan comes first: its faults can be found without a cluster.
     target = None if plan is None else sources.read_plan(plan)
@@ -69,4 +69,4 @@ def _read_figures(
         return sources.from_numbers(inputs)
     from rheostat.plan.estimate.live_figures import from_cluster
 
-    return from_cluster(load_settings(config), target, inputs, watch_s, tell)
+    return from_cluster(load_settings(config), target, inputs, measure_s, tell)

@@ -52,13 +52,13 @@ class _LogSizes:
 
 
 def from_cluster(
-    settings: Settings, plan: PlanFile | None, inputs: EstimateInputs, watch_s: float, notify: Callable[[str], None]
+    settings: Settings, plan: PlanFile | None, inputs: EstimateInputs, measure_s: float, notify: Callable[[str], None]
 ) -> EstimateFigures:
     """Returns the figures of the live cluster.
 
     Args:
         plan: None: the reassignments in progress.
-        watch_s: time between the two reads of the log sizes; 0: write rates from the signals. Ignored if ``inputs`` has a rate.
+        measure_s: time between the two reads of the log sizes; 0: write rates from the signals. Ignored if ``inputs`` has a rate.
         notify: shows a line to the operator.
 
     Raises:
@@ -73,7 +73,7 @@ def from_cluster(
     probe(settings)
     with ClusterClient(settings.kafka, "rheostat-plan") as client:
         try:
-            return _read(client, settings, plan, inputs, watch_s, notify)
+            return _read(client, settings, plan, inputs, measure_s, notify)
         except Unreachable as error:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
@@ -85,7 +85,7 @@ def _read(
     settings: Settings,
     plan: PlanFile | None,
     inputs: EstimateInputs,
-    watch_s: float,
+    measure_s: float,
     notify: Callable[[str], None],
 ) -> EstimateFigures:
     brokers = sorted(e.node for e in client.brokers())
@@ -102,12 +102,12 @@ def _read(
     estimated: Mapping[TopicPartition, float] = {}
     bytes_in = _read_bytes_in(client, settings, brokers)
     if inputs.write_bytes_per_s is None:
-        if watch_s == 0:
+        if measure_s == 0:
             leaders = {key: state.leader for key, state in states.items()}
             sizes = {key: float(first.of_leader(state)) for key, state in states.items()}
             estimated = estimate_write_rates(read_broker_signals(client, settings), brokers, leaders, sizes, notify)
         else:
-            count_down(watch_s, f"{WATCHING} (--write-rate gives the rate instead)", notify)
+            count_down(measure_s, f"{WATCHING} (--write-rate gives the rate instead)", notify)
             last = _read_log_sizes(client, brokers, states)
             growth = {key: last.of_leader(state) - first.of_leader(state) for key, state in states.items()}
             notes += _shrunk_log_note(growth, targets)
@@ -116,7 +116,7 @@ def _read(
     def write_rate(key: TopicPartition) -> float:
         if inputs.write_bytes_per_s is not None:
             return inputs.write_bytes_per_s
-        return estimated[key] if watch_s == 0 else max(0, growth[key]) / watched_s
+        return estimated[key] if measure_s == 0 else max(0, growth[key]) / watched_s
 
     planned = tuple(
         _plan_partition(states[(t.topic, t.partition)], t, last, write_rate((t.topic, t.partition))) for t in targets

@@ -32,7 +32,7 @@ class EstimateQuestion:
     """The limits that the operator sets for the reassignment. None: no limit.
 
     Attributes:
-        rate_bytes_per_s: the throttle rate (--rate); not allowed together with ``capacity_bytes_per_s``.
+        rate_bytes_per_s: the throttle rate (--throttle); not allowed together with ``capacity_bytes_per_s``.
         time_s: the reassignment has to end within this time.
         share: the largest share of the capacity to use, from 0 to 1.
         capacity_bytes_per_s: what one broker can carry in one direction (--capacity); with ``share`` it limits the throttle.
@@ -56,7 +56,7 @@ class EstimateQuestion:
                 "--share: the capacity is missing. Give the network rate of one broker with --capacity, e.g. 125MB/s."
             )
         if self.rate_bytes_per_s is not None and self.capacity_bytes_per_s is not None:
-            raise BadInputError("--rate and --capacity: both limit the throttle; leave one of them out.")
+            raise BadInputError("--throttle and --capacity: both limit the throttle; leave one of them out.")
         if self.share == 0:
             raise BadInputError("--share: 0 % of capacity moves nothing; expected more than 0%.")
 

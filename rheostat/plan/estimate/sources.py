@@ -80,7 +80,7 @@ def from_numbers(inputs: EstimateInputs) -> EstimateFigures:
         "--move-ratio": inputs.move_ratio,
         "--log-size-per-broker": inputs.log_bytes_per_broker,
         "--brokers": inputs.brokers,
-        "--bytes-in-max": inputs.bytes_in_per_s_max,
+        "--max-bytes-in": inputs.bytes_in_per_s_max,
     }
     missing = [name for name, value in options.items() if value is None]
     if missing:

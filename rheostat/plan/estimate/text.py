@@ -35,7 +35,7 @@ def sentences(report: EstimateReport) -> list[str]:
         return _explain_too_slow(report, best)
     if best.rate_bytes_per_s is None or best.time_s is None:
         return [
-            f"It ends at any rate from {_exact(best.rate_bytes_per_s_min)} up. With --rate, the answer is the time; with "
+            f"It ends at any rate from {_exact(best.rate_bytes_per_s_min)} up. With --throttle, the answer is the time; with "
             "--within, the rate."
         ]
     limit = f" (limit: {span_text(question.time_s)})" if question.time_s is not None else ""

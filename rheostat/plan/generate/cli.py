@@ -9,8 +9,7 @@ import typer
 
 from rheostat.limits.options import takes_limits
 from rheostat.limits.overrides import LimitOverrides
-from rheostat.options import Config, Json, WatchSeconds, amount
-from streaming.shared import units
+from rheostat.options import MEASURE_FOR_S, Config, Json, MeasureFor, Throttle, Within, rate_option, share_option
 
 
 @takes_limits
@@ -18,43 +17,38 @@ def generate(
     config: Config,
     add_broker: Annotated[
         list[int] | None,
-        typer.Option("--add-broker", min=0, help="moves a share of the data to this broker; may be repeated"),
+        typer.Option(
+            "--add-broker", min=0, metavar="BROKER", help="move a share of the data to this broker; may be repeated"
+        ),
     ] = None,
     drain_broker: Annotated[
         list[int] | None,
-        typer.Option("--drain-broker", min=0, help="moves all replicas off this broker; may be repeated"),
+        typer.Option(
+            "--drain-broker", min=0, metavar="BROKER", help="move all replicas off this broker; may be repeated"
+        ),
     ] = None,
     replace: Annotated[
         list[str] | None,
         typer.Option(
-            "--replace", metavar="OLD=NEW", help="moves all replicas from broker OLD to broker NEW; may be repeated"
+            "--replace", metavar="OLD=NEW", help="move all replicas from broker OLD to broker NEW; may be repeated"
         ),
     ] = None,
-    rebalance: Annotated[bool, typer.Option("--rebalance", help="balances the bytes of all brokers")] = False,
+    rebalance: Annotated[bool, typer.Option("--rebalance", help="balance the bytes of all brokers")] = False,
     tolerance: Annotated[
         float | None,
-        amount(
-            units.parse_share, "allowed difference from the brokers' mean bytes; default 10%", "SHARE", "--tolerance"
-        ),
+        share_option("allowed difference from the brokers' mean bytes", "--tolerance", shown_default="10%"),
     ] = None,
     *,
     overrides: LimitOverrides,
-    rate: Annotated[
-        float | None,
-        amount(
-            units.positive(units.parse_rate), "the throttle rate; the answer is the time it takes", "RATE", "--rate"
-        ),
-    ] = None,
-    within: Annotated[
-        float | None,
-        amount(units.parse_span, "the longest time allowed; the answer is the throttle rate", "TIME", "--within"),
-    ] = None,
+    throttle: Throttle = None,
+    within: Within = None,
     write_rate: Annotated[
-        float | None,
-        amount(units.parse_rate, "write rate of each partition, instead of measuring it", "RATE", "--write-rate"),
+        float | None, rate_option("write rate of each partition, instead of measuring it", "--write-rate", zero=True)
     ] = None,
-    watch_s: WatchSeconds = 10.0,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="write the plan into this file")] = None,
+    measure_s: MeasureFor = MEASURE_FOR_S,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="write the plan into this file")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Generates a plan that adds, drains, replaces or rebalances brokers and copies little. Nothing is started."""
@@ -72,9 +66,9 @@ def generate(
             config,
             request,
             overrides,
-            EstimateQuestion(rate, within),
+            EstimateQuestion(throttle, within),
             write_bytes_per_s=write_rate,
-            watch_s=watch_s,
+            measure_s=measure_s,
             out=out,
             as_json=as_json,
         )

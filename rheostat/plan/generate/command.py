@@ -39,7 +39,7 @@ def run_generate(
     question: EstimateQuestion,
     *,
     write_bytes_per_s: float | None,
-    watch_s: float,
+    measure_s: float,
     out: Path | None,
     as_json: bool,
 ) -> int:
@@ -48,7 +48,7 @@ def run_generate(
     Args:
         overrides: partition limits from the command line.
         question: the limits for the time estimate.
-        write_bytes_per_s: write rate of each partition; None: measured during ``watch_s``.
+        write_bytes_per_s: write rate of each partition; None: measured during ``measure_s``.
         out: the file to write the plan to; None: standard output.
     """
     request.check()
@@ -74,7 +74,7 @@ def run_generate(
             ) from error
         rates: Mapping[TopicPartition, float] = {}
         if plan.targets and write_bytes_per_s is None:
-            rates = measure_write_rates(client, settings, layout, watch_s, output.tell)
+            rates = measure_write_rates(client, settings, layout, measure_s, output.tell)
     if write_bytes_per_s is not None:
         rates = dict.fromkeys(sizes, write_bytes_per_s)
     estimate = estimate_generated(layout, sizes, held_bytes_before, plan, rates, question)

@@ -45,8 +45,8 @@ PLAN = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replic
 # What each command needs beside its settings to get as far as the cluster. The cluster's commands first.
 WITH_A_CLUSTER: dict[tuple[str, ...], list[str]] = {
     ("run",): [], ("collect",): [], ("stream",): [], ("tune",): [], ("status",): [], ("signals",): [],
-    ("replay",): [], ("plan", "estimate"): ["--rate", "50MB/s"], ("plan", "generate"): ["--rebalance"], ("fetchers",): [],
-    ("pause",): [], ("resume",): [], ("override",): ["--broker", "1", "--rate", "5MB/s"], ("release",): [], ("doctor",): [],
+    ("replay",): [], ("plan", "estimate"): ["--throttle", "50MB/s"], ("plan", "generate"): ["--rebalance"], ("fetchers",): [],
+    ("pause",): [], ("resume",): [], ("override",): ["--broker", "1", "--throttle", "5MB/s"], ("release",): [], ("doctor",): [],
     ("journal", "check"): [], ("journal", "repair"): ["--yes"], ("reassign", "start"): ["PLAN", "--yes"], ("reassign", "status"): [], ("reassign", "pause"): [], ("reassign", "resume"): [],
     ("reassign", "cancel"): [], ("reassign", "limits"): [], ("quotas",): [], ("limits",): [],
     ("limits", "place"): ["--topic", "t", "--partitions", "1"],
@@ -57,12 +57,12 @@ WITHOUT = {
     ("config", "check"), ("config", "show"), ("config", "reference"),
 }  # fmt: skip
 NOT_ACKNOWLEDGED = [
-    ["pause"], ["resume"], ["override", "--broker", "1", "--rate", "1MB/s"], ["override", "--broker", "1", "--clear"],
+    ["pause"], ["resume"], ["override", "--broker", "1", "--throttle", "1MB/s"], ["override", "--broker", "1", "--clear"],
     ["reassign", "pause"], ["reassign", "resume"], ["reassign", "cancel"], ["reassign", "cancel", "--no-rollback"],
     ["reassign", "limits", "--none"],
 ]  # fmt: skip
 NOT_CONFIRMED = [
-    ["override", "--broker", "1", "--rate", "20MB/s"], ["release"], ["fetchers", "--apply"], ["reassign", "start", "PLAN"],
+    ["override", "--broker", "1", "--throttle", "20MB/s"], ["release"], ["fetchers", "--apply"], ["reassign", "start", "PLAN"],
 ]  # fmt: skip
 
 

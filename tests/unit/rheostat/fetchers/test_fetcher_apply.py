@@ -271,10 +271,10 @@ APPLY = ["-c", "none.yaml", "--apply"]
         ([*APPLY, "--yes"], "none.yaml: cannot be read: No such file or directory"),
         ([*APPLY, "--yes", "--value", "0"], "'--value'"),
         ([*APPLY, "--yes", "--value", "33"], "'--value'"),
-        ([*APPLY, "--yes", "--settle", "soon"], "'--settle': expected"),
+        ([*APPLY, "--yes", "--observe-for", "soon"], "'--observe-for': expected"),
         (["-c", "none.yaml", "--value", "4"], "--value: nothing is changed without --apply"),
         (["-c", "none.yaml", "--yes"], "--yes: nothing is changed without --apply"),
-        (["-c", "none.yaml", "--settle", "2min"], "--settle: nothing is changed without --apply"),
+        (["-c", "none.yaml", "--observe-for", "2min"], "--observe-for: nothing is changed without --apply"),
     ],
 )
 def test_bad_input_is_refused_by_name(arguments: list[str], named: str) -> None:

@@ -138,7 +138,7 @@ def test_write_plot_by_file_extension(tmp_path: Path) -> None:
         ([], "'--config'"),
         (["-c", "none.yaml", "--thread-rate", "0"], "'--thread-rate': expected more than 0, found '0'"),
         (["-c", "none.yaml", "--by", "bytes"], "'bytes' is not one of 'writes', 'partitions'"),
-        (["-c", "none.yaml", "--watch-s", "-1"], "'--watch-s'"),
+        (["-c", "none.yaml", "--measure-for", "-1"], "'--measure-for'"),
         (["-c", "none.yaml", "--plot", "map.png"], "--plot: expected a file named *.svg or *.txt"),
         (
             ["-c", "none.yaml", "--by", "partitions", "--thread-rate", "5MB"],

@@ -7,8 +7,8 @@ from command_rig import Command
 
 from rheostat.quotas.numbers import amount_text
 
-KIP = ["explain", "--rate", "5", "--samples", "100", "--window", "1", "--burst", "560"]
-STORM = ["plan", "--topics", "5000", "--partitions", "4", "--topics-per-request", "50", "--requests-per-s", "10"]
+KIP = ["explain", "--quota", "5", "--samples", "100", "--sample-length", "1s", "--burst", "560"]
+STORM = ["plan", "--topics", "5000", "--partitions", "4", "--topics-per-request", "50", "--request-rate", "10"]
 
 
 COMMAND = Command("quotas")
@@ -32,20 +32,20 @@ def test_explain_kip_example_as_json() -> None:
 
 
 def test_explain_burst_within_bucket_refuses_no_request() -> None:
-    told = said("explain", "--rate", "5")
+    told = said("explain", "--quota", "5")
     assert "0 tokens are left" in told
     assert "refuse no request either" in told
 
 
 def test_plan_kip_storm_with_and_without_quota() -> None:
-    told = said(*STORM, "--rate", "5", "--controller", "zookeeper")
+    told = said(*STORM, "--quota", "5", "--controller", "zookeeper")
     assert "5000 topics × 4 partitions take 1 h 6 min: the first 14 topics at once" in told
     assert "wait for the controller for at most 336 ms" in told
     assert "Without a quota: 120 s, and other requests wait for at most 110 s" in told.replace("2 min", "120 s")
 
 
 def test_plan_kip_storm_as_json() -> None:
-    found = record(*STORM, "--rate", "5", "--controller", "zookeeper", "--wait-max", "500ms")
+    found = record(*STORM, "--quota", "5", "--controller", "zookeeper", "--max-wait", "500ms")
     assert found["creation"]["partitions"] == 20_000
     assert found["quota"]["burst_partitions"] == 55
     assert found["without_quota"]["done_s"] == pytest.approx(120.0)
@@ -54,45 +54,45 @@ def test_plan_kip_storm_as_json() -> None:
 
 
 def test_plan_wait_above_maximum_returns_not_well() -> None:
-    told = said(*STORM, "--rate", "50", "--controller", "zookeeper", "--wait-max", "500ms", code=1)
+    told = said(*STORM, "--quota", "50", "--controller", "zookeeper", "--max-wait", "500ms", code=1)
     assert "at most 500 ms is 7.2" in told
 
 
 def test_plan_names_when_no_quota_helps_or_is_needed() -> None:
-    much = said("plan", "--topics", "3", "--partitions", "100", "--rate", "1", "--controller", "zookeeper", "--wait-max",
+    much = said("plan", "--topics", "3", "--partitions", "100", "--quota", "1", "--controller", "zookeeper", "--max-wait",
                 "500ms", code=1)  # fmt: skip
     assert "one topic alone takes longer" in much
-    little = said("plan", "--topics", "3", "--rate", "1", "--wait-max", "500ms")
+    little = said("plan", "--topics", "3", "--quota", "1", "--max-wait", "500ms")
     assert "No quota is needed: other requests wait for at most 500 ms" in little
 
 
 def test_plan_costs_from_options_are_used() -> None:
-    found = record("plan", "--topics", "10", "--rate", "100", "--ms-per-topic", "5", "--ms-per-partition", "0")
+    found = record("plan", "--topics", "10", "--quota", "100", "--time-per-topic", "5ms", "--time-per-partition", "0")
     assert found["without_quota"]["work_s"] == pytest.approx(0.05)
-    assert "as set by the options" in said("plan", "--topics", "10", "--rate", "100", "--ms-per-topic", "5")
+    assert "as set by the options" in said("plan", "--topics", "10", "--quota", "100", "--time-per-topic", "5ms")
 
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["explain"], "--rate"),
-        (["explain", "--rate", "0"], "'--rate': expected a number above 0"),
-        (["explain", "--rate", "-5"], "'--rate': expected a number above 0"),
-        (["explain", "--rate", "nan"], "found 'nan'"),
-        (["explain", "--rate", "1e-300"], "found '1e-300'"),
-        (["explain", "--rate", "five"], "found 'five'"),
-        (["explain", "--rate", "5", "--samples", "0"], "--samples"),
-        (["explain", "--rate", "5", "--window", "0"], "'--window'"),
-        (["explain", "--rate", "5", "--burst", "0"], "'--burst'"),
-        (["plan", "--rate", "5"], "--topics"),
-        (["plan", "--rate", "5", "--topics", "0"], "--topics"),
-        (["plan", "--rate", "5", "--topics", "5", "--partitions", "0"], "--partitions"),
-        (["plan", "--rate", "5", "--topics", "300000"], "--topics: expected at most 200000"),
-        (["plan", "--rate", "5", "--topics", "5", "--controller", "raft"], "kraft, zookeeper, found 'raft'"),
-        (["plan", "--rate", "5", "--topics", "5", "--ms-per-topic", "nan"], "found 'nan'"),
-        (["plan", "--rate", "5", "--topics", "5", "--ms-per-partition", "-1"], "'--ms-per-partition'"),
-        (["plan", "--rate", "5", "--topics", "5", "--requests-per-s", "0"], "'--requests-per-s'"),
-        (["plan", "--rate", "5", "--topics", "5", "--wait-max", "soon"], "'--wait-max'"),
+        (["explain"], "--quota"),
+        (["explain", "--quota", "0"], "'--quota': expected a number per second above 0, such as 5 or 5/s"),
+        (["explain", "--quota", "-5"], "'--quota': expected a number per second above 0"),
+        (["explain", "--quota", "nan"], "found 'nan'"),
+        (["explain", "--quota", "1e-300"], "found '1e-300'"),
+        (["explain", "--quota", "five"], "found 'five'"),
+        (["explain", "--quota", "5", "--samples", "0"], "--samples"),
+        (["explain", "--quota", "5", "--sample-length", "0"], "'--sample-length'"),
+        (["explain", "--quota", "5", "--burst", "0"], "'--burst'"),
+        (["plan", "--quota", "5"], "--topics"),
+        (["plan", "--quota", "5", "--topics", "0"], "--topics"),
+        (["plan", "--quota", "5", "--topics", "5", "--partitions", "0"], "--partitions"),
+        (["plan", "--quota", "5", "--topics", "300000"], "--topics: expected at most 200000"),
+        (["plan", "--quota", "5", "--topics", "5", "--controller", "raft"], "kraft, zookeeper, found 'raft'"),
+        (["plan", "--quota", "5", "--topics", "5", "--time-per-topic", "nan"], "found 'nan'"),
+        (["plan", "--quota", "5", "--topics", "5", "--time-per-partition", "-1"], "'--time-per-partition'"),
+        (["plan", "--quota", "5", "--topics", "5", "--request-rate", "0"], "'--request-rate'"),
+        (["plan", "--quota", "5", "--topics", "5", "--max-wait", "soon"], "'--max-wait'"),
     ],
 )
 def test_quotas_commands_refuse_bad_option_by_name(arguments: list[str], named: str) -> None:

@@ -72,7 +72,7 @@ def test_replay_counts_only_cycles_in_the_range(tmp_path: Path) -> None:
 def test_replay_with_other_policy_shows_both_texts(tmp_path: Path) -> None:
     policy = tmp_path / "p.yaml"
     policy.write_text("rate_bytes_per_s_max: 20_000_000\n")
-    done = run("--journal", export_move(tmp_path), *RANGE, "--policy", policy)
+    done = run("--journal", export_move(tmp_path), *RANGE, "--tuner-settings", policy)
     assert done.exit_code == 1, done.output
     then, now = (
         next(line for line in done.output.splitlines() if line.startswith(f"  {word}: "))
@@ -86,14 +86,14 @@ def test_replay_with_other_objective_counts_different_steering_ticks(tmp_path: P
     policy = tmp_path / "p.yaml"
     policy.write_text("objective:\n  latency_ms: 50\n  mode: share\n  share_max: 0.05\n")
     file = export_move(tmp_path, objective=Objective(50.0))
-    found = json.loads(run("--journal", file, *RANGE, "--policy", policy, "--json").stdout)
+    found = json.loads(run("--journal", file, *RANGE, "--tuner-settings", policy, "--json").stdout)
     assert found["steering_ticks"]["different"] > 0
     policy.write_text("objective:\n  latency_ms: 50\nunthrottled_moves: leave\n")
-    assert run("--journal", file, *RANGE, "--policy", policy).exit_code == 0
+    assert run("--journal", file, *RANGE, "--tuner-settings", policy).exit_code == 0
     policy.write_text("external_change_hold_s: 60\n")
-    assert run("--journal", file, *RANGE, "--policy", policy).exit_code == 0
+    assert run("--journal", file, *RANGE, "--tuner-settings", policy).exit_code == 0
     policy.write_text("objective: null\n")
-    found = json.loads(run("--journal", file, *RANGE, "--policy", policy, "--json").stdout)
+    found = json.loads(run("--journal", file, *RANGE, "--tuner-settings", policy, "--json").stdout)
     assert (found["steering_ticks_without_objective"], found["steering_ticks"]) == (55, {"same": 0, "different": 0})
 
 
@@ -121,18 +121,18 @@ def test_replay_with_other_quota_policy_shows_only_its_differences(tmp_path: Pat
     policy = tmp_path / "p.yaml"
     file = export_storm(tmp_path, MutationPolicy(default_entity=None, rules=(TenantRule(user="bob", weight=2.0), *OWN)))
     policy.write_text("mutation_quota:\n  over_allocation: 2\n")
-    assert run("--journal", file, "--policy", policy).exit_code == 0
+    assert run("--journal", file, "--tuner-settings", policy).exit_code == 0
     policy.write_text("rate_bytes_per_s_max: 20_000_000\n")
-    assert run("--journal", file, "--policy", policy).exit_code == 0
+    assert run("--journal", file, "--tuner-settings", policy).exit_code == 0
     policy.write_text("mutation_quota:\n  rate_per_s_max: 7\n")
-    done = run("--journal", file, "--policy", policy)
+    done = run("--journal", file, "--tuner-settings", policy)
     assert done.exit_code == 1, done.output
     assert "replayed: total, initial: 7.0 partitions/s in total" in done.output
     policy.write_text("mutation_quota:\n  objective:\n    idle_ratio_min: 0.95\n")
-    found = json.loads(run("--journal", file, "--policy", policy, "--json").stdout)
+    found = json.loads(run("--journal", file, "--tuner-settings", policy, "--json").stdout)
     assert "objective: at least 95 %" in found["differences"][0]["now"]
     policy.write_text("mutation_quota: null\n")
-    found = json.loads(run("--journal", file, "--policy", policy, "--json").stdout)
+    found = json.loads(run("--journal", file, "--tuner-settings", policy, "--json").stdout)
     assert found["quotas"] == {"same": 0, "different": 12}
 
 
@@ -169,12 +169,12 @@ def test_replay_with_other_quota_policy_shows_only_its_differences(tmp_path: Pat
 def test_invalid_policy_is_named(tmp_path: Path, text: str, said: str) -> None:
     policy = tmp_path / "p.yaml"
     policy.write_text(text)
-    assert said in refused("--journal", export_move(tmp_path), *RANGE, "--policy", policy)
+    assert said in refused("--journal", export_move(tmp_path), *RANGE, "--tuner-settings", policy)
 
 
 def test_missing_policy_file_is_named(tmp_path: Path) -> None:
     assert "nowhere.yaml: cannot be read: No such file" in refused(
-        "--journal", export_move(tmp_path), *RANGE, "--policy", "nowhere.yaml"
+        "--journal", export_move(tmp_path), *RANGE, "--tuner-settings", "nowhere.yaml"
     )
 
 

@@ -329,7 +329,7 @@ def test_records_of_another_version_are_reported() -> None:
     [
         (["--kind", "brokers"], "--kind"),
         (["--node", "one"], "--node"),
-        (["--wait", "-1"], "--wait"),
+        (["--duration", "-1"], "--duration"),
         (["--raw", "--watch"], "--watch"),
         (["--json", "--raw"], "--json"),
         (["--topic", "orders"], "--topic"),

@@ -350,4 +350,4 @@ def test_faulty_options_are_refused(tmp_path: Path) -> None:
     config = tmp_path / "rheostat.yaml"
     command = Command("status")
     assert "give only one of the two" in command.refused("--config", str(config), "--watch", "--json")
-    assert "give it only together with --watch" in command.refused("--config", str(config), "--wait", "3")
+    assert "give it only together with --watch" in command.refused("--config", str(config), "--duration", "3")

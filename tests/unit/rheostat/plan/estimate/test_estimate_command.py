@@ -26,7 +26,7 @@ from streaming.shared.units import (
 )
 from tuner.planning.plan_file import Target
 
-FIGURES = ["--move-ratio", "10%", "--log-size-per-broker", "1TB", "--brokers", "12", "--bytes-in-max", "20MB/s"]
+FIGURES = ["--move-ratio", "10%", "--log-size-per-broker", "1TB", "--brokers", "12", "--max-bytes-in", "20MB/s"]
 
 
 @pytest.fixture
@@ -50,10 +50,10 @@ run, said, record, refused = COMMAND.run, COMMAND.said, COMMAND.record, COMMAND.
 
 
 def test_estimate_time_from_rate() -> None:
-    found = record(*FIGURES, "--rate", "50MB/s")
+    found = record(*FIGURES, "--throttle", "50MB/s")
     assert found["kip73"]["time_s"] == pytest.approx(40_000.0)
     assert found["per_side"] is None
-    assert "At 50.0 MB/s (50000000 bytes/s) it takes 11 h 7 min." in said(*FIGURES, "--rate", "50MB/s")
+    assert "At 50.0 MB/s (50000000 bytes/s) it takes 11 h 7 min." in said(*FIGURES, "--throttle", "50MB/s")
 
 
 def test_estimate_rate_from_time() -> None:
@@ -104,23 +104,23 @@ def test_estimate_capacity_below_steady_state_never_ends() -> None:
 
 
 def test_estimate_response_rule_kip73_example() -> None:
-    large = ["--move-ratio", "1%", "--log-size-per-broker", "1TB", "--brokers", "500", "--bytes-in-max", "0"]
-    rule = ["--window", "10s", "--network", "100MB/s", "--rate", "1MB/s"]
+    large = ["--move-ratio", "1%", "--log-size-per-broker", "1TB", "--brokers", "500", "--max-bytes-in", "0"]
+    rule = ["--quota-window", "10s", "--network", "100MB/s", "--throttle", "1MB/s"]
     found = record(*large, *rule)["response_rule"]
     assert (found["holds"], found["response_bytes_bound"]) == (False, 2_000_000)
     assert "keep replica.fetch.response.max.bytes below 2.00 MB." in said(*large, *rule)
-    assert record(*large, *rule, "--response-max", "1.9MB")["response_rule"]["holds"]
+    assert record(*large, *rule, "--max-response-size", "1.9MB")["response_rule"]["holds"]
 
 
 # -- a plan and how things stand -------------------------------------------------------------------------------------------
 
 
 def test_estimate_per_side_never_ends_although_formula_does(files: list[str]) -> None:
-    found = record(*files, "--rate", "4.5MB/s", code=1)
+    found = record(*files, "--throttle", "4.5MB/s", code=1)
     assert (found["kip73"]["verdict"], found["kip73"]["time_s"]) == ("ends", pytest.approx(160 / 1.5))
     assert (found["per_side"]["verdict"], found["per_side"]["rate_bytes_per_s_min"]) == ("never_ends", 6_000_001)
     assert found["per_side"]["steady_state_side"] == {"broker": 1, "side": "leader"}
-    text = said(*files, "--rate", "4.5MB/s", code=1)
+    text = said(*files, "--throttle", "4.5MB/s", code=1)
     never = "At 4.50 MB/s (4500000 bytes/s) it never ends: steady-state replication alone takes 6.00 MB/s on the leader side of"
     assert never in text
     assert "The smallest rate that ever ends is 6.00 MB/s (6000001 bytes/s)." in text
@@ -150,9 +150,9 @@ def test_estimate_per_side_needed_rates(files: list[str]) -> None:
 
 
 def test_estimate_rate_near_steady_state_has_remark(files: list[str]) -> None:
-    assert "at 0.8 it never ends." in said(*files, "--rate", "7MB/s")
-    assert "at 0.8 it takes 75 s." in said(*files, "--rate", "8.5MB/s")
-    assert "close to steady-state replication" not in said(*files, "--rate", "20MB/s")
+    assert "at 0.8 it never ends." in said(*files, "--throttle", "7MB/s")
+    assert "at 0.8 it takes 75 s." in said(*files, "--throttle", "8.5MB/s")
+    assert "close to steady-state replication" not in said(*files, "--throttle", "20MB/s")
 
 
 def test_estimate_options_fill_in_missing_sizes_and_rates(files: list[str], tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_estimate_options_fill_in_missing_sizes_and_rates(files: list[str], tmp_
     plain.write_text(
         '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
     )
-    found = record(files[0], "--current", str(plain), "--size", "60MB", "--write-rate", "3MB/s", "--rate", "12MB/s")
+    found = record(files[0], "--current", str(plain), "--size", "60MB", "--write-rate", "3MB/s", "--throttle", "12MB/s")
     assert found["per_side"]["time_s"] == 10.0
     lacking = refused(files[0], "--current", str(plain), "--size", "60MB")
     assert lacking == f"{plain}: partition orders-0 lacks write_bytes_per_s (for all: --write-rate)"
@@ -168,7 +168,7 @@ def test_estimate_options_fill_in_missing_sizes_and_rates(files: list[str], tmp_
 
 def test_estimate_plan_without_copies(files: list[str]) -> None:
     Path(files[0]).write_text('{"partitions": [{"topic": "orders", "partition": 0, "replicas": [2, 1]}]}')
-    assert "There is nothing to copy" in said(*files, "--rate", "1MB/s")
+    assert "There is nothing to copy" in said(*files, "--throttle", "1MB/s")
     assert record(*files)["nothing_to_copy"]
 
 
@@ -196,7 +196,7 @@ def test_estimate_table_is_cut_and_json_is_not(files: list[str]) -> None:
     Path(files[2]).write_text(
         json.dumps({"partitions": [{"topic": "t", "partition": p, "replicas": [p, p + 50]} for p in several]})
     )
-    given = ("--size", "1GB", "--write-rate", "1MB/s", "--rate", "10MB/s")
+    given = ("--size", "1GB", "--write-rate", "1MB/s", "--throttle", "10MB/s")
     assert "the 20 slowest of 60 (--json has all)" in said(*files, *given)
     assert len(record(*files, *given)["per_side"]["sides"]) == 60
 
@@ -213,15 +213,15 @@ def test_estimate_file_name_is_escaped(files: list[str], tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ([], "--move-ratio, --log-size-per-broker, --brokers, --bytes-in-max: missing"),
-        (FIGURES[:-2], "--bytes-in-max: missing"),
-        ([*FIGURES, "--rate", "50Mb/s"], "MB is bytes, Mbit/s is bits"),
-        ([*FIGURES, "--rate", "0"], "expected more than 0"),
+        ([], "--move-ratio, --log-size-per-broker, --brokers, --max-bytes-in: missing"),
+        (FIGURES[:-2], "--max-bytes-in: missing"),
+        ([*FIGURES, "--throttle", "50Mb/s"], "MB is bytes, Mbit/s is bits"),
+        ([*FIGURES, "--throttle", "0"], "expected more than 0"),
         ([*FIGURES, "--within", "soon"], "expected a time above 0"),
         ([*FIGURES, "--share", "10%"], "--share: the capacity is missing"),
         ([*FIGURES, "--share", "0%", "--capacity", "1GB"], "--share: 0 % of capacity moves nothing"),
         ([*FIGURES, "--share", "10", "--capacity", "1GB"], "expected a share from 0% to 100%"),
-        ([*FIGURES, "--rate", "1MB", "--capacity", "1GB"], "--rate and --capacity: both limit the throttle"),
+        ([*FIGURES, "--throttle", "1MB", "--capacity", "1GB"], "--throttle and --capacity: both limit the throttle"),
         ([*FIGURES, "--brokers", "0"], "--brokers"),
         (["--current", "now.json"], "name a plan file with the desired one as well"),
         (["nowhere.json", *FIGURES], "nowhere.json: cannot be read: No such file or directory"),

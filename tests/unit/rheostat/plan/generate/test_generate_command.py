@@ -175,7 +175,7 @@ def test_plan_request_generate_each_kind() -> None:
         (["-c", "none.yaml", "--add-broker", "four"], "--add-broker"),
         (["-c", "none.yaml", "--add-broker", "-1"], "--add-broker"),
         (["-c", "none.yaml", "--rebalance", "--tolerance", "10"], "'--tolerance': expected a share from 0% to 100%"),
-        (["-c", "none.yaml", "--rebalance", "--rate", "0"], "'--rate': expected more than 0"),
+        (["-c", "none.yaml", "--rebalance", "--throttle", "0"], "'--throttle': expected more than 0"),
         (["-c", "none.yaml", "--rebalance", "--within", "soon"], "'--within': expected a time"),
         (["-c", "none.yaml", "--rebalance", "--preset", "huge"], "--preset: expected one of kafka"),
         (["-c", "none.yaml", "--rebalance"], "none.yaml: cannot be read"),
