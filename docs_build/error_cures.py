@@ -40,7 +40,8 @@ DEFAULT_CURES: Mapping[str, str] = MappingProxyType(
         "StreamError": "do what the message says; the log above it has the cause that Spark reports",
         "ThreadEndedError": "restart the process, and report the error in the log above the message",
         "Unreachable": "check that the brokers are alive and reachable from here: `rheostat doctor`",
-        "UnreachableError": "check that the brokers are alive and reachable from here: `rheostat doctor`; `--wait-for-cluster` waits for them",
+        "UnreachableError": "check that the brokers are alive and reachable from here: `rheostat doctor`; the processes "
+        "of `rheostat run` wait for them with `--wait-for-cluster`",
         "UnreadableBatchError": "see “Records that cannot be unpacked” in the guide to operation",
         "ValueError": _CORRECT_SETTING,
         "typer.BadParameter": "nothing was changed: correct the option that the message names; `--help` shows the usage",
