@@ -196,7 +196,9 @@ class Bench:
         file.write_text(json.dumps({"version": 1, "partitions": entries}))
         rheostat = ["nice", "-n", str(NICE), sys.executable, "-m", "rheostat"]
         command = [*rheostat, "reassign", "start", str(file), "-c", str(self._config)]
-        with subprocess.Popen([*command, "--measure-for", "0", "--yes", "--detach"], stdout=subprocess.DEVNULL) as asking:
+        with subprocess.Popen(
+            [*command, "--measure-for", "0", "--yes", "--detach"], stdout=subprocess.DEVNULL
+        ) as asking:
             try:
                 self._behind.put([asking.pid])
                 assert asking.wait(_ASKED_S_MAX) == 0, f"{command} has ended with {asking.returncode}"
