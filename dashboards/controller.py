@@ -1,4 +1,4 @@
-"""The controller and its tenants: how hard is it pressed, how much may all do, who does how much of it, and who waits?"""
+"""The controller and its tenants: how loaded is it, what may all tenants do, which use it, and which wait?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from grafana_foundation_sdk.builders import stat, timeseries
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards.parts import (
+    ACTION_AND_REASON,
     COUNT,
     GREEN,
     PER_SECOND,
@@ -19,15 +20,17 @@ from dashboards.parts import (
     grown,
     limit_line,
     lines,
-    made,
+    make_dashboard,
     most,
     none_is_well,
     per,
     query,
+    reasons_in_words,
     thresholds,
     verdict,
 )
 from streaming.shared.metric_defs import TunerMetric
+from tuner.control.mutation_quota.reason_texts import QUOTA_REASON_TEXTS
 
 UID = "rheostat-controller"
 _TENANT = "user {{user}} client-id {{client_id}}"
@@ -36,16 +39,19 @@ _TENANT = "user {{user}} client-id {{client_id}}"
 def wrong() -> list[stat.Panel]:
     return [
         verdict(
-            "Quotas",
-            "Whether the mutation quotas can be read. No data: none are asked for (tuner.mutation_quota).",
+            "Mutation quotas",
+            "Whether rheostat can read the mutation quotas. Not readable: `rheostat doctor` names the missing "
+            "right. No data: tuner.mutation_quota is not set.",
             most(TunerMetric.QUOTAS_READABLE),
             thresholds((None, RED), (1, GREEN)),
-            words={"0": "not seen", "1": "seen"},
+            words={"0": "not readable", "1": "readable"},
             span=4,
         ),
         verdict(
-            "Pressure",
-            "On the controller, of its worst objective: 100 % is as hard as it may be.",
+            "Controller pressure",
+            "Controller load relative to its objectives, for the worst of them. Above 100 %, topics are created "
+            "too slowly or metadata is applied too late, and the tuner lowers the total rate. No data without "
+            "mutation quotas.",
             most(TunerMetric.CONTROLLER_PRESSURE),
             thresholds((None, GREEN), (0.85, YELLOW), (1, RED)),
             unit=RATIO,
@@ -53,31 +59,34 @@ def wrong() -> list[stat.Panel]:
             span=4,
         ),
         verdict(
-            "Tenants held back",
-            "Tenants whose mutation quota is exhausted now.",
+            "Throttled tenants",
+            "Tenants whose mutation quota is exhausted now. Above 0, their creations and deletions wait: "
+            "`rheostat quotas` names them.",
             most(TunerMetric.TENANTS_THROTTLED),
             thresholds((None, GREEN), (1, YELLOW)),
             alert="TenantQuotaExhausted",
             span=4,
         ),
         verdict(
-            "Allowed in all",
-            "Partitions/s that all tenants together may create and delete.",
+            "Total rate",
+            "Partitions/s that all tenants together may create and delete. The tuner lowers it while the pressure"
+            " is above 100 %.",
             most(TunerMetric.MUTATION_TOTAL),
             thresholds((None, "blue")),
             unit=PER_SECOND,
             span=4,
         ),
         verdict(
-            "Quotas that are rheostat's",
-            "It has set them, and will put back what stood before.",
+            "Managed quotas",
+            "Mutation quotas that rheostat has set and will restore.",
             most(TunerMetric.QUOTAS_OWNED),
             thresholds((None, "blue")),
             span=4,
         ),
         verdict(
             "Failed writes",
-            "Writes of mutation quotas that failed or were not seen to stand, within the time range shown.",
+            "Writes of mutation quotas that failed or were not confirmed, in the time range shown. Above 0, "
+            "`rheostat doctor` checks rights and brokers.",
             grown(TunerMetric.QUOTA_FAILURES, over="$__range"),
             none_is_well(),
             alert="TunerActuationFailing",
@@ -90,8 +99,9 @@ def controller() -> list[timeseries.Panel]:
     return [
         from_here_on(
             lines(
-                "Pressure on the controller",
-                "Of its worst objective. The law raises the total below it, cuts above it, and rests in between.",
+                "Controller pressure over time",
+                "Load relative to the worst objective. The tuner raises the total rate well below 100 %, lowers it "
+                "above, and keeps it in between.",
                 RATIO,
                 query(most(TunerMetric.CONTROLLER_PRESSURE), "pressure"),
                 alert="ControllerUnderPressure",
@@ -102,39 +112,42 @@ def controller() -> list[timeseries.Panel]:
         ),
         limit_line(
             lines(
-                "Wait in the event queue",
-                "How long an event waits for the active controller, mean of half a minute, and how long it may.",
+                "Event queue time",
+                "Mean time that an event waits for the active controller, over half a minute. Above the objective the"
+                " controller is overloaded.",
                 SECONDS,
-                query(most(TunerMetric.CONTROLLER_QUEUE_SECONDS), "wait"),
+                query(most(TunerMetric.CONTROLLER_QUEUE_SECONDS), "mean time"),
                 query(most(TunerMetric.CONTROLLER_QUEUE_OBJECTIVE), "objective"),
             ).min(0),
             "objective",
         ),
         limit_line(
             lines(
-                "What creations take for whoever asks",
-                "9 of 10 take no longer, of half a minute, and how long they may: where create_probe_p90_ms_max is asked for.",
+                "Topic-create probe latency (p90)",
+                "Latency of the tuner's own probes, over half a minute. Above the objective, topic creations wait. No"
+                " data without create_probe_p90_ms_max.",
                 SECONDS,
-                query(most(TunerMetric.CREATE_PROBE_P90_SECONDS), "felt"),
+                query(most(TunerMetric.CREATE_PROBE_P90_SECONDS), "p90"),
                 query(most(TunerMetric.CREATE_PROBE_P90_OBJECTIVE), "objective"),
             ).min(0),
             "objective",
         ),
         limit_line(
             lines(
-                "Brokers' lines to the controller",
-                "Each broker hands on one creation or deletion at a time: the share of the time in which that line is taken, and "
-                "the most that it should be.",
+                "Forwarding to the controller",
+                "Share of time in which a broker's connection to the controller is busy with creations and deletions."
+                " A broker forwards one at a time, so near 100 % requests wait on the brokers.",
                 RATIO,
-                query(most(TunerMetric.FORWARDING_BUSY), "taken"),
+                query(most(TunerMetric.FORWARDING_BUSY), "busy"),
                 query(most(TunerMetric.FORWARDING_BUSY_OBJECTIVE), "objective"),
             ).min(0),
             "objective",
         ),
         limit_line(
             lines(
-                "Idle share of the controller's thread",
-                "It reacts at once, so it leads; and the least that it should be.",
+                "Idle share of the controller",
+                "Share of time in which the active controller is idle. It reacts first. Below the objective the tuner"
+                " lowers the total rate.",
                 RATIO,
                 query(most(TunerMetric.CONTROLLER_IDLE), "idle"),
                 query(most(TunerMetric.CONTROLLER_IDLE_OBJECTIVE), "objective"),
@@ -144,11 +157,13 @@ def controller() -> list[timeseries.Panel]:
             "objective",
         ),
         lines(
-            "Operations and refusals",
-            "Operations that the controller begins, and requests answered with THROTTLING_QUOTA_EXCEEDED.",
+            "Operations and refused requests",
+            "Operations that the controller starts, and requests that Kafka refuses with "
+            "THROTTLING_QUOTA_EXCEEDED. If many are refused, look at the tenants below.",
             PER_SECOND,
             query(most(TunerMetric.CONTROLLER_OPERATIONS), "operations"),
             query(most(TunerMetric.MUTATIONS_REJECTED), "refused requests"),
+            axis="operations, requests per second",
         ).min(0),
     ]
 
@@ -157,31 +172,37 @@ def tenants() -> list[timeseries.Panel]:
     who = "user, client_id"
     return [
         lines(
-            "What tenants create and delete",
-            "Partitions/s of the busiest fifty, Kafka's own mean of 30 to 60 s, and what all together may.",
+            "Creations and deletions, by tenant",
+            "Partitions/s of the 50 busiest tenants, Kafka's mean of 30 to 60 s, and the total rate.",
             PER_SECOND,
             query(per(who, TunerMetric.TENANT_RATE), _TENANT),
-            query(most(TunerMetric.MUTATION_TOTAL), "allowed in all"),
+            query(most(TunerMetric.MUTATION_TOTAL), "total rate"),
+            axis="partitions per second",
         ).min(0),
         lines(
-            "Their quotas",
-            "In force now, partitions/s.",
+            "Quotas, by tenant",
+            "Mutation quotas in force, in partitions/s. `rheostat quotas` gives the reason for each.",
             PER_SECOND,
             query(per(who, TunerMetric.TENANT_QUOTA), _TENANT),
+            axis="partitions per second",
         ).min(0),
         lines(
-            "What is left in their buckets",
-            "Partitions that may still be spent at once; below zero a tenant waits until it is paid back.",
+            "Tokens left, by tenant",
+            "Partitions that a tenant may create or delete at once. Below zero Kafka refuses its requests until "
+            "the bucket refills.",
             COUNT,
             query(per(who, TunerMetric.TENANT_TOKENS), _TENANT),
+            axis="partitions",
         ).axis_centered_zero(True),
         from_here_on(
             lines(
-                "Held back",
-                "1 while a tenant's quota is exhausted.",
+                "Exhausted quotas, by tenant",
+                "1 while a tenant's quota is exhausted. If it lasts and the tenant needs more, raise its weight or "
+                "rate_per_s_min.",
                 COUNT,
                 query(per(who, TunerMetric.TENANT_EXHAUSTED), _TENANT),
                 alert="TenantQuotaExhausted",
+                axis="1 = exhausted",
             )
             .min(0)
             .axis_soft_max(1),
@@ -192,28 +213,34 @@ def tenants() -> list[timeseries.Panel]:
 
 def decisions() -> list[timeseries.Panel]:
     return [
-        bars(
-            "Decisions about quotas, by reason",
-            "Why a quota, or the total, changed or did not.",
-            query(decided(TunerMetric.QUOTA_DECISIONS), "{{action}}: {{reason}}"),
+        reasons_in_words(
+            bars(
+                "Decisions about quotas, by reason",
+                "Why a quota or the total rate changed or stayed. The reference of reasons says what to do about each.",
+                query(decided(TunerMetric.QUOTA_DECISIONS), ACTION_AND_REASON),
+                axis="decisions",
+            ),
+            QUOTA_REASON_TEXTS,
         ),
         bars(
-            "Writes of quotas that failed",
-            "Or were not seen to stand.",
+            "Failed writes of quotas",
+            "Writes that failed or were not confirmed by reading back. If any fail, `rheostat doctor` checks "
+            "rights and brokers.",
             query(grown(TunerMetric.QUOTA_FAILURES), "failed"),
+            axis="writes",
         ),
     ]
 
 
 def board() -> dashboard.Dashboard:
-    return made(
+    return make_dashboard(
         "Controller and tenants",
         UID,
-        "Mutation quotas (KIP-599) as rheostat turns them.",
+        "Load of the controller, mutation quotas (KIP-599), and why the tuner set them.",
         [
             ("Is anything wrong?", wrong()),
-            ("How is the controller?", controller()),
-            ("Who does how much, and who waits?", tenants()),
+            ("How loaded is the controller?", controller()),
+            ("Which tenants use it, and which wait?", tenants()),
             ("Why did the tuner decide so?", decisions()),
         ],
     )

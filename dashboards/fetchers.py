@@ -1,4 +1,4 @@
-"""What a throttle cannot help: fetcher threads that idle beside others, brokers that fill up, replicas that fall out."""
+"""What a throttle cannot change: unused fetcher threads, brokers near their partition limit, replicas that leave the ISR."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from dashboards.parts import (
     from_here_on,
     limit_line,
     lines,
-    made,
+    make_dashboard,
     most,
     none_is_well,
     per,
     per_broker,
     query,
+    reasons_in_words,
     select,
     thresholds,
     verdict,
 )
 from streaming.shared.metric_defs import TunerMetric
+from tuner.control.throttle.reason_texts import REASON_TEXTS
 
 UID = "rheostat-fetchers"
 _WARN_RATIO = 0.8  # As rheostat limits warns.
 
 
 def _fill() -> str:
-    """Of its own limit where a broker is named in the settings, else of that of all others."""
+    """Returns the share of a broker's own limit if the settings name the broker, else of the limit for all others."""
     here, own = per_broker(TunerMetric.PARTITIONS), per_broker(TunerMetric.PARTITIONS_LIMIT)
     of_others = f'max({TunerMetric.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=""}})'
     return f"({here} / {own} or {here} / on () group_left () {of_others})"
@@ -43,7 +45,8 @@ def wrong() -> list[stat.Panel]:
     return [
         verdict(
             "Fetcher collisions",
-            "Fetcher threads that idle beside one of the same source with two or more of the moving partitions.",
+            "Fetcher threads without a moving partition beside one that copies two or more from the same source. "
+            "Above 0, a move may take longer: `rheostat fetchers` finds a better num.replica.fetchers.",
             f"sum({per_broker(TunerMetric.FETCHER_COLLISIONS)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="FetcherCollision",
@@ -51,7 +54,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Fullest broker",
-            "Replicas on it, of as many as it may host. No data: no limit is set (section limits of the settings).",
+            "Replicas on the broker that is closest to its partition limit, relative to the limit. At 100 % "
+            "rheostat places nothing more there. No data: the settings section limits is not set.",
             f"max({_fill()})",
             thresholds((None, GREEN), (_WARN_RATIO, YELLOW), (1, RED)),
             unit=RATIO,
@@ -60,7 +64,8 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Cluster",
-            "Replicas on all brokers, of as many as there may be. No data: no limit is set.",
+            "Replicas on all brokers, relative to the partition limit of the cluster. At 100 % rheostat places no"
+            " more partitions. No data: no such limit is set.",
             f"{most(TunerMetric.CLUSTER_PARTITIONS)} / {most(TunerMetric.CLUSTER_PARTITIONS_LIMIT)}",
             thresholds((None, GREEN), (_WARN_RATIO, YELLOW), (1, RED)),
             unit=RATIO,
@@ -68,8 +73,9 @@ def wrong() -> list[stat.Panel]:
             span=6,
         ),
         verdict(
-            "Under min ISR",
-            "Partitions that take no writes with acks=all, as too few replicas are in sync.",
+            "Partitions under min ISR",
+            "Partitions with fewer in-sync replicas than min.insync.replicas. Above 0, producers with acks=all "
+            "are refused: bring the missing broker back.",
             f"sum({per_broker(TunerMetric.UNDER_MIN_ISR)})",
             none_is_well(),
             alert="UnderMinIsrDuringMove",
@@ -82,22 +88,25 @@ def fetchers() -> list[timeseries.Panel]:
     return [
         from_here_on(
             lines(
-                "Fetcher threads that idle, per destination",
-                "Beside one of the same source that copies two or more moving partitions. `rheostat fetchers` says what would part "
-                "them.",
+                "Unused fetcher threads, by destination",
+                "Threads without a moving partition beside one that copies two or more from the same source. Above 0,"
+                " a move may take longer: `rheostat fetchers` finds a better num.replica.fetchers.",
                 COUNT,
                 query(per_broker(TunerMetric.FETCHER_COLLISIONS), "broker {{broker}}"),
                 alert="FetcherCollision",
+                axis="threads",
             ).min(0),
             1,
         ),
         from_here_on(
             lines(
-                "Stalled, and no throttle is what holds it",
-                "1 where the source, a disk, the network or a fetcher thread holds the move onto this broker.",
+                "Stalled without a binding throttle",
+                "1: the move onto this broker has stalled, and a source, a disk, the network or a fetcher thread "
+                "limits it; a higher throttle would not help. 0: a throttle limits it. No data without a stall.",
                 COUNT,
                 query(per_broker(TunerMetric.BOUND_ELSEWHERE), "broker {{broker}}"),
                 alert="ThrottleSaturatedBySourceOrDisk",
+                axis="1 = not the throttle",
             )
             .min(0)
             .axis_soft_max(1),
@@ -105,18 +114,24 @@ def fetchers() -> list[timeseries.Panel]:
         ),
         lines(
             "Largest moving partitions",
-            "What their adding replicas lack: of as many as tuner.metrics.partitions_named_max says, which is none unless set.",
+            "Bytes that their adding replicas still lack. No data unless tuner.metrics.partitions_named_max is "
+            "above 0.",
             BYTES,
             query(
                 per("broker, topic, partition", TunerMetric.PARTITION_REMAINING_BYTES),
-                "{{topic}}-{{partition}} onto {{broker}}",
+                "{{topic}}-{{partition}} onto broker {{broker}}",
             ),
         ).min(0),
-        lines(
-            "Throttles not judged, or not to be helped",
-            "By reason; the first hundred.",
-            COUNT,
-            query(f"count by (reason) ({select(TunerMetric.NEEDS_ATTENTION)})", "{{reason}}"),
+        reasons_in_words(
+            lines(
+                "Throttles that need attention, by reason",
+                "Throttles that the last cycle could not assess or cannot help, at most 100. The reference of reasons"
+                " says what to do about each.",
+                COUNT,
+                query(f"count by (reason) ({select(TunerMetric.NEEDS_ATTENTION)})", "{{reason}}"),
+                axis="throttles",
+            ),
+            REASON_TEXTS,
         ).min(0),
     ]
 
@@ -125,19 +140,22 @@ def limits() -> list[timeseries.Panel]:
     return [
         limit_line(
             lines(
-                "Replicas, per broker",
-                "Those of internal topics included, and the least that any broker may host.",
+                "Replicas, by broker",
+                "Internal topics included, and the lowest limit of any broker. Near the limit, move partitions to "
+                "other brokers.",
                 COUNT,
                 query(per_broker(TunerMetric.PARTITIONS), "broker {{broker}}"),
                 query(f'min({TunerMetric.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=~"$broker|"}})', "limit"),
                 alert="PartitionLimitNear",
+                axis="replicas",
             ).min(0),
             "limit",
         ),
         from_here_on(
             lines(
-                "Share of its limit, per broker",
-                "New partitions go where there is room (`rheostat limits place`); at 100 % nothing more is placed there.",
+                "Used share of the limit, by broker",
+                "At 100 % rheostat places nothing more on the broker. `rheostat limits place` finds brokers with room"
+                " for new partitions.",
                 RATIO,
                 query(_fill(), "broker {{broker}}"),
                 alert="PartitionLimitNear",
@@ -146,27 +164,32 @@ def limits() -> list[timeseries.Panel]:
         ),
         limit_line(
             lines(
-                "Replicas, in all",
-                "On all brokers that are heard of, and how many there may be.",
+                "Replicas in the cluster",
+                "On all brokers that report, and the limit of the cluster. Near the limit, delete unused topics or "
+                "add brokers.",
                 COUNT,
                 query(most(TunerMetric.CLUSTER_PARTITIONS), "replicas"),
                 query(most(TunerMetric.CLUSTER_PARTITIONS_LIMIT), "limit"),
+                axis="replicas",
             ).min(0),
             "limit",
         ),
         lines(
-            "Replicas falling out of sync",
-            "On all brokers together: what a move must not cause.",
+            "ISR shrinks",
+            "Replicas that leave the ISR, on all brokers together. If they rise during a move, the brokers are "
+            "overloaded: lower the ceiling.",
             PER_SECOND,
             query(most(TunerMetric.ISR_SHRINKS), "ISR shrinks"),
+            axis="replicas per second",
         ).min(0),
         from_here_on(
             lines(
-                "Partitions under min ISR, per leader",
-                "They take no writes with acks=all.",
+                "Partitions under min ISR, by leader",
+                "These partitions refuse writes with acks=all. Above 0: bring the missing broker back.",
                 COUNT,
                 query(per_broker(TunerMetric.UNDER_MIN_ISR), "broker {{broker}}"),
                 alert="UnderMinIsrDuringMove",
+                axis="partitions",
             ).min(0),
             1,
         ),
@@ -174,13 +197,13 @@ def limits() -> list[timeseries.Panel]:
 
 
 def board() -> dashboard.Dashboard:
-    return made(
+    return make_dashboard(
         "Fetchers and limits",
         UID,
-        "What a throttle cannot help: fetcher threads, partition limits (KIP-578), replicas in sync.",
+        "What a throttle cannot change: fetcher threads, partition limits (KIP-578), replicas in sync.",
         [
             ("Is anything wrong?", wrong()),
-            ("Do fetcher threads get in each other's way?", fetchers()),
-            ("How full is it?", limits()),
+            ("Do moving partitions share fetcher threads?", fetchers()),
+            ("How full are the brokers?", limits()),
         ],
     )

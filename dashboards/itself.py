@@ -1,4 +1,4 @@
-"""rheostat itself: how old is what it sees, does it keep up, what can it not read, what does it cost?"""
+"""rheostat itself: do collector, stream and tuner work in time, and what do they cost?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dashboards.parts import (
     grown,
     limit_line,
     lines,
-    made,
+    make_dashboard,
     most,
     none_is_well,
     per,
@@ -36,51 +36,57 @@ _LATE_SECONDS, _LAGGING_SECONDS = 10.0, 60.0  # Two windows, and all that a batc
 def wrong() -> list[stat.Panel]:
     return [
         verdict(
-            "Parts that tell of themselves",
-            "Collector, stream and tuner: their /metrics answers (collector.http, stream.http, tuner.http).",
+            "Reporting processes",
+            "Collector, stream and tuner whose metrics Prometheus can read. Below 3, a process is down, or its "
+            "port is not set (collector.http, stream.http, tuner.http).",
             f"count({per('part', ProcessMetric.STARTED_AT)}) or vector(0)",
             thresholds((None, RED), (1, YELLOW), (3, GREEN)),
         ),
         verdict(
             "Last batch",
-            "How long ago the stream last made signals.",
+            "Time since the stream last produced signals. If it keeps growing, the stream is down or hangs: its "
+            "log says why.",
             f"time() - {most(StreamMetric.BATCH_AT)}",
             thresholds((None, GREEN), (_LATE_SECONDS, YELLOW), (_LAGGING_SECONDS, RED)),
             unit=SECONDS,
             alert="PipelineLagging",
         ),
         verdict(
-            "Rejects",
-            "Records that could not be read, within the time range shown. The rejects topic has them, with reasons.",
+            "Rejected records",
+            "Records that the stream could not read, in the time range shown. The rejects topic holds each with "
+            "its error.",
             grown(StreamMetric.REJECTS, over="$__range"),
             none_is_well(),
             alert="RejectsRising",
         ),
         verdict(
-            "Scrapes that gave nothing",
-            "Within the time range shown.",
+            "Failed scrapes",
+            "Scrapes that returned no metrics, in the time range shown. Above 0, `rheostat doctor` examines the "
+            "agent of each node.",
             f"{grown(CollectorMetric.SCRAPE_FAILURES, over='$__range')} or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
         ),
         verdict(
             "Last cycle",
-            "How long ago the tuner's last cycle ended.",
+            "Time since the tuner's last cycle ended. If it keeps growing, the tuner is down or hangs: restart it.",
             f"time() - {most(TunerMetric.CYCLED_AT)}",
             thresholds((None, GREEN), (_LATE_SECONDS * 2, YELLOW), (_LAGGING_SECONDS, RED)),
             unit=SECONDS,
             alert="TunerNotLeading",
         ),
         verdict(
-            "Settings file",
-            "Whether every part runs with what the settings file says now, or a reload or a restart would change that.",
+            "Settings in use",
+            "Whether every process uses the settings file as it is now. Changed: reload the tuner with SIGHUP, "
+            "and restart the other processes.",
             f"min({select(ProcessMetric.CONFIG_APPLIED)})",
             thresholds((None, YELLOW), (1, GREEN)),
-            words={"0": "changed since", "1": "in force"},
+            words={"0": "file has changed", "1": "current"},
             alert="ConfigReloadFailed",
         ),
         verdict(
-            "Certificates and password",
-            "Of the JMX agents: whether the collector uses them as they stand on disk.",
+            "Agent credentials",
+            "Whether the collector uses the certificates and password for the JMX agents as they are on disk. Not"
+            " readable: correct the files; the collector's log names them.",
             f"min({select(CollectorMetric.ACCESS_RELOAD_SUCCESSFUL)})",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not readable", "1": "in use"},
@@ -92,56 +98,65 @@ def stream_panels() -> list[timeseries.Panel]:
     return [
         limit_line(
             lines(
-                "Age of a signal when it is made",
-                "From Kafka taking the newest record of a batch to its end, and the age from which on the tuner raises nothing.",
+                "Signal age at the end of a batch",
+                "Time from Kafka's timestamp of the newest record to the end of its batch. Above the dashed line the "
+                "tuner raises no throttle.",
                 SECONDS,
-                query(f"{most(StreamMetric.BATCH_AT)} - {most(StreamMetric.NEWEST_INPUT_AT)}", "newest input"),
+                query(f"{most(StreamMetric.BATCH_AT)} - {most(StreamMetric.NEWEST_INPUT_AT)}", "newest record"),
                 query(f"{most(StreamMetric.BATCH_AT)} - {most(StreamMetric.WATERMARK_AT)}", "watermark"),
-                query(most(TunerMetric.SIGNAL_AGE_MAX), "raises nothing above"),
+                query(most(TunerMetric.SIGNAL_AGE_MAX), "maximum signal age"),
                 alert="PipelineLagging",
             ).min(0),
-            "raises nothing above",
+            "maximum signal age",
         ),
         limit_line(
             lines(
-                "A batch",
-                "How long it takes, and how often windows end: what takes longer falls behind.",
+                "Batch duration",
+                "Duration of a batch, and the interval at which windows end. If batches take longer than the "
+                "interval, raise stream.cores or stream.driver_memory_mb.",
                 SECONDS,
-                query(most(StreamMetric.BATCH_SECONDS), "took"),
-                query(most(StreamMetric.BATCH_INTERVAL), "a window every"),
+                query(most(StreamMetric.BATCH_SECONDS), "duration"),
+                query(most(StreamMetric.BATCH_INTERVAL), "interval"),
                 alert="PipelineLagging",
             ).min(0),
-            "a window every",
+            "interval",
         ),
         lines(
-            "Records not read yet",
-            "Of all sources when the last batch began; and of an outage, worked off beside the live query.",
+            "Unread records",
+            "Records in the input topics when the last batch began, and the backlog of an outage. If unread "
+            "records keep growing, the stream is too slow.",
             COUNT,
-            query(most(StreamMetric.INPUT_BEHIND), "behind"),
-            query(most(StreamMetric.BACKLOG), "of an outage"),
-            query(most(StreamMetric.BACKLOG_LOST_RECORDS), "of it deleted before they were read"),
+            query(most(StreamMetric.INPUT_BEHIND), "unread"),
+            query(most(StreamMetric.BACKLOG), "backlog of an outage"),
+            query(most(StreamMetric.BACKLOG_LOST_RECORDS), "backlog deleted by retention"),
+            axis="records",
         ).min(0),
         lines(
-            "Rows of state",
-            "What Spark keeps between two batches.",
+            "State rows",
+            "Rows that Spark keeps between batches. More rows take more memory; raise stream.driver_memory_mb if "
+            "the stream runs out of it.",
             COUNT,
             query(most(StreamMetric.STATE_ROWS), "rows"),
+            axis="rows",
         ).min(0),
         bars(
-            "Records read, refused, late",
-            "refused: could not be read. not written: nor are they in the rejects topic. late: too late for their windows. "
-            "left out: they ended the stream whenever they were read.",
+            "Records read, rejected, late",
+            "Rejected: not readable. Rejected, not written: not in the rejects topic either. Late: their windows "
+            "were already closed. Skipped: reading them ends the stream.",
             query(grown(StreamMetric.INPUT_ROWS), "read"),
-            query(grown(StreamMetric.REJECTS), "refused"),
-            query(grown(StreamMetric.REJECTS_NOT_WRITTEN), "refused, not written"),
+            query(grown(StreamMetric.REJECTS), "rejected"),
+            query(grown(StreamMetric.REJECTS_NOT_WRITTEN), "rejected, not written"),
             query(grown(StreamMetric.LATE_ROWS), "late"),
-            query(grown(StreamMetric.QUARANTINED), "left out"),
+            query(grown(StreamMetric.QUARANTINED), "skipped"),
+            axis="records",
         ),
         bars(
             "Batches and restarts of the query",
-            "A query that died because Kafka was away is started again from its checkpoint.",
+            "After an error, such as an outage of Kafka, the query restarts from its checkpoint. If it restarts "
+            "often, the stream's log says why.",
             query(grown(StreamMetric.BATCHES), "batches"),
             query(grown(StreamMetric.RESTARTS), "restarts"),
+            axis="batches, restarts",
         ),
     ]
 
@@ -151,39 +166,44 @@ def collector_panels() -> list[timeseries.Panel]:
     rates = f"sum by (le) (rate({buckets}[$__rate_interval]))"
     return [
         lines(
-            "A scrape of one node",
-            "Failed ones included.",
+            "Scrape duration",
+            "Duration of a scrape of one node, failed ones included. If it is near the interval, the node or the "
+            "network is slow.",
             SECONDS,
             query(f"histogram_quantile(0.5, {rates})", "median"),
-            query(f"histogram_quantile(0.99, {rates})", "99 %"),
+            query(f"histogram_quantile(0.99, {rates})", "p99"),
         ).min(0),
         bars(
-            "Scrapes that gave nothing, by cause",
-            "And which node it was: `rheostat doctor` looks closer.",
+            "Failed scrapes, by node and cause",
+            "`rheostat doctor` examines the agent of each node.",
             query(grown(CollectorMetric.SCRAPE_FAILURES, by="node, cause"), "node {{node}}: {{cause}}"),
+            axis="scrapes",
         ),
         lines(
-            "Age of a node's last good scrape",
-            "Longest of all nodes.",
+            "Oldest scrape",
+            "Longest time since a successful scrape, over all nodes. It grows while a node does not answer.",
             SECONDS,
             query(f"time() - min({select(CollectorMetric.SCRAPED_AT)})", "oldest"),
         ).min(0),
         lines(
-            "Rounds and sweeps",
-            "A round scrapes every node; a sweep looks at every topic's throttle lists.",
+            "Rounds and full scans",
+            "A round scrapes every node; a full scan reads the throttle settings of all topics and brokers. "
+            "Rounds longer than the interval make signals late.",
             SECONDS,
             query(most(CollectorMetric.ROUND_SECONDS), "round"),
-            query(most(CollectorMetric.FULL_SCAN_SECONDS), "sweep"),
+            query(most(CollectorMetric.FULL_SCAN_SECONDS), "full scan"),
         ).min(0),
         bars(
-            "Rounds, records and what went wrong",
-            "late: took longer than the interval. not taken: the metrics topic did not take a record. not answered: the Admin API.",
+            "Collection work and failures",
+            "Late rounds took longer than the interval. The metrics topic did not accept the records not written."
+            " Admin API failures: the cluster did not answer in time.",
             query(grown(CollectorMetric.ROUNDS), "rounds"),
             query(grown(CollectorMetric.LATE_ROUNDS), "late rounds"),
-            query(grown(CollectorMetric.FULL_SCANS), "sweeps"),
+            query(grown(CollectorMetric.FULL_SCANS), "full scans"),
             query(grown(CollectorMetric.RECORDS), "records"),
-            query(grown(CollectorMetric.RECORDS_FAILED), "records not taken"),
-            query(grown(CollectorMetric.ADMIN_FAILURES), "not answered"),
+            query(grown(CollectorMetric.RECORDS_FAILED), "records not written"),
+            query(grown(CollectorMetric.ADMIN_FAILURES), "Admin API failures"),
+            axis="rounds, scans, records",
         ),
     ]
 
@@ -191,24 +211,29 @@ def collector_panels() -> list[timeseries.Panel]:
 def tuner_panels() -> list[timeseries.Panel]:
     return [
         lines(
-            "A cycle", "How long the tuner's last one took.", SECONDS, query(most(TunerMetric.CYCLE_SECONDS), "cycle")
+            "Cycle duration",
+            "Duration of the tuner's last cycle. It grows while brokers do not answer.",
+            SECONDS,
+            query(most(TunerMetric.CYCLE_SECONDS), "cycle"),
         ).min(0),
         bars(
-            "Cycles that failed, records refused",
-            "A cycle that fails changes nothing; the log has the error. A refused record could not be read and was passed over.",
-            query(grown(TunerMetric.CYCLE_FAILURES, by="controller"), "cycle of {{controller}}"),
-            query(grown(TunerMetric.RECORDS_REFUSED, by="topic"), "record of {{topic}}"),
+            "Failed cycles and skipped records",
+            "A failed cycle changes nothing; the tuner's log has the error. A skipped record could not be read.",
+            query(grown(TunerMetric.CYCLE_FAILURES, by="controller"), "failed cycle: {{controller}}"),
+            query(grown(TunerMetric.RECORDS_REFUSED, by="topic"), "skipped record of {{topic}}"),
+            axis="cycles, records",
         ),
         limit_line(
             lines(
-                "Age of what the tuner knows",
-                "The look at the cluster, and of each kind of signal the newest sample.",
+                "Age of the tuner's data",
+                "Age of the cluster snapshot, and of the newest sample of each kind of signal. Above the dashed line "
+                "the tuner raises no throttle: check collector and stream with `rheostat doctor`.",
                 SECONDS,
                 query(per("input", TunerMetric.INPUT_AGE_SECONDS), "{{input}}"),
-                query(most(TunerMetric.SIGNAL_AGE_MAX), "raises nothing above"),
+                query(most(TunerMetric.SIGNAL_AGE_MAX), "maximum signal age"),
                 alert="SignalsStale",
             ).min(0),
-            "raises nothing above",
+            "maximum signal age",
         ),
     ]
 
@@ -217,40 +242,46 @@ def cost() -> list[timeseries.Panel]:
     return [
         lines(
             "CPU",
-            "Of each part, one core being 100 %; Spark's JVM is a process of its own and not in it.",
+            "Of each process; 100 % is one core. Spark's JVM is a process of its own and is not included.",
             RATIO,
             query(f"sum by (part) (rate({select(ProcessMetric.CPU_SECONDS)}[$__rate_interval]))", "{{part}}"),
         ).min(0),
         lines(
             "Memory",
-            "Resident; Spark's JVM is not in it.",
+            "Resident memory of each process. Spark's JVM is not included.",
             BYTES,
             query(per("part", ProcessMetric.RESIDENT_BYTES), "{{part}}"),
+            axis="memory",
         ).min(0),
         lines(
-            "Running for",
-            "Since its start.",
+            "Uptime",
+            "Time since each process started. A drop is a restart; its log says why.",
             SECONDS,
             query(f"time() - {per('part', ProcessMetric.STARTED_AT)}", "{{part}}"),
         ).min(0),
         from_here_on(
             bars(
                 "Threads ended by an error",
-                "A fault of rheostat's own; the log of the part names the thread. The part goes on without it.",
+                "Internal errors of rheostat. The process runs on without the thread. Restart it, and report the "
+                "error in its log.",
                 query(grown(ProcessMetric.THREADS_ENDED, by="part"), "{{part}}"),
                 alert="ThreadEnded",
+                axis="threads",
             ),
             1,
         ),
         bars(
-            "Settings read anew",
-            "On SIGHUP, which the tuner alone takes: taken up, or refused as the file has a fault or changes what needs a restart.",
+            "Settings reloads",
+            "Reloads of the tuner by SIGHUP: taken, or refused because the file is invalid or a change needs a "
+            "restart.",
             query(grown(ProcessMetric.CONFIG_RELOADS, by="result"), "{{result}}"),
             alert="ConfigReloadFailed",
+            axis="reloads",
         ),
         lines(
-            "Settings file last found in order",
-            "How long ago each part read it and found no fault.",
+            "Age of the last valid settings file",
+            "Time since each process last read a valid settings file. If it grows, `rheostat config check` names "
+            "the error.",
             SECONDS,
             query(f"time() - {per('part', ProcessMetric.CONFIG_VALID_AT)}", "{{part}}"),
             alert="ConfigReloadFailed",
@@ -259,15 +290,15 @@ def cost() -> list[timeseries.Panel]:
 
 
 def board() -> dashboard.Dashboard:
-    return made(
+    return make_dashboard(
         "rheostat itself",
         UID,
-        "How old is what it sees, does it keep up, what can it not read, what does it cost?",
+        "Health and cost of rheostat's own processes: collector, stream, tuner.",
         [
             ("Is anything wrong?", wrong()),
-            ("Stream: does it keep up?", stream_panels()),
-            ("Collector: does it see every node?", collector_panels()),
-            ("Tuner", tuner_panels()),
-            ("What does it cost?", cost()),
+            ("Does the stream process records in time?", stream_panels()),
+            ("Does the collector reach every node?", collector_panels()),
+            ("Does the tuner decide in time?", tuner_panels()),
+            ("What does rheostat cost?", cost()),
         ],
     )

@@ -1,4 +1,4 @@
-"""Is anything wrong, and what is rheostat doing? The board to open first, and to leave open."""
+"""The dashboard to open first: is anything wrong, are clients affected, and what is the tuner doing?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from grafana_foundation_sdk.builders import stat, timeseries
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards.parts import (
+    ACTION_AND_REASON,
     BYTES,
     CHANGES,
     FROM_NOW,
@@ -21,17 +22,19 @@ from dashboards.parts import (
     least,
     limit_line,
     lines,
-    made,
+    make_dashboard,
     most,
     none_is_well,
     per,
     per_broker,
     query,
+    reasons_in_words,
     select,
     thresholds,
     verdict,
 )
 from streaming.shared.metric_defs import ProcessMetric, TunerMetric
+from tuner.control.throttle.reason_texts import REASON_TEXTS
 
 UID = "rheostat-overview"
 
@@ -41,29 +44,32 @@ def wrong() -> list[stat.Panel]:
     return [
         verdict(
             "Stalled moves",
-            "Destination brokers whose move is judged stalled.",
+            "Brokers onto which a move has stalled. Above 0, a move may never end: `rheostat status` says what "
+            "limits it.",
             f"sum({per_broker(TunerMetric.STALLED)}) or vector(0)",
             none_is_well(),
             alert="ReassignmentStalled",
         ),
         verdict(
             "Infeasible throttles",
-            "Broker sides where no throttle up to the ceiling ends the move.",
+            "Broker sides whose ceiling is not above steady-state replication. Above 0, a move cannot end: raise "
+            "tuner.rate_bytes_per_s_max, or move fewer partitions at a time.",
             f"sum(max by (broker, side) ({select(TunerMetric.INFEASIBLE)})) or vector(0)",
             none_is_well(),
             alert="ThrottleInfeasible",
         ),
         verdict(
-            "Under min ISR",
-            "Partitions that take no writes with acks=all, as too few replicas are in sync.",
+            "Partitions under min ISR",
+            "Partitions with fewer in-sync replicas than min.insync.replicas. Above 0, producers with acks=all "
+            "are refused: bring the missing broker back.",
             f"sum({per_broker(TunerMetric.UNDER_MIN_ISR)})",
             none_is_well(),
             alert="UnderMinIsrDuringMove",
         ),
         verdict(
-            "Worst produce latency",
-            "99th percentile of the broker where it is longest, over the objective: 100 % is as long as promised. Absent "
-            "without an objective.",
+            "Produce latency against its objective",
+            "p99 produce latency of the slowest broker, relative to its objective. Above 100 %, the tuner lowers "
+            "throttles; if that does not help, see the runbook. No data without an objective.",
             f"{most(TunerMetric.PRODUCE_P99_SECONDS)} / {most(TunerMetric.LATENCY_OBJECTIVE_SECONDS)}",
             thresholds((None, GREEN), (0.9, YELLOW), (1, RED)),
             unit="percentunit",
@@ -71,29 +77,34 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Controller pressure",
-            "Of its worst objective: 100 % is as hard as it may be pressed. Absent where no mutation quotas are turned.",
+            "Controller load relative to its objectives, for the worst of them. Above 100 %, topics are created "
+            "too slowly or metadata is applied too late, and the tuner lowers the total rate. No data without "
+            "mutation quotas.",
             most(TunerMetric.CONTROLLER_PRESSURE),
             thresholds((None, GREEN), (0.85, YELLOW), (1, RED)),
             unit="percentunit",
             alert="ControllerUnderPressure",
         ),
         verdict(
-            "Tenants held back",
-            "Tenants whose mutation quota is exhausted now.",
+            "Throttled tenants",
+            "Tenants whose mutation quota is exhausted now. Above 0, their creations and deletions wait: "
+            "`rheostat quotas` names them.",
             most(TunerMetric.TENANTS_THROTTLED),
             thresholds((None, GREEN), (1, YELLOW)),
             alert="TenantQuotaExhausted",
         ),
         verdict(
-            "Idle throttle settings",
-            "Rates and replica lists that stand on brokers where nothing is being reassigned.",
+            "Orphaned throttle settings",
+            "Throttle rates and replica lists that serve no reassignment. Above 0, they slow down replicas that "
+            "have to catch up: the runbook says how to remove them.",
             most(TunerMetric.ORPHANED_THROTTLE_SETTINGS),
             none_is_well(),
             alert="ThrottleLeftBehind",
         ),
         verdict(
-            "Not judged, or not to be helped",
-            "Throttles that the last cycle could not judge, or that turning does not help; the first hundred.",
+            "Throttles that need attention",
+            "Throttles that the last cycle could not assess or cannot help, at most 100. Above 0, `rheostat "
+            "status` gives the reason for each.",
             f"count({select(TunerMetric.NEEDS_ATTENTION)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="SignalsStale",
@@ -106,44 +117,48 @@ def itself() -> list[stat.Panel]:
     return [
         verdict(
             "Tuner",
-            "Ready while the tuner sees the cluster and fresh signals. A tuner that isn't there counts as not ready.",
+            "Ready: the tuner has current data of the cluster and fresh signals. Not ready, or no tuner at all: "
+            "`rheostat status` says what is missing.",
             f"{most(TunerMetric.READY)} or vector(0)",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not ready", "1": "ready"},
         ),
         verdict(
-            "Leading",
-            "Whether some tuner of this cluster has the lease. One that looks on in a dry run turns nothing, and is none.",
+            "Active tuner",
+            "Whether a tuner of this cluster holds the lease; a dry run does not count. None: throttles and "
+            "quotas keep their values, so start a tuner.",
             f"max({select(TunerMetric.ACTING)} unless {select(TunerMetric.DRY_RUN)} == 1) or vector(0)",
             thresholds((None, RED), (1, GREEN)),
-            words={"0": "nobody", "1": "yes"},
+            words={"0": "none", "1": "yes"},
             alert="TunerNotLeading",
         ),
         verdict(
             "Mode",
-            "In a dry run the tuner decides and writes nothing: the throttle stays as somebody else left it. One that looks on "
-            "beside others does not count.",
+            "Dry run: the tuner decides and writes nothing to the cluster. A dry run beside a tuner that acts "
+            "does not count.",
             least(TunerMetric.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "acting", "1": "dry run"},
         ),
         verdict(
             "Paused",
-            "Whether a person has paused the tuner.",
+            "Whether an operator has paused the tuner. A paused tuner changes nothing until `rheostat resume`.",
             most(TunerMetric.PAUSED),
             thresholds((None, GREEN), (1, YELLOW)),
-            words={"0": "no", "1": "by a person"},
+            words={"0": "no", "1": "by an operator"},
         ),
         verdict(
             "Overrides",
-            "Throttles that a person has set for a while.",
+            "Throttles at a rate that an operator ordered for a time. `rheostat status` shows who ordered it, and"
+            " until when.",
             f"count({select(TunerMetric.OVERRIDE_UNTIL)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="OperatorOverrideInForce",
         ),
         verdict(
             "Oldest signal",
-            "Age of the newest sample of the broker that has been silent longest. No throttle is raised on stale signals.",
+            "Time since the newest sample of the broker that has been silent longest. The tuner raises no "
+            "throttle on old signals. If it stays high, `rheostat doctor` checks collector and stream.",
             most(TunerMetric.SIGNAL_AGE_SECONDS),
             thresholds((None, GREEN), (SIGNAL_AGE_SECONDS_LATE, YELLOW), (SIGNAL_AGE_SECONDS_STALE, RED)),
             unit=SECONDS,
@@ -151,17 +166,19 @@ def itself() -> list[stat.Panel]:
         ),
         verdict(
             "Failed writes",
-            "Writes to the cluster that failed or did not read back, within the time range shown.",
+            "Writes to the cluster that failed or were not confirmed, in the time range shown. Above 0, `rheostat"
+            " doctor` checks rights and brokers.",
             grown(TunerMetric.ACTUATION_FAILURES, over="$__range"),
             none_is_well(),
             alert="TunerActuationFailing",
         ),
         verdict(
             "Settings file",
-            "Whether the next start of every part would take the settings file as it stands now.",
+            "Whether every process would start with the settings file as it is now. Invalid: `rheostat config "
+            "check` names the error.",
             f"min({select(ProcessMetric.CONFIG_VALID)})",
             thresholds((None, RED), (1, GREEN)),
-            words={"0": "would be refused", "1": "in order"},
+            words={"0": "invalid", "1": "valid"},
             alert="ConfigReloadFailed",
         ),
     ]
@@ -172,13 +189,13 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
     return [
         verdict(
             "Partitions moving",
-            "Partitions being reassigned now, as the controller lists them.",
+            "Partitions in reassignment, as the controller lists them.",
             most(TunerMetric.REASSIGNING_PARTITIONS),
             blue,
             span=8,
         ),
         verdict(
-            "Still to be copied",
+            "Left to copy",
             "Bytes that all adding replicas still lack.",
             f"sum({per_broker(TunerMetric.REMAINING_BYTES)}) or vector(0)",
             blue,
@@ -186,32 +203,44 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
             span=8,
         ),
         verdict(
-            "Done",
-            "When all that moves or is planned has ended; absent while that is not known, or while a move has stalled.",
+            "Expected end",
+            "When all running and planned moves will have ended. No data while this is unknown, or while a move "
+            "has stalled.",
             f"{most(TunerMetric.EXPECTED_END)} * 1000",
             blue,
             unit=FROM_NOW,
             span=8,
         ),
-        bars(
-            "Throttles, by what the last cycle decided",
-            "Every side of every broker that takes part in a move, by action and reason.",
-            query(per("action, reason", TunerMetric.SIDES), "{{action}}: {{reason}}"),
+        reasons_in_words(
+            bars(
+                "Throttles, by decision of the last cycle",
+                "Each side of each broker that takes part in a move, by action and reason. The reference of reasons "
+                "says what to do about each.",
+                query(per("action, reason", TunerMetric.SIDES), ACTION_AND_REASON),
+                axis="throttles",
+            ),
+            REASON_TEXTS,
         ),
-        bars(
-            "Decisions that change something",
-            "By action and reason; the journal holds each with its inputs.",
-            query(decided(TunerMetric.DECISIONS, CHANGES), "{{action}}: {{reason}}"),
+        reasons_in_words(
+            bars(
+                "Changes by the tuner",
+                "Decisions that changed a throttle setting, by action and reason. The journal holds each with its "
+                "inputs.",
+                query(decided(TunerMetric.DECISIONS, CHANGES), ACTION_AND_REASON),
+                axis="decisions",
+            ),
+            REASON_TEXTS,
         ),
     ]
 
 
-def notice() -> list[timeseries.Panel]:
+def clients() -> list[timeseries.Panel]:
     return [
         limit_line(
             lines(
-                "Produce latency, 99th percentile",
-                "The slowest broker, and what clients are promised.",
+                "Produce latency (p99)",
+                "p99 produce latency of the slowest broker, and its objective. Above the objective the tuner lowers "
+                "throttles. If it stays there, other load is the cause.",
                 SECONDS,
                 query(most(TunerMetric.PRODUCE_P99_SECONDS), "slowest broker"),
                 query(most(TunerMetric.LATENCY_OBJECTIVE_SECONDS), "objective"),
@@ -220,27 +249,27 @@ def notice() -> list[timeseries.Panel]:
         ),
         limit_line(
             lines(
-                "Age of what the tuner knows",
-                "The look at the cluster, and of each kind of signal the newest sample. The tuner never raises a throttle on "
-                "signals older than the line.",
+                "Age of the tuner's data",
+                "Age of the cluster snapshot, and of the newest sample of each kind of signal. Above the dashed line "
+                "the tuner raises no throttle: check collector and stream with `rheostat doctor`.",
                 SECONDS,
                 query(per("input", TunerMetric.INPUT_AGE_SECONDS), "{{input}}"),
-                query(most(TunerMetric.SIGNAL_AGE_MAX), "raises nothing above"),
+                query(most(TunerMetric.SIGNAL_AGE_MAX), "maximum signal age"),
             ).min(0),
-            "raises nothing above",
+            "maximum signal age",
         ),
     ]
 
 
 def board() -> dashboard.Dashboard:
-    return made(
+    return make_dashboard(
         "Overview",
         UID,
-        "Is anything wrong, and what is rheostat doing?",
+        "Is anything wrong, are clients affected, and what is the tuner doing?",
         [
             ("Is anything wrong with the cluster?", wrong()),
-            ("Is anything wrong with rheostat?", itself()),
-            ("What is it doing?", doing()),
-            ("Does anybody notice?", notice()),
+            ("Does rheostat work?", itself()),
+            ("Are clients affected, and is the data current?", clients()),
+            ("What is the tuner doing?", doing()),
         ],
     )

@@ -1,12 +1,14 @@
-"""What every dashboard is made of: queries of our metrics, panels in one look, variables, links, annotations.
+"""The building blocks of every dashboard: queries, panels, variables, links, annotations.
 
-Metric names come from their definitions, so that a renamed metric renames its panels. A panel repeats the tuner's verdict and
-judges nothing itself: colours and lines only.
+Metric names come from their definitions, so that a renamed metric renames its panels. A panel shows the tuner's verdict
+and makes none of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
 
 from grafana_foundation_sdk.builders import common as common_build
 from grafana_foundation_sdk.builders import dashboard as build
@@ -16,6 +18,7 @@ from grafana_foundation_sdk.models import common, dashboard
 from dashboards.runbook_page import RUNBOOK_AT, anchor
 from streaming.shared.metric_def import MetricDef
 from streaming.shared.metric_defs import TunerMetric
+from tuner.core.reason_text import ReasonText
 
 Panel = stat.Panel | timeseries.Panel
 Rows = Sequence[tuple[str, Sequence[Panel]]]
@@ -23,14 +26,15 @@ Rows = Sequence[tuple[str, Sequence[Panel]]]
 TAG = "rheostat"
 DATA_SOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-# As the meaning of the metric says; two and four of the tuner's periods of 15 s.
+# As in the meaning of the metric; two and four of the tuner's periods of 15 s.
 STALL_SCORE_SECONDS_MAX = 15.0
 SIGNAL_AGE_SECONDS_LATE, SIGNAL_AGE_SECONDS_STALE = 30.0, 60.0
 
-# Grafana's names; SI, as Kafka's docs count.
+# Grafana's names of units; SI, as in Kafka's documentation.
 BYTES, BYTES_PER_SECOND, SECONDS, COUNT, RATIO, PER_SECOND = "decbytes", "Bps", "s", "short", "percentunit", "cps"
 FROM_NOW = "dateTimeFromNow"
-CHANGES = '!~"hold|steer"'  # Actions that change something; the law's every second would be a curtain.
+ACTION_AND_REASON = "{{action}}: {{reason}}"
+CHANGES = '!~"hold|allow_steering"'  # Actions that change a setting; the closed-loop control acts every second and is left out.
 GREEN, YELLOW, RED = "green", "yellow", "red"
 
 
@@ -47,7 +51,7 @@ def select(metric: MetricDef, **matchers: str) -> str:
 
 
 def most(metric: MetricDef, **matchers: str) -> str:
-    """Of the cluster, whichever process exported it: a restart elsewhere doesn't start a second line."""
+    """Returns the maximum over all processes, so that a restart on another machine does not start a second line."""
     return f"max({select(metric, **matchers)})"
 
 
@@ -64,15 +68,14 @@ def per_broker(metric: MetricDef, **matchers: str) -> str:
 
 
 def grown(metric: MetricDef, by: str = "", over: str = "$__rate_interval", **matchers: str) -> str:
-    """How much a counter has gone up, in all or by these labels."""
+    """Returns the increase of a counter, in total or by these labels."""
     return f"sum{f' by ({by}) ' if by else ''}(increase({select(metric, **matchers)}[{over}]))"
 
 
 def decided(metric: MetricDef, actions: str = "", over: str = "$__rate_interval") -> str:
-    """How often something was decided, by action and reason.
+    """Returns the number of decisions, by action and reason.
 
-    A reason's first time is its series' first value, which ``increase`` does not see: where there was no series before, all of it
-    is new.
+    ``increase`` does not see the first value of a series, so the query adds a series that did not exist before as a whole.
 
     Args:
         actions: a matcher of the label action, with its operator.
@@ -107,15 +110,15 @@ def verdict(
     alert: str | None = None,
     span: int = 3,
 ) -> stat.Panel:
-    """One number that is green when all is well.
+    """Returns a panel with one number, green when all is well.
 
     Args:
-        alert: whose section of the runbook says what to do when it is not.
+        alert: the panel links to the section of this alert in the runbook.
     """
     panel = (
         stat.Panel()
         .title(title)
-        .description(_told(description, alert))
+        .description(_description(description, alert))
         .datasource(DATA_SOURCE)
         .unit(unit)
         .thresholds(steps)
@@ -134,17 +137,23 @@ def verdict(
 
 
 def lines(
-    title: str, description: str, unit: str, *targets: prometheus.Dataquery, alert: str | None = None
+    title: str, description: str, unit: str, *targets: prometheus.Dataquery, alert: str | None = None, axis: str = ""
 ) -> timeseries.Panel:
+    """Returns a panel of lines over time.
+
+    Args:
+        axis: what the axis counts; empty where the unit says it.
+    """
     panel = (
         timeseries.Panel()
         .title(title)
-        .description(_told(description, alert))
+        .description(_description(description, alert))
         .datasource(DATA_SOURCE)
         .unit(unit)
+        .axis_label(axis)
         .line_width(1)
         .fill_opacity(0)
-        .show_points(common.VisibilityMode.AUTO)  # A value that stands alone between two gaps is still seen.
+        .show_points(common.VisibilityMode.AUTO)  # Shows a single value between two gaps.
         .tooltip(common_build.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI))
         .span(12)
         .height(8)
@@ -154,9 +163,11 @@ def lines(
     return panel.links([_runbook(alert)]) if alert is not None else panel
 
 
-def bars(title: str, description: str, *targets: prometheus.Dataquery, alert: str | None = None) -> timeseries.Panel:
+def bars(
+    title: str, description: str, *targets: prometheus.Dataquery, alert: str | None = None, axis: str = ""
+) -> timeseries.Panel:
     return (
-        lines(title, description, COUNT, *targets, alert=alert)
+        lines(title, description, COUNT, *targets, alert=alert, axis=axis)
         .draw_style(common.GraphDrawStyle.BARS)
         .fill_opacity(80)
         .stacking(common_build.StackingConfig().mode(common.StackingMode.NORMAL))
@@ -165,14 +176,40 @@ def bars(title: str, description: str, *targets: prometheus.Dataquery, alert: st
 
 
 def from_here_on(panel: timeseries.Panel, value: float) -> timeseries.Panel:
-    """Draws a fixed value as a line from which on it is not well."""
+    """Draws a fixed threshold as a dashed line."""
     dashed = common_build.GraphThresholdsStyleConfig().mode(common.GraphThresholdsStyleMode.DASHED)
     return panel.thresholds(thresholds((None, "transparent"), (value, RED))).thresholds_style(dashed)
 
 
 def limit_line(panel: timeseries.Panel, name: str) -> timeseries.Panel:
-    """Draws this query's line as what is allowed, beside what is."""
+    """Draws the line of this query as a limit: red and dashed."""
     return panel.override_by_name(name, styled(RED, dashed=True))
+
+
+def reasons_in_words(panel: timeseries.Panel, texts: Mapping[Any, ReasonText]) -> timeseries.Panel:
+    """Shows each reason in the legend in words, with its code behind. The legend is a table below the graph.
+
+    The series must be named by their reason, or by action and reason as in ``ACTION_AND_REASON``.
+    """
+    table = common_build.VizLegendOptions().display_mode(common.LegendDisplayMode.TABLE)
+    panel = panel.legend(table.placement(common.LegendPlacement.BOTTOM).show_legend(True).calcs([]))
+    for reason, text in texts.items():
+        assert isinstance(reason, StrEnum)
+        words = f"{text.meaning.partition(';')[0]} ({reason.value})"
+        panel = panel.override_by_regexp(f"/^{reason.value}$/", _named(words))
+        panel = panel.override_by_regexp(f"/: {reason.value}$/", _named(f"${{__field.labels.action}}: {words}"))
+    return panel
+
+
+def in_words(panel: timeseries.Panel, names: Mapping[str, str]) -> timeseries.Panel:
+    """Shows series under other names."""
+    for name, words in names.items():
+        panel = panel.override_by_name(name, _named(words))
+    return panel
+
+
+def _named(words: str) -> list[dashboard.DynamicConfigValue]:
+    return [dashboard.DynamicConfigValue("displayName", words)]
 
 
 def styled(color: str, *, dashed: bool) -> list[dashboard.DynamicConfigValue]:
@@ -183,7 +220,7 @@ def styled(color: str, *, dashed: bool) -> list[dashboard.DynamicConfigValue]:
     ]
 
 
-def _told(description: str, alert: str | None) -> str:
+def _description(description: str, alert: str | None) -> str:
     return description if alert is None else f"{description} Alert: {alert}."
 
 
@@ -195,10 +232,10 @@ def _runbook(alert: str) -> build.DashboardLink:
 # -- the whole -----------------------------------------------------------------------------------------------------------
 
 
-def made(title: str, uid: str, description: str, rows: Rows) -> dashboard.Dashboard:
+def make_dashboard(title: str, uid: str, description: str, rows: Rows) -> dashboard.Dashboard:
     """
     Args:
-        uid: links and bookmarks hang on it: never changes.
+        uid: part of every link and bookmark, so it never changes.
     """
     board = (
         build.Dashboard(f"rheostat / {title}")
@@ -252,15 +289,15 @@ def _variables() -> list[build.DatasourceVariable | build.QueryVariable | build.
         .all_value(".*")
         .current(dashboard.VariableOption(selected=True, text=["All"], value=["$__all"]))
     )
-    # Where the tuner of conf/ serves it; who publishes it elsewhere says where.
-    runbook = build.TextBoxVariable("runbook").label("Runbook at").default_value(RUNBOOK_AT)
+    # The address where the tuner of conf/ serves it; operators who publish it elsewhere change the variable.
+    runbook = build.TextBoxVariable("runbook").label("Runbook address").default_value(RUNBOOK_AT)
     return [build.DatasourceVariable("datasource").label("Data source").type("prometheus"), cluster, broker, runbook]
 
 
 def _annotations() -> list[build.AnnotationQuery]:
-    """Vertical lines in every panel."""
+    """Returns the vertical lines in every panel."""
     changes = decided(TunerMetric.DECISIONS, CHANGES, "1m")
-    people = f'{TunerMetric.PAUSED.name}{{cluster="$cluster"}}'
+    paused = f'{TunerMetric.PAUSED.name}{{cluster="$cluster"}}'
     return [
         build.AnnotationQuery()
         .name("Decisions")
@@ -273,13 +310,13 @@ def _annotations() -> list[build.AnnotationQuery]:
         .text_format("{{reason}}")
         .tag_keys("action,reason"),
         build.AnnotationQuery()
-        .name("Paused by a person")
+        .name("Paused by an operator")
         .datasource(DATA_SOURCE)
         .enable(True)
         .icon_color("orange")
-        .expr(f"max by (cluster) ({people}) > 0")
+        .expr(f"max by (cluster) ({paused}) > 0")
         .step("15s")
         .title_format("paused")
-        .text_format("a person has paused the tuner, or made it release what is its")
+        .text_format("an operator has paused the tuner, or ordered it to release its settings")
         .tag_keys("cluster"),
     ]

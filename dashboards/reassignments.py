@@ -1,6 +1,4 @@
-"""A move, from top to bottom: is anything wrong, does it progress, what does the throttle do and what binds it, do the clients
-notice, why did the tuner decide so, is anything left behind.
-"""
+"""Moves: is anything wrong, do they progress, are clients affected, what does each throttle do and why, is anything left over."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ from grafana_foundation_sdk.builders import stat, timeseries
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards.parts import (
+    ACTION_AND_REASON,
     BYTES,
     BYTES_PER_SECOND,
     COUNT,
@@ -23,46 +22,57 @@ from dashboards.parts import (
     decided,
     from_here_on,
     grown,
+    in_words,
     least,
     limit_line,
     lines,
-    made,
+    make_dashboard,
     most,
     none_is_well,
     per,
     per_broker,
     query,
+    reasons_in_words,
     select,
     styled,
     thresholds,
     verdict,
 )
 from streaming.shared.metric_defs import TunerMetric
+from tuner.control.throttle.reason_texts import REASON_TEXTS
 
 UID = "rheostat-reassignments"
+_PLAN_STATES = {
+    "arrived": "done",
+    "electing": "waiting for a leader",
+    "unconfirmed": "not yet confirmed by Kafka",
+    "externally_owned": "reassigned by another tool",
+    "dropped": "no longer part of the plan",
+}
 
 
 def wrong() -> list[stat.Panel]:
     return [
         verdict(
             "Tuner",
-            "Ready while the tuner sees the cluster and fresh signals. A tuner that isn't there counts as not ready.",
+            "Ready: the tuner has current data of the cluster and fresh signals. Not ready, or no tuner at all: "
+            "`rheostat status` says what is missing.",
             f"{most(TunerMetric.READY)} or vector(0)",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not ready", "1": "ready"},
         ),
         verdict(
             "Mode",
-            "In a dry run the tuner decides and writes nothing: the throttle stays as somebody else left it. One that looks on "
-            "beside others does not count.",
+            "Dry run: the tuner decides and writes nothing to the cluster. A dry run beside a tuner that acts "
+            "does not count.",
             least(TunerMetric.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "acting", "1": "dry run"},
         ),
         verdict(
             "Oldest signal",
-            "Age of the newest sample of the broker that has been silent longest. The tuner never raises a throttle on "
-            "stale signals.",
+            "Time since the newest sample of the broker that has been silent longest. The tuner raises no "
+            "throttle on old signals. If it stays high, `rheostat doctor` checks collector and stream.",
             most(TunerMetric.SIGNAL_AGE_SECONDS),
             thresholds((None, GREEN), (SIGNAL_AGE_SECONDS_LATE, YELLOW), (SIGNAL_AGE_SECONDS_STALE, RED)),
             unit=SECONDS,
@@ -70,42 +80,47 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Stalled moves",
-            "Destination brokers whose move is judged stalled.",
+            "Brokers onto which a move has stalled. Above 0, a move may never end: `rheostat status` says what "
+            "limits it.",
             f"sum({per_broker(TunerMetric.STALLED)})",
             none_is_well(),
             alert="ReassignmentStalled",
         ),
         verdict(
             "Infeasible throttles",
-            "Broker sides where no throttle up to the ceiling ends the move.",
+            "Broker sides whose ceiling is not above steady-state replication. Above 0, a move cannot end: raise "
+            "tuner.rate_bytes_per_s_max, or move fewer partitions at a time.",
             f"sum(max by (broker, side) ({select(TunerMetric.INFEASIBLE)}))",
             none_is_well(),
             alert="ThrottleInfeasible",
         ),
         verdict(
             "Partitions moving",
-            "Partitions being reassigned now, as the controller lists them.",
+            "Partitions in reassignment, as the controller lists them.",
             most(TunerMetric.REASSIGNING_PARTITIONS),
             thresholds((None, "blue")),
         ),
         verdict(
-            "Done",
-            "When all that moves or is planned has ended; absent while that is not known, or while a move has stalled.",
+            "Expected end",
+            "When all running and planned moves will have ended. No data while this is unknown, or while a move "
+            "has stalled.",
             f"{most(TunerMetric.EXPECTED_END)} * 1000",
             thresholds((None, "blue")),
             unit=FROM_NOW,
         ),
         verdict(
             "Time to the deadline",
-            "Until reassignments are to be done, tuner.objective.finish_at; 'Done' should come before it. Absent without one.",
+            "Time until tuner.objective.finish_at. If the expected end is later, raise the ceiling or the latency"
+            " objective. No data without a deadline.",
             f"{most(TunerMetric.DEADLINE)} - time()",
             thresholds((None, RED), (3600, GREEN)),
             unit=SECONDS,
             alert="ReassignmentStalledUrgent",
         ),
         verdict(
-            "Idle throttle settings",
-            "Rates and replica lists that stand on brokers where nothing is being reassigned.",
+            "Orphaned throttle settings",
+            "Throttle rates and replica lists that serve no reassignment. Above 0, they slow down replicas that "
+            "have to catch up: the runbook says how to remove them.",
             most(TunerMetric.ORPHANED_THROTTLE_SETTINGS),
             none_is_well(),
             alert="ThrottleLeftBehind",
@@ -116,29 +131,33 @@ def wrong() -> list[stat.Panel]:
 def progress() -> list[timeseries.Panel]:
     return [
         lines(
-            "Remaining, per destination broker",
-            "Bytes that adding replicas on each broker still lack, from log sizes. It should fall to zero.",
+            "Left to copy, by destination",
+            "Bytes that the adding replicas on each broker still lack. A line that does not fall means no "
+            "progress: look at the throttles below.",
             BYTES,
             query(per_broker(TunerMetric.REMAINING_BYTES), "broker {{broker}}"),
+            axis="bytes",
         ).min(0),
         lines(
-            "Trend of remaining, per destination broker",
-            "Below zero the move progresses; at or above zero producers write as fast as replicas catch up, or faster.",
+            "Trend of the bytes left, by destination",
+            "Below zero the move progresses. At or above zero, new writes arrive as fast as the replicas copy: "
+            "the throttle must be higher.",
             BYTES_PER_SECOND,
             query(per_broker(TunerMetric.REMAINING_SLOPE), "broker {{broker}}"),
         ).axis_centered_zero(True),
         lines(
-            "Lag in messages, per destination broker",
-            "What adding replicas are behind, as their fetchers tell it; they do not ask while they are throttled, so "
-            "that it may stand still beside bytes that fall. The hundred brokers with most.",
+            "Lag, by destination",
+            "Messages that adding replicas are behind, as their fetchers report it. It does not change while a "
+            "fetcher is throttled, although bytes are copied. The 100 brokers with the largest lag.",
             COUNT,
             query(per_broker(TunerMetric.LAG_MESSAGES), "broker {{broker}}"),
+            axis="messages",
         ).min(0),
         from_here_on(
             lines(
-                "Seconds of expected progress lost",
-                "The evidence behind 'stalled': it grows while a move makes less than half of the progress expected of "
-                "it, shrinks while it makes more. Stalled above the red line.",
+                "Lost progress, by destination",
+                "Seconds of expected progress that a move has lost. It grows while the move makes less than half of "
+                "the expected progress. Above the dashed line the move is stalled.",
                 SECONDS,
                 query(per_broker(TunerMetric.STALL_SCORE_SECONDS), "broker {{broker}}"),
                 alert="ReassignmentStalled",
@@ -149,12 +168,13 @@ def progress() -> list[timeseries.Panel]:
         ),
         from_here_on(
             lines(
-                "Stalled, and no throttle is what holds it",
-                "1 where the source, a disk, the network or a fetcher thread holds the stalled move onto this broker: a higher "
-                "throttle would not help. 0 where a throttle holds it, and nothing where none is stalled.",
+                "Stalled without a binding throttle",
+                "1: the move onto this broker has stalled, and a source, a disk, the network or a fetcher thread "
+                "limits it; a higher throttle would not help. 0: a throttle limits it. No data without a stall.",
                 COUNT,
                 query(per_broker(TunerMetric.BOUND_ELSEWHERE), "broker {{broker}}"),
                 alert="ThrottleSaturatedBySourceOrDisk",
+                axis="1 = not the throttle",
             )
             .min(0)
             .axis_soft_max(1),
@@ -162,56 +182,68 @@ def progress() -> list[timeseries.Panel]:
         ),
         lines(
             "Partitions moving",
-            "As the controller lists them, and those of which a replica that was in sync has fallen out and comes back.",
+            "Partitions in reassignment, and those with a replica that left the ISR and is catching up. If the "
+            "second line stays above zero, check the broker of that replica.",
             COUNT,
             query(most(TunerMetric.REASSIGNING_PARTITIONS), "moving"),
-            query(most(TunerMetric.RECOVERING_PARTITIONS), "of them recovering"),
+            query(most(TunerMetric.RECOVERING_PARTITIONS), "with a replica that returns to the ISR"),
             alert="RecoveryDuringMove",
+            axis="partitions",
         ).min(0),
         limit_line(
             lines(
-                "Age of signals",
-                "Age of the newest sample behind each broker's signal. The tuner never raises on signals older than the line.",
+                "Signal age, by broker",
+                "Age of the newest sample in each broker's signal. Above the dashed line the tuner raises no "
+                "throttle: check collector and stream with `rheostat doctor`.",
                 SECONDS,
                 query(per_broker(TunerMetric.SIGNAL_AGE_SECONDS), "broker {{broker}}"),
-                query(most(TunerMetric.SIGNAL_AGE_MAX), "raises nothing above"),
+                query(most(TunerMetric.SIGNAL_AGE_MAX), "maximum signal age"),
                 alert="SignalsStale",
             ).min(0),
-            "raises nothing above",
+            "maximum signal age",
         ),
     ]
 
 
 def plans() -> list[timeseries.Panel]:
-    """Of `rheostat reassign`."""
+    """Returns the panels of the plans of `rheostat reassign`."""
     return [
-        bars(
-            "Partitions of plans, by where they are",
-            "arrived, moving, waiting, electing a leader, dropped; externally_owned are left alone. Nothing where no plan runs.",
-            query(f"sum by (state) ({select(TunerMetric.PLAN_PARTITIONS)})", "{{state}}"),
-            alert="ReassignmentPlanStuck",
+        in_words(
+            bars(
+                "Partitions of plans, by state",
+                "If partitions wait and none moves, `rheostat reassign status` says what the plan waits for. No data "
+                "without a plan.",
+                query(f"sum by (state) ({select(TunerMetric.PLAN_PARTITIONS)})", "{{state}}"),
+                alert="ReassignmentPlanStuck",
+                axis="partitions",
+            ),
+            _PLAN_STATES,
         ),
         limit_line(
             lines(
-                "Batch, per plan",
-                "Partitions of each plan that move now, and how many of all plans may at a time (KIP-435).",
+                "Concurrent movements",
+                "Partitions of each plan that move now, and the limits for all plans together (KIP-435). `rheostat "
+                "reassign limits` changes them.",
                 COUNT,
-                query(per("plan", TunerMetric.PLAN_PARTITIONS, state="moving"), "{{plan}}"),
-                query(most(TunerMetric.PLAN_MOVEMENTS_MAX, of="partition"), "partitions at a time"),
-                query(most(TunerMetric.PLAN_MOVEMENTS_MAX, of="replica"), "replicas at a time"),
-                query(most(TunerMetric.PLAN_MOVEMENTS_MAX, of="leader"), "leaders at a time"),
+                query(per("plan", TunerMetric.PLAN_PARTITIONS, state="moving"), "plan {{plan}}"),
+                query(most(TunerMetric.PLAN_MOVEMENTS_MAX, of="partition"), "limit: partitions"),
+                query(most(TunerMetric.PLAN_MOVEMENTS_MAX, of="replica"), "limit: replicas"),
+                query(most(TunerMetric.PLAN_MOVEMENTS_MAX, of="leader"), "limit: partitions per leader"),
+                axis="movements",
             ).min(0),
-            "partitions at a time",
+            "limit: partitions",
         ),
         lines(
-            "Paused or cancelled, per plan",
-            "1 while a person has paused it, or it is being taken back; and where rheostat can carry out none.",
+            "Plans that do not proceed",
+            "1 while an operator has paused or cancelled a plan, or while the tuner cannot execute plans. "
+            "`rheostat status` shows the cause.",
             COUNT,
-            query(per("plan", TunerMetric.PLAN_PAUSED), "{{plan}} paused"),
-            query(per("plan", TunerMetric.PLAN_CANCELLING), "{{plan}} cancelling"),
-            query(most(TunerMetric.PLAN_EXECUTOR_FAILED), "no plan goes on: ended by an error"),
-            query(most(TunerMetric.PLANS_STATE_UNKNOWN), "no plan goes on: the cluster is not seen"),
+            query(per("plan", TunerMetric.PLAN_PAUSED), "plan {{plan}} is paused"),
+            query(per("plan", TunerMetric.PLAN_CANCELLING), "plan {{plan}} is being cancelled"),
+            query(most(TunerMetric.PLAN_EXECUTOR_FAILED), "no plan proceeds: internal error"),
+            query(most(TunerMetric.PLANS_STATE_UNKNOWN), "no plan proceeds: cluster not readable"),
             alert="ReassignmentPlansNotExecuted",
+            axis="1 = yes",
         )
         .min(0)
         .axis_soft_max(1),
@@ -219,33 +251,33 @@ def plans() -> list[timeseries.Panel]:
 
 
 def throttle(side: str) -> timeseries.Panel:
-    """All that bounds one side of one broker; Grafana repeats it for each chosen broker."""
+    """Returns the panel of one side of a broker; Grafana repeats it for each chosen broker."""
     return (
         lines(
             f"Broker $broker, {side} side",
-            "live: the throttle set on the broker, absent while none is set. wanted: where the tuner is taking it, "
-            "absent while it holds. measured: bytes that count against the throttle, Kafka's own 11 s mean. "
-            "keep-up W: what the throttle must carry before anything catches up; at or below it the move never ends. "
-            "override: a person's. floor and ceiling: the operator's.",
+            "throttle: the rate now set in Kafka; absent while none is set. setpoint: the rate that the tuner wants; absent while "
+            "it holds. throttled traffic: bytes that count against the throttle, Kafka's mean of 11 s. steady-state replication W: "
+            "what new writes alone take; a throttle at or below W never ends the move. Traffic along the throttle: the throttle "
+            "limits the move. Traffic far below it: another part limits the move.",
             BYTES_PER_SECOND,
-            query(per_broker(TunerMetric.RATE_CURRENT, side=side), "live"),
-            query(per_broker(TunerMetric.RATE_SETPOINT, side=side), "wanted"),
-            query(per_broker(TunerMetric.THROTTLED_BYTES, side=side), "measured"),
-            query(per_broker(TunerMetric.STEADY_STATE_BYTES, side=side), "keep-up W"),
-            query(per_broker(TunerMetric.OVERRIDE_RATE, side=side), "override"),
-            query(most(TunerMetric.RATE_MIN), "floor"),
+            query(per_broker(TunerMetric.RATE_CURRENT, side=side), "throttle"),
+            query(per_broker(TunerMetric.RATE_SETPOINT, side=side), "setpoint"),
+            query(per_broker(TunerMetric.THROTTLED_BYTES, side=side), "throttled traffic"),
+            query(per_broker(TunerMetric.STEADY_STATE_BYTES, side=side), "steady-state replication W"),
+            query(per_broker(TunerMetric.OVERRIDE_RATE, side=side), "override of an operator"),
+            query(most(TunerMetric.RATE_MIN), "lowest rate allowed"),
             query(most(TunerMetric.RATE_MAX), "ceiling"),
         )
         .min(0)
         .repeat("broker")
         .repeat_direction("h")
         .max_per_row(3)
-        .override_by_name("live", styled("blue", dashed=False))
-        .override_by_name("wanted", styled("blue", dashed=True))
-        .override_by_name("measured", styled("green", dashed=False))
-        .override_by_name("keep-up W", styled("orange", dashed=True))
-        .override_by_name("override", styled("purple", dashed=True))
-        .override_by_name("floor", styled("text", dashed=True))
+        .override_by_name("throttle", styled("blue", dashed=False))
+        .override_by_name("setpoint", styled("blue", dashed=True))
+        .override_by_name("throttled traffic", styled("green", dashed=False))
+        .override_by_name("steady-state replication W", styled("orange", dashed=True))
+        .override_by_name("override of an operator", styled("purple", dashed=True))
+        .override_by_name("lowest rate allowed", styled("text", dashed=True))
         .override_by_name("ceiling", styled("red", dashed=True))
     )
 
@@ -255,9 +287,9 @@ def clients() -> list[timeseries.Panel]:
     return [
         limit_line(
             lines(
-                "Produce latency, 99th percentile",
-                "As each broker reports it; it remembers minutes. While it is above its objective the tuner gives way to the "
-                "producers.",
+                "Produce latency (p99), by broker",
+                "As each broker reports it, over some minutes. Above the objective the tuner lowers the throttles of "
+                "that broker. If it stays there, other load is the cause.",
                 SECONDS,
                 query(per_broker(TunerMetric.PRODUCE_P99_SECONDS), "broker {{broker}}"),
                 query(most(TunerMetric.LATENCY_OBJECTIVE_SECONDS), "objective"),
@@ -267,26 +299,29 @@ def clients() -> list[timeseries.Panel]:
         ),
         from_here_on(
             lines(
-                "Clients leave no room",
-                "1 where the clients of a broker leave less than keeping up takes, so that the throttle runs at its floor.",
+                "No headroom",
+                "1 while clients leave less capacity than steady-state replication needs, so the throttle is at its "
+                "minimum rate. Wait for the peak to pass, or check tuner.capacity.",
                 COUNT,
                 query(f"max by (broker, side) ({select(TunerMetric.NO_HEADROOM)})", "broker {{broker}}, {{side}}"),
                 alert="ThrottleWithoutHeadroom",
+                axis="1 = no headroom",
             )
             .min(0)
             .axis_soft_max(1),
             1,
         ),
         lines(
-            "Produce latency, mean",
-            "Of the last half minute, so that it tells when a delay began and that it is over.",
+            "Produce latency (mean), by broker",
+            "Mean of the last half minute. It shows the beginning and the end of a delay minutes before the p99 does.",
             SECONDS,
             query(per_broker(TunerMetric.PRODUCE_MEAN_SECONDS), "broker {{broker}}"),
         ).min(0),
         limit_line(
             lines(
-                "What producers send",
-                "And what a broker can take in, clients and replication together, where it is not named by itself.",
+                "Producer traffic, by broker",
+                "Bytes that brokers receive from producers, and the default capacity of a broker for clients and "
+                "replication together. Near the capacity little is left for replication.",
                 BYTES_PER_SECOND,
                 query(per_broker(TunerMetric.CLIENT_BYTES, direction="in"), "broker {{broker}}"),
                 query(f'max({capacity}{{cluster="$cluster", broker="", direction="in"}})', "capacity"),
@@ -295,8 +330,9 @@ def clients() -> list[timeseries.Panel]:
         ),
         limit_line(
             lines(
-                "What consumers fetch",
-                "And what a broker can send, clients and replication together, where it is not named by itself.",
+                "Consumer traffic, by broker",
+                "Bytes that brokers send to consumers, and the default capacity of a broker for clients and "
+                "replication together. Near the capacity little is left for replication.",
                 BYTES_PER_SECOND,
                 query(per_broker(TunerMetric.CLIENT_BYTES, direction="out"), "broker {{broker}}"),
                 query(f'max({capacity}{{cluster="$cluster", broker="", direction="out"}})', "capacity"),
@@ -308,30 +344,42 @@ def clients() -> list[timeseries.Panel]:
 
 def decisions() -> list[timeseries.Panel]:
     return [
-        bars(
-            "Decisions that change something, by reason",
-            "Why a number changed. The journal holds each decision with its inputs.",
-            query(decided(TunerMetric.DECISIONS, '!="hold"'), "{{action}}: {{reason}}"),
+        reasons_in_words(
+            bars(
+                "Changes, by reason",
+                "Why a throttle setting changed. The journal holds each decision with its inputs.",
+                query(decided(TunerMetric.DECISIONS, '!="hold"'), ACTION_AND_REASON),
+                axis="decisions",
+            ),
+            REASON_TEXTS,
         ),
-        bars(
-            "Decisions to hold, by reason",
-            "Why a number did not change.",
-            query(decided(TunerMetric.DECISIONS, '="hold"'), "{{reason}}"),
+        reasons_in_words(
+            bars(
+                "Throttles that did not change, by reason",
+                "Why the tuner kept a throttle as it was. The reference of reasons says what to do about each.",
+                query(decided(TunerMetric.DECISIONS, '="hold"'), "{{reason}}"),
+                axis="decisions",
+            ),
+            REASON_TEXTS,
         ),
         bars(
             "Writes to the cluster",
-            "That were tried, and those of them that failed or did not read back.",
-            query(grown(TunerMetric.ACTUATIONS), "tried"),
+            "Attempted writes, and those that failed or were not confirmed by reading back. If any fail, "
+            "`rheostat doctor` checks rights and brokers.",
+            query(grown(TunerMetric.ACTUATIONS), "attempted"),
             query(grown(TunerMetric.ACTUATION_FAILURES), "failed"),
+            axis="writes",
         ),
         from_here_on(
             lines(
-                "Left to people",
-                "Throttles that a person has set for a while, and those that are left alone since somebody else changed them.",
+                "Throttles that the tuner leaves alone",
+                "Throttles that an operator has overridden, and those that another tool changed. `rheostat resume` "
+                "hands the latter back to the tuner.",
                 COUNT,
                 query(f"count({select(TunerMetric.OVERRIDE_UNTIL)}) or vector(0)", "overrides"),
                 query(f"count({select(TunerMetric.EXTERNAL_CHANGE_HOLD_UNTIL)}) or vector(0)", "externally owned"),
                 alert="OperatorOverrideInForce",
+                axis="throttles",
             ).min(0),
             1,
         ),
@@ -341,36 +389,38 @@ def decisions() -> list[timeseries.Panel]:
 def left_behind() -> list[timeseries.Panel]:
     return [
         lines(
-            "Idle throttle settings and partitions moving",
-            "Throttle settings on brokers where nothing is being reassigned slow down ordinary recovery of replicas. "
-            "After a reassignment the count returns to zero.",
+            "Orphaned throttle settings and moving partitions",
+            "Settings that serve no reassignment slow down replicas that have to catch up. After a reassignment "
+            "the count returns to zero; if not, the runbook says how to remove them.",
             COUNT,
-            query(most(TunerMetric.ORPHANED_THROTTLE_SETTINGS), "idle throttle settings"),
-            query(most(TunerMetric.REASSIGNING_PARTITIONS), "partitions moving"),
+            query(most(TunerMetric.ORPHANED_THROTTLE_SETTINGS), "orphaned throttle settings"),
+            query(most(TunerMetric.REASSIGNING_PARTITIONS), "moving partitions"),
             alert="ThrottleLeftBehind",
+            axis="settings, partitions",
         ).min(0),
         lines(
-            "Throttle rates that rheostat will put back",
-            "Its own, until the move ends.",
+            "Managed throttle rates",
+            "Rates that rheostat has set, and will restore or remove when the moves have ended.",
             COUNT,
             query(most(TunerMetric.THROTTLES_OWNED), "owned"),
+            axis="throttles",
         ).min(0),
     ]
 
 
 def board() -> dashboard.Dashboard:
-    return made(
+    return make_dashboard(
         "Reassignments",
         UID,
-        "Replication throttles as rheostat turns them.",
+        "Moves, their throttles, and why the tuner set them.",
         [
             ("Is anything wrong?", wrong()),
             ("Does the move progress?", progress()),
-            ("How far are plans?", plans()),
-            ("Throttle, leader side", [throttle("leader")]),
-            ("Throttle, follower side", [throttle("follower")]),
-            ("Do the clients notice?", clients()),
+            ("Are clients affected?", clients()),
+            ("What does each leader throttle do?", [throttle("leader")]),
+            ("What does each follower throttle do?", [throttle("follower")]),
             ("Why did the tuner decide so?", decisions()),
-            ("Is anything left behind?", left_behind()),
+            ("How far are the plans?", plans()),
+            ("Are throttles left over?", left_behind()),
         ],
     )

@@ -45,7 +45,7 @@ def anchor(heading: str) -> str:
 
 
 def rendered(text: str) -> str:
-    markdown = MarkdownIt("commonmark", {"html": False})
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = markdown.parse(text)
     for i, token in enumerate(tokens):
         if token.type == "heading_open" and token.tag == "h2":

@@ -122,28 +122,35 @@ def steered(folder: Path) -> set[str]:
             def seen(what: str, *words: str, within_s: float = 90) -> None:
                 until(lambda: boards.show(*words), within_s, f"{what}: {words}", every_s=1.0)
 
-            seen("the storm", "tenants create", "their buckets", "Their quotas", "refused requests", within_s=180)
+            seen(
+                "the storm",
+                "Creations and deletions",
+                "Tokens left",
+                "Quotas, by tenant",
+                "refused requests",
+                within_s=180,
+            )
             said("override", "--yes", "--broker", "3", "--throttle", "300KB/s", "--for", "5m")
             said("reassign", "start", str(plan), "--measure-for", "0", "--yes", "--detach")
             seen(
                 "the plan",
-                "Batch, per plan",
+                "Concurrent movements",
                 "Partitions of plans",
-                "Paused or cancelled",
-                "override",
-                "Fetcher threads",
+                "Plans that do not proceed",
+                "override of an operator",
+                "Unused fetcher threads",
             )
             seen("its partitions", "Largest moving partitions")
             seen("its deadline", "Time to the deadline")
             said("pause")
-            seen("the pause", "annotation Paused by a person")
+            seen("the pause", "annotation Paused by an operator")
             said("resume")
-            seen("the law", "objective", "capacity", "Clients leave no room", "Worst produce latency")
+            seen("the law", "objective", "capacity", "No headroom", "Produce latency against its objective")
             node = lab.nodes[2].process
             assert node is not None
             node.send_signal(signal.SIGSTOP)
             try:
-                seen("a broker that does not answer", "Scrapes that gave nothing")
+                seen("a broker that does not answer", "Failed scrapes")
             finally:
                 node.send_signal(signal.SIGCONT)
             assert moving(client), "the plan was over before all of it was seen: make it longer"

@@ -158,12 +158,12 @@ def test_runbook_variable_is_the_served_address(uid: str) -> None:
     assert runbook["query"] == RUNBOOK_AT
 
 
-# What is told of is no number that has a limit, or one of several lines in which none has.
+# The values of these panels have no limit.
 NO_LIMIT = {
-    "Partitions moving", "Partitions of plans, by where they are", "Paused or cancelled, per plan",
-    "Idle throttle settings and partitions moving", "Settings read anew", "Settings file last found in order",
+    "Partitions moving", "Partitions of plans, by state", "Plans that do not proceed",
+    "Orphaned throttle settings and moving partitions", "Settings reloads", "Age of the last valid settings file",
 }  # fmt: skip
-ONLY_TOLD = {"Partitions moving", "Done", "Still to be copied", "Allowed in all", "Quotas that are rheostat's"}
+ONLY_TOLD = {"Partitions moving", "Expected end", "Left to copy", "Total rate", "Managed quotas"}
 
 
 @pytest.mark.parametrize("panel", PANELS)
@@ -200,7 +200,7 @@ def test_dashboard_is_portable(uid: str) -> None:
     assert board.get("id") is None
     assert [link["tags"] for link in board["links"]] == [["rheostat"]]
     assert "rheostat" in board["tags"]
-    assert {annotation["name"] for annotation in board["annotations"]["list"]} == {"Decisions", "Paused by a person"}
+    assert {annotation["name"] for annotation in board["annotations"]["list"]} == {"Decisions", "Paused by an operator"}
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
 
