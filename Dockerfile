@@ -81,7 +81,7 @@ RUN RHEOSTAT_CACHE_DIR=/opt/rheostat/cache PYTHONDONTWRITEBYTECODE=1 /opt/venv/b
 
 FROM base
 LABEL org.opencontainers.image.title="rheostat" \
-      org.opencontainers.image.description="Keeps turning Kafka's replication throttles and quotas" \
+      org.opencontainers.image.description="Adjusts Kafka's replication throttles and quotas" \
       org.opencontainers.image.licenses="Apache-2.0"
 # A uid that no distribution gives to anybody, with an entry in passwd: Hadoop's login inside Spark asks for a name.
 RUN useradd --uid 10001 --user-group --home-dir /var/lib/rheostat --create-home --shell /usr/sbin/nologin rheostat
