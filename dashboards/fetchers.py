@@ -132,6 +132,7 @@ def fetchers() -> list[timeseries.Panel]:
                 axis="throttles",
             ),
             REASON_TEXTS,
+            with_action=False,
         ).min(0),
     ]
 

@@ -7,7 +7,6 @@ and makes none of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 from grafana_foundation_sdk.builders import common as common_build
@@ -186,18 +185,22 @@ def limit_line(panel: timeseries.Panel, name: str) -> timeseries.Panel:
     return panel.override_by_name(name, styled(RED, dashed=True))
 
 
-def reasons_in_words(panel: timeseries.Panel, texts: Mapping[Any, ReasonText]) -> timeseries.Panel:
+def reasons_in_words(
+    panel: timeseries.Panel, texts: Mapping[Any, ReasonText], *, with_action: bool = True
+) -> timeseries.Panel:
     """Shows each reason in the legend in words, with its code behind. The legend is a table below the graph.
 
-    The series must be named by their reason, or by action and reason as in ``ACTION_AND_REASON``.
+    Args:
+        with_action: whether the series are named ``ACTION_AND_REASON``; otherwise they are named by the reason alone.
     """
     table = common_build.VizLegendOptions().display_mode(common.LegendDisplayMode.TABLE)
     panel = panel.legend(table.placement(common.LegendPlacement.BOTTOM).show_legend(True).calcs([]))
     for reason, text in texts.items():
-        assert isinstance(reason, StrEnum)
-        words = f"{text.meaning.partition(';')[0]} ({reason.value})"
-        panel = panel.override_by_regexp(f"/^{reason.value}$/", _named(words))
-        panel = panel.override_by_regexp(f"/: {reason.value}$/", _named(f"${{__field.labels.action}}: {words}"))
+        words = f"{text.meaning.partition(';')[0]} ({reason})"
+        if with_action:
+            panel = panel.override_by_regexp(f"/: {reason}$/", _named(f"${{__field.labels.action}}: {words}"))
+        else:
+            panel = panel.override_by_name(str(reason), _named(words))
     return panel
 
 

@@ -361,6 +361,7 @@ def decisions() -> list[timeseries.Panel]:
                 axis="decisions",
             ),
             REASON_TEXTS,
+            with_action=False,
         ),
         bars(
             "Writes to the cluster",

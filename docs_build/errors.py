@@ -68,8 +68,9 @@ class ErrorMessage:
 
     @property
     def cure(self) -> str:
-        """What the operator does: the entry of this message, or else that of its class."""
-        return CURES.get(self.pattern) or DEFAULT_CURES.get(self.kind) or DEFAULT_CURES[COMMAND_ERROR]
+        """What the operator does: the first entry that is part of this message, or else that of its class."""
+        own = next((cure for part, cure in CURES.items() if part in self.pattern), None)
+        return own or DEFAULT_CURES.get(self.kind) or DEFAULT_CURES[COMMAND_ERROR]
 
 
 def render_errors() -> str:

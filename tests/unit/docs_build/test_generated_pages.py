@@ -91,7 +91,8 @@ def test_errors_page_has_every_message_with_a_cure() -> None:
     patterns = {message.pattern for message in collect_messages()}
     assert headings == {pattern.strip("` ") for pattern in patterns}
     assert len(patterns) > 200
-    assert set(CURES) <= patterns, "a cure belongs to a message that no longer exists"
+    unused = {part for part in CURES if not any(part in pattern for pattern in patterns)}
+    assert not unused, "a cure belongs to a message that no longer exists"
     assert all(message.cure for message in collect_messages())
 
 
