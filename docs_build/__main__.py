@@ -13,6 +13,7 @@ from pathlib import Path
 
 from docs_build import alerts, commands, errors, exit_codes, metrics, reasons
 from docs_build.page import REFERENCE, GeneratedPage
+from docs_build.quota_window_plot import draw_quota_window_plot
 from docs_build.stall_plot import draw_stall_plot
 from rheostat.config.reference import reference
 
@@ -25,6 +26,7 @@ PAGES = (
     GeneratedPage("errors.md", errors.render_errors),
     GeneratedPage("exit-codes.md", exit_codes.render_exit_codes),
     GeneratedPage("../images/stall-detection.svg", draw_stall_plot, is_whole=True),
+    GeneratedPage("../images/quota-window.svg", draw_quota_window_plot, is_whole=True),
 )
 
 

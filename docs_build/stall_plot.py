@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from benchmarks.stalls.recordings import FOLDER, read
 from benchmarks.stalls.traces import Sampled, sampled
-from rheostat.simulate.plot import COLOURS, Line, Panel, svg
+from rheostat.line_chart import COLOURS, GREY, Line, Panel, svg
 from streaming.shared.units import size_text
 from tuner.control.throttle.diagnosis.stall_detector import judge_steps
 from tuner.control.throttle.state import StallState
@@ -31,7 +31,7 @@ def draw_stall_plot() -> str:
     times_s = [float(at) for at in range(math.ceil(max(move.trace.ticks[-1].at_s for _, move, _ in moves)) + 1)]
     backlogs = tuple(Line(label, _backlog(move, times_s), colour) for label, move, colour in moves)
     lost = [Line(label, _lost_s(move, times_s, limits), colour) for label, move, colour in moves]
-    lost.append(Line("limit: stalled", [limits.stalled_lost_s] * len(times_s), "#777777", dashed=True))
+    lost.append(Line("limit: stalled", [limits.stalled_lost_s] * len(times_s), GREY, dashed=True))
     return svg(
         "Two moves, as the stall detector sees them",
         f"recorded on real brokers, Kafka 4.2; a sample every {_PERIOD_S:g} s",

@@ -1,4 +1,4 @@
-"""Records changes of a throttle on real brokers: ``python -m benchmarks.bursts.record [--runs N] [--into FOLDER]``.
+"""Records changes of a throttle on real brokers: ``python -m benchmarks.bursts.record [--runs N] [--into FOLDER] [--only NAME]``.
 
 Four pairs of brokers, each with a quota of its own, so that they do not share a limit; a pair makes one run after another, each
 a fresh copy of the same topic, and begins the next when the quota has forgotten the last. Both changes of a run come at
@@ -11,9 +11,9 @@ import argparse
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -71,7 +71,12 @@ class Pair:
 
 RAMP_11, RAMP_22 = linear(11, 1.0), linear(22, 0.5)
 PAIRS = (
-    Pair(1, 2, {}, (Story("ramp_22", RAMP_22, BOTH), Story("feedback_1", Feedback(1.0), BOTH))),
+    Pair(
+        1,
+        2,
+        {},
+        (Story("step", in_one_step, BOTH), Story("ramp_22", RAMP_22, BOTH), Story("feedback_1", Feedback(1.0), BOTH)),
+    ),
     Pair(3, 4, {}, (Story("ramp_11_follower", RAMP_11, (F,)), Story("feedback_05", Feedback(0.5), BOTH))),
     Pair(5, 6, WINDOW_3, (Story("window_3_step", in_one_step, (F,)), Story("window_3_ramp_22", RAMP_22, (F,)))),
     Pair(
@@ -249,18 +254,29 @@ def record(lab: Lab, pair: Pair, runs: int, folder: Path) -> None:
                 print(f"{story.name}: run {i + 1} of {runs}", flush=True)
 
 
+def _only(name: str) -> Iterator[Pair]:
+    """Yields the pair that makes this recording, without its other recordings."""
+    for pair in PAIRS:
+        if stories := tuple(story for story in pair.stories if story.name == name):
+            yield replace(pair, stories=stories)
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.bursts.record", description=__doc__)
     parser.add_argument("--runs", type=int, default=8, help=f"of each, at most {len(MOMENTS)} (8)")
     parser.add_argument("--into", type=Path, default=FOLDER, help="the folder to write to (tests/traces/bursts)")
+    parser.add_argument(
+        "--only", choices=[story.name for pair in PAIRS for story in pair.stories], help="record one way"
+    )
     given = parser.parse_args(arguments)
     if not 1 <= given.runs <= len(MOMENTS):
         parser.error(f"--runs {given.runs}: expected 1 to {len(MOMENTS)}")
-    by_node = {broker: dict(pair.settings) for pair in PAIRS for broker in (pair.leader, pair.follower)}
+    pairs = PAIRS if given.only is None else tuple(_only(given.only))
+    by_node = {broker: dict(pair.settings) for pair in pairs for broker in (pair.leader, pair.follower)}
     settings = {"file.delete.delay.ms": "500", "log.segment.delete.delay.ms": "500"}
-    spec = LabSpec(brokers=len(by_node), settings=settings, settings_by_node=by_node)
-    with Lab(spec) as lab, ThreadPoolExecutor(len(PAIRS)) as pool:
-        for ended in [pool.submit(record, lab, pair, given.runs, given.into) for pair in PAIRS]:
+    spec = LabSpec(brokers=max(by_node), settings=settings, settings_by_node=by_node)
+    with Lab(spec) as lab, ThreadPoolExecutor(len(pairs)) as pool:
+        for ended in [pool.submit(record, lab, pair, given.runs, given.into) for pair in pairs]:
             ended.result()
     return 0
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from benchmarks.links.score import OURS, OURS_CALM, Row, front
-from rheostat.simulate.plot import COLOURS
+from rheostat.line_chart import COLOURS
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 760, 460, 70, 60, 150, 60
 _TICKS = 6

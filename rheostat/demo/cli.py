@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,8 +15,14 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="keep the cluster and rheostat running afterwards, and print commands to try")
     ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot", metavar="FILE", help="draw throttles, remaining bytes and produce latency over time, as SVG"
+        ),
+    ] = None,
 ) -> None:
     """Shows on a real cluster how rheostat finds, explains and rescues a stalled reassignment. Takes about two minutes."""
     from rheostat.demo.story import run_demo
 
-    raise typer.Exit(run_demo(as_json=as_json, keep=keep))
+    raise typer.Exit(run_demo(as_json=as_json, keep=keep, plot=plot))

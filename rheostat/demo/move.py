@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rheostat.demo.view import DemoView
-from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from streaming.shared.units import size_text
 
 
 @dataclass(frozen=True, slots=True)
 class MoveSample:
-    """One observation; the sizes are None if a broker did not answer."""
+    """One observation; the sizes are None if a broker did not answer, a throttle is None also if it is not set."""
 
     at_s: float  # time.monotonic
     moving: bool
     remaining_bytes: int | None
     leader_bytes: int | None
+    leader_throttle_bytes_per_s: float | None = None
+    follower_throttle_bytes_per_s: float | None = None
 
 
 class MoveWatch:
@@ -33,7 +37,7 @@ class MoveWatch:
         self.samples: list[MoveSample] = []
 
     def take_sample(self) -> MoveSample:
-        """Reads the reassignments and log sizes, and adds a sample."""
+        """Reads the reassignments, log sizes and throttles, and adds a sample."""
         moving = any(state.topic == self._topic for state in self._client.reassignments())
         sizes = self._client.log_sizes([self.leader, self.destination], self._keys)
         source, target = sizes[self.leader], sizes[self.destination]
@@ -41,7 +45,15 @@ class MoveWatch:
         if not isinstance(source, ClusterError) and not isinstance(target, ClusterError):
             leader_bytes = sum(source.values())
             remaining = sum(max(0, size - target.get(key, 0)) for key, size in source.items())
-        sample = MoveSample(time.monotonic(), moving, remaining, leader_bytes)
+        configs = self._client.broker_configs([self.leader, self.destination], RATE_KEYS.values())
+        sample = MoveSample(
+            time.monotonic(),
+            moving,
+            remaining,
+            leader_bytes,
+            _rate(configs[self.leader], Side.LEADER),
+            _rate(configs[self.destination], Side.FOLLOWER),
+        )
         self.samples.append(sample)
         return sample
 
@@ -72,6 +84,12 @@ class MoveWatch:
         for topic, values in sorted(self._client.topic_configs(topics, LIST_KEYS.values()).items()):
             settings += [f"topic {topic}: {key}" for key in values]
         return settings
+
+
+def _rate(configs: Mapping[str, ConfigValue] | ClusterError, side: Side) -> float | None:
+    if isinstance(configs, ClusterError) or (config := configs.get(RATE_KEYS[side])) is None:
+        return None
+    return float(config.value)
 
 
 def _slope(points: list[tuple[float, int | None]]) -> float | None:

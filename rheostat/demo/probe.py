@@ -41,6 +41,10 @@ class LatencyProbe:
         self._thread.join(timeout=5)
         self._producer.close(timeout=1)
 
+    def latencies_s(self) -> list[tuple[float, float]]:
+        """Returns (``time.monotonic`` when sent, latency) of each acknowledged record, in seconds."""
+        return list(self._measured)
+
     def p99_ms(self, from_s: float, to_s: float) -> float | None:
         """Returns the p99 of the records sent between two times (``time.monotonic``); None with fewer than twenty latencies."""
         latencies_s = sorted(latency_s for sent_s, latency_s in list(self._measured) if from_s <= sent_s < to_s)

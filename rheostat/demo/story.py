@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kafka.admin import NewTopic
@@ -21,10 +22,12 @@ from kafka.admin import NewTopic
 from rheostat.console.logs import set_up_logs
 from rheostat.console.output import out
 from rheostat.console.rich_console import console_for
+from rheostat.demo.chart import draw_rescue
 from rheostat.demo.measured import wait_until_measured
 from rheostat.demo.move import MoveWatch
 from rheostat.demo.probe import LatencyProbe
 from rheostat.demo.processes import DemoProcesses
+from rheostat.demo.recording import make_recording
 from rheostat.demo.rescue import POLL_S, add_decisions, add_optimum, rescue
 from rheostat.demo.summary import DemoSummary
 from rheostat.demo.view import DemoView
@@ -33,6 +36,7 @@ from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
+from rheostat.line_chart import check_plot_path, write_plot
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.units import rate_text, size_text
 from tuner.core.throttle_limits import MB
@@ -56,6 +60,7 @@ WATCH_S = 25.0
 BASELINE_S = 3.0
 PRODUCERS_S_MAX = 20.0  # Longest wait until the producers reach their rate, which includes the start of their JVM.
 AFTER_S = 6.0
+AFTER_SAMPLES_S = 2.0  # The recording ends with samples after the tuner has stopped, however long that takes.
 CYCLE_S = 2.0
 
 
@@ -80,8 +85,10 @@ class _Stall:
     remaining_bytes: int | None  # At the end of the stall.
 
 
-def run_demo(*, as_json: bool, keep: bool) -> int:
+def run_demo(*, as_json: bool, keep: bool, plot: Path | None = None) -> int:
     """Runs the demo, prints its summary, and returns the exit code: 0 only if the rescue succeeded."""
+    if plot is not None:
+        check_plot_path(plot)
     summary = DemoSummary(rate_bytes_per_s_max=MAX_RATE_BYTES_PER_S)
     began_s = time.monotonic()
     console = console_for(sys.stderr if as_json else sys.stdout)
@@ -95,6 +102,9 @@ def run_demo(*, as_json: bool, keep: bool) -> int:
             summary.print_to(view)
             if as_json:
                 out(json.dumps(summary.as_json(), indent=2))
+            if plot is not None and summary.recording is not None:
+                write_plot(plot, draw_rescue(summary.recording))
+                view.print_line(f"chart written to {plot}")
             if keep:
                 _keep_running(lab, processes, view)
     return EXIT_NOT_WELL if summary.faults() else EXIT_DONE
@@ -188,7 +198,7 @@ def _show_rescue(scene: _Scene, stall: _Stall, producers_s: float, summary: Demo
     summary.write_bytes_per_s = stall.write_bytes_per_s
     add_optimum(summary, float(stall.remaining_bytes or 0), stall.write_bytes_per_s)
     add_decisions(summary, scene.processes.settings, tuner_s)
-    _watch(scene, after_s + AFTER_S, "after the move")
+    _watch(scene, max(after_s + AFTER_S, time.monotonic() + AFTER_SAMPLES_S), "after the move")
     summary.left = watch.throttle_settings()
     summary.throttle_keys_left = len(summary.left)
     summary.produce_p99_ms = {
@@ -196,6 +206,21 @@ def _show_rescue(scene: _Scene, stall: _Stall, producers_s: float, summary: Demo
         "during": scene.probe.p99_ms(tuner_s, ended_s or after_s),
         "after": scene.probe.p99_ms(after_s, time.monotonic()),
     }
+    found_s = None if summary.stall_detection_s is None else tuner_s + summary.stall_detection_s
+    summary.recording = make_recording(
+        watch.samples,
+        scene.probe.latencies_s(),
+        [
+            (stall.started_s, "move starts"),
+            (tuner_s, "tuner starts"),
+            (found_s, "stall found"),
+            (ended_s, "move complete"),
+            (ended_s and after_s, "throttle removed"),
+        ],
+        began_s=producers_s,
+        write_bytes_per_s=stall.write_bytes_per_s,
+        steady_state_bytes_per_s=2 * stall.write_bytes_per_s,
+    )
     scene.load.check()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from rheostat.demo.recording import Recording
 from rheostat.demo.view import DemoView
 from streaming.shared.units import rate_text
 
@@ -34,6 +35,7 @@ class DemoSummary:
     left: list[str] = field(default_factory=list)  # The throttle settings that were left behind.
     completed: bool = False
     all_s: float = 0.0
+    recording: Recording | None = None
 
     def faults(self) -> list[str]:
         """Returns why the demo did not show a rescue; empty if it did."""

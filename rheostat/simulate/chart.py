@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rheostat.simulate.plot import COLOURS, Line, Panel, svg
+from rheostat.line_chart import COLOURS, GREY, Line, Panel, svg
+from rheostat.simulate.latency_facts import find_latency_facts, latency_sentences
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.simulation.numbers import Floats
 from tuner.simulation.scenario import Scenario
@@ -24,7 +25,9 @@ def draw_run(scenario: Scenario, trace: Trace) -> str:
     times_s = [float(at) for at in range(0, seconds, bin_s)]
     ended = f"ended after {span_text(trace.summary.duration_s)}" if trace.summary.completed else "did not end"
     subtitle = f"policy {trace.policy}, seed {trace.world.seed}: {ended}; a point is {bin_s} s"
-    return svg(scenario.name, subtitle, times_s, panels(trace, bin_s))
+    facts = find_latency_facts(trace)
+    caption = "" if facts is None else " ".join(latency_sentences(facts))
+    return svg(scenario.name, subtitle, times_s, panels(trace, bin_s), caption=caption)
 
 
 def panels(trace: Trace, bin_s: int) -> tuple[Panel, ...]:
@@ -47,7 +50,7 @@ def panels(trace: Trace, bin_s: int) -> tuple[Panel, ...]:
             (
                 Line("slowest broker", worst(trace.p99_ms.max(axis=1)), COLOURS[1]),
                 Line("median broker", worst(np.median(trace.p99_ms, axis=1)), COLOURS[0]),
-                Line("objective", [objective_ms] * points, "#777777", dashed=True),
+                Line("objective", [objective_ms] * points, GREY, dashed=True),
             ),
             _ms,
         ),

@@ -16,6 +16,7 @@ from pathlib import Path
 from rheostat.config.yaml_file import YamlFile
 from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, BadInputError
+from rheostat.line_chart import check_plot_path, write_plot
 from rheostat.simulate.policies import parse_policy
 from rheostat.simulate.report import judge_run, report_lines, to_record
 from rheostat.simulate.scenario_file import load_scenario, shipped_scenarios
@@ -31,10 +32,8 @@ _TICKS_PER_UPDATE = 40
 
 def run_simulate(scenario_name: str, *, policy: str, seed: int | None, plot: Path | None, as_json: bool) -> int:
     """Simulates a scenario, prints the result, and returns the exit code."""
-    if plot is not None and not plot.parent.is_dir():
-        raise BadInputError(
-            f"--plot {plot}: the folder {plot.parent} does not exist; create it, or name another folder"
-        )
+    if plot is not None:
+        check_plot_path(plot)
     scenario, simulated_policy = parse_policy(policy, load_scenario(scenario_name, seed))
     world = scenario.world
     journal = MemoryJournal()
@@ -52,10 +51,7 @@ def run_simulate(scenario_name: str, *, policy: str, seed: int | None, plot: Pat
     if plot is not None:
         from rheostat.simulate.chart import draw_run
 
-        try:
-            plot.write_text(draw_run(scenario, trace), encoding="utf-8")
-        except OSError as error:
-            raise BadInputError(f"--plot {plot}: cannot be written: {error.strerror or error}") from error
+        write_plot(plot, draw_run(scenario, trace))
         _print_progress(f"chart written to {plot}")
     return verdict.exit_code
 

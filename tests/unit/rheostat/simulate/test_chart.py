@@ -1,4 +1,4 @@
-"""The chart of a run: readable axes, gaps without throttle, and equal SVG for equal lines."""
+"""The chart of a simulated run: its panels, its caption, and equal SVG for equal runs."""
 
 from __future__ import annotations
 
@@ -8,25 +8,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rheostat.simulate.chart import draw_run, panels
-from rheostat.simulate.plot import Line, Panel, _scale, _time_ticks, svg
 from rheostat.simulate.policies import parse_policy
 from rheostat.simulate.scenario_file import load_scenario
-from streaming.shared.units import rate_text
 from tuner.simulation.run import run
 from tuner.simulation.scenario import Scenario
 from tuner.simulation.trace import RunSummary, Trace
 from tuner.simulation.world import BrokerSpec, World
 
-TIMES_S = [0.0, 10.0, 20.0, 30.0]
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def drawn(*lines: Line) -> ElementTree.Element:
-    return ElementTree.fromstring(svg("a & b", "<none>", TIMES_S, [Panel("rates", lines, rate_text)]))
 
 
 def texts(root: ElementTree.Element) -> list[str]:
@@ -35,55 +26,6 @@ def texts(root: ElementTree.Element) -> list[str]:
 
 def paths(root: ElementTree.Element) -> list[str]:
     return [element.attrib["d"] for element in root.iter(f"{SVG}path")]
-
-
-def test_panel_has_axes_units_and_a_legend() -> None:
-    root = drawn(Line("broker 1", [0.0, 40e6, 80e6, 20e6], "#000"), Line("throttle", [50e6] * 4, "#000", dashed=True))
-    said = texts(root)
-    assert said[:3] == ["a & b", "<none>", "rates"]
-    assert {"20.0 MB/s", "80.0 MB/s", "0", "broker 1", "throttle", "5 s", "30 s", "simulated time"} <= set(said)
-    assert "100 MB/s" not in said
-    dashes = [element.attrib.get("stroke-dasharray") for element in root.iter(f"{SVG}path")]
-    assert dashes == [None, "6 4"]
-
-
-def test_point_is_drawn_at_its_scaled_position() -> None:
-    """The panel is 720 wide from x = 90 for 30 s, and 148 high from y = 228 upwards for 80 MB/s."""
-    root = drawn(Line("b", [0.0, 40e6, 80e6, 20e6], "#000"))
-    assert paths(root) == ["M90.0 228.0 L330.0 154.0 L570.0 80.0 L810.0 191.0"]
-
-
-def test_line_has_a_gap_without_throttle() -> None:
-    root = drawn(Line("t", [10e6, math.inf, 10e6, math.nan], "#000"))
-    assert paths(root) == ["M90.0 80.0 M570.0 80.0"]
-
-
-def test_panel_without_lines_is_drawn() -> None:
-    root = ElementTree.fromstring(svg("t", "s", [], [Panel("rates", (), rate_text)]))
-    assert "rates" in texts(root)
-
-
-@pytest.mark.parametrize(
-    ("highest", "step", "top"),
-    [(0.0, 1.0, 1.0), (1.0, 0.2, 1.0), (80e6, 20e6, 80e6), (101.0, 50.0, 150.0), (5.0, 1.0, 5.0), (0.3, 0.1, 0.3)],
-)
-def test_the_scale_has_round_steps(highest: float, step: float, top: float) -> None:
-    assert _scale(highest) == pytest.approx((step, top))
-
-
-@given(st.floats(1e-3, 1e15))
-def test_scale_covers_the_highest_value(highest: float) -> None:
-    step, top = _scale(highest)
-    assert top >= highest * (1 - 1e-6)
-    assert 1 <= round(top / step) <= 5
-
-
-@pytest.mark.parametrize(
-    ("end_s", "moments"),
-    [(10.0, 11), (60.0, 7), (777.0, 7), (7200.0, 9), (864_000.0, 11)],
-)
-def test_the_time_axis_has_about_ten_round_moments(end_s: float, moments: int) -> None:
-    assert len(_time_ticks(0.0, end_s)) == moments
 
 
 def test_run_is_drawn_with_throttles_and_objective() -> None:
@@ -98,6 +40,7 @@ def test_run_is_drawn_with_throttles_and_objective() -> None:
         said
     )
     assert said.count("broker 1") == 1, "broker 1 takes and gives nothing"
+    assert any("the objective of 50" in text for text in said), "the caption"
     without, policy = parse_policy("none", scenario)
     free = draw_run(scenario, run(replace(without.world, duration_s_max=30.0), policy))
     assert "throttle</text>" not in free.replace("throttles</text>", "")

@@ -1,0 +1,78 @@
+"""Records a run of the demo second by second: throttles, remaining bytes and produce latency, and the events between them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rheostat.demo.move import MoveSample
+
+_HELD_S_MAX = 10.0  # An older sample says nothing about a second.
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    at_s: float  # From the start of the recording.
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One value for each second; None: not set, or not measured."""
+
+    write_bytes_per_s: float  # The producers' rate while the move stalls.
+    steady_state_bytes_per_s: float  # What the leader's throttle has to carry before the move gains.
+    leader_throttle_bytes_per_s: list[float | None]
+    follower_throttle_bytes_per_s: list[float | None]
+    remaining_bytes: list[int | None]
+    produce_median_ms: list[float | None]
+    produce_max_ms: list[float | None]
+    events: list[Event] = field(default_factory=list)
+
+
+def make_recording(
+    samples: Sequence[MoveSample],
+    latencies_s: Sequence[tuple[float, float]],
+    events: Sequence[tuple[float | None, str]],
+    *,
+    began_s: float,
+    write_bytes_per_s: float,
+    steady_state_bytes_per_s: float,
+) -> Recording:
+    """Returns the recording of a run. All times are of ``time.monotonic``.
+
+    Args:
+        samples: the observations of the move, in order.
+        latencies_s: (when sent, latency) of the probe's records.
+        events: (when, name); None: it did not happen.
+        began_s: where the recording begins.
+    """
+    seconds = math.ceil(samples[-1].at_s - began_s) if samples else 0
+    ticks = [_sample_at(samples, began_s + second) for second in range(seconds)]
+    moves_from_s = next((sample.at_s for sample in samples if sample.moving), math.inf)
+    by_second: dict[int, list[float]] = {}
+    for sent_s, latency_s in latencies_s:
+        by_second.setdefault(math.floor(sent_s - began_s), []).append(latency_s * 1000)
+    measured = [by_second.get(second) for second in range(seconds)]
+    return Recording(
+        write_bytes_per_s=write_bytes_per_s,
+        steady_state_bytes_per_s=steady_state_bytes_per_s,
+        leader_throttle_bytes_per_s=[tick.leader_throttle_bytes_per_s if tick else None for tick in ticks],
+        follower_throttle_bytes_per_s=[tick.follower_throttle_bytes_per_s if tick else None for tick in ticks],
+        remaining_bytes=[tick.remaining_bytes if tick and tick.at_s >= moves_from_s else None for tick in ticks],
+        produce_median_ms=[round(statistics.median(ms), 1) if ms else None for ms in measured],
+        produce_max_ms=[round(max(ms), 1) if ms else None for ms in measured],
+        events=[Event(round(at_s - began_s, 1), label) for at_s, label in events if at_s is not None],
+    )
+
+
+def _sample_at(samples: Sequence[MoveSample], at_s: float) -> MoveSample | None:
+    """Returns the last sample until then, if it is recent."""
+    last = None
+    for sample in samples:
+        if sample.at_s > at_s:
+            break
+        last = sample
+    return last if last is not None and at_s - last.at_s <= _HELD_S_MAX else None
