@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from stream_cases import MB, OURS, T0, TOPICS, Logged, Stream, changed, decoded, numbered, raw, scrape
@@ -179,6 +179,7 @@ def test_stream_gives_the_same_result_as_one_batch(
 ) -> None:
     batches = random_batches(seed)
     everything = [one for batch in batches for one in batch]
+    assume(any(one.value in NONSENSE for one in everything))  # A rare seed draws none, and would say nothing about rejects.
 
     stream = Stream(spark, tmp_path_factory.mktemp("stream"))
     stream.run(*batches)
