@@ -179,7 +179,8 @@ def test_stream_gives_the_same_result_as_one_batch(
 ) -> None:
     batches = random_batches(seed)
     everything = [one for batch in batches for one in batch]
-    assume(any(one.value in NONSENSE for one in everything))  # A rare seed draws none, and would say nothing about rejects.
+    # A rare seed draws none, and would say nothing about rejects.
+    assume(any(one.value in NONSENSE for one in everything))
 
     stream = Stream(spark, tmp_path_factory.mktemp("stream"))
     stream.run(*batches)
