@@ -76,7 +76,7 @@ def test_plan_costs_from_options_are_used() -> None:
     ("arguments", "named"),
     [
         (["explain"], "--quota"),
-        (["explain", "--quota", "0"], "'--quota': expected a number per second above 0, such as 5 or 5/s"),
+        (["explain", "--quota", "0"], "'--quota': expected a number per second above 0"),
         (["explain", "--quota", "-5"], "'--quota': expected a number per second above 0"),
         (["explain", "--quota", "nan"], "found 'nan'"),
         (["explain", "--quota", "1e-300"], "found '1e-300'"),

@@ -437,7 +437,7 @@ def test_failed_executor_leaves_no_step_prepared() -> None:
     def fails(*_: object) -> None:
         raise ValueError("a fault of ours")
 
-    made.loop._refusal = fails  # type: ignore[assignment]
+    made.loop._write_refusal = fails  # type: ignore[assignment]
     with pytest.raises(ValueError, match="a fault of ours"):
         made.ticks()
     assert not made.announcing.moves
