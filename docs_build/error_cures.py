@@ -239,10 +239,10 @@ CURES: Mapping[str, str] = MappingProxyType(
         "it is unknown whether the order is recorded": _STATUS_FIRST,
         "It is not known whether the order was recorded": "run `rheostat reassign status` before you repeat the order",
         "It is not known whether the order applies": "run `rheostat reassign status` before you repeat the order",
-        "the order is not recorded, as ERROR": (
+        "the order is not recorded, because ERROR": (
             "nothing was changed. Correct the cause that the message names, and repeat the order"
         ),
-        "The order was not recorded, as ERROR": (
+        "The order was not recorded, because ERROR": (
             "nothing was changed. Correct the cause that the message names, and repeat the order"
         ),
         "another order is still being written": "wait some seconds, and repeat the order",
@@ -259,7 +259,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "--standalone starts a tuner, and with these settings": (
             "set `tuner.dry_run: false`, or start the plan without `--standalone` while a tuner runs"
         ),
-        "there is no plan PLAN_ID on record": "use an id that `rheostat reassign status` shows",
+        "There is no plan PLAN_ID on record": "use an id that `rheostat reassign status` shows",
         "the current leaders and replicas of the partitions are not known": (
             "give `--config`, so that the command can read the cluster"
         ),

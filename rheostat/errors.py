@@ -19,14 +19,14 @@ EXIT_TERMINATED = 143
 
 # A code has the same meaning in every command; docs/reference/exit-codes.md has the same table.
 EXIT_CODES = {
-    EXIT_DONE: "done, or all is well",
-    EXIT_NOT_WELL: "something is not well, or was not done as asked",
+    EXIT_DONE: "done, and no problem was found",
+    EXIT_NOT_WELL: "a problem was found, or the request was not completed",
     EXIT_BAD_INPUT: "an argument or a file cannot be used, nothing was changed",
     EXIT_UNREACHABLE: "the cluster does not answer",
-    EXIT_NOT_ACKNOWLEDGED: "the order is recorded, and no tuner has acknowledged it",
+    EXIT_NOT_ACKNOWLEDGED: "the order is recorded, but no tuner has acknowledged it",
     EXIT_NOT_CONFIRMED: "not confirmed, nothing was changed",
     EXIT_FAULT: "a fault of rheostat itself",
-    EXIT_HUNG_UP: "ended as the terminal closed",
+    EXIT_HUNG_UP: "ended because the terminal was closed",
     EXIT_INTERRUPTED: "ended by Ctrl-C",
     EXIT_OUTPUT_CLOSED: "the reader of the output closed it",
     EXIT_TERMINATED: "ended by SIGTERM",

@@ -24,7 +24,7 @@ def check(config: Config) -> None:
     from rheostat.config.settings import load_settings
 
     load_settings(config)
-    out(f"{config}: fine")
+    out(f"{config}: no faults")
 
 
 @app.command("show", **with_example("rheostat config show --config rheostat.yaml"))
@@ -48,4 +48,4 @@ def reference(
     if check is None:
         out(text.rstrip("\n"))
     elif not check.exists() or check.read_text() != text:
-        raise CommandError(f"{check} is outdated, as the settings in the code have changed: run `make format`")
+        raise CommandError(f"{check} is outdated: the settings in the code have changed. Run `make format`.")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 
 from rheostat.console.rich_console import console_for, styled
+from streaming.shared.units import span_text
 
 _REDRAW_S = 0.25
 
@@ -26,7 +27,7 @@ def count_down(seconds: float, activity: str, notify: Callable[[str], None], con
     """
     screen = console or console_for(sys.stderr)
     if not screen.is_terminal or screen.is_dumb_terminal:
-        notify(f"{activity}, for {seconds:g} s.")
+        notify(f"{activity}, for {span_text(seconds)}.")
         threading.Event().wait(seconds)
         return
     until_s = time.monotonic() + seconds

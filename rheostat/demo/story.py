@@ -104,7 +104,7 @@ def run_demo(*, as_json: bool, keep: bool, plot: Path | None = None) -> int:
                 out(json.dumps(summary.as_json(), indent=2))
             if plot is not None and summary.recording is not None:
                 write_plot(plot, draw_rescue(summary.recording))
-                view.print_line(f"chart written to {plot}")
+                view.print_line(f"the plot is written to {plot}")
             if keep:
                 _keep_running(lab, processes, view)
     return EXIT_NOT_WELL if summary.faults() else EXIT_DONE

@@ -153,7 +153,7 @@ class ResizeRun:
                 return None
             if self._clock.now_s() >= until_s:
                 shown = ", ".join(f"{b} ({values.get(b, 'no answer')})" for b in different)
-                return f"not in force within {IN_FORCE_S_MAX:g} s on broker {shown}"
+                return f"not in force within {span_text(IN_FORCE_S_MAX)} on broker {shown}"
             self._clock.wait(0.5)
 
     def _watch(self, baseline: ResizeBaseline, number: int) -> str | FollowerSample | None:

@@ -53,10 +53,10 @@ def repair(config: Path, *, yes: bool) -> int:
     settings = load_settings(config)
     names, scan = settings.topic_names(), _scan(settings)
     if not scan.in_force:
-        out("Every record of the journal that is in force can be read. Nothing was changed.")
+        out("Every record that takes effect can be read. Nothing was changed.")
         return EXIT_DONE
     if (refusal := older_version_text(scan, names.journal)) is not None:
-        raise CommandError(f"Nothing was changed, as {refusal}.")
+        raise CommandError(f"Nothing was changed, because {refusal}.")
     acting = active_tuner(read_tuners(settings, round(time.time() * 1000)))
     to_write, postponed = _split(plan_repair(scan), settings.cluster, tuner_acts=acting is not None)
     for record in postponed:
@@ -128,7 +128,7 @@ def _write(settings: Settings, records: list[RepairRecord], scan: JournalScan) -
                 sender.close()
     except NotSent as error:
         raise CommandError(
-            f"Not all records were written, as {error}: see `rheostat journal check` for the rest."
+            f"Not all records were written, because {error}: `rheostat journal check` lists the rest."
         ) from error
 
 
@@ -158,7 +158,7 @@ def show(scan: JournalScan, journal: str, orders: str, console: Console) -> None
         out(f"{older[:1].upper()}{older[1:]}.")
     elif scan.in_force:
         out(
-            f"{len(scan.in_force)} of them are in force. `rheostat journal repair` shows the new records, and asks first."
+            f"{len(scan.in_force)} of them take effect. `rheostat journal repair` shows the new records, and asks first."
         )
     else:
-        out("None of them is in force.")
+        out("None of them takes effect.")

@@ -13,6 +13,7 @@ from rheostat.errors import CommandError
 from rheostat.jvm.artifacts import Artifacts
 from rheostat.lab.tools import tool_command
 from rheostat.run.process import spawn, stop
+from streaming.shared.units import span_text
 
 _FOREVER = 1_000_000_000
 
@@ -103,7 +104,7 @@ class ProducerLoad:
         try:
             code = self._process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
-            raise CommandError(f"The load did not end within {timeout_s:.0f} s: {self.output()[-300:]}") from error
+            raise CommandError(f"The load did not end within {span_text(timeout_s)}: {self.output()[-300:]}") from error
         rates = re.findall(r"\(([\d.]+) MB/sec\)", self.output())
         if code != 0 or not rates:
             raise CommandError(f"The load failed with code {code}: {self.output()[-300:]}")

@@ -24,6 +24,7 @@ from rheostat.plan.cluster_layout import raise_as_command_errors, read_layout
 from rheostat.run.services import probe
 from streaming.shared import kafka_names
 from streaming.shared.kafka.placed_topics import PlacingClient, TopicRefusal
+from streaming.shared.units import span_text
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.planning.placement import PolicyViolation, place
 
@@ -95,7 +96,7 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
     if is_read_back:
         result = "read back as placed above"
     else:
-        result = f"but the brokers do not show this placement after {READ_BACK_S_MAX:g} s: check the brokers"
+        result = f"but the brokers do not show this placement after {span_text(READ_BACK_S_MAX)}: check the brokers"
     tell(
         f"Created: topic {topic.name}, {topic.partitions} partitions, replication factor {topic.replication}; {result}."
     )

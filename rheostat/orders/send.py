@@ -99,7 +99,7 @@ def check_rate(settings: Settings, rate_bytes_per_s: float) -> int:
     if rate_bytes_per_s > max_rate:
         raise BadInputError(
             f"--throttle {rate_text(rate_bytes_per_s)} is above tuner.rate_bytes_per_s_max ({rate_text(max_rate)}), which is never "
-            f"exceeded: give a lower rate, or raise the maximum {place}"
+            f"exceeded: give a lower rate, or raise the maximum {place}."
         )
     return round(rate_bytes_per_s)
 

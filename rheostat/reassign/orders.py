@@ -35,7 +35,7 @@ def pause(settings: Settings, plan: Plan) -> OrderResult:
 def resume(settings: Settings, plan: Plan) -> OrderResult:
     """Resumes a plan."""
     _check_not_cancelled(plan, "resumed")
-    text = "resumed, also for partitions whose step another tool had stopped"
+    text = "resumed; it also retries the partitions whose step another tool has cancelled"
     return _submit(settings, plan, lambda head: replace(head, desired=DesiredPlanState.RUNNING), text)
 
 
@@ -43,7 +43,7 @@ def cancel(settings: Settings, plan: Plan) -> OrderResult:
     """Cancels a plan and rolls it back."""
     _check_active(plan)
     if plan.head.no_rollback:
-        raise BadInputError(f"plan {plan.id} was cancelled with --no-rollback: it cannot be rolled back any more")
+        raise BadInputError(f"Plan {plan.id} was cancelled with --no-rollback: it can no longer be rolled back.")
     text = (
         "being rolled back: running steps are stopped, partitions on an intermediate step get their original replicas back, "
         "and partitions at their target stay there"
@@ -70,13 +70,13 @@ def _check_not_cancelled(plan: Plan, action: str) -> None:
     if plan.head.desired is DesiredPlanState.CANCELLING:
         state = "ending without rollback" if plan.head.no_rollback else "being rolled back"
         raise BadInputError(
-            f"plan {plan.id} is {state} and cannot be {action}: wait until it has ended, and submit it again"
+            f"Plan {plan.id} is {state} and cannot be {action}: wait until it has ended, and submit it again."
         )
 
 
 def _check_active(plan: Plan) -> None:
     if plan.state.ending is not None:
-        raise BadInputError(f"plan {plan.id} has ended ({plan.state.ending.value}) and takes no more orders")
+        raise BadInputError(f"Plan {plan.id} has ended ({plan.state.ending.value}) and takes no more orders.")
 
 
 def _submit(

@@ -63,14 +63,14 @@ class StoredPlans:
             if len(self.active) == 1:
                 return self.active[0]
             raise BadInputError(
-                f"several plans are active, give the id of one: {ids}"
+                f"Several plans are active: give the id of one of them: {ids}."
                 if self.active
-                else "no active plan of reassignments is on record"
+                else "No active plan of reassignments is on record."
             )
         for plan in self.plans:
             if plan.id == plan_id:
                 return plan
-        raise BadInputError(f"there is no plan {plan_id!r} on record; active plans: {ids or 'none'}")
+        raise BadInputError(f"There is no plan {plan_id!r} on record. Active plans: {ids or 'none'}.")
 
 
 def read_plans(settings: Settings) -> StoredPlans:
@@ -305,6 +305,7 @@ def _open_sender(settings: Settings) -> Iterator[Sender]:
     except NotSent as error:
         if error.may_be_recorded:
             raise CommandError(
-                f"It is not known whether the order was recorded, as {error}: see `rheostat reassign status` before you repeat it."
+                f"It is not known whether the order was recorded, because {error}: see `rheostat reassign "
+                f"status` before you repeat it."
             ) from error
-        raise CommandError(f"The order was not recorded, as {error}.") from error
+        raise CommandError(f"The order was not recorded, because {error}.") from error

@@ -19,6 +19,7 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.replay.policy_file import load_policy
 from rheostat.replay.source import RecordedInputs, from_cluster, from_file
 from rheostat.replay.times import moment_text, parse_moment
+from streaming.shared.units import count_text
 from tuner.replay.compare import Comparison, MatchCount, compare_steps
 from tuner.replay.recording import MissedSteps, RecordedStep, recorded_steps
 from tuner.replay.replayer import NotReplayable, Replayer
@@ -51,7 +52,7 @@ def run_replay(request: ReplayRequest, *, as_json: bool) -> int:
     from_ms = parse_moment(from_text, now_ms, "--from")
     to_ms = parse_moment(request.to_text, now_ms, "--to")
     if from_ms >= to_ms:
-        raise BadInputError(f"--from {from_text} is not before --to {request.to_text}")
+        raise BadInputError(f"--from {from_text}: expected a time before --to {request.to_text}")
     inputs = _read_inputs(request, from_ms, to_ms)
     missed = MissedSteps(
         unreadable=inputs.unreadable, older=inputs.older
@@ -59,14 +60,14 @@ def run_replay(request: ReplayRequest, *, as_json: bool) -> int:
     steps = list(recorded_steps(inputs.chunks, missed))
     if not any(from_ms <= step.now_ms <= to_ms for step in steps):
         raise BadInputError(
-            f"nothing can be replayed between {moment_text(from_ms)} and {moment_text(to_ms)}{_missed_text(missed)}: "
-            f"{inputs.available}"
+            f"Nothing can be replayed between {moment_text(from_ms)} and {moment_text(to_ms)}{_missed_text(missed)}: "
+            f"{inputs.available}."
         )
     replayer = _make_replayer(request, steps, from_ms)
     try:
         comparison = compare_steps(replayer.replay(steps), from_ms, to_ms, differences_max=DIFFERENCES_MAX)
     except NotReplayable as error:
-        raise BadInputError(f"The records have values that no tuner can have recorded: {error}") from error
+        raise BadInputError(f"The records have values that no tuner can have recorded: {error}.") from error
     if request.export is not None:
         _export(request.export, inputs.lines)
     body = _result_body(request, comparison, missed)
@@ -82,7 +83,7 @@ def _read_inputs(request: ReplayRequest, from_ms: int, to_ms: int) -> RecordedIn
         return from_file(request.journal)
     if request.config is None:
         raise BadInputError(
-            "expected --config, the settings file of the cluster, or --journal, a file of exported records"
+            "Nothing was done: give --config, the settings file of the cluster, or --journal, a file of exported records."
         )
     return from_cluster(load_settings(request.config), from_ms, to_ms)
 
@@ -152,16 +153,16 @@ _COUNT_NAMES = (
     ("steering_ticks", "steering ticks"),
     ("quotas", "cycles of the mutation quotas"),
     ("quota_decisions", "decisions of these quota cycles"),
-    ("memory", "frames of the remembered state"),
+    ("memory", "frames of the recorded state"),
 )
 
 
 def _show(body: dict[str, Any], console: Console) -> None:
-    recorded_by = ", ".join(body["recorded_by"])
+    recorded_by, runs = ", ".join(body["recorded_by"]), count_text(body["runs"], "run")
     console.print(
-        f"{moment_text(body['from_ms'])} to {moment_text(body['to_ms'])}, {body['runs']} run(s) of rheostat {recorded_by}",
+        f"{moment_text(body['from_ms'])} to {moment_text(body['to_ms'])}, {runs} of rheostat {recorded_by}",
     )
-    console.print(f"replayed with {body['policy'] or 'rheostat ' + body['program']}:")
+    console.print(f"decided again with {body['policy'] or 'rheostat ' + body['program']}:")
     for key, name in _COUNT_NAMES:
         count = MatchCount(**body[key])
         if count.same or count.different:

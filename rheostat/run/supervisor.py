@@ -77,7 +77,7 @@ class Supervisor:
                     child.backoff_s = BACKOFF_S_MIN
                 child.start_at_s = now_s + child.backoff_s
                 child.restarts += 1
-                log.error("a part ended and will be restarted", part=child.name, code=code, in_s=child.backoff_s)
+                log.error("a process ended and will be restarted", part=child.name, code=code, in_s=child.backoff_s)
                 child.backoff_s = min(BACKOFF_S_MAX, child.backoff_s * 2)
             if child.process is None and now_s >= child.start_at_s:
                 child.process = spawn(child.command, log=self._log_to, nice=child.nice)

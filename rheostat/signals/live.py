@@ -264,7 +264,7 @@ def _open_tail(settings: Settings) -> Iterator[TopicTail]:
         except ClusterError as error:
             raise CommandError(f"The signals cannot be read: {error}.") from error
     if not exists:
-        raise CommandError(f"The topic {topic} does not exist yet; the collector creates it: {_CHECK_SERVICES}")
+        raise CommandError(f"The topic {topic} does not exist yet, and the collector creates it: {_CHECK_SERVICES}")
     if is_refused:
         raise CommandError(f"The signals cannot be read: missing right: Read on Topic {topic}.")
     reader = consumer(settings.kafka, "rheostat-signals")

@@ -52,7 +52,7 @@ def run_simulate(scenario_name: str, *, policy: str, seed: int | None, plot: Pat
         from rheostat.simulate.chart import draw_run
 
         write_plot(plot, draw_run(scenario, trace))
-        _print_progress(f"chart written to {plot}")
+        _print_progress(f"The plot is written to {plot}.")
     return verdict.exit_code
 
 
@@ -69,7 +69,7 @@ def list_scenarios(*, as_json: bool) -> int:
 
 def missing_scenario() -> BadInputError:
     """Returns the error for a call without a scenario."""
-    return BadInputError(f"no scenario was named: name a file, or one of {', '.join(shipped_scenarios())}")
+    return BadInputError(f"No scenario was given: name a file, or one of {', '.join(shipped_scenarios())}.")
 
 
 def _about(path: Path) -> str:
@@ -104,7 +104,7 @@ def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
         if time.monotonic() - printed_at[0] >= _LINE_EVERY_S:
             printed_at[0] = time.monotonic()
             _print_progress(
-                f"simulated {units.span_text(simulated.cluster.now_s)}, {units.size_text(_remaining_bytes(simulated))} left"
+                f"{units.span_text(simulated.cluster.now_s)} simulated, {units.size_text(_remaining_bytes(simulated))} left to copy"
             )
 
     yield _call_every(_TICKS_PER_UPDATE, show)

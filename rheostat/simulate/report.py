@@ -1,4 +1,7 @@
-"""Reports a simulated run to an operator: duration, distance to the optimum, client latency, and why moves did not end."""
+"""Reports a simulated run to an operator: duration, distance to the optimum, client latency, and why moves did not end.
+
+The report ends with two sentences that say what the run shows.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ from tuner.simulation.trace import Trace, rate_series
 # Reasons for a slow move that no throttle rate can remove.
 DIAGNOSES = {Reason.INFEASIBLE, Reason.NO_HEADROOM, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_LIMITED}
 SIDES_MAX = 10
+_NOTICED_RATIO_MIN = 0.01  # Share of 5 s means above the objective from which clients notice the moves.
 DECISIONS_MAX = 5
 
 
@@ -127,6 +131,7 @@ def to_record(verdict: SimulationVerdict) -> dict[str, Any]:
         ],
         "diagnoses": [_decision_record(entry) for entry in verdict.diagnoses],
         "last_decisions": [_decision_record(entry) for entry in verdict.last_decisions],
+        "conclusion": list(conclude(verdict)),
     }
 
 
@@ -147,10 +152,11 @@ def _at_s(entry: Entry) -> float:
 def report_lines(verdict: SimulationVerdict) -> list[str]:
     """Returns the report as lines of text, the most important first."""
     summary, deadline_s = verdict.trace.summary, verdict.scenario.deadline_s
-    optimum = "" if summary.optimum_s is None else f"the optimum is {span_text(summary.optimum_s)}"
     if summary.completed:
-        ratio = "" if summary.ratio_to_optimum is None else f", {summary.ratio_to_optimum:.2f} × the optimum"
-        outcome = [f"The moves ended after {span_text(summary.duration_s)}{ratio}{optimum and f' ({optimum})'}."]
+        ratio = ""
+        if summary.optimum_s is not None and summary.ratio_to_optimum is not None:
+            ratio = f", {summary.ratio_to_optimum:.2f} × the optimum of {span_text(summary.optimum_s)}"
+        outcome = [f"The moves ended after {span_text(summary.duration_s)}{ratio}."]
         if deadline_s is not None:
             kept = "in time for" if verdict.in_time else "too late for"
             outcome.append(f"That is {kept} the deadline of {span_text(deadline_s)}.")
@@ -159,10 +165,10 @@ def report_lines(verdict: SimulationVerdict) -> list[str]:
     over_1s, over_5s = summary.slo_violation_ratio_1s, summary.slo_violation_ratio_5s
     rows = {
         f"clients' p99 above {verdict.trace.world.latency.objective_ms:g} ms": (
-            f"{share_text(over_1s)} of the broker-seconds; {share_text(over_5s)} of the 5 s means"
+            f"{share_text(over_1s)} of the time of the brokers that take part; {share_text(over_5s)} with means over 5 s"
         ),
-        "largest second": _burst_text(summary.burst_ratio_max),
-        "longest silence": f"{span_text(summary.silence_s_max)} without a byte for a lagging broker",
+        "largest burst": _burst_text(summary.burst_ratio_max),
+        "longest silence": f"{span_text(summary.silence_s_max)} in which a lagging broker received no byte",
         "config writes": f"{summary.config_writes_per_broker_min:.2g} per broker and minute",
         "copied": size_text(summary.caught_up_bytes),
     }
@@ -174,7 +180,61 @@ def report_lines(verdict: SimulationVerdict) -> list[str]:
         *figures,
         *_format_decisions("Diagnoses during the run:", diagnoses),
         *_format_decisions("The last decisions:", verdict.last_decisions),
+        "",
+        *conclude(verdict),
     ]
+
+
+def conclude(verdict: SimulationVerdict) -> tuple[str, str]:
+    """Returns two sentences: what the run shows of the moves, and of the clients."""
+    return _conclude_moves(verdict), _conclude_clients(verdict.trace)
+
+
+def _conclude_moves(verdict: SimulationVerdict) -> str:
+    summary, policy = verdict.trace.summary, _policy_text(verdict.trace.policy)
+    duration, goal = span_text(summary.duration_s), _objective_text(verdict.trace)
+    if not summary.completed:
+        unfinished = f"With {policy} the moves do not end within {duration}"
+        if summary.optimum_s is None:
+            return f"{unfinished}, and no schedule that keeps {goal} could end them in that time."
+        if verdict.blocked:
+            count = len(verdict.blocked)
+            cause = (
+                "the throttle of one broker side leaves"
+                if count == 1
+                else f"the throttles of {count} broker sides leave"
+            )
+            return f"{unfinished}: {cause} nothing for the copy, because replication of new writes needs all of it."
+        return f"{unfinished}; the shortest schedule that keeps {goal} takes {span_text(summary.optimum_s)}."
+    if summary.optimum_s is None:
+        return f"With {policy} the moves take {duration}; no schedule that keeps {goal} could end them in the time simulated."
+    comparison = "less than" if summary.duration_s < summary.optimum_s else "against"
+    optimum = f"{span_text(summary.optimum_s)} for the shortest schedule that keeps {goal}"
+    return f"With {policy} the moves take {duration}, {comparison} {optimum}."
+
+
+def _conclude_clients(trace: Trace) -> str:
+    summary, objective = trace.summary, f"{trace.world.latency.objective_ms:g} ms"
+    over_1s, over_5s = summary.slo_violation_ratio_1s, summary.slo_violation_ratio_5s
+    if over_1s == 0:
+        return f"Clients are not disturbed: their p99 latency never exceeds {objective}."
+    exceeds = (
+        f"their p99 latency exceeds {objective} in {share_text(over_1s)} of the time, over all brokers that take part"
+    )
+    if over_5s < _NOTICED_RATIO_MIN:
+        return f"Clients are hardly disturbed: {exceeds}, and only in short peaks."
+    return f"Clients are disturbed: {exceeds}."
+
+
+def _objective_text(trace: Trace) -> str:
+    return f"clients below {trace.world.latency.objective_ms:g} ms"
+
+
+def _policy_text(policy: str) -> str:
+    name, _, setting = policy.partition(":")
+    if name == "static":
+        return f"a fixed throttle of {setting}"
+    return {"none": "no throttle", "as-is": "the initial throttles"}.get(policy, policy)
 
 
 def _format_decisions(title: str, entries: Sequence[Entry]) -> Iterator[str]:
@@ -186,7 +246,7 @@ def _format_decisions(title: str, entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _burst_text(ratio: float) -> str:
-    return f"{ratio:.1f} × the throttle rate" if ratio > 0 else "no throttle was set"
+    return f"{ratio:.1f} × the throttle rate in one second" if ratio > 0 else "no throttle was set"
 
 
 def _explain_unfinished(verdict: SimulationVerdict) -> Iterator[str]:
@@ -194,7 +254,7 @@ def _explain_unfinished(verdict: SimulationVerdict) -> Iterator[str]:
     for blocked in verdict.blocked[:SIDES_MAX]:
         yield (
             f"  The {side_name(blocked.side)}: its throttle is {rate_text(blocked.rate_bytes_per_s)}, and its steady-state "
-            f"replication takes W = {rate_text(blocked.steady_state_bytes_per_s)}: nothing is left to catch up. "
+            f"replication needs W = {rate_text(blocked.steady_state_bytes_per_s)}: nothing is left for the copy. "
             f"The smallest rate that ever ends is {blocked.rate_bytes_per_s_min} bytes/s."
         )
     if len(verdict.blocked) > SIDES_MAX:

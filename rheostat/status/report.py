@@ -84,7 +84,7 @@ def read_status(settings: Settings) -> dict[str, Any]:
         except ClusterError as error:
             raise CommandError(str(error)) from error
         if not isinstance(live, LiveCluster):
-            raise CommandError(f"The cluster's settings cannot be read: {live.reason}")
+            raise CommandError(f"The cluster's settings cannot be read: {live.reason}.")
     journal = read_journal_state(settings).state
     signals = _read_signals(settings)
     signals.merge_steps(_last_change_at_ms(journal))

@@ -157,6 +157,11 @@ def span_text(seconds: float) -> str:
     raise AssertionError(seconds)
 
 
+def count_text(count: int, noun: str) -> str:
+    """Returns a count with its noun: "1 partition", "3 partitions"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def share_text(share: float) -> str:
     return f"{three_digits(100 * share)} %"
 

@@ -116,7 +116,7 @@ def test_config_check_and_show_hide_the_password(tmp_path: Path) -> None:
     check = rheostat("config", "check", "--config", config, env=env)
     show = rheostat("config", "show", "--config", config, env=env)
 
-    assert (check.returncode, check.stdout) == (0, f"{config}: fine\n")
+    assert (check.returncode, check.stdout) == (0, f"{config}: no faults\n")
     assert show.returncode == 0
     body = json.loads(show.stdout)
     assert body["tuner"]["dry_run"] is True

@@ -225,7 +225,7 @@ def test_replay_with_other_weights_shows_both_decisions(config: Path, tmp_path: 
 def test_empty_replay_range_reports_the_recorded_range(config: Path) -> None:
     done = rheostat("replay", "--config", config, "--from", "2020-01-01T00:00", "--to", "2020-01-01T01:00")
     assert done.returncode == 2
-    assert "nothing can be replayed between 2020-01-01 00:00:00 UTC and 2020-01-01 01:00:00 UTC" in done.stderr
+    assert "Nothing can be replayed between 2020-01-01 00:00:00 UTC and 2020-01-01 01:00:00 UTC" in done.stderr
     assert "there are records from " in done.stderr
 
 

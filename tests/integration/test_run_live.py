@@ -137,7 +137,7 @@ def test_run_becomes_ready_restarts_dead_processes_and_leaves_nothing(run: Runni
     parts = {name: part(run, name) for name in ("collect", "stream", "tune")}
     assert all(parts.values()), parts
     assert len([p for p in run.descendants() if is_java(p)]) == 1  # Spark's; the tuner has none.
-    restarts = "a part ended and will be restarted"
+    restarts = "a process ended and will be restarted"
     assert events(run, restarts) == []
 
     tuner = parts["tune"]

@@ -157,9 +157,10 @@ class KafkaOrderService:
         except NotSent as error:
             if has_written or error.may_be_recorded:
                 raise OrderNotRecorded(
-                    f"it is unknown whether the order is recorded, as {error}: check `rheostat status` before you give it again"
+                    f"it is unknown whether the order is recorded, because {error}: check `rheostat "
+                    f"status` before you give it again"
                 ) from error
-            raise OrderNotRecorded(f"the order is not recorded, as {error}") from error
+            raise OrderNotRecorded(f"the order is not recorded, because {error}") from error
         finally:
             self._lock.release()
 

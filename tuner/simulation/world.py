@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict, dataclass, field
 
 from streaming.shared.contract import Side
+from streaming.shared.units import count_text, rate_text, size_text
 
 MIB = 1 << 20
 
@@ -235,8 +236,8 @@ class World:
         written_bytes_per_s = sum(p.write_bytes_per_s for p in self.partitions)
         return "\n".join(
             [
-                f"seed {self.seed}: {len(self.brokers)} brokers, {len(self.partitions)} partitions written at "
-                f"{written_bytes_per_s / 1e6:.0f} MB/s, {len(self.moving)} move, {moved_bytes / 1e9:.1f} GB",
+                f"seed {self.seed}: {count_text(len(self.brokers), 'broker')}; clients write {rate_text(written_bytes_per_s)} to "
+                f"{count_text(len(self.partitions), 'partition')}; {len(self.moving)} of them move, {size_text(moved_bytes)}",
                 *(f"  {disturbance}" for disturbance in self.disturbances),
                 self.to_json(),
             ]

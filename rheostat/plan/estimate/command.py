@@ -55,7 +55,7 @@ def _read_figures(
     target = None if plan is None else sources.read_plan(plan)
     if current is not None:
         if target is None:
-            raise BadInputError("--current gives the current assignment; name a plan file with the desired one as well")
+            raise BadInputError("--current gives the current assignment: name a plan file with the desired one as well")
         return sources.from_files(target, sources.read_current(current), current, inputs)
     numbers = (inputs.move_ratio, inputs.log_bytes_per_broker, inputs.brokers, inputs.bytes_in_per_s_max)
     # Without a plan, and with all figures of KIP-73 on the command line, no cluster is needed even if --config is given.

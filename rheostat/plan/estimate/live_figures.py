@@ -68,7 +68,7 @@ def from_cluster(
     """
     if inputs.size_bytes is not None:
         raise BadInputError(
-            "--size: the live cluster reports the sizes of its partitions; leave --size out, or give --current"
+            "--size: the live cluster reports the sizes of its partitions: leave --size out, or give --current"
         )
     probe(settings)
     with ClusterClient(settings.kafka, "rheostat-plan") as client:

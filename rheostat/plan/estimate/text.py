@@ -186,8 +186,8 @@ def _remark_near_steady_state(report: EstimateReport) -> list[str]:
 def _remark_first_responses(report: EstimateReport) -> str:
     rule, rate = report.response_rule, report.rate_bytes_per_s
     fact = (
-        f"At {rate_text(rate)}, the first fetch responses of all brokers take {rule.first_responses_s(rate):.1f} s. The quota's "
-        f"window is {rule.window_s:g} s"
+        f"At {rate_text(rate)}, the first fetch responses of all brokers take {span_text(rule.first_responses_s(rate))}. "
+        f"The quota's window is {span_text(rule.window_s)}"
     )
     if rule.holds(rate):
         return f"{fact}, so they fit into it."

@@ -53,9 +53,11 @@ class PlanRequest:
         ]
         if len(options) != 1:
             given = " and ".join(options) if options else "none"
-            raise BadInputError(f"expected one of --add-broker, --drain-broker, --replace, --rebalance; found {given}")
+            raise BadInputError(
+                f"Give exactly one of --add-broker, --drain-broker, --replace, --rebalance; found {given}."
+            )
         if self.tolerance is not None and (self.drain or self.replace):
-            raise BadInputError(f"--tolerance: {options[0]} does not rebalance; leave --tolerance out")
+            raise BadInputError(f"--tolerance: {options[0]} does not rebalance: leave --tolerance out")
         for name, brokers in (("--add-broker", self.add), ("--drain-broker", self.drain)):
             duplicates = sorted({b for b in brokers if list(brokers).count(b) > 1})
             if duplicates:

@@ -223,7 +223,7 @@ def test_repair_refuses_a_journal_of_an_earlier_version(monkeypatch: pytest.Monk
     with pytest.raises(CommandError) as refused:
         command.repair(None, yes=True)  # type: ignore[arg-type]
     assert str(refused.value) == (
-        "Nothing was changed, as the journal r.journal has records of an earlier version of rheostat: an earlier version of rheostat "
+        "Nothing was changed, because the journal r.journal has records of an earlier version of rheostat: an earlier version of rheostat "
         "wrote it: record version 1, this one reads 3. Let that version end its moves, or `rheostat release` with it, stop it, and "
         "delete the topics: docs/how-to/upgrade.md."
     )

@@ -112,9 +112,9 @@ def test_find_without_id_returns_the_only_active_plan() -> None:
     assert StoredPlans((ended, active)).find(None) is active
     assert StoredPlans((ended, active)).find("p0") is ended
     for plans, plan_id, message in (
-        ((active, other), None, "several plans are active, give the id of one: p1, p2"),
-        ((ended,), None, "no active plan of reassignments is on record"),
-        ((active,), "p9", "there is no plan 'p9' on record; active plans: p1"),
+        ((active, other), None, "Several plans are active: give the id of one of them: p1, p2."),
+        ((ended,), None, "No active plan of reassignments is on record"),
+        ((active,), "p9", "There is no plan 'p9' on record. Active plans: p1."),
     ):
         with pytest.raises(BadInputError, match=message):
             StoredPlans(plans).find(plan_id)

@@ -37,6 +37,13 @@ def small(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def busy(tmp_path: Path) -> Path:
+    path = tmp_path / "busy.yaml"
+    path.write_text(SMALL.replace("write: 3MB/s", "write: 20MB/s"))
+    return path
+
+
+@pytest.fixture
 def stuck(tmp_path: Path) -> Path:
     path = tmp_path / "stuck.yaml"
     path.write_text(SMALL + "throttle: 4MB/s\n")
@@ -65,11 +72,30 @@ def test_result_follows_a_description_of_the_world(small: Path) -> None:
     done = run(small, "--policy", "as-is")
     assert done.exit_code == 0
     assert done.stderr.startswith(
-        "small: A small move.\nseed 1: 3 brokers, 1 partitions written at 3 MB/s, 1 move, 1.0 GB\n"
+        "small: A small move.\nseed 1: 3 brokers; clients write 3.00 MB/s to 1 partition; 1 of them move, 1.00 GB\n"
     )
     assert done.stdout.startswith("policy as-is\nThe moves ended after ")
     for told in ("× the optimum", "clients' p99 above 50 ms", "× the throttle rate", "config writes", "copied"):
         assert told in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("policy", "scenario", "moves", "clients"),
+    [
+        ("as-is", "small", "With the initial throttles the moves take ", "Clients are not disturbed: their p99 latency never exceeds 50 ms."),
+        ("static:4MB/s", "small", "With a fixed throttle of 4MB/s the moves do not end within 6 min: the throttle of one broker side leaves nothing for the copy", "Clients are not"),
+        ("none", "busy", "With no throttle the moves take 28 s, less than 32 s for the shortest schedule that keeps clients below 50 ms.", "Clients are disturbed: their p99 latency exceeds 50 ms in "),
+    ],
+)  # fmt: skip
+def test_result_ends_with_what_the_run_shows(
+    policy: str, scenario: str, moves: str, clients: str, request: pytest.FixtureRequest
+) -> None:
+    done = run(request.getfixturevalue(scenario), "--policy", policy)
+    first, second = done.stdout.splitlines()[-2:]
+    assert first.startswith(moves)
+    assert second.startswith(clients)
+    path = request.getfixturevalue(scenario)
+    assert record(path, "--policy", policy, code=done.exit_code)["conclusion"] == [first, second]
 
 
 def test_json_result_has_every_figure(small: Path) -> None:
@@ -192,7 +218,7 @@ def test_plot_option_writes_an_svg_file(small: Path, tmp_path: Path) -> None:
     plot = tmp_path / "a.svg"
     done = run(small, "--policy", "as-is", "--plot", plot)
     assert done.exit_code == 0
-    assert f"chart written to {plot}" in done.stderr
+    assert f"The plot is written to {plot}." in done.stderr
     assert plot.read_text().startswith("<svg ")
     assert "does not exist" in refused(small, "--plot", tmp_path / "gone" / "a.svg")
     assert "cannot be written" in refused(small, "--policy", "none", "--plot", tmp_path)
@@ -267,7 +293,7 @@ def test_bad_input_is_named(small: Path) -> None:
     small.write_text("brokers: 3\nlink: -1GB/s\n")
     assert f"{small}:2: link: expected a rate" in refused(small)
     assert "expected a file, or one of broker-add" in refused(small.parent / "other.yaml")
-    assert "no scenario was named: name a file, or one of broker-add" in refused()
+    assert "No scenario was given: name a file, or one of broker-add" in refused()
 
 
 def test_ceiling_below_the_default_min_rate_is_kept(stuck: Path) -> None:

@@ -116,7 +116,7 @@ def put(broker: Broker) -> str:
     return "taken"
 
 
-NOT_KNOWN = "it is unknown whether the order is recorded, as "
+NOT_KNOWN = "it is unknown whether the order is recorded, because "
 LOOK = ": check `rheostat status` before you give it again"
 
 
@@ -132,13 +132,13 @@ def test_order_without_broker_response_is_reported_as_unknown(broker: Broker, an
 
 def test_order_without_permission_names_the_missing_acl(broker: Broker) -> None:
     broker.takes = [FORBIDDEN]
-    assert give(broker) == "the order is not recorded, as it takes the right Write on Topic rheostat.orders"
+    assert give(broker) == "the order is not recorded, because it takes the right Write on Topic rheostat.orders"
 
 
 @pytest.mark.parametrize("where", ["begins", "refuses"])
 def test_unsent_order_is_reported_as_not_recorded(broker: Broker, where: str) -> None:
     setattr(broker, where, kafka.errors.KafkaTimeoutError("no metadata"))
-    assert give(broker).startswith("the order is not recorded, as ")
+    assert give(broker).startswith("the order is not recorded, because ")
     assert "right" not in give(broker)
 
 
@@ -176,7 +176,7 @@ def test_order_is_unknown_if_read_fails_after_write(broker: Broker) -> None:
     assert give(broker).startswith(NOT_KNOWN)
     assert len(broker.records) == 1
     broker.unread_after = 0
-    assert give(broker).startswith("the order is not recorded, as ")
+    assert give(broker).startswith("the order is not recorded, because ")
     assert len(broker.records) == 1
 
 
@@ -201,14 +201,14 @@ def test_order_is_unknown_if_merge_with_another_is_refused(broker: Broker, monke
 def test_plan_without_response_to_head_is_unknown(broker: Broker) -> None:
     broker.takes = [None, SILENT]
     assert put(broker) == (
-        f"It is not known whether the order was recorded, as rheostat.orders cannot be written: {SILENT}: see "
+        f"It is not known whether the order was recorded, because rheostat.orders cannot be written: {SILENT}: see "
         "`rheostat reassign status` before you repeat it."
     )
 
 
 def test_plan_without_response_to_parts_is_not_recorded(broker: Broker) -> None:
     broker.takes, broker.stuck = [SILENT], True
-    assert put(broker) == f"The order was not recorded, as rheostat.orders cannot be written: {SILENT}."
+    assert put(broker) == f"The order was not recorded, because rheostat.orders cannot be written: {SILENT}."
     assert broker.forced
     book = PlanBook("c")
     for key, value in broker.records:
@@ -218,13 +218,13 @@ def test_plan_without_response_to_parts_is_not_recorded(broker: Broker) -> None:
 
 def test_plan_update_without_permission_names_the_missing_acl(broker: Broker) -> None:
     broker.takes = [FORBIDDEN]
-    with pytest.raises(CommandError, match="not recorded, as it takes the right Write on Topic"):
+    with pytest.raises(CommandError, match="not recorded, because it takes the right Write on Topic"):
         plan_store.update_plan(SETTINGS, PLAN, paused_plan)
 
 
 def test_plan_is_not_recorded_when_cluster_is_unreachable(broker: Broker) -> None:
     broker.begins = SILENT
-    assert put(broker).startswith("The order was not recorded, as the cluster does not answer: ")
+    assert put(broker).startswith("The order was not recorded, because the cluster does not answer: ")
 
 
 # -- words about a plan said at the same time -----------------------------------------------------------------------------

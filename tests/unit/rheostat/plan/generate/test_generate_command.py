@@ -114,7 +114,7 @@ ALIVE, KNOWN = (1, 2, 3), (1, 2, 3, 9)
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
-        (PlanRequest(), "expected one of --add-broker, --drain-broker, --replace, --rebalance; found none"),
+        (PlanRequest(), "Give exactly one of --add-broker, --drain-broker, --replace, --rebalance; found none"),
         (PlanRequest(add=[4], rebalance=True), "found --add-broker and --rebalance"),
         (PlanRequest(drain=[4, 4]), "--drain-broker: broker 4 is given twice"),
         (PlanRequest(drain=[4], tolerance=0.1), "--tolerance: --drain-broker does not rebalance"),
@@ -171,7 +171,7 @@ def test_plan_request_generate_each_kind() -> None:
     ("arguments", "named"),
     [
         (["--rebalance"], "'--config'"),
-        (["-c", "none.yaml"], "expected one of --add-broker"),
+        (["-c", "none.yaml"], "Give exactly one of --add-broker"),
         (["-c", "none.yaml", "--add-broker", "four"], "--add-broker"),
         (["-c", "none.yaml", "--add-broker", "-1"], "--add-broker"),
         (["-c", "none.yaml", "--rebalance", "--tolerance", "10"], "'--tolerance': expected a share from 0% to 100%"),
