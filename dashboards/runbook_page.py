@@ -1,6 +1,6 @@
-"""Makes the page that the tuner serves at /runbook, to which alerts and panels link, out of docs/reference/runbook.md.
+"""Renders docs/reference/runbook.md as the page that the tuner serves at /runbook. Alerts and panels link to it.
 
-It is made here and committed, so that what serves it needs no Markdown.
+The page is committed, so that the tuner needs no Markdown parser.
 
     python -m dashboards.runbook_page            write it
     python -m dashboards.runbook_page --check    exit 1 when the committed page is not what this program would write
@@ -16,7 +16,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-# Where a tuner serves it that runs beside Prometheus and Grafana, as in conf/. Other places: docs/reference/alerts.md.
+# The address if the tuner runs beside Prometheus and Grafana, as in conf/. Other addresses: docs/reference/alerts.md.
 RUNBOOK_AT = "http://localhost:9464/runbook"
 _ROOT = Path(__file__).parents[1]
 SOURCE = _ROOT / "docs" / "reference" / "runbook.md"
@@ -40,7 +40,7 @@ _FRAME = """<!doctype html>
 
 
 def anchor(heading: str) -> str:
-    """As GitHub makes it of a heading of one word."""
+    """Returns the anchor that GitHub and the site give to a heading of one word."""
     return heading.lower()
 
 
@@ -56,7 +56,7 @@ def rendered(text: str) -> str:
 
 
 def _own_links(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Sections link to each other; another file of the repository is not served, so its path is told instead."""
+    """Keeps links between sections. The tuner serves no other file of the repository, so other links become paths."""
     path: str | None = None
     for token in tokens:
         if token.type == "link_open" and not str(token.attrs["href"]).startswith("#"):

@@ -21,7 +21,7 @@ UPGRADE_STEPS = (
     "docs/how-to/upgrade.md"
 )
 
-_PLAN_WAITS = "this plan is not executed; steps under way keep their throttle and end by themselves"
+_PLAN_WAITS = "this plan is not executed; steps in progress keep their throttle and end by themselves"
 _PLAN_AGAIN = "this plan is not executed: submit it again with this version"
 
 # The effect of an unreadable newest record, by the kind that its key begins with.

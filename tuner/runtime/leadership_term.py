@@ -64,7 +64,7 @@ def serve(
 
     status.become_active()
     run(controllers, status, cycle_s=cycle_s, stop=stop, clock=clock, may_act=may_act)
-    controllers.throttles.end("stopped on the way: this tuner's term has ended")
+    controllers.throttles.end("interrupted: this tuner's term has ended")
     status.become_standby("new settings are being applied" if reloads.waiting() else None)
     if not stop.is_set() and (why := orders_error()) is not None:
         status.become_standby(why)
@@ -110,7 +110,7 @@ def run(
     if (quotas := controllers.quotas) is not None:
         side_controllers.append(_OptionalController(MUTATION_QUOTAS, quotas, "no mutation quota is changed", status))
     if (plans := controllers.plans) is not None:
-        side_controllers.append(_OptionalController(PLANS, plans, "no plan goes on", status))
+        side_controllers.append(_OptionalController(PLANS, plans, "no plan proceeds", status))
     due_s = clock.monotonic_s()
     was_ready: bool | None = None
     has_failed = False  # Since the last successful cycle.
@@ -141,7 +141,7 @@ def run(
             has_failed = True
             if status.cycle_failed(THROTTLES, _failure_text(_STEP_FAILED, error), now_s):
                 log.exception(_STEP_FAILED)
-            _stop_ramps(partial(throttles.end, "stopped on the way: a step failed"))
+            _stop_ramps(partial(throttles.end, "interrupted: a step failed"))
         next_s = min(due_s, throttles.next_due_s() or due_s, now_s + LOOK_EVERY_S)
         for controller in side_controllers:
             next_s = min(next_s, controller.tick(now_s))
@@ -152,7 +152,7 @@ def _log_readiness(status: StatusStore, was_ready: bool | None) -> bool:
     """Returns whether the tuner is ready, and logs it if it has changed."""
     is_ready, why = status.ready()
     if is_ready != was_ready:
-        log.info("ready: cluster and fresh signals are seen" if is_ready else "not ready", why=why)
+        log.info("ready: the cluster is readable, and signals are fresh" if is_ready else "not ready", why=why)
     return is_ready
 
 

@@ -155,7 +155,7 @@ class Standby:
             self.pause(str(error))
             self._create_topics()
         except KafkaError as error:
-            self.pause(f"the journal has no reader: {type(error).__name__}: {error}")
+            self.pause(f"the reader of the journal has ended: {type(error).__name__}: {error}")
         return None
 
     def _create_topics(self) -> None:
@@ -224,7 +224,7 @@ class Standby:
         try:
             self._client.brokers()
         except ClusterError as error:
-            return f"the cluster is not seen: {error}"
+            return f"the cluster cannot be read: {error}"
         return None
 
 

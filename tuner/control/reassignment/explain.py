@@ -35,7 +35,7 @@ def find_blockers(
         texts.append(f"no new step starts: {pause_reason}")
     elif plan.head.desired is DesiredPlanState.PAUSED:
         texts.append(
-            f"paused by {plan.head.ordered_by or plan.head.submitted_by}: no new step starts, steps under way end"
+            f"paused by {plan.head.ordered_by or plan.head.submitted_by}: no new step starts, and steps in progress end"
         )
     texts += _offline_texts(plan, progress, schedule)
     if pause_reason is None and plan.head.desired is not DesiredPlanState.PAUSED:
@@ -67,7 +67,7 @@ def _offline_texts(plan: Plan, progress: PartitionProgress, schedule: Schedule) 
     if progress.stuck:
         down = ", ".join(map(str, sorted({b for stuck in progress.stuck.values() for b in stuck.down})))
         names = name_partitions(list(progress.stuck))
-        texts.append(f"{names}: under way, and cannot end while brokers are down: {down}{_no_rollback_advice(plan)}")
+        texts.append(f"{names}: in progress, and cannot end while brokers are down: {down}{_no_rollback_advice(plan)}")
     leaderless = [(wait.topic, wait.partition) for wait in waits if wait.reason is WaitReason.NO_LEADER]
     if leaderless:
         texts.append(f"{name_partitions(leaderless)}: waiting for a leader to copy from")
@@ -94,7 +94,7 @@ def _refusal_texts(plan: Plan, progress: PartitionProgress, refusals: Mapping[To
     for key in sorted(refusals.keys() & tried):
         by_cause.setdefault(refusals[key], []).append(key)
     return [
-        f"{name_partitions(keys[:1])}{' and others' if len(keys) > 1 else ''}: not done: {cause}; tried again"
+        f"{name_partitions(keys[:1])}{' and others' if len(keys) > 1 else ''}: failed: {cause}; it is tried again"
         for cause, keys in list(by_cause.items())[:_NAMES_MAX]
     ]
 

@@ -63,12 +63,12 @@ class DeadlineMiss:
 
     def _remedies(self) -> str:
         rate = rate_for_time(self.load, self.left_s) if self.left_s > 0 else None
-        required = "no rate makes up for it" if rate is None else f"in time takes {rate_text(rate)}"
+        required = "no rate ends it in time" if rate is None else f"to end in time it needs {rate_text(rate)}"
         later = "" if math.isinf(self.ends_s) else f", or set finish_at {span_text(self.late_s)} later or more"
         if self.rate_bytes_per_s >= _AT_CEILING * self.ceiling_bytes_per_s:
             limit = f"the ceiling is {rate_text(self.ceiling_bytes_per_s)}: raise tuner.rate_bytes_per_s_max"
         else:
-            limit = "the links and their clients leave no more: allow clients a higher objective.latency_ms"
+            limit = "capacity and clients leave no more: raise objective.latency_ms"
         return f"{required}, {limit}{later}, or move fewer partitions"
 
 

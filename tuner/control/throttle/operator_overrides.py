@@ -83,7 +83,7 @@ def decide_while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequ
     readable = live.brokers - live.unreadable
     unreachable = [side_name(side) for side in sorted(memory.owned) if side[0] not in readable]
     absent = f"; not restored yet, as their brokers cannot be reached: {', '.join(unreachable)}" if unreachable else ""
-    text = f"{why}: every rate of rheostat is restored, and nothing is changed until `rheostat resume`{absent}"
+    text = f"{why}: every managed rate is restored to its earlier value, and nothing is changed until `rheostat resume`{absent}"
     return [*restore_all(live, memory, Reason.RELEASED, why), Hold(None, None, Reason.RELEASED, text)]
 
 

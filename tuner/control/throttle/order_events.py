@@ -38,13 +38,15 @@ def list_order_events(before: Orders, after: Orders, recorded_ms: int, now_ms: i
     elif before.pause is not None and after.pause is None:
         events.append(OrderEvent(f"rheostat resumes, by order of {by}: the pause of {before.pause.by} is over"))
     elif after.resumed_at_ms > before.resumed_at_ms:
-        events.append(OrderEvent(f"rheostat tunes again the throttles that others had set, by order of {by}"))
+        events.append(
+            OrderEvent(f"rheostat manages again the throttles that other tools had changed, by order of {by}")
+        )
     for side in sorted({*before.overrides, *after.overrides}):
         old, new = before.overrides.get(side), after.overrides.get(side)
         if new is not None and new != old:
             events.append(_side_event(side, f"{rate_text(new.bytes_per_s)} by order of {new.by}"))
         elif new is None and old is not None and old.until_ms > now_ms:
-            events.append(_side_event(side, f"{_order_text(old)} is taken back, by order of {by}"))
+            events.append(_side_event(side, f"{_order_text(old)} is withdrawn, by order of {by}"))
         elif new is None and old is not None and old.until_ms > recorded_ms:
             events.append(_expiry_event(side, old))
     return events

@@ -54,7 +54,7 @@ def decide(
     memory, newly_ordered = apply_new_orders(orders, memory, limits, now_ms)
     # Without the cluster it is unknown whether a move runs or has ended, so operator orders wait as well.
     if isinstance(live, ClusterUnreadable):
-        return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster is not seen: {live.reason}"),)
+        return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster cannot be read: {live.reason}"),)
     memory = replace(
         memory,
         orders_at_ms=max(memory.orders_at_ms, orders.at_ms),

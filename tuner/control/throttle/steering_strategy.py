@@ -36,8 +36,8 @@ def _explain(
     # Partitions accept no writes until lost replicas are back: durability precedes latency.
     if case.blocks_writes and not inputs_stale:
         return Reason.ISR_RECOVERY, (
-            "partitions accept no writes until lost replicas come back through it: it is opened for them, up to what the link "
-            "and the operator allow"
+            "partitions refuse writes until lost replicas are back in the ISR: the throttle is raised for them, up to the "
+            "capacity and the ceiling"
         )
     # A higher throttle would not help. The law keeps its rate, and the operator has to look.
     if (bottleneck := _explain_stall(throttled, bottlenecks)) is not None:
@@ -55,8 +55,8 @@ def _explain(
     # Clients come first; the move goes on at the minimum rate that drains.
     if setpoint is not None and setpoint.no_headroom:
         return Reason.NO_HEADROOM, (
-            f"clients (or objective.share_max) leave less than the {steady_state} of steady-state replication, so it runs at "
-            f"its minimum, {rate_text(setpoint.bytes_per_s)}: move fewer partitions at a time, or at a quieter hour"
+            f"clients (or objective.share_max) leave less than the {steady_state} of steady-state replication, so it is at its "
+            f"minimum rate, {rate_text(setpoint.bytes_per_s)}: move fewer partitions at a time, or when clients send less"
             + (f"; {late_text}" if late_text else "")
         )
     # All available bandwidth is too little for the deadline: the operator decides what gives.
@@ -66,8 +66,8 @@ def _explain(
     if setpoint is not None:
         rate = f"setpoint {rate_text(setpoint.bytes_per_s)}"
     return Reason.FOLLOWS_CLIENTS, (
-        f"follows its clients, {rate}: {size_text(load.remaining_bytes)} remain, and steady-state replication takes "
-        f"{steady_state}"
+        f"adjusted to the load of its clients, {rate}: {size_text(load.remaining_bytes)} remain, and steady-state replication "
+        f"takes {steady_state}"
     )
 
 

@@ -62,7 +62,7 @@ def find_superseded_changes(
         # The throttle opens for lost replicas.
         elif change.reason is Reason.ISR_RECOVERY:
             if blocking is not None and side not in blocking:
-                causes[side] = "as far as is known, no writes wait for the lost replicas any more"
+                causes[side] = "the ISR is restored, as far as rheostat can see"
         # A change to a lowered ceiling continues: even for lost replicas the side would not be opened beyond the ceiling.
         elif change.reason is Reason.AT_CEILING:
             continue
@@ -71,7 +71,7 @@ def find_superseded_changes(
             or change.reason is Reason.WINDOW_WARMUP
             or change.setpoint_bytes_per_s < change.current_bytes_per_s
         ):
-            causes[side] = "writes wait for replicas that come back through it"
+            causes[side] = "writes wait until replicas are back in the ISR"
     return causes
 
 
@@ -103,9 +103,9 @@ def find_changes_to_stop(
         if paused and side in warming_up:
             continue
         if (cause := causes.get(side) or causes.get((None, None))) is not None:
-            stops[side] = f"stopped on the way: {cause}"
+            stops[side] = f"interrupted: {cause}"
         elif side not in owned:
-            stops[side] = "stopped on the way: the reason for the change is over"
+            stops[side] = "interrupted: the reason for the change is over"
     return stops
 
 
@@ -127,5 +127,5 @@ def find_undraining_changes(
             continue
         min_rate = min_draining_bytes_per_s(SideLoad(0.0, signal.steady_state_bytes_per_s), limits)
         if change.setpoint_bytes_per_s < round(min_rate):
-            causes[side] = f"stopped on the way: the move needs at least {rate_text(min_rate)} by now"
+            causes[side] = f"interrupted: the move needs at least {rate_text(min_rate)} by now"
     return causes

@@ -130,10 +130,10 @@ def open_for_isr_recovery(case: SideCase) -> Decision:
     """Raises a throttle to the ceiling, so that lost replicas (fallen out of the ISR) come back faster through it."""
     setting, limits = case.setting, case.view.limits
     max_rate = limits.rate_bytes_per_s_max
-    cause = "partitions accept no writes until lost replicas come back through it"
+    cause = "partitions refuse writes until lost replicas are back in the ISR"
     if case.is_ramping:
         return case.hold(Reason.RATE_IS_CHANGING, f"{cause}: its rate is changing, in steps over the quota window")
     if setting is None or setting.bytes_per_s >= max_rate * (1 - limits.deadband_ratio):
-        return case.hold(Reason.ISR_RECOVERY, f"{cause}: it is open for them")
+        return case.hold(Reason.ISR_RECOVERY, f"{cause}: the throttle is open for them")
     head = f"{side_name(case.side)} {rate_text(setting.bytes_per_s)} → {rate_text(max_rate)}"
     return case.set_rate(setting, round(max_rate), Reason.ISR_RECOVERY, f"{head}: {cause}")

@@ -85,7 +85,7 @@ class Cleanup:
         due = [c for c in cleanups if id(c) not in paused]
         lists_wait = any(isinstance(c, ClearLists) for c in due[WRITES_PER_CYCLE_MAX:])
         due = due[:WRITES_PER_CYCLE_MAX]
-        self._stop({(c.broker, c.side): f"stopped on the way: {c.text}" for c in due if isinstance(c, RestoreRate)})
+        self._stop({(c.broker, c.side): f"interrupted: {c.text}" for c in due if isinstance(c, RestoreRate)})
         lists_are_cleared = not (self._recorder.memory.listed or lists_are_paused or lists_wait)
         acts: list[ExecutedDecision] = []
         try:

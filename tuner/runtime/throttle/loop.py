@@ -205,7 +205,7 @@ class ThrottleController:
         if self._steering_tick is not None:
             self._steering_tick.hold()
         self._ramp_outcomes.try_stop(
-            dict.fromkeys(self._ramps.busy - self._windows.active().keys(), "stopped on the way: a cycle failed")
+            dict.fromkeys(self._ramps.busy - self._windows.active().keys(), "interrupted: a cycle failed")
         )
 
     def _cycle(self, prepared: Sequence[PartitionMove]) -> tuple[Decision, ...]:

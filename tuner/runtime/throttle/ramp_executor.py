@@ -187,7 +187,7 @@ class RampExecutor:
         try:
             rates = self._throttles.read_rates(due)
         except ClusterError as error:
-            return [self._end(side, f"stopped on the way: {error}") for side in due]
+            return [self._end(side, f"interrupted: {error}") for side in due]
         # A broker under load may show the last write late. Only a rate that stays unexpected for a while is an external change.
         unexpected = {
             side: self._ramps[side].expected_rate for side, rate in rates.items() if self._is_unexpected(side, rate)
@@ -196,7 +196,7 @@ class RampExecutor:
         for side, rate in rates.items():
             ramp = self._ramps[side]
             if isinstance(rate, ClusterError):
-                ended.append(self._end(side, f"stopped on the way: {rate}"))
+                ended.append(self._end(side, f"interrupted: {rate}"))
             elif rate == ramp.expected_rate or (not ramp.done and rate in ramp.possible_rates):
                 ramp.expected_rate, ramp.late_reads = rate, 0
             # A broker whose metadata lag behind shows the old rate for longer. After ``_LATE_READS_MAX`` reads it is an external
@@ -205,7 +205,9 @@ class RampExecutor:
                 ramp.late_reads += 1
                 ramp.next_at_s = now_s + _LATE_PAUSE_S
             else:
-                failure = f"stopped on the way: expected {_rate_text(ramp.expected_rate)}, but the broker has {_rate_text(rate)}"
+                failure = (
+                    f"interrupted: expected {_rate_text(ramp.expected_rate)}, but the broker has {_rate_text(rate)}"
+                )
                 ended.append(RampEnd(self._ramps.pop(side).decision, failure, external_change=True, found=rate))
         return ended
 

@@ -75,7 +75,7 @@ class RampOutcomes:
             self._observer.record_actions([(end.decision, end.failure) for end in stopped])
         for end in stopped:
             if intended:
-                log.info(f"no further: {end.decision.text.split(':')[0]}: {end.failure}")
+                log.info(f"stopped before the target: {end.decision.text.split(':')[0]}: {end.failure}")
             else:
                 log.warning(f"not done: {end.decision.text.split(':')[0]}: {end.failure}")
             side = (end.decision.broker, end.decision.side)

@@ -57,7 +57,7 @@ def test_pause_stops_a_ramp_and_keeps_the_throttle_managed() -> None:
     assert rig.throttles.rates == stands
     assert set(rig.loop.memory.owned) == {SOURCE, TARGET}
     told = {failure for _, failure in rig.observer.acts}
-    assert told == {"stopped on the way: paused by kim@desk: nothing is changed until `rheostat resume`"}
+    assert told == {"interrupted: paused by kim@desk: nothing is changed until `rheostat resume`"}
 
 
 def test_pause_stops_steering() -> None:
@@ -391,7 +391,7 @@ def test_orders_and_their_ends_are_recorded_with_the_operator() -> None:
         "rheostat is paused, by order of kim@desk",
         "rheostat resumes, by order of lee@home: the pause of kim@desk is over",
         "broker 1 leader throttle: 7.00 MB/s by order of kim@desk",
-        "broker 1 leader throttle: the order of kim@desk for 7.00 MB/s is taken back, by order of lee@home",
+        "broker 1 leader throttle: the order of kim@desk for 7.00 MB/s is withdrawn, by order of lee@home",
     ]
 
 
@@ -407,7 +407,7 @@ def test_override_that_expired_before_the_next_order_is_recorded() -> None:
     rig.cycle()
     assert texts(rig) == [
         KIMS_ORDER,
-        "rheostat tunes again the throttles that others had set, by order of lee@home",
+        "rheostat manages again the throttles that other tools had changed, by order of lee@home",
         "broker 1 leader throttle: the order of kim@desk for 7.00 MB/s has expired",
     ]
 

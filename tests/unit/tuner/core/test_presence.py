@@ -111,8 +111,8 @@ def test_presence_of_board_follows_its_state(dry_run: bool, mode: TunerMode) -> 
     def seen() -> TunerPresence:
         return current_presence(board, settings, holder="a:1", version="0.1", page="", since_ms=5)
 
-    board.become_standby("the cluster is not seen: timeout")
-    assert (seen().mode, seen().waits_for) == (TunerMode.STARTING, "the cluster is not seen: timeout")
+    board.become_standby("the cluster cannot be read: timeout")
+    assert (seen().mode, seen().waits_for) == (TunerMode.STARTING, "the cluster cannot be read: timeout")
     board.become_standby()
     assert seen().mode is TunerMode.STANDBY
     board.become_active()

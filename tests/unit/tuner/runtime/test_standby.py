@@ -118,7 +118,7 @@ def test_standby_shows_unreachable_cluster_first(rig: Rig) -> None:
     rig.cluster.away = True
     turn: Any = Turn(["the journal is gone"])
     assert rig.standby.wait_for_lease(turn, turn, turn)
-    assert "the cluster is not seen: nobody answers" in rig.waits_for
+    assert "the cluster cannot be read: nobody answers" in rig.waits_for
 
 
 def test_standby_ends_when_stopped(rig: Rig) -> None:
@@ -159,7 +159,7 @@ def test_take_over_failure_pauses(rig: Rig, away: bool) -> None:
     rig.cluster.away = away
     journal: Any = Journal(JournalError("no leader"))
     assert not rig.standby.take_over(journal)
-    assert ("the cluster is not seen" if away else "no leader") in rig.waits_for
+    assert ("the cluster cannot be read" if away else "no leader") in rig.waits_for
     journal = Journal(None)
     assert rig.standby.take_over(journal)
 
@@ -168,7 +168,7 @@ def test_take_over_failure_pauses(rig: Rig, away: bool) -> None:
     ("error", "said"),
     [
         (JournalError("its end was not reached"), "its end was not reached"),
-        (kafka.errors.KafkaConnectionError("refused"), "the journal has no reader: KafkaConnectionError"),
+        (kafka.errors.KafkaConnectionError("refused"), "the reader of the journal has ended: KafkaConnectionError"),
     ],
 )
 def test_recover_failure_pauses(rig: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:

@@ -43,20 +43,22 @@ def test_deadline_miss_text_has_all_numbers() -> None:
     """600 MB in 40 s and 6 MB/s beside them are 21 MB/s; 12 are far below the ceiling of 50, so it is clients who hold it."""
     assert str(one(40)) == (
         "600 MB remain, at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, so it ends in 100 s; "
-        "finish_at is in 40 s: 60 s late; in time takes 21.0 MB/s, the links and their clients leave no more: "
-        "allow clients a higher objective.latency_ms, or set finish_at 60 s later or more, or move fewer partitions"
+        "finish_at is in 40 s: 60 s late; to end in time it needs 21.0 MB/s, capacity and clients leave no more: "
+        "raise objective.latency_ms, or set finish_at 60 s later or more, or move fewer partitions"
     )
 
 
 def test_deadline_miss_at_the_ceiling_names_the_ceiling() -> None:
     """2 GB at 46 MB/s take 50 s; 25 s would take 86 MB/s."""
     found = str(one(25, Setpoint(46 * MB), SideLoad(2000 * MB, 6 * MB)))
-    assert "in time takes 86.0 MB/s, the ceiling is 50.0 MB/s: raise tuner.rate_bytes_per_s_max, or set" in found
+    assert (
+        "to end in time it needs 86.0 MB/s, the ceiling is 50.0 MB/s: raise tuner.rate_bytes_per_s_max, or set" in found
+    )
 
 
 def test_deadline_miss_after_the_deadline_names_no_rate() -> None:
     found = str(one(-20))
-    assert "finish_at was 20 s ago: 2 min late; no rate makes up for it" in found
+    assert "finish_at was 20 s ago: 2 min late; no rate ends it in time" in found
 
 
 @pytest.mark.parametrize("meant", [6 * MB, 6 * MB + 1])
@@ -122,7 +124,7 @@ def test_deadline_is_not_judged_before_45_s_of_observation() -> None:
 def test_no_headroom_precedes_the_deadline_in_the_text() -> None:
     found = decided(60, no_headroom=True)[SOURCE]
     assert found.reason is Reason.NO_HEADROOM
-    assert "at a quieter hour; too late for the deadline: 600 MB remain" in found.text
+    assert "when clients send less; too late for the deadline: 600 MB remain" in found.text
 
 
 def test_finish_at_comes_from_the_settings() -> None:

@@ -68,7 +68,7 @@ def test_unreadable_cluster_changes_nothing() -> None:
     memory = Memory(stalls={3: STALLED}, rescued=frozenset({3}), owned=OURS, moving_replicas=SEEN, idle_snapshots=1)
     after, decisions = think(Observation(NOW_MS, ClusterUnreadable("no broker answers")), memory)
     assert after is memory
-    assert decisions == (Hold(None, None, Reason.CLUSTER_NOT_SEEN, "the cluster is not seen: no broker answers"),)
+    assert decisions == (Hold(None, None, Reason.CLUSTER_NOT_SEEN, "the cluster cannot be read: no broker answers"),)
 
 
 # -- what a tuner before this one had sent, and came late ---------------------------------------------------------------

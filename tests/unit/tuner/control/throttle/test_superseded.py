@@ -52,7 +52,7 @@ def hold(reason: Reason, side: BrokerSide | None = None) -> Hold:
 )
 def test_change_stops_after_unobserved_hold_or_relinquish(decision: Hold | Relinquish, stops: set[BrokerSide]) -> None:
     found = find_changes_to_stop([decision], SIDES, (), SIDES)
-    assert found == dict.fromkeys(stops, f"stopped on the way: {decision.text}")
+    assert found == dict.fromkeys(stops, f"interrupted: {decision.text}")
 
 
 def test_pause_stops_all_changes_except_warmups() -> None:
@@ -63,7 +63,7 @@ def test_pause_stops_all_changes_except_warmups() -> None:
 
 def test_change_of_a_rate_no_longer_owned_stops() -> None:
     assert find_changes_to_stop([], SIDES, [TARGET], [SOURCE]) == {
-        TARGET: "stopped on the way: the reason for the change is over"
+        TARGET: "interrupted: the reason for the change is over"
     }
 
 

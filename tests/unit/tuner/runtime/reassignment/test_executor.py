@@ -296,7 +296,7 @@ def test_step_with_dead_target_frees_its_slot_later() -> None:
     assert [key for key, _ in rig.cluster.asked] == [T0]
     rig.cluster.online = {1, 2, 3}
     rig.cycle()
-    assert rig.plan().state.blockers == ("t-0: under way, and cannot end while brokers are down: 4",)
+    assert rig.plan().state.blockers == ("t-0: in progress, and cannot end while brokers are down: 4",)
     assert len(rig.cluster.asked) == 1, "a broker that is restarted is back in a minute"
     rig.now_s += STUCK_S_MIN
     rig.cycle()
@@ -318,7 +318,7 @@ def test_step_with_dead_source_frees_its_slot() -> None:
     rig.cluster.partitions[first] = replace(rig.cluster.partitions[first], leader=-1)
     rig.cycle(finish=False)
     name = f"{first[0]}-{first[1]}"
-    assert rig.plan().state.blockers == (f"{name}: under way, and cannot end while brokers are down: {source}",)
+    assert rig.plan().state.blockers == (f"{name}: in progress, and cannot end while brokers are down: {source}",)
     rig.now_s += STUCK_S_MIN
     rig.cycle(finish=False)
     assert len(rig.cluster.asked) == 2
@@ -334,7 +334,7 @@ def test_blocked_rollback_says_how_to_end_plan() -> None:
     rig.cluster.online -= {1}
     rig.cycle(finish=False)
     assert rig.plan().state.blockers == (
-        "t-0: under way, and cannot end while brokers are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan and puts nothing back",
+        "t-0: in progress, and cannot end while brokers are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan and puts nothing back",
     )
     rig.leave()
     rig.until_ended()
@@ -461,7 +461,7 @@ def test_paused_plan_finishes_running_steps_only() -> None:
     for _ in range(4):
         rig.cycle()
     assert sorted(rig.replicas().values()) == [(1, 2), (3, 4)]
-    assert rig.plan().state.blockers == ("paused by lee@desk: no new step starts, steps under way end",)
+    assert rig.plan().state.blockers == ("paused by lee@desk: no new step starts, and steps in progress end",)
     rig.say(DesiredPlanState.RUNNING)
     rig.until_ended()
     assert set(rig.replicas().values()) == {(3, 4)}

@@ -118,7 +118,7 @@ def test_metrics_report_unreadable_cluster_except_dry_run(
 
 
 def told(rig: Rig) -> tuple[dict[str, float], float | None]:
-    """Partitions of the plan by state, and whether the cluster is not seen, as a scrape finds it."""
+    """Partitions of the plan by state, and whether the cluster cannot be read, as a scrape finds it."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(PlanCollector(rig.loop._observer))  # type: ignore[arg-type]  # the rig's is a board
     samples = [s for each in registry.collect() for s in each.samples if s.name == "rheostat_plan_partitions"]
@@ -192,14 +192,14 @@ def test_executor_error_is_reported_and_retried_after_pause() -> None:
     assert (plans.ticks, loop.ticks) == (1, 3)
     assert board.ready() == (
         False,
-        "the first cycle has not ended yet; no plan goes on for 60 s after an internal error, then it is tried again: "
+        "the first cycle has not ended yet; no plan proceeds for 60 s after an internal error, then it is tried again: "
         "TypeError: a bug",
     )
     assert metric(board, "rheostat_plan_executor_failed") == 1.0
     assert board.cycle_failures["plans"] == 1
     board.become_standby()
     board.become_active()
-    assert "no plan goes on" not in board.ready()[1], "another term has another executor"
+    assert "no plan proceeds" not in board.ready()[1], "another term has another executor"
     assert metric(board, "rheostat_plan_executor_failed") == 0.0
     plans.errors_left = 2
     shown.clear()

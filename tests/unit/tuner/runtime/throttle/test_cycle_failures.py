@@ -126,7 +126,7 @@ def test_ramp_stops_when_cycle_fails(broken: list[Exception | None]) -> None:
     stood = term.rates
     assert rig.loop._ramps.busy == frozenset()
     assert (10 * MB, 10 * MB) < stood < (50 * MB, 50 * MB)
-    assert {e.failure for e in rig.journal.entries if e.kind == "outcome"} == {"stopped on the way: a cycle failed"}
+    assert {e.failure for e in rig.journal.entries if e.kind == "outcome"} == {"interrupted: a cycle failed"}
     term.lasts(60.0)
     assert term.rates == stood
 

@@ -210,7 +210,7 @@ def test_term_end_records_outcome_of_each_ramp(away: bool) -> None:
     rig.throttles.rates[SOURCE] = 10 * MB  # What stood before the ramp: a person's word, for it was past that.
     rig.cycle()
     assert [e.failure for e in rig.journal.entries if e.kind == "outcome"] == [
-        "stopped on the way: this tuner's term has ended"
+        "interrupted: this tuner's term has ended"
     ] * 2
     assert rig.kinds("relinquish") == ["decision"]
 
@@ -359,7 +359,7 @@ def test_cleanup_stops_running_ramp() -> None:
         if (entry.action, entry.kind) == ("set", "outcome"):
             assert "the move has ended" in str(entry.failure)
     stopped = [failure for d, failure in rig.observer.acts if isinstance(d, SetRate)]
-    assert [str(failure).split(":")[0] for failure in stopped] == ["stopped on the way"] * 2
+    assert [str(failure).split(":")[0] for failure in stopped] == ["interrupted"] * 2
 
 
 def test_ramp_of_ended_move_does_not_begin() -> None:
@@ -373,7 +373,7 @@ def test_ramp_of_ended_move_does_not_begin() -> None:
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
     assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"]
-    assert {failure for _, failure in rig.observer.acts} == {"stopped on the way: the reason for the change is over"}
+    assert {failure for _, failure in rig.observer.acts} == {"interrupted: the reason for the change is over"}
 
 
 # -- other people ------------------------------------------------------------------------------------------------------
@@ -390,7 +390,7 @@ def test_relinquish_stops_ramp() -> None:
     assert rig.throttles.rates == {SOURCE: 7 * MB, TARGET: 50 * MB}
     (stopped, why), *others = [((d.broker, d.side), failure) for d, failure in rig.observer.acts]
     assert (stopped, others) == (SOURCE, [(TARGET, None)])
-    assert str(why).startswith("stopped on the way: broker 1 leader throttle")
+    assert str(why).startswith("interrupted: broker 1 leader throttle")
     assert [entry.failure for entry in rig.journal.entries if entry.kind == "outcome"] == [why, None], (
         "each intent has one"
     )
@@ -515,7 +515,7 @@ def test_missing_broker_is_reported_and_not_awaited() -> None:
     for _ in range(4 + 2 * FULL_SCAN_EVERY):
         decisions = rig.loop.cycle()
     assert [d.text for d in decisions] == [
-        "broker 3 follower throttle: rheostat's 50.0 MB/s may still be set, and broker 3 is away: the earlier rate is restored when "
+        "broker 3 follower throttle: rheostat's 50.0 MB/s may still be set, because broker 3 is down: the earlier rate is restored when "
         "it is back"
     ]
     assert sum(rig.live.looks[-2 * FULL_SCAN_EVERY :]) == 2, "everything is looked at as seldom as ever"

@@ -181,7 +181,7 @@ def test_external_value_stops_ramp(throttles: FakeThrottles, foreign: int) -> No
     ramp.step(START_S)
     throttles.rates[SOURCE] = foreign
     (ended,) = ramp.step(START_S + 1)
-    assert ended.failure == f"stopped on the way: expected 8000000 bytes/s, but the broker has {foreign} bytes/s"
+    assert ended.failure == f"interrupted: expected 8000000 bytes/s, but the broker has {foreign} bytes/s"
     assert (ended.external_change, ended.found) == (True, foreign)
     assert throttles.rates[SOURCE] == foreign
     assert ramp.busy == frozenset()
@@ -230,7 +230,7 @@ def test_unreachable_broker_stops_its_ramp(throttles: FakeThrottles) -> None:
     ramp.step(START_S)
     throttles.brokers.discard(1)
     (ended,) = ramp.step(START_S + 1)
-    assert "stopped on the way: broker 1 does not answer" in (ended.failure or "")
+    assert "interrupted: broker 1 does not answer" in (ended.failure or "")
     assert ramp.busy == {TARGET}
 
 
