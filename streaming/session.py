@@ -195,7 +195,7 @@ def spark_session(jars: Sequence[Path], options: SparkOptions, output: JavaOutpu
     if spark.sparkContext.getConf().get("spark.authenticate", "false") != "true":
         log.warning(
             "Spark's own connections are not authenticated: every host that reaches driver, master or a worker can run code there. "
-            "Set spark.authenticate and spark.authenticate.secret on all of them (docs/how-to/streaming.md)",
+            "Set spark.authenticate and spark.authenticate.secret on all of them (docs/how-to/run-the-stream.md)",
             master=options.master,
         )
     java_lookups.cache_lookups()

@@ -33,7 +33,7 @@ from streaming.shared.topics import ensure_topics
 
 LAB = LabSpec(brokers=1)
 WORKERS = 2
-# As docs/how-to/streaming.md says: the same on master, workers and driver.
+# As docs/how-to/run-the-stream.md says: the same on master, workers and driver.
 SECURED = {
     "spark.authenticate": "true",
     "spark.authenticate.secret": "of-this-test-alone",

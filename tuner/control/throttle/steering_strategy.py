@@ -46,7 +46,7 @@ def _explain(
     if inputs_stale:
         return Reason.LOAD_NOT_MEASURED, (
             f"the clients' use of broker {case.side[0]} is not measured (network and reassignment bytes): the rate is not "
-            "raised; see docs/how-to/streaming.md for what a collector has to deliver"
+            "raised; see docs/how-to/metrics-overview.md for what a collector has to deliver"
         )
     late_text = None
     if deadline_miss is not None and setpoint is not None:
