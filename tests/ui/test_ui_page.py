@@ -65,9 +65,13 @@ def test_page_shows_state_reason_and_end(open_tuner: SimulatedTuner, open_page: 
     expect(page.locator("#brokers canvas")).to_have_count(6)
     assert "throttle" in (page.locator("#chart-3-follower").get_attribute("aria-label") or "")
     expect(page.locator("#tenants")).to_contain_text("tuner.mutation_quota is not set")
-    # Who may only read is shown no button that would be refused.
+    expect(page.locator("#mode")).to_contain_text("Rescue. The tuner raises the throttle of a stalled move")
+    expect(page.locator("#version")).to_have_text(f"rheostat {told(open_tuner)['version']}")
+    # The explanation of W and of the minimum rate is text, not a tooltip.
+    expect(page.locator("section", has=page.locator("#brokers"))).to_contain_text("1.2 × W, and at least")
+    # A caller with read access sees no button for orders.
     assert page.locator("[data-order]:visible").count() == 0
-    expect(page.locator("#who")).to_be_hidden()  # Nor asked for a token that nobody wants.
+    expect(page.locator("#who")).to_be_hidden()  # This tuner requires no token.
 
 
 def told(tuner: SimulatedTuner) -> Any:
@@ -93,9 +97,9 @@ def test_page_shows_eta_or_never(open_tuner: SimulatedTuner, open_page: OpenPage
     page = open_page(open_tuner).page
     status = told(open_tuner)
     assert status["eta_s"] > 0
-    # The simulated clock stands still while nobody turns it.
-    end = moment(status["ends_at_ms"])
-    expect(page.locator("#headline")).to_contain_text(f"done in about {span_text(status['eta_s'])}. ({end})")
+    # The simulated clock does not advance by itself.
+    end = f"{moment(status['ends_at_ms'])[11:19]} UTC"
+    expect(page.locator("#headline")).to_contain_text(f"done in about {span_text(status['eta_s'])}. (at {end})")
     expect(page.locator("#now .how-far")).to_have_text(re.compile(r"^\s*\d+ % copied\.\s*$"))
     # One move has one end, in the headline.
     text = page.locator("main").inner_text()
@@ -180,6 +184,12 @@ def test_stalled_state_is_visible_on_a_phone(browser: Browser, dark: bool) -> No
         box = word.bounding_box()
         assert box is not None
         assert 0 < box["x"] < box["x"] + box["width"] <= 390
+        # The first screen shows the mode and the state.
+        expect(seat.page.locator("#mode")).to_contain_text("Dry run. The tuner decides and changes nothing")
+        for name in ("#mode", "#headline"):
+            place = seat.page.locator(name).bounding_box()
+            assert place is not None
+            assert place["y"] + place["height"] <= 844
         decisions = seat.page.locator("#decisions")
         expect(decisions).to_contain_text("dry run: not executed")
         expect(decisions.locator("li.no_change").first).to_contain_text("no change")

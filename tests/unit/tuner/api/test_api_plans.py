@@ -116,7 +116,10 @@ def test_plan_end_is_equal_in_status_page_and_metric() -> None:
         assert rig.get("/status").json()["ends_at_ms"] == status["ends_at_ms"]
         assert f"done in about {span_text(ends_s)}." in status["headline"]
         page = rig.get("/page/now").text
-        assert f'done in about {span_text(ends_s)}. <span class="dim">({moment(status["ends_at_ms"])})</span>' in page
+        assert (
+            f'done in about {span_text(ends_s)}. <span class="dim">(at {moment(status["ends_at_ms"])[11:]})</span>'
+            in page
+        )
         # The page shows the end once: that of the only plan is the end of all moves.
         assert page.count("done in about") == 1
         assert "done in about" not in rig.get("/page/plans").text

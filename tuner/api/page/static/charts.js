@@ -10,6 +10,8 @@ const charts = (() => {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
   const MB = 1e6;
+  // With seconds while the chart spans less than two minutes, because its ticks would repeat the minute.
+  const clockText = (s, spanS) => new Date(s * 1000).toISOString().slice(11, spanS < 120 ? 19 : 16);
   const rateText = (megabytes) => units.rateText(megabytes * MB);
 
   const shown = () => [...document.querySelectorAll("#brokers .chart")];
@@ -102,7 +104,7 @@ const charts = (() => {
       cursor: { show: false },
       scales: { y: { range: (self, low, high) => [0, Math.max(1, (high || 1) * 1.1)] } },
       axes: [
-        { ...axis, label: "time, UTC", size: 18, space: 70, values: (self, ticks) => ticks.map((s) => new Date(s * 1000).toISOString().slice(11, 16)) },
+        { ...axis, label: "time, UTC", size: 18, space: 70, values: (self, ticks) => ticks.map((s) => clockText(s, ticks.at(-1) - ticks[0])) },
         { ...axis, label: "MB/s", size: 34, space: 22 },
       ],
       series: [{}, line("actual"), line("limit", undefined, true), line("steady-state", [5, 4]), line("min-rate", [9, 3, 2, 3]), line("max-rate", [2, 4], true)],
