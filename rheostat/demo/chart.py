@@ -36,7 +36,8 @@ def draw_rescue(recording: Recording) -> str:
         marks=[Mark(event.at_s, event.label) for event in recording.events],
         caption=(
             f"The leader's throttle also carries the in-sync replica, so the move gains only above {steady_state}. Below it "
-            "the bytes left to copy grow, until the tuner raises the throttle. No line means that no throttle is set."
+            "the bytes left to copy grow, until the tuner raises the throttle. No line means that no throttle is set. "
+            "Latency can peak when the new replicas join the ISR, as acks=all then waits for them as well."
         ),
     )
 

@@ -38,6 +38,7 @@ def make_recording(
     events: Sequence[tuple[float | None, str]],
     *,
     began_s: float,
+    ended_s: float,
     write_bytes_per_s: float,
     steady_state_bytes_per_s: float,
 ) -> Recording:
@@ -48,8 +49,9 @@ def make_recording(
         latencies_s: (when sent, latency) of the probe's records.
         events: (when, name); None: it did not happen.
         began_s: where the recording begins.
+        ended_s: where it ends.
     """
-    seconds = math.ceil(samples[-1].at_s - began_s) if samples else 0
+    seconds = math.ceil(ended_s - began_s)
     ticks = [_sample_at(samples, began_s + second) for second in range(seconds)]
     moves_from_s = next((sample.at_s for sample in samples if sample.moving), math.inf)
     by_second: dict[int, list[float]] = {}

@@ -60,7 +60,6 @@ WATCH_S = 25.0
 BASELINE_S = 3.0
 PRODUCERS_S_MAX = 20.0  # Longest wait until the producers reach their rate, which includes the start of their JVM.
 AFTER_S = 6.0
-AFTER_SAMPLES_S = 2.0  # The recording ends with samples after the tuner has stopped, however long that takes.
 CYCLE_S = 2.0
 
 
@@ -193,12 +192,13 @@ def _show_rescue(scene: _Scene, stall: _Stall, producers_s: float, summary: Demo
         summary.completed = True
         summary.rescue_s = round(ended_s - tuner_s, 1)
         view.print_line("the move is complete", style="bold green")
+    watch.take_sample()  # Without throttles; stopping the processes takes some seconds, in which no sample is taken.
     after_s = time.monotonic()
     scene.processes.stop()
     summary.write_bytes_per_s = stall.write_bytes_per_s
     add_optimum(summary, float(stall.remaining_bytes or 0), stall.write_bytes_per_s)
     add_decisions(summary, scene.processes.settings, tuner_s)
-    _watch(scene, max(after_s + AFTER_S, time.monotonic() + AFTER_SAMPLES_S), "after the move")
+    _watch(scene, after_s + AFTER_S, "after the move")
     summary.left = watch.throttle_settings()
     summary.throttle_keys_left = len(summary.left)
     summary.produce_p99_ms = {
@@ -218,6 +218,7 @@ def _show_rescue(scene: _Scene, stall: _Stall, producers_s: float, summary: Demo
             (ended_s and after_s, "throttle removed"),
         ],
         began_s=producers_s,
+        ended_s=after_s + AFTER_S,
         write_bytes_per_s=stall.write_bytes_per_s,
         steady_state_bytes_per_s=2 * stall.write_bytes_per_s,
     )

@@ -31,7 +31,13 @@ SAMPLES = [
 def recording(events: list[tuple[float | None, str]] | None = None) -> Recording:
     latencies_s = [(100.1, 0.004), (100.2, 0.010), (100.9, 0.006), (102.5, 0.3)]
     return make_recording(
-        SAMPLES, latencies_s, events or [], began_s=100.0, write_bytes_per_s=3e6, steady_state_bytes_per_s=6e6
+        SAMPLES,
+        latencies_s,
+        events or [],
+        began_s=100.0,
+        ended_s=114.6,
+        write_bytes_per_s=3e6,
+        steady_state_bytes_per_s=6e6,
     )
 
 
@@ -50,7 +56,7 @@ def test_recording_leaves_out_events_that_did_not_happen() -> None:
 
 
 def test_recording_without_samples_is_empty_and_drawn() -> None:
-    found = make_recording([], [], [], began_s=0.0, write_bytes_per_s=3e6, steady_state_bytes_per_s=6e6)
+    found = make_recording([], [], [], began_s=0.0, ended_s=0.0, write_bytes_per_s=3e6, steady_state_bytes_per_s=6e6)
     assert found.remaining_bytes == []
     ElementTree.fromstring(draw_rescue(found))
 
