@@ -16,6 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from rheostat.config import cli as config
+from rheostat.console.help_form import PlainGroup
 from rheostat.console.output import out, tell
 from rheostat.declaration import with_example
 from rheostat.demo import cli as demo
@@ -48,6 +49,7 @@ _WATCH, _PLAN, _ACT, _RUN, _TRY = "Watch", "Plan", "Act", "Run", "Try"
 
 app = typer.Typer(
     name="rheostat",
+    cls=PlainGroup,
     help="Adjusts Kafka's replication throttles continuously, so that reassignments finish without disturbing clients.",
     epilog="Exit codes of all commands: "
     + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
+from rheostat.console.help_form import PlainCommand, PlainGroup
 from rheostat.errors import BadInputError
 
 # Lets a former command accept any arguments, also `--help`, so that the refusal can repeat them.
@@ -57,7 +57,7 @@ RENAMED_OPTIONS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 
 
-class CommandWithFormerOptions(TyperCommand):
+class CommandWithFormerOptions(PlainCommand):
     """A command that refuses its former options, and names the new ones."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -76,7 +76,7 @@ class CommandWithFormerOptions(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-class GroupWithoutDefault(TyperGroup):
+class GroupWithoutDefault(PlainGroup):
     """A group of commands that once took a plan without naming a command, as in ``rheostat reassign PLAN.json``.
 
     Attributes:

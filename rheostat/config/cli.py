@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from rheostat.console.help_form import PlainGroup
 from rheostat.console.output import out
 from rheostat.declaration import with_example
 from rheostat.errors import CommandError
 from rheostat.options import Config
 
-app = typer.Typer(help="Checks, shows and explains the settings.", no_args_is_help=True)
+app = typer.Typer(cls=PlainGroup, help="Checks, shows and explains the settings.", no_args_is_help=True)
 
 
 @app.command("check", **with_example("rheostat config check --config rheostat.yaml"))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import typer
 
+from rheostat.console.help_form import PlainGroup
 from rheostat.declaration import with_example
 from rheostat.options import Config, Yes
 
-app = typer.Typer(help="Lists and repairs journal records that this version cannot read.", no_args_is_help=True)
+app = typer.Typer(
+    cls=PlainGroup, help="Lists and repairs journal records that this version cannot read.", no_args_is_help=True
+)
 
 
 @app.command("check", **with_example("rheostat journal check"))

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from rheostat.console.help_form import PlainGroup
 from rheostat.console.output import out
 from rheostat.declaration import with_example
 
-app = typer.Typer(help="Starts and stops a real Kafka cluster on this machine.", no_args_is_help=True)
+app = typer.Typer(cls=PlainGroup, help="Starts and stops a real Kafka cluster on this machine.", no_args_is_help=True)
 
 
 @app.command("up", **with_example("rheostat lab up --brokers 4"))

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
+from rheostat.console.help_form import PlainGroup
 from rheostat.declaration import EXAMPLE, with_example
 from rheostat.limits.options import takes_limits
 from rheostat.limits.overrides import LimitOverrides
 from rheostat.options import Config, Json, OptionalConfig
 
-app = typer.Typer()
+app = typer.Typer(cls=PlainGroup)
 
 _Topic = Annotated[str, typer.Option("--topic", metavar="NAME", help="name of the topic")]
 _Partitions = Annotated[

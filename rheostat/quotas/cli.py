@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
+from rheostat.console.help_form import PlainGroup
 from rheostat.declaration import EXAMPLE, with_example
 from rheostat.options import Json, OptionalConfig, number_option, time_option
 from rheostat.quotas.numbers import parse_number, parse_per_s
 
 app = typer.Typer(
-    help="Shows and explains quotas for creating and deleting topics (KIP-599), and estimates the time of a creation."
+    cls=PlainGroup,
+    help="Shows and explains quotas for creating and deleting topics (KIP-599), and estimates the time of a creation.",
 )
 
 Quota = Annotated[

@@ -78,6 +78,7 @@ def test_every_command_takes_h_for_help(path: str, command: Any) -> None:
     told = CliRunner().invoke(app, [*path.split()[1:], "-h"])
     assert told.exit_code == 0
     assert "Example: rheostat" in told.output
+    assert "<bool>" not in told.output, "a flag takes no value"
 
 
 AMOUNTS = {
