@@ -38,7 +38,7 @@ from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from rheostat.line_chart import check_plot_path, write_plot
 from streaming.shared.kafka.cluster import ClusterClient
-from streaming.shared.units import rate_text, size_text
+from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.throttle_limits import MB
 
 TOPIC = "orders"
@@ -95,7 +95,7 @@ def run_demo(*, as_json: bool, keep: bool, plot: Path | None = None) -> int:
         artifacts = resolve_artifacts(view.print_line)
         view.show_activity("starting a Kafka cluster: one controller, three brokers")
         with Lab(LabSpec(brokers=BROKERS), artifacts=artifacts) as lab:
-            view.print_line(f"a real Kafka cluster is up: 1 controller, 3 brokers, in {lab.start_s:.1f} s")
+            view.print_line(f"a real Kafka cluster is up: 1 controller, 3 brokers, in {span_text(lab.start_s)}")
             processes = _run_story(lab, view, summary)
             summary.all_s = round(time.monotonic() - began_s, 1)
             summary.print_to(view)
@@ -167,7 +167,7 @@ def _show_stall(scene: _Scene, write_bytes_per_s: float, summary: DemoSummary) -
     if trend is not None and remaining is not None:
         direction = "falls behind by" if trend > 0 else "gains"
         view.print_line(
-            f"after {WATCH_S:.0f} s {size_text(remaining)} remain; the move {direction} {rate_text(abs(trend))}"
+            f"after {span_text(WATCH_S)} {size_text(remaining)} remain; the move {direction} {rate_text(abs(trend))}"
         )
         if trend > 0:
             view.print_line(

@@ -7,7 +7,7 @@ from typing import Any
 
 from rheostat.demo.recording import Recording
 from rheostat.demo.view import DemoView
-from streaming.shared.units import rate_text
+from streaming.shared.units import rate_text, span_text
 
 PHASES = ("before", "during", "after")
 
@@ -70,17 +70,17 @@ class DemoSummary:
         if self.stalled_before_s is not None and self.trend_before_bytes_per_s is not None:
             trend = self.trend_before_bytes_per_s
             view.print_line(
-                f"for {self.stalled_before_s:.0f} s before the tuner started, the remaining bytes "
+                f"for {span_text(self.stalled_before_s)} before the tuner started, the remaining bytes "
                 f"{'grew' if trend > 0 else 'shrank'} by {rate_text(abs(trend))}, though the throttle was above the producers' rate"
             )
         if self.stall_detection_s is not None:
             view.print_line(
-                f"the tuner found the stall {self.stall_detection_s:.0f} s after its start, reason: {self.cause}"
+                f"the tuner found the stall {span_text(self.stall_detection_s)} after its start, reason: {self.cause}"
             )
         if self.rescue_s is not None and self.optimum_s is not None:
             view.print_line(
-                f"the move ended {self.rescue_s:.0f} s after the tuner's start; the optimum, with a throttle of "
-                f"{rate_text(self.rate_bytes_per_s_max)} from the beginning, is {self.optimum_s:.0f} s "
+                f"the move ended {span_text(self.rescue_s)} after the tuner's start; the optimum, with a throttle of "
+                f"{rate_text(self.rate_bytes_per_s_max)} from the beginning, is {span_text(self.optimum_s)} "
                 f"(ratio {self.ratio_to_optimum}, which includes the tuner's start, the stall detection and the ramp)"
             )
         p99 = {phase: "–" if value is None else f"{value:.0f} ms" for phase, value in self.produce_p99_ms.items()}
@@ -90,6 +90,6 @@ class DemoSummary:
         view.print_line(
             f"throttle settings left behind: {'unknown' if self.throttle_keys_left is None else self.throttle_keys_left}"
         )
-        view.print_line(f"the demo took {self.all_s:.0f} s")
+        view.print_line(f"the demo took {span_text(self.all_s)}")
         for fault in self.faults():
             view.print_line(f"FAULT: {fault}", style="bold red")

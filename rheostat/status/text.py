@@ -63,7 +63,7 @@ def stall_and_end_lines(status: Mapping[str, Any]) -> list[str]:
         for row in status["destinations"]
         if row["stalled"]
     ]
-    lines = [f"Stalled: the move onto {', '.join(stalled)}." if stalled else "Stalled: nothing."]
+    lines = [f"Stalled: the move onto {', '.join(stalled)}." if stalled else "No move has stalled."]
     if status["ends_at_ms"] is not None:
         lines.append(f"Ends at about {moment(status['ends_at_ms'])}.")
     return lines + infeasible_lines(status)
