@@ -24,7 +24,7 @@ def pause(config: Config) -> None:
 
 
 def resume(config: Config) -> None:
-    """Ends a pause or a release. The tuner also manages again what another tool has changed."""
+    """Ends a pause or a release. The tuner also manages again the throttles and quotas that another tool has changed."""
     _order(config, "resume", "Resumed.")
 
 
@@ -81,7 +81,7 @@ def override(
 
 
 def release(config: Config, yes: Yes = False) -> None:
-    """Restores all settings that rheostat has changed, and changes nothing until `rheostat resume`. Asks for a confirmation."""
+    """Restores all settings that rheostat has changed, and stops all changes until `rheostat resume`. Asks for a confirmation."""
     from rheostat.config.settings import load_settings
     from rheostat.console.confirm import confirm
     from rheostat.console.logs import set_up_logs

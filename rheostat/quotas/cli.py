@@ -13,7 +13,8 @@ from rheostat.quotas.numbers import parse_number, parse_per_s
 
 app = typer.Typer(
     cls=PlainGroup,
-    help="Shows and explains quotas for creating and deleting topics (KIP-599), and estimates the time of a creation.",
+    help="Shows, explains and plans mutation quotas, which limit how fast tenants create and delete topics (KIP-599).\n\n"
+    "Without a command: each tenant's rate, quota and reason. Exit code 1: a quota limits a tenant, or an objective is exceeded.",
 )
 
 Quota = Annotated[

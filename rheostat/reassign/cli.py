@@ -158,7 +158,7 @@ def cancel(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Cancels a plan: stops the running steps and restores their original replicas. Completed partitions stay as they are."""
+    """Cancels a plan: stops the running steps and restores the original replicas. Partitions at their target stay there."""
     _give_order(config, plan, "cancel_without_rollback" if no_rollback else "cancel", as_json)
 
 

@@ -13,7 +13,7 @@ from rheostat.options import Config, DryRun, WaitForCluster
 
 
 def run(config: Config, dry_run: DryRun = False) -> None:
-    """Runs the collector, the stream and the tuner for an existing cluster, and restarts each one that ends."""
+    """Runs the collector, the stream and the tuner for an existing cluster, and restarts each process that ends."""
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.run.services import announce_mode, probe, stop_on_signals, with_dry_run

@@ -99,7 +99,7 @@ def estimate(
 ) -> None:
     """Estimates how long a reassignment takes, or which throttle ends it in time (KIP-73).
 
-    Exit code 1: no throttle can end it in time.
+    Exit code 1: the reassignment cannot end within the limits that the options give.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.plan.estimate.command import run_estimate
