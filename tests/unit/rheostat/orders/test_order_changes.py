@@ -99,11 +99,11 @@ def test_unacknowledged_text_names_the_tuner_and_the_cause(tuners: tuple[TunerPr
     ("tuners", "rate", "message"),
     [
         ((), 40 * MB, None),
-        ((), 60 * MB, r"is above tuner.rate_bytes_per_s_max \(50.0 MB/s\).*raise the maximum in the settings$"),
+        ((), 60 * MB, r"is above tuner.rate_bytes_per_s_max \(50.0 MB/s\).*raise the maximum in the settings\.$"),
         (
             (replace(presence(TunerMode.ACTING), rate_bytes_per_s_max=20e6),),
             40 * MB,
-            "of the active tuner, host-1:7$",
+            r"of the active tuner, host-1:7\.$",
         ),
         ((replace(presence(TunerMode.ACTING), rate_bytes_per_s_max=90e6),), 60 * MB, None),
         ((replace(presence(TunerMode.DRY_RUN), rate_bytes_per_s_max=20e6),), 40 * MB, None),

@@ -59,5 +59,5 @@ def test_count_down_on_terminal_shows_remaining_time() -> None:
 
 def test_count_down_elsewhere_is_one_line() -> None:
     file, said = io.StringIO(), list[str]()
-    count_down(0.01, "Watching", said.append, console_for(file))
-    assert (said, file.getvalue()) == (["Watching, for 0.01 s."], "")
+    count_down(0.1, "Watching", said.append, console_for(file))
+    assert (said, file.getvalue()) == (["Watching, for 0.1 s."], "")

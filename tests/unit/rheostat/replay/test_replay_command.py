@@ -181,7 +181,7 @@ def test_missing_policy_file_is_named(tmp_path: Path) -> None:
 def test_empty_range_names_the_recorded_range(tmp_path: Path) -> None:
     said = refused("--journal", export_move(tmp_path), "--from", "-2h")
     assert said.startswith("Nothing can be replayed between ")
-    assert said.endswith(": there are records from 2023-11-14 22:13:25 UTC to 2023-11-14 22:14:20 UTC")
+    assert said.endswith(": there are records from 2023-11-14 22:13:25 UTC to 2023-11-14 22:14:20 UTC.")
 
 
 def test_range_without_its_first_frame_is_refused(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_export_round_trips_through_journal_option(tmp_path: Path) -> None:
 
 
 def test_missing_source_and_invalid_times_are_refused(tmp_path: Path) -> None:
-    assert "expected --config" in refused(*RANGE)
+    assert "give --config" in refused(*RANGE)
     assert "--from yesterday: " not in refused("--from", "yesterday")
     assert "--from: expected a moment such as 2026-11-21T03:00" in refused("--from", "yesterday")
     assert "expected a time before --to" in refused("--from", "-1h", "--to", "-2h")
