@@ -294,7 +294,7 @@ _CORRECT_SETTING = (
 # By the class of the exception. CommandError is for all that are not listed.
 DEFAULT_CURES: Mapping[str, str] = MappingProxyType(
     {
-        "AccessError": "correct the token or the file that the message names; see [Page and API](api.md)",
+        "AccessError": "correct the token or the file that the message names; see [API](api.md)",
         "AgentAccessError": "correct the file that the message names, so that the collector can read its agents",
         "BadInputError": "nothing was changed: correct the argument, the key or the line that the message names, "
         "and repeat the command",
