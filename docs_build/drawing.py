@@ -74,7 +74,7 @@ class Drawing:
         """Returns the SVG text."""
         head = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" '
-            f'height="{self.height}" font-family="system-ui, sans-serif" font-size="12" role="img">',
+            f'height="{self.height}" font-family="system-ui, sans-serif" font-size="14" role="img">',
             f"<title>{escape(self.title)}</title>",
             _STYLE,
             f"<defs>{_ARROW}</defs>",

@@ -8,7 +8,7 @@ from tuner.runtime.lease import SESSION_S
 
 TAKE_OVER_S_MAX = 15.0  # From the stop to the successor's first write, as tests/integration/test_one_hand.py checks it.
 _BEGIN_S, _END_S, _WAKES_S = -5.0, 24.0, 19.0
-_LEFT, _WIDTH = 150, 1000
+_LEFT, _WIDTH = 160, 1000
 _PER_S = (_WIDTH - _LEFT - 30) / (_END_S - _BEGIN_S)
 _TOP, _ROW, _BAR = 70, 48, 30
 
@@ -17,7 +17,7 @@ _ROWS: dict[str, tuple[_Bar, ...]] = {
     "tuner A": (
         (_BEGIN_S, 0, Fill.ORANGE, "acts"),
         (0, _WAKES_S, Fill.GREY, "suspended: writes nothing"),
-        (_WAKES_S, _END_S, Fill.PLAIN, "fenced, stands by"),
+        (_WAKES_S, _END_S, Fill.PLAIN, "is fenced"),
     ),
     "A's proof": (
         (_BEGIN_S, PROOF_S_MAX, Fill.GREEN, "valid"),
@@ -29,7 +29,7 @@ _ROWS: dict[str, tuple[_Bar, ...]] = {
     ),
     "tuner B": (
         (_BEGIN_S, SESSION_S, Fill.PLAIN, "stands by, reads the journal ahead"),
-        (SESSION_S, TAKE_OVER_S_MAX, Fill.GREY, "fences A, reads current rates"),
+        (SESSION_S, TAKE_OVER_S_MAX, Fill.GREY, "fences A, reads rates"),
         (TAKE_OVER_S_MAX, _END_S, Fill.ORANGE, "acts"),
     ),
     "throttles in Kafka": (

@@ -30,11 +30,11 @@ rect[fill="white"] { fill: #15191f } text { fill: #e6e9ee } text[fill="#555"] { 
 [stroke="#cc79a7"] { stroke: #e59cc4 } [stroke="#000000"] { stroke: #ffffff }
 }</style>"""
 
-_WIDTH, _LEFT, _RIGHT = 1000, 90, 190
+_WIDTH, _LEFT, _RIGHT = 1020, 90, 210
 _HEAD, _PANEL, _GAP, _FOOT = 58, 170, 46, 42
 _LINE_HEIGHT = 17
-_CHARACTER_WIDTH = 6.6  # About, at the font size of the marks.
-_CAPTION_CHARACTERS = 135
+_CHARACTER_WIDTH = 7.6  # About, at the font size of the marks.
+_CAPTION_CHARACTERS = 118
 _TICKS = 5
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 
@@ -107,11 +107,11 @@ def svg(
     height = bottom + _FOOT + (len(caption_lines) * _LINE_HEIGHT + 10 if caption_lines else 0)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
-        'font-family="system-ui, sans-serif" font-size="12" role="img">',
+        'font-family="system-ui, sans-serif" font-size="14" role="img">',
         f"<title>{escape(title)}</title>",
         DARK_STYLE,
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
-        f'<text x="{_LEFT}" y="22" font-size="16" font-weight="bold">{escape(title)}</text>',
+        f'<text x="{_LEFT}" y="22" font-size="18" font-weight="bold">{escape(title)}</text>',
         f'<text x="{_LEFT}" y="40" fill="#555">{escape(subtitle)}</text>',
     ]
     tops = [head + i * (_PANEL + _GAP) for i in range(len(panels))]

@@ -126,7 +126,7 @@ def test_caption_is_wrapped_below_the_panels_without_parting_units() -> None:
     height = float(root.attrib["height"])
     captions = [e for e in root.iter(f"{SVG}text") if "copies" in (e.text or "")]
     assert len(captions) == 2
-    assert all(228 < float(e.attrib["y"]) < height and len(e.text or "") <= 135 for e in captions)
+    assert all(228 < float(e.attrib["y"]) < height and len(e.text or "") <= 118 for e in captions)
     assert "744\u00a0MB/s" in (captions[0].text or "")
 
 
