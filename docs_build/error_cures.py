@@ -8,6 +8,7 @@ from types import MappingProxyType
 _SECURE = "[Secure rheostat](../how-to/secure.md)"
 _REPAIR = "[Repair the journal](../how-to/repair-the-journal.md)"
 _RIGHTS = "[Permissions](permissions.md) lists the rights of each process"
+_DOCTOR = "run `rheostat doctor`: it names the listener, the broker or the right that is missing"
 _STATUS_FIRST = "run `rheostat status` to see whether the order applies; repeat it only if it does not"
 _TOKEN = "make one with `openssl rand -hex 24`; a token has at least 16 characters, and no spaces"
 _ARTIFACTS = (
@@ -284,6 +285,59 @@ CURES: Mapping[str, str] = MappingProxyType(
         "every change of NUM_REPLICA_FETCHERS restarts all fetcher threads: nothing was changed. Try again": (
             "wait until nothing moves; `rheostat status` shows the expected end"
         ),
+        # Cluster and processes.
+        "The cluster cannot be read: ERROR": _DOCTOR,
+        "The cluster cannot be read: PROGRESS": _DOCTOR,
+        "The cluster's settings cannot be read": "grant DescribeConfigs on the cluster to the user of the command",
+        "The journal cannot be read: ERROR": f"check that the brokers of the journal's topic are alive; {_DOCTOR}",
+        "The journal cannot be read, as the cluster does not answer": _DOCTOR,
+        "TOPIC cannot be read, as the cluster does not answer": _DOCTOR,
+        "TOPIC cannot be read: NAME: ERROR": f"check that the brokers of the topic are alive; {_DOCTOR}",
+        "TOPIC did not take the record: NAME: ERROR": (
+            "check that at least `min.insync.replicas` replicas of the topic are in sync: `kafka-topics --describe --topic TOPIC`"
+        ),
+        "The signals cannot be read: ERROR": f"check that the brokers of the signals topic are alive; {_DOCTOR}",
+        "It is unknown whether a tuner runs: ….": (
+            "grant Read on the journal, and Describe on the group of the tuner, to the user of the command"
+        ),
+        "group GROUP cannot be described": f"grant Describe on the group to the user of this process; {_RIGHTS}",
+        "The tuner cannot start: ERROR": (
+            "the message names the cause. A setting: `rheostat config check`; the cluster: `rheostat doctor`"
+        ),
+        "The collector cannot start: ERROR": "the message names the file or the setting: correct it, and start the collector again",
+        "The stream cannot start. TEXT": "the message names the cause, and the log above it has Spark's own message",
+        "The query was stopped from outside.": "start the stream again, unless an operator or a supervisor stopped it on purpose",
+        "collector.password_file PASSWORD: its first line": "write the password into the first line of the file",
+        "collector.password_file PASSWORD: …": "check the path and the permissions of `collector.password_file`",
+        "collector.tls_ca_file CA": "let `collector.tls_ca_file` name the PEM file of the CA that signed the agents' certificates",
+        "collector.tls_cert_file CERT": (
+            "give a certificate and its own key as PEM files, the key without a passphrase: `openssl pkey -in KEY -out NEW`"
+        ),
+        "CERTFILE and KEYFILE: …": "give a certificate and its own key as PEM files that the user of rheostat can read",
+        "FILE: cannot be read: …": "check the path and the permissions of the tokens file",
+        "is also in the settings: create another token": f"use each token once; {_TOKEN}",
+        "The stream's kernel was not compiled within": (
+            "the machine is overloaded or very slow: end other programs, and start again"
+        ),
+        "missing, and topic TOPIC does not exist": "give `--replication`, or the name of an existing topic",
+        "Nothing is moving: name a plan file": (
+            "give the plan file, or start the move first: the command estimates a move in progress"
+        ),
+        "Topic NAME was just created by another client": (
+            "use another name, or add partitions to that topic with `rheostat limits place`"
+        ),
+        "has not ended, and every change of NUM_REPLICA_FETCHERS": (
+            "wait until the plan has ended, or pause it with `rheostat reassign pause`"
+        ),
+        "lead partitions, but the cluster does not list them as alive": (
+            "wait a minute, and repeat the command; if it fails again, check the brokers that the message names"
+        ),
+        "no signal of the last … has the rate that clients write": (
+            "start `rheostat run` and wait for the first signals, or give `--measure-for 10s`"
+        ),
+        "Other operators gave orders for plan ID": "run `rheostat reassign status`, and repeat the order if another one applies",
+        # The demo and the lab.
+        "this machine is too busy for the demo": "end other programs, and start the demo again",
     }
 )
 

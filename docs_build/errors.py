@@ -68,9 +68,9 @@ class ErrorMessage:
 
     @property
     def cure(self) -> str:
-        """What the operator does: the first entry that is part of this message, or else that of its class."""
-        own = next((cure for part, cure in CURES.items() if part in self.pattern), None)
-        return own or DEFAULT_CURES.get(self.kind) or DEFAULT_CURES[COMMAND_ERROR]
+        """What the operator does: the entry that is the longest part of this message, or else that of its class."""
+        own = max((part for part in CURES if part in self.pattern), key=len, default="")
+        return CURES.get(own) or DEFAULT_CURES.get(self.kind) or DEFAULT_CURES[COMMAND_ERROR]
 
 
 def render_errors() -> str:
