@@ -98,7 +98,7 @@ def test_page_shows_eta_or_never(open_tuner: SimulatedTuner, open_page: OpenPage
     status = told(open_tuner)
     assert status["eta_s"] > 0
     # The simulated clock does not advance by itself.
-    end = f"{moment(status['ends_at_ms'])[11:19]} UTC"
+    end = f"{moment(status['ends_at_ms'])[11:16]} UTC"
     expect(page.locator("#headline")).to_contain_text(f"done in about {span_text(status['eta_s'])}. (at {end})")
     expect(page.locator("#now .how-far")).to_have_text(re.compile(r"^\s*\d+ % copied\.\s*$"))
     # One move has one end, in the headline.

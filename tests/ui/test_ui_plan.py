@@ -37,7 +37,7 @@ STEERED = {
 }
 # Wide ones are read from the top down to the first charts, a phone's down to the plan.
 SEATS = {
-    "page-wide-light": (1280, 1420, False), "page-wide-dark": (1280, 1420, True),
+    "page-wide-light": (1280, 1660, False), "page-wide-dark": (1280, 1660, True),
     "page-phone-light": (390, 1300, False), "page-phone-dark": (390, 1300, True),
 }  # fmt: skip
 

@@ -117,7 +117,7 @@ def test_plan_end_is_equal_in_status_page_and_metric() -> None:
         assert f"done in about {span_text(ends_s)}." in status["headline"]
         page = rig.get("/page/now").text
         assert (
-            f'done in about {span_text(ends_s)}. <span class="dim">(at {moment(status["ends_at_ms"])[11:]})</span>'
+            f'done in about {span_text(ends_s)}. <span class="dim">(at {moment(status["ends_at_ms"])[11:16]} UTC)</span>'
             in page
         )
         # The page shows the end once: that of the only plan is the end of all moves.
