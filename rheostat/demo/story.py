@@ -203,7 +203,7 @@ def _show_rescue(scene: _Scene, stall: _Stall, producers_s: float, summary: Demo
     summary.throttle_keys_left = len(summary.left)
     summary.produce_p99_ms = {
         "before": scene.probe.p99_ms(producers_s, tuner_s),
-        "during": scene.probe.p99_ms(tuner_s, ended_s or after_s),
+        "during": scene.probe.p99_ms(tuner_s, after_s),  # With the second in which the new replicas join the ISR.
         "after": scene.probe.p99_ms(after_s, time.monotonic()),
     }
     found_s = None if summary.stall_detection_s is None else tuner_s + summary.stall_detection_s
