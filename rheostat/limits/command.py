@@ -153,6 +153,7 @@ def _report_after(
     limits: PartitionLimits | None,
 ) -> LimitsReport:
     """Returns the report on the cluster as it would be with the placed partitions."""
+    # Only the number of replicas per broker counts, so the partitions' own numbers do not matter.
     added = count_partitions((((topic, n), brokers) for n, brokers in enumerate(placement)), ())
     brokers = {*counts.by_broker, *added.by_broker}
     after = PartitionCounts({b: counts.on_broker(b) + added.on_broker(b) for b in brokers})
@@ -167,4 +168,6 @@ def _describe_placement(
     line = (
         f"There is room: {partitions}, replication factor {request.replication}, placed as above. Nothing was changed."
     )
-    return [line, *(f"Afterwards: {text}" for text in describe_report(after)[1:] if after.worst is not Fill.OK)]
+    if after.worst is Fill.OK:
+        return [line]
+    return [line, *(f"Afterwards: {text}" for text in describe_report(after)[1:])]  # Without its headline.

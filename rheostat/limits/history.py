@@ -64,7 +64,9 @@ def _read_samples(reader: KafkaConsumer, topic: str, cluster: str) -> Histories:
     ]
     if not oldest or not newest:
         return Histories(missing_reason=f"there are no signals in {topic}: `rheostat run` writes them")
-    begin_ms, end_ms = min(oldest), max(min(oldest), max(newest) - _SAMPLE_MS)
+    begin_ms = min(oldest)
+    # The last sample covers the time up to the newest record.
+    end_ms = max(begin_ms, max(newest) - _SAMPLE_MS)
     by_broker: dict[int, list[tuple[float, float]]] = {}
     for n in range(SAMPLES):
         at_ms = begin_ms + n * (end_ms - begin_ms) // (SAMPLES - 1)
@@ -76,9 +78,12 @@ def _read_samples(reader: KafkaConsumer, topic: str, cluster: str) -> Histories:
 
 
 def _last_timestamp_ms(reader: KafkaConsumer, partition: TopicPartition, end_offset: int) -> int | None:
-    """Returns the timestamp of the last record; None: the partition has no record."""
+    """Returns the timestamp of the last record; None: the partition has none, or did not answer in time."""
     if end_offset <= 0:
         return None
+    # Else the poll might return a record of another partition.
+    reader.pause(*(reader.assignment() - {partition}))
+    reader.resume(partition)
     reader.seek(partition, end_offset - 1)
     batches = reader.poll(timeout_ms=_POLL_MS, max_records=1)
     records = batches.get(partition, [])
@@ -96,7 +101,7 @@ def _read_sample(reader: KafkaConsumer, partitions: list[TopicPartition], at_ms:
     counts: dict[int, float] = {}
     while unread:
         batches = reader.poll(timeout_ms=_POLL_MS)
-        if not batches:
+        if not batches:  # The rest of the partitions ends within the sample.
             break
         for p, records in batches.items():
             for record in records:

@@ -90,13 +90,13 @@ def _act_outcome(entry: Entry, outcome: Entry | None) -> str:
         return "waiting" if entry.reason == DEFERRED else "done"
     if entry.kind == CONCURRENCY:
         return "done"
-    # A decision that keeps the throttle executes nothing, so the outcome is the same in a dry run.
+    # Entries of this kind keep the throttle, except for allow_steering. They execute nothing, so a dry run has the same outcome.
     if entry.kind == "decision" and entry.action != "allow_steering":
         return "no_change"
     if entry.dry_run:
         return "dry_run"
     if entry.kind in (STEERING, QUOTAS, STEPS) or entry.action == "allow_steering":
-        return "started"  # A failure has an entry of its own.
+        return "started"  # These write every second: a success gets no entry, a failure gets one of its own.
     return "in_progress"
 
 

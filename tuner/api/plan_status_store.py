@@ -70,7 +70,9 @@ class PlanStatusStore:
             limits: the strictest limits over all plans.
             at_ms: time of the check; epoch.
         """
-        known_bytes = self._snapshot.total_bytes
+        known_bytes = (
+            self._snapshot.total_bytes
+        )  # Without the lock: other threads only replace the snapshot as a whole.
         # The partitions of a plan never change, and there may be hundreds of thousands, so the sum is computed once.
         total_bytes = {
             p.plan.id: known_bytes[p.plan.id]
@@ -171,7 +173,7 @@ def partition_counts(progress: PartitionProgress, starting: int) -> dict[str, in
     """Returns the number of partitions of a plan by state.
 
     Args:
-        starting: number of ready partitions whose step starts now; they count as moving.
+        starting: number of ready partitions whose step starts at once unless a check fails; they count as moving.
     """
     return {
         "arrived": len(progress.arrived),

@@ -4,7 +4,8 @@
 
 A broker has up to num.replica.fetchers threads for each leader it follows. So a thread is identified by three numbers: follower,
 leader, thread. The hash and the sum are 32-bit integers that wrap around; abs of the smallest integer is 0 (Utils.abs). The
-formula is unchanged in Kafka 4.2. The LINE paper found that round-robin placement and this formula can share a factor.
+formula is unchanged in Kafka 4.2. LINE's engineers found that round-robin placement often
+gives partitions numbers that share a factor with the number of threads; then few threads copy all of them.
 """
 
 from __future__ import annotations

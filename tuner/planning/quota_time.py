@@ -105,8 +105,9 @@ def simulate_creation(creation: Creation, quota: MutationQuota | None, cost: Con
             now_s = request / creation.requests_per_s
         if tokens < 0:
             refused = True
-            throttled_s -= tokens / rate
-            now_s -= tokens / rate
+            wait_for_tokens_s = -tokens / rate
+            throttled_s += wait_for_tokens_s
+            now_s += wait_for_tokens_s
             tokens = 0.0
         tokens -= size
         at_once += not refused
@@ -137,7 +138,7 @@ def rate_per_s_max(
     if waits_s(1e-6) > wait_s_max:
         return None
     if waits_s(high) <= wait_s_max:
-        return high  # The burst of one second covers all topics, so no quota is too large.
+        return high  # The bucket of such a quota holds all partitions at once, so a larger quota changes nothing.
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if waits_s(middle) <= wait_s_max else (low, middle)

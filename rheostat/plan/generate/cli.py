@@ -39,7 +39,7 @@ def generate(
         share_option("allowed difference from the brokers' mean bytes", "--tolerance", shown_default="10%"),
     ] = None,
     *,
-    overrides: LimitOverrides,
+    overrides: LimitOverrides,  # @takes_limits makes it from its own options.
     throttle: Throttle = None,
     within: Within = None,
     write_rate: Annotated[
@@ -66,7 +66,7 @@ def generate(
             config,
             request,
             overrides,
-            EstimateQuestion(throttle, within),
+            EstimateQuestion(throttle, within),  # The plan is printed with an estimate of its duration.
             write_bytes_per_s=write_rate,
             measure_s=measure_s,
             out=out,

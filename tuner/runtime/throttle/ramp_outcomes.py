@@ -42,7 +42,7 @@ class RampOutcomes:
         """Writes the ramp steps that are due, and records the ramps that have ended.
 
         Args:
-            throttles_moves: the tuner throttles a move. If so, a removed rate may be the cleanup of another tool.
+            throttles_moves: the tuner throttles a move. Then another tool that ends its own move may have removed a rate.
         """
         ramp_ends = self._ramps.step(now_s)
         if not ramp_ends:
@@ -52,6 +52,7 @@ class RampOutcomes:
         for end in ramp_ends:
             self._record_end(end, throttles_moves=throttles_moves)
         try:
+            # Writes the outcomes that add_outcome has collected, and the memory that it has updated.
             self._recorder.record(memory=self._recorder.memory)
         except JournalError as error:
             # Until the journal has the outcomes, it names all rates of the ramp as possible, which is correct but less exact.

@@ -63,7 +63,9 @@ class FetcherCollision:
 def find_fetcher_collision(
     destination: int, moves: Iterable[PartitionMove], fetchers: Mapping[int, int], signal: MoveSignal | None
 ) -> FetcherCollision | None:
-    """Returns the collision that limits a stalled move onto this broker; None: there is none. No throttle binds this move.
+    """Returns the collision that limits a stalled move onto this broker; None: there is none.
+
+    The caller has found that no throttle limits the move.
 
     Args:
         moves: the moves onto the destination.
@@ -76,6 +78,7 @@ def find_fetcher_collision(
     by_pair = _moving_replicas(destination, moves)
     if not by_pair:
         return None
+    # The load of a thread is its number of moving partitions. The best of all possible numbers of threads is compared.
     current = estimate_load(by_pair, {destination: threads})
     better = choose_fetcher_load(current, estimate_loads(by_pair))
     if not is_worthwhile(current, better) or current.busiest is None or better.fetchers is None:
