@@ -353,7 +353,7 @@ DEFAULT_CURES: Mapping[str, str] = MappingProxyType(
         "BadInputError": "nothing was changed: correct the argument, the key or the line that the message names, "
         "and repeat the command",
         "ClusterError": "run `rheostat doctor`; it names what is wrong between rheostat and the brokers",
-        "CommandError": "do what the message says; if it says nothing to do, run `rheostat doctor`",
+        "CommandError": "follow the advice in the message; if it gives none, run `rheostat doctor`",
         "JournalError": "run `rheostat journal check`; check that the brokers of the journal's topic are alive",
         "JournalLost": "nothing, if another tuner has taken over; otherwise look at the tuners with `rheostat status`",
         "JournalUnreadable": "do what the message says; `rheostat journal check` shows the records",
