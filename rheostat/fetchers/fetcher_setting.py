@@ -68,6 +68,7 @@ class LiveFetcherSetting:
         return failed | {broker: str(error) for broker, error in answers.items() if error is not None}
 
     def read(self) -> dict[int, int]:
+        """Returns num.replica.fetchers by broker, without the brokers that do not answer."""
         values: dict[int, int] = {}
         try:
             answers = self._client.broker_configs(self._brokers, [NUM_REPLICA_FETCHERS])
@@ -82,13 +83,13 @@ class LiveFetcherSetting:
     def sample_followers(self) -> FollowerSample:
         moving = self._client.reassignments()
         states = self._client.partitions()
-        behind, ends = self._client.unreplicated_messages(states)
+        behind, log_end_sum = self._client.unreplicated_messages(states)
         out_of_sync = sum(len(s.isr) < len(s.replicas) for s in states)
-        return FollowerSample(time.monotonic(), out_of_sync, behind, ends, len(moving))
+        return FollowerSample(time.monotonic(), out_of_sync, behind, log_end_sum, len(moving))
 
 
 class WallClock:
-    """Real time. Ctrl-C takes effect while the clock waits, not during a call to the cluster."""
+    """The machine's clock. Ctrl-C takes effect while the clock waits, not during a call to the cluster."""
 
     def __init__(self, ctrl_c: DeferredCtrlC) -> None:
         self._ctrl_c = ctrl_c

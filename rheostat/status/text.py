@@ -39,6 +39,7 @@ def print_status(status: dict[str, Any], console: Console) -> None:
             "`rheostat reassign status`.",
             *(f"  {line}" for line in plan["blockers"]),
         )
+    # Records of an older version stop the tuner, so they are shown before, and instead of, the others.
     if older := [text for text in status.get("unreadable_records", ()) if text.startswith(OLDER_VERSION)]:
         print_lines(f"The journal has {older[0]}.")
     elif unreadable := status.get("unreadable_records"):

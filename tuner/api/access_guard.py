@@ -59,7 +59,7 @@ class AccessGuard:
         request.state.caller = self._caller(request, credentials)
 
     def find_reader(self, scope: Scope) -> ApiCaller | None:
-        """Returns the caller if it may read; None if it may not (``read`` then raises the reason)."""
+        """Returns the caller if it may read, else None. Counts no wrong token: the request goes on to ``read``, which does."""
         headers = Headers(scope=scope)
         if not self._tokens.needed:
             return LOCAL_CALLER if _has_local_host_name(headers) else None
@@ -69,7 +69,8 @@ class AccessGuard:
     def may_read(self, scope: Scope) -> bool:
         """Returns whether the caller may read everything, for routes that answer every caller with more or less detail.
 
-        Counts wrong tokens. After too many of them from an address, further tokens from it are not checked.
+        Counts wrong tokens. After too many of them from an address, its tokens are not checked for a while, so these routes give no
+        second way to guess tokens.
         """
         address = counted_address(peer_address(scope))
         if self._wrong_tokens.wait_s(address) > 0:

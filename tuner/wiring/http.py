@@ -55,6 +55,7 @@ def http_server(
             order_service=orders,
             tls=http.tls_certfile is not None,
         )
+        # The hub closes the open event streams of pages, which would otherwise delay the stop.
         return HttpServer(app, http.host, http.port, tls=_certificate(http), on_stop=stores.observers.hub.close)
     except AccessError as error:
         raise TokensError(str(error)) from error

@@ -121,7 +121,7 @@ def _operation(change: Change) -> tuple[int, str | None]:
 
 
 def read_alter_result(answer: Any, right: str) -> ClusterError | None:
-    """Returns the first error of an IncrementalAlterConfigs response; None for success."""
+    """Returns the first error of an IncrementalAlterConfigs response of a broker's configs; None for success."""
     if isinstance(answer, ClusterError):
         return answer
     for r in answer.responses:

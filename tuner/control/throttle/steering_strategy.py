@@ -20,7 +20,7 @@ def allow_steering(
     """Returns the permission to steer, with the first finding that applies.
 
     Args:
-        deadline_miss: the slowest side, if it will miss the deadline.
+        deadline_miss: the slowest side of all moves, if it will miss the deadline. This side may still be in time.
     """
     reason, text = _explain(throttled, deadline_miss, bottlenecks)
     case, setting = throttled.case, throttled.setting
@@ -33,7 +33,8 @@ def _explain(
     case, load = throttled.case, throttled.load
     setpoint = case.view.setpoints.get(case.side)
     inputs_stale = setpoint is not None and setpoint.inputs_stale
-    # Partitions accept no writes until lost replicas are back: durability precedes latency.
+    # Partitions accept no writes until lost replicas are back: durability precedes latency. With stale inputs the law raises
+    # nothing, so this is not what happens then.
     if case.blocks_writes and not inputs_stale:
         return Reason.ISR_RECOVERY, (
             "partitions refuse writes until lost replicas are back in the ISR: the throttle is raised for them, up to the "
@@ -42,7 +43,7 @@ def _explain(
     # A higher throttle would not help. The law keeps its rate, and the operator has to look.
     if (bottleneck := _explain_stall(throttled, bottlenecks)) is not None:
         return bottleneck
-    # Without the broker's network bytes the headroom of clients is unknown, so the operator's rate stays.
+    # Without the broker's network bytes the headroom of clients is unknown, so the current rate is not raised.
     if inputs_stale:
         return Reason.LOAD_NOT_MEASURED, (
             f"the clients' use of broker {case.side[0]} is not measured (network and reassignment bytes): the rate is not "
