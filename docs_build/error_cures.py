@@ -306,14 +306,15 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "The collector cannot start: ERROR": "the message names the file or the setting: correct it, and start the collector again",
         "The stream cannot start. TEXT": "the message names the cause, and the log above it has Spark's own message",
-        "The query was stopped from outside.": "start the stream again, unless an operator or a supervisor stopped it on purpose",
+        "The stream's Spark query was stopped from outside": (
+            "start the stream again, unless an operator or a supervisor stopped it on purpose"
+        ),
         "collector.password_file PASSWORD: its first line": "write the password into the first line of the file",
         "collector.password_file PASSWORD: …": "check the path and the permissions of `collector.password_file`",
         "collector.tls_ca_file CA": "let `collector.tls_ca_file` name the PEM file of the CA that signed the agents' certificates",
         "collector.tls_cert_file CERT": (
             "give a certificate and its own key as PEM files, the key without a passphrase: `openssl pkey -in KEY -out NEW`"
         ),
-        "CERTFILE and KEYFILE: …": "give a certificate and its own key as PEM files that the user of rheostat can read",
         "FILE: cannot be read: …": "check the path and the permissions of the tokens file",
         "is also in the settings: create another token": f"use each token once; {_TOKEN}",
         "The stream's kernel was not compiled within": (
@@ -336,14 +337,248 @@ CURES: Mapping[str, str] = MappingProxyType(
             "start `rheostat run` and wait for the first signals, or give `--measure-for 10s`"
         ),
         "Other operators gave orders for plan ID": "run `rheostat reassign status`, and repeat the order if another one applies",
+        # Single settings.
+        "expected EXPECTED, found SHOWN": "write the value of this key, or of this option, in the form that follows `expected`",
+        "OPTION: expected EXPECTED, found TEXT": "give the option a value in the form that follows `expected`",
+        "expected a time such as": "write the time in one of the forms that the message shows, for example `90s`",
+        "expected a time above 0": "write a time above 0 in one of the forms that the message shows, for example `90s`",
+        "expected a size such as": "write the size as a number of MiB, or with a unit: `1024MiB`, `2GiB`",
+        "expected a share from 0%": "write the share as `25%` or `0.25`",
+        "expected more than 0, found": "write a number above 0, or leave the key out to use its default",
+        "backfill_after_s (BACKFILL": (
+            "raise `stream.backfill_after_s` to at least the figure in parentheses, or leave it out to use its default"
+        ),
+        "exempt tenants have no managed quota": (
+            "remove `exempt` from this entry of `tuner.mutation_quota.tenants`, or remove its `rate_per_s_min`"
+        ),
+        "expected at least one of …: without any, no load is too high": (
+            "set at least one of the keys in the message under `tuner.mutation_quota.objective`"
+        ),
+        "expected user, client_id, or both: name the tenants": (
+            "add `user`, `client_id` or both to this entry of `tuner.mutation_quota.tenants`"
+        ),
+        "ip: Kafka keeps no mutation quotas": "remove `ip` from this entry, and name the tenant by `user`, `client_id` or both",
+        "finish_at is for mode deadline": "remove `tuner.objective.finish_at`, or set `tuner.objective.mode: deadline`",
+        "share_max is for mode share": "remove `tuner.objective.share_max`, or set `tuner.objective.mode: share`",
+        "mode share needs share_max": (
+            "set `tuner.objective.share_max` to the part of the capacity that moves may use, for example `0.25`"
+        ),
+        "measure is for default_entity none": (
+            "remove `tuner.mutation_quota.measure`: with the `<default>` quota Kafka already measures every tenant"
+        ),
+        "slots_min (SLOTS_MIN) is above slots_max": (
+            "lower `tuner.reassign.slots_min`, or raise `tuner.reassign.slots_max`"
+        ),
+        "sources[I].interval_s (INTERVAL_S) is more than half": (
+            "raise `stream.window_s` to at least twice the interval of the other collector, or let that collector write "
+            "more often and lower `interval_s` of the source"
+        ),
+        "is listed twice: its records would count twice": "remove one of the two entries of this topic from `stream.sources`",
+        "contains a user or password: use username": (
+            "write the URL without `USER:PASSWORD@`, and set `collector.username` and `collector.password_file`"
+        ),
+        "is not http(s)://host:port/path": (
+            "write the URL of the node's metrics agent in full, for example `http://broker1:7071/metrics`"
+        ),
+        "username contains a colon": "use a user name without a colon for the agents, and set `collector.username` to it",
+        # Files and options.
+        "PATH: cannot be read: … expected a file, or one of": (
+            "correct the path, or give the name of one of the scenarios that the message lists"
+        ),
+        "cannot be written: …": "name a file in a folder that exists and that the user of the command may write",
+        "the folder PARENT does not exist": "create the folder, or name another one",
+        "--plot: expected a file named": "let the name of the file end in `.svg` or `.txt`",
+        "nothing is changed without --apply": "add `--apply`, or remove the options at the beginning of the message",
+        "threads are compared by partitions, not by rates": "remove `--thread-rate`, or remove `--by partitions`",
+        "no settings file is given": (
+            "add `--config FILE`, or set the environment variable `RHEOSTAT_CONFIG` to the path of the file"
+        ),
+        "this option stands before the command": (
+            "move the option behind the name of the command, as in `rheostat limits place --json …`"
+        ),
+        "give --json or --watch, not both": "remove `--json` or `--watch`",
+        "give only one of --json, --watch and --raw": "keep one of the three options",
+        "--wide: --json and --raw show": "remove `--wide`",
+        "has an effect only with --watch": "add `--watch`, or remove `--duration`",
+        "give --throttle or --unthrottled, not both": (
+            "remove `--unthrottled` to move at the rate of `--throttle`, or remove `--throttle` to move without a throttle"
+        ),
+        "give --detach or --standalone, not both": (
+            "if `rheostat run` or `rheostat tune` runs, give `--detach` alone. Otherwise give `--standalone` alone, and let the "
+            "command run until the plan has ended"
+        ),
+        "--controllers: expected 1 or 3": "give `--controllers 1` or `--controllers 3`",
+        "CHECK is outdated": (
+            "run `make format` in the source tree, and commit the file; only developers of rheostat see this message"
+        ),
+        "Nothing was changed, because REFUSAL": (
+            "use the version of rheostat that wrote the records; the [upgrade guide](../how-to/upgrade.md) says how to change "
+            "to a newer one"
+        ),
+        "No plan can be made: ERROR": (
+            "change the request by the reason after the colon: name other brokers, or add brokers. `rheostat limits` shows "
+            "which brokers are full"
+        ),
+        "The tuner does not start: ERROR; see tuner.http": (
+            "correct the file that the message names: `tuner.http.tokens_file`, `tls_certfile` or `tls_keyfile`"
+        ),
+        "has ended because its HTTP server ended": (
+            "start the process again (`rheostat run` does so by itself), and report the error that its log has above the message"
+        ),
+        "the second word is a name": "shorten the name in this line of the tokens file to 64 letters, without control characters",
+        "the token of CALLER_NAME FAULT": f"replace the token in this line of the tokens file: {_TOKEN}",
+        "the certificate CERTFILE and the key KEYFILE cannot be used": (
+            "let `tuner.http.tls_certfile` and `tls_keyfile` name a certificate and its own key, as PEM files that the user of "
+            "rheostat can read, the key without a passphrase"
+        ),
+        "does not tell its version": "install a Java 17 or newer, or let `JAVA_HOME` name one; test it with `java -version`",
+        "reinstall pyspark": _REINSTALL,
+        "install rheostat anew": _REINSTALL,
+        "install it anew": _REINSTALL,
+        # Values of options.
+        "--partitions: Kafka creates at most 10000": "create the topic with 10,000 partitions, and add the others afterwards",
+        "and Kafka cannot remove partitions": "give `--partitions` the new total number, above the present one",
+        "which its new partitions also get": "remove `--replication`: new partitions get the replication factor of their topic",
+        "already exists, with … partitions": "give another name, or add partitions to the topic with `rheostat limits place`",
+        "--topic: expected TOPIC_NAME_RULE": "give a topic name that Kafka accepts: letters, digits, `.`, `_` and `-`",
+        "--preset: expected one of": "give one of the presets that the message lists",
+        "--broker-limit: expected": "give the broker id and its limit, for example `--broker-limit 3=2000`",
+        "--broker-limit: broker … is given twice": "keep one `--broker-limit` for this broker",
+        "--topic-config: expected": "give the key and its value, for example `--topic-config retention.ms=86400000`",
+        "--topic-config: … is given twice": "keep one `--topic-config` for this key",
+        "give either --throttle, the throttle to set, or --clear": (
+            "add `--throttle RATE` to set a throttle, or `--clear` to end the override"
+        ),
+        "--side: expected leader or follower": "give `--side leader` or `--side follower`, or remove it to set both sides",
+        "--throttle: expected at least 1 B/s": (
+            "give a rate of at least 1 B/s. To stop the move, cancel it with `kafka-reassign-partitions --cancel "
+            "--preserve-throttles`, or a plan of rheostat with `rheostat reassign cancel`"
+        ),
+        "which is never exceeded: give a lower rate": (
+            "give a lower rate, or raise `tuner.rate_bytes_per_s_max` and reload the tuner with SIGHUP first"
+        ),
+        "--broker BROKER is not alive": "give the id of a broker that the message lists, or start the broker first",
+        "--current gives the current assignment": "add the path of the plan file to the command",
+        "--size: the live cluster reports": "remove `--size`; it belongs to `--current`, which reads no cluster",
+        "--share: the capacity is missing": "add `--capacity RATE`, the network rate of one broker",
+        "--throttle and --capacity: both limit": "remove `--throttle` or `--capacity`",
+        "--share: 0 % of capacity": "give `--share` a value above 0%",
+        "or all four figures of KIP-73's formula": (
+            "add `--config FILE` and a plan file, or add all the options at the end of the message"
+        ),
+        "Give exactly one of --add-broker": "keep one of the four options: one command plans one kind of move",
+        "does not rebalance: leave --tolerance out": "remove `--tolerance`",
+        "cannot be replaced and be a replacement at once": "name another replacement for this broker",
+        "--add-broker: there is no other broker": (
+            "name only the new brokers: at least one broker with data must remain beside them"
+        ),
+        "--drain-broker: no living broker": "drain fewer brokers, or start the brokers that are down",
+        "broker … is given twice": "name each broker once",
+        "--replace: expected OLD=NEW": "give the old and the new broker id, for example `--replace 2=5`",
+        "--replace: broker OLD is given twice": "keep one `--replace` for this broker",
+        "OPTION: broker BROKER PROBLEM": "give the option one of the brokers that the message lists",
+        "--controller: expected one of": "give one of the controllers that the message lists",
+        "--topics: expected at most 200000": "calculate with 200,000 topics, and multiply the time",
+        "the lowest rate that Kafka accepts is 1 B/s": "give `--throttle` a rate of at least 1 B/s",
+        "was cancelled with --no-rollback": (
+            "wait until its steps in progress have ended; to move the replicas back, start another plan"
+        ),
+        "Plan ID is STATE and cannot be ACTION": (
+            "wait until `rheostat reassign status` shows that the plan has ended, then start it again with `rheostat "
+            "reassign start`"
+        ),
+        "has ended (VALUE) and takes no more orders": (
+            "start the plan again with `rheostat reassign start`, if its moves are still needed"
+        ),
+        "Nothing was done: FORMER is now": (
+            "use the new name at the end of the message; this version has renamed the option or command"
+        ),
+        "expected a time before --to": "give `--from` an earlier time, or `--to` a later one",
+        "Nothing can be replayed between": (
+            "choose a range inside the recorded time, which the end of the message names"
+        ),
+        "give --config, the settings file of the cluster, or --journal": (
+            "add `--config FILE` to read the cluster's records, or `--journal FILE` to read a file that `--export` wrote"
+        ),
+        "The recorded inputs are damaged": (
+            "choose a range without these records, and check who may write to the inputs topic: `rheostat doctor`"
+        ),
+        "AT: give a range with an objective": (
+            "AT names the key `objective` of the policy file, which the recorded range cannot test. Choose a range in which the "
+            "tuner had an objective, or use `rheostat simulate`"
+        ),
+        "AT: leave it out, or give a range": (
+            "AT names the key `mutation_quota` of the policy file, which the recorded range cannot test. Remove the key, or choose "
+            "a range in which rheostat set mutation quotas"
+        ),
+        "replay the file with the version that wrote it": (
+            "another version of rheostat wrote this line of the file: install that version beside this one, and replay with it"
+        ),
+        "expected a line as `rheostat replay --export` writes it": (
+            "give a file that `rheostat replay --export` wrote, without changes by an editor"
+        ),
+        "OPTION: expected a moment such as": "give the time as a date with an hour, as a distance such as `-2h`, or as `now`",
+        "--policy POLICY: ERROR": "correct the policy file, or the name of the policy, as the text after the colon says",
+        "the share is missing: give it": "add the share to the policy (`rheostat:share:25%`) or to the scenario",
+        "the deadline is missing: give it": "add the deadline to the policy (`rheostat:deadline:2h`) or to the scenario",
+        # Scenarios of the simulator.
+        "KEY: expected a number of brokers": (
+            "write `brokers` of the scenario as a number, or as a list with an entry for each broker"
+        ),
+        "expected 1 to 10000 brokers": "give the scenario between 1 and 10,000 brokers",
+        "expected exactly one of add, drain, replace, plan": "keep one of the four keys under `move` of the scenario",
+        "expected delay_max of at least delay": "raise `delay_max` of the scenario, or lower its `delay`",
+        "expected an objective above base": "set the objective of the scenario between the two latencies in the message",
+        "expected `until` to be later than `at`": "raise `until` of this event of the scenario, or lower its `at`",
+        "expected brokers that hold nothing yet": "let `move.add` name brokers on which the scenario places no topics",
+        "expected a broker without a replica of": "name another broker, which holds no replica of this partition yet",
+        "expected a broker that can take": "add a broker to the scenario, or lower the replication factor of its topic",
+        "the brokers of the journal do not answer": "nothing: the simulator makes the journal fail on purpose",
+        # Records and brokers.
+        "and the topic was not read to its end": (
+            "check that the leader of the topic is alive (`kafka-topics --describe --topic TOPIC`), and repeat the command"
+        ),
+        "TOPIC cannot be taken over: NAME: ERROR": (
+            "check that the brokers of the journal's topic are alive. The tuner tries again by itself"
+        ),
+        "TOPIC did not take the record: ERROR": (
+            "nothing, if another tuner has taken over; otherwise `rheostat status` shows which tuners run"
+        ),
+        "Spark wrote FILE in its format": (
+            f"another version of Spark wrote the checkpoint: {_REINSTALL}; or move the folder `stream.checkpoint_dir` away"
+        ),
+        "cannot describe the cluster at ADDRESS": (
+            "check that the brokers at this address are alive and that `stream.sources` gives the right address and login"
+        ),
+        "Kafka's answer has no result for topic": "repeat the command; if it fails again, look at the log of the active controller",
+        "missing right: Read on Topic TOPIC": f"grant Read on this topic to the user of the command; {_RIGHTS}",
+        "missing right: … (Kafka refused to WHAT)": f"grant the right to the user of the command; {_RIGHTS}",
         # The demo and the lab.
+        "A process of the demo ended by itself": (
+            "correct the cause that the end of the message names (memory, a port, Java), and start the demo again"
+        ),
+        "Kafka's ProducerPerformance, which writes the load": (
+            "Kafka's own message follows the colon. If the brokers of the lab have ended or the machine is too busy, start again "
+            "with fewer other programs"
+        ),
+        "kafka-reassign-partitions … failed": "Kafka's own message follows the colon: correct its cause, and repeat the command",
+        "Not all brokers of the lab started": (
+            "read the last lines of the logs that the message names; most often memory is short or a port is in use"
+        ),
+        "Lab node NAME ended while starting": (
+            "read the log that the message names; most often memory is short or a port is in use"
+        ),
+        "Lab NAME is STATE already": "stop that lab with `rheostat lab down --name NAME`, or give the new one another `--name`",
+        "The lab did not start in time": (
+            "end other programs, and start the lab again; the log that the message names has the cause"
+        ),
         "this machine is too busy for the demo": "end other programs, and start the demo again",
     }
 )
 
 _CORRECT_SETTING = (
-    "correct the key that the message names; `rheostat config check` says whether the file is right, and "
-    "[Settings](configuration.md) lists every key"
+    "correct the value of the key after the line number; [Settings](configuration.md) lists every key, and "
+    "`rheostat config check` checks the file"
 )
 # By the class of the exception. CommandError is for all that are not listed.
 DEFAULT_CURES: Mapping[str, str] = MappingProxyType(
@@ -375,6 +610,6 @@ DEFAULT_CURES: Mapping[str, str] = MappingProxyType(
         "UnreadableBatchError": "see "
         "[Records that cannot be unpacked](../how-to/repair-the-journal.md#records-that-cannot-be-unpacked)",
         "ValueError": _CORRECT_SETTING,
-        "typer.BadParameter": "nothing was changed: correct the option that the message names; `--help` shows the usage",
+        "typer.BadParameter": "correct the option at the beginning of the message; `--help` shows the usage. Nothing was changed",
     }
 )

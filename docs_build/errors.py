@@ -144,11 +144,24 @@ def _raised(path: str, tree: ast.Module, printed: frozenset[str]) -> Iterator[tu
             continue
         kind = ast.unparse(node.exc.func)
         if kind in printed or (kind == "ValueError" and is_check):
-            for argument in node.exc.args:
+            for position, argument in enumerate(node.exc.args):
                 text = pattern_of(argument, constants)
                 if text is not None:
-                    yield kind, text
+                    yield kind, _with_prefix(kind, text, path, node.exc, position)
                     break
+
+
+def _with_prefix(kind: str, text: str, path: str, call: ast.Call, position: int) -> str:
+    """Returns the message with what the program prints before it: the option, the key of the settings, or the kind of fault."""
+    if kind == "typer.BadParameter":
+        hint = next((word.value for word in call.keywords if word.arg == "param_hint"), None)
+        option = pattern_of(hint, {}) if hint is not None else None
+        return f"{option.strip(chr(39))}: {text}" if option else text
+    if kind == "MissingPermission":
+        return f"missing right: {text}" if position == 0 else f"missing right: … (Kafka refused {text})"
+    if kind == "ValueError" and not text.startswith(("environment:", "NAME:", "WHERE:", "PATH:")):
+        return f"OPTION: {text}" if path.endswith("numbers.py") else f"FILE:LINE: KEY: {text}"
+    return text
 
 
 def pattern_of(node: ast.expr, constants: Mapping[str, object]) -> str | None:

@@ -222,7 +222,7 @@ class _QueryMonitor:
         try:
             while not self._stop.is_set():
                 if running.query.awaitTermination(POLL_S):
-                    raise StreamError("The query was stopped from outside.")
+                    raise StreamError("The stream's Spark query was stopped from outside rheostat.")
                 self._report(running, reports)
         finally:
             # Reports the batches that ended since the last poll, unless the JVM is gone.

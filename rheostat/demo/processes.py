@@ -50,7 +50,9 @@ class DemoProcesses:
         for supervisor in self._started:
             supervisor.check()
             if restarts := [child.name for child in supervisor.children if child.restarts]:
-                raise CommandError(f"{', '.join(restarts)} ended by itself: {self._last_log_lines()}")
+                raise CommandError(
+                    f"A process of the demo ended by itself ({', '.join(restarts)}): {self._last_log_lines()}"
+                )
 
     def restart_ended(self) -> None:
         """Starts processes again that have ended, as `rheostat run` does."""

@@ -25,7 +25,7 @@ def up(
     from rheostat.lab import keeper
 
     if controllers not in (1, 3):
-        raise typer.BadParameter("a lab has 1 or 3 controllers", param_hint="--controllers")
+        raise typer.BadParameter(f"expected 1 or 3 controllers, found {controllers}", param_hint="--controllers")
     out(keeper.up(name, brokers, controllers))
 
 

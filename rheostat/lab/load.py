@@ -92,7 +92,9 @@ class ProducerLoad:
             CommandError: the load has ended by itself.
         """
         if self.ended():
-            raise CommandError(f"The load has ended: {self.output()[-300:]}")
+            raise CommandError(
+                f"Kafka's ProducerPerformance, which writes the load, has ended early: {self.output()[-300:]}"
+            )
 
     def wait(self, timeout_s: float) -> float:
         """Waits for the end of a load with ``total_bytes``, and returns the MB/s that it reports.
@@ -104,10 +106,15 @@ class ProducerLoad:
         try:
             code = self._process.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
-            raise CommandError(f"The load did not end within {span_text(timeout_s)}: {self.output()[-300:]}") from error
+            raise CommandError(
+                f"Kafka's ProducerPerformance, which writes the load, did not end within {span_text(timeout_s)}: "
+                f"{self.output()[-300:]}"
+            ) from error
         rates = re.findall(r"\(([\d.]+) MB/sec\)", self.output())
         if code != 0 or not rates:
-            raise CommandError(f"The load failed with code {code}: {self.output()[-300:]}")
+            raise CommandError(
+                f"Kafka's ProducerPerformance, which writes the load, failed with exit code {code}: {self.output()[-300:]}"
+            )
         return float(rates[-1])
 
     def output(self) -> str:

@@ -49,12 +49,14 @@ def limits(
             source = context.get_parameter_source(option.name or "")
             if source is not None and source.name == "COMMANDLINE":
                 raise typer.BadParameter(
-                    f"write the options after {context.invoked_subcommand}, not before it",
+                    f"this option stands before the command `{context.invoked_subcommand}`: write it after the command",
                     param_hint=f"'{option.opts[0]}'",
                 )
         return
     if config is None:
-        raise typer.BadParameter("the settings file is missing", param_hint="'--config'")
+        raise typer.BadParameter(
+            "no settings file is given: give its path here, or in RHEOSTAT_CONFIG", param_hint="'--config'"
+        )
     from rheostat.console.logs import set_up_logs
     from rheostat.limits.command import run_limits
 

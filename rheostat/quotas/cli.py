@@ -47,9 +47,11 @@ def quotas(
     if context.invoked_subcommand is not None:
         return
     if config is None:
-        raise typer.BadParameter("the settings file is missing", param_hint="--config")
+        raise typer.BadParameter(
+            "no settings file is given: give its path here, or in RHEOSTAT_CONFIG", param_hint="--config"
+        )
     if as_json and watch:
-        raise typer.BadParameter("give only one of the two", param_hint="--json, --watch")
+        raise typer.BadParameter("give --json or --watch, not both", param_hint="--json, --watch")
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.quotas.live import run_quotas

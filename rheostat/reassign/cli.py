@@ -87,10 +87,11 @@ def start(
     Exit code 1: the plan was not completed.
     """
     if throttle is not None and unthrottled:
-        raise typer.BadParameter("give only one of the two", param_hint="--throttle, --unthrottled")
+        raise typer.BadParameter("give --throttle or --unthrottled, not both", param_hint="--throttle, --unthrottled")
     if detach and standalone:
         raise typer.BadParameter(
-            "give only one of the two: --detach ends this command at once, and the service of --standalone would end with it",
+            "give --detach or --standalone, not both: with --standalone the plan is carried out by this command itself, "
+            "and --detach would end the command at once",
             param_hint="--detach, --standalone",
         )
 

@@ -67,7 +67,9 @@ def run_replay(request: ReplayRequest, *, as_json: bool) -> int:
     try:
         comparison = compare_steps(replayer.replay(steps), from_ms, to_ms, differences_max=DIFFERENCES_MAX)
     except NotReplayable as error:
-        raise BadInputError(f"The records have values that no tuner can have recorded: {error}.") from error
+        raise BadInputError(
+            f"The recorded inputs are damaged, or another program wrote some of them: {error}."
+        ) from error
     if request.export is not None:
         _export(request.export, inputs.lines)
     body = _result_body(request, comparison, missed)

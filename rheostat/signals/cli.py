@@ -60,9 +60,9 @@ def signals(
     Exit code 1: there is no signal, or all are stale.
     """
     if sum((as_json, watch, raw)) > 1:
-        raise typer.BadParameter("give only one of the three", param_hint="--json, --watch, --raw")
+        raise typer.BadParameter("give only one of --json, --watch and --raw", param_hint="--json, --watch, --raw")
     if wide and (as_json or raw):
-        raise typer.BadParameter("--json and --raw always show all values", param_hint="--wide")
+        raise typer.BadParameter("--json and --raw show all values anyway: leave --wide out", param_hint="--wide")
 
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs

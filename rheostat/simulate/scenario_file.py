@@ -74,8 +74,9 @@ def load_scenario(name_or_file: str, seed: int | None = None) -> Scenario:
     except UnicodeDecodeError as error:
         raise BadInputError(f"{path}: not UTF-8 text (byte {error.start})") from error
     except OSError as error:
-        why = f"{path}: cannot be read: {error.strerror or error}"
-        raise BadInputError(f"{why}\nexpected a file, or one of {', '.join(shipped)}") from error
+        raise BadInputError(
+            f"{path}: cannot be read: {error.strerror or error}\nexpected a file, or one of {', '.join(shipped)}"
+        ) from error
     return parse_scenario(text, str(path), name=path.stem, seed=seed)
 
 

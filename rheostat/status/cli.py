@@ -24,9 +24,11 @@ def status(
     Exit code 1: a move has stalled and no tuner is active, or a move is slow for a reason that no throttle can remove.
     """
     if as_json and watch:
-        raise typer.BadParameter("give only one of the two", param_hint="--json, --watch")
+        raise typer.BadParameter("give --json or --watch, not both", param_hint="--json, --watch")
     if duration_s is not None and not watch:
-        raise typer.BadParameter("give it only together with --watch", param_hint="--duration")
+        raise typer.BadParameter(
+            "this option has an effect only with --watch: give --watch too, or leave it out", param_hint="--duration"
+        )
 
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs

@@ -113,7 +113,10 @@ def test_every_alert_declares_depends_on(rule: dict[str, Any]) -> None:
 def test_alert_depending_on_the_tuner_mentions_dry_run(rule: dict[str, Any]) -> None:
     tells = rule["alert"] not in RESTS_ON_NOTHING
     assert ("rheostat_tuner_dry_run" in rule["labels"].get("dry_run", "")) is tells
-    assert ("The tuner is in a dry run: it changes nothing by itself." in rule["annotations"]["description"]) is tells
+    assert (
+        "All tuners of the cluster are now in a dry run: they only record what they would do."
+        in rule["annotations"]["description"]
+    ) is tells
 
 
 def test_alert_table_in_docs_matches_the_rules() -> None:

@@ -68,7 +68,8 @@ class Certificate:
             # An empty password turns an encrypted key into an error; without it OpenSSL would ask on the terminal.
             context.load_cert_chain(certfile, keyfile, password="")
         except OSError as error:  # ssl.SSLError is a subclass.
-            raise AccessError(f"{certfile} and {keyfile}: {error.strerror or error}") from error
+            reason = error.strerror or error
+            raise AccessError(f"the certificate {certfile} and the key {keyfile} cannot be used: {reason}") from error
         return context
 
     def _stamp(self) -> tuple[FileStamp | None, ...]:

@@ -38,7 +38,9 @@ def read_inputs(consumer: KafkaConsumer, topic: str, since_ms: int | None, *, ba
         deadline = time.monotonic() + SILENCE_S_MAX
         while any((consumer.position(p) or 0) < ends[p] for p in partitions):
             if time.monotonic() > deadline:
-                raise JournalError(f"no record came for {SILENCE_S_MAX:.0f} s before the end of the topic")
+                raise JournalError(
+                    f"{topic}: no record came for {SILENCE_S_MAX:.0f} s, and the topic was not read to its end"
+                )
             for records in consumer.poll(timeout_ms=500).values():
                 for record in records:
                     deadline = time.monotonic() + SILENCE_S_MAX

@@ -58,10 +58,10 @@ class PlanRequest:
             )
         if self.tolerance is not None and (self.drain or self.replace):
             raise BadInputError(f"--tolerance: {options[0]} does not rebalance: leave --tolerance out")
-        for name, brokers in (("--add-broker", self.add), ("--drain-broker", self.drain)):
+        for option, brokers in (("--add-broker", self.add), ("--drain-broker", self.drain)):
             duplicates = sorted({b for b in brokers if list(brokers).count(b) > 1})
             if duplicates:
-                raise BadInputError(f"{name}: broker {duplicates[0]} is given twice")
+                raise BadInputError(f"{option}: broker {duplicates[0]} is given twice")
         self.pairs()
 
     def pairs(self) -> dict[int, int]:
@@ -93,7 +93,7 @@ class PlanRequest:
         Raises:
             BadInputError: naming the broker that does not exist, or is not alive.
         """
-        for name, brokers, allowed, problem in (
+        for option, brokers, allowed, problem in (
             ("--add-broker", self.add, alive, "is not alive"),
             ("--drain-broker", self.drain, known, "does not exist"),
             ("--replace", self.pairs(), known, "does not exist"),
@@ -102,7 +102,7 @@ class PlanRequest:
             for broker in brokers:
                 if broker not in allowed:
                     choices = ", ".join(map(str, sorted(allowed)))
-                    raise BadInputError(f"{name}: broker {broker} {problem}: expected one of {choices}")
+                    raise BadInputError(f"{option}: broker {broker} {problem}: expected one of {choices}")
         if self.add and not set(alive) - set(self.add):
             raise BadInputError("--add-broker: there is no other broker to move data from")
         if self.drain and not set(alive) - set(self.drain):

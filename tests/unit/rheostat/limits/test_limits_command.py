@@ -185,12 +185,12 @@ CREATE_ALL = [*CREATE, "--partitions", "3", "--replication", "2"]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "'--config': the settings file is missing"),
+        ([], "'--config': no settings file is given"),
         (["-c", "none.yaml"], "none.yaml: cannot be read: No such file or directory"),
         (["-c", "none.yaml", "--preset", "huge"], "--preset: expected one of kafka"),
         (["-c", "none.yaml", "--max-partitions", "-1"], "--max-partitions"),
         (["-c", "none.yaml", "--max-broker-partitions", "many"], "--max-broker-partitions"),
-        (["--json", *PLACE], "'--json': write the options after place, not before it"),
+        (["--json", *PLACE], "'--json': this option stands before the command `place`"),
         ([*PLACE, "--partitions", "3"], "--topic"),
         ([*PLACE, "--topic", "a"], "--partitions"),
         ([*PLACE, "--topic", "a", "--partitions", "0"], "--partitions"),

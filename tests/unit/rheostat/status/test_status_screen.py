@@ -349,5 +349,5 @@ def test_plans_pane_reads_seldom_and_keeps_last_known_lines() -> None:
 def test_faulty_options_are_refused(tmp_path: Path) -> None:
     config = tmp_path / "rheostat.yaml"
     command = Command("status")
-    assert "give only one of the two" in command.refused("--config", str(config), "--watch", "--json")
-    assert "give it only together with --watch" in command.refused("--config", str(config), "--duration", "3")
+    assert "give --json or --watch, not both" in command.refused("--config", str(config), "--watch", "--json")
+    assert "this option has an effect only with --watch" in command.refused("--config", str(config), "--duration", "3")
