@@ -49,7 +49,7 @@ CYCLE_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         ),
         QuotaReason.METERING_ENABLED: ReasonText(
             "no quota applies to these tenants, so Kafka does not count their mutations",
-            "sets a quota that limits nobody, so that Kafka counts",
+            "sets a quota that limits no client, so that Kafka counts",
             NOTHING,
         ),
     }
