@@ -128,7 +128,7 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         ),
         QuotaReason.EXEMPT: ReasonText(
             "a rule says that the tenant is exempt",
-            "sets no quota; if a `<default>` quota would limit the tenant, it sets one that limits nobody",
+            "sets no quota; if a `<default>` quota would limit the tenant, it sets one that limits no client",
             NOTHING,
         ),
         QuotaReason.EXTERNALLY_OWNED: ReasonText(
