@@ -83,7 +83,7 @@ def test_invalid_plan_is_explained_and_starts_nothing(
     until(lambda: len(replicas_of(client, "still")) == 2, 20, "the topic is there")
 
     def refused(target: dict[int, list[int]]) -> tuple[int, str]:
-        asked = ReassignRequest(plan_file(tmp_path, "still", target), BatchLimits(), watch_s=0.0, yes=True)
+        asked = ReassignRequest(plan_file(tmp_path, "still", target), BatchLimits(), measure_s=0.0, yes=True)
         try:
             return run_reassign(config, asked), ""
         except CommandError as error:
