@@ -28,7 +28,7 @@ def join(partitions: Partitions, joining: Sequence[int]) -> list[PartitionSpec]:
             partitions_on.setdefault(broker, []).append(i)
     if occupied := sorted(set(joining) & partitions_on.keys()):
         raise NoSuchMove(
-            f"expected brokers that hold nothing yet, found {_listed(occupied)}, on which topics are laid out"
+            f"expected brokers that hold nothing yet, found {_listed(occupied)}: they already have replicas of topics"
         )
     replicas = sum(map(len, partitions_on.values()))
     share = replicas // (len(partitions_on) + len(joining))

@@ -68,7 +68,8 @@ def from_cluster(
     """
     if inputs.size_bytes is not None:
         raise BadInputError(
-            "--size: the live cluster reports the sizes of its partitions: leave --size out, or give --current"
+            "--size: the live cluster reports the sizes of its partitions: leave --size out. To estimate without a cluster, give "
+            "--current FILE"
         )
     probe(settings)
     with ClusterClient(settings.kafka, "rheostat-plan") as client:
