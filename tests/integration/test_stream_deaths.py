@@ -192,7 +192,7 @@ def test_stream_in_noexec_scratch_space_says_so(
         text = source.until_dead(run)
         with lab.admin() as admin:
             admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, source.topics.metrics, {})])
-    assert "Java cannot load the native code of compressed topics" in text
+    assert "Java cannot load the native code for compressed topics" in text
     assert f"the file system {scratch} is mounted noexec" in text
     assert "TMPDIR" in text
     source.close()
