@@ -158,7 +158,9 @@ def _a_stale_pipeline_silences_what_depends_on_it(scene: Scene) -> None:
 def _what_people_do(lab: Lab, scene: Scene, client: ClusterClient) -> None:
     config = scene.parts.config
     assert rheostat("pause", "--config", config).returncode == 0
-    assert "changes nothing until `rheostat resume`" in scene.hears("notice", "OperatorOverrideInForce", 60, what="pause")
+    assert "changes nothing until `rheostat resume`" in scene.hears(
+        "notice", "OperatorOverrideInForce", 60, what="pause"
+    )
     assert rheostat("resume", "--config", config).returncode == 0
 
     throttles = KafkaThrottles(client)
