@@ -40,10 +40,12 @@ def told(*arguments: object) -> str:
 
 def test_last_decisions_are_printed_oldest_first(slow: Path) -> None:
     said = told(slow).splitlines()
-    last = said[said.index("The last decisions:") + 1 :]
+    first = said.index("The last decisions:") + 1
+    last = said[first : next((n for n in range(first, len(said)) if not said[n].startswith(" ")), len(said))]
     assert 1 <= len(last) <= DECISIONS_MAX
     assert len(set(last)) == len(last)
     assert all(line.startswith("  after ") for line in last)
+    assert said[-2:] == [line for line in said[-2:] if line.endswith(".")], "what the run shows comes after them"
 
 
 def test_last_decisions_as_json(slow: Path) -> None:

@@ -83,7 +83,7 @@ def test_another_seed_gives_another_trace() -> None:
 
 def test_output_names_seed_and_world() -> None:
     told = draw_world(3, SMALL).describe()
-    assert told.startswith("seed 3: 6 brokers, 30 partitions")
+    assert told.startswith("seed 3: 6 brokers; clients write 109 MB/s to 30 partitions")
     assert "LoadStep" in told
 
 
