@@ -35,12 +35,13 @@ from rheostat.lab.node import free_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE_IMAGE = "debian:bookworm-slim"
+INSTALL_MANUAL = ROOT / "docs" / "how-to" / "install.md"
 TAG = "rheostat:test"
 UID = 10001
 CONFIG = "/etc/rheostat/rheostat.yaml"
 STATE = "/var/lib/rheostat"
 # As docker's command line says what ``hardened`` says to its API.
-README_HARDENING = {
+MANUAL_HARDENING = {
     "--tmpfs": "/tmp", "--cap-drop": "ALL", "--security-opt": "no-new-privileges", "--pids-limit": "512", "--memory": "3g",
 }  # fmt: skip
 TOKEN = "f" * 24
@@ -172,19 +173,19 @@ def test_run_in_container_becomes_ready_and_ends_cleanly(
     assert_nothing_left(engine)
 
 
-def test_readme_runs_container_as_hardened_as_this_test() -> None:
-    readme = (ROOT / "README.md").read_text().replace("\\\n", " ")
-    (command,) = re.findall(r"^docker run .*$", readme, re.M)
+def test_manual_runs_container_as_hardened_as_this_test() -> None:
+    manual = INSTALL_MANUAL.read_text().replace("\\\n", " ")
+    (command,) = re.findall(r"^docker run .*$", manual, re.M)
     options = shlex.split(command)
     given = dict(itertools.pairwise(options))
     assert "--read-only" in options
-    assert {key: given[key] for key in README_HARDENING} == README_HARDENING
+    assert {key: given[key] for key in MANUAL_HARDENING} == MANUAL_HARDENING
     assert given["-p"] == "9464-9466:9464-9466"
     assert given["--env-file"] == "rheostat.env"
 
 
-def test_readme_creates_the_token_before_using_it(tmp_path: Path) -> None:
-    (block,) = re.findall(r"docker build -t rheostat \.\n(.*?)docker run", (ROOT / "README.md").read_text(), re.S)
+def test_manual_creates_the_token_before_using_it(tmp_path: Path) -> None:
+    (block,) = re.findall(r"docker build -t rheostat \.\n(.*?)docker run", INSTALL_MANUAL.read_text(), re.S)
     subprocess.run(["bash", "-euc", block], cwd=tmp_path, check=True, timeout=20)
     file = tmp_path / "rheostat.env"
     assert file.stat().st_mode & 0o077 == 0
@@ -196,7 +197,7 @@ def test_readme_creates_the_token_before_using_it(tmp_path: Path) -> None:
 
 
 def hardened(image: str, *, network: str, entrypoint: str | None = None) -> DockerContainer:
-    """A container as the README recommends to run it."""
+    """A container as the manual recommends to run it."""
     return (
         DockerContainer(image)
         .with_tmpfs_mount("/tmp")
