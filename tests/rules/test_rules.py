@@ -141,7 +141,7 @@ def test_recording_rules_follow_naming_and_are_used(rule: dict[str, Any]) -> Non
 def test_every_alert_has_a_runbook_section(rule: dict[str, Any]) -> None:
     assert rule["annotations"]["runbook_url"] == f"{RUNBOOK_AT}#{anchor(rule['alert'])}"
     text = section(rule["alert"])
-    for question in ("What it means.", "What rheostat already did.", "What to look at.", "What to do."):
+    for question in ("What it means.", "What rheostat does.", "What to look at.", "What to do."):
         assert f"**{question}**" in text
     for command in OTHER_COMMANDS.get(rule["alert"], THROTTLE_COMMANDS):
         assert command in text
