@@ -49,8 +49,13 @@ class AccessGuard:
         self._wrong_tokens = TokenBuckets(WRONG_TOKENS, monotonic)
         self._orders = orders or TokenBuckets(ORDERS, monotonic)
 
+    @property
+    def needs_token(self) -> bool:
+        """Whether a caller has to send a token in order to read."""
+        return self._tokens.needed
+
     async def read(self, request: Request, credentials: Credentials) -> None:
-        if not self._tokens.needed:
+        if not self.needs_token:
             if not _has_local_host_name(request.headers):
                 raise HTTPException(403, _FOREIGN_HOST_NAME)
             # Only this machine can connect: without tokens the settings refuse any other listen address.
@@ -61,7 +66,7 @@ class AccessGuard:
     def find_reader(self, scope: Scope) -> ApiCaller | None:
         """Returns the caller if it may read, else None. Counts no wrong token: the request goes on to ``read``, which does."""
         headers = Headers(scope=scope)
-        if not self._tokens.needed:
+        if not self.needs_token:
             return LOCAL_CALLER if _has_local_host_name(headers) else None
         scheme, _, secret = headers.get("authorization", "").partition(" ")
         return self._tokens.find(secret) if scheme.lower() == "bearer" else None
@@ -88,7 +93,7 @@ class AccessGuard:
 
     async def operate(self, request: Request, credentials: Credentials) -> None:
         # The token is checked first, so that wrong tokens are counted even if no token could give an order.
-        caller = self._caller(request, credentials) if self._tokens.needed else LOCAL_CALLER
+        caller = self._caller(request, credentials) if self.needs_token else LOCAL_CALLER
         if not self._tokens.can_operate:
             raise HTTPException(
                 403,

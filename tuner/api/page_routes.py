@@ -23,11 +23,11 @@ from tuner.api.api_state import ApiState
 from tuner.api.decision_rows import OUTCOMES, decision_json
 from tuner.api.decisions import DecisionFilter
 from tuner.api.parameters import refuse_unknown_parameters
+from tuner.api.reason_codes import REASON_CODES
 from tuner.api.response_cache import StampSource, no_stamp
 from tuner.api.routes import page_json, plans_json, tenants_json
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.api.status_store import STANDBY_REASON, StatusStore
-from tuner.control.throttle.decision import Reason
 
 # Rows per part of the page.
 CARDS = 12
@@ -52,18 +52,18 @@ def page_routes(state: ApiState, guard: AccessGuard) -> APIRouter:
     """Returns the router with the shell, the runbook, the static files, and the parts of the page."""
     router = APIRouter(include_in_schema=False)
     templates = _templates()
-    _add_open_routes(router, templates)
+    _add_open_routes(router, templates, needs_token=guard.needs_token)
     parts = APIRouter(prefix="/page", dependencies=[Depends(guard.read), Depends(refuse_unknown_parameters)])
     _add_parts(parts, state, templates)
     router.include_router(parts)
     return router
 
 
-def _add_open_routes(router: APIRouter, templates: Environment) -> None:
+def _add_open_routes(router: APIRouter, templates: Environment, *, needs_token: bool) -> None:
     """Adds the routes without an access check: they return no data of the cluster."""
     files = _files()
     stamp = sha256(b"".join(body for _, (body, _) in sorted(files.items()))).hexdigest()[:12]
-    shell = templates.get_template("shell.html").render(stamp=stamp, reasons=sorted(reason.value for reason in Reason))
+    shell = templates.get_template("shell.html").render(stamp=stamp, reasons=REASON_CODES, needs_token=needs_token)
     runbook = (_FOLDER / "runbook.html").read_bytes()
 
     @router.get("/")

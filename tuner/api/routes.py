@@ -20,11 +20,10 @@ from tuner.api.events import EventStream
 from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.plan_status_store import PlanSnapshot
+from tuner.api.reason_codes import REASON_CODES
 from tuner.api.responses import json_bytes, json_bytes_response
 from tuner.api.status_snapshot import StatusSnapshot
-from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.reassignment.policy import PlanDecision
-from tuner.control.throttle.decision import Reason
 from tuner.core.cluster import PartitionMove
 
 ROWS_MAX = 500
@@ -215,8 +214,8 @@ def _add_decision_routes(router: APIRouter, state: ApiState) -> None:
 
     @router.get("/reasons", response_model=list[str])
     async def reasons() -> list[str]:
-        """All reasons that a decision may have."""
-        return sorted({reason.value for reason in (*Reason, *QuotaReason)})
+        """The reason codes of throttles, mutation quotas and plans."""
+        return list(REASON_CODES)
 
 
 def _decision_filter(

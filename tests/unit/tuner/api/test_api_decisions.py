@@ -9,6 +9,7 @@ import pytest
 from api_rig import RAISE, WELL, Rig, entry
 from tuner_cases import NOW_MS, SOURCE, TARGET, L
 
+from docs_build.reasons import SECTIONS
 from tuner.api.decision_rows import decision_json
 from tuner.api.decisions import DecisionFilter, DecisionStore, RecordedJournal
 from tuner.control.throttle.decision import AddPairs, Reason, Relinquish, RestoreRate, SetRate, StartRate
@@ -219,4 +220,9 @@ def test_decisions_route_filters_pages_and_shows_one_row() -> None:
     one = rest["decisions"][0]["id"]
     assert rig.get(f"/api/v1/decisions/{one}").json()["id"] == one
     assert rig.get("/api/v1/decisions/99").status_code == 404
-    assert "stalled_throttle_bound" in rig.get("/api/v1/reasons").json()
+
+
+def test_reasons_route_lists_the_codes_of_the_reference_page() -> None:
+    codes = Rig().get("/api/v1/reasons").json()
+    assert codes == sorted({str(reason) for _, _, texts in SECTIONS for reason in texts})
+    assert {"stalled_throttle_bound", "fair_share", "quota_full", "preferred_leader"} <= set(codes)

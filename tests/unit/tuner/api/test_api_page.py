@@ -58,8 +58,19 @@ def test_every_link_of_the_shell_is_served_locally(rig: Rig) -> None:
         assert answer.status_code == 200, path
         assert answer.headers["cache-control"] == "public, max-age=86400"
         assert answer.content
-    assert set(asked) - set(files) == {"/runbook", "/api/v1/openapi.json"}
+    assert set(asked) - set(files) == {"/runbook"}
     assert rig.get("/runbook", None).status_code == 200
+
+
+def test_shell_links_the_api_description_only_without_tokens(rig: Rig) -> None:
+    """A browser that follows a link sends no token, so the link would lead to a 401."""
+    link = '<a href="/api/v1/openapi.json">'
+    open_rig = Rig(tokens=False)
+    assert link in open_rig.get("/", None).text
+    assert open_rig.get("/api/v1/openapi.json", None).status_code == 200
+    shell = rig.get("/", None).text
+    assert link not in shell
+    assert "API description: <code>/api/v1/openapi.json</code>, with the token" in shell
     assert rig.get("/api/v1/openapi.json", None).status_code == 401
     assert rig.get("/api/v1/openapi.json").status_code == 200
 
@@ -76,7 +87,7 @@ def test_page_has_no_inline_script_or_style() -> None:
 
 
 def test_shell_without_token_has_no_cluster_data(rig: Rig) -> None:
-    assert "lab" not in re.sub(r"label", "", rig.get("/", None).text)
+    assert "lab" not in re.sub(r"label|available", "", rig.get("/", None).text)
 
 
 @pytest.mark.parametrize(
