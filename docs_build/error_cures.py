@@ -504,12 +504,12 @@ CURES: Mapping[str, str] = MappingProxyType(
             "choose a range without these records, and check who may write to the inputs topic: `rheostat doctor`"
         ),
         "AT: give a range with an objective": (
-            "AT names the key `objective` of the policy file, which the recorded range cannot test. Choose a range in which the "
-            "tuner had an objective, or use `rheostat simulate`"
+            "AT names the key `objective` of the file of `--tuner-settings`, which the recorded range cannot test. Choose a range "
+            "in which the tuner had an objective, or use `rheostat simulate`"
         ),
         "AT: leave it out, or give a range": (
-            "AT names the key `mutation_quota` of the policy file, which the recorded range cannot test. Remove the key, or choose "
-            "a range in which rheostat set mutation quotas"
+            "AT names the key `mutation_quota` of the file of `--tuner-settings`, which the recorded range cannot test. Remove the "
+            "key, or choose a range in which rheostat set mutation quotas"
         ),
         "replay the file with the version that wrote it": (
             "another version of rheostat wrote this line of the file: install that version beside this one, and replay with it"
@@ -583,12 +583,12 @@ _CORRECT_SETTING = (
 # By the class of the exception. CommandError is for all that are not listed.
 DEFAULT_CURES: Mapping[str, str] = MappingProxyType(
     {
-        "AccessError": "correct the token or the file that the message names; see [API](api.md)",
         "AgentAccessError": "correct the file that the message names, so that the collector can read its agents",
         "BadInputError": "nothing was changed: correct the argument, the key or the line that the message names, "
         "and repeat the command",
         "ClusterError": "run `rheostat doctor`; it names what is wrong between rheostat and the brokers",
         "CommandError": "follow the advice in the message; if it gives none, run `rheostat doctor`",
+        "CredentialsError": "correct the token or the file that the message names; see [API](api.md)",
         "JournalError": "run `rheostat journal check`; check that the brokers of the journal's topic are alive",
         "JournalLost": "nothing, if another tuner has taken over; otherwise look at the tuners with `rheostat status`",
         "JournalUnreadable": "do what the message says; `rheostat journal check` shows the records",

@@ -19,9 +19,9 @@ COMMAND_ERROR = "CommandError"
 # Exceptions whose text a command, the log or the API prints. The subclasses of CommandError are added to them.
 PRINTED = frozenset(
     {
-        "AccessError", "AgentAccessError", "ClusterError", "JournalError", "JournalLost", "JournalUnreadable", "MissingPermission",
-        "NoPlacementError", "NoSuchMove", "OlderRecordError", "OrderNotRecorded", "PemError", "PortError", "ProbeFailed",
-        "StreamError", "UnknownFormatError", "Unreachable", "UnreadableBatchError", "typer.BadParameter",
+        "AgentAccessError", "ClusterError", "CredentialsError", "JournalError", "JournalLost", "JournalUnreadable",
+        "MissingPermission", "NoPlacementError", "NoSuchMove", "OlderRecordError", "OrderNotRecorded", "PemError", "PortError",
+        "ProbeFailed", "StreamError", "UnknownFormatError", "Unreachable", "UnreadableBatchError", "typer.BadParameter",
     }
 )  # fmt: skip
 # A ValueError reaches the operator where it is raised by a check of the settings, of a scenario, or of a number with a unit.

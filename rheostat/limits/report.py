@@ -30,7 +30,7 @@ class BrokerLimitRow:
     limit: int
     alive: bool = True
     rack: str | None = None
-    projection: FillForecast | None = None  # None: not requested, or the broker has no history.
+    forecast: FillForecast | None = None  # None: not requested, or the broker has no history.
 
     @property
     def headroom(self) -> int:
@@ -54,7 +54,7 @@ class LimitsReport:
     are_set: bool  # False: the limits are a recommendation to compare with.
     cluster: BrokerLimitRow
     brokers: tuple[BrokerLimitRow, ...]
-    why_no_projection: str | None = None
+    why_no_forecast: str | None = None
 
     @property
     def worst(self) -> Fill:
@@ -84,7 +84,7 @@ def build_report(
     """
     alive_histories = {broker: history for broker, history in (histories or {}).items() if broker in racks}
 
-    def project(broker: int | None) -> FillForecast | None:
+    def forecast_for(broker: int | None) -> FillForecast | None:
         history = sum_histories(alive_histories) if broker is None else alive_histories.get(broker)
         if not history:
             return None
@@ -93,10 +93,10 @@ def build_report(
         return forecast(history, None if limit_or_none(limit) is None else limit - count)
 
     rows = tuple(
-        BrokerLimitRow(b, counts.on_broker(b), limits.for_broker(b), b in racks, racks.get(b), project(b))
+        BrokerLimitRow(b, counts.on_broker(b), limits.for_broker(b), b in racks, racks.get(b), forecast_for(b))
         for b in sorted({*racks, *counts.by_broker})
     )
-    cluster = BrokerLimitRow(None, counts.total, limits.partitions_max, projection=project(None))
+    cluster = BrokerLimitRow(None, counts.total, limits.partitions_max, forecast=forecast_for(None))
     return LimitsReport(source, limits, are_set, cluster, rows, missing_reason)
 
 
@@ -107,7 +107,7 @@ def as_record(report: LimitsReport) -> dict[str, Any]:
         "limits_are_set": report.are_set,
         "max.broker.partitions": limit_or_none(report.limits.broker_partitions_max),
         "max.partitions": report.limits.cluster_max,
-        "why_no_projection": report.why_no_projection,
+        "why_no_forecast": report.why_no_forecast,
         "cluster": _row_record(report.cluster),
         "brokers": [{"broker": r.broker, "alive": r.alive, "rack": r.rack, **_row_record(r)} for r in report.brokers],
     }
@@ -121,15 +121,15 @@ def _row_record(row: BrokerLimitRow) -> dict[str, Any]:
         "headroom": None if unlimited else row.headroom,
         "share": None if unlimited else row.share,
         "fill": row.fill.value,
-        "projection": None if row.projection is None else _projection_record(row.projection),
+        "forecast": None if row.forecast is None else _forecast_record(row.forecast),
     }
 
 
-def _projection_record(projection: FillForecast) -> dict[str, Any]:
+def _forecast_record(fill: FillForecast) -> dict[str, Any]:
     return {
-        "fills": projection.outlook.value,
-        "full_in_s": projection.in_s,
-        "growth": projection.growth,
-        "growth_per_day": projection.per_day,
-        "history_s": projection.history_s,
+        "fills": fill.outlook.value,
+        "full_in_s": fill.in_s,
+        "growth": fill.growth,
+        "growth_per_day": fill.per_day,
+        "history_s": fill.history_s,
     }

@@ -13,7 +13,7 @@ from tuner.core.partition_limits import PRESETS
 from tuner.planning.fill_forecast import HISTORY_S_MIN, RISES_MIN, FillForecast, FillOutlook
 
 ROWS_MAX = 30
-PROJECTIONS_MAX = 5
+FORECASTS_MAX = 5
 _COLOUR = {Fill.OK: "", Fill.NEARLY_FULL: "yellow", Fill.FULL: "red", Fill.OVER: "red"}
 _FILL_TEXT = {Fill.OK: "", Fill.NEARLY_FULL: "nearly full", Fill.FULL: "full", Fill.OVER: "over its limit"}
 
@@ -23,7 +23,7 @@ def show(report: LimitsReport, console: Console) -> None:
     for line in describe_report(report):
         console.print(line, style=_COLOUR[report.worst], soft_wrap=True)
     console.print(_table(report))
-    for line in describe_projections(report):
+    for line in describe_forecasts(report):
         console.print(line, soft_wrap=True)
     console.print(
         f"Partitions are replicas, internal topics left out. Figures from {report.source}. Nothing was changed.",
@@ -44,32 +44,32 @@ def describe_report(report: LimitsReport) -> list[str]:
     return [header, *(rows or ["There is room everywhere."])]
 
 
-def describe_projections(report: LimitsReport) -> list[str]:
+def describe_forecasts(report: LimitsReport) -> list[str]:
     """Returns when the cluster and the first brokers reach their limits, or why that is not known."""
-    if report.why_no_projection is not None:
-        return [f"No forecast: {report.why_no_projection}."]
-    known = [(row, row.projection) for row in (report.cluster, *report.brokers) if row.projection is not None]
+    if report.why_no_forecast is not None:
+        return [f"No forecast: {report.why_no_forecast}."]
+    known = [(row, row.forecast) for row in (report.cluster, *report.brokers) if row.forecast is not None]
     if not known:
         return []
-    timed = [(row, projection) for row, projection in known if projection.outlook is FillOutlook.IN_TIME]
+    timed = [(row, forecast) for row, forecast in known if forecast.outlook is FillOutlook.IN_TIME]
     timed.sort(key=lambda pair: pair[1].in_s or 0.0)
-    texts = [f"{_subject(row)} {_time_text(projection)}" for row, projection in timed[:PROJECTIONS_MAX]]
-    if len(timed) > PROJECTIONS_MAX:
-        texts.append(f"{len(timed) - PROJECTIONS_MAX} more are full later (--json has all).")
-    return texts or [_no_time_text([projection for _, projection in known])]
+    texts = [f"{_subject(row)} {_time_text(forecast)}" for row, forecast in timed[:FORECASTS_MAX]]
+    if len(timed) > FORECASTS_MAX:
+        texts.append(f"{len(timed) - FORECASTS_MAX} more are full later (--json has all).")
+    return texts or [_no_time_text([forecast for _, forecast in known])]
 
 
-def _time_text(projection: FillForecast) -> str:
-    assert projection.in_s is not None
-    grew = f"grew by {projection.growth:.0f} in {span_text(projection.history_s)}"
-    return f"{grew}: full in about {span_text(projection.in_s)} at this rate."
+def _time_text(forecast: FillForecast) -> str:
+    assert forecast.in_s is not None
+    grew = f"grew by {forecast.growth:.0f} in {span_text(forecast.history_s)}"
+    return f"{grew}: full in about {span_text(forecast.in_s)} at this rate."
 
 
-def _no_time_text(projections: list[FillForecast]) -> str:
+def _no_time_text(forecasts: list[FillForecast]) -> str:
     """Returns one reason for all brokers, because brokers differ little: the most informative reason."""
-    longest = max(projections, key=lambda projection: projection.history_s)
+    longest = max(forecasts, key=lambda forecast: forecast.history_s)
     history = span_text(longest.history_s)
-    outlooks = {projection.outlook for projection in projections}
+    outlooks = {forecast.outlook for forecast in forecasts}
     if FillOutlook.TOO_SHORT in outlooks:
         return (
             f"No forecast yet: the signals cover {history}, and a forecast needs at least {span_text(HISTORY_S_MIN)}."

@@ -16,9 +16,9 @@ from rheostat.config.settings import load_settings
 from rheostat.console.output import out
 from rheostat.console.rich_console import console_for
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
-from rheostat.replay.policy_file import load_policy
 from rheostat.replay.source import RecordedInputs, from_cluster, from_file
 from rheostat.replay.times import moment_text, parse_moment
+from rheostat.replay.tuner_settings_file import load_tuner_settings
 from streaming.shared.units import count_text
 from tuner.replay.compare import Comparison, MatchCount, compare_steps
 from tuner.replay.recording import MissedSteps, RecordedStep, recorded_steps
@@ -36,7 +36,7 @@ class ReplayRequest:
     to_text: str
     config: Path | None = None
     journal: Path | None = None
-    policy: Path | None = None
+    tuner_settings: Path | None = None
     export: Path | None = None
 
 
@@ -91,14 +91,14 @@ def _read_inputs(request: ReplayRequest, from_ms: int, to_ms: int) -> RecordedIn
 
 
 def _make_replayer(request: ReplayRequest, steps: list[RecordedStep], from_ms: int) -> Replayer:
-    """Returns a replayer with the settings of the policy file; keys that the file lacks have their first recorded values."""
-    if request.policy is None:
+    """Returns a replayer with the settings of `--tuner-settings`; keys that the file lacks have their first recorded values."""
+    if request.tuner_settings is None:
         return Replayer()
     recorded = next(step for step in steps if step.now_ms >= from_ms).settings
     quota_step = next((step for step in steps if step.kind == "quotas" and step.now_ms >= from_ms), None)
     if quota_step is not None:
         recorded = replace(recorded, quotas=quota_step.settings.quotas)
-    return Replayer(load_policy(request.policy, recorded, has_quotas=quota_step is not None))
+    return Replayer(load_tuner_settings(request.tuner_settings, recorded, has_quotas=quota_step is not None))
 
 
 def _missed_text(missed: MissedSteps) -> str:
@@ -132,7 +132,7 @@ def _result_body(request: ReplayRequest, comparison: Comparison, missed: MissedS
     return {
         "program": version("rheostat"),
         "recorded_by": sorted(comparison.programs),
-        "policy": None if request.policy is None else str(request.policy),
+        "tuner_settings": None if request.tuner_settings is None else str(request.tuner_settings),
         "runs": len(comparison.runs),
         "from_ms": comparison.first_ms,
         "to_ms": comparison.last_ms,
@@ -164,7 +164,7 @@ def _show(body: dict[str, Any], console: Console) -> None:
     console.print(
         f"{moment_text(body['from_ms'])} to {moment_text(body['to_ms'])}, {runs} of rheostat {recorded_by}",
     )
-    console.print(f"decided again with {body['policy'] or 'rheostat ' + body['program']}:")
+    console.print(f"decided again with {body['tuner_settings'] or 'rheostat ' + body['program']}:")
     for key, name in _COUNT_NAMES:
         count = MatchCount(**body[key])
         if count.same or count.different:

@@ -1,4 +1,4 @@
-"""Applies the ``mutation_quota`` section of a policy file to the recorded mutation quota policy."""
+"""Applies the ``mutation_quota`` section of the `--tuner-settings` file to the recorded mutation quota policy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def settings_of(policy: MutationPolicy) -> dict[str, Any]:
 
 
 def merge_section(section: Any, recorded: MutationPolicy | None) -> Any:
-    """Returns the recorded section with the keys of the policy file replaced.
+    """Returns the recorded section with the keys of the `--tuner-settings` file replaced.
 
     A value that is not a section is returned unchanged; validation refuses it later.
     """
@@ -52,7 +52,7 @@ def policy_of(settings: TunerSettings, keys: set[str], recorded: MutationPolicy 
     """Returns the policy to replay with; None: mutation quotas are not managed.
 
     Args:
-        settings: the policy file, completed with the recorded values.
+        settings: the `--tuner-settings` file, completed with the recorded values.
         keys: the keys of ``tuner:`` that the file has.
         recorded: the recorded policy.
     """

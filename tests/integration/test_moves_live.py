@@ -305,7 +305,7 @@ def test_undrainable_broker_is_reported_with_the_limits(client: ClusterClient, l
 
 
 def test_fill_date_of_brokers_comes_from_signals(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
-    assert told("limits", "-c", lab_config_file)["why_no_projection"] == (
+    assert told("limits", "-c", lab_config_file)["why_no_forecast"] == (
         "there is no topic rheostat.signals yet: `rheostat run` creates it"
     )
     begin_ms = round(time.time() * 1000) - 4 * 3_600_000
@@ -321,10 +321,10 @@ def test_fill_date_of_brokers_comes_from_signals(lab: Lab, client: ClusterClient
     writer.close()
     limit = hosted(client)[1] + 10
     found = told("limits", "-c", lab_config_file, "--max-broker-partitions", str(limit))
-    one, two, *_ = (row["projection"] for row in found["brokers"])
+    one, two, *_ = (row["forecast"] for row in found["brokers"])
     assert (one["fills"], one["growth"]) == ("in_time", 20)
     assert one["full_in_s"] == pytest.approx(2 * 3600, rel=0.01)
-    assert (two["fills"], found["cluster"]["projection"]["fills"]) == ("not_growing", "unlimited")
+    assert (two["fills"], found["cluster"]["forecast"]["fills"]) == ("not_growing", "unlimited")
 
 
 # -- what is changed -------------------------------------------------------------------------------------------------------

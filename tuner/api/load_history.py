@@ -21,7 +21,7 @@ def load_history(settings: KafkaSettings, topic: str, cluster: str, deliver: Cal
     entries: list[Entry] = []
     try:
         # Uncommitted entries belong to acts that were not performed.
-        reader = consumer(settings, "rheostat-tuner-before", isolation_level="read_committed")
+        reader = consumer(settings, "rheostat-tuner-history", isolation_level="read_committed")
         try:
             for record in TopicTail(reader, topic).read_recent(_RECORDS):
                 if record.value is not None and (record.key or b"").startswith(prefixes):

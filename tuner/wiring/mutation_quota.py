@@ -67,7 +67,7 @@ def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) ->
 
 def _started_probe(context: TermContext) -> CreationProbe:
     """Returns a running probe. Its requests name the journal's topic, which exists as long as a tuner acts."""
-    ping = ControllerPing(context.kafka, "rheostat-tuner-felt", context.topics.journal)
+    ping = ControllerPing(context.kafka, "rheostat-tuner-create-probe", context.topics.journal)
     probe = CreationProbe(ping, rng=random.Random(), monotonic=context.clock.monotonic_s)
     context.cleanups.callback(named_teardown("creation probe", probe.stop))
     probe.start()

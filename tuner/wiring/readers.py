@@ -54,7 +54,7 @@ def orders_reader(
     cleanups.callback(named_teardown("orders consumer", lambda: client.close(timeout_ms=_CLOSE_MS)))
     plans_client: KafkaConsumer | None = None
     if dry_run:
-        plans_client = consumer(kafka, "rheostat-tuner-plans-seen")
+        plans_client = consumer(kafka, "rheostat-tuner-plan-records")
         cleanups.callback(named_teardown("plans consumer", partial(plans_client.close, timeout_ms=_CLOSE_MS)))
     orders = OrdersReader(
         client,

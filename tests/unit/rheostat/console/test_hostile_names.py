@@ -186,7 +186,7 @@ def replayed(hostile: str, console: Console) -> None:
     body = {
         "program": hostile,
         "recorded_by": [hostile],
-        "policy": hostile,
+        "tuner_settings": hostile,
         "runs": 1,
         "from_ms": NOW_MS,
         "to_ms": NOW_MS,

@@ -77,11 +77,11 @@ def test_record_without_limit_has_null() -> None:
     record = json.loads(json.dumps(as_record(make_report(UNLIMITED, 100, by_broker={3: 20}))))
     assert (record["max.broker.partitions"], record["max.partitions"]) == (None, 100)
     assert record["cluster"] == {
-        "partitions": 87, "limit": 100, "headroom": 13, "share": 0.87, "fill": "nearly_full", "projection": None,
+        "partitions": 87, "limit": 100, "headroom": 13, "share": 0.87, "fill": "nearly_full", "forecast": None,
     }  # fmt: skip
     assert record["brokers"][2] == {
         "broker": 3, "alive": True, "rack": None, "partitions": 10, "limit": 20, "headroom": 10, "share": 0.5, "fill": "ok",
-        "projection": None,
+        "forecast": None,
     }  # fmt: skip
     assert (record["brokers"][0]["limit"], record["brokers"][0]["headroom"]) == (None, None)
 

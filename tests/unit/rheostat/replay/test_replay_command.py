@@ -59,7 +59,7 @@ def test_replay_without_differences_exits_with_0(tmp_path: Path) -> None:
     body = json.loads(run("--journal", file, *RANGE, "--json").stdout)
     assert json.loads(run("--journal", file, "--json").stdout) == body  # All of a file, where no moment is given.
     assert (body["same"], body["cycles"], body["differences"]) == (True, {"same": 12, "different": 0}, [])
-    assert body["recorded_by"] == ["test"]
+    assert (body["recorded_by"], body["tuner_settings"]) == (["test"], None)
 
 
 def test_replay_counts_only_cycles_in_the_range(tmp_path: Path) -> None:
@@ -87,6 +87,7 @@ def test_replay_with_other_objective_counts_different_steering_ticks(tmp_path: P
     policy.write_text("objective:\n  latency_ms: 50\n  mode: share\n  share_max: 0.05\n")
     file = export_move(tmp_path, objective=Objective(50.0))
     found = json.loads(run("--journal", file, *RANGE, "--tuner-settings", policy, "--json").stdout)
+    assert found["tuner_settings"] == str(policy)
     assert found["steering_ticks"]["different"] > 0
     policy.write_text("objective:\n  latency_ms: 50\nunthrottled_moves: leave\n")
     assert run("--journal", file, *RANGE, "--tuner-settings", policy).exit_code == 0
@@ -172,7 +173,7 @@ def test_invalid_policy_is_named(tmp_path: Path, text: str, said: str) -> None:
     assert said in refused("--journal", export_move(tmp_path), *RANGE, "--tuner-settings", policy)
 
 
-def test_missing_policy_file_is_named(tmp_path: Path) -> None:
+def test_missing_tuner_settings_file_is_named(tmp_path: Path) -> None:
     assert "nowhere.yaml: cannot be read: No such file" in refused(
         "--journal", export_move(tmp_path), *RANGE, "--tuner-settings", "nowhere.yaml"
     )
@@ -277,5 +278,5 @@ def test_policy_settings_round_trip(policy: MutationPolicy) -> None:
     said = settings_of(policy)
     assert MutationQuotaSettings.model_validate(said).policy(policy.limits.external_change_hold_s) == policy
     assert set(said) == set(MutationQuotaSettings.model_fields) - set(WITHOUT_EFFECT), (
-        "a key that a policy file may have"
+        "a key that a --tuner-settings file may have"
     )

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from rheostat.limits.report import LimitsReport, as_record, build_report
-from rheostat.limits.view import describe_projections, show
+from rheostat.limits.view import describe_forecasts, show
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.planning.fill_forecast import FillForecast, FillOutlook, forecast, sum_histories
 
@@ -61,18 +61,18 @@ def made(
     return build_report("a test", racks, counts, limits, are_set=True, histories=histories, missing_reason=why)
 
 
-def test_projections_first_to_fill_comes_first() -> None:
+def test_forecasts_first_to_fill_comes_first() -> None:
     found = made(PartitionLimits(160, 300), {1: GROWING, 2: hourly(10, 20, 30, 35, 40), 3: hourly(9, 9)})
-    assert describe_projections(found) == [
+    assert describe_forecasts(found) == [
         "Broker 1 grew by 40 in 4 h: full in about 2 h at this rate.",
         "The cluster grew by 70 in 4 h: full in about 6 h 21 min at this rate.",
         "Broker 2 grew by 30 in 4 h: full in about 16 h at this rate.",
     ]
     record = json.loads(json.dumps(as_record(found)))
-    assert record["brokers"][0]["projection"] == {
+    assert record["brokers"][0]["forecast"] == {
         "fills": "in_time", "full_in_s": 7200.0, "growth": 40, "growth_per_day": 240.0, "history_s": 14_400.0,
     }  # fmt: skip
-    assert record["brokers"][2]["projection"] is None
+    assert record["brokers"][2]["forecast"] is None
     out = io.StringIO()
     show(found, Console(file=out, width=150, no_color=True))
     assert "Broker 1 grew by 40 in 4 h: full in about 2 h" in out.getvalue()
@@ -89,14 +89,14 @@ def test_projections_first_to_fill_comes_first() -> None:
         ({1: GROWING}, PartitionLimits(140), "All limits are reached already."),
     ],
 )  # fmt: skip
-def test_projections_without_time_name_the_reason(
+def test_forecasts_without_time_name_the_reason(
     histories: dict[int, list[tuple[float, float]]], limits: PartitionLimits, said: str
 ) -> None:
-    assert describe_projections(made(limits, histories)) == [said]
+    assert describe_forecasts(made(limits, histories)) == [said]
 
 
-def test_projections_without_signals_say_why() -> None:
-    assert describe_projections(made(PartitionLimits(160), {}, "there is no topic a.signals yet")) == [
+def test_forecasts_without_signals_say_why() -> None:
+    assert describe_forecasts(made(PartitionLimits(160), {}, "there is no topic a.signals yet")) == [
         "No forecast: there is no topic a.signals yet."
     ]
-    assert describe_projections(build_report("", {}, PartitionCounts({}), PartitionLimits(), are_set=True)) == []
+    assert describe_forecasts(build_report("", {}, PartitionCounts({}), PartitionLimits(), are_set=True)) == []

@@ -32,7 +32,7 @@ _LIMITS_FIELDS = {
 }
 
 
-def load_policy(path: Path, recorded: SettingsSnapshot, *, has_quotas: bool) -> SettingsSnapshot:
+def load_tuner_settings(path: Path, recorded: SettingsSnapshot, *, has_quotas: bool) -> SettingsSnapshot:
     """Returns the recorded settings with the values of the file.
 
     Args:
