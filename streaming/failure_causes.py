@@ -130,7 +130,8 @@ def explain_jvm_end(last_words: str, settings: StreamSettings) -> str:
 
 def _machine_cause(report: str, settings: StreamSettings) -> str | None:
     """Returns the message about a disk or a system limit; None if neither is the cause."""
-    folders = _, scratch = storage.folders(settings)
+    checkpoint, scratch = storage.folders(settings)
+    folders = (checkpoint, scratch)
     if any(mark in report for mark in storage.FULL):
         return storage.no_space_message(folders)
     # Spark does not always say why it could not write its state.
@@ -138,7 +139,7 @@ def _machine_cause(report: str, settings: StreamSettings) -> str | None:
         return full
     if any(mark in report for mark in (*storage.READ_ONLY, *storage.DENIED)):
         fault = next((text for folder in folders if (text := storage.folder_fault(folder)) is not None), None)
-        return fault or storage.foreign_file(settings.checkpoint_dir)
+        return fault or storage.inaccessible_file_message(settings.checkpoint_dir)
     if any(mark in report for mark in _NATIVE):
         return f"{storage.noexec_message(scratch)}."
     if any(mark in report for mark in _THREADS):

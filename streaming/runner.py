@@ -190,7 +190,7 @@ def _check_folders(settings: StreamSettings) -> None:
     for folder in storage.folders(settings):
         if (text := storage.folder_fault(folder)) is not None:
             raise StreamError(f"The stream cannot start. {text}")
-    if (text := storage.foreign_file(settings.checkpoint_dir)) is not None:
+    if (text := storage.inaccessible_file_message(settings.checkpoint_dir)) is not None:
         raise StreamError(f"The stream cannot start. {text}")
 
 

@@ -123,8 +123,8 @@ def no_space_message(stream_folders: Sequence[StorageFolder]) -> str:
     )
 
 
-def foreign_file(folder: Path) -> str | None:
-    """Returns the message about a file in the folder that this process cannot read and write; None if there is no such file."""
+def inaccessible_file_message(folder: Path) -> str | None:
+    """Returns the message about the first file in the folder that this process cannot read and write; None if it can use all."""
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent), *(Path(parent, name) for name in (*folders, *files))):
             needed = os.R_OK | os.W_OK | (os.X_OK if path.is_dir() else 0)

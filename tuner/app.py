@@ -52,7 +52,7 @@ from tuner.runtime.reload import NoReloads, Reloads, show_settings
 from tuner.runtime.standby import Standby, journal_reader
 from tuner.settings.tuner import TunerSettings
 from tuner.wiring.context import TermContext
-from tuner.wiring.http import PortError, TokensError, http_server
+from tuner.wiring.http import PortError, http_server
 from tuner.wiring.mutation_quota import mutation_quota_controller
 from tuner.wiring.readers import leadership_lease, orders_reader, signal_reader
 from tuner.wiring.reassignment import reassignment_executor
@@ -139,7 +139,7 @@ def run_tuner(
 
     Raises:
         PortError: the server cannot listen on its port.
-        TokensError: the tokens or the certificate cannot be used.
+        CredentialsError: the tokens or the certificate cannot be used.
         JournalError: this version cannot read the journal.
     """
     tune_gc()
@@ -337,4 +337,4 @@ def _term_context(
     )
 
 
-__all__ = ["JournalError", "PortError", "TokensError", "TunerHooks", "run_tuner"]
+__all__ = ["JournalError", "PortError", "TunerHooks", "run_tuner"]

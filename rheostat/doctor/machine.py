@@ -46,8 +46,12 @@ def storage_of_stream(settings: Settings) -> Iterator[Finding]:
             "scratch space", FindingVerdict.FAILED, str(error), "follow this message; only the stream needs it"
         )
         return
-    foreign = storage.foreign_file(checkpoint.path)
-    yield _check_folder("checkpoint folder", checkpoint) if foreign is None else _failed("checkpoint folder", foreign)
+    inaccessible = storage.inaccessible_file_message(checkpoint.path)
+    yield (
+        _check_folder("checkpoint folder", checkpoint)
+        if inaccessible is None
+        else _failed("checkpoint folder", inaccessible)
+    )
     yield _check_folder("scratch space", scratch)
     if scratch.forbids_execution and _NATIVE_PATH not in os.environ.get("SPARK_SUBMIT_OPTS", ""):
         yield Finding(

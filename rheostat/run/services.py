@@ -117,8 +117,9 @@ def run_tune(
         watch: watches the settings file; None: no file is watched or reloaded.
         threads: reports threads that end by an error; None: they are not reported.
     """
+    from tuner.api.auth import CredentialsError
     from tuner.api.server import HttpServer
-    from tuner.app import JournalError, PortError, TokensError, TunerHooks, run_tuner
+    from tuner.app import JournalError, PortError, TunerHooks, run_tuner
     from tuner.runtime.reload import NoReloads
 
     state = watch.state if watch is not None else None
@@ -146,7 +147,7 @@ def run_tune(
         )
     except JournalError as error:
         raise CommandError(f"The tuner cannot start: {error}") from error
-    except TokensError as error:
+    except CredentialsError as error:
         raise BadInputError(f"The tuner does not start: {error}; see tuner.http.") from error
     except PortError as error:
         raise SetupError(f"The tuner cannot listen on {error}: set tuner.http.port.") from error

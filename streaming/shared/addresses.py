@@ -1,4 +1,4 @@
-"""Client addresses for rheostat's HTTP servers: is an address local, and which address do per-client limits count."""
+"""Client addresses for rheostat's HTTP servers: whether an address is local, and which network counts as one client."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def is_local_host(host: str) -> bool:
     return host == "localhost" or is_loopback(host)
 
 
-def counted_address(address: str) -> str:
-    """Returns the address that per-client limits count: an IPv4 address unchanged, an IPv6 address as its /64 network.
+def client_network(address: str) -> str:
+    """Returns the network that per-client limits count as one client: an IPv4 address itself, an IPv6 address's /64 network.
 
     Text that is no address (a Unix socket) is returned unchanged.
     """

@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 
-from streaming.shared.addresses import counted_address, is_loopback
+from streaming.shared.addresses import client_network, is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +31,19 @@ class ConnectionSlots:
 
     def acquire(self, address: str) -> bool:
         """Takes a slot for this client; returns False if none is free."""
-        counted = counted_address(address)
+        client = client_network(address)
         with self._lock:
-            if self._taken[counted] >= self._limits.per_address_max or self._taken.total() >= self._limits.total_max:
+            if self._taken[client] >= self._limits.per_address_max or self._taken.total() >= self._limits.total_max:
                 return False
-            network_count = sum(count for client, count in self._taken.items() if not is_loopback(client))
-            if not is_loopback(counted) and network_count >= self._limits.network_max:
+            network_count = sum(count for other, count in self._taken.items() if not is_loopback(other))
+            if not is_loopback(client) and network_count >= self._limits.network_max:
                 return False
-            self._taken[counted] += 1
+            self._taken[client] += 1
             return True
 
     def release(self, address: str) -> None:
-        counted = counted_address(address)
+        client = client_network(address)
         with self._lock:
-            self._taken[counted] -= 1
-            if not self._taken[counted]:
-                del self._taken[counted]
+            self._taken[client] -= 1
+            if not self._taken[client]:
+                del self._taken[client]

@@ -20,7 +20,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Scope
 
-from streaming.shared.addresses import counted_address, is_loopback
+from streaming.shared.addresses import client_network, is_loopback
 from tuner.api.auth import ApiCaller, ApiRole, Tokens
 from tuner.api.limits import ORDERS, WRONG_TOKENS, TokenBuckets, peer_address
 
@@ -77,13 +77,13 @@ class AccessGuard:
         Counts wrong tokens. After too many of them from an address, its tokens are not checked for a while, so these routes give no
         second way to guess tokens.
         """
-        address = counted_address(peer_address(scope))
-        if self._wrong_tokens.wait_s(address) > 0:
+        network = client_network(peer_address(scope))
+        if self._wrong_tokens.wait_s(network) > 0:
             return False
         if self.find_reader(scope) is not None:
             return True
         if "authorization" in Headers(scope=scope):
-            self._wrong_tokens.take(address)
+            self._wrong_tokens.take(network)
         return False
 
     async def scrape(self, request: Request, credentials: Credentials) -> None:
@@ -119,7 +119,7 @@ class AccessGuard:
         if caller is not None:
             return caller
         address = peer_address(request.scope)
-        if (wait_s := self._wrong_tokens.take(counted_address(address))) > 0:
+        if (wait_s := self._wrong_tokens.take(client_network(address))) > 0:
             raise HTTPException(429, "too many wrong tokens from this address", _retry_after(wait_s))
         log.warning("an HTTP request with a wrong token was refused", address=address, path=request.url.path)
         raise HTTPException(
@@ -132,7 +132,10 @@ async def declare_bearer_auth(credentials: Credentials) -> None:
 
 
 def route_class_with_check(check: AccessCheck) -> type[APIRoute]:
-    """Returns a route class that checks access before the body is read, so that an unauthorised caller learns nothing about it."""
+    """Returns a route class that checks access before it reads the body.
+
+    An unauthorised caller is refused with 401 or 403 even if its body is invalid, and sees no error about the body.
+    """
 
     class CheckedRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

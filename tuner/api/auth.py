@@ -35,7 +35,7 @@ class ApiRole(StrEnum):
         return self is ApiRole.OPERATE or other is ApiRole.READ
 
 
-class AccessError(Exception):
+class CredentialsError(Exception):
     """Tokens or certificates cannot be used. The text names the file and the line, and never contains a token."""
 
 
@@ -73,7 +73,7 @@ def parse_tokens(text: str, file_name: str) -> tuple[Token, ...]:
         file_name: for error messages.
 
     Raises:
-        AccessError: a line is not ``role name token``.
+        CredentialsError: a line is not ``role name token``.
     """
     tokens: list[Token] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -81,21 +81,21 @@ def parse_tokens(text: str, file_name: str) -> tuple[Token, ...]:
             continue
         position, parts = f"{file_name}:{number}", line.split()
         if len(parts) != 3:
-            raise AccessError(f"{position}: expected a role, a name and a token, found {len(parts)} words")
+            raise CredentialsError(f"{position}: expected a role, a name and a token, found {len(parts)} words")
         role, caller_name, secret = parts
         if role not in tuple(ApiRole):
             # The wrong word is not quoted, as it may be the token.
-            raise AccessError(f"{position}: the first word is the role: expected read or operate")
+            raise CredentialsError(f"{position}: the first word is the role: expected read or operate")
         if len(caller_name) > _NAME_LETTERS_MAX or not caller_name.isprintable():
-            raise AccessError(f"{position}: the second word is a name of at most {_NAME_LETTERS_MAX} letters")
+            raise CredentialsError(f"{position}: the second word is a name of at most {_NAME_LETTERS_MAX} letters")
         if (fault := token_problem(secret)) is not None:
-            raise AccessError(f"{position}: the token of {caller_name} {fault}")
+            raise CredentialsError(f"{position}: the token of {caller_name} {fault}")
         token = make_token(secret, caller_name, ApiRole(role))
         if any(hmac.compare_digest(token.digest, other.digest) for other in tokens):
-            raise AccessError(f"{position}: the token of {caller_name} occurs twice: create another token")
+            raise CredentialsError(f"{position}: the token of {caller_name} occurs twice: create another token")
         tokens.append(token)
     if not tokens:
-        raise AccessError(f"{file_name}: holds no token: expected lines such as `operate kim 3f9c…`")
+        raise CredentialsError(f"{file_name}: holds no token: expected lines such as `operate kim 3f9c…`")
     return tuple(tokens)
 
 
@@ -114,7 +114,7 @@ class Tokens:
             monotonic: None: the file is never read again.
 
         Raises:
-            AccessError: the file cannot be read, or a line of it is wrong.
+            CredentialsError: the file cannot be read, or a line of it is wrong.
         """
         self._from_settings = tuple(from_settings)
         self._file = file
@@ -150,7 +150,7 @@ class Tokens:
     def _check_distinct(self, tokens: tuple[Token, ...], file: str) -> tuple[Token, ...]:
         for token in tokens:
             if any(hmac.compare_digest(token.digest, other.digest) for other in self._from_settings):
-                raise AccessError(
+                raise CredentialsError(
                     f"{file}: the token of {token.caller.name} is also in the settings: create another token"
                 )
         return tokens
@@ -167,7 +167,7 @@ class Tokens:
         try:
             self._from_file = self._check_distinct(_read(file), file)
             log.info("the tokens file was read again", file=file, tokens=len(self._from_file))
-        except AccessError as error:
+        except CredentialsError as error:
             log.error(
                 "the changed tokens file cannot be used, so the previous tokens still hold: correct the file",
                 error=str(error),
@@ -180,9 +180,9 @@ def _read(file: str) -> tuple[Token, ...]:
         with open(file, encoding="utf-8") as opened:
             return parse_tokens(opened.read(), file)
     except OSError as error:
-        raise AccessError(f"{file}: cannot be read: {error.strerror or error}") from error
+        raise CredentialsError(f"{file}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise AccessError(f"{file}: not UTF-8 text (byte {error.start})") from error
+        raise CredentialsError(f"{file}: not UTF-8 text (byte {error.start})") from error
 
 
 def _digest(secret: str) -> bytes:

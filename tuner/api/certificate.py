@@ -7,7 +7,7 @@ import ssl
 import structlog
 
 from streaming.shared.file_stamp import FileStamp, file_stamp
-from tuner.api.auth import AccessError
+from tuner.api.auth import CredentialsError
 
 log = structlog.get_logger("tuner")
 
@@ -18,7 +18,7 @@ class Certificate:
     def __init__(self, certfile: str, keyfile: str) -> None:
         """
         Raises:
-            AccessError: the files cannot be used.
+            CredentialsError: the files cannot be used.
         """
         self._files = (certfile, keyfile)
         self._loaded_stamp = self._last_stamp = self._stamp()
@@ -48,7 +48,7 @@ class Certificate:
         certfile, keyfile = self._files
         try:
             self._context = self._load()
-        except AccessError as error:
+        except CredentialsError as error:
             log.error(
                 "the changed certificate of tuner.http cannot be used, so the previous one stays in use: provide a certificate "
                 "and its matching key",
@@ -60,7 +60,7 @@ class Certificate:
     def _load(self) -> ssl.SSLContext:
         """
         Raises:
-            AccessError: the files cannot be used.
+            CredentialsError: the files cannot be used.
         """
         certfile, keyfile = self._files
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -69,7 +69,9 @@ class Certificate:
             context.load_cert_chain(certfile, keyfile, password="")
         except OSError as error:  # ssl.SSLError is a subclass.
             reason = error.strerror or error
-            raise AccessError(f"the certificate {certfile} and the key {keyfile} cannot be used: {reason}") from error
+            raise CredentialsError(
+                f"the certificate {certfile} and the key {keyfile} cannot be used: {reason}"
+            ) from error
         return context
 
     def _stamp(self) -> tuple[FileStamp | None, ...]:

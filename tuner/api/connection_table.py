@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from streaming.shared.addresses import counted_address, is_loopback
+from streaming.shared.addresses import client_network, is_loopback
 from streaming.shared.connection_limits import SlotLimits
 
 CONNECTIONS_MAX = 200
@@ -143,7 +143,7 @@ class ConnectionTable:
         If the table is full, or the address has too many connections, a connection that waits for its client is closed. If there is
         none, because all their requests are in progress, the new connection is refused.
         """
-        network = counted_address(address)
+        network = client_network(address)
         local = is_loopback(address)
         same_address = [connection for connection in self._open if connection.address == network]
         if len(same_address) >= self._per_address_max:

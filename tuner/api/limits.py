@@ -17,7 +17,7 @@ from typing import Any
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streaming.shared.addresses import counted_address
+from streaming.shared.addresses import client_network
 from tuner.api.responses import error_response
 
 BODY_BYTES_MAX = 16 * 1024
@@ -98,7 +98,7 @@ class RequestLimiter:
         wait_s = (
             0.0
             if scope["path"] in HEALTH_PATHS
-            else self._reads.take(f"{_kind(scope)} {counted_address(peer_address(scope))}")
+            else self._reads.take(f"{_kind(scope)} {client_network(peer_address(scope))}")
         )
         if wait_s > 0:
             await error_response(429, "too many requests from this address: send fewer", retry_after_s=wait_s)(

@@ -177,7 +177,7 @@ class HttpServer:
 
         Raises:
             OSError: the port cannot be bound.
-            AccessError: the certificate or the key cannot be used.
+            CredentialsError: the certificate or the key cannot be used.
         """
         self._on_stop = on_stop
         self._certificate = Certificate(*tls) if tls is not None else None

@@ -8,7 +8,7 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from tuner.api.api_state import ApiState
-from tuner.api.auth import AccessError, ApiRole, Tokens, make_token
+from tuner.api.auth import ApiRole, Tokens, make_token
 from tuner.api.orders_api import OrderService
 from tuner.api.server import HttpServer, make_app
 from tuner.runtime.clock import Clock
@@ -20,10 +20,6 @@ log = structlog.get_logger("tuner")
 
 class PortError(Exception):
     """The server cannot listen on its port."""
-
-
-class TokensError(PortError):
-    """The tokens or the certificate of tuner.http cannot be used."""
 
 
 def http_server(
@@ -43,7 +39,7 @@ def http_server(
 
     Raises:
         PortError: the server cannot listen on its port.
-        TokensError: the tokens or the certificate cannot be used.
+        CredentialsError: the tokens or the certificate cannot be used.
     """
     try:
         app = make_app(
@@ -57,8 +53,6 @@ def http_server(
         )
         # The hub closes the open event streams of pages, which would otherwise delay the stop.
         return HttpServer(app, http.host, http.port, tls=_certificate(http), on_stop=stores.observers.hub.close)
-    except AccessError as error:
-        raise TokensError(str(error)) from error
     except OSError as error:
         raise PortError(f"{http.host}:{http.port}: {error}") from error
 
@@ -66,7 +60,7 @@ def http_server(
 def _tokens(http: HttpSettings, monotonic_s: Callable[[], float]) -> Tokens:
     """
     Raises:
-        AccessError: the file of tokens cannot be used.
+        CredentialsError: the file of tokens cannot be used.
     """
     secrets = ((http.read_token, "read token", ApiRole.READ), (http.operate_token, "operate token", ApiRole.OPERATE))
     tokens = [make_token(secret.get_secret_value(), name, role) for secret, name, role in secrets if secret is not None]

@@ -22,7 +22,7 @@ from streaming.failure_causes import explain_death, explain_jvm_end, explain_sta
 from streaming.java_output import JavaLine, JavaOutput, parse
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
-from streaming.storage import StorageFolder, folder_fault, foreign_file
+from streaming.storage import StorageFolder, folder_fault, inaccessible_file_message
 
 Mount = Callable[[str], Path]
 
@@ -66,12 +66,12 @@ def test_noexec_mount_is_seen(mount: Mount) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_foreign_file_of_a_checkpoint_names_owner_and_remedy(tmp_path: Path) -> None:
+def test_inaccessible_checkpoint_file_message_names_owner_and_remedy(tmp_path: Path) -> None:
     (tmp_path / "live-1" / "state").mkdir(parents=True)
-    assert foreign_file(tmp_path) is None
+    assert inaccessible_file_message(tmp_path) is None
     os.chown(tmp_path / "live-1" / "state", 10002, 10002)
     (tmp_path / "live-1" / "state").chmod(0o700)
-    program = f"from pathlib import Path; from streaming.storage import foreign_file; print(foreign_file(Path({str(tmp_path)!r})))"
+    program = f"from pathlib import Path; from streaming.storage import inaccessible_file_message; print(inaccessible_file_message(Path({str(tmp_path)!r})))"
     # Root may do anything, but for the rights that it has given up.
     done = subprocess.run(
         ["setpriv", "--bounding-set=-dac_override,-dac_read_search", sys.executable, "-c", program],

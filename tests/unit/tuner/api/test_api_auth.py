@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tuner.api.auth import AccessError, ApiCaller, ApiRole, Tokens, find_caller, make_token, parse_tokens, token_problem
+from tuner.api.auth import (
+    ApiCaller,
+    ApiRole,
+    CredentialsError,
+    Tokens,
+    find_caller,
+    make_token,
+    parse_tokens,
+    token_problem,
+)
 
 KIM, GRAFANA = "kim-3f9c0123456789ab", "grafana-0123456789ab"
 FILE = f"# who may what\n\noperate kim {KIM}\n  read grafana {GRAFANA}\n"
@@ -42,7 +51,7 @@ def test_operate_role_covers_read_role() -> None:
     ],
 )
 def test_token_file_error_names_line_and_hides_token(text: str, said: str) -> None:
-    with pytest.raises(AccessError) as caught:
+    with pytest.raises(CredentialsError) as caught:
         parse_tokens(text, "tokens")
     assert str(caught.value).startswith(said)
     assert KIM not in str(caught.value)
@@ -56,10 +65,10 @@ def test_token_needs_16_characters_without_spaces() -> None:
 
 
 def test_unreadable_token_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(AccessError, match="gone: cannot be read: No such file"):
+    with pytest.raises(CredentialsError, match="gone: cannot be read: No such file"):
         Tokens(file=str(tmp_path / "gone"))
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
-    with pytest.raises(AccessError, match="not UTF-8"):
+    with pytest.raises(CredentialsError, match="not UTF-8"):
         Tokens(file=str(tmp_path / "bytes"))
 
 

@@ -14,7 +14,7 @@ from rheostat.config.settings import load_settings
 from rheostat.errors import BadInputError
 from streaming.shared.contract import MoveSignal, Side
 from tuner.api.api_state import ApiState
-from tuner.api.auth import AccessError, ApiRole, Tokens, make_token
+from tuner.api.auth import ApiRole, CredentialsError, Tokens, make_token
 from tuner.api.limits import RequestRate, TokenBuckets
 from tuner.api.orders_api import OrderChange
 from tuner.api.responses import SECURITY_HEADERS
@@ -112,7 +112,7 @@ def test_order_before_the_first_cycle_is_unavailable() -> None:
 def test_token_in_both_file_and_settings_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"operate kim {READ_TOKEN}\n")
-    with pytest.raises(AccessError, match="is also in the settings"):
+    with pytest.raises(CredentialsError, match="is also in the settings"):
         Tokens((make_token(READ_TOKEN, "grafana", ApiRole.READ),), str(file))
 
 

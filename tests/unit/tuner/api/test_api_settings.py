@@ -10,9 +10,9 @@ from fastapi import FastAPI
 
 from rheostat.config.settings import Settings, parse_settings
 from rheostat.errors import BadInputError
-from tuner.api.auth import AccessError
+from tuner.api.auth import CredentialsError
 from tuner.api.server import HttpServer
-from tuner.app import TokensError, run_tuner
+from tuner.app import run_tuner
 
 SECRET = "hush-0123456789abcdef"
 BASE = """cluster: lab
@@ -87,14 +87,14 @@ def started(http: str, tmp_path: Path) -> Any:
 def test_tuner_with_invalid_tokens_file_does_not_start(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text("operate kim\n")
-    with pytest.raises(TokensError, match="tokens:1: expected a role, a name and a token"):
+    with pytest.raises(CredentialsError, match="tokens:1: expected a role, a name and a token"):
         started(f"{{port: 0, tokens_file: {file}}}", tmp_path)
 
 
 def test_tuner_with_unusable_certificate_does_not_start(tmp_path: Path) -> None:
     file = tmp_path / "cert.pem"
-    with pytest.raises(TokensError, match=r"cert\.pem"):
+    with pytest.raises(CredentialsError, match=r"cert\.pem"):
         started(f"{{port: 0, tls_certfile: {file}, tls_keyfile: {file}}}", tmp_path)
     file.write_text("no certificate")
-    with pytest.raises(AccessError, match=r"cert\.pem"):
+    with pytest.raises(CredentialsError, match=r"cert\.pem"):
         HttpServer(FastAPI(), "127.0.0.1", 0, tls=(str(file), str(file)))

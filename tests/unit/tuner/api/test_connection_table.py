@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.shared.addresses import counted_address, is_loopback
+from streaming.shared.addresses import client_network, is_loopback
 from tuner.api.connection_table import (
     PHASE_S_MAX,
     UNREAD_S_MAX,
@@ -126,7 +126,7 @@ def test_answer_expires_only_while_its_client_reads_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "counted", "loopback"),
+    ("address", "network", "loopback"),
     [
         ("192.0.2.7", "192.0.2.7", False),
         ("::ffff:192.0.2.7", "192.0.2.7", False),
@@ -137,8 +137,8 @@ def test_answer_expires_only_while_its_client_reads_nothing() -> None:
         ("", "", False),
     ],
 )
-def test_counted_address_is_the_network_of_one_client(address: str, counted: str, loopback: bool) -> None:
-    assert counted_address(address) == counted
+def test_client_network_is_an_ipv4_address_or_ipv6_prefix(address: str, network: str, loopback: bool) -> None:
+    assert client_network(address) == network
     assert is_loopback(address) == loopback
 
 
