@@ -45,7 +45,7 @@ def check_plan(
     may_change_factor: bool,
     batch_limits: BatchLimits | None = None,
     active_plans: Sequence[Plan] = (),
-    leaders_ratio: float = 1.0,
+    effective_leader_ratio: float = 1.0,
     has_objective: bool = False,
 ) -> CheckResult:
     """Returns the violations, the notes and the estimated duration of a plan.
@@ -56,7 +56,7 @@ def check_plan(
         may_change_factor: the operator allows another number of replicas than now.
         batch_limits: how many partitions may move at a time (KIP-435); None: unlimited.
         active_plans: plans on record that have not ended.
-        leaders_ratio: share of the rate that leaders get while the plan runs.
+        effective_leader_ratio: share of the rate that leaders get while the plan runs.
         has_objective: a latency objective may lower the rate.
     """
     rates: dict[BrokerSide, float] = {}
@@ -64,7 +64,9 @@ def check_plan(
         rates = {(b, side): rate_bytes_per_s_max for b in cluster.layout.brokers for side in Side}
     partitions = planned_partitions(_waiting_partitions(changes, cluster))
     bound = fluid_bound(partitions, rates)
-    expected_s = estimate_s(bound, partitions, rates, batch_limits or BatchLimits(), leaders_ratio) if rates else None
+    expected_s = (
+        estimate_s(bound, partitions, rates, batch_limits or BatchLimits(), effective_leader_ratio) if rates else None
+    )
     added_bytes = _added_bytes(changes, cluster, active_plans)
     violations = [
         *_factor_changes(changes, may_change_factor),

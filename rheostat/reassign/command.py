@@ -92,7 +92,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
         may_change_factor=request.may_change_factor,
         batch_limits=request.limits,
         active_plans=stored.active,
-        leaders_ratio=constraints.leaders_ratio,
+        effective_leader_ratio=constraints.effective_leader_ratio,
         has_objective=constraints.objective is not None,
     )
     conflicts = _find_conflicts(changes.partitions.keys(), stored)

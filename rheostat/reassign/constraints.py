@@ -32,7 +32,7 @@ class PlanConstraints:
         ceiling_bytes_per_s: highest rate for each broker and side.
         throttle: the throttle that the operator requested with the plan.
         objective: the latency objective as text; None: no objective is set.
-        leaders_ratio: share of the rate that leaders get while the plan still starts steps; above 0, at most 1.
+        effective_leader_ratio: share of the rate that leaders get while the plan still starts steps; above 0, at most 1.
         tuner: the tuner that executes the plan; None: no tuner would execute the plan now.
         no_executor: why no tuner would execute the plan, and what to do; None: a tuner would execute it.
         differences: sentences on values in this command's settings file that differ from the tuner's.
@@ -42,7 +42,7 @@ class PlanConstraints:
     ceiling_bytes_per_s: float
     throttle: PlanThrottle = field(default_factory=PlanThrottle)
     objective: str | None = None
-    leaders_ratio: float = 1.0
+    effective_leader_ratio: float = 1.0
     tuner: TunerPresence | None = None
     no_executor: str | None = None
     differences: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ def select_constraints(
         tuner.rate_bytes_per_s_max,
         throttle,
         _objective_text(tuner.objective_latency_ms, tuner.objective_mode),
-        tuner.plan_leaders_ratio,
+        tuner.effective_leader_ratio,
         executor,
         None if executor is not None else _no_executor_text(settings, tuners),
         tuple(_differences(settings, tuner)),
@@ -169,7 +169,7 @@ def _from_settings(
         tuner.rate_bytes_per_s_max,
         throttle,
         None if objective is None else _objective_text(objective.latency_ms, objective.mode.value),
-        tuner.plan_leaders_ratio(),
+        tuner.effective_leader_ratio(),
         no_executor=no_executor,
     )
 

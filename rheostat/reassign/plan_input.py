@@ -78,7 +78,8 @@ def read_cluster_state(
         measure_s: how long the logs are watched to measure write rates; 0: the rates come from the signals.
         notify: shows a line to the operator.
     """
-    # The ids come first, so that a topic that is created again during these reads is noticed.
+    # The ids are read first. If a topic is deleted and created again during the later reads, the plan contains its old id, and the
+    # executor drops the partitions of a topic whose id differs.
     ids = client.topic_ids(topics)
     layout = read_layout(client, settings, CLIENT_ID)
     disks = {b: d for b, d in client.disks(layout.brokers).items() if not isinstance(d, ClusterError)}
@@ -133,8 +134,9 @@ def find_changes(plan: PlanFile, cluster: PlanClusterState) -> PlanChanges:
         BadInputError: the plan names partitions or brokers that do not exist; the message names each.
     """
     layout = cluster.layout
-    brokers = {*layout.brokers, *(b for state in layout.partitions.values() for b in state.replicas)}
-    check_targets_exist(plan, brokers, layout.partitions)
+    # The layout lists only brokers that are alive. A plan may also name a broker that is down, if it holds replicas.
+    holders = {broker for state in layout.partitions.values() for broker in state.replicas}
+    check_targets_exist(plan, {*layout.brokers, *holders}, layout.partitions)
     topics = {target.topic for target in plan.targets}
     originals = {
         topic: OriginalTopic(cluster.topic_ids.get(topic, ""), len(states))

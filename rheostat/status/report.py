@@ -31,7 +31,6 @@ from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Reason
 from tuner.control.throttle.plan_moves import list_requested_moves
 from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.core.cluster import BrokerSide, LiveCluster
-from tuner.core.drain_time import SideLoad
 from tuner.core.plan_progress import UNKNOWN, Progress
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import Plan
@@ -294,9 +293,7 @@ def last_entries(settings: Settings, count: int = DECISIONS_SHOWN, ring: str = "
 def _min_rate(side: Mapping[str, Any], settings: Settings) -> float | None:
     """Returns the minimum rate according to the settings; the value that the tuner uses may be lower, and is unknown here."""
     steady_state = side["steady_state_bytes_per_s"]
-    return (
-        None if steady_state is None else min_draining_bytes_per_s(SideLoad(0.0, steady_state), settings.tuner.limits())
-    )
+    return None if steady_state is None else min_draining_bytes_per_s(steady_state, settings.tuner.limits())
 
 
 def _read_signals(settings: Settings) -> SignalHistory:

@@ -116,10 +116,18 @@ def outcome_text(decision: Mapping[str, Any]) -> str:
 def order_lines(status: Mapping[str, Any]) -> list[str]:
     """Returns one sentence per active operator order."""
     pause = status.get("paused")
-    lines = (
-        [f"{'Released' if pause['released'] else 'Paused'} by {pause['by']}, until `rheostat resume`."] if pause else []
-    )
+    lines = [_pause_line(pause)] if pause else []
     return lines + [line for _, line in override_lines(status.get("overrides", ()))]
+
+
+def _pause_line(pause: Mapping[str, Any]) -> str:
+    # The records store a release as a pause that also restores the managed settings.
+    if pause["released"]:
+        return (
+            f"Released by {pause['by']}: the tuner restores the settings that it manages, and then changes nothing until "
+            "`rheostat resume`."
+        )
+    return f"Paused by {pause['by']}, until `rheostat resume`."
 
 
 def _at(entry: Mapping[str, Any]) -> str:

@@ -29,7 +29,7 @@ CAPACITY = {"in_bytes_per_s": 60 * MB, "out_bytes_per_s": 60 * MB}
 def rates(client: ClusterClient) -> dict[BrokerSide, int]:
     live = ClusterReader(client).snapshot(full=False)
     assert isinstance(live, LiveCluster), live
-    return {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.is_own}
+    return {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.is_set_on_broker}
 
 
 def reassignment_in_rate(config: Path, broker: int) -> float:

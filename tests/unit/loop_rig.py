@@ -73,7 +73,7 @@ class FakeLive:
         if self.not_seen is not None:
             return ClusterUnreadable(self.not_seen)
         inherited = {
-            (broker, side): RateSetting(value, is_own=False)
+            (broker, side): RateSetting(value, is_set_on_broker=False)
             for side, value in self.throttles.default_rates.items()
             for broker in self.throttles.brokers
         }

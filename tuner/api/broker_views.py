@@ -56,7 +56,7 @@ def _side(snapshot: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | Non
         "throttled_bytes_per_s": throttled,
         "throttled_by": signal.throttled_by if signal is not None else None,
         "steady_state_bytes_per_s": load.steady_state_bytes_per_s if load is not None else None,
-        "min_rate_bytes_per_s": current_min_rate_bytes_per_s(load, setpoint, result.limits)
+        "min_rate_bytes_per_s": current_min_rate_bytes_per_s(load.steady_state_bytes_per_s, setpoint, result.limits)
         if load is not None
         else None,
         "managed": side in result.memory.owned,

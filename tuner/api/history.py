@@ -18,7 +18,6 @@ from typing import NamedTuple
 from streaming.shared.contract import Side
 from tuner.api.min_rate import current_min_rate_bytes_per_s
 from tuner.core.cluster import LiveCluster, Observation
-from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import ThrottleLimits
 
 SLOTS = 180  # 15 minutes at the default interval of cycles, 5 s.
@@ -119,7 +118,7 @@ class RateHistoryStore:
                     rows = self._rows[broker] = array("f", [_NAN]) * (self._slots * _WIDTH)
                 rows[start : start + _WIDTH] = array("f", self._row(broker, observation, live, limits))
                 self._last_cycles[broker] = self._cycle
-            # All slots of these brokers are out of date.
+            # Rows of brokers without a move and a throttle for a whole round of the ring hold outdated cycles only.
             inactive = [broker for broker, cycle in self._last_cycles.items() if self._cycle - cycle >= self._slots]
             for broker in inactive:
                 del self._rows[broker], self._last_cycles[broker]
@@ -166,9 +165,7 @@ class RateHistoryStore:
                 _NAN if steady_state is None else steady_state,
                 _NAN
                 if steady_state is None
-                else current_min_rate_bytes_per_s(
-                    SideLoad(0.0, steady_state), observation.setpoints.get((broker, side)), limits
-                ),
+                else current_min_rate_bytes_per_s(steady_state, observation.setpoints.get((broker, side)), limits),
             ]
         inbound = observation.moves.get((broker, Side.FOLLOWER))
         remaining = inbound.remaining_bytes if inbound is not None and inbound.moving_partitions else None

@@ -22,7 +22,7 @@ class RateSetting:
     """The throttle rate in force on one side of one broker."""
 
     bytes_per_s: int
-    is_own: bool = True  # Set on this broker; False if it comes from <default> or the broker's file.
+    is_set_on_broker: bool = True  # False: inherited from the cluster-wide default or the broker's file.
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class TunerPresence:
         objective_latency_ms: maximum p99 for clients, ms; None without an objective.
         unthrottled_moves: "throttle" or "leave": what the tuner does with moves that have no throttle.
         executes_plans: whether it executes plans of ``rheostat reassign``.
-        plan_leaders_ratio: share of the ceiling for leader sides while a plan starts more steps.
+        effective_leader_ratio: share of the ceiling for leader sides while a plan starts more steps.
         page: address of its web page; empty if it has none.
         waits_for: the reason why it does not act, or the input that it cannot read yet; empty if it has all it needs.
     """
@@ -48,7 +48,7 @@ class TunerPresence:
     objective_latency_ms: float | None = None
     unthrottled_moves: str = "leave"
     executes_plans: bool = True
-    plan_leaders_ratio: float = 1.0
+    effective_leader_ratio: float = 1.0
     page: str = ""
     waits_for: str = ""
     reported_at_ms: int = 0

@@ -3,8 +3,7 @@
 A partition that waits uses no quota, but producers write to it, so it grows. A partition that is copied uses quota for the copy and
 for the steady-state replication of new writes. So a side is fastest if it copies one partition at a time, at the full rate, in the
 order of growth relative to size. For a partition that begins at time x, with b bytes, a write rate w, steady-state replication W
-and
-the quota q:
+and the quota q:
 
     end = x + (b + w · x) ÷ (q − W)
 
@@ -49,18 +48,12 @@ class FluidBound:
     copied_bytes: float
 
 
-def fluid_bound(
-    partitions: Iterable[PlannedPartition],
-    rates: Mapping[BrokerSide, float],
-    other_steady_state: Mapping[BrokerSide, float] | None = None,
-) -> FluidBound:
+def fluid_bound(partitions: Iterable[PlannedPartition], rates: Mapping[BrokerSide, float]) -> FluidBound:
     """Computes the bound for a plan.
 
     Args:
         rates: bytes/s of each side; a side that is missing is unlimited.
-        other_steady_state: bytes/s of each side that the steady-state replication of other partitions uses.
     """
-    used = other_steady_state or {}
     leaders: dict[int, list[_Copy]] = defaultdict(list)
     followers: dict[int, list[_Copy]] = defaultdict(list)
     copied_bytes = 0.0
@@ -79,25 +72,25 @@ def fluid_bound(
     by_side = {(b, Side.LEADER): copies for b, copies in leaders.items()}
     by_side |= {(b, Side.FOLLOWER): copies for b, copies in followers.items()}
     limited = {side: copies for side, copies in by_side.items() if side in rates}
-    drains = {side: rates[side] - used.get(side, 0.0) for side in limited}
-    never = tuple((c[4], c[5], side) for side, copies in limited.items() for c in copies if c[3] >= drains[side])
-    at_once = [_at_once_s(copies, drains[side]) for side, copies in limited.items()]
+    never = tuple((c[4], c[5], side) for side, copies in limited.items() for c in copies if c[3] >= rates[side])
+    at_once = [_at_once_s(copies, rates[side]) for side, copies in limited.items()]
     finite_s = [takes_s for takes_s in at_once if takes_s is not None]
     at_once_s = max(finite_s, default=0.0) if len(finite_s) == len(at_once) else None
     if never:
         return FluidBound(None, never[0][2], never, at_once_s, copied_bytes)
-    needs_s = {side: _in_turn_s(copies, drains[side]) for side, copies in limited.items()}
+    needs_s = {side: _in_turn_s(copies, rates[side]) for side, copies in limited.items()}
     slowest = max(needs_s, key=needs_s.__getitem__, default=None)
     return FluidBound(max(needs_s.values(), default=0.0), slowest, (), at_once_s, copied_bytes)
 
 
-def _in_turn_s(copies: list[_Copy], drains: float) -> float:
+def _in_turn_s(copies: list[_Copy], rate_bytes_per_s: float) -> float:
     """Returns the end of the last copy if they run one after the other."""
     at_s = 0.0
     for _, missing_bytes, growth, steady_state, _, _ in sorted(copies, reverse=True):
-        at_s += (missing_bytes + growth * at_s) / (drains - steady_state)
+        at_s += (missing_bytes + growth * at_s) / (rate_bytes_per_s - steady_state)
     return at_s
 
 
-def _at_once_s(copies: list[_Copy], drains: float) -> float | None:
-    return drain_s(SideLoad(sum([c[1] for c in copies]), sum([c[3] for c in copies])), drains)
+def _at_once_s(copies: list[_Copy], rate_bytes_per_s: float) -> float | None:
+    load = SideLoad(sum([c[1] for c in copies]), sum([c[3] for c in copies]))
+    return drain_s(load, rate_bytes_per_s)

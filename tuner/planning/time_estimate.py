@@ -27,18 +27,18 @@ def estimate_s(
     partitions: Iterable[PlannedPartition],
     rates: Mapping[BrokerSide, float],
     limits: BatchLimits,
-    leaders_ratio: float = 1.0,
+    effective_leader_ratio: float = 1.0,
 ) -> float | None:
     """Returns the estimated seconds; None if a copy never ends at these rates; 0 if nothing is copied.
 
     Args:
-        leaders_ratio: share of its rate that the control law gives a leader while the plan runs.
+        effective_leader_ratio: share of its rate that the control law gives a leader while the plan runs.
     """
     if bound.time_s is None or not bound.copied_bytes:
         return bound.time_s
     best_s = bound.time_s
     if bound.slowest is not None and bound.slowest[1] is Side.LEADER:
-        best_s /= leaders_ratio
+        best_s /= effective_leader_ratio
     alone_s = [_alone_s(p, rates, limits.replica_movements_max) for p in partitions]
     serial_s = max(sum(alone_s) / limits.partition_movements_max, max(alone_s, default=0.0))
     return _OVERHEAD_RATIO * max(best_s, serial_s) + _START_END_S

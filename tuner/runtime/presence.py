@@ -47,7 +47,7 @@ def current_presence(
         objective_latency_ms=objective.latency_ms if objective is not None else None,
         unthrottled_moves="throttle" if settings.limits().throttles_all_moves else "leave",
         executes_plans=settings.reassign.enabled and not settings.dry_run and PLANS not in status.suspended_controllers,
-        plan_leaders_ratio=settings.plan_leaders_ratio(),
+        effective_leader_ratio=settings.effective_leader_ratio(),
         page=page,
         waits_for="" if ready else why,
     )

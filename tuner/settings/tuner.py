@@ -188,7 +188,7 @@ class TunerSettings(BaseModel):
             rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max
         )
 
-    def plan_leaders_ratio(self) -> float:
+    def effective_leader_ratio(self) -> float:
         """Returns the share of the ceiling that leaders get while a plan still has steps to begin.
 
         A gentle objective limits them in another way, so it is 1.

@@ -113,7 +113,12 @@ def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) ->
     new_rates = memory.after_moves.new_rates if memory.after_moves is not None else ()
     for side in ((broker, side) for broker in sorted(brokers & _readable(live)) for side in Side):
         setting = live.rates.get(side)
-        if setting is None or not setting.is_own or side in memory.externally_owned_until_ms or side in new_rates:
+        if (
+            setting is None
+            or not setting.is_set_on_broker
+            or side in memory.externally_owned_until_ms
+            or side in new_rates
+        ):
             continue
         before = memory.preexisting_rates.get(side)
         if before is None:
@@ -143,7 +148,7 @@ def drop_restored_rates(live: LiveCluster, memory: Memory) -> Memory:
 
     def own_rate(side: BrokerSide) -> int | None:
         setting = live.rates.get(side)
-        return setting.bytes_per_s if setting is not None and setting.is_own else None
+        return setting.bytes_per_s if setting is not None and setting.is_set_on_broker else None
 
     readable = _readable(live)
     owned = {
@@ -166,7 +171,7 @@ def _restore_rates(
     for side, owned in sorted(memory.owned.items()):
         setting = live.rates.get(side)
         # A broker keeps its dynamic settings while it is away. Its rate is restored when it is back.
-        if side[0] not in readable or side[0] in except_brokers or setting is None or not setting.is_own:
+        if side[0] not in readable or side[0] in except_brokers or setting is None or not setting.is_set_on_broker:
             continue
         before = owned.before_bytes_per_s
         if setting.bytes_per_s == before:

@@ -99,7 +99,7 @@ class SetRate:
     setpoint_bytes_per_s: int
     reason: Reason
     text: str
-    is_own: bool = True  # Whether the current rate is set on the broker itself; else it is inherited.
+    is_set_on_broker: bool = True  # As in RateSetting, of the current rate.
 
 
 @value
@@ -111,7 +111,7 @@ class AllowSteering:
     current_bytes_per_s: int
     reason: Reason
     text: str
-    is_own: bool = True  # As in SetRate.
+    is_set_on_broker: bool = True  # As in SetRate.
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def _record_idle_throttles(live: LiveCluster, memory: Memory) -> IdleThrottles |
     # ``moving_replicas`` also has the ended moves until their cleanup.
     if not memory.moving_replicas:
         return None
-    rates = frozenset(side for side, setting in live.rates.items() if setting.is_own)
+    rates = frozenset(side for side, setting in live.rates.items() if setting.is_set_on_broker)
     topics, external_entries = frozenset(live.lists), external_lists(live, memory)
     last_idle, readable = memory.after_moves, live.brokers - live.unreadable
     if last_idle is None:
@@ -145,7 +145,9 @@ def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: ThrottleLimit
         to_clear = absent
     preexisting = {side: rate for side, rate in memory.preexisting_rates.items() if side[0] not in readable}
     externally_owned = memory.externally_owned_until_ms
-    current = {side: r.bytes_per_s for side, r in live.rates.items() if r.is_own and side not in externally_owned}
+    current = {
+        side: r.bytes_per_s for side, r in live.rates.items() if r.is_set_on_broker and side not in externally_owned
+    }
     # kafka-reassign-partitions sets lists and rates a moment before the move starts. So a rate counts as preexisting
     # - at once, if no list is set;
     # - if all lists and the rate itself were set in the last idle cycle too;

@@ -96,7 +96,7 @@ def decide_override(side: BrokerSide, order: Override, setting: RateSetting | No
         return Hold(*side, Reason.OVERRIDDEN, f"{head}, but no throttle is set here, and an override does not add one")
     if setting.bytes_per_s == order.bytes_per_s:
         return Hold(*side, Reason.OVERRIDDEN, head)
-    return SetRate(*side, setting.bytes_per_s, order.bytes_per_s, Reason.OVERRIDDEN, head, setting.is_own)
+    return SetRate(*side, setting.bytes_per_s, order.bytes_per_s, Reason.OVERRIDDEN, head, setting.is_set_on_broker)
 
 
 def decide_restore(
@@ -118,7 +118,7 @@ def decide_restore(
         return None
     head = f"{side_name(side)} {rate_text(current)} → {rate_text(setpoint)}"
     text = f"{head}: the reason for the change is over, so the earlier rate is restored"
-    return SetRate(*side, current, setpoint, Reason.RESTORED, text, setting.is_own)
+    return SetRate(*side, current, setpoint, Reason.RESTORED, text, setting.is_set_on_broker)
 
 
 def is_in_force(order: Override | None, now_ms: int) -> bool:

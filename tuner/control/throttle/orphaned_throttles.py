@@ -57,9 +57,11 @@ def _count_rates(live: LiveCluster, memory: Memory, participants: _BrokersOfMove
         return 0
     unused = {side: setting for side, setting in candidates.items() if side[0] not in participants}
     # A rate for all brokers serves a move on any of them.
-    used_defaults = {side for (broker, side), rate in live.rates.items() if not rate.is_own and broker in participants}
-    unused_defaults = {side for (_, side), setting in unused.items() if not setting.is_own} - used_defaults
-    return sum(setting.is_own for setting in unused.values()) + len(unused_defaults)
+    used_defaults = {
+        side for (broker, side), rate in live.rates.items() if not rate.is_set_on_broker and broker in participants
+    }
+    unused_defaults = {side for (_, side), setting in unused.items() if not setting.is_set_on_broker} - used_defaults
+    return sum(setting.is_set_on_broker for setting in unused.values()) + len(unused_defaults)
 
 
 def _count_lists(live: LiveCluster, memory: Memory, participants: _BrokersOfMoves) -> int:

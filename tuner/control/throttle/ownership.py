@@ -41,7 +41,7 @@ def find_cleared_rates(
     """
     readable = live.brokers - live.unreadable
     readable_rates = {side: owned for side, owned in memory.owned.items() if side[0] in readable}
-    if not readable_rates or any(side in live.rates and live.rates[side].is_own for side in readable_rates):
+    if not readable_rates or any(side in live.rates and live.rates[side].is_set_on_broker for side in readable_rates):
         return {}
     if any(None in owned.possible_rates for owned in readable_rates.values()):
         return {}  # A rate that is just being set may not be there yet.
@@ -100,7 +100,7 @@ def relinquish_changed_rates(
         if side[0] not in live.brokers or side[0] in live.unreadable:
             continue  # The current rate is unknown.
         setting = live.rates.get(side)
-        current = setting.bytes_per_s if setting is not None and setting.is_own else None
+        current = setting.bytes_per_s if setting is not None and setting.is_set_on_broker else None
         is_changed = current not in owned.possible_rates
         came_with_move = side not in memory.preexisting_rates and (memory.throttled or owned.before_bytes_per_s is None)
         if current is None and not live.moves and came_with_move:
@@ -181,7 +181,9 @@ def correct_late_writes(
             continue
         setpoint = min(earlier_bytes_per_s, int(limits.rate_bytes_per_s_max))
         # An earlier rate that does not drain was a step of the previous tuner's ramp.
-        if setpoint == setting.bytes_per_s or setpoint < min_draining_bytes_per_s(load, limits):
+        if setpoint == setting.bytes_per_s or setpoint < min_draining_bytes_per_s(
+            load.steady_state_bytes_per_s, limits
+        ):
             continue
         text = (
             f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(setpoint)}: the current rate is a late write of "
@@ -197,7 +199,7 @@ def _current_late_writes(
     """Returns the late writes whose rate is still set."""
     if now_ms >= memory.predecessor_writes_until_ms or not memory.late_predecessor_writes:
         return {}
-    rates = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.is_own}
+    rates = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.is_set_on_broker}
     return {
         side: write
         for side, write in memory.late_predecessor_writes.items()

@@ -18,9 +18,9 @@ from tuner.core.drain_time import SideLoad, drain_s
 from tuner.core.throttle_limits import ThrottleLimits
 
 
-def min_draining_bytes_per_s(load: SideLoad, limits: ThrottleLimits) -> float:
-    """Returns the lowest rate that drains the side at a useful speed, in bytes/s."""
-    return max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * load.steady_state_bytes_per_s)
+def min_draining_bytes_per_s(steady_state_bytes_per_s: float, limits: ThrottleLimits) -> float:
+    """Returns the lowest rate that drains a side with this steady-state replication at a useful speed, in bytes/s."""
+    return max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * steady_state_bytes_per_s)
 
 
 def is_infeasible(current_bytes_per_s: float, load: SideLoad, limits: ThrottleLimits) -> bool:
@@ -40,7 +40,9 @@ def setpoint_bytes_per_s(
     """Returns the rate at which one side ends in ``target_s``, in bytes/s, and at least the current rate."""
     slack = limits.follower_slack if side is Side.FOLLOWER else 1.0
     required = slack * (load.steady_state_bytes_per_s + load.remaining_bytes / target_s)
-    limited = min(limits.rate_bytes_per_s_max, max(min_draining_bytes_per_s(load, limits), required))
+    limited = min(
+        limits.rate_bytes_per_s_max, max(min_draining_bytes_per_s(load.steady_state_bytes_per_s, limits), required)
+    )
     return round(max(limited, current_bytes_per_s))
 
 

@@ -24,7 +24,6 @@ from tuner.control.throttle.temporary_rates import (
 )
 from tuner.core import formatting
 from tuner.core.cluster import side_name
-from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import Freshness, age_s
 
 Rung = Callable[[SideCase], Decision | None]
@@ -93,7 +92,7 @@ def find_preserved_rate(case: SideCase) -> int | None:
     if case.limits.adopts_existing or setting is None:
         return None
     if owned is None:
-        existing = case.memory.preexisting_rates.get(case.side) if setting.is_own else setting.bytes_per_s
+        existing = case.memory.preexisting_rates.get(case.side) if setting.is_set_on_broker else setting.bytes_per_s
     else:  # The tuner owns it for an order that is over, or for a change that was never written.
         existing = None if case.is_ramping else owned.restore_to_bytes_per_s
     return setting.bytes_per_s if setting.bytes_per_s == existing else None
@@ -169,7 +168,7 @@ def _decay_stale_rate(case: SideCase) -> Decision | None:
     if decayed_at_ms is not None and 0 <= case.view.now_ms - decayed_at_ms < limits.decay_every_s * 1000:
         return None
     steady_state = (signal.steady_state_bytes_per_s if signal is not None else None) or 0.0
-    min_rate = max(owned.before_bytes_per_s or 0.0, min_draining_bytes_per_s(SideLoad(0.0, steady_state), limits))
+    min_rate = max(owned.before_bytes_per_s or 0.0, min_draining_bytes_per_s(steady_state, limits))
     setpoint = round(max(min_rate, limits.decay_ratio * current))
     if setpoint >= current:
         return None

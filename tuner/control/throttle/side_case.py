@@ -62,7 +62,7 @@ class SideCase:
 
     def set_rate(self, setting: RateSetting, setpoint_bytes_per_s: int, reason: Reason, text: str) -> SetRate:
         """Returns the change of this throttle from ``setting`` to a setpoint; ``text`` is a whole sentence."""
-        return SetRate(*self.side, setting.bytes_per_s, setpoint_bytes_per_s, reason, text, setting.is_own)
+        return SetRate(*self.side, setting.bytes_per_s, setpoint_bytes_per_s, reason, text, setting.is_set_on_broker)
 
     def hold_if_ramping_down(self) -> Hold | None:
         """Returns a hold that lets a ramp to a lower rate go on; None for a ramp to a higher rate."""

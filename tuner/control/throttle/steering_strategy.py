@@ -24,7 +24,9 @@ def allow_steering(
     """
     reason, text = _explain(throttled, deadline_miss, bottlenecks)
     case, setting = throttled.case, throttled.setting
-    return AllowSteering(*case.side, setting.bytes_per_s, reason, f"{side_name(case.side)}: {text}", setting.is_own)
+    return AllowSteering(
+        *case.side, setting.bytes_per_s, reason, f"{side_name(case.side)}: {text}", setting.is_set_on_broker
+    )
 
 
 def _explain(

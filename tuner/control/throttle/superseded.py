@@ -17,7 +17,6 @@ from tuner.control.throttle.isr_recovery import sides_blocking_writes
 from tuner.control.throttle.operator_overrides import is_in_force, is_still_ordered
 from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
-from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import fresh_signals
 from tuner.core.throttle_limits import ThrottleLimits
 
@@ -125,7 +124,7 @@ def find_undraining_changes(
             continue
         if signal is None or signal.steady_state_bytes_per_s is None:
             continue
-        min_rate = min_draining_bytes_per_s(SideLoad(0.0, signal.steady_state_bytes_per_s), limits)
+        min_rate = min_draining_bytes_per_s(signal.steady_state_bytes_per_s, limits)
         if change.setpoint_bytes_per_s < round(min_rate):
             causes[side] = f"interrupted: the move needs at least {rate_text(min_rate)} by now"
     return causes

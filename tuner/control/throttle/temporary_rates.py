@@ -15,7 +15,6 @@ from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.control.throttle.side_case import SideCase
 from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide, RateSetting, side_name
-from tuner.core.drain_time import SideLoad
 
 _WARMUP_CAUSE = "nothing moved for a while, so a whole window's bytes would pass at once"
 
@@ -122,7 +121,7 @@ def restore_after_temporary_change(case: SideCase) -> Decision | None:
         return None
     signal, min_rate = view.signal(case.side), 0.0
     if signal is not None:
-        min_rate = min_draining_bytes_per_s(SideLoad(0.0, signal.steady_state_bytes_per_s or 0.0), view.limits)
+        min_rate = min_draining_bytes_per_s(signal.steady_state_bytes_per_s or 0.0, view.limits)
     return decide_restore(case.side, owned, setting, min_rate, case.limits)
 
 

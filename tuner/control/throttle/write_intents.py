@@ -30,7 +30,7 @@ def record_change_intent(memory: Memory, decision: SetRate, steps: Sequence[int]
     """Returns the state before a change: the current rate and every one of ``steps`` (bytes/s) may be set from now on."""
     side = (decision.broker, decision.side)
     before = memory.owned.get(side)
-    current = decision.current_bytes_per_s if decision.is_own else None
+    current = decision.current_bytes_per_s if decision.is_set_on_broker else None
     restore_to = None
     if decision.reason in _TEMPORARY | _KEEPS_RESTORE_RATE and before is not None:
         restore_to = before.restore_to_bytes_per_s
@@ -86,7 +86,7 @@ def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Th
         if side[0] not in readable:
             continue
         setting = live.rates.get(side)
-        current = setting.bytes_per_s if setting is not None and setting.is_own else None
+        current = setting.bytes_per_s if setting is not None and setting.is_set_on_broker else None
         outstanding: tuple[int | None, ...] = ()
         if current in owned.possible_rates:
             owned_rates[side] = replace(owned, possible_rates=(current,))

@@ -173,4 +173,4 @@ def _read_windows(answers: Mapping[int, dict[str, ConfigValue] | ClusterError]) 
 
 
 def _rate_setting(config: ConfigValue) -> RateSetting:
-    return RateSetting(int(config.value), is_own=config.source == kafka_names.SOURCE_DYNAMIC_BROKER)
+    return RateSetting(int(config.value), is_set_on_broker=config.source == kafka_names.SOURCE_DYNAMIC_BROKER)

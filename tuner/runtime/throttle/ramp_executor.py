@@ -110,7 +110,7 @@ class RampExecutor:
         Args:
             possible_rates: rates of earlier ramps, which a broker that lags behind may still show.
         """
-        rate = decision.current_bytes_per_s if decision.is_own else None
+        rate = decision.current_bytes_per_s if decision.is_set_on_broker else None
         self._ramps[(decision.broker, decision.side)] = _Ramp(
             decision, tuple(steps), rate, now_s + steps[0].after_s, possible_rates=frozenset(possible_rates)
         )

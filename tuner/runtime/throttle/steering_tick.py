@@ -83,7 +83,7 @@ class SteeringTick:
         """
         self._throttles_moves = throttles_moves
         steerable = {
-            (d.broker, d.side): (d.current_bytes_per_s, d.is_own)
+            (d.broker, d.side): (d.current_bytes_per_s, d.is_set_on_broker)
             for d in decisions
             if isinstance(d, AllowSteering) and not self._recorder.is_paused(d)
         }  # Each with its rate, and whether that is set on the broker itself (else it is inherited).
@@ -202,5 +202,5 @@ def _held_sides(
             continue
         side = (d.broker, d.side)
         if side in managed and side in live.rates and d.broker in live.brokers:
-            held[side] = (live.rates[side].bytes_per_s, live.rates[side].is_own)
+            held[side] = (live.rates[side].bytes_per_s, live.rates[side].is_set_on_broker)
     return held

@@ -196,7 +196,7 @@ class WindowWarmup:
         """Notes warm-ups that ended after they had lowered the rate and before they had raised it again."""
         for end in ends:
             decision = end.decision
-            rate_before = decision.current_bytes_per_s if decision.is_own else None
+            rate_before = decision.current_bytes_per_s if decision.is_set_on_broker else None
             if (
                 decision.reason is Reason.WINDOW_WARMUP
                 and end.failure is not None

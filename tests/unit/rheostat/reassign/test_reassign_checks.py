@@ -46,11 +46,11 @@ def check(
     may_change_factor: bool = False,
     batch_limits: BatchLimits | None = None,
     active_plans: tuple[Plan, ...] = (),
-    leaders_ratio: float = 1.0,
+    effective_leader_ratio: float = 1.0,
 ) -> CheckResult:
     return check_plan(
         plan, on or cluster(), rate_bytes_per_s_max=rate, limits=limits or PartitionLimits(), may_change_factor=may_change_factor,
-        batch_limits=batch_limits, active_plans=active_plans, leaders_ratio=leaders_ratio,
+        batch_limits=batch_limits, active_plans=active_plans, effective_leader_ratio=effective_leader_ratio,
     )  # fmt: skip
 
 
@@ -72,21 +72,21 @@ def test_check_plan_without_throttle_estimates_no_duration() -> None:
 
 
 def test_expected_duration_includes_the_lower_rate_of_leaders() -> None:
-    from_one_leader = check(changes((3, 4)), leaders_ratio=0.8)
+    from_one_leader = check(changes((3, 4)), effective_leader_ratio=0.8)
     assert from_one_leader.expected_s == pytest.approx(1.08 * 20 / 0.8 + 12)
     # Two leaders copy to one broker, which has the whole ceiling.
     parts = {("t", p): PlanPartition((p + 1, 3), (p + 1, 4), GB) for p in (0, 1)}
     states = {("t", p): PartitionState("t", p, p + 1, (p + 1, 4), (p + 1, 4)) for p in (0, 1)}
-    from_two_leaders = check(PlanChanges((), parts), cluster(states), leaders_ratio=0.8)
+    from_two_leaders = check(PlanChanges((), parts), cluster(states), effective_leader_ratio=0.8)
     assert from_two_leaders.expected_s == pytest.approx(1.08 * 20 + 12)
 
 
 @pytest.mark.parametrize(("mode", "ratio"), [("fast", 0.92), ("gentle", 1.0), (None, 0.92)])
-def test_leaders_ratio_is_lower_in_fast_mode_and_without_objective(mode: str | None, ratio: float) -> None:
+def test_effective_leader_ratio_is_lower_in_fast_mode_and_without_objective(mode: str | None, ratio: float) -> None:
     objective = None if mode is None else ObjectiveSettings.model_validate({"latency_ms": 50, "mode": mode})
     capacity = None if mode is None else CapacitySettings(in_bytes_per_s=1e8, out_bytes_per_s=1e8)
     settings = TunerSettings(rate_bytes_per_s_max=50_000_000, objective=objective, capacity=capacity)
-    assert settings.plan_leaders_ratio() == ratio
+    assert settings.effective_leader_ratio() == ratio
 
 
 SMALL_DISKS = (Disk("/a", 10 * GB, GB // 4), Disk("/b", 10 * GB, GB // 4))

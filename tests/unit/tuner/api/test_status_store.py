@@ -216,7 +216,10 @@ EVERY = TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(al
         (live({SOURCE: 5 * MB, (2, F): 5 * MB}, moves=(), lists={}), 2),
         (live({}, moves=()), 2),  # Both lists of one topic.
         (live({SOURCE: 5 * MB}, moves=(), lists=OWN_LISTS | {"t": EVERY}), 5),
-        (LiveCluster(frozenset({1}), rates={SOURCE: RateSetting(5 * MB, is_own=False)}), 1),  # For all brokers.
+        (
+            LiveCluster(frozenset({1}), rates={SOURCE: RateSetting(5 * MB, is_set_on_broker=False)}),
+            1,
+        ),  # For all brokers.
         (live({SOURCE: 5 * MB, (4, F): 5 * MB}, brokers=(1, 2, 3, 4)), 1),  # Broker 4 has no part in what moves.
     ],
 )

@@ -61,7 +61,9 @@ CLEAR, SOURCE_REMOVED, TARGET_REMOVED = (
 SOURCE_RESTORED = ("back", SOURCE, 21 * MB, 4_500_000)
 THROTTLED = Memory(moving_replicas=SEEN, throttled=True)
 EXTERNAL = replace(THROTTLED, externally_owned_until_ms={SOURCE: NOW_MS + 1})
-INHERITED = replace(idle(lists={}), rates={SOURCE: RateSetting(21 * MB, is_own=False), TARGET: RateSetting(10 * MB)})
+INHERITED = replace(
+    idle(lists={}), rates={SOURCE: RateSetting(21 * MB, is_set_on_broker=False), TARGET: RateSetting(10 * MB)}
+)
 
 
 @pytest.mark.parametrize(

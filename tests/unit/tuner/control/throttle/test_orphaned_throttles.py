@@ -21,7 +21,7 @@ AWAY = {(4, L): 5 * MB, (5, F): 5 * MB}
 
 def default(cluster: LiveCluster, *brokers: int) -> LiveCluster:
     """With a rate of 5 MB/s for all brokers, in force on these: both sides."""
-    everywhere = {(broker, side): RateSetting(5 * MB, is_own=False) for broker in brokers for side in (L, F)}
+    everywhere = {(broker, side): RateSetting(5 * MB, is_set_on_broker=False) for broker in brokers for side in (L, F)}
     return replace(cluster, rates={**everywhere, **cluster.rates})
 
 

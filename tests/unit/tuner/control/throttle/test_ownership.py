@@ -65,7 +65,7 @@ def test_external_removal_is_relinquished() -> None:
 
 
 def test_inherited_rate_counts_as_removed() -> None:
-    inherited = LiveCluster(brokers=frozenset({1, 2, 3}), rates={SOURCE: RateSetting(21 * MB, is_own=False)})
+    inherited = LiveCluster(brokers=frozenset({1, 2, 3}), rates={SOURCE: RateSetting(21 * MB, is_set_on_broker=False)})
     _, decisions = look(inherited, Memory(owned={SOURCE: SETTLED}))
     assert [d.current_bytes_per_s for d in decisions] == [None]
 

@@ -262,7 +262,7 @@ def test_throttled_is_recorded_if_a_list_names_moving_replicas(lists: Any, throt
 
 def test_idle_rates_are_recorded_as_preexisting() -> None:
     cluster = replace(
-        live(moves=(), lists={}), rates={SOURCE: RateSetting(30 * MB), TARGET: RateSetting(5, is_own=False)}
+        live(moves=(), lists={}), rates={SOURCE: RateSetting(30 * MB), TARGET: RateSetting(5, is_set_on_broker=False)}
     )
     first, _ = think(cluster, Memory())
     assert first.preexisting_rates == {}
@@ -398,7 +398,7 @@ def test_absent_broker_is_cleared_when_it_returns(ours: Any) -> None:
 
 def test_inherited_rate_is_restored_by_removal() -> None:
     """4.5 came from <default>: on the broker itself nothing stood."""
-    memory = record_change_intent(Memory(), replace(SET, is_own=False), [21 * MB])
+    memory = record_change_intent(Memory(), replace(SET, is_set_on_broker=False), [21 * MB])
     cluster = live({SOURCE: 21 * MB}, moves=(), lists={"orders": throttle(leader=[(7, 1)])})
     _, decisions = think(cluster, replace(memory, moving_replicas=SEEN, idle_snapshots=1))
     assert [d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)] == [None]

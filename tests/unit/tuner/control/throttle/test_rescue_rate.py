@@ -65,7 +65,7 @@ def test_throttle_is_bound_when_85_percent_used_or_undrainable(
     [(6.0, 7.2), (9.0, 10.8), (3.0, 5.0), (0.0, 5.0), (40.0, 48.0)],  # 1.2 W, and never below the operator's 5.
 )
 def test_minimum_draining_rate_is_steady_state_plus_a_fifth(steady_state: float, floor: float) -> None:
-    assert rr.min_draining_bytes_per_s(load(steady_state=steady_state), LIMITS) == pytest.approx(floor * MB)
+    assert rr.min_draining_bytes_per_s(steady_state * MB, LIMITS) == pytest.approx(floor * MB)
 
 
 @pytest.mark.parametrize(("steady_state", "infeasible"), [(49.9, False), (50.0, True), (80.0, True), (0.0, False)])
@@ -132,7 +132,7 @@ def test_setpoint_stays_between_minimum_and_ceiling(
     assert wanted >= round(live)
     assert wanted <= round(max(ceiling, live))
     if not rr.is_infeasible(live, SideLoad(remaining, steady_state), limits):
-        assert wanted >= round(min(ceiling, rr.min_draining_bytes_per_s(SideLoad(remaining, steady_state), limits)))
+        assert wanted >= round(min(ceiling, rr.min_draining_bytes_per_s(steady_state, limits)))
 
 
 @pytest.mark.parametrize(

@@ -289,7 +289,7 @@ def test_inherited_throttle_is_set_on_broker(throttles: FakeThrottles) -> None:
     """4 MB/s come from <default>: on the broker itself nothing stands, and that is what must be found there."""
     del throttles.rates[SOURCE]
     ramp = RampExecutor(throttles)
-    ramp.start(replace(change(), is_own=False), STEPS, START_S)
+    ramp.start(replace(change(), is_set_on_broker=False), STEPS, START_S)
     assert ramp.step(START_S) == []
     assert throttles.rates[SOURCE] == 8 * MB
 

@@ -221,7 +221,9 @@ def test_leaderless_partition_has_no_lost_replica() -> None:
 
 
 def test_existing_rate_of_any_owner_counts() -> None:
-    inherited = replace(live({}, lists={}), rates={side: RateSetting(8 * MB, is_own=False) for side in EVERYWHERE})
+    inherited = replace(
+        live({}, lists={}), rates={side: RateSetting(8 * MB, is_set_on_broker=False) for side in EVERYWHERE}
+    )
     assert starts(think(inherited)) == set()
     assert adds(think(inherited)) == {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
 
