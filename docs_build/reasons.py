@@ -21,7 +21,8 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     ),
     (
         "Throttles: one throttle",
-        "The tuner checks these for each throttle while partitions move. The first reason that applies decides.",
+        "The tuner checks these for each throttle while partitions move. The first reason that applies decides. With an "
+        "objective the tuner checks `window_warmup` after `preserved`.",
         throttle.SIDE_REASONS,
     ),
     (
@@ -31,22 +32,23 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     ),
     (
         "Mutation quotas: the total rate",
-        "The total rate is what all tenants may do together. One of these reasons says why it stays or changes.",
+        "The total is the rate of mutations that all tenants together may reach. A reason says why it stays or changes.",
         quota.TOTAL_REASONS,
     ),
     (
         "Mutation quotas: one tenant",
-        "Each tenant has one of these reasons, in the table of `rheostat quotas` too.",
+        "Each tenant has one of these reasons. The table of `rheostat quotas` shows it too.",
         quota.TENANT_REASONS,
     ),
     (
         "Plans: partitions at a time",
-        "A plan copies a number of partitions at a time through each side of a broker. These reasons say why it is so many.",
+        "For each side of a broker the tuner chooses a number: how many partitions of plans may be copied at a time. One of these "
+        "reasons says why the number stays or changes.",
         reassignment.CONCURRENCY_REASON_TEXTS,
     ),
     (
         "Plans: one step",
-        "These reasons say why the next step of a partition is what it is.",
+        "A step changes the replicas of one partition. These reasons say why the tuner chose the step.",
         reassignment.STEP_REASON_TEXTS,
     ),
 )

@@ -36,6 +36,6 @@ def test_thread_that_ends_by_an_error_fires_alert(tmp_path: Path, monkeypatch: p
             assert watch.count == 1
             told = until(lambda: monitoring.ear.heard("ThreadEnded", part="stream"), 60, "an operator is told")
             assert told.receiver == "ticket"
-            assert 'part "stream" for cluster lab has lost by an error of its own: 1' in told.description
+            assert 'process "stream" of rheostat for cluster lab has lost: 1' in told.description
     finally:
         server.close()

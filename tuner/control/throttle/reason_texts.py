@@ -24,18 +24,18 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         ),
         Reason.CLEARED_BY_TOOL: ReasonText(
             "another tool removed all rates of the tuner at once",
-            "forgets them, and throttles again the moves that still run",
-            "run `kafka-reassign-partitions --verify` only with `--preserve-throttles` while rheostat acts",
+            "gives these rates up, and sets new ones for the moves that still run",
+            "while rheostat acts, run `kafka-reassign-partitions --verify` only with `--preserve-throttles`",
         ),
         Reason.LATE_PREDECESSOR_WRITE: ReasonText(
-            "the current rate is the one that the previous tuner was about to write",
-            "keeps the rate managed, and corrects it",
+            "a write of the previous tuner took effect only after this tuner had taken over",
+            "continues to manage the rate, and corrects it",
             NOTHING,
         ),
         Reason.EXTERNAL_CHANGE: ReasonText(
             "an operator or another tool changed the value",
-            "relinquishes the value for `tuner.external_change_hold_s`",
-            "nothing if you changed it; otherwise find the other tool; `rheostat resume` ends the hold early",
+            "leaves the value alone for `tuner.external_change_hold_s`",
+            "nothing if you changed it; otherwise find the other tool; `rheostat resume` hands the value back earlier",
         ),
         Reason.PAUSED: ReasonText(
             "an operator ordered a pause", "holds, and ends the cycle", "end the pause with `rheostat resume`"
@@ -46,8 +46,8 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             "end the release with `rheostat resume`",
         ),
         Reason.MOVE_ENDED: ReasonText(
-            "nothing moves any more",
-            "clears the lists, then removes or restores the rates, and ends the cycle",
+            "all moves have ended",
+            "clears the lists, removes the rates or restores the earlier ones, and ends the cycle",
             NOTHING,
         ),
         Reason.NO_LEADER: ReasonText(
@@ -57,16 +57,16 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         ),
         Reason.LIST_FULL: ReasonText(
             "more replicas move than fit on the throttled-replica list of one topic",
-            "lists as many as fit, and says which wait",
-            "nothing for a plan of rheostat; give another tool's reassignment in smaller parts",
+            "lists as many as fit; steps of plans wait for room, the rest of another tool's move runs without a throttle",
+            "nothing for a plan of rheostat; with another tool, move fewer partitions at a time",
         ),
         Reason.MOVE_FOUND: ReasonText(
-            "a move that has to be throttled lacks a rate, or replicas on a list",
+            "a move needs a throttle, and its rate or an entry on a list is missing",
             "sets the rate, then adds the replicas to the lists",
             NOTHING,
         ),
         Reason.IN_SYNC: ReasonText(
-            "listed replicas are in sync, or no longer move", "removes its own entries from the lists", NOTHING
+            "replicas on a list are in sync, or no longer move", "removes those that it had put on the lists", NOTHING
         ),
     }
 )
@@ -75,7 +75,7 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
 SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
     {
         Reason.BROKER_DOWN: ReasonText(
-            "the broker is not alive, or all destinations of its moves are down",
+            "the broker is down, or all destinations of its moves are down",
             "holds, and stops a ramp",
             "bring the broker back, or cancel its moves",
         ),
@@ -85,13 +85,12 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             "run `rheostat doctor`; most often the right DescribeConfigs on the cluster is missing",
         ),
         Reason.EXTERNALLY_OWNED: ReasonText(
-            "another owner changed the value less than `tuner.external_change_hold_s` ago",
+            "an operator or another tool changed the rate less than `tuner.external_change_hold_s` ago",
             "holds",
-            "wait, or hand the value back to the tuner with `rheostat resume`",
+            "wait, or hand the rate back to the tuner with `rheostat resume`",
         ),
         Reason.WINDOW_WARMUP: ReasonText(
-            "the quota window is empty, so Kafka would let a whole window pass at once; without an objective this is "
-            "checked before `overridden`, with one after `preserved`",
+            "nothing was copied for a while, so Kafka would let the bytes of a whole quota window pass at once",
             "raises the rate in steps while the window fills",
             NOTHING,
         ),
@@ -106,22 +105,22 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             "set `tuner.existing_throttles: adopt` if the tuner should control it",
         ),
         Reason.PLAN_RATE: ReasonText(
-            "a plan of rheostat copies through this side, and the current rate is not the plan's",
-            "sets the rate of the plan; with an objective it only lowers to it",
+            "a plan of rheostat copies through this side, and the current rate differs from the plan's throttle",
+            "sets the plan's throttle; with an objective it only lowers a rate that is above it",
             NOTHING,
         ),
         Reason.RESTORED: ReasonText(
-            "an order has ended, or replicas are back in sync",
-            "restores the earlier rate, but none that is too low to drain",
+            "the cause of a temporary rate is over: an order has ended, or replicas are back in sync",
+            "restores the earlier rate, or sets the lowest that ends the move if that is higher",
             NOTHING,
         ),
         Reason.AT_CEILING: ReasonText(
-            "a managed rate is above a ceiling that was lowered, or is as high as the ceiling permits",
-            "lowers a rate that is above the ceiling; otherwise holds",
+            "the rate is at the ceiling, or above it because the ceiling was lowered",
+            "lowers a rate above the ceiling; otherwise holds",
             "raise `tuner.rate_bytes_per_s_max` if the move is too slow and clients have room",
         ),
         Reason.SIGNALS_MISSING: ReasonText(
-            "there is no measurement of this side",
+            "this side is not measured",
             "holds, and stops a ramp",
             "check the collector and the stream: `rheostat signals` and SignalsStale in the runbook",
         ),
@@ -131,24 +130,24 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             "check the collector and the stream: `rheostat signals` and SignalsStale in the runbook",
         ),
         Reason.STALE_DECAY: ReasonText(
-            "a side that the tuner raised has had no measurement for more than a minute; no objective is set",
-            "lowers the rate step by step, to the earlier rate or to the smallest that drains",
+            "the tuner raised this rate, but has had no measurement for more than a minute; no objective is set",
+            "lowers the rate step by step, to the earlier rate or to the lowest that ends the move, whichever is higher",
             "check the collector and the stream: `rheostat signals` and SignalsStale in the runbook",
         ),
         Reason.SIGNALS_CONTRADICT: ReasonText(
-            "the signals cannot all be true",
-            "holds, says which signals contradict each other, and stops a ramp",
+            "signals of this side contradict each other",
+            "holds, names these signals, and stops a ramp",
             "nothing in the first half minute of a move; after that check the metrics that the decision names",
         ),
         Reason.ISR_RECOVERY: ReasonText(
-            "partitions refuse writes until replicas that copy through this side are back in the ISR",
-            "opens the throttle to the ceiling and keeps it open, and removes those replicas from the leader's list",
+            "partitions refuse writes, because replicas that copy through this side are out of the ISR",
+            "raises the rate to the ceiling until the replicas are back, and removes them from the leader's list",
             "see UnderMinIsrDuringMove in the runbook",
         ),
         Reason.NOT_THROTTLED: ReasonText(
             "this side has no throttle, so the ceiling does not hold",
             "holds, and says so",
-            "set a throttle with the tool that started the move, or set `tuner.objective`, so that the tuner adds one",
+            "set a throttle with the tool that started the move; or set `tuner.objective`, and the tuner adds a throttle",
         ),
         Reason.STALLED_UNTHROTTLED: ReasonText(
             "the move has stalled, and this side has no throttle",
@@ -156,12 +155,14 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             "see ThrottleSaturatedBySourceOrDisk in the runbook",
         ),
         Reason.INFEASIBLE: ReasonText(
-            "neither the ceiling nor the throttle is above steady-state replication",
+            "steady-state replication alone takes as much as the throttle and the ceiling allow, so the move cannot end",
             "holds, and raises the alert ThrottleInfeasible",
             "raise `tuner.rate_bytes_per_s_max` above the rate that the decision names, or move fewer partitions at a time",
         ),
         Reason.RATE_IS_CHANGING: ReasonText("a ramp is in progress", "holds", NOTHING),
-        Reason.WATCHING: ReasonText("it is too early to judge; no objective is set", "holds", NOTHING),
+        Reason.WATCHING: ReasonText(
+            "the move has run too briefly at this rate to be judged; no objective is set", "holds", NOTHING
+        ),
         Reason.PROGRESSING: ReasonText("the move progresses; no objective is set", "holds", NOTHING),
         Reason.STALLED_FETCHER_BOUND: ReasonText(
             "the move has stalled, and its partitions share one fetcher thread",
@@ -169,37 +170,35 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             "see FetcherCollision in the runbook; `rheostat fetchers` shows the threads",
         ),
         Reason.STALLED_SOURCE_BOUND: ReasonText(
-            "the move has stalled, most likely because of its source: other moves stall at the same end, or only the request "
-            "handlers of that broker are busy",
-            "holds, and names the broker and the evidence",
+            "the move has stalled, most likely because of its source broker",
+            "holds, names the broker, and gives the evidence: other moves from it stall too, or only its request handlers are busy",
             "see ThrottleSaturatedBySourceOrDisk in the runbook",
         ),
         Reason.STALLED_DESTINATION_BOUND: ReasonText(
-            "the move has stalled, most likely because of its destination: other moves stall at the same end, or only the request "
-            "handlers of that broker are busy",
-            "holds, and names the broker and the evidence",
+            "the move has stalled, most likely because of its destination broker",
+            "holds, names the broker, and gives the evidence: other moves onto it stall too, or only its request handlers are busy",
             "see ThrottleSaturatedBySourceOrDisk in the runbook",
         ),
         Reason.STALLED_REPLICA_DEAD: ReasonText(
-            "the move has stalled without a byte, while its sources feed other brokers",
+            "the move has stalled: its destination receives nothing, although its sources serve other brokers",
             "holds, and names the broker",
             "look for a failed disk or a dead fetcher thread in the log of the destination, and restart that broker",
         ),
         Reason.STALLED_NOT_THROTTLE_BOUND: ReasonText(
-            "the move has stalled for another cause than a throttle",
+            "the move has stalled, and no throttle is the cause",
             "holds, and says where to look",
             "see ThrottleSaturatedBySourceOrDisk in the runbook",
         ),
         Reason.WITHIN_DEADBAND: ReasonText(
-            "the rate is high enough; no objective is set",
+            "the rate that the move needs is hardly above the current rate; no objective is set",
             "holds",
             "nothing; if the move stays stalled, see ReassignmentStalled in the runbook",
         ),
         Reason.RESCUE_NEEDS_MORE: ReasonText(
-            "after a rescue the throttle limits the move again; no objective is set", "raises the rate", NOTHING
+            "after an earlier raise the throttle limits the move again; no objective is set", "raises the rate", NOTHING
         ),
         Reason.STALLED_BELOW_STEADY_STATE: ReasonText(
-            "the move has stalled, and the throttle is not above steady-state replication; no objective is set",
+            "the move has stalled, because steady-state replication uses up the throttle; no objective is set",
             "raises the rate",
             NOTHING,
         ),
@@ -207,23 +206,22 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             "the move has stalled, and the throttle limits it; no objective is set", "raises the rate", NOTHING
         ),
         Reason.LOAD_NOT_MEASURED: ReasonText(
-            "an objective is set, but the clients' load of the broker is not measured",
-            "never measured: keeps an external rate, and lowers a managed rate after half a minute; no longer measured: holds, "
-            "then lowers to the minimum rate",
+            "an objective is set, but the client traffic of the broker is not measured",
+            "raises no rate; after half a minute it lowers the rates that it manages step by step, down to the minimum rate",
             "make the collector report BytesInPerSec and BytesOutPerSec of the broker; `rheostat doctor` names what is missing",
         ),
         Reason.NO_HEADROOM: ReasonText(
-            "clients leave less than steady-state replication takes",
+            "clients leave less bandwidth than steady-state replication needs",
             "keeps the minimum rate",
             "see ThrottleWithoutHeadroom in the runbook",
         ),
         Reason.DEADLINE_NOT_MET: ReasonText(
-            "with all that clients and the ceiling leave, the move ends after `finish_at`",
-            "controls as usual, and says how late the move ends and what to change",
-            "raise the ceiling or the objective, or accept a later end",
+            "the move ends after `finish_at`, even with all bandwidth that clients and the ceiling leave",
+            "adjusts the rate as usual, and says how late the move ends and what to change",
+            "raise the ceiling or the latency objective, or accept a later end",
         ),
         Reason.FOLLOWS_CLIENTS: ReasonText(
-            "an objective is set, and all is in order", "adjusts the rate every second", NOTHING
+            "an objective is set, and no other reason applies", "adjusts the rate every second", NOTHING
         ),
     }
 )

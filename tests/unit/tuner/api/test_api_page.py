@@ -234,7 +234,12 @@ def test_page_shows_the_end_of_each_move_only_if_there_are_several(rig: Rig) -> 
         ("decision", "hold", "paused", "an operator ordered a pause"),
         ("decision", "hold_quota", "preserved", "the quota existed before, and `existing_quotas` is `preserve`"),
         ("quotas", "set_quota", "fair_share", "the tenant could use more than its share by weight"),
-        ("decision", "total", "at_minimum", "the objective is exceeded or nearly so, but a further cut would not help"),
+        (
+            "decision",
+            "total",
+            "at_minimum",
+            "the objective is exceeded or nearly exceeded, but a further cut would not help",
+        ),
         ("concurrency", "concurrency", "initial", "the start value of every plan"),
         ("steps", "reassign", "replicas", "replicas of the target are missing, or others are surplus"),
         ("step-outcomes", "reassign", "not_taken", None),
