@@ -44,6 +44,7 @@ from rheostat.run import cli as run
 from rheostat.signals import cli as signals
 from rheostat.simulate import cli as simulate
 from rheostat.status import cli as status
+from rheostat.throttles import cli as throttles
 
 _WATCH, _PLAN, _ACT, _RUN, _TRY = "Watch", "Plan", "Act", "Run", "Try"
 
@@ -97,6 +98,7 @@ for panel, command, example in (
 ):
     app.command(rich_help_panel=panel, **with_example(example))(command)
 for panel, name, group in (
+    (_WATCH, "throttles", throttles.app),
     (_WATCH, "journal", journal.app),
     (_PLAN, "plan", plan.app),
     (_PLAN, "limits", limits.app),

@@ -10,7 +10,7 @@ import getpass
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import kafka.errors
@@ -30,6 +30,7 @@ from tuner.api.orders_api import (
     KafkaOrderService,
     OrderChange,
     OrderNotRecorded,
+    cleared_change,
     end_override_change,
     override_change,
     pause_change,
@@ -79,6 +80,11 @@ def override(rates: Mapping[BrokerSide, int], duration_s: float) -> OrderChange:
 
 def end_override(broker: int, side: Side | None = None) -> OrderChange:
     return end_override_change(broker, _operator(), side)
+
+
+def clear(settings: Sequence[str]) -> OrderChange:
+    """Returns the change that records the removal of throttles; ``settings`` has a text for each."""
+    return cleared_change(settings, _operator())
 
 
 def check_rate(settings: Settings, rate_bytes_per_s: float) -> int:

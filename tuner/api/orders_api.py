@@ -7,7 +7,7 @@ a cycle; no route changes a throttle itself.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -17,11 +17,11 @@ from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.unpacking import RefusedBatch
-from streaming.shared.short_lists import join_names
+from streaming.shared.short_lists import join_names, shorten_lines
 from streaming.shared.units import rate_text
 from tuner.api.sentences import moment
 from tuner.core.cluster import BrokerSide
-from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.operator_orders import ClearedThrottles, Orders, Override, Pause
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
 from tuner.journal.sender import NotSent, Sender
 from tuner.journal.topic_reader import UnreadableBatchError
@@ -35,6 +35,7 @@ _CLIENT_ID = "rheostat-tuner-orders"
 _WAIT_S_MAX = 15.0
 _QUOTED_MAX = 10**15  # Larger numbers are not quoted in messages.
 _TRIES = 5
+_CLEARED_RECORDED_MAX = 200  # Each tuner's memory record has a copy of the orders, so the record must stay small.
 
 OrderChange = Callable[[Orders, int], Orders]  # From the current orders and the time (epoch ms) to the new orders.
 
@@ -87,6 +88,17 @@ def end_override_change(broker: int, by: str, side: Side | None = None) -> Order
     def change(orders: Orders, now_ms: int) -> Orders:
         remaining = {side: order for side, order in _unexpired_overrides(orders, now_ms).items() if side not in ended}
         return replace(orders, overrides=remaining, by=_author(by, now_ms))
+
+    return change
+
+
+def cleared_change(settings: Sequence[str], by: str) -> OrderChange:
+    """Records that an operator removes throttles that serve nothing. The tuner only notes it in its journal."""
+
+    def change(orders: Orders, now_ms: int) -> Orders:
+        author = _author(by, now_ms)
+        names = tuple(shorten_lines(settings, _CLEARED_RECORDED_MAX, "settings"))
+        return replace(orders, cleared=ClearedThrottles(now_ms, author, names), by=author)
 
     return change
 

@@ -241,8 +241,8 @@ def _orphaned_throttles(live: LiveCluster, memory: Memory, limits: ThrottleLimit
     throttles = "1 throttle is" if count == 1 else f"{count} throttles are"
     where = "on brokers without a move" if live.moves else "although nothing moves"
     return [
-        f"{throttles} set {where}. The tuner does not manage them and changes nothing; ThrottleLeftBehind in the runbook says how "
-        "to remove them."
+        f"{throttles} set {where}. The tuner does not manage them and changes nothing: `rheostat throttles` names them, and "
+        "`rheostat throttles clear` removes them."
     ]
 
 

@@ -35,6 +35,21 @@ class Override:
 
 
 @dataclass(frozen=True, slots=True)
+class ClearedThrottles:
+    """The throttles that an operator last removed with ``rheostat throttles clear``. The command removes them itself.
+
+    Attributes:
+        at_ms: when the operator confirmed the removal.
+        by: the operator, as text.
+        settings: a text for each setting, such as ``broker 3 leader throttle 5 MB/s``.
+    """
+
+    at_ms: int
+    by: str
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Orders:
     """All orders in force.
 
@@ -42,6 +57,7 @@ class Orders:
         at_ms: time of the newest order. A tuner acknowledges an order with this number.
         resumed_at_ms: at this time an operator ended all earlier holds for externally changed values.
         by: the operator of the newest order.
+        cleared: the last removal of throttles by command; the tuner only records it in its journal.
     """
 
     at_ms: int = 0
@@ -49,3 +65,4 @@ class Orders:
     resumed_at_ms: int = 0
     overrides: Mapping[tuple[int, Side], Override] = field(default_factory=dict)
     by: str = ""
+    cleared: ClearedThrottles | None = None

@@ -73,6 +73,12 @@ class OverrideRow(Struct, array_like=True):
     by: Text
 
 
+class ClearedRow(Struct, array_like=True):
+    at_ms: TimestampMs
+    by: Text
+    settings: list[Text]
+
+
 class OrdersBody(Struct):
     v: int
     at_ms: TimestampMs
@@ -80,6 +86,7 @@ class OrdersBody(Struct):
     resumed_at_ms: TimestampMs
     overrides: list[OverrideRow]
     by: Text = ""
+    cleared: ClearedRow | None = None
 
 
 class DecisionFieldsBody(Struct):
@@ -161,6 +168,8 @@ class MemoryBody(Struct):
     predecessor_writes: list[tuple[NodeId, Side, list[Rate | None]]] = []
     predecessor_writes_until_ms: TimestampMs = 0
     listed: list[ListedRow] = []
+    idle_rates_since: list[tuple[NodeId, Side, Rate, TimestampMs]] = []
+    idle_lists_since_ms: list[tuple[Text, TimestampMs]] = []
 
 
 Entity = dict[str, Text | None]

@@ -26,7 +26,7 @@ from typing import Any
 from streaming.shared.short_lists import join_names
 from tuner.control.throttle.decision import AddPairs, Decision, RemovePairs, SetRate, action_of
 from tuner.control.throttle.order_events import OrderEvent
-from tuner.control.throttle.state import Memory, OwnedRate
+from tuner.control.throttle.state import Memory, OwnedRate, RateSince
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
 from tuner.journal import list_records
@@ -262,6 +262,11 @@ def encode_memory(memory: Memory, holder: str = "") -> bytes:
         ],
         "predecessor_writes_until_ms": memory.predecessor_writes_until_ms,
         "listed": [listed_row(topic, pairs) for topic, pairs in memory.listed.items()],
+        "idle_rates_since": [
+            [broker, side.value, since.bytes_per_s, since.since_ms]
+            for (broker, side), since in memory.idle_rates_since.items()
+        ],
+        "idle_lists_since_ms": [[topic, since_ms] for topic, since_ms in memory.idle_lists_since_ms.items()],
     }
     return json.dumps(body).encode()
 
@@ -328,5 +333,9 @@ def decode_memory(value: bytes) -> Memory:
         cleared_at_ms=body.cleared_at_ms,
         predecessor_writes={(broker, side): tuple(values) for broker, side, values in body.predecessor_writes},
         predecessor_writes_until_ms=body.predecessor_writes_until_ms,
+        idle_rates_since={
+            (broker, side): RateSince(rate, since_ms) for broker, side, rate, since_ms in body.idle_rates_since
+        },
+        idle_lists_since_ms=dict(body.idle_lists_since_ms),
         listed=dict(listed_of(row) for row in body.listed),
     )

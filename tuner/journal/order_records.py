@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tuner.core.operator_orders import Orders, Override, Pause
-from tuner.journal.bodies import VERSION, OrdersBody, decode_body
+from tuner.core.operator_orders import ClearedThrottles, Orders, Override, Pause
+from tuner.journal.bodies import VERSION, ClearedRow, OrdersBody, decode_body
 
 
 def orders_key(cluster: str) -> bytes:
@@ -21,7 +21,7 @@ def encode_orders(orders: Orders) -> bytes:
 
 
 def orders_body(orders: Orders) -> dict[str, Any]:
-    pause = orders.pause
+    pause, cleared = orders.pause, orders.cleared
     return {
         "v": VERSION,
         "at_ms": orders.at_ms,
@@ -29,6 +29,7 @@ def orders_body(orders: Orders) -> dict[str, Any]:
         "pause": None if pause is None else [pause.since_ms, pause.by, pause.released],
         "resumed_at_ms": orders.resumed_at_ms,
         "overrides": [[b, s.value, o.bytes_per_s, o.until_ms, o.by] for (b, s), o in sorted(orders.overrides.items())],
+        "cleared": None if cleared is None else [cleared.at_ms, cleared.by, list(cleared.settings)],
     }
 
 
@@ -51,4 +52,9 @@ def orders_of(body: OrdersBody) -> Orders:
         resumed_at_ms=body.resumed_at_ms,
         overrides={(o.broker, o.side): Override(o.bytes_per_s, o.until_ms, o.by) for o in body.overrides},
         by=body.by,
+        cleared=_cleared(body.cleared),
     )
+
+
+def _cleared(row: ClearedRow | None) -> ClearedThrottles | None:
+    return None if row is None else ClearedThrottles(row.at_ms, row.by, tuple(row.settings))

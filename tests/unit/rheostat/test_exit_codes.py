@@ -47,7 +47,7 @@ WITH_A_CLUSTER: dict[tuple[str, ...], list[str]] = {
     ("run",): [], ("collect",): [], ("stream",): [], ("tune",): [], ("status",): [], ("signals",): [],
     ("replay",): [], ("plan", "estimate"): ["--throttle", "50MB/s"], ("plan", "generate"): ["--rebalance"], ("fetchers",): [],
     ("pause",): [], ("resume",): [], ("override",): ["--broker", "1", "--throttle", "5MB/s"], ("release",): [], ("doctor",): [],
-    ("journal", "check"): [], ("journal", "repair"): ["--yes"], ("reassign", "start"): ["PLAN", "--yes"], ("reassign", "status"): [], ("reassign", "pause"): [], ("reassign", "resume"): [],
+    ("throttles",): [], ("throttles", "clear"): ["--yes"], ("journal", "check"): [], ("journal", "repair"): ["--yes"], ("reassign", "start"): ["PLAN", "--yes"], ("reassign", "status"): [], ("reassign", "pause"): [], ("reassign", "resume"): [],
     ("reassign", "cancel"): [], ("reassign", "limits"): [], ("quotas",): [], ("limits",): [],
     ("limits", "place"): ["--topic", "t", "--partitions", "1"],
     ("limits", "create"): ["--topic", "t", "--partitions", "1", "--replication", "1"],
@@ -62,7 +62,7 @@ NOT_ACKNOWLEDGED = [
     ["reassign", "limits", "--none"],
 ]  # fmt: skip
 NOT_CONFIRMED = [
-    ["override", "--broker", "1", "--throttle", "20MB/s"], ["release"], ["fetchers", "--apply"], ["reassign", "start", "PLAN"],
+    ["override", "--broker", "1", "--throttle", "20MB/s"], ["release"], ["fetchers", "--apply"], ["throttles", "clear"], ["reassign", "start", "PLAN"],
 ]  # fmt: skip
 
 

@@ -16,10 +16,12 @@ from tuner.control.throttle.cleanup_rules import cleanup_after_moves, is_throttl
 from tuner.control.throttle.decision import Decision, Hold, Reason, RestoreRate
 from tuner.control.throttle.isr_recovery import sides_possibly_blocking_writes
 from tuner.control.throttle.replica_lists.list_rules import external_lists, remove_unneeded_pairs
-from tuner.control.throttle.state import IdleThrottles, Memory, OwnedRate
+from tuner.control.throttle.state import IdleThrottles, Memory, OwnedRate, RateSince
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, side_name
 from tuner.core.freshness import fresh_signals
 from tuner.core.throttle_limits import ThrottleLimits
+
+_LISTS_TRACKED_MAX = 1_000  # The memory record in the journal must stay small.
 
 
 def decide_without_moves(
@@ -54,7 +56,9 @@ def decide_without_moves(
         if side[0] not in live.brokers
     ]
     # The moves are forgotten only when no cleanup is left, so that a failed write is tried again.
-    return memory if cleanup else _forget_ended_moves(external, memory, limits), [*cleanup, *absent]
+    if not cleanup:
+        memory = _track_idle_throttles(external, _forget_ended_moves(external, memory, limits), observation.now_ms)
+    return memory, [*cleanup, *absent]
 
 
 def _find_sides_kept_open(observation: Observation, live: LiveCluster, limits: ThrottleLimits) -> frozenset[BrokerSide]:
@@ -171,3 +175,25 @@ def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: ThrottleLimit
         after_moves=None,
         brokers_to_clear=to_clear,
     )
+
+
+def _track_idle_throttles(live: LiveCluster, memory: Memory, now_ms: int) -> Memory:
+    """Returns the state with the time since when each rate and list is set without a move.
+
+    A rate that changes starts anew. A list keeps its time, because it has no single value.
+    """
+    known = memory.idle_rates_since
+    rates = {
+        side: before
+        if (before := known.get(side)) is not None and before.bytes_per_s == setting.bytes_per_s
+        else RateSince(setting.bytes_per_s, now_ms)
+        for side, setting in live.rates.items()
+        if setting.is_own
+    }
+    # A broker that cannot be read keeps its times.
+    rates |= {side: before for side, before in known.items() if side[0] not in live.brokers - live.unreadable}
+    topics = sorted(live.lists, key=lambda topic: (topic not in memory.idle_lists_since_ms, topic))
+    lists = {topic: memory.idle_lists_since_ms.get(topic, now_ms) for topic in topics[:_LISTS_TRACKED_MAX]}
+    if rates == known and lists == memory.idle_lists_since_ms:
+        return memory
+    return replace(memory, idle_rates_since=rates, idle_lists_since_ms=lists)

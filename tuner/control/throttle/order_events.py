@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from streaming.shared.contract import Side
+from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text
 from tuner.core.cluster import BrokerSide, side_name
-from tuner.core.operator_orders import Orders, Override
+from tuner.core.operator_orders import ClearedThrottles, Orders, Override
+
+_CLEARED_NAMED_MAX = 20
 
 
 class OrderEvent(NamedTuple):
@@ -41,6 +44,8 @@ def list_order_events(before: Orders, after: Orders, recorded_ms: int, now_ms: i
         events.append(
             OrderEvent(f"rheostat manages again the throttles that other tools had changed, by order of {by}")
         )
+    if after.cleared is not None and after.cleared != before.cleared:
+        events.append(OrderEvent(_cleared_text(after.cleared)))
     for side in sorted({*before.overrides, *after.overrides}):
         old, new = before.overrides.get(side), after.overrides.get(side)
         if new is not None and new != old:
@@ -50,6 +55,11 @@ def list_order_events(before: Orders, after: Orders, recorded_ms: int, now_ms: i
         elif new is None and old is not None and old.until_ms > recorded_ms:
             events.append(_expiry_event(side, old))
     return events
+
+
+def _cleared_text(cleared: ClearedThrottles) -> str:
+    names = join_names(cleared.settings, _CLEARED_NAMED_MAX)
+    return f"{cleared.by}, removed throttles that no move and no recovery used (`rheostat throttles clear`): {names}"
 
 
 def list_expired_orders(orders: Orders, recorded_ms: int, now_ms: int) -> list[OrderEvent]:

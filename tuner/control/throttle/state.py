@@ -95,6 +95,9 @@ class Memory:
     preexisting_lists: frozenset[str] | None = None
     idle_lists: frozenset[str] = frozenset()  # Topics with lists in the idle cycle before.
     idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # In the idle cycle before. Not in the journal.
+    # The first idle cycle of each rate and of each topic's lists that are still set. For `rheostat throttles`, not for decisions.
+    idle_rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)
+    idle_lists_since_ms: Mapping[str, int] = field(default_factory=dict)
     # The throttles of the last idle cycle, from the end of the moves until their cleanup. Not in the journal.
     after_moves: IdleThrottles | None = None
     # Brokers that were away when their move ended. Its throttle is removed when they are back.

@@ -41,8 +41,14 @@ from rheostat.signals.tables import SHEETS, tables
 from rheostat.status import text as status_text
 from rheostat.status.active_tuner import tuner_json
 from rheostat.status.screen import RateHistory, render_screen
+from rheostat.throttles import view as throttles_view
+from rheostat.throttles.report import ThrottleHistory, throttle_rows
 from streaming.shared.contract import MovingPartition, Side, Signal, TenantSignal
+from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
+from tuner.control.throttle.audit import ThrottleSettings
 from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
+from tuner.control.throttle.state import Memory
+from tuner.core.operator_orders import Orders
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import (
@@ -140,6 +146,12 @@ def doctor(hostile: str, console: Console) -> None:
         doctor_view.show(Finding(hostile, verdict, hostile, hostile), console)
 
 
+def throttles(hostile: str, console: Console) -> None:
+    lists = {hostile: TopicThrottle(ThrottledReplicas(all_replicas=True))}
+    rows = throttle_rows(ThrottleSettings(lists=lists), ThrottleHistory(Memory(), Orders()), {}, NOW_MS)
+    throttles_view.show(rows, console, NOW_MS)
+
+
 def fetchers(hostile: str, console: Console) -> None:
     topic = hostile.encode(errors="replace").decode()  # Kafka's names are UTF-8.
     partitions = [FetchedPartition(topic, p, 1, (1, 2), 4e6) for p in (1, 3, 5, 7)]
@@ -219,6 +231,7 @@ RENDERERS: dict[str, Renderer] = {
     "quotas/live": quotas,
     "doctor/view": doctor,
     "fetchers/view": fetchers,
+    "throttles/view": throttles,
     "limits/view": limits,
     "plan/estimate/view": plan,
     "reassign/view": reassign,

@@ -38,7 +38,7 @@ from tuner.control.throttle.decision import (
     SetRate,
 )
 from tuner.control.throttle.policy import decide
-from tuner.control.throttle.state import Memory
+from tuner.control.throttle.state import Memory, RateSince
 from tuner.control.throttle.write_intents import record_change_intent, record_success
 from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, RateSetting
 from tuner.core.operator_orders import Orders, Pause
@@ -268,6 +268,22 @@ def test_idle_rates_are_recorded_as_preexisting() -> None:
     assert first.preexisting_rates == {}
     second, _ = think(cluster, first)
     assert second.preexisting_rates == {SOURCE: 30 * MB}
+
+
+def test_idle_throttles_keep_the_time_of_their_first_idle_cycle() -> None:
+    cluster = live({SOURCE: 30 * MB, TARGET: 5 * MB}, moves=(), lists={"orders": TopicThrottle(EVERY, EVERY)})
+    memory, _ = decide(observation(cluster), Memory(), LIMITS, STALL)
+    for _ in range(2):
+        memory, _ = decide(observation(cluster), memory, LIMITS, STALL)
+    assert memory.idle_rates_since[SOURCE] == RateSince(30 * MB, NOW_MS)
+    assert memory.idle_lists_since_ms == {"orders": NOW_MS}
+    later = replace(observation(replace(cluster, rates={**cluster.rates, SOURCE: RateSetting(7)})), now_ms=NOW_MS + 9)
+    memory, _ = decide(later, memory, LIMITS, STALL)
+    assert memory.idle_rates_since == {SOURCE: RateSince(7, NOW_MS + 9), TARGET: RateSince(5 * MB, NOW_MS)}
+    gone = replace(later, live=replace(cluster, rates={}, lists={}, unreadable=frozenset({3})))
+    memory, _ = decide(gone, memory, LIMITS, STALL)
+    assert memory.idle_rates_since == {TARGET: RateSince(5 * MB, NOW_MS)}, "broker 3 could not be read"
+    assert memory.idle_lists_since_ms == {}
 
 
 @pytest.mark.parametrize("lists", [OWN_LISTS, {"orders": TopicThrottle(EVERY, EVERY)}])

@@ -1,0 +1,73 @@
+"""Removes throttles that serve nothing, after a confirmation: `rheostat throttles clear`.
+
+The order topic gets a record of the removal before the first write. Each setting is read again right before its own write, and
+stays if its value is no longer the one that the operator saw. Lists go before rates: without its rate, a listed replica would catch
+up at full speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rheostat.throttles.report import ThrottleRow
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.throttle_settings import RATE_KEYS
+from tuner.control.throttle.audit import ThrottleSettings
+from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
+from tuner.runtime.throttle.actuator import Throttles
+
+_LIST_REMAINS = "not removed, because a throttled-replica list is still set: its replicas would catch up at full speed"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The end of one removal. ``failure``: why the setting is still there; None: it is removed, and a broker confirms it."""
+
+    row: ThrottleRow
+    failure: Failure | None
+
+
+def clear_throttles(
+    rows: Sequence[ThrottleRow], seen: ThrottleSettings, throttles: Throttles, client: ClusterClient
+) -> list[Removal]:
+    """Removes the settings of these rows, and returns the result of each.
+
+    Args:
+        seen: the settings that the rows were made from; a setting that has another value now is not removed.
+    """
+    lists = [Removal(row, _remove(row, seen, throttles, client)) for row in rows if row.topic is not None]
+    lists_are_removed = all(removal.failure is None for removal in lists)
+    rates = [
+        Removal(row, _remove(row, seen, throttles, client) if lists_are_removed else _LIST_REMAINS)
+        for row in rows
+        if row.topic is None
+    ]
+    return lists + rates
+
+
+def _remove(row: ThrottleRow, seen: ThrottleSettings, throttles: Throttles, client: ClusterClient) -> Failure | None:
+    side = Side(row.side)
+    try:
+        if row.topic is not None:
+            return throttles.clear_lists(row.topic, [side], seen.lists[row.topic])
+        if row.broker is None:
+            return _remove_default(client, RATE_KEYS[side], seen.default_rates[side])
+        key = (row.broker, side)
+        current = throttles.read_rates([key])[key]
+        if isinstance(current, ClusterError):
+            return str(current)
+        if current != row.rate_bytes_per_s:
+            return CHANGED_EXTERNALLY
+        removed: Mapping[tuple[int, Side], int | None] = {key: None}
+        return throttles.write_rates(removed)[key] or throttles.confirm_rates(removed)[key]
+    except ClusterError as error:
+        return str(error)
+
+
+def _remove_default(client: ClusterClient, key: str, seen_bytes_per_s: int) -> Failure | None:
+    if client.default_config(key) != str(seen_bytes_per_s):
+        return CHANGED_EXTERNALLY
+    error = client.alter_default_config(key, None)
+    return None if error is None else str(error)

@@ -1,0 +1,185 @@
+"""Builds the report of `rheostat throttles`: each throttle with its owner, its age, its traffic, and how to remove it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
+from streaming.shared.units import rate_text
+from tuner.api.decisions import throttles_of
+from tuner.control.throttle.audit import (
+    AuditedList,
+    AuditedRate,
+    RateSource,
+    Serves,
+    ThrottleSettings,
+    audit_lists,
+    audit_rates,
+)
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import BrokerSide
+from tuner.core.operator_orders import Orders
+from tuner.journal.entries import Entry
+
+# Actions of journal entries after which a throttle has another value or another owner.
+_CHANGES = frozenset({"set", "start", "restore", "relinquish", "add_pairs", "remove_pairs"})
+_CLEAR = "rheostat throttles clear"
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleRow:
+    """One throttle.
+
+    Attributes:
+        setting: Kafka's name of the setting.
+        broker: the broker of a rate; None: a list, or the cluster-wide default.
+        topic: the topic of a list.
+        rate_bytes_per_s: None: a list.
+        replicas: the number of listed replicas; None: a rate, or a list of all replicas ("*").
+        owner: who set it: "rheostat", "operator" (an override), "other" (another tool or an operator), "broker file".
+        serves: "moves", "recovery" or "nothing".
+        since_ms: when it was set or last changed, epoch ms; None: unknown.
+        since_is_exact: False: it is at least that old.
+        passing_bytes_per_s: the traffic that counts against a rate; None: not measured, or a list.
+        removal: how to remove it, or when it is removed.
+    """
+
+    kind: str
+    setting: str
+    broker: int | None
+    topic: str | None
+    side: str
+    rate_bytes_per_s: int | None
+    replicas: int | None
+    owner: str
+    serves: str
+    since_ms: int | None
+    since_is_exact: bool
+    passing_bytes_per_s: float | None
+    removal: str
+    can_be_cleared: bool
+
+    @property
+    def name(self) -> str:
+        if self.topic is not None:
+            return f"topic {self.topic} {self.side} list"
+        where = "all brokers" if self.broker is None else f"broker {self.broker}"
+        return f"{where} {self.side} throttle"
+
+    @property
+    def value_text(self) -> str:
+        if self.rate_bytes_per_s is not None:
+            return rate_text(self.rate_bytes_per_s)
+        return (
+            "all replicas" if self.replicas is None else f"{self.replicas} replica{'s' if self.replicas != 1 else ''}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleHistory:
+    """What rheostat knows about throttles beside their values.
+
+    Attributes:
+        entries: the newest journal entries, oldest first.
+    """
+
+    memory: Memory
+    orders: Orders
+    entries: tuple[Entry, ...] = ()
+
+
+def throttle_rows(
+    settings: ThrottleSettings, history: ThrottleHistory, traffic: Mapping[BrokerSide, float], now_ms: int
+) -> list[ThrottleRow]:
+    """Returns all throttles: first rates, then lists.
+
+    Args:
+        traffic: bytes/s that count against the rate of a side.
+    """
+    changed_ms = _last_changes(history.entries)
+    rates = [_rate_row(rate, history, changed_ms, traffic, now_ms) for rate in audit_rates(settings, history.memory)]
+    lists = [_list_row(replicas, history, changed_ms) for replicas in audit_lists(settings, history.memory)]
+    return rates + lists
+
+
+def report_json(cluster: str, rows: Iterable[ThrottleRow], now_ms: int) -> dict[str, Any]:
+    return {"cluster": cluster, "now_ms": now_ms, "throttles": [asdict(row) for row in rows]}
+
+
+def _rate_row(
+    rate: AuditedRate,
+    history: ThrottleHistory,
+    changed_ms: Mapping[object, int],
+    traffic: Mapping[BrokerSide, float],
+    now_ms: int,
+) -> ThrottleRow:
+    side = None if rate.broker is None else (rate.broker, rate.side)
+    override = history.orders.overrides.get(side) if side is not None else None
+    owner = "rheostat" if rate.managed else "broker file" if rate.source is RateSource.FILE else "other"
+    if override is not None and now_ms < override.until_ms:
+        owner = "operator"
+    can_be_cleared = owner == "other" and rate.serves is Serves.NOTHING
+    idle = history.memory.idle_rates_since.get(side) if side is not None else None
+    idle_since_ms = idle.since_ms if idle is not None and idle.bytes_per_s == rate.bytes_per_s else None
+    since_ms, is_exact = _since(idle_since_ms, changed_ms.get(side))
+    return ThrottleRow(
+        "rate", RATE_KEYS[rate.side], rate.broker, None, rate.side.value, rate.bytes_per_s, None, owner, rate.serves.value,
+        since_ms, is_exact, traffic.get(side) if side is not None else None,
+        _removal(owner, rate.serves, RATE_KEYS[rate.side], rate.broker), can_be_cleared,
+    )  # fmt: skip
+
+
+def _list_row(audited: AuditedList, history: ThrottleHistory, changed_ms: Mapping[object, int]) -> ThrottleRow:
+    owner = "rheostat" if audited.managed else "other"
+    can_be_cleared = owner == "other" and audited.managed_entries == 0 and audited.serves is Serves.NOTHING
+    topic = audited.topic
+    since_ms, is_exact = _since(history.memory.idle_lists_since_ms.get(topic), changed_ms.get(topic))
+    replicas = None if audited.replicas.all_replicas else len(audited.replicas.pairs)
+    return ThrottleRow(
+        "list", LIST_KEYS[audited.side], None, audited.topic, audited.side.value, None, replicas, owner, audited.serves.value,
+        since_ms, is_exact, None, _removal(owner, audited.serves, LIST_KEYS[audited.side], None), can_be_cleared,
+    )  # fmt: skip
+
+
+def _removal(owner: str, serves: Serves, key: str, broker: int | None) -> str:
+    """Returns how to remove a throttle, or when rheostat removes it."""
+    if owner == "broker file":
+        return f"remove {key} from server.properties of broker {broker}, and restart the broker"
+    if owner == "operator":
+        return "it ends with the override, or with `rheostat override --clear`"
+    if owner == "rheostat":
+        return "rheostat restores the earlier value when the move has ended; `rheostat release` does it now"
+    if serves is Serves.MOVES:
+        return "wait until the move has ended"
+    if serves is Serves.RECOVERY:
+        return "wait until the replica is in sync; to let it catch up faster, remove the setting with kafka-configs"
+    return f"`{_CLEAR}`"
+
+
+def _last_changes(entries: Iterable[Entry]) -> dict[object, int]:
+    """Returns the time (epoch ms) of the last recorded change, by side for rates and by topic for lists."""
+    changed_ms: dict[object, int] = {}
+    for entry in entries:
+        if entry.dry_run or entry.failure is not None or entry.action not in _CHANGES:
+            continue
+        for broker, side in throttles_of(entry):
+            if broker is not None and side is not None:
+                changed_ms[broker, Side(side)] = entry.at_ms
+        for topic, *_ in entry.decision.get("topics", ()):
+            changed_ms[topic] = entry.at_ms
+    return changed_ms
+
+
+def _since(idle_since_ms: int | None, recorded_ms: int | None) -> tuple[int | None, bool]:
+    """Returns when a throttle was last changed (epoch ms), and whether this time is exact.
+
+    Args:
+        idle_since_ms: the first idle cycle in which a tuner saw it; it may be older.
+        recorded_ms: its last change in the journal.
+    """
+    if recorded_ms is not None and recorded_ms >= (idle_since_ms or 0):
+        return recorded_ms, True
+    return idle_since_ms, False

@@ -1,0 +1,53 @@
+"""Measures the traffic that counts against each throttle: from the newest signals, or from the brokers' JMX agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from rheostat.config.settings import Settings
+from rheostat.plan.write_rates import read_broker_signals
+from streaming.collector import jmx
+from streaming.collector.jmx import AgentAccessError
+from streaming.shared.contract import Metric, Side
+from streaming.shared.kafka.cluster import ClusterClient
+from tuner.core.cluster import BrokerSide
+from tuner.core.freshness import fresh_signals
+
+SIGNAL_AGE_S_MAX = 60.0
+_METRICS = {Metric.LEADER_THROTTLED: Side.LEADER, Metric.FOLLOWER_THROTTLED: Side.FOLLOWER}
+
+
+def measure_traffic(client: ClusterClient, settings: Settings, now_ms: int) -> dict[BrokerSide, float]:
+    """Returns bytes/s by side; a side that neither a signal nor an agent reports is absent."""
+    signals = fresh_signals(read_broker_signals(client, settings), now_ms, SIGNAL_AGE_S_MAX)
+    traffic: dict[BrokerSide, float] = {}
+    for broker, signal in signals.items():
+        by_side = {
+            Side.LEADER: signal.leader_throttled_bytes_per_s,
+            Side.FOLLOWER: signal.follower_throttled_bytes_per_s,
+        }
+        traffic |= {(broker, side): rate for side, rate in by_side.items() if rate is not None}
+    hosts = {endpoint.node: endpoint.host for endpoint in client.brokers()}
+    unmeasured = {b: url for b, url in settings.collector.agent_urls(hosts).items() if b in hosts and b not in signals}
+    return traffic | _scrape(settings, unmeasured)
+
+
+def _scrape(settings: Settings, urls: Mapping[int, str]) -> dict[BrokerSide, float]:
+    if not urls:
+        return {}
+    try:
+        access = settings.collector.access_files().load()
+    except AgentAccessError:
+        return {}  # `rheostat doctor` names the file; the traffic is only one column of this report.
+
+    def scrape(url: str) -> dict[Side, float]:
+        try:
+            samples = jmx.read_samples(url, settings.collector.timeout_s, access)
+        except (OSError, ValueError):
+            return {}  # Shown as "not measured".
+        return {_METRICS[s.name]: s.value for s in samples if s.name in _METRICS}
+
+    with ThreadPoolExecutor(settings.collector.scrapes_at_once) as pool:
+        answers = zip(urls, pool.map(scrape, urls.values()), strict=True)
+        return {(broker, side): rate for broker, rates in answers for side, rate in rates.items()}

@@ -1,0 +1,74 @@
+"""`rheostat throttles` on a real cluster: leftover throttles are listed, and `clear` removes those that serve nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_parts import rheostat, until
+
+from rheostat.config.settings import load_settings
+from rheostat.errors import EXIT_DONE, EXIT_NOT_CONFIRMED, EXIT_NOT_WELL
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.orders.send import read_orders
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
+from tuner.core.throttle_limits import MB
+
+LAB = LabSpec(brokers=2)
+LEADER, FOLLOWER = Side.LEADER, Side.FOLLOWER
+
+
+@pytest.fixture
+def leftovers(lab: Lab) -> Any:
+    """A rate of one broker, a rate of all brokers, and the lists of a topic, all left behind."""
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        client.create_topic("logs", 2, 2, {})
+        until(lambda: len(client.partitions(["logs"])) == 2, 10, "the topic")
+        assert client.alter_broker_configs({1: {RATE_KEYS[LEADER]: str(5 * MB)}}) == {1: None}
+        assert client.alter_default_config(RATE_KEYS[FOLLOWER], str(6 * MB)) is None
+        lists = {LIST_KEYS[LEADER]: "0:1,1:2", LIST_KEYS[FOLLOWER]: "*"}
+        assert client.alter_topic_configs({"logs": lists}) == {"logs": None}
+        yield client
+        client.alter_broker_configs({1: {RATE_KEYS[LEADER]: None}})
+        client.alter_default_config(RATE_KEYS[FOLLOWER], None)
+
+
+def listed(config: Path) -> tuple[int, list[dict[str, Any]]]:
+    result = rheostat("throttles", "--config", str(config), "--json")
+    return result.returncode, json.loads(result.stdout)["throttles"]
+
+
+def test_leftover_throttles_are_listed_and_cleared(lab_config_file: Path, leftovers: ClusterClient) -> None:
+    config = str(lab_config_file)
+    code, before = listed(lab_config_file)
+    assert code == EXIT_NOT_WELL
+    assert [(row["kind"], row["broker"], row["topic"], row["side"], row["serves"]) for row in before] == [
+        ("rate", 1, None, "leader", "nothing"),
+        ("rate", None, None, "follower", "nothing"),
+        ("list", None, "logs", "leader", "nothing"),
+        ("list", None, "logs", "follower", "nothing"),
+    ]
+    assert before[0]["passing_bytes_per_s"] is not None, "the JMX agent is asked, as no stream runs"
+    assert [row["replicas"] for row in before] == [None, None, 2, None]
+    table = rheostat("throttles", "--config", config)
+    assert "4 throttle settings; 4 of them serve neither a move" in table.stdout
+
+    refused = rheostat("throttles", "clear", "--config", config)
+    assert refused.returncode == EXIT_NOT_CONFIRMED
+    assert listed(lab_config_file)[1] == before
+
+    cleared = rheostat("throttles", "clear", "--config", config, "--yes")
+    assert (cleared.returncode, cleared.stderr.count(": removed.")) == (EXIT_DONE, 4), cleared.stderr
+    assert listed(lab_config_file) == (EXIT_DONE, [])
+    assert leftovers.default_config(RATE_KEYS[FOLLOWER]) is None
+    record = read_orders(load_settings(lab_config_file)).orders.cleared
+    assert record is not None
+    assert record.settings[0] == "broker 1 leader throttle (5.00 MB/s)"
+
+    again = rheostat("throttles", "clear", "--config", config, "--yes")
+    assert again.returncode == EXIT_DONE
+    assert "Nothing to remove" in again.stderr
