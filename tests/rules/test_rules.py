@@ -22,6 +22,7 @@ THROTTLE_COMMANDS = ("rheostat status", "rheostat doctor", "kafka-configs", "kaf
 QUOTA_COMMANDS = ("rheostat quotas", "rheostat doctor", "kafka-configs")
 # What a person needs who has been called for something else.
 OTHER_COMMANDS = {
+    "ThrottleLeftBehind": ("rheostat throttles", "kafka-configs"),
     "ReassignmentStalledUrgent": ("rheostat status", "rheostat reassign status", "kafka-reassign-partitions"),
     "ReassignmentPlanStuck": ("rheostat reassign status", "rheostat reassign cancel", "kafka-reassign-partitions"),
     "ReassignmentPlansNotExecuted": (
