@@ -188,7 +188,7 @@ def _track_idle_throttles(live: LiveCluster, memory: Memory, now_ms: int) -> Mem
         if (before := known.get(side)) is not None and before.bytes_per_s == setting.bytes_per_s
         else RateSince(setting.bytes_per_s, now_ms)
         for side, setting in live.rates.items()
-        if setting.is_own
+        if setting.is_set_on_broker
     }
     # A broker that cannot be read keeps its times.
     rates |= {side: before for side, before in known.items() if side[0] not in live.brokers - live.unreadable}
