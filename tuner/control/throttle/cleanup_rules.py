@@ -2,12 +2,12 @@
 
 Throttles that look alike during a move are treated differently at its end:
 
-of the move    Every list names a replica that moved, and was not there before the move. The lists are removed, then the rates of
-               the brokers that took part, except rates from before the moves. ``kafka-reassign-partitions --verify`` would
-               remove these lists and the rates of all brokers.
-preexisting    Some list was there before, is "*", or names no replica that moved. The rates serve it too, so the lists stay and
-               every rate that the tuner changed is restored.
-of the next    The throttle appeared in an idle cycle, so another move is about to begin. It stays.
+of the ended moves  Every list names a replica that moved, and was not there before the move. The lists are removed, then the rates
+                    of the brokers that took part, except rates from before the moves. ``kafka-reassign-partitions --verify``
+                    would remove these lists and the rates of all brokers.
+preexisting         Some list was there before the move, is "*", or names no replica that moved. The rates serve this list too, so
+                    all lists stay, and every rate that the tuner changed is restored.
+of the next move    The throttle appeared in a cycle without moves, so another move is about to begin. The throttle stays.
 
 Invariants: only what the tuner wrote or the ended moves brought is changed. Lists go before rates: a list without a rate
 throttles nothing, but removing a rate first would leave the listed replicas unlimited for a moment.
@@ -29,7 +29,7 @@ from tuner.core.throttle_limits import ThrottleLimits
 def cleanup_after_moves(
     live: LiveCluster, memory: Memory, limits: ThrottleLimits
 ) -> Sequence[ClearLists | RestoreRate]:
-    """Returns the cleanup that is left to do; empty if it is complete."""
+    """Returns the removals and restores that are left to do; empty if the cleanup is complete."""
     to_clear = memory.brokers_to_clear
     if is_throttle_of_move(live, memory, limits):
         to_clear = _participants(memory) | to_clear
@@ -49,7 +49,7 @@ def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
     Args:
         live: the last snapshot; None: there is none yet.
     """
-    if memory.idle_snapshots == 0:
+    if memory.idle_snapshots == 0:  # The last snapshot still had moves.
         return False
     return bool(memory.moving_replicas) or any(live is None or broker in live.brokers for broker, _ in memory.owned)
 
@@ -75,9 +75,9 @@ def _readable(live: LiveCluster) -> frozenset[int]:
 def _any_list_serves_others(live: LiveCluster, memory: Memory) -> bool:
     """Whether any list serves replicas that did not move.
 
-    A list serves other replicas if it was there before the move, or if it names no moved replica: another tool may throttle the
-    catch-up of that topic. A list that names some moved replicas belongs to the move: its other replicas moved before the first
-    snapshot.
+    A list serves other replicas if it was there before the move, appeared after the moves, or names no moved replica: another tool
+    may throttle the catch-up of that topic. A list that names some moved replicas belongs to the move: its other replicas moved
+    before the first snapshot.
     """
     new_lists = memory.after_moves.new_lists if memory.after_moves is not None else ()
     for topic, throttle in live.lists.items():
@@ -85,55 +85,44 @@ def _any_list_serves_others(live: LiveCluster, memory: Memory) -> bool:
             return True
         if memory.preexisting_lists is not None and topic in memory.preexisting_lists:
             return True
-        if not any(
-            broker in memory.moving_replicas.get((topic, p), ())
-            for p, broker in throttle.leader.pairs | throttle.follower.pairs
-        ):
+        pairs = throttle.leader.pairs | throttle.follower.pairs
+        if not any(broker in memory.moving_replicas.get((topic, partition), ()) for partition, broker in pairs):
             return True
     return False
 
 
 def _clear_lists(live: LiveCluster) -> list[ClearLists]:
-    return [
-        ClearLists(
-            topic,
-            tuple(
-                side for side, listed in ((Side.LEADER, throttle.leader), (Side.FOLLOWER, throttle.follower)) if listed
-            ),
-            Reason.MOVE_ENDED,
-            f"topic {topic}: its move has ended, so its throttled-replica lists are removed",
-        )
-        for topic, throttle in sorted(live.lists.items())
-    ]
+    decisions = []
+    for topic, throttle in sorted(live.lists.items()):
+        sides = tuple(side for side in (Side.LEADER, Side.FOLLOWER) if throttle.for_side(side))
+        text = f"topic {topic}: its move has ended, so its throttled-replica lists are removed"
+        decisions.append(ClearLists(topic, sides, Reason.MOVE_ENDED, text))
+    return decisions
 
 
 def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) -> list[RestoreRate]:
-    """Returns the removal of all rates of ``brokers``, or their restore if they were set before the moves."""
+    """Returns the removal of all rates of ``brokers``, or the restore of a rate that was set before the moves."""
     decisions = []
-    new_rates = memory.after_moves.new_rates if memory.after_moves is not None else ()
+    rates_of_next_move = memory.after_moves.new_rates if memory.after_moves is not None else frozenset[BrokerSide]()
+    kept = memory.externally_owned_until_ms.keys() | rates_of_next_move
     for side in ((broker, side) for broker in sorted(brokers & _readable(live)) for side in Side):
         setting = live.rates.get(side)
-        if (
-            setting is None
-            or not setting.is_set_on_broker
-            or side in memory.externally_owned_until_ms
-            or side in new_rates
-        ):
+        if setting is None or not setting.is_set_on_broker or side in kept:
             continue
         before = memory.preexisting_rates.get(side)
         if before is None:
             cause = "the move has ended, and the throttle was set for it"
-            decisions.append(_restore(side, setting.bytes_per_s, None, cause))
+            decisions.append(_restore(side, setting.bytes_per_s, restore_to=None, why=cause))
         elif setting.bytes_per_s != before and side in memory.owned:
             cause = "the move has ended; this rate was set before it"
-            decisions.append(_restore(side, setting.bytes_per_s, before, cause))
+            decisions.append(_restore(side, setting.bytes_per_s, restore_to=before, why=cause))
     return decisions
 
 
 def restore_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> list[RestoreRate]:
     """Returns the restore of every owned rate on a readable broker.
 
-    A broker that was away at the end of its move also loses the move's rate, unless it takes part in another move now.
+    On a broker that was away when its move ended, the move's rate is removed too, unless the broker takes part in a move now.
     """
     participants = {b for move in live.moves for b in (*move.replicas, *move.adding, *move.removing)}
     decisions = [
@@ -144,7 +133,7 @@ def restore_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> 
 
 
 def drop_restored_rates(live: LiveCluster, memory: Memory) -> Memory:
-    """Returns the state without owned rates that are restored, and without brokers that have nothing left to clear."""
+    """Returns the state without owned rates that are restored already, and without brokers that have no rate left to clear."""
 
     def own_rate(side: BrokerSide) -> int | None:
         setting = live.rates.get(side)
@@ -156,7 +145,7 @@ def drop_restored_rates(live: LiveCluster, memory: Memory) -> Memory:
         for side, rate in memory.owned.items()
         if side[0] not in readable or own_rate(side) != rate.before_bytes_per_s
     }
-    # A rate that appears on a cleared broker from now on is not the move's.
+    # A broker without rates is cleared: a rate that appears there from now on does not belong to the ended move.
     to_clear = {
         b for b in memory.brokers_to_clear if b not in readable or any(own_rate((b, s)) is not None for s in Side)
     }
@@ -177,12 +166,11 @@ def _restore_rates(
         if setting.bytes_per_s == before:
             continue
         earlier = "there was none before" if before is None else f"{rate_text(before)} was set before"
-        decisions.append(_restore(side, setting.bytes_per_s, before, f"{why}; {earlier}"))
+        decisions.append(_restore(side, setting.bytes_per_s, restore_to=before, why=f"{why}; {earlier}"))
     return decisions
 
 
-def _restore(side: BrokerSide, current: int, value: int | None, why: str) -> RestoreRate:
-    target = "removed" if value is None else f"→ {rate_text(value)}"
-    return RestoreRate(
-        *side, current, value, Reason.MOVE_ENDED, f"{side_name(side)} {rate_text(current)} {target}: {why}"
-    )
+def _restore(side: BrokerSide, current: int, *, restore_to: int | None, why: str) -> RestoreRate:
+    target = "removed" if restore_to is None else f"→ {rate_text(restore_to)}"
+    text = f"{side_name(side)} {rate_text(current)} {target}: {why}"
+    return RestoreRate(*side, current, restore_to, Reason.MOVE_ENDED, text)

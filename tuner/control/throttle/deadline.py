@@ -1,10 +1,10 @@
-"""Predicts whether the moves miss their deadline (deadline mode), and explains to the operator what can be done about it.
+"""Predicts whether the moves miss their deadline (objective mode ``deadline``), and explains to the operator what can be done.
 
 The control law already gives a late side all that clients and the ceiling leave. So the deadline, the ceiling, the latency
 objective or the number of partitions has to change, and the operator decides which. All sides end together with the slowest, so
 the explanation names the slowest side.
 
-Invariant: it is a message only; no rate depends on it.
+Invariant: the prediction is only a message; no rate depends on it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from tuner.core.drain_time import SideLoad, drain_s, rate_for_time
 from tuner.core.throttle_limits import ThrottleLimits
 from tuner.core.value import value
 
-# The first signals of a running move cover the half minute before the tuner took it over, and the first ramp takes ten seconds.
+# A side observed for less gets no prediction: the first signals of a running move cover the half minute before the tuner took the
+# move over, and the first ramp takes ten seconds.
 OBSERVED_S_MIN = 45.0
 # The remaining bytes are known some seconds late. The law plans to end earlier by this reserve, so a smaller delay is no miss.
 LATE_S_MIN = 15.0
-_NEVER_S = 366 * 86_400.0
+_NEVER_S = 366 * 86_400.0  # A longer time is reported as never.
 # A side at this share of the ceiling is limited by it, and not by its clients.
 _AT_CEILING = 0.9
 
@@ -32,8 +33,8 @@ class DeadlineMiss:
     """The slowest side, which ends after the deadline.
 
     Attributes:
-        rate_bytes_per_s: its setpoint.
-        ends_s: seconds until it ends at that rate; infinite: never.
+        rate_bytes_per_s: the setpoint of the side.
+        ends_s: seconds until the side ends at that rate; infinite: never.
         left_s: seconds until the deadline; negative if it has passed.
     """
 
@@ -82,7 +83,7 @@ def find_deadline_miss(
     """Returns the slowest steered side if it misses the deadline; None without a deadline, or if it is met.
 
     Args:
-        observed: sides that were observed for ``OBSERVED_S_MIN``.
+        observed: sides that were observed for at least ``OBSERVED_S_MIN``.
     """
     if limits.finish_at_ms is None:
         return None
@@ -94,14 +95,14 @@ def find_deadline_miss(
     }
     if not end_s:
         return None
-    slowest = max(sorted(end_s), key=end_s.__getitem__)
+    slowest = max(sorted(end_s), key=end_s.__getitem__)  # Of equally slow sides the first in the sorted order.
     miss = DeadlineMiss(
-        slowest,
-        loads[slowest],
-        setpoints[slowest].bytes_per_s,
-        end_s[slowest],
-        (limits.finish_at_ms - now_ms) / 1000,
-        limits.rate_bytes_per_s_max,
+        side=slowest,
+        load=loads[slowest],
+        rate_bytes_per_s=setpoints[slowest].bytes_per_s,
+        ends_s=end_s[slowest],
+        left_s=(limits.finish_at_ms - now_ms) / 1000,
+        ceiling_bytes_per_s=limits.rate_bytes_per_s_max,
     )
     return miss if miss.late_s >= LATE_S_MIN else None
 

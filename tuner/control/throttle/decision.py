@@ -81,9 +81,9 @@ NOT_THROTTLE_LIMITED = frozenset(
 
 @value
 class Hold:
-    """Change nothing."""
+    """Change nothing. Without broker and side the decision concerns the whole cluster."""
 
-    broker: int | None  # None: the cluster as a whole.
+    broker: int | None
     side: Side | None
     reason: Reason
     text: str
@@ -138,7 +138,7 @@ class ClearLists:
 
 @dataclass(frozen=True, slots=True)
 class StartRate:
-    """Set a throttle where there is none, at once. The list that names its replicas is written after it."""
+    """Set a throttle where there is none, at once. The lists that name the throttled replicas are written after the rate."""
 
     broker: int
     side: Side
@@ -149,7 +149,7 @@ class StartRate:
 
 @dataclass(frozen=True, slots=True)
 class _PairsOfTopic:
-    """The fields that ``AddPairs`` and ``RemovePairs`` share: pairs of one topic, by list."""
+    """The fields that ``AddPairs`` and ``RemovePairs`` share: (partition, broker) pairs of one topic, by list."""
 
     topic: str
     leader: tuple[Pair, ...]
@@ -176,7 +176,7 @@ class RemovePairs(_PairsOfTopic):
 
 @dataclass(frozen=True, slots=True)
 class Relinquish:
-    """Give up a throttle that an operator or another tool changed, until ``until_ms``."""
+    """Leave a throttle that an operator or another tool changed alone, until ``until_ms``."""
 
     broker: int
     side: Side
@@ -188,9 +188,8 @@ class Relinquish:
 
 
 Decision = Hold | SetRate | AllowSteering | StartRate | AddPairs | RemovePairs | RestoreRate | ClearLists | Relinquish
-ExecutedDecision = tuple[
-    Decision, str | None
-]  # A decision that was carried out, and why it failed; None: it succeeded.
+# A decision that was carried out, and why that failed; None: it succeeded.
+ExecutedDecision = tuple[Decision, str | None]
 
 
 def action_of(decision: Decision) -> str:

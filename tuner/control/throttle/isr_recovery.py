@@ -1,8 +1,8 @@
 """Finds the throttles of stalled moves, and those that slow lost replicas: replicas that were in sync and fell out of the ISR.
 
 A throttled-replica list of another tool often names all replicas of a moving partition, or "*", which includes partitions that do
-not move. Then the throttle also slows a lost replica, and producers may wait for it. The tuner's own lists do not name lost
-replicas (replica_lists/list_rules.py); for lists of other tools the throttle itself is opened.
+not move. Then the throttle also slows a lost replica, and producers may wait for that replica. The tuner's own lists do not name
+lost replicas (replica_lists/list_rules.py). If the list of another tool names one, the tuner raises the throttle itself.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ _NONE = frozenset[int]()
 def sides_of_stalled_moves(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
     """Returns the leader's and the destination's side of every stalled move."""
     stalled = {broker for broker, state in memory.stalls.items() if state.stalled}
+    if not stalled:
+        return frozenset()
     sides: set[BrokerSide] = set()
-    for move in live.moves if stalled else ():
+    for move in live.moves:
         for destination in stalled.intersection(move.destinations):
             sides |= {(destination, Side.FOLLOWER), (move.leader, Side.LEADER)}
     return frozenset(sides)
@@ -40,10 +42,10 @@ def find_lost_replicas(move: PartitionMove, live: LiveCluster) -> frozenset[int]
 def sides_blocking_writes(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
     """Returns the sides whose throttle slows lost replicas that partitions need before they accept writes.
 
-    Only a list that names lost replicas counts: opening another throttle would only speed up the moves.
+    Only sides whose list names a lost replica count: a higher rate on any other side would only speed up the moves.
 
     Args:
-        brokers: fresh broker signals; old ones open nothing.
+        brokers: fresh broker signals; a broker without one counts as able to accept writes.
     """
     return sides_holding_lost_replicas(live, leaders_under_min_isr(brokers))
 
@@ -62,7 +64,7 @@ def leaders_to_inspect(
     """Returns the brokers whose partitions are read even if they do not move, because a throttle may slow their lost replicas.
 
     The result has two parts: leaders under min.insync.replicas, while anything moves or the tuner owns a rate; and brokers with a
-    temporary rate, unless the control law sets that rate.
+    temporary rate (one with a rate to restore), unless the control law sets that rate.
 
     Args:
         live: the last snapshot; None: there is none yet.
@@ -93,9 +95,12 @@ def sides_possibly_blocking_writes(live: LiveCluster, brokers: Mapping[int, Brok
 def sides_holding_lost_replicas(live: LiveCluster, leaders: Collection[int]) -> frozenset[BrokerSide]:
     """Returns the sides whose throttle slows lost replicas of these leaders' partitions."""
     sides: set[BrokerSide] = set()
-    for leader in leaders if live.lost_replica_sides else ():
-        sides |= live.lost_replica_sides.get(leader, frozenset())
-    for move in live.moves if leaders else ():
+    if not leaders:
+        return frozenset()
+    if live.lost_replica_sides:  # Of the partitions that do not move.
+        for leader in leaders:
+            sides |= live.lost_replica_sides.get(leader, frozenset())
+    for move in live.moves:
         lists = live.lists.get(move.topic)
         if move.leader not in leaders or lists is None:
             continue

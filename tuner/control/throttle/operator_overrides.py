@@ -35,7 +35,7 @@ def apply_new_orders(
         is_resumed = orders.resumed_at_ms != before.resumed_at_ms
         external = {} if is_resumed else memory.externally_owned_until_ms
     else:
-        hold_ms = round(limits.external_change_hold_s * 1000)
+        hold_ms = round(limits.external_change_hold_s * 1000)  # A hold began this long before its end.
         external = {
             side: until_ms
             for side, until_ms in memory.externally_owned_until_ms.items()
@@ -57,15 +57,13 @@ def drop_external_holds(memory: Memory, sides: Collection[BrokerSide]) -> Memory
 
 
 def _with_external_holds(memory: Memory, externally_owned_until_ms: Mapping[BrokerSide, int]) -> Memory:
-    return (
-        memory
-        if externally_owned_until_ms == memory.externally_owned_until_ms
-        else replace(memory, externally_owned_until_ms=externally_owned_until_ms)
-    )
+    if externally_owned_until_ms == memory.externally_owned_until_ms:
+        return memory
+    return replace(memory, externally_owned_until_ms=externally_owned_until_ms)
 
 
 def limit_override(order: Override | None, limits: ThrottleLimits) -> Override | None:
-    """Returns the order with its rate between 1 B/s and the current ceiling, which may be lower than when it was given.
+    """Returns the order with its rate between 1 B/s and the current ceiling, which may have been lowered since the order was given.
 
     A throttle of 0 would stop the move.
     """
@@ -88,7 +86,7 @@ def decide_while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequ
 
 
 def decide_override(side: BrokerSide, order: Override, setting: RateSetting | None, now_ms: int) -> Decision | None:
-    """Returns what an override requires of one side; None if it has expired."""
+    """Returns the change or the hold that an override requires of one side; None if the override has expired."""
     if now_ms >= order.until_ms:
         return None
     head = f"{side_name(side)}: {rate_text(order.bytes_per_s)} by order of {order.by}"
@@ -102,16 +100,17 @@ def decide_override(side: BrokerSide, order: Override, setting: RateSetting | No
 def decide_restore(
     side: BrokerSide, owned: OwnedRate, setting: RateSetting, min_draining_bytes_per_s: float, limits: ThrottleLimits
 ) -> SetRate | None:
-    """Returns the change to the rate before a temporary change; None if there is no such rate, or it is set.
+    """Returns the change to the rate before a temporary change; None if there is no such rate, or it is set already.
 
     Args:
-        min_draining_bytes_per_s: the lowest rate that drains now. The restore stops there, or the move would stall again.
+        min_draining_bytes_per_s: the lowest rate that drains now. The restore stops at this rate, or the move would stall again.
     """
     if owned.restore_to_bytes_per_s is None:
         return None
     current, setpoint = setting.bytes_per_s, min(owned.restore_to_bytes_per_s, int(limits.rate_bytes_per_s_max))
     if setpoint < current:
         setpoint = max(setpoint, round(min(current, min_draining_bytes_per_s)))
+        # The rate cannot go back all the way, and so small a part of the way is not worth a write.
         if setpoint > owned.restore_to_bytes_per_s and setpoint >= current * (1 - limits.deadband_ratio):
             return None
     if current == setpoint:

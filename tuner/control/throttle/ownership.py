@@ -8,8 +8,9 @@ Two exceptions:
 
 cleared by a tool  ``kafka-reassign-partitions --verify`` and ``--cancel`` remove the rates of every broker when they end a move
                    of their own, and the lists of their topics. If all of the tuner's rates disappear at once, the tuner sets
-                   them again for what still moves. A second time within the hold is taken as an operator's wish. As the tool
-                   removes the rates one after the other, a missing rate is checked again in the next cycle.
+                   new rates for the moves that still run. If it happens again within the hold, the tuner takes it as an
+                   operator's wish. The tool removes the rates one after the other, so a missing rate is checked again in the
+                   next cycle.
 late write         Kafka does not fence its settings. A request of the previous tuner may take effect after this tuner's first
                    snapshot. Its intent is on record, so such a rate stays the tuner's own.
 """
@@ -49,17 +50,24 @@ def find_cleared_rates(
     on_one_broker = len({broker for broker, _ in readable_rates}) == 1
     cleared_again = now_ms - memory.cleared_at_ms < limits.external_change_hold_s * 1000
     if (on_one_broker or cleared_again) and not lists_cleared:
-        return {}  # An operator may have removed them just as well as a tool.
+        return {}  # An operator may have removed these rates just as well as a tool.
     return {side: owned.setpoint_bytes_per_s for side, owned in readable_rates.items()}
 
 
 def may_be_cleared_by_tool(current_bytes_per_s: int | None, *, throttles: bool) -> bool:
-    """Whether a tool may have cleared this rate together with all others. Only a snapshot of all sides can tell."""
+    """Whether a tool may have cleared this rate together with all others. Only a snapshot of all sides can tell.
+
+    Args:
+        throttles: whether the tuner throttles any running move; otherwise no tool that ends a move clears its rates.
+    """
     return current_bytes_per_s is None and throttles
 
 
 def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tuple[Memory, list[Hold]]:
-    """Returns the state without the cleared rates. The rates from before the tuner's were cleared too, and are not restored."""
+    """Returns the state without the cleared rates, and a hold that reports them; no hold if ``sides`` is empty.
+
+    The rates from before the tuner's first change are forgotten too: the tool cleared the setting, so they are not restored.
+    """
     cleared = set(sides)
     if not cleared:
         return memory, []
@@ -80,7 +88,7 @@ def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: in
 def relinquish_changed_rates(
     live: LiveCluster, memory: Memory, now_ms: int, limits: ThrottleLimits, *, throttles: bool
 ) -> tuple[Memory, list[Relinquish | Hold]]:
-    """Returns the state without rates that others changed, and without external holds that have expired.
+    """Returns the state without rates that other clients changed and without expired holds; and a decision for each changed rate.
 
     Args:
         throttles: whether the tuner throttles any running move.
@@ -104,7 +112,7 @@ def relinquish_changed_rates(
         is_changed = current not in owned.possible_rates
         came_with_move = side not in memory.preexisting_rates and (memory.throttled or owned.before_bytes_per_s is None)
         if current is None and not live.moves and came_with_move:
-            # The move has ended, and the tool's --verify removed its throttle before the tuner did.
+            # The move has ended, and another tool's --verify removed the throttle of the move before the tuner did.
             memory = replace(memory, owned=memory.with_owned(side, None))
         elif (
             is_changed
@@ -112,9 +120,8 @@ def relinquish_changed_rates(
             and side not in missing_before
             and not _is_late_predecessor_write(side, current, memory, now_ms)
         ):
-            missing.add(
-                side
-            )  # A tool removes rates one after the other, so this one is checked again in the next cycle.
+            # A tool removes rates one after the other, so this one is checked again in the next cycle.
+            missing.add(side)
         elif is_changed:
             memory, decision = relinquish_rate(side, current, memory, now_ms, limits)
             decisions.append(decision)
@@ -130,7 +137,7 @@ def _is_late_predecessor_write(side: BrokerSide, current_bytes_per_s: int | None
 def relinquish_rate(
     side: BrokerSide, current_bytes_per_s: int | None, memory: Memory, now_ms: int, limits: ThrottleLimits
 ) -> tuple[Memory, Relinquish | Hold]:
-    """Returns the state and decision for an owned rate that changed: relinquished, or kept if it is a late write.
+    """Returns the state and the decision for an owned rate that changed: it is relinquished, or kept if it is a late write.
 
     Args:
         side: one of ``memory.owned``.
@@ -141,7 +148,8 @@ def relinquish_rate(
     change = f"{side_name(side)}: rheostat had set {rate_text(owned.setpoint_bytes_per_s)}, now {current}"
     if _is_late_predecessor_write(side, current_bytes_per_s, memory, now_ms):
         rates = tuple(dict.fromkeys((current_bytes_per_s, *owned.possible_rates)))
-        late_writes = {**memory.late_predecessor_writes, side: (current_bytes_per_s, owned.possible_rates[0])}
+        rate_before = owned.possible_rates[0]
+        late_writes = {**memory.late_predecessor_writes, side: (current_bytes_per_s, rate_before)}
         memory = replace(
             memory,
             owned=memory.with_owned(side, replace(owned, possible_rates=rates)),
@@ -173,17 +181,17 @@ def correct_late_writes(
         loads: the measured load of each side.
     """
     changes = []
-    for side, (_, earlier_bytes_per_s) in memory.late_predecessor_writes.items():
+    for side, (_late_rate, rate_before) in memory.late_predecessor_writes.items():
         hold, setting, load = holds.get(side), live.rates.get(side), loads.get(side)
         if hold is None or hold.reason not in _HEALTHY_HOLDS:
             continue
-        if setting is None or earlier_bytes_per_s is None or load is None:
+        if setting is None or rate_before is None or load is None:
             continue
-        setpoint = min(earlier_bytes_per_s, int(limits.rate_bytes_per_s_max))
-        # An earlier rate that does not drain was a step of the previous tuner's ramp.
-        if setpoint == setting.bytes_per_s or setpoint < min_draining_bytes_per_s(
-            load.steady_state_bytes_per_s, limits
-        ):
+        setpoint = min(rate_before, int(limits.rate_bytes_per_s_max))
+        # A rate before that does not drain was a step of the previous tuner's ramp.
+        if setpoint == setting.bytes_per_s:
+            continue
+        if setpoint < min_draining_bytes_per_s(load.steady_state_bytes_per_s, limits):
             continue
         text = (
             f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(setpoint)}: the current rate is a late write of "
@@ -196,12 +204,12 @@ def correct_late_writes(
 def _current_late_writes(
     live: LiveCluster, memory: Memory, now_ms: int
 ) -> Mapping[BrokerSide, tuple[int | None, int | None]]:
-    """Returns the late writes whose rate is still set."""
+    """Returns the late writes (late rate, rate before) whose late rate is still set, or may be on an unreadable broker."""
     if now_ms >= memory.predecessor_writes_until_ms or not memory.late_predecessor_writes:
         return {}
     rates = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.is_set_on_broker}
     return {
-        side: write
-        for side, write in memory.late_predecessor_writes.items()
-        if side in memory.owned and (side[0] in live.unreadable or rates.get(side) == write[0])
+        side: (late_rate, rate_before)
+        for side, (late_rate, rate_before) in memory.late_predecessor_writes.items()
+        if side in memory.owned and (side[0] in live.unreadable or rates.get(side) == late_rate)
     }

@@ -38,17 +38,18 @@ def select_moves_to_list(
     Args:
         listed: the tuner's list entries, by topic. A move with an entry keeps it, even if its plan is unknown.
     """
-    if limits.throttles_all_moves:
-        if not any(throttle.unthrottled for throttle in plan_moves.values()):
-            return moves
-        return tuple(m for m in moves if not _find_throttle(m, plan_moves, PlanThrottle()).unthrottled)
-    if not plan_moves and not listed:
+    if limits.throttles_all_moves and not any(throttle.unthrottled for throttle in plan_moves.values()):
+        return moves
+    if not limits.throttles_all_moves and not plan_moves and not listed:
         return ()
-    return tuple(
-        m
-        for m in moves
-        if not _find_throttle(m, plan_moves, PlanThrottle(unthrottled=not _is_listed(m, listed))).unthrottled
-    )
+
+    def is_to_list(move: PartitionMove) -> bool:
+        throttle = plan_moves.get((move.topic, move.partition))
+        if throttle is None:
+            return limits.throttles_all_moves or _is_listed(move, listed)
+        return not throttle.unthrottled
+
+    return tuple(move for move in moves if is_to_list(move))
 
 
 def throttles_any_move(
@@ -64,16 +65,20 @@ def plan_rates(
     """Returns the rate that plans allow each side that they copy through, in bytes/s; without sides that no plan throttles.
 
     Args:
-        may_lead: includes the replicas that could become leader if the leader failed.
+        may_lead: include the leader sides of the replicas that may become leader if the present leader fails.
     """
     rates: dict[BrokerSide, int] = {}
-    for move in moves if plan_moves else ():
+    if not plan_moves:
+        return rates
+    for move in moves:
         throttle = plan_moves.get((move.topic, move.partition))
         rate = None if throttle is None else plan_throttle_rate(throttle, limits.rate_bytes_per_s_max)
         if rate is None:
             continue
-        candidates = [(b, Side.LEADER) for b in move.replicas if b not in move.adding] if may_lead else []
-        for side in (*sides_of_move(move), *candidates):
+        sides = sides_of_move(move)
+        if may_lead:
+            sides += [(broker, Side.LEADER) for broker in move.replicas if broker not in move.adding]
+        for side in sides:
             rates[side] = min(rate, rates.get(side, rate))
     return rates
 
@@ -87,7 +92,7 @@ def plan_setpoints(
 
 
 def leader_margin_rate(rate_bytes_per_s: int, side: BrokerSide, limits: ThrottleLimits) -> int:
-    """Returns the rate of a side for a plan of this rate, in bytes/s. With an objective the control law limits leaders itself."""
+    """Returns the rate of one side under a plan with this rate. With an objective the control law limits leaders itself."""
     if limits.closed_loop or side[1] is Side.FOLLOWER:
         return rate_bytes_per_s
     return max(1, int(PLAN_LEADER_RATIO * rate_bytes_per_s))
@@ -121,10 +126,12 @@ def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
 
 
 def highest_plan_rate_bytes_per_s(plans: Iterable[Plan], limits: ThrottleLimits) -> float | None:
-    """Returns the highest rate of any active plan, in bytes/s; None if one is unthrottled, or none is active."""
+    """Returns the highest rate of any active plan, in bytes/s; None if an active plan is unthrottled, or no plan is active."""
     rates = [plan_throttle_rate(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.is_active]
     limited_rates = [rate for rate in rates if rate is not None]
-    return max(limited_rates, default=None) if len(limited_rates) == len(rates) else None
+    if len(limited_rates) < len(rates):
+        return None
+    return max(limited_rates, default=None)
 
 
 def _is_listed(move: PartitionMove, listed: Mapping[str, TopicThrottle]) -> bool:
@@ -133,7 +140,3 @@ def _is_listed(move: PartitionMove, listed: Mapping[str, TopicThrottle]) -> bool
         return False
     brokers = {*move.replicas, *move.adding, *move.removing}
     return any(lists.for_side(side).includes(move.partition, broker) for side in Side for broker in brokers)
-
-
-def _find_throttle(move: PartitionMove, plan_moves: PlanMoves, default: PlanThrottle) -> PlanThrottle:
-    return plan_moves.get((move.topic, move.partition), default)

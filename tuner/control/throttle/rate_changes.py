@@ -13,30 +13,32 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 
 
 def track_rate_changes(observation: Observation, live: LiveCluster, memory: Memory) -> Mapping[BrokerSide, RateSince]:
-    """Returns the rate of each throttle and when it last changed; the earlier mapping itself if nothing changed."""
+    """Returns the rate of each throttle and when that rate last changed; the earlier mapping itself if nothing changed."""
     before, now_ms = memory.rates_since, observation.now_ms
     after: dict[BrokerSide, RateSince] = {}
     for side, setting in live.rates.items():
         last = before.get(side)
         setpoint = observation.setpoints.get(side)
+        is_steered = setpoint is not None and not setpoint.inputs_stale
         if side in observation.ramping:
             after[side] = RateSince(setting.bytes_per_s, now_ms)
         elif last is None:
-            # A previous tuner that ended during a ramp left one of its steps.
-            after[side] = RateSince(setting.bytes_per_s, now_ms if _is_interrupted(memory.owned.get(side)) else 0)
-        elif last.bytes_per_s == setting.bytes_per_s or (setpoint is not None and not setpoint.inputs_stale):
+            # If the previous tuner ended during a ramp, the rate is a step of that ramp and counts as changed now.
+            since_ms = now_ms if _is_ramp_interrupted(memory.owned.get(side)) else 0
+            after[side] = RateSince(setting.bytes_per_s, since_ms)
+        elif last.bytes_per_s == setting.bytes_per_s or is_steered:
             after[side] = last
         elif last.bytes_per_s is None:
-            # Without a throttle there was no lower rate that could have caused what was measured.
+            # Before, no throttle limited the side, so the measurements from before the change stay valid.
             after[side] = RateSince(setting.bytes_per_s, last.since_ms)
         else:
             after[side] = RateSince(setting.bytes_per_s, now_ms)
     for side, last in before.items():
         if side not in after and side[0] in live.brokers:
             is_removed = last.bytes_per_s is not None and side[0] not in live.unreadable
-            after[side] = RateSince(None, now_ms) if is_removed else last
+            after[side] = RateSince(bytes_per_s=None, since_ms=now_ms) if is_removed else last
     return before if after == before else after
 
 
-def _is_interrupted(owned: OwnedRate | None) -> bool:
+def _is_ramp_interrupted(owned: OwnedRate | None) -> bool:
     return owned is not None and len(owned.possible_rates) > 1

@@ -1,11 +1,12 @@
 """Computes the rate that ends a stalled move.
 
 A throttle q carries steady-state replication W (all new writes to the throttled replicas) and the catch-up. Only q − W drains the
-remaining bytes B, so a move ends in time T at the rate W + B/T. T is the time of the slowest side at the operator's ceiling. Every
-side gets the rate for that T, so only the slowest runs at the ceiling.
+remaining bytes B, so a move ends in time T at the rate W + B/T. T is the time that the slowest side (the leader or the follower
+throttle of one broker) takes at the operator's ceiling. Every side gets the rate for that T, so only the slowest runs at the
+ceiling.
 
-Invariant: a setpoint lies between the lowest rate that drains and the ceiling, and never below the current rate. If no rate up to
-the ceiling drains, the side is infeasible.
+Invariant: a setpoint is never below the current rate. A raised rate is at most the ceiling, and drains if the ceiling does. If no
+rate up to the ceiling drains, the side is infeasible.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def min_draining_bytes_per_s(steady_state_bytes_per_s: float, limits: ThrottleLi
 
 
 def is_infeasible(current_bytes_per_s: float, load: SideLoad, limits: ThrottleLimits) -> bool:
-    """Whether steady-state replication alone fills the ceiling and the current rate, so that the move never ends."""
+    """Whether steady-state replication alone takes all of the ceiling and of the current rate, so that the move never ends."""
     return load.steady_state_bytes_per_s >= max(limits.rate_bytes_per_s_max, current_bytes_per_s)
 
 
@@ -40,9 +41,8 @@ def setpoint_bytes_per_s(
     """Returns the rate at which one side ends in ``target_s``, in bytes/s, and at least the current rate."""
     slack = limits.follower_slack if side is Side.FOLLOWER else 1.0
     required = slack * (load.steady_state_bytes_per_s + load.remaining_bytes / target_s)
-    limited = min(
-        limits.rate_bytes_per_s_max, max(min_draining_bytes_per_s(load.steady_state_bytes_per_s, limits), required)
-    )
+    min_rate = min_draining_bytes_per_s(load.steady_state_bytes_per_s, limits)
+    limited = min(limits.rate_bytes_per_s_max, max(min_rate, required))
     return round(max(limited, current_bytes_per_s))
 
 

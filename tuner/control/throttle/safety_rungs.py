@@ -1,9 +1,9 @@
 """The safety rules that come before any strategy, as an ordered ladder.
 
-A rung checks one side of one broker for the situation that its docstring describes. It returns a decision, or None if it does not
-apply. ``SAFETY_RUNGS``, at the end of this module, is the order: the first rung that returns a decision wins. First come sides that
-cannot be observed, then ownership, operator orders, changes that need no measurement, and last the measurements that a strategy
-needs.
+A rung checks one side (the leader or the follower throttle of one broker) for the situation that the rung's docstring describes. It
+returns a decision, or None if it does not apply. ``SAFETY_RUNGS``, at the end of this module, is the order: the first rung that
+returns a decision wins. First come sides that cannot be observed, then ownership, operator orders, changes that need no
+measurement, and last the measurements that a strategy needs.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def _hold_if_broker_down(case: SideCase) -> Decision | None:
 
 
 def _hold_if_settings_unreadable(case: SideCase) -> Decision | None:
-    """Without the current settings the tuner would overwrite a value that it does not know."""
+    """The settings of the broker cannot be read, so a write might overwrite a value that the tuner does not know."""
     if case.side[0] not in case.view.live.unreadable:
         return None
     return case.hold(Reason.SETTINGS_UNREADABLE, f"the settings of broker {case.side[0]} cannot be read")
 
 
 def _hold_if_externally_owned(case: SideCase) -> Decision | None:
-    """An operator or another tool changed this throttle after the tuner: their value stays until the hold expires."""
+    """An operator or another tool changed this throttle after the tuner: the new value stays until the hold expires."""
     until_ms = case.memory.externally_owned_until_ms.get(case.side)
     if until_ms is None:
         return None
@@ -93,13 +93,13 @@ def find_preserved_rate(case: SideCase) -> int | None:
         return None
     if owned is None:
         existing = case.memory.preexisting_rates.get(case.side) if setting.is_set_on_broker else setting.bytes_per_s
-    else:  # The tuner owns it for an order that is over, or for a change that was never written.
+    else:  # The tuner owns the rate because of an order that is over, or of a change that was never written.
         existing = None if case.is_ramping else owned.restore_to_bytes_per_s
     return setting.bytes_per_s if setting.bytes_per_s == existing else None
 
 
 def _warm_up_for_steering(case: SideCase) -> Decision | None:
-    """With an objective an empty window warms up here.
+    """With an objective, the control law is about to steer a side whose quota window is empty.
 
     The rungs for overrides and preserved rates precede this one, because the control law does not steer such sides.
     """
@@ -109,7 +109,8 @@ def _warm_up_for_steering(case: SideCase) -> Decision | None:
 def _restore_if_reason_is_over(case: SideCase) -> Decision | None:
     """The reason for a temporary change is over. A rescue only raises rates, so no other rule would lower this rate.
 
-    With fresh signals and an objective the control law sets its own rate instead, unless existing rates are preserved.
+    With fresh signals and an objective the control law sets its own rate instead, unless existing rates are preserved. On a side of
+    a plan the plan's rate is the one to return to (``follow_plan_rate``).
     """
     if case.limits.closed_loop:
         steerable = case.view.freshness(case.side) is Freshness.FRESH
@@ -120,7 +121,7 @@ def _restore_if_reason_is_over(case: SideCase) -> Decision | None:
 
 
 def _lower_to_ceiling(case: SideCase) -> Decision | None:
-    """The operator lowered the ceiling below a rate that the tuner had raised. No measurement justifies keeping it.
+    """The operator lowered the ceiling below a rate that the tuner had raised. No measurement justifies keeping that rate.
 
     A rate that was set before the tuner came may stay above the ceiling. The control law keeps to the ceiling by itself.
     """
@@ -137,7 +138,7 @@ def _lower_to_ceiling(case: SideCase) -> Decision | None:
 
 
 def _hold_or_decay_without_fresh_signals(case: SideCase) -> Decision | None:
-    """Without fresh signals no throttle is raised. If they stay away, a rate that the tuner raised decays."""
+    """The side has no fresh signals, so its rate is not raised. If fresh signals stay away, a rate that the tuner raised decays."""
     unmeasured = case.hold_if_unmeasured(case.side)
     if unmeasured is None:
         return None
@@ -145,7 +146,7 @@ def _hold_or_decay_without_fresh_signals(case: SideCase) -> Decision | None:
 
 
 def _decay_stale_rate(case: SideCase) -> Decision | None:
-    """Lowers a raised rate without signals, down to the earlier rate, or to the lowest that drains if that is higher.
+    """Returns the next step down of a raised rate, towards the earlier rate, or the lowest rate that drains if that is higher.
 
     A plan's rate is the operator's and does not decay. The control law decays its rates itself. A throttle that blocks writes
     does not decay: the leader's fresh broker signal reports blocked writes, even if the signals of the move are old.
@@ -210,7 +211,7 @@ def _hold_if_destinations_down(case: SideCase) -> Decision | None:
 
 
 def _hold_if_destinations_unmeasured(case: SideCase) -> Decision | None:
-    """Progress shows at the destinations; with none measured there is nothing to judge."""
+    """Progress is measured at the destinations: if none has a fresh signal, there is nothing to judge."""
     if case.view.measured_destinations(case.side):
         return None
     destination = (min(case.view.destinations_through(case.side)), Side.FOLLOWER)

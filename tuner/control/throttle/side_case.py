@@ -15,7 +15,7 @@ from tuner.core.throttle_limits import ThrottleLimits
 
 @dataclass(frozen=True, slots=True)
 class SideCase:
-    """A side (broker and direction) in one cycle.
+    """A side (the leader or the follower throttle of one broker) in one cycle.
 
     Attributes:
         limits: the operator's limits. The ceiling is lower if plans with a lower rate copy through this side.
@@ -61,7 +61,7 @@ class SideCase:
         return Hold(*self.side, reason, f"{side_name(self.side)}: {text}")
 
     def set_rate(self, setting: RateSetting, setpoint_bytes_per_s: int, reason: Reason, text: str) -> SetRate:
-        """Returns the change of this throttle from ``setting`` to a setpoint; ``text`` is a whole sentence."""
+        """Returns the change of this throttle from ``setting`` to a setpoint; ``text`` names the side itself."""
         return SetRate(*self.side, setting.bytes_per_s, setpoint_bytes_per_s, reason, text, setting.is_set_on_broker)
 
     def hold_if_ramping_down(self) -> Hold | None:

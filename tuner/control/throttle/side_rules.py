@@ -1,6 +1,6 @@
 """Decides for each throttle of a running move what to do, and why.
 
-The order of the rules for one side:
+The order of the rules for one side (the leader or the follower throttle of one broker):
 
 1. ``SAFETY_RUNGS``: observability, ownership, operator orders, changes that need no measurement, measurements.
 2. The throttle itself: there has to be one, with a measured load, a feasible ceiling and no ramp in progress.
@@ -45,10 +45,10 @@ def decide_sides(
     """Returns one decision for each of ``sides``, in their order."""
     observed = (side for side in view.sides if _is_observed_for_long(side, view, memory))
     findings = _CycleFindings(
-        stall_limits,
-        {destination for destination, state in memory.stalls.items() if state.stalled},
-        find_deadline_miss(view.loads, view.setpoints, observed, view.now_ms, view.limits),
-        BottleneckFinder(view, memory, stall_limits),
+        stall_limits=stall_limits,
+        stalled_destinations={destination for destination, state in memory.stalls.items() if state.stalled},
+        deadline_miss=find_deadline_miss(view.loads, view.setpoints, observed, view.now_ms, view.limits),
+        bottlenecks=BottleneckFinder(view, memory, stall_limits),
     )
     return [_decide_side(SideCase.of(side, view, memory), findings) for side in sides]
 
@@ -84,15 +84,15 @@ def _find_stall(case: SideCase, stalled_destinations: Set[int]) -> Stall:
     """Returns the stalled moves through one side, with a throttle that limits them and a side that is not measured."""
     view = case.view
     if not stalled_destinations:
-        return Stall([], None, None)
+        return Stall(destinations=[], bound_side=None, unmeasured_side=None)
     stalled = sorted(view.measured_destinations(case.side) & stalled_destinations)
     bound = (side for d in stalled if (side := view.first_bound_side(d)) is not None)
     unmeasured = (side for d in stalled if (side := view.first_unmeasured_side(d)) is not None)
-    return Stall(stalled, min(bound, default=None), min(unmeasured, default=None))
+    return Stall(stalled, bound_side=min(bound, default=None), unmeasured_side=min(unmeasured, default=None))
 
 
 def _hold_without_throttle(case: SideCase, stall: Stall) -> Hold:
-    """Without a throttle on this side there is no rate to change, and a stall has another cause."""
+    """Returns the hold for a side without a throttle: there is no rate to change, and a stall has another cause."""
     if not stall.destinations or stall.bound_side:
         limit = f"; the {side_name(stall.bound_side)} limits the move" if stall.bound_side else ""
         return case.hold(Reason.NOT_THROTTLED, f"{_explain_missing_throttle(case)}{limit}")
@@ -119,7 +119,7 @@ def _explain_missing_throttle(case: SideCase) -> str:
 
 
 def _hold_if_infeasible(throttled: ThrottledSide) -> Hold | None:
-    """No permitted rate ends the move: the operator has to decide, and gets the numbers.
+    """Returns a hold with the numbers for the operator if no permitted rate ends the move; else None.
 
     With an objective a current rate above the ceiling does not count, as the control law lowers it to the ceiling.
     """
@@ -137,7 +137,7 @@ def _hold_if_infeasible(throttled: ThrottledSide) -> Hold | None:
 
 
 def decide_sides_without_moves(view: MovesView, memory: Memory) -> list[Decision]:
-    """Returns the decisions for throttles that slow lost replicas although no move uses them: a list of "*" names these too.
+    """Returns the decisions for throttles that no move uses and that slow lost replicas, such as replicas on a list of "*".
 
     The throttle opens for the lost replicas, and returns to its earlier rate when they are back in the ISR.
     """

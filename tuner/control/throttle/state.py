@@ -20,7 +20,7 @@ class StallState:
     stalled_since_ms: int | None = None
     judged_until_ms: int = 0
     observed_s: float = 0.0
-    # Steps too short to be judged alone, added up: their time, and the bytes gained and written in it.
+    # The sums over the steps that are too short to be judged alone.
     pending_s: float = 0.0
     pending_gained_bytes: float = 0.0
     pending_written_bytes: float = 0.0
@@ -88,10 +88,10 @@ class Memory:
     moving_replicas: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
     # Whether another owner's throttled-replica list named any moving replica, so that a throttle came with the move.
     throttled: bool = False
-    # Rates that were set while nothing moved. They came with no move, so the end of a move does not remove them.
+    # Rates that were set in idle cycles (cycles without moves). They belong to no move, so the end of a move does not remove them.
     preexisting_rates: Mapping[BrokerSide, int] = field(default_factory=dict)
-    # Topics with lists in two idle cycles in a row; None: not observed yet. These too came with no move. One cycle is not enough:
-    # kafka-reassign-partitions sets the lists of a move a moment before the move.
+    # Topics with lists in two idle cycles in a row, so that the lists belong to no move; None: not observed yet. One cycle is not
+    # enough: kafka-reassign-partitions sets the lists of a move a moment before the move.
     preexisting_lists: frozenset[str] | None = None
     idle_lists: frozenset[str] = frozenset()  # Topics with lists in the idle cycle before.
     idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # In the idle cycle before. Not in the journal.
@@ -100,15 +100,15 @@ class Memory:
     idle_lists_since_ms: Mapping[str, int] = field(default_factory=dict)
     # The throttles of the last idle cycle, from the end of the moves until their cleanup. Not in the journal.
     after_moves: IdleThrottles | None = None
-    # Brokers that were away when their move ended. Its throttle is removed when they are back.
+    # Brokers that were away when their move ended. The throttles of that move are removed when the brokers are back.
     brokers_to_clear: frozenset[int] = frozenset()
     # The tuner's entries in the throttled-replica lists, by topic: from before they are written until they are removed.
     listed: Mapping[str, TopicThrottle] = field(default_factory=dict)
-    # Owned sides without a rate in the last cycle. A tool may have cleared all rates, so they are checked again.
+    # Owned sides without a rate in the last cycle. A tool may have cleared all rates, so these sides are checked again.
     missing_rates: frozenset[BrokerSide] = frozenset()
     # Owned sides without a signal, and since when. Not in the journal.
     unmeasured_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
-    decayed_at_ms: Mapping[BrokerSide, int] = field(default_factory=dict)  # The last decay. Not in the journal.
+    decayed_at_ms: Mapping[BrokerSide, int] = field(default_factory=dict)  # Time of the last decay. Not in the journal.
     rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)  # Not in the journal.
     # Rates that the previous tuner may have requested and that were not set at this tuner's first snapshot.
     predecessor_writes: Mapping[BrokerSide, tuple[int | None, ...]] = field(default_factory=dict)
@@ -117,16 +117,18 @@ class Memory:
     late_predecessor_writes: Mapping[BrokerSide, tuple[int | None, int | None]] = field(default_factory=dict)
     cleared_at_ms: int = 0  # When all the tuner's rates last disappeared at once.
     idle_snapshots: int = 0  # Snapshots in a row without moves.
-    orders_at_ms: int = 0  # The newest acknowledged orders.
+    orders_at_ms: int = 0  # The time of the newest acknowledged orders.
     recorded_orders: Orders = field(default_factory=Orders)  # The orders in the journal's last record of them.
     orders_recorded_until_ms: int | None = None  # The time of that record; None: there is none.
 
     def with_listed(self, topic: str, pairs: TopicThrottle) -> Mapping[str, TopicThrottle]:
+        """Returns ``listed`` with these entries of one topic; without the topic if there are none."""
         if pairs:
             return {**self.listed, topic: pairs}
         return {key: value for key, value in self.listed.items() if key != topic}
 
     def with_owned(self, side: BrokerSide, owned: OwnedRate | None) -> Mapping[BrokerSide, OwnedRate]:
+        """Returns ``owned`` with this rate of one side; without the side if it is None."""
         if owned is not None:
             return {**self.owned, side: owned}
         return {key: value for key, value in self.owned.items() if key != side}

@@ -35,22 +35,29 @@ def find_steps_above_plan_rate(
     warming_up: Collection[BrokerSide],
     ramping: Collection[BrokerSide],
 ) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
-    """Returns the prepared steps that would exceed the rate of their plan, with the cause: those that fail, and those that wait.
+    """Returns the prepared steps that would exceed the rate of their plan, with the cause: first the failed, then the waiting ones.
 
     Args:
-        decisions: of this cycle, all carried out except rates in ``not_set``.
-        observation: of this cycle, with a readable cluster.
+        decisions: the decisions of this cycle, all carried out except the rates of the sides in ``not_set``.
+        observation: the observation of this cycle, with a readable cluster.
         not_set: sides whose rate could not be set in this cycle.
         warming_up: sides where a window warm-up has begun, so that their rate is low.
         ramping: sides with a rate change in progress.
     """
     assert isinstance(observation.live, LiveCluster)
-    started = {(d.broker, d.side): RateSetting(d.value_bytes_per_s) for d in decisions if isinstance(d, StartRate)}
-    rates = {**observation.live.rates, **{side: rate for side, rate in started.items() if side not in not_set}}
+    started = {(d.broker, d.side): d.value_bytes_per_s for d in decisions if isinstance(d, StartRate)}
+    started_rates = {side: RateSetting(rate) for side, rate in started.items() if side not in not_set}
     causes_above = find_sides_above_plan_rate(
-        prepared, observation.plan_moves, rates, warming_up, observation.orders, limits, observation.now_ms
+        prepared,
+        observation.plan_moves,
+        {**observation.live.rates, **started_rates},
+        warming_up,
+        observation.orders,
+        limits,
+        observation.now_ms,
     )
-    # With an objective the control law keeps to the plan's rate, so no step waits for a warm-up.
+    # A warm-up first lowers the rate, and a started rate is low already. With an objective the control law keeps to the plan's
+    # rate, so no step waits for a warm-up.
     not_lowered = set[BrokerSide]()
     if not limits.closed_loop:
         warmups = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.WINDOW_WARMUP}
@@ -65,7 +72,8 @@ def find_steps_above_plan_rate(
                     f"not begun yet: the {side_name(side)} has to be lowered first, as its quota window is empty"
                 )
             elif side in causes_above:
-                (waiting if side in ramping else failed)[key] = f"not begun: {causes_above[side]}"
+                causes = waiting if side in ramping else failed
+                causes[key] = f"not begun: {causes_above[side]}"
     return failed, {key: why for key, why in waiting.items() if key not in failed}
 
 

@@ -1,7 +1,7 @@
-"""Finds the rate changes in progress that are superseded or must not continue.
+"""Finds the rate changes in progress that a new order or a new situation supersedes, or that must not continue.
 
 A ramp takes a quota window, and a ramp for a young move waits before it begins. A new order, or partitions that accept no writes,
-cannot wait that long. So the change stops at its current rate, and the next cycle decides from there.
+cannot wait that long. So the change stops at its current rate, and the next cycle decides from that rate.
 
 Invariant: a change to the rate that an operator has ordered continues.
 """
@@ -47,7 +47,7 @@ def find_superseded_changes(
     if not changes:
         return {}
     live, now_ms = observation.live, observation.now_ms
-    blocking: frozenset[BrokerSide] | None = None  # None: unknown.
+    blocking: frozenset[BrokerSide] | None = None  # None: unknown, as the cluster cannot be read.
     if isinstance(live, LiveCluster):
         fresh_brokers = fresh_signals(observation.brokers, now_ms, limits.signal_age_s_max)
         blocking = sides_blocking_writes(live, fresh_brokers)
@@ -58,20 +58,22 @@ def find_superseded_changes(
         if ordered or change.reason is Reason.OVERRIDDEN:
             if not is_still_ordered(change, order, limits, now_ms):
                 causes[side] = "the order has changed or ended"
-        # The throttle opens for lost replicas.
-        elif change.reason is Reason.ISR_RECOVERY:
+        elif change.reason is Reason.ISR_RECOVERY:  # A raise for lost replicas stops when they are back.
             if blocking is not None and side not in blocking:
                 causes[side] = "the ISR is restored, as far as rheostat can see"
         # A change to a lowered ceiling continues: even for lost replicas the side would not be opened beyond the ceiling.
         elif change.reason is Reason.AT_CEILING:
             continue
-        elif side in (blocking or ()) and (
-            side in waiting
-            or change.reason is Reason.WINDOW_WARMUP
-            or change.setpoint_bytes_per_s < change.current_bytes_per_s
-        ):
+        elif blocking is not None and side in blocking and _delays_recovery(change, is_waiting=side in waiting):
             causes[side] = "writes wait until replicas are back in the ISR"
     return causes
+
+
+def _delays_recovery(change: SetRate, *, is_waiting: bool) -> bool:
+    """Whether lost replicas catch up faster without this change: it has not begun, starts at a low rate, or lowers the rate."""
+    if is_waiting or change.reason is Reason.WINDOW_WARMUP:
+        return True
+    return change.setpoint_bytes_per_s < change.current_bytes_per_s
 
 
 def find_changes_to_stop(
@@ -82,8 +84,8 @@ def find_changes_to_stop(
 ) -> dict[BrokerSide, str]:
     """Returns the changes that a cycle's decisions stop, by side, with the cause.
 
-    A change stops if an operator pauses the tuner or changes the rate, or if its effect is no longer observed. It also stops on a
-    side that the tuner no longer owns, because no tuner would restore that rate.
+    A change stops if an operator pauses the tuner, if another client changes the rate, or if its effect is no longer observed. It
+    also stops on a side that the tuner no longer owns, because no tuner would restore that rate.
 
     Args:
         ramping: sides with a change in progress.
@@ -101,7 +103,8 @@ def find_changes_to_stop(
     for side in ramping:
         if paused and side in warming_up:
             continue
-        if (cause := causes.get(side) or causes.get((None, None))) is not None:
+        cause = causes.get(side) or causes.get((None, None))  # (None, None): the decision concerns the whole cluster.
+        if cause is not None:
             stops[side] = f"interrupted: {cause}"
         elif side not in owned:
             stops[side] = "interrupted: the reason for the change is over"
@@ -111,7 +114,7 @@ def find_changes_to_stop(
 def find_undraining_changes(
     changes: Mapping[BrokerSide, SetRate], moves: Mapping[BrokerSide, MoveSignal], limits: ThrottleLimits
 ) -> dict[BrokerSide, str]:
-    """Returns the restores to a lower rate that would stop the drain by now, by side, with the cause.
+    """Returns the restores to a lower rate at which the move would not drain any more, by side, with the cause.
 
     Args:
         changes: the changes in progress.

@@ -1,4 +1,4 @@
-"""Decides temporary rates: during a window warm-up, under a plan, and while lost replicas come back.
+"""Decides temporary rates: while an empty quota window fills (a warm-up), under a plan, and while lost replicas come back.
 
 The tuner records which rate to restore when the reason ends.
 """
@@ -20,9 +20,10 @@ _WARMUP_CAUSE = "nothing moved for a while, so a whole window's bytes would pass
 
 
 def warm_up_empty_window(case: SideCase) -> Decision | None:
-    """Raises a rate in steps while its empty quota window fills. Needs no measurement.
+    """Returns the warm-up of a side with an empty quota window: a low rate that rises in steps. It needs no measurement.
 
     Without an objective only the sides of plans warm up, to the plan's rate. With an objective a side warms up to its earlier rate.
+    The result is None if no warm-up is necessary; a side that blocks writes is opened instead.
     """
     setting = case.setting
     plan_rate = None if case.limits.closed_loop else case.view.rate_for_plan(case.side)
@@ -37,36 +38,41 @@ def warm_up_empty_window(case: SideCase) -> Decision | None:
     earlier_rate = current if restore_to is None else restore_to
     setpoint = plan_rate or min(earlier_rate, int(case.limits.rate_bytes_per_s_max))
     start = plan_fill(setpoint, case.limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
-    # The rate is not low, and the first step of a warm-up would not lower it either: nothing to do.
-    if current >= setpoint and start >= setpoint:
-        return None
-    # The write of an earlier warm-up was not answered and had no effect, so the rate was never lowered and need not rise.
-    if restore_to is not None and current >= setpoint and owned is not None and owned.possible_rates != (current,):
-        return None
+    if current >= setpoint:
+        # Even the first step of a warm-up would not lower the rate.
+        if start >= setpoint:
+            return None
+        # The write of an earlier warm-up was not answered and had no effect, so the rate was never lowered and need not rise.
+        if restore_to is not None and owned is not None and owned.possible_rates != (current,):
+            return None
     if plan_rate is not None:
         source = "the rate of a rheostat plan" if setpoint == case.view.plan_rates[case.side] else "as ordered"
         text = f"{side_name(case.side)} rises to {rate_text(setpoint)}, {source}, as the quota window fills: {_WARMUP_CAUSE}"
     else:
-        text = _warm_up_text(case, setting, setpoint, start, restored=restore_to is not None)
+        text = _explain_warm_up(case, setting, setpoint, start, restored=restore_to is not None)
     return case.set_rate(setting, setpoint, Reason.WINDOW_WARMUP, text)
 
 
-def _warm_up_text(case: SideCase, setting: RateSetting, setpoint: int, start: int, *, restored: bool) -> str:
+def _explain_warm_up(case: SideCase, setting: RateSetting, setpoint: int, start: int, *, restored: bool) -> str:
     current = setting.bytes_per_s
-    target = "the earlier rate" if restored else "the current rate" if setpoint == current else "the ceiling"
-    is_first = current >= setpoint
-    head = f"{side_name(case.side)} {rate_text(start if is_first else current)} → {rate_text(setpoint)}: {target}"
-    if is_first:
-        return f"{head}, as the quota window fills: {_WARMUP_CAUSE}"
-    return f"{head}; an earlier warm-up to it was cut short"
+    target = "the current rate" if setpoint == current else "the ceiling"
+    if restored:
+        target = "the earlier rate"
+    if current < setpoint:
+        head = f"{side_name(case.side)} {rate_text(current)} → {rate_text(setpoint)}"
+        return f"{head}: {target}; an earlier warm-up to it was cut short"
+    head = f"{side_name(case.side)} {rate_text(start)} → {rate_text(setpoint)}"
+    return f"{head}: {target}, as the quota window fills: {_WARMUP_CAUSE}"
 
 
 def warm_up_started_rates(started: Mapping[BrokerSide, StartRate], view: MovesView) -> list[SetRate]:
-    """Returns the warm-ups of the throttles that a plan gets in this cycle, to the plan's rate."""
-    warmups = []
+    """Returns the warm-ups of the throttles that start for a plan in this cycle, to the plan's rate; empty with an objective."""
+    warmups: list[SetRate] = []
+    if view.limits.closed_loop:  # The control law raises the rate itself.
+        return warmups
     for side, start in started.items():
         setpoint = view.rate_for_plan(side)
-        if view.limits.closed_loop or side not in view.empty_windows:
+        if side not in view.empty_windows:
             continue
         if setpoint is None or start.value_bytes_per_s >= setpoint:
             continue
@@ -77,7 +83,7 @@ def warm_up_started_rates(started: Mapping[BrokerSide, StartRate], view: MovesVi
 
 
 def follow_plan_rate(case: SideCase) -> Decision | None:
-    """A plan copies through this side, or is about to. Its rate is the operator's and needs no measurement.
+    """Returns the change to the rate of a plan that copies through this side, or is about to. It needs no measurement.
 
     With an objective the control law sets the rate, so only a rate above the plan's is lowered.
     """
@@ -94,7 +100,8 @@ def follow_plan_rate(case: SideCase) -> Decision | None:
     if closed_loop:
         setpoint = min(current, plan_rate)
     elif case.side in case.view.sides_with_external_moves and current < plan_rate:
-        # Another tool's move runs here too, under the rate that came with it. A plan does not raise that rate.
+        # Another tool's move runs here too, under the rate that came with that move, which a plan does not raise. No rate came with
+        # that move if the tuner owns the rate and has none to restore.
         existing = owned.restore_to_bytes_per_s if owned is not None else current
         setpoint = plan_rate if existing is None else min(plan_rate, max(current, existing))
     if current == setpoint:
@@ -107,7 +114,7 @@ def follow_plan_rate(case: SideCase) -> Decision | None:
 def restore_after_temporary_change(case: SideCase) -> Decision | None:
     """Returns the change back to the rate before a temporary change, once its reason is over.
 
-    A rise needs a fresh signal. While it is unknown whether writes wait for lost replicas, nothing changes.
+    A rise needs a fresh signal. While it is unknown whether writes wait for lost replicas through this side, nothing changes.
     """
     owned, setting, view = case.owned, case.setting, case.view
     if owned is None or owned.restore_to_bytes_per_s is None or setting is None:
@@ -126,7 +133,7 @@ def restore_after_temporary_change(case: SideCase) -> Decision | None:
 
 
 def open_for_isr_recovery(case: SideCase) -> Decision:
-    """Raises a throttle to the ceiling, so that lost replicas (fallen out of the ISR) come back faster through it."""
+    """Returns the raise of a throttle to the ceiling, so that lost replicas (fallen out of the ISR) come back faster, or a hold."""
     setting, limits = case.setting, case.view.limits
     max_rate = limits.rate_bytes_per_s_max
     cause = "partitions refuse writes until lost replicas are back in the ISR"

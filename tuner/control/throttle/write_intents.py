@@ -14,20 +14,21 @@ from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.throttle_limits import ThrottleLimits
 
-# Changes after which the earlier rate is restored when their reason is over.
+# Reasons of temporary changes: the earlier rate is restored when the reason is over.
 _TEMPORARY = frozenset({Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.PLAN_RATE})
-# Changes during which an earlier rate still has to be restored, as they may be cut short.
+# Reasons of changes that follow a temporary one and may be cut short, so the rate to restore stays on record.
 _KEEPS_RESTORE_RATE = frozenset({Reason.RESTORED, Reason.STALE_DECAY, Reason.AT_CEILING, Reason.LATE_PREDECESSOR_WRITE})
 
 
 def record_start_intent(memory: Memory, decision: StartRate) -> Memory:
     """Returns the state before a throttle is set on a side that has none."""
     side, value = (decision.broker, decision.side), decision.value_bytes_per_s
-    return replace(memory, owned=memory.with_owned(side, OwnedRate(None, value, (None, value))))
+    owned = OwnedRate(before_bytes_per_s=None, setpoint_bytes_per_s=value, possible_rates=(None, value))
+    return replace(memory, owned=memory.with_owned(side, owned))
 
 
 def record_change_intent(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
-    """Returns the state before a change: the current rate and every one of ``steps`` (bytes/s) may be set from now on."""
+    """Returns the state before a change: from now on the current rate, or any of ``steps`` (bytes/s), may be set."""
     side = (decision.broker, decision.side)
     before = memory.owned.get(side)
     current = decision.current_bytes_per_s if decision.is_set_on_broker else None
@@ -62,6 +63,7 @@ def narrow_possible_rates(memory: Memory, side: BrokerSide, values: Sequence[int
     owned = memory.owned.get(side)
     if owned is None:
         return memory
+    # The rate is no longer the tuner's if it is the one from before the tuner, and no other rate has to be restored.
     if _is_only_previous_rate(owned, values) and owned.restore_to_bytes_per_s in (None, owned.before_bytes_per_s):
         return replace(memory, owned=memory.with_owned(side, None))
     return replace(memory, owned=memory.with_owned(side, replace(owned, possible_rates=tuple(dict.fromkeys(values)))))
@@ -73,9 +75,10 @@ def _is_only_previous_rate(owned: OwnedRate, values: Sequence[int | None]) -> bo
 
 
 def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: ThrottleLimits) -> Memory:
-    """Returns the state after a start: the current rates narrow what may be set, and the rest may still arrive late.
+    """Returns the state after the tuner has started: of each side's possible rates only the current one is left.
 
-    A request of the predecessor may take effect after the tuner's first snapshot. Such rates are remembered for a while.
+    A request of the predecessor may take effect after the tuner's first snapshot. So the rates that it had not written yet are
+    remembered for ``predecessor_write_s``.
     """
     readable, owned_rates = live.brokers - live.unreadable, dict(memory.owned)
     # Late writes that the predecessor itself waited for keep their earlier time limit.
@@ -123,7 +126,8 @@ def record_success(memory: Memory, decision: Decision) -> Memory:
             if warmed_up or restored:
                 if _is_only_previous_rate(owned, (setpoint,)):
                     return replace(memory, owned=memory.with_owned((broker, side), None))
-                # A rate for all brokers was replaced by a setting of the same value, which stays until the moves end.
+                # Without a setting of its own before, the side had a rate for all brokers. The tuner's setting of the same value
+                # stays until the moves end, and ``restore_to`` marks this value as the earlier rate.
                 restore_to = restore_to if owned.before_bytes_per_s is None else None
             owned = replace(owned, possible_rates=(setpoint,), restore_to_bytes_per_s=restore_to)
             return replace(memory, owned=memory.with_owned((broker, side), owned))
