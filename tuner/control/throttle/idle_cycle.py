@@ -1,4 +1,4 @@
-"""Decides a cycle in which nothing moves: cleans up after the moves, then records which throttles belong to no move.
+"""Decides an idle cycle, in which nothing moves: cleans up after the moves, then records the throttles that belong to no move.
 
 Reassignment tools move in batches with pauses of some seconds. So the cleanup waits for several idle cycles in a row.
 """
@@ -28,8 +28,8 @@ def decide_without_moves(
     observation: Observation, live: LiveCluster, memory: Memory, limits: ThrottleLimits
 ) -> tuple[Memory, Sequence[Decision]]:
     """Returns the next state, and the decisions that clean up the moves' throttles once enough cycles in a row were idle."""
-    # New list entries mean that another tool has begun its next batch, even if no cycle saw the batch's moves because they were too
-    # short. The count of idle snapshots starts again.
+    # New list entries mean that another tool has begun its next batch, even if the moves of the batch were too short for any cycle
+    # to see them. The count of idle snapshots starts again.
     last_idle = memory.after_moves
     tool_is_active = last_idle is not None and _has_new_entries(external_lists(live, memory), last_idle.listed)
     idle_snapshots = 1 if tool_is_active else memory.idle_snapshots + 1
@@ -40,15 +40,18 @@ def decide_without_moves(
         unmeasured_since_ms={},
         decayed_at_ms={},
     )
-    removals = remove_unneeded_pairs(memory, {})  # Without moves no managed entry is required.
+    removals = remove_unneeded_pairs(memory, required={})  # Without moves no managed entry is required.
     if idle_snapshots < limits.idle_snapshots_before_cleanup:
         return memory, removals
     sides_kept_open = _find_sides_kept_open(observation, live, limits)
-    # The managed entries are removed above, so the cleanup sees only the lists of others.
+    # ``removals`` takes care of the managed entries, so the cleanup gets only the entries of other owners.
     external = replace(live, lists=external_lists(live, memory))
-    cleanup: list[Decision] = [*removals, *cleanup_after_moves(external, memory, limits)]
-    if sides_kept_open:
-        cleanup = [_hold_open(d) if _is_lowering(d) and (d.broker, d.side) in sides_kept_open else d for d in cleanup]
+    cleanup: list[Decision] = [*removals]
+    for decision in cleanup_after_moves(external, memory, limits):
+        if _is_lowering(decision) and (decision.broker, decision.side) in sides_kept_open:
+            cleanup.append(_hold_open(decision))
+        else:
+            cleanup.append(decision)
     memory = replace(memory, stalls={}, rescued=frozenset())
     absent = [
         _hold_for_absent_broker(side, owned)
@@ -94,20 +97,24 @@ def _record_idle_throttles(live: LiveCluster, memory: Memory) -> IdleThrottles |
 
     A throttle that disappeared and is set again does not belong to the ended moves, even with the same value.
     """
-    # ``moving_replicas`` also has the ended moves until their cleanup.
-    if not memory.moving_replicas:
+    if not memory.moving_replicas:  # The replicas of the ended moves stay recorded until the cleanup.
         return None
     rates = frozenset(side for side, setting in live.rates.items() if setting.is_set_on_broker)
     topics, external_entries = frozenset(live.lists), external_lists(live, memory)
     last_idle, readable = memory.after_moves, live.brokers - live.unreadable
     if last_idle is None:
-        return IdleThrottles(readable, rates, topics, listed=external_entries)
+        return IdleThrottles(brokers=readable, rates=rates, lists=topics, listed=external_entries)
     # A rate counts as new only if its broker could be read before; otherwise it may have been there already.
     appeared = {side for side in rates - last_idle.rates - memory.owned.keys() if side[0] in last_idle.brokers}
     removed = {side for side in last_idle.new_rates if side[0] in readable and side not in rates}
     new_lists = last_idle.new_lists | (topics - last_idle.lists - memory.listed.keys())
     return IdleThrottles(
-        readable, rates, topics, (last_idle.new_rates | appeared) - removed, new_lists & topics, listed=external_entries
+        brokers=readable,
+        rates=rates,
+        lists=topics,
+        new_rates=(last_idle.new_rates | appeared) - removed,
+        new_lists=new_lists & topics,
+        listed=external_entries,
     )
 
 
@@ -115,18 +122,19 @@ def _has_new_entries(current: Mapping[str, TopicThrottle], earlier: Mapping[str,
     """Whether the lists have entries, or a "*", that the earlier lists did not have."""
     for topic, lists in current.items():
         earlier_lists = earlier.get(topic, TopicThrottle())
-        sides = ((lists.for_side(side), earlier_lists.for_side(side)) for side in Side)
-        if lists != earlier_lists and any(
-            new.pairs - old.pairs or new.all_replicas > old.all_replicas for new, old in sides
-        ):
-            return True
+        if lists == earlier_lists:
+            continue
+        for side in Side:
+            new, old = lists.for_side(side), earlier_lists.for_side(side)
+            if new.pairs - old.pairs or (new.all_replicas and not old.all_replicas):
+                return True
     return False
 
 
 def _hold_for_absent_broker(side: BrokerSide, owned: OwnedRate) -> Hold:
-    """Returns a Hold that reports a managed rate on an absent broker.
+    """Returns a hold that reports a managed rate on an absent broker.
 
-    The dynamic setting remains in Kafka, and any broker that starts with this id gets it.
+    The dynamic setting remains in Kafka, and any broker that starts with this id gets the rate.
     """
     return Hold(
         *side,
@@ -139,7 +147,7 @@ def _hold_for_absent_broker(side: BrokerSide, owned: OwnedRate) -> Hold:
 def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> Memory:
     """Returns the state after a complete cleanup.
 
-    Throttles that are set now are recorded as preexisting: the end of a later move does not remove them.
+    The throttles that are still set are recorded as preexisting, so that the end of a later move does not remove them.
     """
     readable = live.brokers - live.unreadable
     absent = unreadable_participants(live, memory)

@@ -1,7 +1,7 @@
 """Finds the signals that a cycle lacked, so that the next cycle can start as soon as they arrive.
 
-The sizes and write rates of a new move are known after two scrapes, often just after a cycle. The tuner checks for them every
-second instead of leaving the move at an arbitrary rate for most of a cycle.
+The sizes and write rates of a new move are known after two scrapes, often just after a cycle. The tuner checks for these signals
+every second, so that the move does not keep an arbitrary rate for most of a cycle.
 
 Invariant: only incomplete signals count. A complete signal that the cycle held for another reason starts no early cycle.
 """
@@ -33,7 +33,7 @@ def find_missing_signals(
 def are_signals_complete(
     sides: Collection[BrokerSide], moves: Mapping[BrokerSide, MoveSignal], now_ms: int, age_s_max: float
 ) -> bool:
-    """Whether the signals of all sides are complete. One cycle for each signal would mean one a second on a large cluster."""
+    """Whether the signals of all sides are complete. A cycle for each complete signal would be one a second on a large cluster."""
     return bool(sides) and all(_is_complete(moves.get(side), now_ms, age_s_max) for side in sides)
 
 

@@ -26,7 +26,7 @@ class Mode(StrEnum):
     GENTLE = "gentle"
 
 
-# The share of a plan's rate that leaders get while the plan begins partitions.
+# The share of a plan's rate that leaders get while the plan begins partitions; see ``ControlLimits.plan_leader_ratio``.
 PLAN_LEADER_RATIO = 0.92
 
 
@@ -64,23 +64,27 @@ class Objective:
 
     @property
     def uses_all_headroom(self) -> bool:
-        """Whether plans may use all the headroom, rather than only what their goal needs."""
+        """Whether plans may use all the headroom, rather than only what the mode requires."""
         return self.mode in (Mode.FAST, Mode.SHARE)
 
 
 @dataclass(frozen=True, slots=True)
 class ControlLimits:
-    """The constants of the control law, each with its reason."""
+    """The constants of the control law, each with its reason.
+
+    W is the steady-state replication of a side, T the time in which the moves can end (steering/target_rate.py). Margin, spread and
+    aim are terms of steering/headroom.py; the fast component of a p99 is one of steering/latency_filter.py.
+    """
 
     # Above this utilisation a link's queue grows faster than a throttle can follow. ``margin_min_slow_p99`` allows more.
     utilisation_max: float = 0.9
-    rate_bytes_per_s_min: float = 5 * MB  # Below this rate one fetch response uses up seconds of the quota.
+    rate_bytes_per_s_min: float = 5 * MB  # At a lower rate one fetch response uses up seconds of the quota.
     rate_bytes_per_s_max: float = float("inf")  # The operator's ceiling.
     min_rate_over_steady_state: float = 1.2  # A quota only just above W drains nothing.
-    # The same factor on a side whose clients usually leave less than that.
+    # The same factor on a side whose clients usually leave less than 1.2 × W.
     min_rate_over_steady_state_low_headroom: float = 1.05
 
-    # The forecast of the client load (Holt's linear smoothing), for each step of the stream.
+    # The gains of the forecast of the client load (Holt's linear smoothing), per step of the stream.
     level_gain: float = 0.35
     slope_gain: float = 0.05
     spread_gain: float = 0.1
@@ -90,17 +94,17 @@ class ControlLimits:
     forecast_spreads: float = 0.5  # The load is assumed to be this many spreads above the forecast.
     jump_spreads: float = 4.0  # A forecast error this large is a step of the load and not noise.
 
-    # The margin below ``utilisation_max``. It grows by the gain per step if the p99 is far above the aim. It shrinks half as
-    # fast; with a fast component of 0 it shrinks equally fast, because such a p99 already contains the peaks of the next seconds.
+    # The margin below ``utilisation_max``. It grows by the gain per step if the p99 is far above the aim, and shrinks half as fast.
+    # With a fast component of 0 it shrinks as fast as it grows, because such a p99 already contains the peaks of the next seconds.
     margin_start: float = 0.03
     margin_gain: float = 0.01
     # A throttle passes uneven numbers of bytes in each second. Without a margin a tenth of the seconds would exceed
     # ``utilisation_max`` on a link that only the move uses.
     margin_min: float = 0.02
-    # The minimum for a p99 with a fast component of 0, which already contains such seconds. It is negative: the link may be fuller
-    # than ``utilisation_max`` as long as client latency allows.
+    # The minimum margin for a p99 with a fast component of 0, which already contains such seconds. A negative margin lets the link
+    # become fuller than ``utilisation_max`` as long as client latency allows.
     margin_min_slow_p99: float = -0.04
-    # Share of the link in the newest step. Below it the clients' latency says nothing about a fuller link.
+    # Share of the link that is in use. Below this share the clients' latency says nothing about a fuller link.
     near_capacity_ratio: float = 0.75
     margin_max: float = 0.3
     # Weight of a step that misses the objective: avoiding misses matters more than a good mean.
@@ -111,7 +115,7 @@ class ControlLimits:
     # component already contains such peaks, so both shrink with the fast component. The aim rises to this value at most.
     latency_aim_max: float = 0.95
     variation_gain: float = 0.15  # Per step; averages over about half a minute.
-    # If the mean drops below this share of its value at the time of the worst p99, the p99 reports the past.
+    # If the mean latency drops below this share of its value at the time of the worst p99, the p99 reports the past.
     mean_relief_ratio: float = 0.95
     # A side at its ceiling has low headroom if its setpoint is below this multiple of W. A step of the margin would take most of
     # the little that drains, so such a side aims closer to the objective.
@@ -123,13 +127,15 @@ class ControlLimits:
     # A miss of the objective alone holds no margin: in simulation that cost time and saved no misses.
     isr_shrink_margin: float = 0.05
     margin_hold_s: float = 30.0
-    # Share of the setpoint. If less passes, something else limits the move, so the margin is not tested.
+    # Share of the setpoint. If less passes, something other than the throttle limits the move, so low latency proves nothing.
     throttle_full_ratio_min: float = 0.85
 
-    # The needed rate of a side that limits a stalled move is multiplied by this factor, and again after each ``boost_interval_s``.
+    # The required rate of a side that limits a stalled move is multiplied by this factor, again after each ``boost_interval_s``.
     stall_boost: float = 1.5
     stall_boost_max: float = 5.0
-    boost_interval_s: float = 15.0  # A quota window, and the age of the signals.
+    boost_interval_s: float = (
+        15.0  # A quota window plus the age of the signals: until then the effect of a boost is not visible.
+    )
 
     # If something other than its throttle limits the slowest side, the other sides finish in this share of its time and leave
     # their part of a link or disk to it. The measured bytes show such a limit only after the ramp, the quota window and the delay
@@ -138,7 +144,8 @@ class ControlLimits:
     decoupled_after_s: float = 25.0
     decoupled_for_s: float = 60.0
 
-    # The leader side limits the copy. The follower side gets this factor over its calculated need, so that it does not limit.
+    # Factors on the catch-up rate that a side requires. The leader side limits the copy; the follower side gets more, so that it
+    # does not limit.
     leader_margin_ratio: float = 1.0
     follower_margin_ratio: float = 1.3
     # While a plan begins partitions both sides get at least this factor. A side is idle between partitions, and time that it
@@ -153,17 +160,16 @@ class ControlLimits:
     takeover_ramp_s: float = 3.0
     # A side at this share of its ceiling fills the link.
     at_ceiling_ratio: float = 0.9
-    # The last bytes are observed some seconds late, and a throttle that limits passes 0.9 of its rate.
+    # The last bytes are observed some seconds late (the reserve), and a throttle that limits passes 0.9 of its rate (the ratio).
     deadline_reserve_s: float = 15.0
     deadline_ratio: float = 0.9
 
-    # Changes below this share are not written: every broker reads each write. A second passes twelve times the difference, so 3 %
-    # would be a burst of a third that returns every twelve seconds.
+    # Changes below this share are not written: every broker reads each write. The second after a write passes twelve times the
+    # difference (quota_window/model.py), so 3 % would be a burst of a third of the rate that returns every twelve seconds.
     deadband_ratio: float = 0.005
     follower_deadband_ratio: float = 0.10
-    # The leaders' deadband while a plan begins partitions. Moves end and begin within the window there, so a second with a
-    # quarter more than its setpoint is nothing unusual. After each write the broker reads its whole configuration, and clients
-    # wait.
+    # The leaders' deadband while a plan begins partitions. Moves end and begin within one window then, so a second with a quarter
+    # more than its setpoint is nothing unusual. After each write the broker reads its whole configuration, and clients wait.
     plan_deadband_ratio: float = 0.02
     # The largest difference between the written and the planned rate. The window's contents are known late and in steps of five
     # seconds. A larger range would follow the model's own errors; a smaller one would leave the echoes of bursts.
@@ -176,7 +182,7 @@ class ControlLimits:
     # leaves next to nothing for a whole window, and any error in the window's contents is then a standstill.
     setpoint_fall_ratio_min: float = 0.6
 
-    # Signals older than this hold all rates. From the second age on, rates decay to the minimum.
+    # A side whose signals are older than ``hold_age_s`` keeps its rate. From ``decay_age_s`` on, the rate decays to the minimum.
     hold_age_s: float = 15.0
     decay_age_s: float = 30.0
     decay_per_s: float = 0.993  # 10 % in 15 s.
@@ -190,7 +196,7 @@ class ControlLimits:
         return max(self.deadband_ratio, min(self.follower_deadband_ratio, above_leaders))
 
     def __post_init__(self) -> None:
-        # The margin's gain is relative to the distance between the aim and the objective.
+        # The margin's gain is divided by the distance between the aim and the objective, which must not be 0.
         assert max(self.latency_aim, self.latency_aim_max, self.latency_aim_low_headroom) < 1.0
 
 

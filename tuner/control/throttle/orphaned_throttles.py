@@ -1,8 +1,8 @@
 """Counts orphaned throttles: rates and throttled-replica lists that serve no move and are not removed at the end of one.
 
-While nothing moves that is every throttle. While something moves it is a throttle on brokers that no move uses, unless it is the
-tuner's own, or came with moves that are still in progress (cleanup_rules.py removes those at the end). A list of "*" names no
-broker, so it is counted only after all moves have ended.
+While nothing moves, every throttle is orphaned. While something moves, a throttle on brokers that no move uses is orphaned, unless
+it is the tuner's own, or came with an ended move and is removed when all moves have ended (cleanup_rules.py). A list of "*" names
+no broker, so it is counted only after all moves have ended.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import chain, islice
 
 from tuner.control.throttle.state import Memory
-from tuner.core.cluster import LiveCluster
+from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.throttle_limits import ThrottleLimits
 
 _BATCH = 1_000
@@ -23,6 +23,7 @@ def count_orphaned_settings(live: LiveCluster, memory: Memory, limits: ThrottleL
 
 
 def count_orphaned_rates(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> int:
+    """Returns the number of orphaned rates, counted as in ``count_orphaned_settings``."""
     return _count_rates(live, memory, _BrokersOfMoves(live, memory, limits))
 
 
@@ -51,11 +52,12 @@ class _BrokersOfMoves:
 def _count_rates(live: LiveCluster, memory: Memory, participants: _BrokersOfMoves) -> int:
     """Returns the number of rates that no move uses; a rate for all brokers counts once per side."""
     # Without moves the tuner's own rates count too: they serve no move.
-    owned = memory.owned if live.moves else ()
-    candidates = {side: setting for side, setting in live.rates.items() if side not in owned}
-    if not candidates:
+    excluded = memory.owned.keys() if live.moves else frozenset[BrokerSide]()
+    unused = {
+        side: setting for side, setting in live.rates.items() if side not in excluded and side[0] not in participants
+    }
+    if not unused:
         return 0
-    unused = {side: setting for side, setting in candidates.items() if side[0] not in participants}
     # A rate for all brokers serves a move on any of them.
     used_defaults = {
         side for (broker, side), rate in live.rates.items() if not rate.is_set_on_broker and broker in participants

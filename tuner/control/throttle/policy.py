@@ -1,7 +1,7 @@
-"""Decides one cycle of the throttle controller: from an observation and the earlier state to decisions and the next state.
+"""Decides one cycle of the throttle controller: computes the decisions and the next state from an observation and the state before.
 
-The order is: an unreadable cluster, rates that other clients have changed, operator orders, the cleanup after moves, and only then
-the rates of running moves. All functions are pure: the state comes in and goes out as a value.
+The controller first handles an unreadable cluster, then rates that other clients have changed, operator orders, the cleanup after
+moves, and only then the rates of running moves. All functions are pure: the state comes in and goes out as a value.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def decide(
         orders_at_ms=max(memory.orders_at_ms, orders.at_ms),
         rates_since=track_rate_changes(observation, live, memory),
     )
-    cleared: Mapping[BrokerSide, int] = {}
+    cleared: Mapping[BrokerSide, int] = {}  # The tuner's rates that another tool has cleared.
     cleared_holds: Sequence[Decision] = ()
     throttles = throttles_any_move(live.moves, observation.plan_moves, limits, memory.listed)
     if throttles and orders.pause is None and live.moves:
@@ -81,11 +81,14 @@ def decide(
         memory = _record_moves(live, memory, cache)
         view = MovesView(observation, live, limits, cache, memory.rates_since, memory.listed)
         memory = _judge(view, memory, stall_limits)
-        lists = decide_list_changes(view, memory, cleared, cache) if throttles else remove_unneeded_pairs(memory, {})
-        started = {(d.broker, d.side): d for d in lists if isinstance(d, StartRate)}
-        rates = _decide_rates(started, view, memory, stall_limits)
-        memory = _record_rescues_and_decays(rates, view, memory)
-        decisions = [*_find_leaderless_moves(live, cache), *lists, *rates]
+        if throttles:
+            list_changes = decide_list_changes(view, memory, cleared, cache)
+        else:
+            list_changes = [*remove_unneeded_pairs(memory, required={})]
+        started = {(d.broker, d.side): d for d in list_changes if isinstance(d, StartRate)}
+        rate_decisions = _decide_rates(started, view, memory, stall_limits)
+        memory = _record_rescues_and_decays(rate_decisions, view, memory)
+        decisions = [*_report_leaderless_moves(live, cache), *list_changes, *rate_decisions]
     return memory, (*external_changes, *decisions)
 
 
@@ -120,11 +123,15 @@ def _lists_name_any(
     lists: Mapping[str, TopicThrottle], moving_replicas: Mapping[tuple[str, int], frozenset[int]]
 ) -> bool:
     """Whether a throttled-replica list names a replica that moves."""
-    return bool(lists) and any(
-        topic in lists and (lists[topic].leader.includes(p, b) or lists[topic].follower.includes(p, b))
-        for (topic, p), brokers in moving_replicas.items()
-        for b in brokers
-    )
+    if not lists:
+        return False
+    for (topic, partition), brokers in moving_replicas.items():
+        throttle = lists.get(topic)
+        if throttle is None:
+            continue
+        if any(throttle.leader.includes(partition, b) or throttle.follower.includes(partition, b) for b in brokers):
+            return True
+    return False
 
 
 def _judge(view: MovesView, memory: Memory, stall_limits: StallLimits) -> Memory:
@@ -134,8 +141,7 @@ def _judge(view: MovesView, memory: Memory, stall_limits: StallLimits) -> Memory
     """
     unmeasured: list[BrokerSide] = []
     if not view.limits.closed_loop:
-        owned = {side for side in memory.owned if view.signal(side) is None}
-        unmeasured = [side for side in view.sides if side in owned] if owned else []
+        unmeasured = [side for side in view.sides if side in memory.owned and view.signal(side) is None]
     return replace(
         memory,
         stalls=judge_stalls(view, memory, stall_limits),
@@ -146,13 +152,13 @@ def _judge(view: MovesView, memory: Memory, stall_limits: StallLimits) -> Memory
 def _decide_rates(
     started: Mapping[BrokerSide, StartRate], view: MovesView, memory: Memory, stall_limits: StallLimits
 ) -> list[Decision]:
-    """Returns the decisions for all sides whose throttle does not start in this cycle, and the warm-ups of those that do."""
+    """Returns the decisions for the sides whose throttle does not start in this cycle, and the warm-ups of the started ones."""
     decisions = [
         *decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits),
         *warm_up_started_rates(started, view),
         *decide_sides_without_moves(view, memory),
     ]
-    # With an objective the control law corrects the rate within a second.
+    # A late write of the previous tuner is corrected here; with an objective the control law corrects it within a second.
     if not memory.late_predecessor_writes or view.limits.closed_loop:
         return decisions
     holds = {
@@ -164,7 +170,7 @@ def _decide_rates(
 
 
 def _record_rescues_and_decays(decisions: Sequence[Decision], view: MovesView, memory: Memory) -> Memory:
-    """Returns the state with the stalled destinations for which the decisions raise a rate, and the time of each decay."""
+    """Returns the state with the stalled destinations for which a decision raises a rate, and with the time of each decay."""
     changes = [d for d in decisions if isinstance(d, SetRate)]
     rescued = {
         destination
@@ -185,19 +191,19 @@ def _record_rescues_and_decays(decisions: Sequence[Decision], view: MovesView, m
 def _decide_paused(
     live: LiveCluster, memory: Memory, pause: Pause, cache: CycleCache
 ) -> tuple[Memory, Sequence[Decision]]:
-    """Records what moves during the pause, and changes nothing but what a release takes back."""
+    """Returns the state with the moves during the pause, and a hold; after a release also the removals and restores."""
     memory = replace(
         _record_moves(live, memory, cache), stalls={}, rescued=frozenset(), unmeasured_since_ms={}, decayed_at_ms={}
     )
     removals: list[RemovePairs] = []
     if pause.released:
         memory = drop_restored_rates(live, memory)
-        removals = remove_unneeded_pairs(memory, {}, Reason.RELEASED, f"released by {pause.by}")
+        removals = remove_unneeded_pairs(memory, required={}, reason=Reason.RELEASED, why=f"released by {pause.by}")
     return memory, [*removals, *decide_while_paused(pause, live, memory)]
 
 
-def _find_leaderless_moves(live: LiveCluster, cache: CycleCache) -> list[Hold]:
-    """Returns a hold that names the moves without a leader: they cannot progress under any throttle."""
+def _report_leaderless_moves(live: LiveCluster, cache: CycleCache) -> list[Hold]:
+    """Returns a hold that names the moves without a leader, which cannot progress under any throttle; empty if there are none."""
     if not cache.paths.leaderless:
         return []
     names = [f"{move.topic}-{move.partition}" for move in live.moves if move.leader < 0]

@@ -1,4 +1,4 @@
-"""The strategy without an objective: it only raises a throttle, and only if the throttle has made a move stall."""
+"""The strategy without an objective: a throttle is only raised, and only if it has made a move stall (a rescue)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def decide_rescue(throttled: ThrottledSide, stall_limits: StallLimits, bottlenec
         return _raise(throttled) if _is_rescue_too_low(case) else _hold_progressing(throttled, stall_limits)
     if stall.bound_side is None and stall.unmeasured_side is not None:
         return hold_for_unmeasured_side(case, stall.unmeasured_side)
-    # The throttle is not the cause. A higher rate would not help now, and would harm clients once the real cause is gone.
+    # No throttle is the cause. A higher rate would not help now, and would harm clients once the real cause is gone.
     if stall.bound_side is None:
         current = throttled.setting.bytes_per_s
         return case.hold(*explain_unthrottled_stall(case.side, current, stall.destinations, case.view, bottlenecks))
@@ -35,7 +35,7 @@ def hold_for_unmeasured_side(case: SideCase, unmeasured: BrokerSide) -> Hold:
 
 
 def _is_rescue_too_low(case: SideCase) -> bool:
-    """Whether a throttle that was raised for a stall limits the move again."""
+    """Whether the throttle of a side that was raised for a stall limits the moves again."""
     destinations = case.view.measured_destinations(case.side)
     return case.view.is_bound(case.side) and any(d in case.memory.rescued for d in destinations)
 

@@ -1,19 +1,20 @@
-"""Tracks the age of broker signals on arrival, and whether they are young enough for the tuner to be ready.
+"""Tracks the age of broker signals on arrival, and whether the newest signal is young enough for the tuner to be ready.
 
 Signals older than the limit (``tuner.signal_age_s_max``) never raise a rate. Readiness, for probes and operators, has hysteresis:
-the tuner becomes ready with a signal within the limit, and stops being ready when the newest one is twice as old. On a busy host
-single signals exceed the limit a little, and a probe that follows each of them would be useless.
+the tuner becomes ready with a signal within the limit, and stops being ready when the newest signal is older than twice the limit.
+On a busy host single signals exceed the limit a little, and a probe that follows each of them would be useless.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 
 from tuner.core.value import value
 
 UNREADY_AGE_RATIO = 2.0  # A ready tuner stops being ready at this multiple of the limit.
 _AGES_KEPT = 60  # Five minutes of signals at one every 5 s.
-_AGES_MIN = 5  # With fewer, no usual age is reported.
+_AGES_MIN = 5  # With fewer signals no usual age is reported.
 
 
 @value
@@ -34,18 +35,19 @@ def record_age(before: SignalAges, sampled_at_ms: int | None, now_ms: int, age_s
     after = before
     if sampled_at_ms is not None and sampled_at_ms != before.sampled_at_ms:
         ages_s = (*before.ages_s, _age_s(sampled_at_ms, now_ms))[-_AGES_KEPT:]
-        after = SignalAges(sampled_at_ms, ages_s, before.ready)
-    return SignalAges(after.sampled_at_ms, after.ages_s, is_ready(after, now_ms, age_s_max))
+        after = replace(before, sampled_at_ms=sampled_at_ms, ages_s=ages_s)
+    return replace(after, ready=is_ready(after, now_ms, age_s_max))
 
 
 def is_ready(ages: SignalAges, now_ms: int, age_s_max: float) -> bool:
+    """Whether the newest signal is within the limit, or within twice the limit if the tuner was ready before."""
     if ages.sampled_at_ms is None:
         return False
     return _age_s(ages.sampled_at_ms, now_ms) <= age_s_max * (UNREADY_AGE_RATIO if ages.ready else 1.0)
 
 
 def explain_stale_signal(ages: SignalAges, now_ms: int, age_s_max: float) -> str | None:
-    """Returns a sentence with the age of the newest signal and the usual age; None if it is within the limit, or missing."""
+    """Returns a sentence with the newest signal's age and the usual age; None if the signal is missing or within the limit."""
     if ages.sampled_at_ms is None or (age_s := _age_s(ages.sampled_at_ms, now_ms)) <= age_s_max:
         return None
     usual = f"signals are usually {median(ages.ages_s):.0f} s old here, " if len(ages.ages_s) >= _AGES_MIN else ""

@@ -1,7 +1,7 @@
-"""The strategy with an objective: the control law sets the rate every second, and this module says how the side is doing.
+"""The strategy with an objective: the control law sets the rate of a side every second, and this module explains the side's state.
 
-The law lowers and raises the rate. A decision of this module allows the law to steer, with the most important finding as its
-reason.
+A decision of this module allows the law to steer (lower and raise the rate) until the next cycle, with the most important finding
+as the reason.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def _explain(
     case, load = throttled.case, throttled.load
     setpoint = case.view.setpoints.get(case.side)
     inputs_stale = setpoint is not None and setpoint.inputs_stale
-    # Partitions accept no writes until lost replicas are back: durability precedes latency. With stale inputs the law raises
-    # nothing, so this is not what happens then.
+    # Partitions accept no writes until lost replicas are back: durability precedes latency. With stale inputs the law raises no
+    # rate, so no recovery is reported then.
     if case.blocks_writes and not inputs_stale:
         return Reason.ISR_RECOVERY, (
             "partitions refuse writes until lost replicas are back in the ISR: the throttle is raised for them, up to the "
@@ -55,14 +55,14 @@ def _explain(
     if deadline_miss is not None and setpoint is not None:
         late_text = explain_deadline_miss(deadline_miss, case.side, load, setpoint)
     steady_state = rate_text(load.steady_state_bytes_per_s)
-    # Clients come first; the move goes on at the minimum rate that drains.
+    # Clients come first, but the move goes on at the minimum rate.
     if setpoint is not None and setpoint.no_headroom:
         return Reason.NO_HEADROOM, (
             f"clients (or objective.share_max) leave less than the {steady_state} of steady-state replication, so it is at its "
             f"minimum rate, {rate_text(setpoint.bytes_per_s)}: move fewer partitions at a time, or when clients send less"
             + (f"; {late_text}" if late_text else "")
         )
-    # All available bandwidth is too little for the deadline: the operator decides what gives.
+    # All available bandwidth is too little for the deadline: the operator decides what to change.
     if late_text is not None:
         return Reason.DEADLINE_NOT_MET, late_text
     rate = f"starts at {rate_text(throttled.setting.bytes_per_s)}"

@@ -1,7 +1,7 @@
-"""Derives from one observation which throttles the running moves use, what limits them, and whether they stall.
+"""Derives from one observation which throttles the running moves use, what limits the moves, and whether they stall.
 
-A move onto a broker uses two throttles: the leader side of every broker it fetches from, and its own follower side. Either
-throttle can limit the move, and after a raise of one throttle the other one limits. So stalls are judged by destination and
+The moves onto one broker use its own follower side and the leader side of every broker that it fetches from. Each of these
+throttles can limit the moves, and after a raise of one throttle another one limits. So stalls are judged by destination and
 answered on both sides.
 """
 
@@ -85,12 +85,12 @@ class MovesView:
         self.contradictions = find_contradictions(
             self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits
         )
-        # The next four hold answers that are computed on the first request.
+        # The next four mappings are filled on request.
         self._fresh_brokers: dict[int, BrokerSignal | None] = {}  # None: old or missing.
         self._sides_of: dict[int, list[BrokerSide]] = {}
         self._first_bound: dict[int, BrokerSide | None] = {}
         self._collisions: dict[int, FetcherCollision | None] = {}
-        # The rest is computed once per side, because each side is needed for every broker that it copies to or from.
+        # The rest is computed in advance, once per side: each side is looked up for every broker that it copies to or from.
         self._freshness = {
             side: freshness(self._signals.get(side), self.now_ms, limits.signal_age_s_max) for side in self.sides
         }
@@ -135,8 +135,9 @@ class MovesView:
     def rate_for_plan(self, side: BrokerSide) -> int | None:
         """Returns the override in force on a side of a plan, else the plan's rate, in bytes/s; None without a plan."""
         rate, order = self.plan_rates.get(side), limit_override(self.orders.overrides.get(side), self.limits)
-        ordered = rate is not None and order is not None and is_in_force(order, self.now_ms)
-        return order.bytes_per_s if ordered and order is not None else rate
+        if rate is None or order is None or not is_in_force(order, self.now_ms):
+            return rate
+        return order.bytes_per_s
 
     @cached_property
     def sides_with_external_moves(self) -> Set[BrokerSide]:
@@ -170,7 +171,7 @@ class MovesView:
         return sides
 
     def surplus_shares_bytes_per_s(self, destination: int) -> list[float | None]:
-        """Returns for each leader of this destination its surplus, divided equally by its destinations."""
+        """Returns the surplus of each leader of this destination, divided by the number of the leader's destinations."""
         return [*map(self._surplus_shares.__getitem__, self._paths.leaders_of(destination))]
 
     def is_steered(self, destination: int) -> bool:
@@ -180,13 +181,13 @@ class MovesView:
         return self._unsteered_leaders.isdisjoint(self._paths.leaders_of(destination))
 
     def first_bound_side(self, destination: int) -> BrokerSide | None:
-        """Returns a side whose throttle limits the moves onto this broker; None if none does."""
+        """Returns the first side, in sorted order, whose throttle limits the moves onto this broker; None if none does."""
         if destination not in self._first_bound:
             self._first_bound[destination] = min(filter(self.is_bound, self.sides_of(destination)), default=None)
         return self._first_bound[destination]
 
     def first_unmeasured_side(self, destination: int) -> BrokerSide | None:
-        """Returns a side of the moves onto this broker whose throughput is unknown; None if all are known."""
+        """Returns the first side of the moves onto this broker whose throughput is unknown; None if all are known."""
         if not self._unmeasured:
             return None
         return min((side for side in self.sides_of(destination) if side in self._unmeasured), default=None)
@@ -201,7 +202,7 @@ class MovesView:
         return None if signal is None else signal.request_handler_idle_ratio
 
     def fetcher_collision(self, destination: int) -> FetcherCollision | None:
-        """Returns the fetcher thread that slows an unthrottled stall of moves onto this broker; None if none does."""
+        """Returns the fetcher collision that explains a stall of the moves onto this broker; None without one."""
         if destination not in self._collisions:
             signal = self.fresh_signal((destination, Side.FOLLOWER))
             self._collisions[destination] = find_fetcher_collision(
@@ -251,7 +252,7 @@ class MovesView:
         return signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
 
     def last_change_ms(self, destination: int) -> float:
-        """Returns the last rate change of any side that moves onto this broker use; minus infinity if there was none.
+        """Returns the time of the last rate change on any side that moves onto this broker use; minus infinity without one.
 
         A rate that the control law sets counts as unchanged.
         """
@@ -287,7 +288,7 @@ class MovesView:
         return sides
 
     def _mean_rate(self, side: BrokerSide) -> float | None:
-        """Returns the mean rate that the throttle allows. The control law's settings vary around its setpoint each second."""
+        """Returns the mean rate that the throttle allows; on a steered side the setpoint, as the settings vary each second."""
         setting = self.throttle(side)
         if setting is None:
             return None
@@ -308,7 +309,7 @@ class MovesView:
         return rescue_rate.is_throttle_bound(rate, load, self.measured_bytes_per_s(side), self.limits)
 
     def _is_measured(self, side: BrokerSide) -> bool:
-        """Whether the measurements suffice to tell if this side's throttle limits its moves; without a throttle none are needed."""
+        """Whether the measurements tell if this side's throttle limits its moves; without a throttle no measurement is needed."""
         if side[0] in self.live.unreadable or side[0] not in self.live.brokers:
             return False
         if side not in self.live.rates:
@@ -326,7 +327,7 @@ class MovesView:
 
 
 def judge_stalls(view: MovesView, memory: Memory, limits: StallLimits) -> Mapping[int, StallState]:
-    """Returns the stall state of every destination of a running move, without other brokers."""
+    """Returns the stall state of every destination of a running move."""
     states = {}
     for destination in sorted(view.destinations):
         state = memory.stalls.get(destination, StallState())
@@ -336,7 +337,7 @@ def judge_stalls(view: MovesView, memory: Memory, limits: StallLimits) -> Mappin
         if changed_ms >= view.now_ms or (view.ramping and not view.ramping.isdisjoint(view.sides_of(destination))):
             states[destination] = StallState(judged_until_ms=max(state.judged_until_ms, view.now_ms))
             continue
-        # Without the throughput of a side the expected progress is unknown, so the steps are judged in a later cycle.
+        # If the throughput of a side is unknown, so is the expected progress, and the steps are judged in a later cycle.
         if view.first_unmeasured_side(destination) is not None:
             states[destination] = state
             continue
