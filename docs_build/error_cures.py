@@ -225,7 +225,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "The topic TOPIC does not exist yet": "start `rheostat run`; if it runs, its log says why the topic is not created",
         "topic TOPIC does not exist": "create rheostat's topics with `rheostat doctor --create`, or start `rheostat run`",
-        "an earlier version of rheostat wrote it: record version": (
+        "an earlier version of rheostat wrote this record: record version": (
             "follow the [upgrade guide](../how-to/upgrade.md): release the settings with the earlier version, then "
             "start the new one"
         ),

@@ -10,6 +10,7 @@ later version can add one.
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -39,16 +40,11 @@ RateRow = tuple[NodeId, Side, Rate]
 
 def is_too_deep(value: object, depth_max: int = DEPTH_MAX) -> bool:
     """Returns whether lists and objects are nested more than ``depth_max`` levels deep."""
-    level = [value]
+    containers = [value] if isinstance(value, dict | list) else []
     for _ in range(depth_max):
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, dict | list)
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-        if not level:
+        children = chain.from_iterable(c.values() if isinstance(c, dict) else c for c in containers)
+        containers = [child for child in children if isinstance(child, dict | list)]
+        if not containers:
             return False
     return True
 
@@ -114,12 +110,14 @@ class EntryBody(Struct):
     inputs: dict[str, Any] = {}
     failure: str | None = None
     dry_run: bool = False
-    seq: Annotated[int, Meta(ge=0, le=2 * SEQ_MAX)] = 0
+    seq: Annotated[int, Meta(ge=0, le=2 * SEQ_MAX)] = (
+        0  # A tuner that continues from ``SEQ_MAX`` writes larger numbers.
+    )
 
     def __post_init__(self) -> None:
         if is_too_deep(self.decision) or is_too_deep(self.inputs):
             raise ValueError("nested too deeply")
-        msgspec.convert(self.decision, DecisionFieldsBody)
+        msgspec.convert(self.decision, DecisionFieldsBody)  # Raises for a field of another type or out of range.
 
 
 class OwnedRow(Struct, array_like=True):
@@ -288,14 +286,14 @@ def decode_body(value: bytes, kind: type[B], version: int = VERSION) -> B:
     """Returns the body of a record as a ``kind``.
 
     Raises:
-        OlderRecordError: an earlier version of rheostat wrote it.
+        OlderRecordError: an earlier version of rheostat wrote the record.
         ValueError: not JSON, nested too deeply, of a later version, or with a field missing or out of range.
     """
     try:
         record_version = _decoder(_VersionBody).decode(value).v
         if 0 < record_version < version:
             raise OlderRecordError(
-                f"an earlier version of rheostat wrote it: record version {record_version}, this one reads {version}"
+                f"an earlier version of rheostat wrote this record: record version {record_version}, this rheostat reads {version}"
             )
         if record_version != version:
             raise ValueError(f"record version {record_version}, this rheostat reads {version}")

@@ -16,7 +16,8 @@ from tuner.journal.presence_records import KIND as PRESENCE
 from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.unreadable import OLDER_VERSION
 
-_KINDS_WITHOUT_HOLDINGS = (*RINGS, "orders", "holder")
+# These kinds show that the name is in use, but set nothing in the cluster.
+_KINDS_WITHOUT_HOLDINGS = ("orders", "holder")
 
 
 class ClusterAliases:
@@ -39,13 +40,14 @@ class ClusterAliases:
         holdings = {}
         for name, state in sorted(self._states.items()):
             blocking = next((record for record in state.unreadable.values() if record.blocks), None)
-            text = describe_holdings(state, brokers)
-            if blocking is not None and blocking.is_older:
+            if blocking is None:
+                text = describe_holdings(state, brokers)
+            elif blocking.is_older:
                 text = f"{OLDER_VERSION} on record, which that version has to end first (docs/how-to/upgrade.md)"
-            elif blocking is not None:
+            else:
                 text = (
-                    f"a record that this version cannot read ({blocking.text()}): the version that wrote it can; if none did, "
-                    "`rheostat journal repair` mends it"
+                    f"a record that this version cannot read ({blocking.text()}): the version that wrote the record can read it; "
+                    "if no version wrote it, `rheostat journal repair` mends it"
                 )
             if text:
                 holdings[name] = text

@@ -232,6 +232,7 @@ def is_collection(field: str) -> bool:
 
 @cache
 def _value_codec(field: str, op: str) -> TypeCodec:
+    """Returns the codec of a piece's value, see ``Piece.op``."""
     kind = STATE_FIELDS[field]
     arguments = get_args(kind)
     match op:
@@ -268,7 +269,7 @@ def _diff_mapping(field: str, before: Mapping[Any, Any], value: Mapping[Any, Any
         return
     if deleted := tuple(key for key in before if key not in value):
         yield Piece(field, "delete", deleted)
-    missing = object()
+    missing = object()  # Unlike None, equal to no value.
     get = before.get
     if field.startswith(("signals.", "control.", "live.lists")):
         # Equal values of these fields are nearly always the same object. To compare the content of all values would cost more than
@@ -278,7 +279,9 @@ def _diff_mapping(field: str, before: Mapping[Any, Any], value: Mapping[Any, Any
         changed = {
             key: entry for key, entry in value.items() if (old := get(key, missing)) is not entry and old != entry
         }
-    for chunk in _chunks(field, changed) if changed else ():
+    if not changed:
+        return
+    for chunk in _chunks(field, changed):
         if field == _MOVE_SIGNALS:
             yield Piece(field, "slide", diff_move_signals(before, chunk))
         else:

@@ -36,12 +36,12 @@ def pack_column(column: Sequence[Any]) -> Any:
     if (kind is not float or first != 0.0) and list(column).count(first) == len(column):
         return {"n": len(column), "same": first}
     if kind is float:
-        return _bytes("d", column)
+        return _packed_bytes("d", column)
     if kind is int:
         smallest, largest = min(column), max(column)
-        code = next((code for code, first, end in _INT_CODES if first <= smallest and largest < end), None)
+        code = next((code for code, start, end in _INT_CODES if start <= smallest and largest < end), None)
         if code is not None:
-            return _bytes(code, column)
+            return _packed_bytes(code, column)
     return list(column)
 
 
@@ -58,18 +58,21 @@ def unpack_column(body: Any) -> list[Any]:
             if not 0 <= body["n"] <= COLUMN_MAX:
                 raise ValueError(f"{body['n']} values")
             return list(repeat(body["same"], body["n"]))
-        numbers = array(body["code"] if body["code"] in _CODES else "")
+        if body["code"] not in _CODES:
+            raise ValueError(f"type code {body['code']!r:.20}")
+        numbers = array(body["code"])
         numbers.frombytes(b64decode(body["bytes"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a column: {error!r}") from error
     return _little_endian(numbers).tolist()
 
 
-def _bytes(code: str, column: Sequence[Any]) -> dict[str, Any]:
+def _packed_bytes(code: str, column: Sequence[Any]) -> dict[str, Any]:
     return {"code": code, "bytes": b64encode(_little_endian(array(code, column)).tobytes()).decode()}
 
 
 def _little_endian(numbers: array[Any]) -> array[Any]:
+    """Converts between the machine's byte order and little-endian, in place."""
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers

@@ -31,6 +31,7 @@ def diff_sequence(before: Sequence[Any], after: Sequence[Any]) -> tuple[list[int
         # Most runs are equal: skip a whole run with one comparison.
         while len(run := before[i : i + _RUN_LENGTH]) > 0 and _is_same(run, after[j : j + _RUN_LENGTH]):
             i, j = i + len(run), j + len(run)
+        # After a difference, walk about one run item by item.
         for _ in range(_RUN_LENGTH):
             if i < len(before) and j < len(after) and before[i] is after[j]:
                 i, j = i + 1, j + 1

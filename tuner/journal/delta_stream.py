@@ -139,5 +139,5 @@ class DeltaStream:
         )
         pieces.reverse()
         while pieces:
-            piece = pieces.pop()
+            piece = pieces.pop()  # Removed from the list, so that the memory of written pieces becomes free.
             yield DeltaPart(piece_weight(piece), piece={"frame": number, **encode_piece(piece)})

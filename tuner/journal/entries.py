@@ -96,13 +96,13 @@ def entry_of(
     return Entry(
         at_ms,
         kind,
-        action_of(decision),
-        decision.reason.value,
-        decision.text,
-        {f.name: getattr(decision, f.name) for f in fields(decision)},
-        inputs or {},
-        failure,
-        dry_run,
+        action=action_of(decision),
+        reason=decision.reason.value,
+        text=decision.text,
+        decision={f.name: getattr(decision, f.name) for f in fields(decision)},
+        inputs=inputs or {},
+        failure=failure,
+        dry_run=dry_run,
     )
 
 
@@ -110,12 +110,16 @@ def steering_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
     """Returns the entry of the rates that one steering tick writes; the text names the first of many."""
     text = join_names((change.text for change in changes), _TEXTS_MAX, separator="; ")
     rates = [[c.broker, c.side.value, c.current_bytes_per_s, c.setpoint_bytes_per_s] for c in changes]
-    return Entry(at_ms, STEERING, action_of(changes[0]), changes[0].reason.value, text, {"rates": rates})
+    first = changes[0]
+    return Entry(
+        at_ms, STEERING, action=action_of(first), reason=first.reason.value, text=text, decision={"rates": rates}
+    )
 
 
 def order_entry(event: OrderEvent, at_ms: int) -> Entry:
     """Returns the entry of an operator's order. The orders record itself (order_records.py) keeps only the newest order."""
-    return Entry(at_ms, "decision", ORDER, ORDER, event.text, {"broker": event.broker, "side": event.side})
+    decision = {"broker": event.broker, "side": event.side}
+    return Entry(at_ms, "decision", action=ORDER, reason=ORDER, text=event.text, decision=decision)
 
 
 def lists_entry(
@@ -135,10 +139,10 @@ def lists_entry(
     return Entry(
         at_ms,
         kind,
-        action_of(first),
-        first.reason.value,
-        list_records.changes_text(changes),
-        list_records.entry_rows(changes),
+        action=action_of(first),
+        reason=first.reason.value,
+        text=list_records.changes_text(changes),
+        decision=list_records.entry_rows(changes),
         failure=failure_text,
     )
 
@@ -205,16 +209,16 @@ def decode_entry(value: bytes) -> Entry:
     """
     body = decode_body(value, EntryBody)
     return Entry(
-        body.at_ms,
-        body.kind,
-        body.action,
-        body.reason,
-        body.text,
-        body.decision,
-        body.inputs,
-        body.failure,
-        body.dry_run,
-        body.seq,
+        at_ms=body.at_ms,
+        kind=body.kind,
+        action=body.action,
+        reason=body.reason,
+        text=body.text,
+        decision=body.decision,
+        inputs=body.inputs,
+        failure=body.failure,
+        dry_run=body.dry_run,
+        seq=body.seq,
     )
 
 
@@ -304,7 +308,10 @@ def _owned_row(side: BrokerSide, owned: OwnedRate) -> list[Any]:
 
 def _owned(row: OwnedRow) -> tuple[BrokerSide, OwnedRate]:
     owned = OwnedRate(
-        row.before_bytes_per_s, row.setpoint_bytes_per_s, tuple(row.possible_rates), row.restore_to_bytes_per_s
+        before_bytes_per_s=row.before_bytes_per_s,
+        setpoint_bytes_per_s=row.setpoint_bytes_per_s,
+        possible_rates=tuple(row.possible_rates),
+        restore_to_bytes_per_s=row.restore_to_bytes_per_s,
     )
     return (row.broker, row.side), owned
 

@@ -98,8 +98,11 @@ def log_fields(entries: Sequence[Entry]) -> dict[str, Any]:
         for entry in entries
         if (broker := entry.decision.get("broker")) is not None and entry.decision.get("side") is not None
     ]
-    if len(entries) == 1:
-        return {"topic": topics[0]} if topics else dict(zip(("broker", "side"), sides[0], strict=True)) if sides else {}
+    if len(entries) == 1 and topics:
+        return {"topic": topics[0]}
+    if len(entries) == 1 and sides:
+        broker, side = sides[0]
+        return {"broker": broker, "side": side}
     lists = {"topics": topics, "throttles": [f"{broker} {side}" for broker, side in sides]}
     return {name: values for name, values in lists.items() if values}
 
@@ -117,15 +120,16 @@ def _cleanup_text(entries: Sequence[Entry]) -> str:
         if decision.get("value_bytes_per_s") is not None
     ]
     topics = sorted(str(entry.decision["topic"]) for entry in entries if entry.action == "clear_lists")
-    parts = [
-        f"remove the throttles of {_sides_text(removed)}" if removed else "",
-        f"restore {join_names(restored, NAMED_MAX)}" if restored else "",
-        f"clear the throttled-replica lists of {'topic' if len(topics) == 1 else 'topics'} {join_names(topics, NAMED_MAX)}"
-        if topics
-        else "",
-    ]
+    parts = []
+    if removed:
+        parts.append(f"remove the throttles of {_sides_text(removed)}")
+    if restored:
+        parts.append(f"restore {join_names(restored, NAMED_MAX)}")
+    if topics:
+        noun = "topic" if len(topics) == 1 else "topics"
+        parts.append(f"clear the throttled-replica lists of {noun} {join_names(topics, NAMED_MAX)}")
     reason = entries[0].reason
-    return f"{_CLEANUP_REASONS.get(reason, reason.replace('_', ' '))}: {'; '.join(part for part in parts if part)}"
+    return f"{_CLEANUP_REASONS.get(reason, reason.replace('_', ' '))}: {'; '.join(parts)}"
 
 
 def _sides_text(decisions: Iterable[Mapping[str, Any]]) -> str:
@@ -133,7 +137,7 @@ def _sides_text(decisions: Iterable[Mapping[str, Any]]) -> str:
     for decision in decisions:
         sides_by_broker.setdefault(decision["broker"], []).append(str(decision["side"]))
     brokers = [
-        f"broker {broker} ({', '.join(sorted(sides, reverse=True))})"
+        f"broker {broker} ({', '.join(sorted(sides, reverse=True))})"  # Leader before follower.
         for broker, sides in sorted(sides_by_broker.items())
     ]
     return join_names(brokers, NAMED_MAX)

@@ -84,8 +84,8 @@ def is_worth_recording(observation: Observation, before: Memory, decisions: Iter
     """Returns whether anything moves, is managed by the tuner, or was decided about a single throttle."""
     live = observation.live
     moves = isinstance(live, LiveCluster) and bool(live.moves)
-    specific = (d for d in decisions if not (isinstance(d, Hold) and d.broker is None))
-    return moves or bool(before.moving_replicas or before.owned) or any(True for _ in specific)
+    about_one_throttle = (not isinstance(d, Hold) or d.broker is not None for d in decisions)
+    return moves or bool(before.moving_replicas or before.owned) or any(about_one_throttle)
 
 
 class QuotaChangeDetector:
@@ -99,13 +99,15 @@ class QuotaChangeDetector:
 
         The caller passes every cycle, in order.
         """
-        reasons, acts = set[tuple[object, ...]](), False
+        acts = False
+        reasons: set[tuple[object, ...]] = set()
         for decision in decisions:
             if isinstance(decision, HoldQuota | TotalRateReport):
                 reasons.add((getattr(decision, "entity", None), decision.reason))
             else:
                 acts = True
-        has_new_reasons, self._reasons = reasons != self._reasons, reasons
+        has_new_reasons = reasons != self._reasons
+        self._reasons = reasons
         return acts or has_new_reasons or (before.total, before.unconfirmed) != (after.total, after.unconfirmed)
 
 

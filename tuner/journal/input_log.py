@@ -91,20 +91,21 @@ class InputLog:
         if not is_worth_recording(observation, before, decisions):
             stream.is_running = False
             return
-        begins, stream.is_running = not stream.is_running, True
+        begins = not stream.is_running
+        stream.is_running = True
         state = capture_cycle(observation, before)
         if begins:
             # The first step of a run has every state field, as a replay begins with it.
             state = {**EMPTY_INPUTS, **prefix_fields("control", self._control), **state}
         step = RecordedStepInput(
-            "cycle",
-            observation.now_ms,
-            state,
-            prefix_fields("memory", after),
-            lambda: digest_decisions(decisions),
-            len(decisions) / _DECISIONS_PER_WEIGHT,
-            begins,
-            self._settings,
+            kind="cycle",
+            now_ms=observation.now_ms,
+            state=state,
+            state_after=prefix_fields("memory", after),
+            decisions=lambda: digest_decisions(decisions),
+            weight=len(decisions) / _DECISIONS_PER_WEIGHT,
+            begins=begins,
+            settings=self._settings,
         )
         self._add(stream, step)
 
@@ -128,14 +129,14 @@ class InputLog:
             return
         state = capture_steering_tick(view, held, quota_samples, before)
         step = RecordedStepInput(
-            "steering",
-            view.now_ms,
-            state,
-            prefix_fields("control", after),
-            lambda: digest_rate_changes(changes),
-            0.0,
-            False,
-            self._settings,
+            kind="steering",
+            now_ms=view.now_ms,
+            state=state,
+            state_after=prefix_fields("control", after),
+            decisions=lambda: digest_rate_changes(changes),
+            weight=0.0,  # Few changes per tick, so the digest is small.
+            begins=False,
+            settings=self._settings,
         )
         self._add(self._throttle_stream, step)
 
@@ -159,17 +160,18 @@ class InputLog:
         if policy != settings.quotas:
             settings = self._settings = replace(settings, quotas=policy)
             stream.is_running = False  # Settings are written with a frame.
-        begins, stream.is_running = not stream.is_running, True
+        begins = not stream.is_running
+        stream.is_running = True
         state = capture_quota_cycle(view, before, orders)
         step = RecordedStepInput(
-            "quotas",
-            view.now_ms,
-            {**EMPTY_QUOTA_INPUTS, **state} if begins else state,
-            prefix_fields("mutation", after),
-            lambda: digest_quota_decisions(decisions),
-            len(decisions) / _DECISIONS_PER_WEIGHT,
-            begins,
-            settings,
+            kind="quotas",
+            now_ms=view.now_ms,
+            state={**EMPTY_QUOTA_INPUTS, **state} if begins else state,
+            state_after=prefix_fields("mutation", after),
+            decisions=lambda: digest_quota_decisions(decisions),
+            weight=len(decisions) / _DECISIONS_PER_WEIGHT,
+            begins=begins,
+            settings=settings,
         )
         self._add(stream, step)
 

@@ -55,9 +55,10 @@ class JournalTopic:
             exists = bool(self._client.partitions([self._topics.journal]))
         except ClusterError:
             return self._problem  # Another check reports an unreachable cluster.
-        if not exists:
+        # A broker that has just started does not know any topic yet, so the topic has to be missing in two checks in a row.
+        if not exists and self._was_missing:
             self._recreate()
-        elif self._problem is not None:
+        if exists and self._problem is not None:
             log.info("the journal's topic exists again", topic=self._topics.journal)
             self._problem = None
             self._on_recreated()
@@ -65,9 +66,6 @@ class JournalTopic:
         return self._problem
 
     def _recreate(self) -> None:
-        # A broker that has just started does not know any topic yet, so the topic has to be missing in two checks in a row.
-        if not self._was_missing:
-            return
         problem = f"the journal's topic {self._topics.journal} does not exist, and no tuner acts without a journal"
         if self._problem is None:
             log.error(

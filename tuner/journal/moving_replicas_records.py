@@ -25,12 +25,13 @@ class MovingReplicasByTopic:
         if after is before:
             return {}
         added = added_since(before, after)
+        # If partitions may be gone, or ``before`` was never grouped, everything is grouped again.
+        continues_grouping = added is not None and self._replicas is before
+        if not continues_grouping:
+            self._by_topic = {}
         if added is None:
             added = {key: brokers for key, brokers in after.items() if before.get(key) is not brokers}
-            self._by_topic = {}  # Partitions may be gone: group everything again.
-        elif self._replicas is not before:
-            self._by_topic = {}
-        for topic, partition in added if self._by_topic else after:
+        for topic, partition in added if continues_grouping else after:
             self._by_topic.setdefault(topic, {})[partition] = after[(topic, partition)]
         self._replicas = after
         return {topic: dict(self._by_topic[topic]) for topic in dict.fromkeys(topic for topic, _ in added)}

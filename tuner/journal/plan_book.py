@@ -22,7 +22,7 @@ from tuner.core.reassignment_plan import (
 from tuner.journal.plan_records import decode_head, decode_parts, decode_requested, decode_state
 
 PLAN_KINDS = ("plan", "plan-part", "plan-requested", "plan-state")
-_NUMBERED = ("plan-part", "plan-requested")
+_NUMBERED_KINDS = ("plan-part", "plan-requested")
 
 
 class PlanBook:
@@ -158,11 +158,13 @@ def _merge_heads(known: PlanHead | None, head: PlanHead) -> PlanHead:
     An order that is older than the known head changes nothing. Two orders may come at the same time: one about the limits keeps the
     desired state, one about the desired state keeps the limits. No order takes back a cancel, nor a cancel without rollback.
     """
-    if known is None or head.ordered_at_ms < known.ordered_at_ms:
-        return known or head
-    if head.state_ordered_at_ms == head.ordered_at_ms:
+    if known is None:
+        return head
+    if head.ordered_at_ms < known.ordered_at_ms:
+        return known
+    if head.state_ordered_at_ms == head.ordered_at_ms:  # The order is about the desired state.
         head = replace(head, limits=known.limits)
-    elif head.state_ordered_at_ms < known.state_ordered_at_ms:
+    elif head.state_ordered_at_ms < known.state_ordered_at_ms:  # The order is about the limits.
         head = replace(
             head,
             desired=known.desired,
@@ -177,6 +179,6 @@ def _merge_heads(known: PlanHead | None, head: PlanHead) -> PlanHead:
 
 def _record_number(kind: str, suffix: str) -> int | None:
     """Returns the number at the end of a key, 0 for a kind without numbers; None if a plan has no such record."""
-    if kind not in _NUMBERED:
+    if kind not in _NUMBERED_KINDS:
         return None if suffix else 0
     return int(suffix) if re.fullmatch(r"[0-9]{1,5}", suffix) else None

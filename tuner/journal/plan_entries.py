@@ -29,11 +29,16 @@ def steps_entry(plan: Plan, decision: PlanDecision, at_ms: int, inputs: Mapping[
     return Entry(
         at_ms,
         STEPS,
-        "reassign",
-        decision.starts[0].reason.value if decision.starts else "cancelled",
-        f"plan {plan.id}: {_first_texts(texts)}",
-        {"plan": plan.id, "steps": rows, "stopped": list(decision.cancels)},
-        {"running": len(decision.progress.running), "ready": len(ready), "desired": plan.head.desired.value, **inputs},
+        action="reassign",
+        reason=decision.starts[0].reason.value if decision.starts else "cancelled",
+        text=f"plan {plan.id}: {_first_texts(texts)}",
+        decision={"plan": plan.id, "steps": rows, "stopped": list(decision.cancels)},
+        inputs={
+            "running": len(decision.progress.running),
+            "ready": len(ready),
+            "desired": plan.head.desired.value,
+            **inputs,
+        },
     )
 
 
@@ -68,10 +73,10 @@ def outcome_entry(plan: Plan, decision: PlanDecision, at_ms: int) -> Entry | Non
     return Entry(
         at_ms,
         STEP_OUTCOMES,
-        "reassign",
-        ending.value if ending is not None else "ended",
-        f"plan {plan.id}: {text}",
-        rows,
+        action="reassign",
+        reason=ending.value if ending is not None else "ended",
+        text=f"plan {plan.id}: {text}",
+        decision=rows,
     )
 
 
@@ -83,7 +88,8 @@ def concurrency_entry(changes: Sequence[ConcurrencyChange], at_ms: int) -> Entry
         [None if c.side is None else [c.side[0], c.side[1].value], c.before, c.after, c.reason.value] for c in changes
     ]
     text = _first_texts([c.text for c in changes])
-    return Entry(at_ms, CONCURRENCY, "concurrency", changes[0].reason.value, text, {"changes": rows})
+    reason = changes[0].reason.value
+    return Entry(at_ms, CONCURRENCY, action="concurrency", reason=reason, text=text, decision={"changes": rows})
 
 
 def failed_entry(failures: Mapping[TopicPartition, StepRefusal], at_ms: int) -> Entry:
@@ -91,7 +97,15 @@ def failed_entry(failures: Mapping[TopicPartition, StepRefusal], at_ms: int) -> 
     failure = _first_texts([f"{topic}-{partition}: {refusal.why}" for (topic, partition), refusal in failures.items()])
     rows = [[*key, refusal.is_certain] for key, refusal in failures.items()]
     text = f"{len(failures)} steps were refused, or their outcome is unknown"
-    return Entry(at_ms, STEP_OUTCOMES, "reassign", "not_taken", text, {"steps": rows}, failure=failure)
+    return Entry(
+        at_ms,
+        STEP_OUTCOMES,
+        action="reassign",
+        reason="not_taken",
+        text=text,
+        decision={"steps": rows},
+        failure=failure,
+    )
 
 
 def deferred_entry(waits: Mapping[TopicPartition, str], at_ms: int) -> Entry:
@@ -102,8 +116,8 @@ def deferred_entry(waits: Mapping[TopicPartition, str], at_ms: int) -> Entry:
     """
     reasons = _first_texts([f"{topic}-{partition}: {reason}" for (topic, partition), reason in waits.items()])
     count = f"{len(waits)} step waits" if len(waits) == 1 else f"{len(waits)} steps wait"
-    rows = {"steps": [[*key] for key in waits]}
-    return Entry(at_ms, STEP_OUTCOMES, "reassign", DEFERRED, f"{count}: {reasons}", rows)
+    text, rows = f"{count}: {reasons}", [[*key] for key in waits]
+    return Entry(at_ms, STEP_OUTCOMES, action="reassign", reason=DEFERRED, text=text, decision={"steps": rows})
 
 
 def _names(keys: Iterable[TopicPartition]) -> list[str]:

@@ -136,17 +136,17 @@ def tombstones(cluster: str, plan: str, parts: int) -> dict[bytes, bytes | None]
 def decode_head(value: bytes) -> PlanHead:
     body = decode_body(value, HeadBody)
     return PlanHead(
-        body.id,
-        body.submitted_by,
-        body.submitted_at_ms,
-        body.ordered_at_ms,
-        body.part_records,
-        body.desired,
-        BatchLimits(*body.limits),
-        body.ordered_by,
-        body.state_ordered_at_ms,
-        body.no_rollback,
-        _throttle(body.throttle),
+        id=body.id,
+        submitted_by=body.submitted_by,
+        submitted_at_ms=body.submitted_at_ms,
+        ordered_at_ms=body.ordered_at_ms,
+        part_records=body.part_records,
+        desired=body.desired,
+        limits=BatchLimits(*body.limits),
+        ordered_by=body.ordered_by,
+        state_ordered_at_ms=body.state_ordered_at_ms,
+        no_rollback=body.no_rollback,
+        throttle=_throttle(body.throttle),
     )
 
 
@@ -160,11 +160,11 @@ def decode_parts(value: bytes) -> dict[TopicPartition, PlanPartition]:
     unknown = OriginalTopic()
     return {
         (row.topic, row.partition): PlanPartition(
-            _replicas(row.target),
-            _replicas(row.original_replicas),
-            row.size_bytes,
-            row.write_bytes_per_s,
-            topics.get(row.topic, unknown),
+            target=_replicas(row.target),
+            original_replicas=_replicas(row.original_replicas),
+            size_bytes=row.size_bytes,
+            write_bytes_per_s=row.write_bytes_per_s,
+            topic=topics.get(row.topic, unknown),
         )
         for row in body.parts
     }
@@ -173,11 +173,11 @@ def decode_parts(value: bytes) -> dict[TopicPartition, PlanPartition]:
 def decode_requested(value: bytes) -> dict[TopicPartition, RequestedStep]:
     return {
         (row.topic, row.partition): RequestedStep(
-            _replicas(row.replicas),
-            _replicas(row.replicas_before),
-            row.moves_leader,
-            row.needs_election,
-            row.cancel_requested,
+            replicas=_replicas(row.replicas),
+            replicas_before=_replicas(row.replicas_before),
+            moves_leader=row.moves_leader,
+            needs_election=row.needs_election,
+            cancel_requested=row.cancel_requested,
         )
         for row in decode_body(value, RequestedBody).requested
     }
@@ -186,20 +186,21 @@ def decode_requested(value: bytes) -> dict[TopicPartition, RequestedStep]:
 def decode_state(value: bytes) -> PlanState:
     body = decode_body(value, StateBody)
     return PlanState(
-        body.acknowledged_at_ms,
-        body.ending,
-        body.ended_at_ms,
-        _by_key(body.dropped),
-        _by_key(body.stopped_externally),
-        tuple(body.blockers),
-        tuple(body.concurrency),
-        body.paused_since_ms,
-        body.paused_total_ms,
-        None if body.result is None else PlanResult(*body.result),
+        acknowledged_at_ms=body.acknowledged_at_ms,
+        ending=body.ending,
+        ended_at_ms=body.ended_at_ms,
+        dropped=_by_key(body.dropped),
+        stopped_externally=_by_key(body.stopped_externally),
+        blockers=tuple(body.blockers),
+        concurrency=tuple(body.concurrency),
+        paused_since_ms=body.paused_since_ms,
+        paused_total_ms=body.paused_total_ms,
+        result=None if body.result is None else PlanResult(*body.result),
     )
 
 
 def _replicas(brokers: Sequence[int]) -> tuple[int, ...]:
+    """Returns the brokers as a tuple. Raises ValueError if they cannot be the replicas of one partition."""
     if len(set(brokers)) < len(brokers):
         raise ValueError(f"replicas {brokers} name a broker twice")
     return tuple(brokers)

@@ -147,7 +147,15 @@ def decision_entry(decision: QuotaDecision, at_ms: int, *, dry_run: bool) -> Ent
     entity = getattr(decision, "entity", None)
     if entity is not None:
         row["entity"] = entity_row(entity)
-    return Entry(at_ms, "decision", action_of(decision), decision.reason.value, decision.text, row, dry_run=dry_run)
+    return Entry(
+        at_ms,
+        "decision",
+        action=action_of(decision),
+        reason=decision.reason.value,
+        text=decision.text,
+        decision=row,
+        dry_run=dry_run,
+    )
 
 
 def quotas_entry(changes: Sequence[QuotaWrite], at_ms: int, inputs: Mapping[str, Any], *, dry_run: bool) -> Entry:
@@ -155,7 +163,14 @@ def quotas_entry(changes: Sequence[QuotaWrite], at_ms: int, inputs: Mapping[str,
     text = join_names((change.text for change in changes), _TEXTS_MAX, separator="; ")
     rows = [[entity_row(c.entity), c.current_per_s, requested_per_s(c), c.reason.value] for c in changes]
     return Entry(
-        at_ms, QUOTAS, action_of(changes[0]), changes[0].reason.value, text, {"quotas": rows}, inputs, dry_run=dry_run
+        at_ms,
+        QUOTAS,
+        action=action_of(changes[0]),
+        reason=changes[0].reason.value,
+        text=text,
+        decision={"quotas": rows},
+        inputs=inputs,
+        dry_run=dry_run,
     )
 
 
@@ -166,7 +181,15 @@ def failed_entry(failures: Mapping[QuotaEntity, str], at_ms: int) -> Entry:
     )
     rows = [entity_row(entity) for entity in failures]
     text = f"{len(failures)} quotas were not written"
-    return Entry(at_ms, "outcome", "set_quota", "not_written", text, {"entities": rows}, failure=failure_text)
+    return Entry(
+        at_ms,
+        "outcome",
+        action="set_quota",
+        reason="not_written",
+        text=text,
+        decision={"entities": rows},
+        failure=failure_text,
+    )
 
 
 def requested_per_s(change: QuotaWrite) -> float | None:

@@ -109,7 +109,7 @@ class ReplayedState:
             )
 
     def _apply(self, key: bytes, value: bytes | None) -> None:
-        if value is None:
+        if value is None:  # Only records of quotas and plans get tombstones.
             self._quotas.take(key, None)
             self.plans.take(key, None)
             return

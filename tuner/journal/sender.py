@@ -82,5 +82,5 @@ class Sender:
 
     def _explain(self, error: Exception) -> str:
         if isinstance(error, kafka.errors.TopicAuthorizationFailedError):
-            return f"it takes the right Write on Topic {self._topic}"
+            return f"the right Write on Topic {self._topic} is missing"
         return f"{self._topic} cannot be written: {error}"

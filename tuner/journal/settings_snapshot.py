@@ -58,13 +58,13 @@ class SettingsSnapshot:
         """
         objective, quotas = body["objective"], body.get("quotas")
         return cls(
-            ThrottleLimits(**_known_values(ThrottleLimits, body["limits"])),
-            StallLimits(**_known_values(StallLimits, body["stall"])),
-            None if objective is None else codec_of(Objective).decode(objective)[0],
-            None if body["law"] is None else ControlLimits(**_known_values(ControlLimits, body["law"])),
-            body["writes_max"],
-            body["dry_run"],
-            None if quotas is None else _quotas_of(quotas),
+            limits=ThrottleLimits(**_known_values(ThrottleLimits, body["limits"])),
+            stall=StallLimits(**_known_values(StallLimits, body["stall"])),
+            objective=None if objective is None else codec_of(Objective).decode(objective)[0],
+            law=None if body["law"] is None else ControlLimits(**_known_values(ControlLimits, body["law"])),
+            writes_max=body["writes_max"],
+            dry_run=body["dry_run"],
+            quotas=None if quotas is None else _quotas_of(quotas),
         )
 
 

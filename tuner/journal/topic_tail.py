@@ -60,7 +60,7 @@ class TopicTail:
                 yield from records
 
     def read_recent(self, records: int) -> Iterator[Any]:
-        """Yields the last minute, and at least the newest ``records`` of each partition. ``poll`` continues there."""
+        """Yields the last minute, and at least the newest ``records`` of each partition. ``poll`` then continues after them."""
         if not self._assign():
             return
         ends = self._consumer.end_offsets(self._partitions)

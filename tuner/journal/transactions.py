@@ -25,7 +25,8 @@ from tuner.journal.topic_tail import KAFKA_ERRORS
 ACK_S_MAX = 6.0
 # Longer than Kafka needs to replace a dead transaction coordinator. A commit without a known outcome makes the producer unusable.
 COMMIT_S_MAX = 15.0
-# The transaction.timeout.ms. Longer than ACK_S_MAX and COMMIT_S_MAX together, so that Kafka only aborts what a dead tuner left.
+# Kafka's transaction.timeout.ms: longer than ACK_S_MAX and COMMIT_S_MAX together, so that Kafka aborts only what a dead tuner
+# left.
 TRANSACTION_S_MAX = 30.0
 # After failing for this long, longer than a leader election takes, the cause is more than a dead broker: a deleted topic, say.
 GIVE_UP_S = 20.0

@@ -116,8 +116,8 @@ def blocking_text(records: Iterable[UnreadableRecord], topic: str) -> str | None
         return f"the journal {topic} has {OLDER_VERSION}: {first.text()}{more}. No tuner acts. {UPGRADE_STEPS}"
     return (
         f"the journal {topic} has a record that this version cannot read: {first.text()}{more}. {first.effect.capitalize()}. "
-        "Run the version of rheostat that wrote it; or, if none did, look with `rheostat journal check` and mend it with `rheostat "
-        "journal repair`"
+        "Run the version of rheostat that wrote the record; if no version wrote it, look with `rheostat journal check` and mend it "
+        "with `rheostat journal repair`"
     )
 
 

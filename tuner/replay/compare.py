@@ -159,6 +159,7 @@ def _diff_digests(
     ]
     if different and not pairs:
         pairs = [(UNWRITTEN, NOTHING)]
+    # Rows can differ although the checksums are equal, as the checksum of a hold covers only its reason and text.
     return max(different, min(len(pairs), len(sums_now))), pairs
 
 

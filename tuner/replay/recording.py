@@ -26,7 +26,7 @@ class RecordingChunk:
     """One record of the inputs topic.
 
     Attributes:
-        run: the id of the tuner process that wrote it.
+        run: the id of the tuner process that wrote the record.
         number: counts the records of the run.
     """
 
@@ -167,7 +167,7 @@ class _SectionReader:
                 self._take(chunk)
             except _DECODE_ERRORS:
                 self._missed.unreadable += 1
-                break  # The following steps need it.
+                break  # The following steps need this record.
         yield from self._steps(run)
 
     def _take(self, chunk: RecordingChunk) -> None:
@@ -204,28 +204,30 @@ class _SectionReader:
         number, stream = header["step"], streams[stream_of(header["kind"])]
         frame = self._frames.pop(number, None)
         pieces = self._pieces.pop(number, [])
-        stream.frame_header = stream.frame_header if frame is None else frame.header
+        if frame is not None:
+            stream.frame_header = frame.header
         state = frame.state() if frame is not None else None
-        continues = (
-            stream.is_running and len(pieces) == header["pieces"] and not (frame is not None and frame.header["begins"])
-        )
+        begins_anew = frame is not None and frame.header["begins"]
+        continues = stream.is_running and not begins_anew and len(pieces) == header["pieces"]
         if state is None and not continues:
             stream.is_unfinished = stream.is_unfinished or stream.is_running or frame is not None
             stream.is_running = False
-            self._missed.unfinished += stream.is_unfinished
-            self._missed.before_a_frame += not stream.is_unfinished
+            if stream.is_unfinished:
+                self._missed.unfinished += 1
+            else:
+                self._missed.before_a_frame += 1
             return None
         stream.is_running, stream.is_unfinished = True, False
         frame_header = stream.frame_header
         assert frame_header is not None, "a stream runs only after a frame"
         return RecordedStep(
-            run,
-            number,
-            header["kind"],
-            header["now_ms"],
-            header["decisions"],
-            SettingsSnapshot.from_body(frame_header["settings"]),
-            frame_header["program"],
-            [piece for piece in pieces if piece is not None] if continues else None,
-            state,
+            run=run,
+            number=number,
+            kind=header["kind"],
+            now_ms=header["now_ms"],
+            decisions=header["decisions"],
+            settings=SettingsSnapshot.from_body(frame_header["settings"]),
+            program=frame_header["program"],
+            pieces=[piece for piece in pieces if piece is not None] if continues else None,
+            frame=state,
         )

@@ -101,8 +101,8 @@ class Replayer:
                 apply_piece(self._state, piece)
         if step.frame is None:
             return ()
-        replayed, self._state = self._state, dict(step.frame)
-        self._states[stream_of(step.kind)] = self._state
+        replayed = self._state
+        self._state = self._states[stream_of(step.kind)] = dict(step.frame)
         if step.pieces is None:
             return ()
         remembered = (name for name in replayed if name.startswith(_REMEMBERED))
@@ -110,9 +110,8 @@ class Replayer:
 
     def _decide_cycle(self, step: RecordedStep, settings: SettingsSnapshot) -> Sequence[Decision]:
         state = self._state
-        live = (
-            ClusterUnreadable(state["not_seen"]) if state["not_seen"] is not None else self._build(LiveCluster, "live")
-        )
+        not_seen = state["not_seen"]
+        live = ClusterUnreadable(not_seen) if not_seen is not None else self._build(LiveCluster, "live")
         control = self._build(ControlState, "control")
         setpoints = {
             side: Setpoint(
@@ -156,8 +155,10 @@ class Replayer:
         limits = replace(settings.law, quota_samples=state["steering.quota_samples"])
         control, rates = control_step(view, self._build(ControlState, "control"), settings.objective, limits)
         self._remember("control", control)
-        held = state["steering.held_sides"]
-        return digest_rate_changes(most_urgent_changes(rates, control, current, {}, held, settings.writes_max))
+        changes = most_urgent_changes(
+            rates, control, current, own={}, held=state["steering.held_sides"], changes_max=settings.writes_max
+        )
+        return digest_rate_changes(changes)
 
     def _decide_quotas(self, step: RecordedStep, settings: SettingsSnapshot) -> Sequence[QuotaDecision]:
         state = self._state

@@ -24,12 +24,12 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.seed is not None:
         sys.stdout.write(draw_run(options.seed).describe() + "\n")
-        return _report([(options.seed, findings_of(options.seed))], 1)
+        return _report([(options.seed, findings_of(options.seed))], count=1)
     began_s = time.monotonic()
     seeds = range(options.first, options.first + options.swarm)
     with multiprocessing.Pool(options.processes) as pool:
         findings = [(seed, lines) for seed, lines in pool.imap_unordered(_run_seed, seeds, chunksize=16) if lines]
-    code = _report(sorted(findings), options.swarm)
+    code = _report(sorted(findings), count=options.swarm)
     sys.stdout.write(f"{options.swarm} worlds in {time.monotonic() - began_s:.0f} s\n")
     return code
 
@@ -38,7 +38,8 @@ def _run_seed(seed: int) -> tuple[int, list[str]]:
     return seed, findings_of(seed)
 
 
-def _report(findings: list[tuple[int, list[str]]], count: int) -> int:
+def _report(findings: list[tuple[int, list[str]]], *, count: int) -> int:
+    """Prints the findings of ``count`` worlds. Returns the exit code."""
     failed = [(seed, lines) for seed, lines in findings if lines]
     for seed, lines in failed:
         sys.stdout.write(f"python -m tuner.simulation --seed {seed}\n")

@@ -39,8 +39,11 @@ class BrokerFigures:
             replication = mean_by_kind[f"steady_{direction}"] + mean_by_kind[f"catch_up_{direction}"]
             self._rates[f"replication_{direction}"] = replication.tolist()
             self._rates[f"network_{direction}"] = (replication + mean_by_kind[f"client_{direction}"]).tolist()
-        # By broker: the index of the last earlier scrape that saw the broker; of the newest scrape if no earlier one did.
-        previous = len(history) - 1 - np.maximum(seen[:-1][::-1].argmax(axis=0) + 1, 1) if len(history) > 1 else first
+        # By broker: the index of the last earlier scrape that saw the broker. Without one, ``signal`` gives no rates.
+        previous = first
+        if len(history) > 1:
+            earlier_newest_first = seen[:-1][::-1]
+            previous = len(history) - 2 - earlier_newest_first.argmax(axis=0)
         step_s = at_s[-1] - at_s[previous]
         step_means = (newest.totals - totals[previous, :, brokers].T) / np.maximum(step_s, 1e-9)
         self._step_s: list[float] = step_s.tolist()
@@ -91,9 +94,10 @@ class BrokerFigures:
         self._lag_max: list[float] = largest.tolist()
 
     def signal(self, i: int, window_end_ms: int, completeness: float) -> BrokerSignal:
+        """Returns the signal of the broker with this index; its rates are None if only one scrape saw the broker."""
         cluster, samples = self._cluster, self.samples[i]
         broker, rates = cluster.replicas.brokers[i], cluster.controller.rates
-        has_rates = samples > 1  # A single scrape yields no rate.
+        has_rates = samples > 1
 
         def rate(kind: str) -> float | None:
             return self._rates[kind][i] if has_rates else None

@@ -30,8 +30,8 @@ from tuner.simulation.quota import SimulatedQuotas
 from tuner.simulation.replicas import Replicas
 from tuner.simulation.world import BrokerLoss, LeaderMove, OperatorWrite, World
 
-# Bytes/s of empty responses. They count on the leader side too, so the sensor of a leader with followers always has records.
-_HEADER_BYTES = 30.0
+# Empty responses count on the leader side too, so the sensor of a leader with followers always has records.
+_EMPTY_RESPONSES_BYTES_PER_S = 30.0
 
 # The counters of a broker, in the order of ``Cluster.totals``; the last is utilisation × seconds.
 TOTALS = (
@@ -65,9 +65,11 @@ class Cluster:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        load_rng, controller_rng = (np.random.default_rng([world.seed, part]) for part in (1, 2))
+        load_rng = np.random.default_rng([world.seed, 1])
+        controller_rng = np.random.default_rng([world.seed, 2])
         self.replicas = Replicas(world)
         self.count = len(world.brokers)
+        # By sensor, relative to the start of a tick, for traffic that flows during the whole tick.
         self._tick_begins_s, self._tick_ends_s = np.zeros(2 * self.count), np.full(2 * self.count, world.tick_s)
         self.quotas = SimulatedQuotas(
             2 * self.count, samples=world.fetch.quota_samples, sample_s=world.fetch.quota_sample_s
@@ -92,7 +94,7 @@ class Cluster:
         self._steady_counted_bytes: Floats = np.zeros(2 * self.count)  # Per tick, by sensor.
         self._written_bytes: Floats = np.zeros(len(world.partitions))  # Per tick, by partition.
         self._has_lagging: Bools = np.zeros(self.count, dtype=np.bool_)  # By broker: it has replicas that lag.
-        self._events = _schedule(world)  # Events still to come, the last first.
+        self._events = _schedule(world)  # Events still to come, the latest first, so that ``pop`` gives the next.
         self._completions: list[tuple[float, int]] = []  # (time, partition): completions in the controller's queue.
         self._apply_rates()
         self._rebuild()
@@ -166,7 +168,7 @@ class Cluster:
         if self._demand is None or key != self._demand_key:
             demand, dt_s = self.clients.demand(second, self.replicas), self.world.tick_s
             self._demand, self._demand_key = demand, key
-            counted_out = demand.listed_out + _HEADER_BYTES * self.replicas.followed
+            counted_out = demand.listed_out + _EMPTY_RESPONSES_BYTES_PER_S * self.replicas.followed
             self._steady_counted_bytes = np.concatenate([counted_out, demand.listed_in]) * dt_s
             self._written_bytes = demand.written * dt_s
         return self._demand
@@ -260,7 +262,7 @@ class Cluster:
 
 
 def _schedule(world: World) -> list[tuple[float, BrokerLoss | LeaderMove | OperatorWrite, bool]]:
-    """Returns the events of disturbances, the last event first: (time, disturbance, whether it ends then)."""
+    """Returns the events of disturbances, the latest event first: (time, disturbance, whether the disturbance ends then)."""
     events: list[tuple[float, BrokerLoss | LeaderMove | OperatorWrite, bool]] = []
     for disturbance in world.disturbances:
         if isinstance(disturbance, BrokerLoss | LeaderMove | OperatorWrite):

@@ -20,7 +20,7 @@ class _Pending:
     """A written rate that the broker does not show yet."""
 
     at_s: float  # When the broker will show the rate.
-    order: int  # Number of the write.
+    order: int  # Number of the write; of writes shown at the same time, the later one counts.
     side: BrokerSide = field(compare=False)
     rate_bytes_per_s: int | None = field(compare=False)
 
@@ -60,7 +60,8 @@ class Controller:
     def expected(self, side: BrokerSide, until_s: float) -> int | None:
         """Returns the rate that the side will show at ``until_s`` without further writes."""
         pending = [p for p in self._pending if p.side == side and p.at_s <= until_s]
-        return max(pending).rate_bytes_per_s if pending else self.rates.get(side)
+        last_shown = max(pending, default=None)
+        return self.rates.get(side) if last_shown is None else last_shown.rate_bytes_per_s
 
     def advance(self, now_s: float, dt_s: float) -> bool:
         """Advances by ``dt_s`` to ``now_s``. Returns whether any broker shows another rate than before."""

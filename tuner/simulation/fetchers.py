@@ -37,7 +37,7 @@ from tuner.simulation.world import FetchSettings
 _BEAT_OFFSET = 0.618  # Phase difference between two threads, in beats, so that they do not wake at the same moment.
 _EXACT_BROKERS_MAX = 20
 _ROUNDS_MAX = 64  # A bound for the loop; a handful of rounds is usual.
-_NONE: Ints = np.zeros(0, dtype=np.int64)
+_NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class _Requests(NamedTuple):
@@ -122,7 +122,7 @@ class Fetchers:
         awake = self._wait_s < dt_s
         if not awake.any():
             self._wait_s -= dt_s
-            return np.zeros(self._brokers), np.zeros(self._brokers), _NONE
+            return np.zeros(self._brokers), np.zeros(self._brokers), _NO_ROWS
         rate = np.full(len(leader), NEARLY_ZERO)
         limit = settings.thread_bytes_per_s_max
         rate[awake] = max_min(leader[awake], follower[awake], out_bytes_per_s, in_bytes_per_s, limit)
@@ -144,7 +144,7 @@ class Fetchers:
         self._left_bytes = np.maximum(self._group_bytes - sent_bytes, 0.0)
         transferred = self._due_bytes - self._left_bytes
         sent, received = sums(leader, transferred, self._brokers), sums(follower, transferred, self._brokers)
-        return sent, received, np.unique(np.concatenate(caught_up)) if caught_up else _NONE
+        return sent, received, np.unique(np.concatenate(caught_up)) if caught_up else _NO_ROWS
 
     def _receive(self, rows: Ints, first_s: Floats, last_s: Floats) -> Ints:
         """Appends received responses to the replicas, and records them in the followers' quotas.
@@ -154,7 +154,7 @@ class Fetchers:
         replicas = self._replicas
         received = self._in_flight[rows]
         if not np.count_nonzero(received):
-            return _NONE
+            return _NO_ROWS
         replicas.gained_bytes[rows] += received
         replicas.lag_bytes[rows] = np.maximum(replicas.lag_bytes[rows] - received, 0.0)
         counted = received * replicas.follower_listed[rows]
@@ -162,7 +162,7 @@ class Fetchers:
         self._in_flight[rows] = 0.0
         completed = self._completes[rows]
         if not np.count_nonzero(completed):
-            return _NONE
+            return _NO_ROWS
         self._completes[rows] = False
         return rows[completed]
 
@@ -172,18 +172,21 @@ class Fetchers:
         time_left_s = dt_s - after_s
         # Times of the checks: of the leaders' quotas, then of the followers' quotas.
         check_s = np.concatenate((after_s, after_s))
+        room, grows = quotas.room_at(self._sensors, check_s)
         requests = _Requests(
-            rows,
-            cell,
-            replicas.lag_bytes[rows],
-            replicas.leader_listed[rows],
-            replicas.follower_listed[rows],
-            check_s,
-            *quotas.room_at(self._sensors, check_s),
+            rows=rows,
+            cell=cell,
+            lacks=replicas.lag_bytes[rows],
+            leader_listed=replicas.leader_listed[rows],
+            follower_listed=replicas.follower_listed[rows],
+            at_s=check_s,
+            room=room,
+            grows=grows,
         )
-        exceeded = requests.room < 0.0
-        refused_by_follower = requests.follower_listed & exceeded[cells:][cell]
-        refused_by_leader = requests.leader_listed & exceeded[:cells][cell] & ~refused_by_follower
+        leader_exceeded, follower_exceeded = room[:cells] < 0.0, room[cells:] < 0.0
+        refused_by_follower = requests.follower_listed & follower_exceeded[cell]
+        refused_by_leader = requests.leader_listed & leader_exceeded[cell] & ~refused_by_follower
+        # Rows that the follower leaves out of its request report no new lag.
         if np.count_nonzero(refused_by_follower):
             replicas.reported_lag_bytes[rows[~refused_by_follower]] = requests.lacks[~refused_by_follower]
         else:

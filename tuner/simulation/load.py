@@ -16,12 +16,12 @@ def draw_load_factors(world: World, rng: np.random.Generator) -> Floats:
     """Returns by second and broker the factor on the mean load; the last second applies to all later ones."""
     seconds = math.ceil(world.duration_s_max) + 1
     loads = {load.broker: load for load in world.loads}
-    shapes = [loads.get(spec.broker, ClientLoad(spec.broker)) for spec in world.brokers]
+    broker_loads = [loads.get(spec.broker, ClientLoad(spec.broker)) for spec in world.brokers]
     at_s = np.arange(seconds, dtype=np.float64)[:, None]
-    daily = np.array([load.daily_ratio for load in shapes])
-    phase_s = np.array([load.daily_phase_s for load in shapes])
-    day_s = np.array([load.day_s for load in shapes])
-    factors = 1.0 + daily * np.sin(2.0 * np.pi * (at_s + phase_s) / day_s) + _noise(shapes, seconds, rng)
+    daily = np.array([load.daily_ratio for load in broker_loads])
+    phase_s = np.array([load.daily_phase_s for load in broker_loads])
+    day_s = np.array([load.day_s for load in broker_loads])
+    factors = 1.0 + daily * np.sin(2.0 * np.pi * (at_s + phase_s) / day_s) + _noise(broker_loads, seconds, rng)
     with_steps: Floats = np.maximum(factors, _FACTOR_MIN) * _steps(world, LoadStep, seconds)
     return with_steps
 
@@ -31,11 +31,11 @@ def link_factors(world: World) -> Floats:
     return _steps(world, LinkStep, math.ceil(world.duration_s_max) + 1)
 
 
-def _noise(shapes: list[ClientLoad], seconds: int, rng: np.random.Generator) -> Floats:
+def _noise(loads: list[ClientLoad], seconds: int, rng: np.random.Generator) -> Floats:
     """Returns by second and broker a first-order autoregressive noise with each load's deviation and autocorrelation time."""
-    ratio = np.array([load.noise_ratio for load in shapes])
-    decay = np.exp(-1.0 / np.array([load.noise_s for load in shapes]))
-    drawn = rng.standard_normal((seconds, len(shapes)))
+    ratio = np.array([load.noise_ratio for load in loads])
+    decay = np.exp(-1.0 / np.array([load.noise_s for load in loads]))
+    drawn = rng.standard_normal((seconds, len(loads)))
     noise = np.empty_like(drawn)
     level = drawn[0]
     for second in range(seconds):

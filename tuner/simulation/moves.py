@@ -1,10 +1,11 @@
-"""Computes the moves for a purpose: brokers join, are drained or replaced, or a plan names every replica.
+"""Computes the moves of a simulation: brokers join, brokers are drained or replaced, or a plan sets the replicas of its partitions.
 
 Invariant: no partition gets two replicas on one broker. Each partition keeps its number of replicas, unless a plan changes it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -30,25 +31,25 @@ def join(partitions: Partitions, joining: Sequence[int]) -> list[PartitionSpec]:
         raise NoSuchMove(
             f"expected brokers that hold nothing yet, found {_listed(occupied)}: they already have replicas of topics"
         )
-    replicas = sum(map(len, partitions_on.values()))
-    share = replicas // (len(partitions_on) + len(joining))
     counts = {broker: len(indices) for broker, indices in partitions_on.items()}
+    share = sum(counts.values()) // (len(counts) + len(joining))
+    candidates: dict[int, deque[int]] = {}  # By donor: the partitions that it may still give away, in this order.
     for broker, indices in partitions_on.items():
-        # Replicas are taken from the end of the list, so partitions that the broker leads come first.
-        indices[:] = [i for *_, i in sorted((partitions[i].replicas[0] != broker, -i, i) for i in indices)]
-    moves: dict[int, tuple[int, int]] = {}  # Index of the partition → (donor, joining broker).
-    for n in range(share * len(joining)):
-        new_broker = joining[n % len(joining)]
-        while partitions_on:
-            donor = max(partitions_on, key=lambda b: (counts[b], -b))
-            while partitions_on[donor] and partitions_on[donor][-1] in moves:
-                partitions_on[donor].pop()
-            if partitions_on[donor]:
-                moves[partitions_on[donor].pop()] = (donor, new_broker)
-                counts[donor] -= 1
-                break
-            del partitions_on[donor]
-    return [_with_move(p, {moves[i][0]: moves[i][1]}) if i in moves else p for i, p in enumerate(partitions)]
+        followed = [i for i in indices if partitions[i].replicas[0] != broker]
+        led = [i for i in indices if partitions[i].replicas[0] == broker]
+        candidates[broker] = deque(followed + led)
+    moves: dict[int, dict[int, int]] = {}  # By index of the partition: {donor: joining broker}.
+    while candidates and len(moves) < share * len(joining):
+        donor = max(sorted(candidates), key=counts.__getitem__)  # Of brokers with equally many replicas, the lowest id.
+        while candidates[donor] and candidates[donor][0] in moves:
+            candidates[donor].popleft()
+        if not candidates[donor]:
+            del candidates[donor]  # All its partitions already move.
+            continue
+        new_broker = joining[len(moves) % len(joining)]
+        moves[candidates[donor].popleft()] = {donor: new_broker}
+        counts[donor] -= 1
+    return [_with_move(p, moves[i]) if i in moves else p for i, p in enumerate(partitions)]
 
 
 def drain(partitions: Partitions, leaving: Sequence[int], brokers: Sequence[int]) -> list[PartitionSpec]:
@@ -66,7 +67,7 @@ def drain(partitions: Partitions, leaving: Sequence[int], brokers: Sequence[int]
             free = [b for b in staying if b not in p.replicas and b not in new_by_old.values()]
             if not free:
                 raise NoSuchMove(
-                    f"expected a broker that can take {p.topic}-{p.partition} from broker {old}: it has "
+                    f"expected a broker that can take {p.topic}-{p.partition} from broker {old}: the partition has "
                     f"{len(p.replicas)} replicas, and without {_listed(leaving)} there are only {len(staying)} brokers"
                 )
             new_by_old[old] = min(free, key=lambda b: (counts[b], b))
@@ -89,22 +90,22 @@ def replace_brokers(partitions: Partitions, replacements: Mapping[int, int]) -> 
 
 
 def apply_plan(partitions: Partitions, target: Mapping[tuple[str, int], tuple[int, ...]]) -> list[PartitionSpec]:
-    """Moves the partitions of a plan to their target replicas; other partitions stay."""
+    """Moves the partitions in ``target`` to the replicas that it gives; other partitions stay."""
     changed = []
     for p in partitions:
         desired = target.get((p.topic, p.partition), p.replicas)
         adding = tuple(b for b in desired if b not in p.replicas)
         removing = tuple(b for b in p.replicas if b not in desired)
-        # A partition that only loses replicas copies nothing, so it counts as done at the start.
-        changed.append(
-            replace(p, adding=adding, removing=removing)
-            if adding
-            else replace(p, replicas=tuple(b for b in p.replicas if b in desired))
-        )
+        if adding:
+            changed.append(replace(p, adding=adding, removing=removing))
+        else:
+            # A partition that only loses replicas copies nothing, so it has lost them at the start.
+            changed.append(replace(p, replicas=tuple(b for b in p.replicas if b in desired)))
     return changed
 
 
 def _with_move(p: PartitionSpec, new_by_old: Mapping[int, int]) -> PartitionSpec:
+    """Returns the partition with a move that replaces each old broker by the new one."""
     return replace(p, adding=tuple(new_by_old.values()), removing=tuple(new_by_old))
 
 

@@ -23,7 +23,7 @@ def optimum_s(world: World) -> float | None:
     cluster = Cluster(world)
     replicas = cluster.replicas
     replicas.start_moves()
-    cluster.replicas.rebuild(cluster.lists)
+    replicas.rebuild(cluster.lists)
     begin = int(world.moves_begin_s)
     share = world.latency.objective_utilisation
     free_out, free_in = (free[begin:] for free in cluster.clients.free_bytes_per_s(replicas, share))
@@ -34,10 +34,11 @@ def optimum_s(world: World) -> float | None:
     source, target = replicas.leader[replicas.partition[adding]], replicas.broker[adding]
     size, weight = replicas.lag_bytes[adding], replicas.weight_bytes_per_s[replicas.partition[adding]]
     factors = cluster.clients.factors[begin:]
-    pairs = sums(source * count + target, weight, count * count).reshape(count, count)
+    # From each leader (row) to each new replica's broker (column): mean bytes/s written to the moving partitions.
+    write_rates = sums(source * count + target, weight, count * count).reshape(count, count)
     spare = [
-        _spare(free_out, sums(source, size, count), factors * pairs.sum(axis=1)),
-        _spare(free_in, sums(target, size, count), factors @ pairs),
+        _spare(free_out, sums(source, size, count), factors * write_rates.sum(axis=1)),
+        _spare(free_in, sums(target, size, count), factors @ write_rates),
     ]
     worst = np.minimum(spare[0].min(axis=1), spare[1].min(axis=1))
     fits = np.flatnonzero(worst >= 0.0)

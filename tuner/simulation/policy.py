@@ -163,6 +163,7 @@ class _LoopRunner:
         now_s = self._simulated.cluster.now_s
         due_early = now_s >= self._look_s and self._loop.cycle_is_due()
         if due_early or now_s >= self._next_s:
+            # Regular cycles keep their schedule; an early cycle starts a new schedule.
             self._next_s = (now_s if due_early else self._next_s) + self._cycle_s
             self._loop.cycle()
         if now_s >= self._look_s:

@@ -159,6 +159,7 @@ class SimulatedThrottles:
             current = self._cluster.lists.get(topic, TopicThrottle())
             merged = current.plus(added)
             self.writes += 1
+            # A list of all replicas (``*``) needs no entry.
             self._cluster.set_lists(
                 topic,
                 TopicThrottle(

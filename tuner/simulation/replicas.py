@@ -232,7 +232,8 @@ def fetcher_id(topic: str, partition: int, fetchers: int) -> int:
     code = 0
     units = topic.encode("utf-16-be")
     for unit in (units[i] << 8 | units[i + 1] for i in range(0, len(units), 2)):
-        code = 31 * code + unit & 0xFFFFFFFF
-    mixed = 31 * code + partition & 0xFFFFFFFF
+        code = (31 * code + unit) & 0xFFFFFFFF
+    mixed = (31 * code + partition) & 0xFFFFFFFF
     signed = mixed - (1 << 32) if mixed >= 1 << 31 else mixed
+    # Kafka's ``Utils.abs`` returns 0 for the smallest int32.
     return 0 if signed == -(1 << 31) else abs(signed) % fetchers

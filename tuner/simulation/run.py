@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,8 +13,6 @@ from tuner.simulation.optimum import optimum_s
 from tuner.simulation.policy import Policy, SimulatedCluster
 from tuner.simulation.trace import Recorder, Trace
 from tuner.simulation.world import World
-
-_CRITICAL = 50
 
 
 def run(
@@ -51,7 +50,7 @@ def run(
 def _silence() -> Iterator[None]:
     """Drops log lines below critical: the lines of a simulated hour would bury its result."""
     config = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_CRITICAL))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
         yield
     finally:

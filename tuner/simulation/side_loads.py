@@ -20,11 +20,11 @@ _LARGEST = 5  # Number of largest partitions in a signal, as in the stream.
 
 @dataclass(frozen=True, slots=True)
 class CounterSample:
-    """Copies of all counters at one moment."""
+    """Copies of all counters at one moment, in bytes. A row is one replica, as in replicas.py."""
 
     at_ms: int
     written: Floats  # By partition.
-    gained: Floats  # By row.
+    gained: Floats  # By row, as the three after it.
     lag: Floats
     reported_lag: Floats
     adding: Bools
@@ -84,7 +84,7 @@ def _largest(
     cluster: Cluster, broker: Ints, partition: Ints, remaining: Floats, rate: Floats
 ) -> dict[int, tuple[MovingPartition, ...]]:
     """Returns each broker's partitions with the most remaining bytes, largest first."""
-    order = np.lexsort((partition, -remaining, broker))
+    order = np.lexsort((partition, -remaining, broker))  # By broker; within a broker by remaining bytes, descending.
     largest: dict[int, list[MovingPartition]] = {}
     for i in order.tolist():
         rows = largest.setdefault(int(broker[i]), [])
@@ -95,7 +95,7 @@ def _largest(
 
 
 def fit_slope(steps: Sequence[tuple[MoveStep, float]]) -> tuple[float | None, float | None]:
-    """Returns slope (bytes/s) and r² of a least-squares line through the remaining bytes over time; None for too few steps.
+    """Returns slope (bytes/s) and r² of a least-squares line through the remaining bytes over time; None with too few steps.
 
     Args:
         steps: each step, and the change of the remaining bytes in it.
@@ -109,4 +109,4 @@ def fit_slope(steps: Sequence[tuple[MoveStep, float]]) -> tuple[float | None, fl
     points = len(steps) + 1
     xx, xy, yy = points * sxx - sx * sx, points * sxy - sx * sy, points * syy - sy * sy
     r2 = 1.0 if yy <= 0 else min(1.0, xy * xy / (xx * yy))
-    return xy / xx, r2 if points > 2 else None
+    return xy / xx, r2 if points > 2 else None  # A line through two points always fits.

@@ -23,10 +23,13 @@ from tuner.simulation.numbers import sums
 from tuner.simulation.side_loads import CounterSample, SideLoads, fit_slope
 from tuner.simulation.world import SignalOutage
 
+_SLIDE_MS = 5_000  # Windows end at multiples of this time, as in the production stream.
+_USUAL_STEP_S = 5.0  # The usual time between two scrapes.
+
 
 @dataclass(slots=True)
 class _Sum:
-    """The sums of one side of one broker since its last successful scrape."""
+    """The sums, in bytes, of one side of one broker since its last successful scrape."""
 
     dt_s: float = 0.0
     gained: float = 0.0
@@ -100,7 +103,6 @@ class Stream:
         dt_s = (now.at_ms - before.at_ms) / 1000
         if len(rows) == 0:
             return
-        rows = rows[before.adding[rows] | (before.lag[rows] > 0) | now.adding[rows]]
         partition, target = replicas.partition[rows], replicas.broker[rows]
         written = (now.written - before.written)[partition]
         gained = now.gained[rows] - before.gained[rows]
@@ -125,6 +127,7 @@ class Stream:
                 side_sum.moving = True
 
     def _signals(self, i: int, now: CounterSample, loads: SideLoads, figures: BrokerFigures) -> list[Signal]:
+        """Returns the signals of one broker: its own, and one for each side with partitions that move, are listed or are done."""
         samples = figures.samples[i]
         completeness = samples * self._delivery.scrape_every_s / self._delivery.window_s
         window_end_ms = self._window_end_ms(now.at_ms)
@@ -138,7 +141,8 @@ class Stream:
             if side_sum is not None:
                 step = MoveStep(now.at_ms, side_sum.dt_s, side_sum.gained, side_sum.written, loads.remaining[side][i])
                 steps.append((step, side_sum.lag_change))
-            while steps and now.at_ms - steps[0][0].at_ms >= (self._delivery.window_s - 5.0) * 1000:
+            # A step that ended this long ago began before the window.
+            while steps and now.at_ms - steps[0][0].at_ms >= (self._delivery.window_s - _USUAL_STEP_S) * 1000:
                 steps.popleft()
             if loads.moving[side][i] or loads.listed[side][i] or loads.done[side][i]:
                 slope, r2 = fit_slope(steps)
@@ -169,5 +173,4 @@ class Stream:
         return signals
 
     def _window_end_ms(self, at_ms: int) -> int:
-        slide_ms = 5_000
-        return at_ms - at_ms % slide_ms + slide_ms
+        return at_ms - at_ms % _SLIDE_MS + _SLIDE_MS

@@ -34,6 +34,7 @@ from tuner.simulation.swarm_watch import (
 )
 
 SETTLE_S = 120.0  # A minute longer than the last mishap lasts.
+_WRITES_PER_S_MAX = 50.0
 
 
 class SwarmRunner:
@@ -50,13 +51,16 @@ class SwarmRunner:
         self._cleared_parts = 0  # Parts that another tool has cleared: 0 none, 1 all rates, 2 also all lists.
         self._operator_writes = list(drawn.operator_writes)
         self._wakes_at_s: float | None = None  # When the process that was suspended in a write resumes.
-        self.late_predecessor_write = 0
+        self.late_predecessor_write = (
+            0  # Number of rates that a suspended process wrote after its successor had started.
+        )
         self.loop: ThrottleController | None = self._start_loop()
 
     def act(self) -> None:
         now_s, mishaps = self._simulated.cluster.now_s, self._drawn.mishaps
         while self._operator_writes and self._operator_writes[0].at_s <= now_s:
-            self.journal.managed_at[self._operator_writes.pop(0).at_s] = frozenset(self.journal.memory.owned)
+            operator_write = self._operator_writes.pop(0)
+            self.journal.managed_at[operator_write.at_s] = frozenset(self.journal.memory.owned)
         if self._simulated.cluster.moves_ended_s is None:
             self._clear_throttles(now_s)
             self._wake(now_s)
@@ -128,7 +132,11 @@ class SwarmRunner:
         steering = None
         if drawn.objective is not None:
             steering = SteeringController(
-                self.throttles, drawn.objective, broker_capacities.__getitem__, law_limits, writes_per_s_max=50.0
+                self.throttles,
+                drawn.objective,
+                broker_capacities.__getitem__,
+                law_limits,
+                writes_per_s_max=_WRITES_PER_S_MAX,
             )
         ports = ThrottlePorts(
             live=simulated.live,
@@ -141,7 +149,7 @@ class SwarmRunner:
         config = ThrottleConfig(
             limits=replace(drawn.limits, closed_loop=steering is not None, throttles_all_moves=steering is not None),
             stall_limits=StallLimits(),
-            writes_per_s_max=50.0,
+            writes_per_s_max=_WRITES_PER_S_MAX,
         )
         clock = Clock(self._wall_clock, lambda: simulated.cluster.now_s)
         return ThrottleController(
@@ -149,7 +157,7 @@ class SwarmRunner:
             config,
             clock,
             memory=self.journal.recovered(),
-            ramps=RampExecutor(self.throttles, writes_per_s_max=50.0),
+            ramps=RampExecutor(self.throttles, writes_per_s_max=_WRITES_PER_S_MAX),
             steering=steering,
         )
 
@@ -191,8 +199,8 @@ def findings_of(seed: int) -> list[str]:
     assert policy.simulated is not None
     assert policy.runner is not None
     cluster = policy.simulated.cluster
-    # A throttle below W, a pause or an operator's rate may keep a move from ending; then there is no end to check. If the tuner
-    # never recorded the move, it cannot know that the throttle belonged to it, and leaves the throttle.
+    # A throttle below steady-state replication, a pause or an operator's rate may keep a move from ending; then there is no end to
+    # check. If the tuner never recorded the move, it cannot know that the throttle belonged to the move, and leaves the throttle.
     ended = cluster.moves_ended_s is not None and cluster.now_s >= cluster.moves_ended_s + SETTLE_S
     if ended and policy.runner.journal.saw_move:
         for leftover in find_leftovers(drawn, policy.runner.throttles, policy.runner.journal, policy.simulated):

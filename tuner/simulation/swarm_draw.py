@@ -83,6 +83,14 @@ class DrawnRun:
         return f"{self.world.describe()}\n  {steers}, {self.mishaps}"
 
 
+def _moving_partition(partition: int, *, size_bytes: float, write_bytes_per_s: float) -> PartitionSpec:
+    """Returns a partition whose follower moves to broker 3. Brokers 1 and 2 lead in turn."""
+    leader, follower = (1, 2) if partition % 2 == 0 else (2, 1)
+    return PartitionSpec(
+        "t", partition, size_bytes, write_bytes_per_s, replicas=(leader, follower), adding=(3,), removing=(follower,)
+    )
+
+
 def draw_run(seed: int) -> DrawnRun:
     rng = np.random.default_rng([seed, 7])
 
@@ -100,9 +108,7 @@ def draw_run(seed: int) -> DrawnRun:
     initial_rate = int(rng.choice([3_100_000, 6_200_000, 12_300_000, 70_000_000]))
     size = initial_rate * float(rng.uniform(10.0, 30.0)) / moving
     write = write_factor * float(rng.choice([0.0, 0.3e6, 1.0e6]))
-    partitions = tuple(
-        PartitionSpec("t", i, size, write, ((1, 2), (2, 1))[i % 2], (3,), ((2,), (1,))[i % 2]) for i in range(moving)
-    )
+    partitions = tuple(_moving_partition(i, size_bytes=size, write_bytes_per_s=write) for i in range(moving))
     if unthrottled:
         partitions = tuple(
             replace(p, size_bytes=60e6 * float(throttle_rng.uniform(10.0, 30.0)) / moving) for p in partitions
@@ -126,7 +132,7 @@ def draw_run(seed: int) -> DrawnRun:
         at_s = float(rng.uniform(2, 30))
         disturbances.append(ControllerStorm(at_s, at_s + 10.0, float(rng.uniform(200, 900))))
     if sometimes(0.2):
-        disturbances.append(LeaderMove(float(rng.uniform(3, 25)), "t", 0, 2))
+        disturbances.append(LeaderMove(float(rng.uniform(3, 25)), topic="t", partition=0, to=2))
     if sometimes(0.3):
         at_s = float(rng.uniform(2, 30))
         disturbances.append(LoadStep(at_s, at_s + 20.0, (1, 2, 3), float(rng.uniform(1.2, 2.2))))

@@ -51,7 +51,7 @@ class SwarmJournal(MemoryJournal):
     def __init__(self) -> None:
         super().__init__()
         self.is_down = False
-        self.saw_move = False
+        self.saw_move = False  # Some record named moving replicas.
         # The managed sides at the time of each operator's write.
         self.managed_at: dict[float, frozenset[BrokerSide]] = {}
 
@@ -140,9 +140,9 @@ class WatchedThrottles(SimulatedThrottles):
             # The tuner decides up to one cycle before it writes. So if the signal is too old now by less than a cycle, it may have
             # been fresh or stale when the tuner decided.
             surely_fresh = freshness(signal, wall_ms, limits.signal_age_s_max) is Freshness.FRESH
-            min_rate = (
-                self._min_rate_bytes_per_s(side) if surely_fresh or current is not None else limits.rate_bytes_per_s_min
-            )
+            # Without a fresh signal the first rate of a side can only respect the minimum of the settings.
+            is_first_without_signal = current is None and not surely_fresh
+            min_rate = limits.rate_bytes_per_s_min if is_first_without_signal else self._min_rate_bytes_per_s(side)
             # A rate below the minimum may stay below: without fresh signals no rate rises, and a rescue raises a rate step by step.
             may_be_below = current is not None and (surely_stale or self._drawn.objective is None)
             lowest = min(min_rate, current) if may_be_below and current is not None else min_rate

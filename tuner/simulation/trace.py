@@ -134,6 +134,7 @@ class Recorder:
         self._remaining.append(float(cluster.replicas.lag_bytes[cluster.replicas.adding].sum()))
 
     def trace(self, config_writes: int) -> Trace:
+        """Returns the run as recorded so far; the caller has counted ``config_writes`` throttle writes."""
         cluster, world = self._cluster, self._cluster.world
         seconds = len(self._remaining)
         series = {name: values[:seconds] for name, values in self._series.items()}

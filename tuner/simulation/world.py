@@ -60,7 +60,7 @@ class ClientLoad:
 
 @dataclass(frozen=True, slots=True)
 class LoadStep:
-    """The load of ``brokers`` is multiplied for a while."""
+    """The load of ``brokers`` is multiplied by ``factor`` for a while."""
 
     at_s: float
     until_s: float
@@ -70,7 +70,7 @@ class LoadStep:
 
 @dataclass(frozen=True, slots=True)
 class LinkStep:
-    """The links of ``brokers`` carry only this share for a while."""
+    """The capacity of the links of ``brokers`` is multiplied by ``factor`` for a while."""
 
     at_s: float
     until_s: float
