@@ -197,6 +197,7 @@ def plan_start(
     ):
         return record
     slide_ms, window_ms = settings.slide_s * 1000, settings.window_s * 1000
+    # The live query owns the windows of about the last window length and watermark delay, and reads one more window before them.
     live_from_ms = _round_down(now_ms - 2 * window_ms - settings.watermark_delay_s * 1000, slide_ms)
     whole_from_ms = live_from_ms + window_ms
     # The times of the first unread records that the live query would not read.
@@ -211,13 +212,14 @@ def plan_start(
     # If the previous query had not yet passed an older stretch, the two stretches overlap and are joined.
     separate = tuple(stretch for stretch in record.skipped if stretch.to_ms <= from_ms)
     joined = record.skipped[len(separate) :]
-    skipped = Skipped(min([from_ms, *(stretch.from_ms for stretch in joined)]), whole_from_ms, 0)
+    skipped_from_ms = min([from_ms, *(stretch.from_ms for stretch in joined)])
+    skipped = Skipped(from_ms=skipped_from_ms, to_ms=whole_from_ms, records=0)
     skipped = replace(skipped, records=_records_in(skipped, timelines))
     # Records that retention deleted before they were read.
     lost = sum(
         _records_between(first, timeline.begin()) for first, timeline in zip(positions or (), timelines, strict=False)
     )
-    earlier = state(record) if record.skipped else State(0, 0, 0)
+    earlier = state(record) if record.skipped else State(records=0, remaining_records=0, lost_records=0)
     return replace(
         record,
         live=record.next_live(),
@@ -325,8 +327,12 @@ def is_suspect(record: CheckpointRecord, settings: StreamSettings) -> bool:
 
 def with_chunk_failure(record: CheckpointRecord, chunk: Chunk, settings: StreamSettings) -> CheckpointRecord:
     """Returns the record with one more failure of this chunk."""
-    suspect_from_ms = chunk.from_ms - settings.window_s * 1000
-    return replace(record, failing_chunk=FailingChunk(chunk.to_ms, failures_of_newest(record) + 1, suspect_from_ms))
+    failing = FailingChunk(
+        to_ms=chunk.to_ms,
+        times=failures_of_newest(record) + 1,
+        suspect_from_ms=chunk.from_ms - settings.window_s * 1000,
+    )
+    return replace(record, failing_chunk=failing)
 
 
 def with_chunk_lost(record: CheckpointRecord, chunk: Chunk, timelines: Sequence[Timeline]) -> CheckpointRecord:
@@ -360,7 +366,11 @@ def _records_in(skipped: Skipped, timelines: Sequence[Timeline]) -> int:
 
 
 def state(record: CheckpointRecord) -> State:
-    return State(record.skipped_records, sum(stretch.records for stretch in record.skipped), record.lost_records)
+    return State(
+        records=record.skipped_records,
+        remaining_records=sum(stretch.records for stretch in record.skipped),
+        lost_records=record.lost_records,
+    )
 
 
 def _utc(time_ms: int) -> str:
@@ -377,6 +387,7 @@ class Worker:
         record: CheckpointRecord,
         feeds: Sequence[Feed],
         settings: StreamSettings,
+        *,
         work: Work,
         live_query_runs: Callable[[], bool],
         on_state: Callable[[State], None],

@@ -17,12 +17,10 @@ import json
 import os
 import re
 import shutil
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +159,7 @@ def locked_by_jvm(spark: SparkSession, checkpoint_dir: Path, wait_s: float = _JV
         while file.getChannel().tryLock() is None:
             if time.monotonic() > deadline:
                 raise _in_use_error(checkpoint_dir)
-            threading.Event().wait(0.1)
+            time.sleep(0.1)
         yield
     finally:
         file.close()
@@ -263,7 +261,7 @@ def _read(file: Path) -> CheckpointRecord:
                 f"{_RECORD_VERSION}); it is not damaged. Run that version, or begin anew. {_remedy(file.parent)}"
             )
         made_with: dict[str, Any] = {k: tuple(v) if k in _LISTS else v for k, v in body["made_with"].items()}
-        record = CheckpointRecord(**body)
+        record = CheckpointRecord(**body)  # Its nested values are still JSON.
         return replace(
             record,
             made_with=MadeWith(**made_with),
@@ -280,17 +278,19 @@ def _failing(body: dict[str, Any] | None) -> Failing | None:
 
 
 def _differences(then: MadeWith, now: MadeWith) -> list[str]:
+    """Returns a text for each value that the checkpoint was made with and that differs now."""
     names = {"spark": "Spark", "state": "what the state keeps"}
-    differences = [
-        f"{names.get(field.name, f'stream.{field.name}')}: {_diff_text(before, after)} then, {_diff_text(after, before)} now"
+    values = [
+        (names.get(field.name, f"stream.{field.name}"), getattr(then, field.name), getattr(now, field.name))
         for field in fields(MadeWith)
         if field.name not in _LISTS
-        if (before := getattr(then, field.name)) != (after := getattr(now, field.name))
     ]
+    changed = [(name, before, after) for name, before, after in values if before != after]
     if not then.has_same_sources(now):
-        before, after = _sources(then), _sources(now)
-        differences.append(f"stream.sources: {_diff_text(before, after)} then, {_diff_text(after, before)} now")
-    return differences
+        changed.append(("stream.sources", _sources(then), _sources(now)))
+    return [
+        f"{name}: {_diff_text(before, after)} then, {_diff_text(after, before)} now" for name, before, after in changed
+    ]
 
 
 def _sources(made: MadeWith) -> tuple[str, ...]:
@@ -315,7 +315,8 @@ def _diff_text(value: Any, other: Any) -> str:
     text, other_text = (", ".join(v) if isinstance(v, tuple) else str(v) for v in (value, other))
     if max(len(text), len(other_text)) <= _SHOWN_CHARS_MAX:
         return text
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other_text, strict=False)))
+    pairs = enumerate(zip(text, other_text, strict=False))
+    same = next((i for i, (a, b) in pairs if a != b), min(len(text), len(other_text)))
     begin = max(0, same - _SHOWN_CHARS_MAX // 4)
     return (
         ("…" if begin else "")

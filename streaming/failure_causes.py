@@ -55,8 +55,6 @@ _ACCESS_DENIED = (
     "AuthorizationFailed",
     "MissingPermission",
 )
-
-
 _MISSING = ("UnknownTopicOrPartition", "not present in metadata")
 _NATIVE = (
     "UnsatisfiedLinkError",
@@ -89,14 +87,18 @@ def _innermost(report: object) -> object:
         return report
 
 
+def _mentions(report: str, marks: Sequence[str]) -> bool:
+    return any(mark in report for mark in marks)
+
+
 def is_unreachable(report: str) -> bool:
     """Returns whether a query died only because Kafka was unreachable."""
-    return any(mark in report for mark in _UNREACHABLE) and not any(mark in report for mark in _ACCESS_DENIED)
+    return _mentions(report, _UNREACHABLE) and not _mentions(report, _ACCESS_DENIED)
 
 
 def may_be_caused_by_record(report: str) -> bool:
     """Returns whether a record may have killed the query, that is, no cause in its environment is known."""
-    return not any(mark in report for mark in (*_UNREACHABLE, *_ACCESS_DENIED, *_MISSING, *_CHECKPOINT, *_MACHINE))
+    return not _mentions(report, (*_UNREACHABLE, *_ACCESS_DENIED, *_MISSING, *_CHECKPOINT, *_MACHINE))
 
 
 def explain_start_failure(error: Exception, last_words: str, settings: StreamSettings) -> str:
@@ -117,14 +119,12 @@ def explain_start_failure(error: Exception, last_words: str, settings: StreamSet
 def explain_jvm_end(last_words: str, settings: StreamSettings) -> str:
     """Returns the message for a JVM that has ended while a query ran."""
     cause = _machine_cause(last_words, settings) or _java_cause(last_words, settings)
+    if cause is not None:
+        return f"Spark's Java process has ended. {cause}"
     return (
-        f"Spark's Java process has ended. {cause}"
-        if cause is not None
-        else (
-            "Spark's Java process has ended without a message: it was killed, most likely by the kernel for lack of memory (see "
-            f"dmesg). Give this machine or container more memory than stream.driver_memory_mb ({settings.driver_memory_mb} MiB) "
-            "and 700 MiB besides, or lower that setting."
-        )
+        "Spark's Java process has ended without a message: it was killed, most likely by the kernel for lack of memory (see "
+        f"dmesg). Give this machine or container more memory than stream.driver_memory_mb ({settings.driver_memory_mb} MiB) "
+        "and 700 MiB besides, or lower that setting."
     )
 
 
@@ -132,47 +132,45 @@ def _machine_cause(report: str, settings: StreamSettings) -> str | None:
     """Returns the message about a disk or a system limit; None if neither is the cause."""
     checkpoint, scratch = storage.folders(settings)
     folders = (checkpoint, scratch)
-    if any(mark in report for mark in storage.FULL):
+    if _mentions(report, storage.FULL):
         return storage.no_space_message(folders)
     # Spark does not always say why it could not write its state.
-    if any(mark in report for mark in _CHECKPOINT) and (full := storage.full_message_if_full(folders)) is not None:
+    if _mentions(report, _CHECKPOINT) and (full := storage.full_message_if_full(folders)) is not None:
         return full
-    if any(mark in report for mark in (*storage.READ_ONLY, *storage.DENIED)):
+    if _mentions(report, (*storage.READ_ONLY, *storage.DENIED)):
         fault = next((text for folder in folders if (text := storage.folder_fault(folder)) is not None), None)
         return fault or storage.inaccessible_file_message(settings.checkpoint_dir)
-    if any(mark in report for mark in _NATIVE):
+    if _mentions(report, _NATIVE):
         return f"{storage.noexec_message(scratch)}."
-    if any(mark in report for mark in _THREADS):
+    if _mentions(report, _THREADS):
         return (
             "The system lets the stream start no more threads: raise the limit of processes (ulimit -u, docker --pids-limit) to "
             "512 at least."
         )
-    if any(mark in report for mark in _FILES):
+    if _mentions(report, _FILES):
         return "The system lets the stream open no more files: raise the limit (ulimit -n) to 4096 at least."
     return None
 
 
 def _java_cause(report: str, settings: StreamSettings) -> str | None:
     """Returns the message about a JVM that does not start; None if its output names no known cause."""
-    line = next((text for text in report.splitlines() if any(mark in text for mark in _JAVA_MARKS)), None)
+    line = next((text for text in report.splitlines() if _mentions(text, _JAVA_MARKS)), None)
     if line is None:
         return None
-    if any(mark in line for mark in _NO_MEMORY):
+    if _mentions(line, _NO_MEMORY):
         return (
             f"There is no memory for Java's heap of {settings.driver_memory_mb} MiB and 700 MiB besides: lower "
             f"stream.driver_memory_mb (512 at least), or give this machine, container or shell (ulimit -v) "
             f"more. Java says: {line[:_SHOWN_CHARS_MAX]}."
         )
-    if any(mark in line for mark in _NO_ADDRESS):
+    if _mentions(line, _NO_ADDRESS):
         address = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
         return (
-            f"It cannot listen on {address}: SPARK_LOCAL_IP or stream.driver_host must name an address of this machine; if neither "
-            f"is set, the address is 127.0.0.1. Java says: {line[:_SHOWN_CHARS_MAX]}."
+            f"Spark cannot listen on {address}: SPARK_LOCAL_IP or stream.driver_host must name an address of this machine; if "
+            f"neither is set, the address is 127.0.0.1. Java says: {line[:_SHOWN_CHARS_MAX]}."
         )
     if "UnsupportedClassVersionError" in line:
-        return (
-            f"The Java it uses is too old; 17 or newer is needed: see JAVA_HOME. Java says: {line[:_SHOWN_CHARS_MAX]}."
-        )
+        return f"Spark's Java is too old; 17 or newer is needed: see JAVA_HOME. Java says: {line[:_SHOWN_CHARS_MAX]}."
     return (
         f"Java refuses one of its options: correct JAVA_TOOL_OPTIONS, JDK_JAVA_OPTIONS or SPARK_SUBMIT_OPTS in the environment. "
         f"Java says: {line[:_SHOWN_CHARS_MAX]}."
@@ -212,6 +210,6 @@ def explain_death(
         (_UNREACHABLE, no_answer),
     )
     for marks, cause in causes:
-        if any(mark in report for mark in marks):
+        if _mentions(report, marks):
             return f"The stream processor died: {cause}. Spark says: {first_line(report)}"
     return f"The stream processor died: {first_line(report)}"

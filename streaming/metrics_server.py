@@ -56,11 +56,14 @@ def serve(registry: CollectorRegistry, host: str, port: int, token: str | None =
     Raises:
         OSError: the server cannot listen on the address.
     """
-    kind = _ThreadedV6 if ":" in host else _Threaded
-    return MetricsServer(make_server(host, port, _guarded(make_wsgi_app(registry), token), kind, _Quiet))
+    page = _guarded(make_wsgi_app(registry), token)
+    server_class = _ThreadedV6 if ":" in host else _Threaded
+    return MetricsServer(make_server(host, port, page, server_class=server_class, handler_class=_Quiet))
 
 
 def _guarded(page: WSGIApplication, token: str | None) -> WSGIApplication:
+    """Returns an application that serves the page to this machine, and to other machines that send the token."""
+
     def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if token is None or is_loopback(environ["REMOTE_ADDR"]):
             return page(environ, start_response)

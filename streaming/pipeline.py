@@ -124,7 +124,9 @@ def reject_slots(records_max: int, partitions: int) -> int:
 
 
 def shape_of(settings: StreamSettings) -> WindowShape:
-    return WindowShape(settings.window_s, settings.slide_s, settings.watermark_delay_s)
+    return WindowShape(
+        window_s=settings.window_s, slide_s=settings.slide_s, watermark_delay_s=settings.watermark_delay_s
+    )
 
 
 def made_with(
@@ -163,6 +165,7 @@ def start(
     topics: Topics,
     feeds: Sequence[Feed],
     settings: StreamSettings,
+    *,
     on_backlog: Callable[[backlog.State], None],
     on_backlog_failure: Callable[[str, float], None],
     on_reject: quarantine.RejectListener,
@@ -195,7 +198,7 @@ def start(
     begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
     shares = sources.feed_shares(settings.max_records_per_trigger, unread)
     inputs = [
-        Input(feed.format, feed.source, feed.every_ms, kafka_id, reject_slots(share, partitions))
+        Input(feed.format, feed.source, feed.every_ms, kafka=kafka_id, reject_slots=reject_slots(share, partitions))
         for feed, kafka_id, share in zip(feeds, kafka_ids, shares, strict=True)
     ]
     frames = [
@@ -203,16 +206,16 @@ def start(
         for feed, input_, share in zip(feeds, inputs, shares, strict=True)
     ]
     live_records = build(frames, topics, shape, source_skew_s=source_skew_s)
-    records = ending_between(live_records, topics, planned.whole_from_ms, None)
+    records = ending_between(live_records, topics, after_ms=planned.whole_from_ms, until_ms=None)
 
-    def work(chunk: Chunk) -> None:
+    def write_chunk(chunk: Chunk) -> None:
         chunk_frames = [
             # One task per feed; the other cores stay free for the live query.
             (sources.between(spark, feed, first, end).coalesce(1), input_)
             for feed, input_, (first, end) in zip(feeds, inputs, chunk.reads, strict=True)
         ]
         signals_ = build(chunk_frames, topics, shape, source_skew_s=source_skew_s, backlog=True)
-        sinks.write_once(ending_between(signals_, topics, chunk.from_ms, chunk.to_ms), kafka)
+        sinks.write_once(ending_between(signals_, topics, after_ms=chunk.from_ms, until_ms=chunk.to_ms), kafka)
 
     with ExitStack() as teardown:
         writer = sinks.to_kafka(records, kafka, checkpoint_dir=folder / planned.live, trigger_ms=settings.trigger_ms)
@@ -226,10 +229,10 @@ def start(
                 planned,
                 feeds,
                 settings,
-                work,
-                lambda: query.lastProgress is not None,
-                on_backlog,
-                on_backlog_failure,
+                work=write_chunk,
+                live_query_runs=lambda: query.lastProgress is not None,
+                on_state=on_backlog,
+                on_failure=on_backlog_failure,
             )
             worker.start()
             teardown.callback(worker.stop)

@@ -32,7 +32,7 @@ from streaming.sources import Feed
 log = structlog.get_logger("stream")
 
 FAILURES_MIN = 2
-REASON = "it ended the stream whenever it was read, and is left out"
+REASON = "the record ended the stream whenever it was read, and is left out"
 _CLIENT = "rheostat-quarantine"
 _READ_MS, _SEND_S, _CLOSE_S = 8000, 10.0, 5.0
 
@@ -139,10 +139,11 @@ def _begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch |
 
 def halved(batch: BegunBatch) -> BegunBatch:
     """Returns the batch with the first half of its records, counted partition after partition."""
-    wanted, slices = batch.records // 2, []
+    slices = []
+    remaining = batch.records // 2
     for part in batch.slices:
-        taken = min(part.records, wanted)
-        wanted -= taken
+        taken = min(part.records, remaining)
+        remaining -= taken
         slices.append(replace(part, end=part.start + taken))
     return replace(batch, slices=tuple(slices))
 

@@ -126,9 +126,9 @@ def run(
                     topics,
                     feeds,
                     settings,
-                    listener.backlog,
-                    listener.backlog_failed,
-                    quarantine.RejectListener(listener.halved, listener.quarantined),
+                    on_backlog=listener.backlog,
+                    on_backlog_failure=listener.backlog_failed,
+                    on_reject=quarantine.RejectListener(listener.halved, listener.quarantined),
                 ) as running:
                     monitor.until_end(running)
             except (Py4JNetworkError, ConnectionError) as error:
@@ -136,7 +136,7 @@ def run(
                     _note_failure(settings.checkpoint_dir)
                     raise StreamError(
                         f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
-                        "records again, and skips a record that ends it every time. If no record is found, raise "
+                        "records again, and skips a record that ends the process every time. If no record is found, raise "
                         "stream.driver_memory_mb."
                     ) from error
                 raise StreamError(explain_jvm_end(output.last_words(), settings)) from error
@@ -145,16 +145,14 @@ def run(
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
                 report = f"{type(error).__name__}: {first_line(error)}\n{error}"
                 cause = explain_death(report, kafka_, topics, settings, feeds)
-                if not (monitor.was_reached and is_unreachable(report)):
-                    if (
-                        monitor.ran
-                        and isinstance(error, PySparkException | Py4JError)
-                        and may_be_caused_by_record(report)
-                    ):
-                        _note_failure(settings.checkpoint_dir)
-                    raise StreamError(cause) from error
-                listener.restart(cause, monitor.wait_s)
-                monitor.pause()
+                if monitor.was_reached and is_unreachable(report):
+                    listener.restart(cause, monitor.wait_s)
+                    monitor.pause()
+                    continue
+                is_from_spark = isinstance(error, PySparkException | Py4JError)
+                if monitor.ran and is_from_spark and may_be_caused_by_record(report):
+                    _note_failure(settings.checkpoint_dir)
+                raise StreamError(cause) from error
 
 
 def _spark_options(settings: StreamSettings, scratch: Path, class_archive: ClassArchive | None) -> SparkOptions:
@@ -198,10 +196,10 @@ def _standalone(settings: StreamSettings) -> Standalone | None:
     if settings.is_local:
         return None
     return Standalone(
-        settings.master,
-        settings.driver_host or "127.0.0.1",
-        settings.executor_memory_mb,
-        settings.executor_cores,
+        master=settings.master,
+        driver_host=settings.driver_host or "127.0.0.1",
+        executor_memory_mb=settings.executor_memory_mb,
+        executor_cores=settings.executor_cores,
     )
 
 

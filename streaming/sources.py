@@ -52,15 +52,23 @@ def feeds(
 
     Sources that differ only in topic share a feed.
     """
-    all_feeds = [Feed(kafka, (topics.metrics,), "rheostat_json", Source(cluster), int(own_interval_s * 1000))]
+    own_feed = Feed(
+        kafka=kafka,
+        topics=(topics.metrics,),
+        format="rheostat_json",
+        source=Source(cluster),
+        every_ms=int(own_interval_s * 1000),
+    )
+    all_feeds = [own_feed]
     for source in settings.sources:
         feed = Feed(
-            source.kafka or kafka,
-            (source.topic,),
-            source.format,
-            Source(source.cluster or cluster, dict(source.hosts)),
-            int(source.interval_s * 1000),
+            kafka=source.kafka or kafka,
+            topics=(source.topic,),
+            format=source.format,
+            source=Source(source.cluster or cluster, dict(source.hosts)),
+            every_ms=int(source.interval_s * 1000),
         )
+        # The index of an earlier feed that differs only in its topics.
         index = next((i for i, other in enumerate(all_feeds) if replace(other, topics=feed.topics) == feed), None)
         if index is None:
             all_feeds.append(feed)

@@ -47,7 +47,9 @@ class StorageFolder:
     @property
     def free_bytes(self) -> int:
         status = os.statvfs(self.existing)
-        return status.f_bavail * status.f_frsize if status.f_favail or not status.f_files else 0  # No inodes: no space.
+        # Without a free inode no file can be made. Some file systems have no fixed number of inodes (``f_files`` is 0).
+        has_no_inode = status.f_files > 0 and status.f_favail == 0
+        return 0 if has_no_inode else status.f_bavail * status.f_frsize
 
     @property
     def size_bytes(self) -> int:
@@ -76,8 +78,8 @@ def folders(settings: StreamSettings) -> tuple[StorageFolder, StorageFolder]:
             f"{_mb(START_BYTES_MIN)} free at least."
         ) from error
     return (
-        StorageFolder("the checkpoint", settings.checkpoint_dir, "stream.checkpoint_dir"),
-        StorageFolder("Spark's scratch space in", scratch, "the environment variable TMPDIR"),
+        StorageFolder("the checkpoint", settings.checkpoint_dir, setting="stream.checkpoint_dir"),
+        StorageFolder("Spark's scratch space in", scratch, setting="the environment variable TMPDIR"),
     )
 
 

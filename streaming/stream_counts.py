@@ -50,12 +50,12 @@ class StreamCounts:
         """
         took_ms = progress["batch_ms"]
         self.last = LastBatch(
-            ended_at_s,
-            took_ms / 1000 if took_ms is not None else None,
-            progress["newest_input_at_s"],
-            progress["watermark_at_s"],
-            progress["behind_records"],
-            progress["state_rows"],
+            ended_at_s=ended_at_s,
+            took_s=took_ms / 1000 if took_ms is not None else None,
+            newest_input_at_s=progress["newest_input_at_s"],
+            watermark_at_s=progress["watermark_at_s"],
+            behind_records=progress["behind_records"],
+            state_rows=progress["state_rows"],
         )
         self.batches += 1
         self.input_rows += progress["input_rows"]

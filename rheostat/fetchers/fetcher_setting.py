@@ -83,7 +83,7 @@ class LiveFetcherSetting:
     def sample_followers(self) -> FollowerSample:
         moving = self._client.reassignments()
         states = self._client.partitions()
-        behind, log_end_sum = self._client.unreplicated_messages(states)
+        behind, log_end_sum = self._client.lag_and_log_end(states)
         out_of_sync = sum(len(s.isr) < len(s.replicas) for s in states)
         return FollowerSample(time.monotonic(), out_of_sync, behind, log_end_sum, len(moving))
 

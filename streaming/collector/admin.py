@@ -98,7 +98,8 @@ class AdminReader:
         """
         client, scan, brokers_to_ask = self._client, self._full_scan(), set(brokers)
         moving = client.reassignments()
-        self.move_began, self._moving = self._moving is False and bool(moving), bool(moving)
+        self.move_began = self._moving is False and bool(moving)
+        self._moving = bool(moving)
         throttles = _throttles(client, self._listed_topics | scan.listed_topics | {s.topic for s in moving})
         self._listed_topics = frozenset(_listed_topics(throttles))
         tracked = self._tracked_partitions(moving, throttles)
@@ -109,10 +110,8 @@ class AdminReader:
         configs = client.broker_configs(hosting | (with_rate & brokers_to_ask), _RATES)
         _raise_when_all_failed(configs.values())
         rates = _rates(configs)
-        # A broker that did not answer in this round keeps its entry.
-        self._brokers_with_rate = {b for b, broker_rates in rates.items() if broker_rates} | (
-            self._brokers_with_rate - rates.keys()
-        )
+        without_answer = self._brokers_with_rate - rates.keys()  # These brokers keep their entry.
+        self._brokers_with_rate = without_answer | {b for b, broker_rates in rates.items() if broker_rates}
         answers = {**sizes, **configs}
         failed = {b for b, answer in answers.items() if isinstance(answer, ClusterError)}
         self.unanswered = (self.unanswered - answers.keys()) | failed
@@ -136,17 +135,14 @@ class AdminReader:
         self, moving: list[PartitionState], throttles: dict[str, TopicThrottle]
     ) -> list[PartitionState]:
         moves = {(s.topic, s.partition): s for s in moving}
-        listed = [
-            state
-            for state in self._client.partitions(self._listed_topics)
-            if (state.topic, state.partition) not in moves
-            and any(
-                throttles[state.topic].leader.includes(state.partition, b)
-                or throttles[state.topic].follower.includes(state.partition, b)
-                for b in state.replicas
-            )
-        ]
-        return [*moves.values(), *listed]
+
+        def is_listed(state: PartitionState) -> bool:
+            throttle = throttles[state.topic]
+            sides = (throttle.leader, throttle.follower)
+            return any(side.includes(state.partition, broker) for side in sides for broker in state.replicas)
+
+        others = (s for s in self._client.partitions(self._listed_topics) if (s.topic, s.partition) not in moves)
+        return [*moves.values(), *filter(is_listed, others)]
 
 
 def _throttles(client: ClusterClient, topics: Iterable[str]) -> dict[str, TopicThrottle]:

@@ -96,6 +96,7 @@ def _lags(values: Iterable[tuple[str, int, float]]) -> dict[TopicPartition, floa
 
 @lru_cache(maxsize=16_384)
 def _canonical(label_text: str) -> str:
+    """Returns the labels in canonical form. To Prometheus an empty label is an absent one."""
     return canonical_labels({key: value for key, value in _labels(label_text) if value})
 
 

@@ -212,7 +212,9 @@ def _body(answer: http.client.HTTPResponse, body_bytes_max: int) -> bytes:
     body = bytearray()
     while chunk := answer.read1(_CHUNK_BYTES):
         try:
-            body += chunk if decompressor is None else decompressor.decompress(chunk, body_bytes_max + 1 - len(body))
+            # One byte more than allowed, so that an excess is noticed below.
+            bytes_left = body_bytes_max + 1 - len(body)
+            body += chunk if decompressor is None else decompressor.decompress(chunk, bytes_left)
         except zlib.error as error:
             raise ScrapeError(
                 Cause.HTTP, f"the answer is not valid gzip in spite of its Content-Encoding ({error})"
@@ -246,6 +248,7 @@ class _Reader(io.RawIOBase):
 
 
 def _left(until_s: float) -> float:
+    """Returns the seconds left until the deadline. Raises TimeoutError if none is left."""
     left_s = until_s - time.monotonic()
     if left_s <= 0:
         raise TimeoutError
@@ -260,7 +263,7 @@ def _status_error(status: int, access: Access) -> ScrapeError:
             else "the agent requires a user: set collector.username and collector.password_file"
         )
         return ScrapeError(Cause.AUTH, f"HTTP {status}: {remedy}")
-    return ScrapeError(Cause.HTTP, f"HTTP {status}: check the path of its URL in collector.endpoints")
+    return ScrapeError(Cause.HTTP, f"HTTP {status}: check the path of the node's URL in collector.endpoints")
 
 
 # OpenSSL's X509_V_ERR_… codes; Python's ssl has no names for them.
@@ -277,15 +280,18 @@ def _tls_advice(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         detail = error.verify_message
         if error.verify_code in (_EXPIRED, _NOT_YET_VALID):
-            return f"its certificate is not valid now ({detail}): renew it on the node, and compare the clocks"
+            return f"the agent's certificate is not valid now ({detail}): renew it on the node, and compare the clocks"
         if error.verify_code in _UNKNOWN_AUTHORITY:
-            return f"its certificate is not signed by a known authority ({detail}): name the right one in collector.tls_ca_file"
+            return (
+                f"the agent's certificate is not signed by a known authority ({detail}): name the right authority in "
+                "collector.tls_ca_file"
+            )
         if error.verify_code in _OTHER_HOST:
             return (
-                f"its certificate is for another host ({detail}): use a name of the certificate in collector.endpoints, "
+                f"the agent's certificate is for another host ({detail}): use a name of the certificate in collector.endpoints, "
                 "or set collector.tls_verify_host: false"
             )
-        return f"its certificate is refused ({detail}): renew it on the node"
+        return f"the agent's certificate is refused ({detail}): renew it on the node"
     reason = error.reason or str(error)
     if "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason or "BAD_CERTIFICATE" in reason:
         return f"the agent refuses or requires a certificate ({reason}): set collector.tls_cert_file and collector.tls_key_file"
@@ -294,11 +300,12 @@ def _tls_advice(error: ssl.SSLError) -> str:
     if "UNKNOWN_CA" in reason:
         return f"the agent does not trust the authority of collector.tls_cert_file ({reason}): add that authority to the agent"
     if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER" in reason:
-        return f"the server does not use TLS ({reason}): use http in its URL, or enable TLS in the agent"
+        return f"the agent does not use TLS ({reason}): use http in the node's URL, or enable TLS in the agent"
     return f"TLS fails ({reason}): compare the agent's TLS settings with collector.tls_*"
 
 
 def _why(error: BaseException) -> str:
+    """Returns the operating system's text for an error, else its message, else the name of its class."""
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 

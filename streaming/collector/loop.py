@@ -92,8 +92,12 @@ class _Round:
 
     def next_event_s(self) -> float:
         """Returns the time of the next start or deadline."""
-        next_start_s = self.started_s + self.starts[0].at_s if self.starts else self.until_s
-        return min(self.until_s, next_start_s, self.facts_until_s if self.facts is None else self.until_s)
+        times_s = [self.until_s]
+        if self.starts:
+            times_s.append(self.started_s + self.starts[0].at_s)
+        if self.facts is None:
+            times_s.append(self.facts_until_s)
+        return min(times_s)
 
 
 class Collector:
@@ -156,7 +160,8 @@ class Collector:
             now = self._monotonic()
             if due < now:
                 # The short step after a move has begun is expected to be exceeded, so that round does not count as late.
-                self.counts.late_rounds += step_s == interval_s
+                if step_s == interval_s:
+                    self.counts.late_rounds += 1
                 due = now
             if self._wait_for_round(stop, due):
                 due = self._monotonic()
@@ -213,9 +218,11 @@ class Collector:
         while round_.starts and round_.started_s + round_.starts[0].at_s <= now:
             start = round_.starts.popleft()
             pool = self._slow_pool if start.slow else self._pool
-            args = (round_.number, start.node, urls[start.node], round_.until_s, start.node not in self._scraped_before)
+            is_first = start.node not in self._scraped_before
             self._scraped_before.add(start.node)
-            self._scrapes[start.node] = pool.submit(self._scrape, *args)
+            self._scrapes[start.node] = pool.submit(
+                self._scrape, round_.number, start.node, urls[start.node], round_.until_s, retry=is_first
+            )
 
     def _wait_for_round(self, stop: threading.Event, due_s: float) -> bool:
         """Waits until the next round is due. Returns True at once if a move has begun."""
@@ -283,7 +290,8 @@ class Collector:
                     self._report_failure(node, Cause.NO_SLOT, _NO_SLOT)
                     late = True
             self._publish_record(node, None, facts)
-        self.counts.late_rounds += late
+        if late:
+            self.counts.late_rounds += 1
 
     def _count(self, result: ScrapeResult) -> None:
         node = result.node
@@ -300,7 +308,8 @@ class Collector:
             self._report_failure(node, result.cause, result.why)
 
     def _publish_record(self, node: int, result: ScrapeResult | None, facts: ClusterFacts) -> None:
-        samples, ts_ms = list[Sample](), facts.ts_ms
+        samples: list[Sample] = []
+        ts_ms = facts.ts_ms
         if result is not None and result.reading is not None:
             reading, ts_ms = result.reading, result.ts_ms
             samples = reading.samples + lag_samples(reading.lags, reading.samples, facts.followed.get(node, ()))
@@ -313,15 +322,18 @@ class Collector:
 
     # -- worker threads ------------------------------------------------------------------------------------------------
 
-    def _scrape(self, number: int, node: int, url: str, until_s: float, retry: bool) -> None:
+    def _scrape(self, number: int, node: int, url: str, until_s: float, *, retry: bool) -> None:
         """Scrapes one node and queues the result.
 
         Args:
+            number: the number of the round.
+            until_s: a scrape that gets its slot later does not start.
             retry: whether to try once more after a timeout.
         """
         started_s, ts_ms = self._monotonic(), self._now_ms()
         if started_s >= until_s:
-            self._events.put((number, ScrapeResult(node, ts_ms, 0.0, None, Cause.NO_SLOT, _NO_SLOT)))
+            no_slot = ScrapeResult(node, ts_ms, took_s=0.0, reading=None, cause=Cause.NO_SLOT, why=_NO_SLOT)
+            self._events.put((number, no_slot))
             return
         reading, cause, why = None, None, ""
         try:
@@ -333,7 +345,8 @@ class Collector:
             cause, why = error.cause, str(error)
         except Exception as error:  # noqa: BLE001 - an error in a worker thread would go unnoticed
             cause, why = Cause.INTERNAL, f"{type(error).__name__}: {error}"
-        self._events.put((number, ScrapeResult(node, ts_ms, self._monotonic() - started_s, reading, cause, why)))
+        took_s = self._monotonic() - started_s
+        self._events.put((number, ScrapeResult(node, ts_ms, took_s=took_s, reading=reading, cause=cause, why=why)))
 
     def _read_cluster(self, number: int, ts_ms: int) -> None:
         try:

@@ -31,8 +31,8 @@ class ScrapeStart:
 class TimeoutBackoff:
     """Counts consecutive timeouts of each node, and delays its next scrape."""
 
-    _timeouts: dict[int, int] = field(default_factory=dict)
-    _due: dict[int, int] = field(default_factory=dict)
+    _timeouts: dict[int, int] = field(default_factory=dict)  # By node: consecutive timeouts.
+    _due: dict[int, int] = field(default_factory=dict)  # By node: number of the round from which it is scraped again.
 
     def add_timeout(self, node: int, round_number: int) -> None:
         timeouts = self._timeouts[node] = self._timeouts.get(node, 0) + 1
@@ -75,9 +75,9 @@ def plan_round(
     due = [node for node in nodes if backoff.is_due(node, round_number)]
     # Slow nodes share few slots. The node that is due longest comes first; otherwise the same nodes would miss every round.
     due.sort(key=lambda node: (backoff.due_round(node), node))
-    starts = [
-        ScrapeStart(0.0 if slow or node in missed else offset_s(node, spread_s), node, slow)
-        for node in due
-        for slow in (backoff.is_slow(node),)
-    ]
-    return sorted(starts, key=lambda start: start.at_s)
+    starts = []
+    for node in due:
+        slow = backoff.is_slow(node)
+        starts_at_once = slow or node in missed
+        starts.append(ScrapeStart(0.0 if starts_at_once else offset_s(node, spread_s), node, slow))
+    return sorted(starts, key=lambda start: start.at_s)  # Keeps the order of nodes that start at once.

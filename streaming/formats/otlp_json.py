@@ -159,22 +159,25 @@ def _known_point(name: Column, metric: Column, point: Column, owner: Column, sou
     has_identity = F.exists(
         F.coalesce(attributes, F.array().cast(_ATTRIBUTES)), lambda attribute: attribute.key.isin(*_IDENTITY)
     )
+
+    def own_value(names: Sequence[str]) -> Column:
+        # Most points have no identity of their own; the check saves a look-up for each name.
+        return F.when(has_identity, _first_value(attributes, names))
+
     node = F.when(has_identity, F.coalesce(_node(attributes, source), owner.node)).otherwise(owner.node)
     number = F.coalesce(point.asDouble, point.asInt)
     value = number.try_cast("double")
     nanos = point.timeUnixNano.try_cast("long")
     no_value = point.flags.try_cast("int").bitwiseAND(_NO_VALUE) == _NO_VALUE
     identity = F.struct(
-        F.coalesce(
-            F.when(has_identity, _first_value(attributes, CLUSTER_ATTRIBUTES)), owner.cluster, F.lit(source.cluster)
-        ).alias("cluster"),
-        F.coalesce(F.when(has_identity, _first_value(attributes, ROLE_ATTRIBUTES)), owner.role).alias("role"),
+        F.coalesce(own_value(CLUSTER_ATTRIBUTES), owner.cluster, F.lit(source.cluster)).alias("cluster"),
+        F.coalesce(own_value(ROLE_ATTRIBUTES), owner.role).alias("role"),
         node.alias("node"),
         F.when(nanos > 0, F.floor(nanos / F.lit(1_000_000))).cast("long").alias("ts"),
     )
     return F.struct(
         identity.alias("identity"),
-        F.coalesce(F.when(has_identity, _first_value(attributes, HOST_ATTRIBUTES)), owner.host).alias("host"),
+        F.coalesce(own_value(HOST_ATTRIBUTES), owner.host).alias("host"),
         name.alias("n"),
         labels_of(name, lambda *names: _first_value(attributes, names)).alias("l"),
         F.when(

@@ -53,6 +53,7 @@ def scrapes(source: Source) -> Column:
 def _useful_scrapes(text: Column, known: Column, source: Source) -> Column:
     scrape_ = F.array(let(_fields(known, source), lambda fields: _scrape(text, fields, source)))
     useful = F.filter(scrape_, lambda s: s.reason.isNotNull() | (F.size(s.samples) > 0))
+    # An unreadable record goes on too, because it is to be refused.
     return F.when(known.is_known | ~_is_readable(text, known), useful).otherwise(
         F.array().cast(f"array<{SCRAPE_TYPE}>")
     )

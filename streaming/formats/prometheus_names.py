@@ -173,6 +173,7 @@ def labels_of(metric: Column, label: Callable[..., Column]) -> Column:
 
 
 def is_plausible(metric: Column, value: Column) -> Column:
+    """Returns whether the value can be one of this metric, see ``IDLE_RATIO_MAX``."""
     return F.when(metric == Metric.HANDLER_IDLE, value.between(0, IDLE_RATIO_MAX)).otherwise(F.lit(True))
 
 

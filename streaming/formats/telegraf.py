@@ -207,7 +207,7 @@ def _first_refused_or_all(scrapes_: Column) -> Column:
 
 def _samples(m: Column, reader: Reader) -> Column:
     """Returns the samples of a metric; none if a tag has a value that is not accepted."""
-    samples_by_kind = F.when(F.lit(False), F.array().cast(SAMPLES_TYPE))
+    samples_by_kind = F.when(F.lit(False), F.array().cast(SAMPLES_TYPE))  # Never true; the loop adds a branch per kind.
     for kind, fields in FIELDS.items():
         pairs = [
             # A client id may contain the separators of labels; Kafka itself encodes them in user names.

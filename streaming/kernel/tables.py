@@ -31,12 +31,12 @@ PARTITION_PREFIX = "rheostat_move_"  # Prefix of all samples about a partition.
 
 
 def _node_table(
+    *,
     counters: FieldSamples,
     gauges: FieldSamples,
     totals: Totals,
     means: Totals,
     proving_samples: list[str],
-    *,
     first_unpublished: str,
     first_copied: int,
     indexes: dict[str, int],
@@ -66,6 +66,7 @@ def _node_table(
         "total_factor_gauges": [gauge_names.index(mean) for mean, _ in totals.values()],
         "total_factor_counters": [counter_names.index(count) for _, count in totals.values()],
         "rates": rates,
+        # By rate: index of the gauge that replaces the rate of a missing counter; -1: there is none.
         "smoothed": [gauge_names.index(field + SMOOTHED) if field + SMOOTHED in gauges else -1 for field in rates],
         "copied_gauges": copied,
         "copied_gauge_indexes": [gauge_names.index(field) for field in copied],
@@ -85,11 +86,11 @@ TABLES = json.dumps(
         "scrape_version": SCRAPE_VERSION,
         "signal_version": SIGNAL_VERSION,
         "broker": _node_table(
-            BROKER_COUNTERS,
-            BROKER_GAUGES,
-            BROKER_TOTALS,
-            BROKER_MEANS,
-            BROKER_ONLY_SAMPLES,
+            counters=BROKER_COUNTERS,
+            gauges=BROKER_GAUGES,
+            totals=BROKER_TOTALS,
+            means=BROKER_MEANS,
+            proving_samples=BROKER_ONLY_SAMPLES,
             first_unpublished="produced_per_s",
             first_copied=2,
             indexes={
@@ -104,11 +105,11 @@ TABLES = json.dumps(
             },
         ),
         "controller": _node_table(
-            CONTROLLER_COUNTERS,
-            CONTROLLER_GAUGES,
-            CONTROLLER_TOTALS,
-            CONTROLLER_MEANS,
-            CONTROLLER_ONLY_SAMPLES,
+            counters=CONTROLLER_COUNTERS,
+            gauges=CONTROLLER_GAUGES,
+            totals=CONTROLLER_TOTALS,
+            means=CONTROLLER_MEANS,
+            proving_samples=CONTROLLER_ONLY_SAMPLES,
             first_unpublished="processed_per_s",
             first_copied=0,
             # The totals come after the counters in the array.

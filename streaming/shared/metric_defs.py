@@ -1,4 +1,4 @@
-"""Every metric of every process: name, kind, unit, labels and meaning. docs/reference/metrics.md is generated from it.
+"""Every metric of every process: name, kind, unit, labels and meaning. docs/reference/metrics.md is generated from this module.
 
 Measured values, limits and setpoints are separate metrics, so that a panel can compare them. A value that could not be measured has
 no series; it is never 0. "The first hundred" in a meaning: to limit the page's size, the metric has at most a hundred series.
@@ -53,8 +53,8 @@ class ProcessMetric:
 class CollectorMetric:
     """Metrics of `rheostat collect`."""
 
-    SCRAPE_SECONDS = MetricDef("rheostat_collector_scrape_seconds", "histogram", Unit.SECONDS, _CLUSTER,
-        "Duration of scrapes in seconds, failed ones included.")
+    SCRAPE_SECONDS = MetricDef("rheostat_collector_scrape_seconds", kind="histogram", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Duration of scrapes in seconds, failed ones included.")
     SCRAPE_FAILURES = _counter("rheostat_collector_scrape_failures_total", unit=Unit.COUNT, labels=("cluster", "node", "cause"),
         meaning="Failed scrapes, by node and cause.")
     SCRAPED_AT = _gauge("rheostat_collector_last_scrape_timestamp_seconds", unit=Unit.SINCE_1970, labels=("cluster", "node"),

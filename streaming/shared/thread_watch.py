@@ -73,4 +73,4 @@ class ThreadWatch:
 
 
 def _complaint(thread: str, error: str) -> str:
-    return f"the thread {thread} has ended by an error ({error}): its log has more, a restart brings it back"
+    return f"the thread {thread} has ended by an error ({error}): the log has the traceback; restart this process"

@@ -14,8 +14,8 @@ LIST_KEYS = {Side.LEADER: kafka_names.LEADER_REPLICAS, Side.FOLLOWER: kafka_name
 
 Pair = tuple[int, int]  # (partition, broker)
 
-# Longest value of one setting. Kafka refuses a change after which the setting is longer. It closes a connection that sends a longer
-# value.
+# Longest value of one setting. Kafka refuses a change after which the setting is longer, and closes a connection that sends a
+# longer value.
 LIST_CHARS_MAX = 32_767
 
 # The lists of a large cluster repeat the same few thousand ids hundreds of times; the cache keeps one int object for each.
@@ -87,7 +87,7 @@ class TopicThrottle:
         return self if leader is self.leader and follower is self.follower else TopicThrottle(leader, follower)
 
     def plus(self, other: TopicThrottle) -> TopicThrottle:
-        """Returns the union of the pairs."""
+        """Returns the union of the pairs; "*" is not kept."""
         return TopicThrottle(
             ThrottledReplicas(pairs=self.leader.pairs | other.leader.pairs),
             ThrottledReplicas(pairs=self.follower.pairs | other.follower.pairs),

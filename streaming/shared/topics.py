@@ -48,23 +48,43 @@ def topic_specs(topics: Topics) -> list[TopicSpec]:
     return [
         TopicSpec(
             topics.metrics,
-            2,
-            {**common, **large, "retention.ms": str(6 * _HOUR_MS)},
-            ("message.timestamp.type", *compression),
+            partitions=2,
+            configs={**common, **large, "retention.ms": str(6 * _HOUR_MS)},
+            essential=("message.timestamp.type", *compression),
         ),
-        TopicSpec(topics.signals, 1, {**common, "retention.ms": str(24 * _HOUR_MS)}, compression),
-        TopicSpec(topics.rejects, 1, {**common, "retention.ms": str(7 * 24 * _HOUR_MS)}, compression),
+        TopicSpec(
+            topics.signals,
+            partitions=1,
+            configs={**common, "retention.ms": str(24 * _HOUR_MS)},
+            essential=compression,
+        ),
+        TopicSpec(
+            topics.rejects,
+            partitions=1,
+            configs={**common, "retention.ms": str(7 * 24 * _HOUR_MS)},
+            essential=compression,
+        ),
         # Compacted, because rheostat needs the records about its current settings in the cluster, however old the records are.
         # Small segments, because Kafka compacts closed segments only and the tuner reads the whole topic when it starts.
-        TopicSpec(topics.journal, 1, {**common, **large, "cleanup.policy": "compact", **_COMPACT_SOON}, _READ_BACK),
+        TopicSpec(
+            topics.journal,
+            partitions=1,
+            configs={**common, **large, "cleanup.policy": "compact", **_COMPACT_SOON},
+            essential=_READ_BACK,
+        ),
         # Operators' orders have their own topic, so that the right to pause does not include the right to write the journal.
-        TopicSpec(topics.orders, 1, {**common, "cleanup.policy": "compact", **_COMPACT_SOON}, _READ_BACK),
+        TopicSpec(
+            topics.orders,
+            partitions=1,
+            configs={**common, "cleanup.policy": "compact", **_COMPACT_SOON},
+            essential=_READ_BACK,
+        ),
         # Not compacted: all records of a cluster have the same key.
         TopicSpec(
             topics.inputs,
-            1,
-            {**common, **large, "cleanup.policy": "delete", **_KEEP_A_WEEK_OR_A_GIB},
-            ("cleanup.policy", "message.timestamp.type", *compression),
+            partitions=1,
+            configs={**common, **large, "cleanup.policy": "delete", **_KEEP_A_WEEK_OR_A_GIB},
+            essential=("cleanup.policy", "message.timestamp.type", *compression),
         ),
     ]
 
@@ -90,7 +110,7 @@ def create_topics(
     Raises:
         ClusterError: the cluster is unreachable, or a right is missing.
     """
-    factor = _replicas(client)
+    factor = _replication_factor(client)
     for spec in specs:
         configs = spec.configs
         if spec.name == topics.journal and factor >= _MIN_IN_SYNC_2_FROM_REPLICAS:
@@ -116,14 +136,14 @@ def ensure_topics(client: ClusterClient, topics: Topics, names: Collection[str] 
 def topic_complaints(client: ClusterClient, topics: Topics, specs: Sequence[TopicSpec]) -> list[str]:
     """Returns complaints about existing topics whose settings differ from what rheostat needs.
 
-    Each names the topic, the setting and the command that corrects it.
+    Each complaint names the topic, the setting and the command that corrects the setting.
 
     Raises:
         ClusterError: the cluster is unreachable, or a right is missing.
     """
     states = client.partitions([spec.name for spec in specs])
     present = [spec for spec in specs if spec.name in {state.topic for state in states}]
-    factor = _replicas(client)
+    factor = _replication_factor(client)
     keys = sorted({key for spec in present for key in spec.essential})
     values = _current_configs(client, present, keys)
     under_replicated = [
@@ -165,5 +185,5 @@ def _complaints(specs: Iterable[TopicSpec], values: Mapping[str, Mapping[str, st
     ]
 
 
-def _replicas(client: ClusterClient) -> int:
+def _replication_factor(client: ClusterClient) -> int:
     return min(3, len(client.brokers()))

@@ -146,7 +146,8 @@ def span_text(seconds: float) -> str:
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 25:  # Below this, rounding to whole seconds would be an error above 2 %.
-        return f"{f'{seconds:.1f}'.removesuffix('.0')} s"
+        number = f"{seconds:.1f}".removesuffix(".0")
+        return f"{number} s"
     if round(seconds) < 120:
         return f"{seconds:.0f} s"
     # Seconds in the larger unit, its name, seconds in the smaller unit, its name.
@@ -154,7 +155,7 @@ def span_text(seconds: float) -> str:
         if round(seconds / small_s) * small_s >= large_s:
             whole, rest = divmod(round(seconds / small_s), large_s // small_s)
             return f"{whole} {large} {rest} {small}" if rest else f"{whole} {large}"
-    raise AssertionError(seconds)
+    raise AssertionError(seconds)  # Not reached: the last row fits every time from two minutes on.
 
 
 def count_text(count: int, noun: str) -> str:
@@ -182,7 +183,7 @@ def _amount(text: str, units: Mapping[str, float], expected: str, shown: str | N
         hint = ""
         if match is not None and match[2].lower() in {"kb", "mb", "gb", "tb", "pb"}:
             unit = match[2][0].upper()
-            hint = f" ({unit}B is bytes{f', {unit}bit/s is bits' if 'bit' in units else ''})"
+            hint = f" ({unit}B is bytes, {unit}bit/s is bits)" if "bit" in units else f" ({unit}B is bytes)"
         raise ValueError(f"expected {expected}, found {shown!r}{hint}")
     value = float(match[1]) * units[match[2]]
     if not math.isfinite(value):
@@ -192,4 +193,6 @@ def _amount(text: str, units: Mapping[str, float], expected: str, shown: str | N
 
 def three_digits(value: float) -> str:
     """Returns a number with three significant digits, or with all digits before the decimal point."""
-    return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"
+    if abs(value) >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"

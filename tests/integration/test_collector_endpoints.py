@@ -194,7 +194,7 @@ def packed_and_cut_off(handler: http.server.BaseHTTPRequestHandler) -> None:
 @pytest.mark.parametrize(
     ("answer", "cause", "said"),
     [
-        (status(404), Cause.HTTP, "HTTP 404: check the path of its URL"),
+        (status(404), Cause.HTTP, "HTTP 404: check the path of the node's URL"),
         (status(500), Cause.HTTP, "HTTP 500"),
         (status(302, Location="http://127.0.0.1:9/"), Cause.HTTP, "HTTP 302"),
         (status(401), Cause.AUTH, "HTTP 401: the agent requires a user: set collector.username"),

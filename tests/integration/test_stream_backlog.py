@@ -122,10 +122,21 @@ def _work_off(bootstrap_servers: str, folder: Path, said: multiprocessing.Queue[
     # As a version has left it that did not ask for the cluster's id.
     before = checkpoint.open_record(checkpoint_dir, pipeline.made_with(spark, [one], settings))
     assert before.made_with.kafka_ids == ()
-    with pipeline.start(spark, one.kafka, TOPICS, [one], settings, heard, failed, hears):
+    with pipeline.start(
+        spark, one.kafka, TOPICS, [one], settings, on_backlog=heard, on_backlog_failure=failed, on_reject=hears
+    ):
         finished = ended.wait(TIME_S_MAX)
     after = json.loads((checkpoint_dir / checkpoint.RECORD).read_text())
-    with pipeline.start(spark, elsewhere.kafka, TOPICS, [elsewhere], settings, heard, failed, hears):
+    with pipeline.start(
+        spark,
+        elsewhere.kafka,
+        TOPICS,
+        [elsewhere],
+        settings,
+        on_backlog=heard,
+        on_backlog_failure=failed,
+        on_reject=hears,
+    ):
         moved = json.loads((checkpoint_dir / checkpoint.RECORD).read_text())
     said.put((finished, states, causes, after, moved))
     spark.stop()

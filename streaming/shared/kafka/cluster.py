@@ -205,7 +205,9 @@ class ClusterClient:
         Raises:
             MissingPermission: Read on Group.
         """
-        self._find_coordinator(group, kafka_names.COORDINATOR_OF_GROUP, f"Read on Group {group}", "to join a group")
+        self._find_coordinator(
+            group, kafka_names.COORDINATOR_OF_GROUP, right=f"Read on Group {group}", call="to join a group"
+        )
 
     def may_transact(self, transactional_id: str) -> None:
         """Checks the right to write transactions. FindCoordinator needs Describe only, so a client with Describe alone passes too.
@@ -214,12 +216,16 @@ class ClusterClient:
             MissingPermission: Write on TransactionalId.
         """
         right = f"Write on TransactionalId {transactional_id}"
-        self._find_coordinator(transactional_id, kafka_names.COORDINATOR_OF_TRANSACTION, right, "to write transactions")
+        self._find_coordinator(
+            transactional_id, kafka_names.COORDINATOR_OF_TRANSACTION, right=right, call="to write transactions"
+        )
 
-    def _find_coordinator(self, key: str, key_type: int, right: str, call: str) -> None:
+    def _find_coordinator(self, key: str, key_type: int, *, right: str, call: str) -> None:
+        """Checks that Kafka lets this client find a coordinator. A refusal is reported as the missing ``right`` for ``call``."""
         answer = self._wire.send_any(
             "find a coordinator", FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
         )
+        # Only newer versions of the response have a list of coordinators.
         codes = [int(c.error_code) for c in answer.coordinators or ()] or [int(answer.error_code)]
         for code in codes:
             # A new cluster may still be creating the coordinator's topic.

@@ -11,7 +11,7 @@ from streaming.shared.kafka.values import PartitionState
 class FetcherClient(ClusterClient):
     """An admin connection for changing the number of fetcher threads. Not thread-safe."""
 
-    def unreplicated_messages(self, partitions: Iterable[PartitionState]) -> tuple[int, int]:
+    def lag_and_log_end(self, partitions: Iterable[PartitionState]) -> tuple[int, int]:
         """Returns how many messages the in-sync replicas still lack, and the sum of the leaders' log end offsets.
 
         Partitions whose leader does not answer are left out.
@@ -20,5 +20,5 @@ class FetcherClient(ClusterClient):
         # The log end offsets are read first, so that messages written between the two requests do not count as lag.
         log_ends = self.log_end_offsets(states)
         high_watermarks = self.end_offsets(states)
-        unreplicated = sum(max(0, end - high_watermarks.get(key, end)) for key, end in log_ends.items())
-        return unreplicated, sum(log_ends.values())
+        lag = sum(max(0, end - high_watermarks.get(key, end)) for key, end in log_ends.items())
+        return lag, sum(log_ends.values())

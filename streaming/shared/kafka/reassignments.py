@@ -104,7 +104,7 @@ class ReassignmentClient(ClusterClient):
             MissingPermission: Describe on Group, which Read implies.
         """
         self._find_coordinator(
-            group, kafka_names.COORDINATOR_OF_GROUP, f"Describe on Group {group}", "to describe a group"
+            group, kafka_names.COORDINATOR_OF_GROUP, right=f"Describe on Group {group}", call="to describe a group"
         )
 
     def elect_preferred(self, partitions: Iterable[TopicPartition]) -> Outcome:
@@ -131,9 +131,7 @@ class ReassignmentClient(ClusterClient):
         )
         raise_for_code(answer.error_code, _ALTER, call)
         results = {
-            (str(t.topic), int(p.partition_id)): None
-            if p.error_code == kafka_names.ERROR_ELECTION_NOT_NEEDED
-            else error_for_code(p.error_code, p.error_message, _ALTER, call)
+            (str(t.topic), int(p.partition_id)): _election_error(p.error_code, p.error_message, call)
             for t in answer.replica_election_results
             for p in t.partition_result
         }
@@ -175,6 +173,11 @@ def _partition_error(code: int, message: str | None, call: str) -> ClusterError 
     if code in _OUTCOME_UNKNOWN:
         return Unreachable(f"{call}: error {code}")
     return error_for_code(code, message, _ALTER, call)
+
+
+def _election_error(code: int, message: str | None, call: str) -> ClusterError | None:
+    """Returns the error of one election. It is a success if the preferred replica leads already."""
+    return None if code == kafka_names.ERROR_ELECTION_NOT_NEEDED else error_for_code(code, message, _ALTER, call)
 
 
 def _disks(answer: Any) -> tuple[Disk, ...]:

@@ -98,7 +98,8 @@ def limit_unpacking(
 @contextmanager
 def refused_batches(consumer: KafkaConsumer) -> Iterator[list[RefusedBatch]]:
     """Collects the batches that ``consumer`` skips within the block, instead of calling its ``on_refused``."""
-    reader, refused = fetcher(consumer), list[RefusedBatch]()
+    refused: list[RefusedBatch] = []
+    reader = fetcher(consumer)
     original = reader.PartitionRecords
     limit_unpacking(consumer, refused.append)
     try:
@@ -252,8 +253,14 @@ def _unpack(batch: Any, bytes_max: int) -> bytearray:
 
 
 def _refused_batch(tp: TopicPartition, batch: Any, first_offset: int, reason: str) -> RefusedBatch:
-    if not isinstance(batch, DefaultRecordBatch):  # Before format v2 the header lacks the first offset.
-        return RefusedBatch(tp.topic, tp.partition, first_offset, first_offset, -1, batch.size_in_bytes, reason)
+    # Before format v2 the header lacks these two values.
+    has_header_values = isinstance(batch, DefaultRecordBatch)
     return RefusedBatch(
-        tp.topic, tp.partition, first_offset, batch.last_offset, batch.first_timestamp, batch.size_in_bytes, reason
+        topic=tp.topic,
+        partition=tp.partition,
+        first_offset=first_offset,
+        last_offset=batch.last_offset if has_header_values else first_offset,
+        timestamp_ms=batch.first_timestamp if has_header_values else -1,
+        packed_bytes=batch.size_in_bytes,
+        reason=reason,
     )

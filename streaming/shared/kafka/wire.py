@@ -99,20 +99,22 @@ class Wire:
             return {}
 
         def ask_all(admin: KafkaAdminClient) -> dict[int, Any | ClusterError]:
-            manager, failed_s = connection_manager(admin), dict[int, float]()
+            manager = connection_manager(admin)
+            failed_s: dict[int, float] = {}  # By broker: when its request failed.
 
             async def ask() -> dict[int, Any | ClusterError]:
                 pending = {broker: self._send(manager, what, broker, r, failed_s) for broker, r in requests.items()}
                 began_s = time.monotonic()
-                return {
-                    broker: future
-                    if isinstance(future, ClusterError)
-                    else await self._receive(manager, what, broker, future, began_s, failed_s)
-                    for broker, future in pending.items()
-                }
+                answers: dict[int, Any | ClusterError] = {}
+                for broker, future_or_error in pending.items():
+                    if isinstance(future_or_error, ClusterError):
+                        answers[broker] = future_or_error
+                    else:
+                        answers[broker] = await self._receive(manager, what, broker, future_or_error, began_s, failed_s)
+                return answers
 
-            answers: dict[int, Any | ClusterError] = manager.run(ask)
-            return answers
+            all_answers: dict[int, Any | ClusterError] = manager.run(ask)
+            return all_answers
 
         answers = self.call(what, ask_all)
         # If no broker is reachable, the metadata may be stale: reconnect. Brokers that merely hang do not count.

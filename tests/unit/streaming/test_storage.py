@@ -169,7 +169,7 @@ GATEWAY = RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before
         ("Unrecognized VM option 'Nonsense'\nError: Could not create the Java Virtual Machine.", "JAVA_TOOL_OPTIONS"),
         (
             "java.net.BindException: Cannot assign requested address: Service 'sparkDriver' failed",
-            "It cannot listen on",
+            "Spark cannot listen on",
         ),
         ("java.net.UnknownHostException: web-1: Name or service not known", "SPARK_LOCAL_IP"),
         (
