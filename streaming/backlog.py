@@ -201,12 +201,12 @@ def plan_start(
     live_from_ms = _round_down(now_ms - 2 * window_ms - settings.watermark_delay_s * 1000, slide_ms)
     whole_from_ms = live_from_ms + window_ms
     # The times of the first unread records that the live query would not read.
-    oldest_ms = [
-        time_ms
-        for first, timeline in zip(unread, timelines, strict=True)
-        for topic, partition in _unfinished_partitions(first, timeline.at(live_from_ms))
-        if (time_ms := timeline.time_of(topic, partition, first[topic][partition])) is not None
-    ]
+    oldest_ms = []
+    for first, timeline in zip(unread, timelines, strict=True):
+        for topic, partition in _unfinished_partitions(first, timeline.at(live_from_ms)):
+            time_ms = timeline.time_of(topic, partition, first[topic][partition])
+            if time_ms is not None:
+                oldest_ms.append(time_ms)
     # Later records may be older than the first unread record, by up to the watermark delay.
     from_ms = max(0, _round_down(min(oldest_ms, default=live_from_ms) - settings.watermark_delay_s * 1000, slide_ms))
     # If the previous query had not yet passed an older stretch, the two stretches overlap and are joined.

@@ -97,7 +97,7 @@ def _slices(starts: Sequence[Offsets], ends: Sequence[Offsets]) -> Iterator[Slic
         for topic, by_partition in sorted(end.items()):
             for partition, offset in sorted(by_partition.items()):
                 if partition in first.get(topic, {}):
-                    yield Slice(source, topic, partition, first[topic][partition], offset)
+                    yield Slice(source, topic, partition, start=first[topic][partition], end=offset)
 
 
 def _read_initial_offsets(file: Path) -> Offsets:

@@ -119,7 +119,9 @@ def resolve(
     suspect = next(part for part in suspects.slices if part.records)
     feed, kafka_id = feeds[suspect.source], kafka_ids[suspect.source]
     last_offset = _last_offset_of_batch(feed.kafka, suspect)
-    skipped = Quarantined(kafka_id, suspect.topic, suspect.partition, suspect.start, last_offset)
+    skipped = Quarantined(
+        kafka_id, suspect.topic, suspect.partition, first_offset=suspect.start, last_offset=last_offset
+    )
     listener.quarantined(skipped)
     _write_reject(kafka_, topics.rejects, skipped)
     record = replace(record, failing=None)

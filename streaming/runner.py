@@ -112,9 +112,13 @@ def run(
             raise StreamError(explain_start_failure(error, output.last_words(), settings)) from error
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(_REPORTS_KEPT))
         monitor = _QueryMonitor(stop, listener)
-        if class_archive is not None:
+
+        def keep_archive() -> None:
             # The archive is made once, so only after a query has run: before that, half of the classes are not loaded.
-            teardown.callback(lambda: class_archive.keep() if monitor.was_reached else None)
+            if class_archive is not None and monitor.was_reached:
+                class_archive.keep()
+
+        teardown.callback(keep_archive)
         teardown.callback(spark.stop)
         teardown.enter_context(checkpoint.locked_by_jvm(spark, settings.checkpoint_dir))
         while not stop.is_set():

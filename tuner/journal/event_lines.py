@@ -84,7 +84,7 @@ def failures_text(failed: Sequence[tuple[Entry, str]], count: int) -> str | None
 
 def outcome_text(acts: Sequence[ExecutedDecision]) -> tuple[str, str | None]:
     """Returns one sentence for decisions that were carried out together, and their failures; None: nothing failed."""
-    entries = [entry_of("outcome", decision, 0, failure=failure) for decision, failure in acts]
+    entries = [entry_of("outcome", decision, at_ms=0, failure=failure) for decision, failure in acts]
     texts = [event_text(group) for group in group_by_event(entries)]
     failed = [(entry, entry.failure) for entry in entries if entry.failure is not None]
     return join_names(texts, _TEXTS_MAX, separator="; "), failures_text(failed, len(acts))

@@ -44,7 +44,13 @@ class JournalRecord(NamedTuple):
 
 def journal_record_of(record: Any) -> JournalRecord:
     """Returns a record of the Kafka client as a ``JournalRecord``."""
-    return JournalRecord(record.key or b"", record.value, record.offset, record.topic, record.timestamp)
+    return JournalRecord(
+        key=record.key or b"",
+        value=record.value,
+        offset=record.offset,
+        topic=record.topic,
+        at_ms=record.timestamp,
+    )
 
 
 def is_in_its_topic(record: JournalRecord, journal: str) -> bool:

@@ -115,7 +115,7 @@ def _compare_memory(comparison: Comparison, step: RecordedStep, replay: Replayed
     if not replay.differing_fields:
         return []
     now = f"other values of {', '.join(replay.differing_fields)}"
-    return [Difference(step.now_ms, step.run, "memory", "the recorded values", now)]
+    return [Difference(step.now_ms, step.run, kind="memory", then="the recorded values", now=now)]
 
 
 def _compare_decisions(comparison: Comparison, step: RecordedStep, replay: ReplayedStep) -> list[Difference]:
@@ -133,7 +133,7 @@ def _compare_decisions(comparison: Comparison, step: RecordedStep, replay: Repla
         cycles = comparison.steering_ticks
         pairs = [] if replay.decisions == step.decisions else _diff_rates(step.decisions, replay.decisions)
     cycles.add(same=not pairs)
-    return [Difference(step.now_ms, step.run, step.kind, then, now) for then, now in pairs]
+    return [Difference(step.now_ms, step.run, kind=step.kind, then=then, now=now) for then, now in pairs]
 
 
 def _diff_digests(

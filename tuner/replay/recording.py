@@ -88,7 +88,9 @@ class MissedSteps:
 def decode_chunk(value: bytes) -> RecordingChunk:
     """Returns a record of the inputs topic. Raises as ``decode_body``."""
     body = decode_body(value, InputsBody, VERSION)
-    return RecordingChunk(body.run, body.record, body.at_ms, tuple(body.headers), tuple(body.pieces))
+    return RecordingChunk(
+        run=body.run, number=body.record, at_ms=body.at_ms, headers=tuple(body.headers), pieces=tuple(body.pieces)
+    )
 
 
 def recorded_steps(chunks: Iterable[RecordingChunk], missed: MissedSteps) -> Iterator[RecordedStep]:

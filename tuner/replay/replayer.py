@@ -121,10 +121,10 @@ class Replayer:
             if (side_state := control.side_states.get(side)) is not None
         }
         observation = Observation(
-            step.now_ms,
-            live,
-            state["signals.brokers"],
-            state["signals.moves"],
+            now_ms=step.now_ms,
+            live=live,
+            brokers=state["signals.brokers"],
+            moves=state["signals.moves"],
             ramping=state["ramping"],
             setpoints=setpoints,
             orders=state["orders"],
@@ -141,11 +141,11 @@ class Replayer:
             return None
         current = state["steering.current_rates"]
         view = ControlInput(
-            step.now_ms,
-            state["signals.brokers"],
-            state["signals.moves"],
-            current,
-            state["steering.capacities"],
+            now_ms=step.now_ms,
+            brokers=state["signals.brokers"],
+            moves=state["signals.moves"],
+            current_rates=current,
+            capacities=state["steering.capacities"],
             stalled_sides=state["steering.stalled"],
             recovering_sides=state["steering.recovering"],
             restore_rates=state["steering.restore_rates"],
@@ -164,11 +164,11 @@ class Replayer:
         state = self._state
         not_seen = state["quotas.not_seen"]
         view = QuotaView(
-            step.now_ms,
-            ClusterUnreadable(not_seen) if not_seen is not None else state["quotas.current"],
-            state["signals.controllers"],
-            tuple(state["signals.tenants"].values()),
-            state["quotas.cluster_wide"],
+            now_ms=step.now_ms,
+            quotas=ClusterUnreadable(not_seen) if not_seen is not None else state["quotas.current"],
+            controllers=state["signals.controllers"],
+            tenants=tuple(state["signals.tenants"].values()),
+            cluster_wide=state["quotas.cluster_wide"],
         )
         quota_step = step_with_orders(
             view, self._build(MutationMemory, "mutation"), settings.quotas, state["quotas.orders"]

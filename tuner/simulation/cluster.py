@@ -157,10 +157,24 @@ class Cluster:
         if len(caught_up):
             self._join_isr(caught_up)
         self._count_silence(catch_up_in, dt_s)
-        tick = Tick(client_in, client_out, steady_in, steady_out, catch_up_in, catch_up_out, utilisation)
-        self.totals[:6] += (client_in, client_out, steady_in, steady_out, catch_up_in, catch_up_out)
+        self.totals[:6] += (
+            client_in,
+            client_out,
+            steady_in,
+            steady_out,
+            catch_up_in,
+            catch_up_out,
+        )  # As ``TOTALS`` begins.
         self.totals[-1] += utilisation * dt_s
-        return tick
+        return Tick(
+            client_in_bytes=client_in,
+            client_out_bytes=client_out,
+            steady_in_bytes=steady_in,
+            steady_out_bytes=steady_out,
+            catch_up_in_bytes=catch_up_in,
+            catch_up_out_bytes=catch_up_out,
+            utilisation=utilisation,
+        )
 
     def _current_demand(self) -> Demand:
         second = self.ticks * self.world.tick_ms // 1000

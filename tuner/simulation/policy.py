@@ -102,7 +102,8 @@ class _RuleRunner:
         self._next_s += self._every_s
         simulated.signals.poll()
         live = simulated.live.snapshot(full=True)
-        view = RuleInput(now_s, simulated.cluster.world, live, simulated.signals.brokers, simulated.signals.moves)
+        signals = simulated.signals
+        view = RuleInput(now_s, simulated.cluster.world, live, brokers=signals.brokers, moves=signals.moves)
         desired = dict(self._rule.rates(now_s, view))
         current = simulated.throttles.read_rates(desired)
         changes = {side: rate for side, rate in desired.items() if current[side] != rate}

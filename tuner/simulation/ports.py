@@ -87,7 +87,7 @@ def partitions_of(cluster: Cluster) -> Iterable[PartitionState]:
     """Yields the partitions with out-of-sync replicas, as a description of all topics would show them."""
     replicas = cluster.replicas
     for move in _as_moves(cluster, np.unique(replicas.partition[replicas.present & ~replicas.in_sync])):
-        yield PartitionState(move.topic, move.partition, move.leader, move.replicas, move.isr)
+        yield PartitionState(move.topic, move.partition, leader=move.leader, replicas=move.replicas, isr=move.isr)
 
 
 def _as_moves(cluster: Cluster, partitions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterable[PartitionMove]:

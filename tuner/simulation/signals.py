@@ -139,7 +139,13 @@ class Stream:
                     continue
                 steps = self._steps[(i, side)] = deque()
             if side_sum is not None:
-                step = MoveStep(now.at_ms, side_sum.dt_s, side_sum.gained, side_sum.written, loads.remaining[side][i])
+                step = MoveStep(
+                    now.at_ms,
+                    side_sum.dt_s,
+                    gained_bytes=side_sum.gained,
+                    written_bytes=side_sum.written,
+                    remaining_bytes=loads.remaining[side][i],
+                )
                 steps.append((step, side_sum.lag_change))
             # A step that ended this long ago began before the window.
             while steps and now.at_ms - steps[0][0].at_ms >= (self._delivery.window_s - _USUAL_STEP_S) * 1000:

@@ -51,9 +51,8 @@ class SwarmRunner:
         self._cleared_parts = 0  # Parts that another tool has cleared: 0 none, 1 all rates, 2 also all lists.
         self._operator_writes = list(drawn.operator_writes)
         self._wakes_at_s: float | None = None  # When the process that was suspended in a write resumes.
-        self.late_predecessor_write = (
-            0  # Number of rates that a suspended process wrote after its successor had started.
-        )
+        # Number of rates that a suspended process wrote after its successor had started.
+        self.late_predecessor_write = 0
         self.loop: ThrottleController | None = self._start_loop()
 
     def act(self) -> None:

@@ -138,9 +138,18 @@ def draw_run(seed: int) -> DrawnRun:
         disturbances.append(LoadStep(at_s, at_s + 20.0, (1, 2, 3), float(rng.uniform(1.2, 2.2))))
     world = World(
         seed=seed,
-        brokers=tuple(BrokerSpec(b, 125e6, 125e6, 400e6, 400e6) for b in (1, 2, 3)),
+        brokers=tuple(
+            BrokerSpec(
+                b,
+                link_in_bytes_per_s=125e6,
+                link_out_bytes_per_s=125e6,
+                disk_write_bytes_per_s=400e6,
+                disk_read_bytes_per_s=400e6,
+            )
+            for b in (1, 2, 3)
+        ),
         partitions=partitions,
-        loads=tuple(ClientLoad(b, 40e6, 40e6, noise_ratio=0.1) for b in (1, 2, 3)),
+        loads=tuple(ClientLoad(b, in_bytes_per_s=40e6, out_bytes_per_s=40e6, noise_ratio=0.1) for b in (1, 2, 3)),
         lists=()
         if unthrottled
         else (

@@ -125,9 +125,9 @@ class ClusterClient:
                 PartitionState(
                     str(topic.name),
                     int(p.partition_index),
-                    int(p.leader_id),
-                    tuple(p.replica_nodes),
-                    tuple(p.isr_nodes),
+                    leader=int(p.leader_id),
+                    replicas=tuple(p.replica_nodes),
+                    isr=tuple(p.isr_nodes),
                     offline=tuple(p.offline_replicas or ()),
                 )
                 for p in topic.partitions
@@ -280,7 +280,17 @@ class ClusterClient:
         states = []
         for (topic, partition), (replicas, adding, removing) in sorted(moving.items()):
             state = known.get((topic, partition), unknown)
-            states.append(PartitionState(topic, partition, state.leader, replicas, state.isr, adding, removing))
+            states.append(
+                PartitionState(
+                    topic,
+                    partition,
+                    leader=state.leader,
+                    replicas=replicas,
+                    isr=state.isr,
+                    adding=adding,
+                    removing=removing,
+                )
+            )
         return states
 
     def log_sizes(
