@@ -175,7 +175,7 @@ def test_failure_that_cannot_be_noted_does_not_replace_the_cause(
         raise Py4JNetworkError("gone")
 
     @contextmanager
-    def live(*_: object) -> Iterator[Any]:
+    def live(*_: object, **__: object) -> Iterator[Any]:
         yield SimpleNamespace(query=SimpleNamespace(awaitTermination=dies, lastProgress=None), worker=None)
 
     @contextmanager
