@@ -200,7 +200,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "give each cluster and each set of sources a folder of its own, or move the folder away: the stream then "
             "begins with new records"
         ),
-        "no rheostat.json, so what it was made with is not known": (
+        "no rheostat.json, so the settings that it was made with are not known": (
             "let `stream.checkpoint_dir` name an empty folder, or move the files away"
         ),
         "Java process ran out of memory": (

@@ -171,8 +171,8 @@ def _lock_file(checkpoint_dir: Path) -> Path:
 
 def _in_use_error(checkpoint_dir: Path) -> StreamError:
     return StreamError(
-        f"The checkpoint {checkpoint_dir} is in use by another rheostat (it holds {_lock_file(checkpoint_dir)}): stop that"
-        " one, or set another stream.checkpoint_dir."
+        f"The checkpoint {checkpoint_dir} is in use by another rheostat process, which holds {_lock_file(checkpoint_dir)}: stop"
+        " that process, or set another stream.checkpoint_dir."
     )
 
 
@@ -187,8 +187,8 @@ def open_record(checkpoint_dir: Path, now: MadeWith) -> CheckpointRecord:
         others = sorted(path.name for path in checkpoint_dir.iterdir() if not path.name.endswith(".tmp"))
         if others:
             raise StreamError(
-                f"The checkpoint {checkpoint_dir} has files ({', '.join(others[:5])}) and no {RECORD}, so what it was made"
-                f" with is not known. {_remedy(checkpoint_dir)}"
+                f"The checkpoint {checkpoint_dir} has files ({', '.join(others[:5])}) and no {RECORD}, so the settings that it"
+                f" was made with are not known. {_remedy(checkpoint_dir)}"
             )
         record = CheckpointRecord(now, f"{_LIVE}1")
         write(checkpoint_dir, record)
@@ -305,8 +305,8 @@ def _hint(then: MadeWith, now: MadeWith) -> str:
     if then.kafka_ids or then.sources == now.sources or _without_address(then) != _without_address(now):
         return ""
     return (
-        "It was made by a version that identified Kafka clusters by their addresses. If the cluster is the same, start once with"
-        " the earlier addresses, so that the checkpoint records the cluster's id; then change the addresses. "
+        "The checkpoint was made by a version that identified Kafka clusters by their addresses. If the cluster is the same,"
+        " start once with the earlier addresses, so that the checkpoint records the cluster's id; then change the addresses. "
     )
 
 

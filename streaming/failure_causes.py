@@ -203,7 +203,7 @@ def explain_death(
             + (
                 ""
                 if settings.is_local
-                else "; or executors do not see it: it must be on storage that they share with this process"
+                else "; or executors do not see the folder: it must be on storage that they share with this process"
             ),
         ),
         (("OutOfMemoryError",), f"the heap of {settings.driver_memory_mb} MiB is full: raise stream.driver_memory_mb"),

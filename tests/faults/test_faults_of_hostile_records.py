@@ -117,7 +117,7 @@ def test_hostile_journal_records_are_repaired_by_command(make_stage: MakeStage, 
     assert following.alive()
     listed = rheostat("journal", "check", "--config", stage.config)
     assert listed.returncode == 1, listed.stderr + listed.stdout
-    assert "no tuner acts: what rheostat manages in the cluster is not known" in listed.stdout
+    assert "no tuner acts: the settings that rheostat manages in the cluster are not known" in listed.stdout
     assert rheostat("status", "--config", stage.config).returncode in (0, 1)
 
     def mended() -> bool:

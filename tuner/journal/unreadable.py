@@ -26,13 +26,13 @@ _PLAN_AGAIN = "this plan is not executed: submit it again with this version"
 
 # The effect of an unreadable newest record, by the kind that its key begins with.
 EFFECTS = {
-    "memory": "no tuner acts: what rheostat manages in the cluster is not known",
+    "memory": "no tuner acts: the settings that rheostat manages in the cluster are not known",
     "owned": "no tuner acts: whether rheostat manages this throttle is not known",
-    "seen": "no tuner acts: which moves its throttles were set for is not known",
-    "listed": "no tuner acts: which throttled replicas rheostat manages is not known",
+    "seen": "no tuner acts: the moves that rheostat has set throttles for are not known",
+    "listed": "no tuner acts: the throttled replicas that rheostat manages are not known",
     "quota": "no tuner acts: whether rheostat manages this mutation quota is not known",
-    "quotas": "no tuner acts: which mutation quotas are externally owned is not known",
-    "orders": "passed over: the orders before it hold",
+    "quotas": "no tuner acts: the externally owned mutation quotas are not known",
+    "orders": "passed over: the previous orders hold",
     "plan": _PLAN_WAITS,
     "plan-part": _PLAN_WAITS,
     "plan-requested": _PLAN_WAITS,

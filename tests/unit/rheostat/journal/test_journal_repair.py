@@ -177,7 +177,7 @@ def test_check_shows_each_record_and_its_consequence(
     for part in (
         "b'orders|c'",
         "got `array`",
-        "passed over: the orders before it hold",
+        "passed over: the previous orders hold",
         "version 9",
         "no tuner acts",
     ):
