@@ -196,7 +196,7 @@ def reasons_in_words(
     table = common_build.VizLegendOptions().display_mode(common.LegendDisplayMode.TABLE)
     panel = panel.legend(table.placement(common.LegendPlacement.BOTTOM).show_legend(True).calcs([]))
     for reason, text in texts.items():
-        words = f"{text.meaning.partition(';')[0]} ({reason})"
+        words = f"{text.cause.partition(';')[0]} ({reason})"
         if with_action:
             panel = panel.override_by_regexp(f"/: {reason}$/", _named(f"${{__field.labels.action}}: {words}"))
         else:

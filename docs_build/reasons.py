@@ -64,4 +64,4 @@ def _section(heading: str, intro: str, texts: Mapping[StrEnum, ReasonText]) -> I
     yield "| reason | meaning | the tuner | you |"
     yield "|---|---|---|---|"
     for reason, text in texts.items():
-        yield f"| `{reason.value}` | {cell(text.meaning)} | {cell(text.tuner)} | {cell(text.operator)} |"
+        yield f"| `{reason.value}` | {cell(text.cause)} | {cell(text.effect)} | {cell(text.advice)} |"

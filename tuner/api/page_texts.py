@@ -92,7 +92,7 @@ def reason_meaning(kind: str, action: str, reason: str) -> str | None:
         texts = QUOTA_REASON_TEXTS
     # The keys are string enumerations, which equal their values.
     text = texts.get(reason)
-    return text.meaning if text is not None else None
+    return text.cause if text is not None else None
 
 
 def tenant_meaning(reason: str) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonText:
-    """What a reason code means, and what follows from it. Each text begins in lower case and has no full stop at its end.
+    """Explains one reason code. Each text begins in lower case, has no full stop at its end, and is also shown without the others.
 
     Attributes:
-        meaning: the condition that the tuner found.
-        tuner: what the tuner does.
-        operator: what the operator does.
+        cause: the condition that the tuner found.
+        effect: what the tuner does.
+        advice: what the operator does.
     """
 
-    meaning: str
-    tuner: str
-    operator: str
+    cause: str
+    effect: str
+    advice: str = "nothing"

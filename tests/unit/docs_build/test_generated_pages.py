@@ -69,7 +69,7 @@ def test_reasons_page_lists_the_catalogue() -> None:
 def test_reason_texts_are_phrases_without_full_stop() -> None:
     for _, _, texts in SECTIONS:
         for text in texts.values():
-            for phrase in (text.meaning, text.tuner, text.operator):
+            for phrase in (text.cause, text.effect, text.advice):
                 assert phrase
                 assert phrase[0].islower()
                 assert not phrase.endswith(".")

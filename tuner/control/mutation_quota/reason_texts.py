@@ -8,49 +8,66 @@ from types import MappingProxyType
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.core.reason_text import ReasonText
 
-NOTHING = "nothing"
 _CHECK_CONTROLLER_METRICS = (
     "check that the controllers report their metrics: `rheostat signals` and `rheostat doctor` name what is missing"
 )
+_KEEPS_TOTAL = "keeps the total rate"
+_LOWERS_TOTAL_A_LITTLE = "lowers the total rate a little"
+_RESTORES_QUOTA = "restores the quota from before rheostat managed the tenant"
 
 # About the cycle as a whole.
 CYCLE_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
     {
         QuotaReason.QUOTAS_UNREADABLE: ReasonText(
-            "the quotas in Kafka cannot be read",
-            "changes no quota",
-            "grant DescribeConfigs on the cluster; `rheostat doctor` names what is missing",
+            cause="the quotas in Kafka cannot be read",
+            effect="changes no quota",
+            advice="grant DescribeConfigs on the cluster; `rheostat doctor` names the missing right",
         ),
         QuotaReason.CONTROLLER_UNKNOWN: ReasonText(
-            "no active controller is known", "changes no quota", _CHECK_CONTROLLER_METRICS
+            cause="no active controller is known",
+            effect="changes no quota",
+            advice=_CHECK_CONTROLLER_METRICS,
         ),
         QuotaReason.CONTROLLER_STALE: ReasonText(
-            "the newest signal of the controller is too old",
-            "raises no quota; after a minute without a signal it lowers the total step by step",
-            _CHECK_CONTROLLER_METRICS,
+            cause="the newest signal of the controller is too old",
+            effect="raises no quota; after a minute lowers the total rate of all tenants step by step",
+            advice=_CHECK_CONTROLLER_METRICS,
         ),
         QuotaReason.PRESSURE_NOT_MEASURED: ReasonText(
-            "a value that `tuner.mutation_quota.objective` limits is not measured",
-            "raises no quota; if no value is measured, it changes no quota",
-            "make the collector report the value that the decision names, or remove its limit from the objective",
+            cause="a measure of the controller's objective, or the number of partitions, is not reported",
+            effect="raises no quota; changes none at all while no measure of the objective is reported",
+            advice=(
+                "make the collector report the measure that the decision names, or remove the measure from "
+                "`tuner.mutation_quota.objective`"
+            ),
         ),
         QuotaReason.PAUSED: ReasonText(
-            "an operator ordered a pause", "changes no quota", "end the pause with `rheostat resume`"
+            cause="an operator ordered a pause",
+            effect="changes no quota",
+            advice="end the pause with `rheostat resume`",
         ),
         QuotaReason.PARTITIONS_NEAR_LIMIT: ReasonText(
-            "the cluster is near its limit of partitions",
-            "lowers the total, but not below the guaranteed rates",
-            "delete unused topics, or raise the limit; exempt the tenants that delete topics, so that they need not wait",
+            cause="the cluster is near its configured limit of partitions or replicas",
+            effect=(
+                "lowers the total rate of all tenants below the controller's capacity, but not below the guaranteed "
+                "rates"
+            ),
+            advice=(
+                "delete unused topics, or raise the limit; exempt the tenants that delete topics, because quotas "
+                "limit deletions too"
+            ),
         ),
         QuotaReason.GUARANTEES_CUT: ReasonText(
-            "the guaranteed rates together exceed the total",
-            "reduces all guaranteed rates by the same ratio",
-            "lower `rate_per_s_min` of some tenants, or accept a higher load of the controller",
+            cause="the guaranteed rates of all tenants add up to more than the total rate",
+            effect="cuts all guaranteed rates by the same factor",
+            advice=(
+                "lower `rate_per_s_min` of some tenants, or permit a higher load of the controller in "
+                "`tuner.mutation_quota.objective`"
+            ),
         ),
         QuotaReason.METERING_ENABLED: ReasonText(
-            "no quota applies to these tenants, so Kafka does not count their mutations",
-            "sets a quota too high to limit a client, so that Kafka counts",
-            NOTHING,
+            cause="no quota exists, so Kafka counts the mutations of no tenant",
+            effect="sets a quota too high to limit a client, so that Kafka counts the mutations",
         ),
     }
 )
@@ -59,53 +76,66 @@ CYCLE_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
 TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
     {
         QuotaReason.INITIAL: ReasonText(
-            "this is the first total",
-            "sets it from the recent rate of mutations and the load of the controller",
-            NOTHING,
+            cause="no total rate has been set before",
+            effect="sets the first total rate",
         ),
         QuotaReason.WITHIN_OBJECTIVE: ReasonText(
-            "the controller's load is near its objective, but not above it", "keeps the total", NOTHING
+            cause="the controller meets its objective, but has little headroom",
+            effect=_KEEPS_TOTAL,
         ),
-        QuotaReason.NOT_BINDING: ReasonText("no tenant is limited by its quota", "keeps the total", NOTHING),
-        QuotaReason.SETTLING: ReasonText("the last change has not taken effect yet", "keeps the total", NOTHING),
+        QuotaReason.NOT_BINDING: ReasonText(
+            cause="no quota limits a tenant, so a higher total rate would have no effect",
+            effect=_KEEPS_TOTAL,
+        ),
+        QuotaReason.SETTLING: ReasonText(
+            cause="the last change of the total rate has not taken full effect yet",
+            effect=_KEEPS_TOTAL,
+        ),
         QuotaReason.AT_CAP: ReasonText(
-            "with a higher total, all buckets spent at once would overload the controller",
-            "keeps the total",
-            "raise `burst_ms_max` only if the controller may be busy for longer",
+            cause=(
+                "the total rate is the highest at which all token buckets, spent at once, keep the controller busy "
+                "for `burst_ms_max`"
+            ),
+            effect=_KEEPS_TOTAL,
+            advice="raise `burst_ms_max` only if the controller may be busy for longer",
         ),
         QuotaReason.OVER_CAP: ReasonText(
-            "all buckets spent at once would overload the controller", "lowers the total until it would not", NOTHING
+            cause="all token buckets, spent at once, would keep the controller busy for longer than `burst_ms_max`",
+            effect="lowers the total rate to the highest that `burst_ms_max` permits",
         ),
         QuotaReason.NEAR_KNOWN_LIMIT: ReasonText(
-            "a slightly higher total overloaded the controller before",
-            "keeps the total; within half an hour it tries a higher one again",
-            NOTHING,
+            cause="at a slightly higher total rate the controller exceeded its objective before",
+            effect="keeps the total rate, and tries higher total rates again within half an hour",
         ),
         QuotaReason.HEADROOM_AVAILABLE: ReasonText(
-            "a tenant is limited, and the controller has headroom", "raises the total", NOTHING
+            cause="a quota limits a tenant, and the controller has headroom",
+            effect="raises the total rate",
         ),
         QuotaReason.FALLING_BEHIND: ReasonText(
-            "brokers apply metadata later and later, and would soon miss the objective",
-            "lowers the total a little",
-            NOTHING,
+            cause="brokers apply metadata later and later, and would soon exceed the objective",
+            effect=_LOWERS_TOTAL_A_LITTLE,
         ),
         QuotaReason.NEAR_OBJECTIVE: ReasonText(
-            "the objective is likely to be exceeded soon", "lowers the total a little", NOTHING
+            cause="the controller is likely to exceed its objective soon",
+            effect=_LOWERS_TOTAL_A_LITTLE,
         ),
         QuotaReason.OVER_OBJECTIVE: ReasonText(
-            "the controller exceeds its objective",
-            "lowers the total",
-            "nothing at first; if it lasts, see ControllerUnderPressure in the runbook",
+            cause="the controller exceeds its objective",
+            effect="lowers the total rate",
+            advice="nothing at first; if the excess lasts, see ControllerUnderPressure in the runbook",
         ),
         QuotaReason.AT_MINIMUM: ReasonText(
-            "the objective is exceeded or nearly exceeded, but a further cut would not help",
-            "keeps the total at its minimum",
-            "look for a load that quotas do not limit; see ControllerUnderPressure in the runbook",
+            cause=(
+                "the controller exceeds its objective or nearly does, but a further cut of the total rate would not "
+                "help"
+            ),
+            effect="keeps the total rate at its minimum",
+            advice="look for a load that quotas do not limit; see ControllerUnderPressure in the runbook",
         ),
         QuotaReason.HEARTBEAT_TIMEOUTS: ReasonText(
-            "heartbeats of brokers to the controller time out",
-            "lowers the total by half",
-            "see ControllerUnderPressure in the runbook",
+            cause="heartbeats of brokers time out at the controller",
+            effect="lowers the total rate by half",
+            advice="see ControllerUnderPressure in the runbook",
         ),
     }
 )
@@ -114,64 +144,70 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
 TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
     {
         QuotaReason.FAIR_SHARE: ReasonText(
-            "the tenant could use more than its share by weight",
-            "gives it its share",
-            "nothing, or raise its `weight`",
+            cause="the tenant could use more than its share of the total rate by weight",
+            effect="sets the tenant's quota to this share",
+            advice="nothing, or raise the tenant's `weight`",
         ),
         QuotaReason.DEMAND_MET: ReasonText(
-            "the tenant needs less than its share", "gives it a quarter more than it needs", NOTHING
+            cause="the tenant needs less than its share of the total rate",
+            effect="sets the tenant's quota to its measured rate plus a quarter",
         ),
         QuotaReason.STANDING_SHARE: ReasonText(
-            "the tenant is idle or nearly so", "keeps a share for it, so that it can start without waiting", NOTHING
+            cause="the tenant is idle or nearly so",
+            effect="keeps a standing share as the tenant's quota, so that the tenant can start without waiting",
         ),
         QuotaReason.AT_GUARANTEED_RATE: ReasonText(
-            "the guaranteed rate of the tenant is higher than its fair share",
-            "gives it the guaranteed rate",
-            "raise `rate_per_s_min` if the tenant still waits",
+            cause="the tenant's guaranteed rate is higher than its share by weight",
+            effect="sets the tenant's quota to the guaranteed rate",
+            advice="raise `rate_per_s_min` if the tenant still waits for its quota",
         ),
         QuotaReason.DEFAULT_SHARE: ReasonText(
-            "this is the `<default>` quota, for tenants that are not known yet",
-            "sets it to the share that an idle tenant keeps",
-            NOTHING,
+            cause="this is the `<default>` quota, which applies to tenants that are not known yet",
+            effect="sets the `<default>` quota to the standing share of a new tenant",
         ),
         QuotaReason.EXEMPT: ReasonText(
-            "a rule says that the tenant is exempt",
-            "sets no quota; if a `<default>` quota would limit the tenant, sets one too high to limit a client",
-            NOTHING,
+            cause="a rule of `tuner.mutation_quota.tenants` exempts the tenant",
+            effect=(
+                "sets no quota; if a `<default>` quota would limit the tenant, sets a quota too high to limit a client"
+            ),
         ),
         QuotaReason.EXTERNALLY_OWNED: ReasonText(
-            "another tool or an operator set this quota less than `tuner.external_change_hold_s` ago",
-            "leaves the quota alone",
-            "remove the quota with the tool that set it, if rheostat should manage it",
+            cause="another tool or an operator set this quota less than `tuner.external_change_hold_s` ago",
+            effect="leaves the quota alone",
+            advice="remove the quota with the other tool if rheostat should manage the tenant",
         ),
         QuotaReason.PRESERVED: ReasonText(
-            "the quota existed before, and `existing_quotas` is `preserve`",
-            "leaves the quota alone",
-            "set `existing_quotas: adopt` if rheostat should manage it",
+            cause="the quota existed before rheostat, and `existing_quotas` is `preserve`",
+            effect="leaves the quota alone",
+            advice="set `existing_quotas: adopt` if rheostat should manage the quota",
         ),
         QuotaReason.WOULD_SHADOW_EXISTING: ReasonText(
-            "a quota of rheostat would take precedence over an existing quota",
-            "sets no quota, and removes its own",
-            "set `tuner.mutation_quota.default_entity` to the kind of the existing quota, or to `none`",
+            cause="a quota of rheostat would disable an existing quota of another owner",
+            effect="sets no quota, and removes its earlier quota if there is one",
+            advice="set `tuner.mutation_quota.default_entity` to the kind of the existing quota, or to `none`",
         ),
         QuotaReason.TOO_MANY_TENANTS: ReasonText(
-            "more tenants are active than rheostat sets quotas for",
-            "leaves the surplus tenants to the `<default>` quota",
-            "look for clients that generate a new client id each time",
+            cause="more tenants are active than may have a quota by name (`tenants_max`)",
+            effect="leaves the surplus tenants to the `<default>` quota",
+            advice="look for clients that generate a new client-id each time",
         ),
-        QuotaReason.TENANT_GONE: ReasonText("the tenant was absent for an hour", "restores the earlier quota", NOTHING),
+        QuotaReason.TENANT_GONE: ReasonText(
+            cause="the tenant was absent for an hour",
+            effect=_RESTORES_QUOTA,
+        ),
         QuotaReason.RELEASED: ReasonText(
-            "an operator ordered a release",
-            "restores the earlier quota",
-            "end the release with `rheostat resume`",
+            cause="an operator ordered a release",
+            effect=_RESTORES_QUOTA,
+            advice="end the release with `rheostat resume`",
         ),
         QuotaReason.EXTERNAL_CHANGE: ReasonText(
-            "another tool or an operator changed a quota that rheostat managed",
-            "leaves it alone for `tuner.external_change_hold_s`",
-            "nothing if you changed it; otherwise find the other tool",
+            cause="another tool or an operator changed a quota that rheostat managed",
+            effect="relinquishes the quota for `tuner.external_change_hold_s`",
+            advice="nothing if you changed the quota; otherwise find the other tool",
         ),
         QuotaReason.NOT_CONFIGURED: ReasonText(
-            "the settings no longer ask for this quota", "restores the earlier quota", NOTHING
+            cause="the settings no longer require this quota",
+            effect=_RESTORES_QUOTA,
         ),
     }
 )

@@ -16,7 +16,7 @@ from tuner.core.controller_pressure import Pressure
 
 
 def side_text(side: SideConcurrency) -> str:
-    return f"{side.slots} at a time: {CONCURRENCY_REASON_TEXTS[side.reason].meaning}"
+    return f"{side.slots} at a time: {CONCURRENCY_REASON_TEXTS[side.reason].cause}"
 
 
 def describe_side_change(
@@ -33,7 +33,7 @@ def describe_side_change(
         pressure: the controller's load; None: not known.
     """
     name = f"partitions at a time {'from' if side[1] is Side.LEADER else 'onto'} broker {side[0]}"
-    reason = CONCURRENCY_REASON_TEXTS[after.reason].meaning
+    reason = CONCURRENCY_REASON_TEXTS[after.reason].cause
     if before is None:
         return ConcurrencyChange(side, 0, after.slots, after.reason, f"{name}: {after.slots}, {reason}")
     if after.reason is ConcurrencyReason.CONTROLLER_BUSY and pressure is not None:
@@ -49,7 +49,7 @@ def describe_starts_change(
     before: int, after: int, reason: ConcurrencyReason, pressure: Pressure | None
 ) -> ConcurrencyChange:
     """Returns the change of the steps per request with its sentence."""
-    text = CONCURRENCY_REASON_TEXTS[ConcurrencyReason.REQUESTS_FULL].meaning
+    text = CONCURRENCY_REASON_TEXTS[ConcurrencyReason.REQUESTS_FULL].cause
     if reason is ConcurrencyReason.CONTROLLER_BUSY:
-        text = CONCURRENCY_REASON_TEXTS[reason].meaning if pressure is None else str(pressure)
+        text = CONCURRENCY_REASON_TEXTS[reason].cause if pressure is None else str(pressure)
     return ConcurrencyChange(None, before, after, reason, f"steps per request: {before} → {after}, {text}")

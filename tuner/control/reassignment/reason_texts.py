@@ -1,4 +1,7 @@
-"""The catalogue of the reasons of plans: why a side copies so many partitions at a time, and why a step starts."""
+"""The catalogue of the reasons of plans: why a side copies so many partitions at a time, and why a step starts.
+
+A side is one broker as a leader (source of copies) or as a follower (destination).
+"""
 
 from __future__ import annotations
 
@@ -9,66 +12,101 @@ from tuner.control.reassignment.concurrency_model import ConcurrencyReason
 from tuner.core.reason_text import ReasonText
 from tuner.core.reassignment_steps import StepReason
 
-NOTHING = "nothing"
-_KEEPS = "keeps the number"
-_HALVES = "halves the number"
+_KEEPS = "keeps the number of partitions at a time"
+_HALVES = "halves the number of partitions at a time"
 _CHECK_SIGNALS = "check the collector and the stream: `rheostat signals` and SignalsStale in the runbook"
+_RAISE_CEILING = (
+    "raise the ceiling of the throttle (`tuner.rate_bytes_per_s_max`) if clients leave bandwidth for a higher rate"
+)
 
 CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyType(
     {
-        ConcurrencyReason.INITIAL: ReasonText("the start value of every plan", "starts with it", NOTHING),
+        ConcurrencyReason.INITIAL: ReasonText(
+            cause="the start value of a new side",
+            effect=(
+                "copies this number of partitions at a time, or the lowest number of the other sides if that is lower"
+            ),
+        ),
         ConcurrencyReason.LIMITS_CHANGED: ReasonText(
-            "an operator changed the limits of plans", "brings the number within the new limits", NOTHING
+            cause="the number of partitions at a time was outside the present limits",
+            effect="sets the number to the nearest one within the limits",
         ),
         ConcurrencyReason.UNDER_MIN_ISR: ReasonText(
-            "partitions led by this broker refuse their producers", _HALVES, "see UnderMinIsrDuringMove in the runbook"
+            cause="partitions that this broker leads refuse writes, because too few of their replicas are in sync",
+            effect=_HALVES,
+            advice="see UnderMinIsrDuringMove in the runbook",
         ),
         ConcurrencyReason.ISR_SHRINKS: ReasonText(
-            "followers of this broker fall out of sync", _HALVES, "see RecoveryDuringMove in the runbook"
+            cause="replicas of partitions that this broker leads fall out of sync",
+            effect=_HALVES,
+            advice="see RecoveryDuringMove in the runbook",
         ),
         ConcurrencyReason.CONTROLLER_BUSY: ReasonText(
-            "the controller exceeds its objective",
-            "halves the number of every side",
-            "see ControllerUnderPressure in the runbook if it lasts",
+            cause="the controller exceeds its objective",
+            effect="halves the number of partitions at a time on every side",
+            advice="see ControllerUnderPressure in the runbook if the excess lasts",
         ),
         ConcurrencyReason.STALE_DECAY: ReasonText(
-            "this broker has sent no signals for more than a minute",
-            "lowers the number by one at a time",
-            _CHECK_SIGNALS,
+            cause="this broker has sent no signals for more than a minute",
+            effect="lowers the number of partitions at a time one by one until signals arrive",
+            advice=_CHECK_SIGNALS,
         ),
-        ConcurrencyReason.COOLDOWN: ReasonText("the last change cannot be judged yet", _KEEPS, NOTHING),
-        ConcurrencyReason.STALE: ReasonText("this broker has sent no new signals", _KEEPS, _CHECK_SIGNALS),
+        ConcurrencyReason.COOLDOWN: ReasonText(
+            cause="the effect of the last change is not measured yet",
+            effect=_KEEPS,
+        ),
+        ConcurrencyReason.STALE: ReasonText(
+            cause="the newest signal of this broker is too old",
+            effect=_KEEPS,
+            advice=_CHECK_SIGNALS,
+        ),
         ConcurrencyReason.CONTROLLER_NOT_MEASURED: ReasonText(
-            "the controller is not measured",
-            _KEEPS,
-            "check that the controllers report their metrics",
+            cause="the load of the controller is not measured, so no increase is permitted",
+            effect=_KEEPS,
+            advice="check that the controllers report their metrics",
         ),
         ConcurrencyReason.NOT_THROTTLED: ReasonText(
-            "the use of this throttle is not measured, so the effect of more partitions is not known",
-            _KEEPS,
-            "nothing if the plan is unthrottled; otherwise check that the broker reports its throttled bytes",
+            cause=(
+                "this side has no throttle whose use is measured, so the effect of more partitions at a time is not "
+                "known"
+            ),
+            effect=_KEEPS,
+            advice="nothing if the plan is unthrottled; otherwise check that the broker reports its throttled bytes",
         ),
         ConcurrencyReason.QUOTA_FULL: ReasonText(
-            "the throttle is full, so more partitions at a time would not be faster",
-            _KEEPS,
-            "raise the ceiling if clients have room",
+            cause="the throttle of this side is full, so more partitions at a time would not be faster",
+            effect=_KEEPS,
+            advice=_RAISE_CEILING,
         ),
         ConcurrencyReason.STEADY_STATE_FILLS: ReasonText(
-            "steady-state replication uses most of the throttle", _KEEPS, "raise the ceiling if clients have room"
+            cause="new writes to the partitions under way use most of the throttle of this side",
+            effect=_KEEPS,
+            advice=_RAISE_CEILING,
         ),
         ConcurrencyReason.SLOTS_NOT_USED: ReasonText(
-            "fewer partitions are copied at a time than allowed", _KEEPS, NOTHING
+            cause="fewer partitions are copied through this side than are permitted at a time",
+            effect=_KEEPS,
         ),
-        ConcurrencyReason.NO_PARTITION_WAITS: ReasonText("no partition waits for this side", _KEEPS, NOTHING),
-        ConcurrencyReason.CONTROLLER_NEAR_LIMIT: ReasonText("the controller is near its objective", _KEEPS, NOTHING),
+        ConcurrencyReason.NO_PARTITION_WAITS: ReasonText(
+            cause="no partition waits to be copied through this side",
+            effect=_KEEPS,
+        ),
+        ConcurrencyReason.CONTROLLER_NEAR_LIMIT: ReasonText(
+            cause="the controller is near its objective",
+            effect=_KEEPS,
+        ),
         ConcurrencyReason.AT_MAXIMUM: ReasonText(
-            "the number is at its maximum",
-            _KEEPS,
-            "raise the maximum with `rheostat reassign limits`",
+            cause="the configured maximum of partitions at a time is reached",
+            effect=_KEEPS,
+            advice="raise the maximum with `rheostat reassign limits`",
         ),
-        ConcurrencyReason.QUOTA_NOT_FULL: ReasonText("the throttle is not full", "raises the number", NOTHING),
+        ConcurrencyReason.QUOTA_NOT_FULL: ReasonText(
+            cause="the throttle is not full",
+            effect="raises the number of partitions at a time",
+        ),
         ConcurrencyReason.REQUESTS_FULL: ReasonText(
-            "the last request had as many steps as it may have", "raises the number of steps per request", NOTHING
+            cause="the last request contained as many steps as one request may",
+            effect="raises the number of steps per request",
         ),
     }
 )
@@ -76,17 +114,16 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
 STEP_REASON_TEXTS: Mapping[StepReason, ReasonText] = MappingProxyType(
     {
         StepReason.MIN_IN_SYNC: ReasonText(
-            "producers are refused, because too few replicas of the partition are in sync",
-            "adds as many replicas as are needed, whatever the limit",
-            NOTHING,
+            cause="writes to the partition are refused, because too few of its replicas are in sync",
+            effect="adds as many replicas as min.insync.replicas requires, even above the limit of replicas per step",
         ),
         StepReason.PREFERRED_LEADER: ReasonText(
-            "the target has another preferred leader", "adds the new leader first, to relieve the old one", NOTHING
+            cause="the plan gives the partition another preferred leader",
+            effect="adds the replica of the new leader first, to relieve the present leader",
         ),
         StepReason.REPLICAS: ReasonText(
-            "replicas of the target are missing, or others are surplus",
-            "changes as many replicas as the limit allows",
-            NOTHING,
+            cause="the partition lacks replicas of the plan's target, or has others",
+            effect="adds and drops as many replicas as the limit of replicas per step permits",
         ),
     }
 )

@@ -232,16 +232,21 @@ def test_page_shows_the_end_of_each_move_only_if_there_are_several(rig: Rig) -> 
     [
         ("decision", "hold", "progressing", "the move progresses; no objective is set"),
         ("decision", "hold", "paused", "an operator ordered a pause"),
-        ("decision", "hold_quota", "preserved", "the quota existed before, and `existing_quotas` is `preserve`"),
-        ("quotas", "set_quota", "fair_share", "the tenant could use more than its share by weight"),
+        (
+            "decision",
+            "hold_quota",
+            "preserved",
+            "the quota existed before rheostat, and `existing_quotas` is `preserve`",
+        ),
+        ("quotas", "set_quota", "fair_share", "the tenant could use more than its share of the total rate by weight"),
         (
             "decision",
             "total",
             "at_minimum",
-            "the objective is exceeded or nearly exceeded, but a further cut would not help",
+            "the controller exceeds its objective or nearly does, but a further cut of the total rate would not help",
         ),
-        ("concurrency", "concurrency", "initial", "the start value of every plan"),
-        ("steps", "reassign", "replicas", "replicas of the target are missing, or others are surplus"),
+        ("concurrency", "concurrency", "initial", "the start value of a new side"),
+        ("steps", "reassign", "replicas", "the partition lacks replicas of the plan's target, or has others"),
         ("step-outcomes", "reassign", "not_taken", None),
     ],
 )
