@@ -68,17 +68,18 @@ def allocate(
     # While signals are missing, every tenant seems absent, so none is forgotten.
     if not lowers_only:
         memory, absent, restores = _forget_absent(view, quotas, memory, policy)
-    tenants, decisions = [t for t in tenants if t.tenant not in absent], list[QuotaDecision]()
+    tenants = [t for t in tenants if t.tenant not in absent]
     managed = [t for t in tenants if t.unmanaged_reason is None]
     unmanaged_per_s = math.fsum(used_per_s(t) for t in tenants if t.unmanaged_reason is not None)
     remaining_per_s = max(0.0, total_per_s - unmanaged_per_s)
     sharing, allocated_per_s = _share(remaining_per_s, unmanaged_per_s, managed, memory, limits)
+    decisions = list[QuotaDecision]()
     if sharing.guarantees_cut:
         text = f"the guaranteed rates of {len(managed)} tenants exceed the available {allocated_per_s:.1f}/s: all are cut alike"
         decisions.append(HoldQuota(None, QuotaReason.GUARANTEES_CUT, text))
-    weights = math.fsum(t.rule.weight for t in managed)
+    total_weight = math.fsum(t.rule.weight for t in managed)
     over_allocated_per_s = (limits.over_allocation - 1) * remaining_per_s
-    standing_per_weight = over_allocated_per_s / weights if weights > 0 else 0.0
+    standing_per_weight = over_allocated_per_s / total_weight if total_weight > 0 else 0.0
     states = dict(memory.tenants)
     rows = {t.tenant: _table_row(t, None, t.unmanaged_reason) for t in tenants if t.unmanaged_reason}
     for status, share_per_s in zip(managed, sharing.shares, strict=True):
@@ -91,8 +92,10 @@ def allocate(
         states[tenant] = replace(state, written_at_ms=view.now_ms, previous_write_at_ms=state.written_at_ms)
         text = explain_setpoint(status, setpoint, reason, sharing)
         decisions.append(SetQuota(tenant.entity, status.named_quota_per_s, setpoint, reason, text))
-    new_tenant_per_s = max(limits.tenant_rate_per_s_min, over_allocated_per_s / (weights + limits.new_tenants_expected))
-    default = decide_default_quota(
+    # A new tenant has a weight of 1.
+    weight_with_new = total_weight + limits.new_tenants_expected
+    new_tenant_per_s = max(limits.tenant_rate_per_s_min, over_allocated_per_s / weight_with_new)
+    default_decision = decide_default_quota(
         quotas,
         memory,
         new_tenant_per_s,
@@ -103,12 +106,15 @@ def allocate(
     )
     if not lowers_only:
         # Exemptions are written before the <default> quota, so that it never limits an exempt tenant.
-        decisions += decide_exemptions(quotas, memory, tenants, find_managed_default(default, memory, policy), policy)
+        managed_default = find_managed_default(default_decision, memory, policy)
+        decisions += decide_exemptions(quotas, memory, tenants, managed_default, policy)
         decisions += _restore_unmanaged(quotas, memory, tenants)
         decisions += restore_unwanted_defaults(quotas, memory, policy)
-    decisions += [default] if default is not None else []
-    default_written_at_ms = view.now_ms if isinstance(default, SetQuota) else memory.default_written_at_ms
-    memory = replace(memory, tenants=states, default_written_at_ms=default_written_at_ms)
+    memory = replace(memory, tenants=states)
+    if default_decision is not None:
+        decisions.append(default_decision)
+    if isinstance(default_decision, SetQuota):
+        memory = replace(memory, default_written_at_ms=view.now_ms)
     return memory, [*decisions, *restores], tuple(rows[t.tenant] for t in tenants)
 
 
@@ -121,11 +127,11 @@ def _share(
 ) -> tuple[Sharing, float]:
     """Returns the shares of the managed tenants and the rate that was shared."""
     claims = [claim_of(t, limits) for t in managed]
-    # Near the partition limit the size brake has lowered ``remaining_per_s``. Guaranteed rates are still met as far as the total
-    # without the brake covers them.
-    unbraked_per_s = (
-        max(remaining_per_s, memory.total.rate_per_s - unmanaged_per_s) if memory.total is not None else remaining_per_s
-    )
+    # Near the partition limit the size brake (total_rate.py) has lowered ``remaining_per_s``. Guaranteed rates are still met as far
+    # as the total without the brake covers them.
+    unbraked_per_s = remaining_per_s
+    if memory.total is not None:
+        unbraked_per_s = max(remaining_per_s, memory.total.rate_per_s - unmanaged_per_s)
     guaranteed_per_s = math.fsum(claim.guaranteed_demand for claim in claims)
     allocated_per_s = max(remaining_per_s, min(unbraked_per_s, guaranteed_per_s))
     return share_max_min(allocated_per_s, claims), allocated_per_s
@@ -143,6 +149,7 @@ def _is_worth_writing(
     # A large cut of a tenant that is limited is urgent: other tenants have returned and need their share at once.
     if state.backlogged and setpoint < (1 - limits.urgent_ratio) * current:
         return True
+    # Each write reaches every node, so no tenant gets more than two a minute.
     if now_ms - state.previous_write_at_ms < limits.third_write_after_s * 1000:
         return False
     # A cut that limits a tenant protects the controller. It does not wait for the interval after the last raise.
@@ -151,15 +158,14 @@ def _is_worth_writing(
 
 
 def _table_row(status: TenantStatus, setpoint: float | None, reason: QuotaReason) -> TenantShare:
-    state, match = status.state, status.match
     return TenantShare(
         status.tenant,
-        state.rate_per_s,
-        state.backlogged,
-        status.current_per_s,
-        setpoint,
-        reason,
-        match.index if match is not None else None,
+        rate_per_s=status.state.rate_per_s,
+        backlogged=status.state.backlogged,
+        current_per_s=status.current_per_s,
+        setpoint_per_s=setpoint,
+        reason=reason,
+        rule=status.match.index if status.match is not None else None,
     )
 
 
@@ -175,7 +181,7 @@ def _restore_unmanaged(quotas: Quotas, memory: MutationMemory, tenants: Sequence
 def _forget_absent(
     view: QuotaView, quotas: Quotas, memory: MutationMemory, policy: MutationPolicy
 ) -> tuple[MutationMemory, set[Tenant], list[QuotaDecision]]:
-    """Restores the quotas of absent tenants.
+    """Returns the state without absent tenants, these tenants, and the writes that restore their quotas.
 
     A tenant is forgotten only once its quota is restored, so a failed write is repeated.
     """

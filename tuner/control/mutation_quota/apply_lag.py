@@ -7,7 +7,8 @@ rate:
     lag growth       seconds of lag per second, while the lag is the worst measure
     sustained rate   arrival rate × (1 − lag growth)
     known limit      the sustained rate when the objective was last missed. It is relaxed over time: after t seconds it is raised
-                     by (t/T)³ × the limit, or by (t/T)³ × the start rate if the start rate is higher.
+                     by (t/T)³ × the limit, or by (t/T)³ × the start rate if the start rate is higher, with
+                     T = ``known_limit_memory_s``.
 
 Invariant: nothing here raises the total. A lag that shrinks is no sign of a higher sustainable rate.
 """
@@ -73,7 +74,8 @@ def lag_growth_ratio(pressure: Pressure, previous_lag_ms: float | None, since_ms
 
 
 def is_falling_behind(pressure: Pressure, inputs: TotalInputs) -> bool:
-    """Returns whether the lag missed its objective twice in a row and still grows. A burst ends within one window."""
+    """Returns whether the lag missed its objective in two windows in a row and still grows. A single window may hold a burst."""
+    # The growth is above 0 only if the lag is the worst measure, so the measure needs no check.
     return (
         inputs.is_new_window
         and pressure.ratio > 1

@@ -15,21 +15,21 @@ from tuner.control.mutation_quota.state import ControllerWindow, MutationMemory,
 
 
 def clamp_to_now(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> MutationMemory:
-    """Returns the state with no time later than ``now_ms``. Parts that need no correction keep their identity."""
-    latest_ms = now_ms + round(limits.hold_age_s * 1000)
-    latest_until_ms = now_ms + round(limits.external_change_hold_s * 1000)
+    """Returns the state with no event later than ``now_ms``. Parts that need no correction keep their identity."""
+    latest_signal_ms = now_ms + round(limits.hold_age_s * 1000)
+    latest_hold_end_ms = now_ms + round(limits.external_change_hold_s * 1000)
     corrected = {
         tenant: _clamp_tenant(state, now_ms)
         for tenant, state in memory.tenants.items()
-        if max(state.sampled_at_ms, state.active_at_ms) > latest_ms or state.written_at_ms > now_ms
+        if max(state.sampled_at_ms, state.active_at_ms) > latest_signal_ms or state.written_at_ms > now_ms
     }
     return replace(
         memory,
         total=_clamp_total(memory.total, now_ms),
-        window=_clamp_window(memory.window, now_ms, latest_ms),
+        window=_clamp_window(memory.window, now_ms, latest_signal_ms),
         tenants={**memory.tenants, **corrected} if corrected else memory.tenants,
         externally_owned_until_ms={
-            entity: min(until_ms, latest_until_ms) for entity, until_ms in memory.externally_owned_until_ms.items()
+            entity: min(until_ms, latest_hold_end_ms) for entity, until_ms in memory.externally_owned_until_ms.items()
         },
         last_step_at_ms=min(memory.last_step_at_ms, now_ms),
         default_written_at_ms=min(memory.default_written_at_ms, now_ms),
@@ -47,14 +47,14 @@ def _clamp_total(total: TotalRate | None, now_ms: int) -> TotalRate | None:
     )
 
 
-def _clamp_window(window: ControllerWindow | None, now_ms: int, latest_ms: int) -> ControllerWindow | None:
+def _clamp_window(window: ControllerWindow | None, now_ms: int, latest_signal_ms: int) -> ControllerWindow | None:
     if window is None:
         return None
     probe = window.probe
     if probe is not None:
         probe = replace(probe, since_ms=min(probe.since_ms, now_ms), near_cut_at_ms=min(probe.near_cut_at_ms, now_ms))
     window = replace(window, no_headroom_at_ms=min(window.no_headroom_at_ms, now_ms), probe=probe)
-    if max(window.sampled_at_ms, window.active_since_ms) <= latest_ms:
+    if max(window.sampled_at_ms, window.active_since_ms) <= latest_signal_ms:
         return window
     return replace(
         window,

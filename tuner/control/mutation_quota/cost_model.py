@@ -23,10 +23,9 @@ from tuner.control.mutation_quota.state import ControllerWindow, LearnedCost
 
 _STEP_FACTOR_MIN = 0.05  # Lowest factor for one correction, so that one outlier does not remove a cost.
 _COST_MS_MIN = 0.001  # Lowest cost, so that many outliers do not remove it either: 1/50 of the lowest cost of any known controller.
-# A burst fades if the metered rate is below the first share of the recent rate and the partition count changes by less than the
-# second.
-_FADING_RATIO = 0.8
-_VISIBLE_RATIO = 0.5
+# A burst fades while the metered rate and the change of the partition count are both below these shares of the recent rate.
+_METERED_RATIO_MAX = 0.8
+_CHANGED_RATIO_MAX = 0.5
 
 
 def initial_cost(limits: MutationLimits) -> LearnedCost:
@@ -51,24 +50,25 @@ def learn_from_window(
     """
     if signal.idle_ratio is None or previous is None or previous.node != signal.node:
         return cost
-    changed_per_s = _change_per_s(signal.partitions, previous.partitions, signal, previous)
+    since_s = (signal.sampled_at_ms - previous.sampled_at_ms) / 1000
+    changed_per_s = _change_per_s(signal.partitions, previous.partitions, since_s)
     partitions_per_s = max(recent_per_s, changed_per_s)
     # If as many topics are deleted as created, their number does not change. Their rate is then estimated from the average topic
     # size.
-    changed_topics_per_s = _change_per_s(signal.topics, previous.topics, signal, previous)
+    changed_topics_per_s = _change_per_s(signal.topics, previous.topics, since_s)
     topics_per_s = max(changed_topics_per_s, recent_per_s / cost.partitions_per_topic)
-    fading = metered_per_s < _FADING_RATIO * recent_per_s and changed_per_s < _VISIBLE_RATIO * recent_per_s
+    burst_fades = (
+        metered_per_s < _METERED_RATIO_MAX * recent_per_s and changed_per_s < _CHANGED_RATIO_MAX * recent_per_s
+    )
     busy_ratio = min(1.0, max(0.0, 1 - signal.idle_ratio))
     # ``recent_per_s`` decays slowly. If no current measurement confirms it, no mutations took place in this window.
     if max(metered_per_s, changed_per_s) < limits.learn_rate_per_s_min:
         topics_per_s, partitions_per_s = 0.0, 0.0
-    return update_cost(cost, busy_ratio, topics_per_s, partitions_per_s, limits, burst_fades=fading)
+    return update_cost(cost, busy_ratio, topics_per_s, partitions_per_s, limits, burst_fades=burst_fades)
 
 
-def _change_per_s(
-    count: float | None, previous_count: float | None, signal: ControllerSignal, previous: ControllerWindow
-) -> float:
-    since_s = (signal.sampled_at_ms - previous.sampled_at_ms) / 1000
+def _change_per_s(count: float | None, previous_count: float | None, since_s: float) -> float:
+    """Returns the change of a count per second, without its sign; 0 if it is not known."""
     if count is None or previous_count is None or since_s <= 0:
         return 0.0
     return abs(count - previous_count) / since_s
@@ -100,13 +100,14 @@ def update_cost(
     if busy_ratio < cost.other_busy_ratio:
         # The learned ratio of other work is too high by an unknown amount. The mutations took at most the whole busy time, so this
         # window may lower the costs but not raise them.
-        cost, error = replace(cost, other_busy_ratio=other), min(0.0, busy_ratio - topic_part - partition_part)
-    size = partitions_per_s / topics_per_s if topics_per_s > 0 else cost.partitions_per_topic
-    # Small topics cost more per partition. To be safe, the average topic size falls at once but rises slowly.
-    gain = limits.learn_gain if size > cost.partitions_per_topic and cost.steps > 0 else 1.0
-    cost = replace(
-        cost, partitions_per_topic=max(1.0, cost.partitions_per_topic + gain * (size - cost.partitions_per_topic))
-    )
+        cost = replace(cost, other_busy_ratio=other)
+        error = min(0.0, busy_ratio - topic_part - partition_part)
+    known_size = cost.partitions_per_topic
+    size = partitions_per_s / topics_per_s if topics_per_s > 0 else known_size
+    # Small topics cost more per partition. To be safe, the average topic size falls at once but rises slowly. The first window
+    # replaces the start value in any case.
+    gain = limits.learn_gain if size > known_size and cost.steps > 0 else 1.0
+    cost = replace(cost, partitions_per_topic=max(1.0, known_size + gain * (size - known_size)))
     if error < 0 and (burst_fades or busy_ratio > limits.learn_busy_max):
         return cost
     scale = limits.learn_gain * error / (topic_part**2 + partition_part**2)

@@ -2,7 +2,7 @@
 
 Kafka applies the first quota in its order of precedence. A ``<default>`` user quota therefore disables all quotas for client-ids,
 and a ``<default>`` quota from an earlier ``default_entity`` may disable the present one. A managed ``<default>`` quota that would
-disable quotas of other tools is not set. If it is set already, the value from before is restored.
+disable quotas of other tools is not set. If such a quota is set already, the value from before is restored.
 
 Invariant: no managed ``<default>`` quota disables a quota that the operator or another tool has set.
 """
@@ -100,16 +100,17 @@ def restore_unwanted_defaults(
 ) -> list[RestoreQuota]:
     """Returns a restore for each managed ``<default>`` quota that must not stay.
 
-    It belongs to an earlier ``default_entity``, or disables a quota of another tool, or was adopted while adoption is now off.
+    Such a quota belongs to an earlier ``default_entity``, or disables a quota of another tool, or was adopted while adoption is now
+    off.
     """
-    wanted = policy.default_entity
-    if wanted is None and policy.enable_metering:
-        wanted = EVERY_PAIR
+    configured = policy.default_entity
+    if configured is None and policy.enable_metering:
+        configured = EVERY_PAIR
     restores = list[RestoreQuota]()
     for entity in memory.owned:
         if DEFAULT not in (entity.user, entity.client_id) or entity in memory.unconfirmed:
             continue
-        if entity != wanted:
+        if entity != configured:
             restores.append(restore(entity, quotas, memory, QuotaReason.NOT_CONFIGURED))
         elif find_shadowed_quotas(entity, quotas, memory):
             restores.append(restore(entity, quotas, memory, QuotaReason.WOULD_SHADOW_EXISTING))

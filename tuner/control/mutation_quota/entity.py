@@ -52,6 +52,8 @@ _PRECEDENCE = {
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
+    """The owner of a token bucket, by name."""
+
     user: str | None = None
     client_id: str | None = None
 
@@ -134,12 +136,17 @@ def find_rebucketed_tenants(
         return ()
     moved = []
     for tenant in tenants:
-        if tenant.user is None or tenant.client_id is None:
+        if tenant.user is None or tenant.client_id is None or entity.user != tenant.user:
             continue
-        if entity.user != tenant.user:
-            continue
-        before = resolve_quota(quotas, tenant.user, tenant.client_id)
-        after = resolve_quota({**quotas, entity: 0.0}, tenant.user, tenant.client_id)
-        if before is not None and after is not None and before[1] == tenant and after[1] != tenant:
+        bucket_before = _find_bucket(quotas, tenant.user, tenant.client_id)
+        # The rate of the new quota does not matter for the bucket.
+        bucket_after = _find_bucket({**quotas, entity: 0.0}, tenant.user, tenant.client_id)
+        if bucket_before == tenant and bucket_after not in (None, tenant):
             moved.append(tenant)
     return tuple(moved)
+
+
+def _find_bucket(quotas: Mapping[QuotaEntity, float], user: str, client_id: str) -> Tenant | None:
+    """Returns the owner of the bucket in which the mutations of a client count; None if no quota fits."""
+    quota = resolve_quota(quotas, user, client_id)
+    return None if quota is None else quota[1]

@@ -35,7 +35,7 @@ def decide_exemptions(
         default: entity of the managed ``<default>`` quota that exists or is written in this cycle; None: there is none.
     """
     decisions = list[SetQuota | RestoreQuota | HoldQuota]()
-    new_by_pattern = list[tuple[float, SetQuota]]()
+    new_by_pattern = list[tuple[TenantStatus, SetQuota]]()
     with_quota = 0  # Number of tenants by pattern that have their unlimited quota already.
     for status in [*tenants, *_find_silent_exemptions(quotas, memory, tenants, default, policy)]:
         entity = status.tenant.entity
@@ -47,17 +47,19 @@ def decide_exemptions(
             continue
         decision = _decide_exemption(status, quotas, memory, default)
         fully_named = _is_fully_named(status)
-        with_quota += entity in memory.owned and not fully_named
+        if entity in memory.owned and not fully_named:
+            with_quota += 1
         if isinstance(decision, SetQuota) and entity not in memory.owned and not fully_named:
-            new_by_pattern.append((status.state.rate_per_s, decision))
+            new_by_pattern.append((status, decision))
         elif decision is not None:
             decisions.append(decision)
     available = max(0, policy.limits.tenants_max - with_quota)
-    new_by_pattern.sort(key=lambda item: -item[0])
+    # The busiest tenants come first.
+    new_by_pattern.sort(key=lambda new: new[0].state.rate_per_s, reverse=True)
     if len(new_by_pattern) > available:
         text = (
             f"{with_quota + len(new_by_pattern)} tenants are exempt by a pattern, but at most {policy.limits.tenants_max} of them "
-            "are freed of the <default> quota: it limits the others. Name exempt tenants in full"
+            "are freed of the <default> quota, which limits the others. Name exempt tenants in full"
         )
         decisions.append(HoldQuota(None, QuotaReason.TOO_MANY_TENANTS, text))
     return [*decisions, *(decision for _, decision in new_by_pattern[:available])]

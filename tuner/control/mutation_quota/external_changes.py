@@ -1,7 +1,7 @@
 """Detects quotas that another tool sets or changes, by comparing each snapshot with the one before.
 
-Quotas in the first snapshot may be adopted. If a quota appears or changes later without a write by rheostat, it is externally
-owned: it is left alone for ``external_change_hold_s``. This holds for managed quotas (``ownership``) and for all others.
+Quotas in the first snapshot may be adopted. A quota that appears or changes later without a write by rheostat is externally owned:
+it is left alone for ``external_change_hold_s``. This holds for managed quotas (``ownership``) and for all others.
 """
 
 from __future__ import annotations
@@ -43,10 +43,12 @@ def track_external_changes(
             if before is not None:
                 unowned[entity] = before
             continue
-        external[entity], unowned[entity] = now_ms + round(limits.external_change_hold_s * 1000), current
+        external[entity] = now_ms + round(limits.external_change_hold_s * 1000)
+        unowned[entity] = current
+        earlier = "no quota" if before is None else f"{before:g}/s"
         text = (
-            f"{entity}: another tool set {current:g}/s, {'no quota' if before is None else f'{before:g}/s'} before. It is left "
-            f"alone for {limits.external_change_hold_s / 60:.0f} min"
+            f"{entity}: another tool set {current:g}/s, {earlier} before. The quota is left alone for "
+            f"{limits.external_change_hold_s / 60:.0f} min"
         )
         decisions.append(HoldQuota(entity, QuotaReason.EXTERNALLY_OWNED, text))
     memory = replace(

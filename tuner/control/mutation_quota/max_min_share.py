@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Claim:
+    """What one tenant asks for, in the terms of the module."""
+
     demand: float
     weight: float = 1.0
     guaranteed: float = 0.0
@@ -84,9 +86,10 @@ def _find_rate_per_weight(remaining: float, claims: Sequence[Claim]) -> float:
     # ``active`` counts the active claims. The sum of their weights cannot replace it: rounding may leave the sum above 0 at the
     # end.
     for next_rate, change in events:
-        if active > 0 and remaining < weights * (next_rate - rate):
+        growth = weights * (next_rate - rate) if active > 0 else 0.0
+        if growth > remaining:
             break
-        remaining -= weights * (next_rate - rate) if active > 0 else 0.0
+        remaining -= growth
         rate = next_rate
         active += 1 if change > 0 else -1
         weights = weights + change if active > 0 else 0.0

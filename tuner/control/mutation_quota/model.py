@@ -15,7 +15,7 @@ from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.quota_window import QuotaWindow
 from tuner.core.token_bucket import SAMPLES, WINDOW_S
 
-EVERY_USER = QuotaEntity(DEFAULT)
+EVERY_USER = QuotaEntity(DEFAULT)  # The <default> user.
 
 # -- settings of the operator ---------------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class MutationLimits:
     # Raising the total.
     target_ratio: float = 0.85  # Pressure above this share of the objective allows no raise.
     raise_every_s: float = 35.0  # One signal window and its delay: the effect of the last raise must be visible.
-    raise_ratio_max: float = 1.0
+    raise_ratio_max: float = 1.0  # One raise at most doubles the total.
     # Near the objective one raise is at most this share of the total's cap (total_rate.py).
     raise_cap_ratio: float = 0.05
     # The creation probe latency fluctuates. The law keeps this many standard deviations below its objective (probe_margin.py).
@@ -131,7 +131,7 @@ class MutationLimits:
     # Cost of one topic and one partition before anything is learned: Kafka 4.2 on a small machine.
     topic_ms_start: float = 0.9
     partition_ms_start: float = 0.06
-    learn_gain: float = 0.3
+    learn_gain: float = 0.3  # The share of the error that one window corrects.
     # Below this rate a window shows other work only. It is less than rate_per_s_min, so that learning never stops.
     learn_rate_per_s_min: float = 0.5
     # A controller that is busier than this has a queue, so part of its work belongs to mutations of an earlier window.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason
-from tuner.control.mutation_quota.entity import Tenant
+from tuner.control.mutation_quota.entity import DEFAULT, Tenant
 from tuner.control.mutation_quota.external_changes import track_external_changes
 from tuner.control.mutation_quota.metering_quota import decide_metering_quota
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
@@ -73,7 +73,7 @@ def recall_tenants(memory: MutationMemory, now_ms: int) -> MutationMemory:
     tenants = dict(memory.tenants)
     for entity in memory.owned:
         user, client_id = entity.user, entity.client_id
-        if not any(name is not None and not isinstance(name, str) for name in (user, client_id)):
-            tenant = Tenant(user if isinstance(user, str) else None, client_id if isinstance(client_id, str) else None)
-            tenants.setdefault(tenant, TenantState(active_at_ms=now_ms))
+        # The owner of a <default> quota is no tenant.
+        if user is not DEFAULT and client_id is not DEFAULT:
+            tenants.setdefault(Tenant(user, client_id), TenantState(active_at_ms=now_ms))
     return replace(memory, tenants=tenants)

@@ -51,9 +51,9 @@ def relinquish_changed(
         until_ms = now_ms + round(limits.external_change_hold_s * 1000)
         del owned[entity]
         external[entity] = until_ms
-        done = "removed the quota" if current is None else f"set {current:g}/s"
+        action = "removed the quota" if current is None else f"set {current:g}/s"
         text = (
-            f"{entity}: another tool {done}, rheostat had set {quota.setpoint_per_s:g}/s. It is left alone for "
+            f"{entity}: another tool {action}, rheostat had set {quota.setpoint_per_s:g}/s. The quota is left alone for "
             f"{limits.external_change_hold_s / 60:.0f} min"
         )
         reason = QuotaReason.EXTERNAL_CHANGE

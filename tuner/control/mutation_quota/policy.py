@@ -50,13 +50,11 @@ def step(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Quo
     memory = clamp_to_now(memory, view.now_ms, limits)
     memory, changes = track_external_changes(quotas, memory, view.now_ms, limits)
     signal = _find_active_controller(view)
-    sampled_at_ms = (
-        signal.sampled_at_ms
-        if signal is not None
-        else memory.window.sampled_at_ms
-        if memory.window is not None
-        else None
-    )
+    sampled_at_ms = None
+    if signal is not None:
+        sampled_at_ms = signal.sampled_at_ms
+    elif memory.window is not None:
+        sampled_at_ms = memory.window.sampled_at_ms
     if sampled_at_ms is None:
         text = "no active controller is known: quotas stay as they are. Check that controllers report metrics"
         return _hold_all(memory, view, QuotaReason.CONTROLLER_UNKNOWN, text, changes)
@@ -65,7 +63,7 @@ def step(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Quo
     if age_s > limits.hold_age_s:
         return _step_without_signal(view, quotas, memory, policy, age_s, changes)
     if signal is None:
-        text = "the last known controller is no longer active, and no other is yet: quotas stay as they are"
+        text = "the last known controller is no longer active, and no other is active yet: quotas stay as they are"
         return _hold_all(memory, view, QuotaReason.CONTROLLER_UNKNOWN, text, changes)
     return _step_with_signal(view, quotas, signal, memory, policy, changes)
 
@@ -88,13 +86,12 @@ def _step_with_signal(
     if memory.window is None or signal.sampled_at_ms > memory.window.sampled_at_ms:
         memory = replace(memory, idle_baselines_ms=learn_idle_baselines(view.cluster_wide, memory.idle_baselines_ms))
     pressure = worst_pressure(signal, view.cluster_wide, policy.objective, memory.idle_baselines_ms)
+    # Near the limit of partitions the size brake lowers the total by this factor; None: the count is not measured.
     brake_ratio = size_brake_ratio(signal.partitions, policy, view.cluster_wide.replicas)
     if pressure is None or (brake_ratio is None and memory.total is None):
-        missing = (
-            "none of the signals of its objective is measured"
-            if pressure is None
-            else "its number of partitions is not measured"
-        )
+        missing = "its number of partitions is not measured"
+        if pressure is None:
+            missing = "none of the signals of its objective is measured"
         text = f"controller {signal.node}: {missing}: quotas stay as they are"
         return _hold_all(memory, view, QuotaReason.PRESSURE_NOT_MEASURED, text, changes)
 

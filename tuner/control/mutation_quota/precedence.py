@@ -58,7 +58,10 @@ def find_shadowed_quota(tenant: Tenant, foreign: ForeignQuotas) -> QuotaEntity |
         return None
     if client_id is not None:
         quota = resolve_quota(foreign.quotas, user, client_id)
-        return quota[0] if quota is not None and quota[1] != tenant else None
+        if quota is None:
+            return None
+        entity, bucket, _ = quota
+        return entity if bucket != tenant else None
     # A foreign quota for this user or for ``<default>`` users already shadows every client-id quota, so a managed one changes
     # nothing.
     if QuotaEntity(user) in foreign.quotas or QuotaEntity(DEFAULT) in foreign.quotas:
@@ -69,7 +72,7 @@ def find_shadowed_quota(tenant: Tenant, foreign: ForeignQuotas) -> QuotaEntity |
 def would_bypass_foreign_quota(tenant: Tenant, foreign: ForeignQuotas, default: QuotaEntity) -> bool:
     """Returns whether a quota for this tenant's name would replace a foreign quota for its clients.
 
-    If it replaces only the managed ``default`` quota, the answer is False.
+    The managed ``default`` quota is no foreign quota, so a quota that replaces only this one gives False.
     """
     user, client_id = tenant.user, tenant.client_id
     if user is None:

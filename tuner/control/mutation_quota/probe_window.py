@@ -45,7 +45,7 @@ def with_implied_requests(request: ProbeRequest, interval_s: float) -> list[Prob
     """Returns the request and the implied requests that were due while it waited."""
     count = max(1, math.ceil(request.took_s / interval_s))
     return [
-        ProbeRequest(request.at_s + n * interval_s, request.took_s - n * interval_s, request.broker, n > 0)
+        ProbeRequest(request.at_s + n * interval_s, request.took_s - n * interval_s, request.broker, implied=n > 0)
         for n in range(count)
     ]
 
@@ -76,15 +76,21 @@ class ProbeWindow:
 
 
 def _without_slow_brokers(by_broker: Iterable[Sequence[ProbeRequest]]) -> Iterator[ProbeRequest]:
-    medians = [
-        (_quantile(sorted(request.took_s for request in requests if not request.implied), 0.5), requests)
-        for requests in by_broker
-    ]
+    """Returns the requests of the brokers that are not slow by themselves.
+
+    Args:
+        by_broker: the requests through each broker.
+    """
+    medians = [(_median_sent_s(requests), requests) for requests in by_broker]
     # With two brokers the median of the quicker one counts as the middle, because the slower one may be slow by itself.
     middle_s = _quantile(sorted(median_s for median_s, _ in medians), 0.5) if medians else 0.0
     return chain.from_iterable(
         requests for median_s, requests in medians if median_s <= _SLOW_RATIO * middle_s + _SLOW_S
     )
+
+
+def _median_sent_s(requests: Sequence[ProbeRequest]) -> float:
+    return _quantile(sorted(request.took_s for request in requests if not request.implied), 0.5)
 
 
 def _quantile(ordered: Sequence[float], quantile: float) -> float:

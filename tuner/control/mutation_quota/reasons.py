@@ -37,18 +37,21 @@ def explain_setpoint(status: TenantStatus, setpoint_per_s: float, reason: QuotaR
     """Returns a sentence with the tenant, its old and new quota, its rate, the reason and the rule that applies."""
     current = "no quota" if status.current_per_s is None else f"{status.current_per_s:g}/s"
     rate = "backlogged" if status.state.backlogged else f"uses {status.state.rate_per_s:.2f}/s"
-    promised = status.rule.rate_per_s_min
-    guarantee = "the minimum of every tenant" if promised is None else f"its guaranteed rate of {promised:g}/s"
+    guarantee = "the minimum of every tenant"
+    if sharing.guarantees_cut:
+        guarantee = "guaranteed rates exceed the total, so all are cut alike"
+    elif status.rule.rate_per_s_min is not None:
+        guarantee = f"its guaranteed rate of {status.rule.rate_per_s_min:g}/s"
     why = {
         QuotaReason.FAIR_SHARE: f"its share by weight is {status.rule.weight:g} × {sharing.rate_per_weight:.2f}/s",
         QuotaReason.DEMAND_MET: "its demand plus 25 %",
         QuotaReason.STANDING_SHARE: "its standing share",
-        QuotaReason.AT_GUARANTEED_RATE: "guaranteed rates exceed the total, so all are cut alike"
-        if sharing.guarantees_cut
-        else guarantee,
+        QuotaReason.AT_GUARANTEED_RATE: guarantee,
     }[reason]
     rule = ""
     if status.match is not None:
+        # Operators count the rules from 1.
         others = ", ".join(str(index + 1) for index in status.match.also_matching)
-        rule = f" (rule {status.match.index + 1}{f', before {others}' if others else ''})"
+        precedence = f", before {others}" if others else ""
+        rule = f" (rule {status.match.index + 1}{precedence})"
     return f"{status.tenant}: {current} → {setpoint_per_s:g}/s: {rate}; {why}{rule}"

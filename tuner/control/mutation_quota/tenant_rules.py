@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from streaming.shared.contract import TenantSignal
@@ -55,11 +55,14 @@ def _part_matches(pattern: str | None, part: str | None) -> bool:
 
 
 def _specificity(rule: TenantRule) -> tuple[int, int]:
+    """Returns a sort key, the most specific rule first."""
     return _pattern_rank(rule.user), _pattern_rank(rule.client_id)
 
 
 def _pattern_rank(pattern: str | None) -> int:
-    return 2 if pattern is None else 0 if is_name(pattern) else 1
+    if pattern is None:
+        return 2
+    return 0 if is_name(pattern) else 1
 
 
 def is_name(pattern: str | None) -> bool:
@@ -88,20 +91,18 @@ def update_tenant_state(
     measured = signal.mutation_rate_per_s or 0.0
     # Kafka's mean covers up to a minute, so it may be too low: a backlogged tenant uses at least its quota, unless it is idle until
     # its debt is paid. The operator may have set a very high quota, so it counts only up to the highest total.
-    admitted = (
-        min(quota_per_s, limits.rate_per_s_max)
-        if backlogged and quota_per_s is not None and not _is_idle(signal)
-        else 0.0
-    )
+    admitted = 0.0
+    if backlogged and quota_per_s is not None and not _is_idle(signal):
+        admitted = min(quota_per_s, limits.rate_per_s_max)
     rate = max(decayed, measured, admitted)
-    active = backlogged or measured > _IDLE_PER_S
-    return TenantState(
-        rate if rate > _IDLE_PER_S else 0.0,
-        backlogged,
-        signal.sampled_at_ms if active or not state.sampled_at_ms else state.active_at_ms,
-        signal.sampled_at_ms,
-        state.written_at_ms,
-        state.previous_write_at_ms,
+    is_active = backlogged or measured > _IDLE_PER_S
+    is_first_signal = not state.sampled_at_ms
+    return replace(
+        state,
+        rate_per_s=rate if rate > _IDLE_PER_S else 0.0,
+        backlogged=backlogged,
+        active_at_ms=signal.sampled_at_ms if is_active or is_first_signal else state.active_at_ms,
+        sampled_at_ms=signal.sampled_at_ms,
     )
 
 

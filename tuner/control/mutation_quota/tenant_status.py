@@ -94,11 +94,11 @@ def _assess(
     return TenantStatus(
         tenant,
         state,
-        quotas.get(entity),
-        in_force[1] if in_force is not None else None,
-        match,
-        reason,
-        in_force is not None and in_force[0] != entity and in_force[0] in memory.owned,
+        named_quota_per_s=quotas.get(entity),
+        current_per_s=in_force[1] if in_force is not None else None,
+        match=match,
+        unmanaged_reason=reason,
+        bound_by_managed_default=in_force is not None and in_force[0] != entity and in_force[0] in memory.owned,
     )
 
 
@@ -113,11 +113,9 @@ def _exclude_shadowing(
             pairs_of_user.setdefault(status.tenant.user, []).append(status.tenant)
     for status in tenants:
         tenant = status.tenant
-        rebucketed = (
-            find_rebucketed_tenants(tenant.entity, quotas, pairs_of_user.get(tenant.user, ()))
-            if tenant.client_id is None
-            else ()
-        )
+        rebucketed: tuple[Tenant, ...] = ()
+        if tenant.client_id is None:
+            rebucketed = find_rebucketed_tenants(tenant.entity, quotas, pairs_of_user.get(tenant.user, ()))
         if rebucketed and status.unmanaged_reason is None:
             text = f"{tenant.entity}: no quota is set, because it would move {rebucketed[0]} into the same bucket"
             holds.append(HoldQuota(tenant.entity, QuotaReason.WOULD_SHADOW_EXISTING, text))
@@ -144,14 +142,14 @@ def _exclude_surplus(
     managed = [status for status in tenants if status.unmanaged_reason is None]
     if len(managed) <= limits.tenants_max:
         return tenants, holds
-    by_priority = sorted(
-        managed, key=lambda s: (s.tenant.entity not in memory.owned, -s.state.rate_per_s, s.tenant.key)
-    )
-    surplus = {status.tenant for status in by_priority[limits.tenants_max :]}
-    with_quota = sum(tenant.entity in memory.owned for tenant in surplus)
-    kept = (
-        f", except {with_quota} that keep their managed quota until they are absent for an hour" if with_quota else ""
-    )
+    by_rate = sorted(managed, key=lambda status: (-status.state.rate_per_s, status.tenant.key))
+    with_quota = [status for status in by_rate if status.tenant.entity in memory.owned]
+    without_quota = [status for status in by_rate if status.tenant.entity not in memory.owned]
+    surplus = {status.tenant for status in [*with_quota, *without_quota][limits.tenants_max :]}
+    surplus_with_quota = max(0, len(with_quota) - limits.tenants_max)
+    kept = ""
+    if surplus_with_quota:
+        kept = f", except {surplus_with_quota} that keep their managed quota until they are absent for an hour"
     text = (
         f"{len(managed)} tenants, but at most {limits.tenants_max} have a quota by name: the others share the <default> "
         f"quota{kept}. Check for clients that generate a new client-id each time"

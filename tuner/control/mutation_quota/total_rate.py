@@ -99,11 +99,11 @@ def next_total(
         cap: upper limit of the total, from ``burst_cap_per_s``.
     """
     rate = total.rate_per_s
-    # Rules in order of urgency; the first that applies decides.
     hold_is_over = now_ms - total.cut_at_ms >= limits.hold_after_cut_s * 1000
     # A total that limits no tenant has no effect until it is cut to the rate in use.
     base = rate if binding else min(rate, limits.demand_slack * recent_per_s)
     cycle = _Cycle(inputs, base, cap, now_ms, limits, hold_is_over)
+    # Rules in order of urgency; the first that applies decides.
     # Brokers are about to be fenced, so the controller is relieved at once, even if a tenant gets less than its share.
     if heartbeat_timeouts and hold_is_over:
         return _cut_to(total, base * limits.heartbeat_cut_factor, QuotaReason.HEARTBEAT_TIMEOUTS, cycle)
@@ -116,12 +116,12 @@ def next_total(
     if pressure.ratio > 1:
         if _is_light_load(recent_per_s, limits) and not (binding or inputs.a_tenant_is_limited):
             return _limit_to_safe_rate(total, cycle)
-        result = _respond_to_excess(total, pressure, cycle)
+        next_rate, reason = _respond_to_excess(total, pressure, cycle)
         # The total is at the minimum of cuts for the worst measure, the probe latency. If forwarding also misses its objective, the
         # total may be cut further, because forwarding's minimum is lower.
-        if result[1] is QuotaReason.AT_MINIMUM and inputs.forwarding is not None and inputs.forwarding.ratio > 1:
+        if reason is QuotaReason.AT_MINIMUM and inputs.forwarding is not None and inputs.forwarding.ratio > 1:
             return _respond_to_excess(total, inputs.forwarding, cycle)
-        return result
+        return next_rate, reason
     if rate > cap:
         return replace(total, rate_per_s=cap), QuotaReason.OVER_CAP
     if binding and hold_is_over and (early := _cut_in_advance(total, pressure, cycle)) is not None:
@@ -166,14 +166,16 @@ def _respond_to_excess(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> t
 
 
 def _is_covered_by_near_cut(pressure: Pressure, cycle: _Cycle) -> bool:
-    """Returns whether a recent cut in advance is likely to end the excess, once the window no longer covers the time before it."""
+    """Returns whether a recent small cut near the objective (``near_cut_at_ms``) is likely to end the excess.
+
+    The window still covers the time before that cut, so the pressure does not show its whole effect yet.
+    """
     limits = cycle.limits
-    step_ratio = {
-        Measure.CREATE_PROBE: limits.probe_step_ratio,
-        Measure.FORWARDING: 1 - limits.smallest_cut_factor,
-    }.get(pressure.measure, 0.0)
+    cut_ratios = {Measure.CREATE_PROBE: limits.probe_step_ratio, Measure.FORWARDING: 1 - limits.smallest_cut_factor}
+    if pressure.measure not in cut_ratios:  # The other measures cause no such cut.
+        return False
     is_recent = cycle.now_ms - cycle.inputs.near_cut_at_ms < limits.hold_after_cut_s * 1000
-    return bool(step_ratio) and is_recent and pressure.ratio * (1 - step_ratio) <= 1
+    return is_recent and pressure.ratio * (1 - cut_ratios[pressure.measure]) <= 1
 
 
 def _cut_in_advance(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tuple[TotalRate, QuotaReason] | None:
@@ -225,10 +227,11 @@ def _raise_step(rate: float, pressure: Pressure, probe_ratio: float, cap: float,
     largest, ratio = limits.raise_ratio_max * rate, pressure.ratio
     if ratio <= 0:
         return largest
+    # Far below the objective the rate may double. Closer to it, a step is at most a small share of the cap.
     step = largest if ratio < limits.target_ratio / 2 else min(largest, limits.raise_cap_ratio * cap)
     target = limits.forwarding_target_ratio if pressure.measure is Measure.FORWARDING else limits.target_ratio
     half_of_headroom = rate * (target / ratio - 1) / 2
-    if probe_ratio < 0.5:
+    if probe_ratio < 0.5:  # The probe latency is far from its objective and does not limit the raise.
         return min(step, half_of_headroom)
     # Over a wide range of rates the probe latency equals one commit time, so its distance from the objective says little.
     small_step = min(step, limits.probe_step_ratio * rate)
@@ -318,6 +321,7 @@ def size_brake_ratio(partitions: float | None, policy: MutationPolicy, replicas:
 
 
 def _cut_to(total: TotalRate, rate: float, reason: QuotaReason, cycle: _Cycle) -> tuple[TotalRate, QuotaReason]:
+    """Returns the total after a cut with its reason; unchanged, and ``AT_MINIMUM``, if it cannot be lower."""
     if total.rate_per_s <= cycle.limits.rate_per_s_min:
         return total, QuotaReason.AT_MINIMUM
     return _cut(total, rate, cycle), reason

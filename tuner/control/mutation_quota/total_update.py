@@ -75,9 +75,17 @@ def update_total(
         total = initial_total(pressure, recent_per_s, cap, view.now_ms, limits)
     else:
         inputs = _collect_total_inputs(pressure, forwarding, window, comparable_window, is_new, tenants, limits)
-        timeouts = (signal.heartbeats_timed_out_per_s or 0.0) > 0
-        binding = inputs.a_tenant_is_limited and not braked
-        total, reason = next_total(total, pressure, inputs, timeouts, binding, recent_per_s, cap, view.now_ms, limits)
+        total, reason = next_total(
+            total,
+            pressure,
+            inputs,
+            heartbeat_timeouts=(signal.heartbeats_timed_out_per_s or 0.0) > 0,
+            binding=inputs.a_tenant_is_limited and not braked,
+            recent_per_s=recent_per_s,
+            cap=cap,
+            now_ms=view.now_ms,
+            limits=limits,
+        )
     if reason is QuotaReason.NEAR_OBJECTIVE:
         window = replace(window, probe=replace(probe, near_cut_at_ms=view.now_ms))
     text = f"{total.rate_per_s:.1f} partitions/s in total: {pressure}; {_EXPLANATIONS[reason]}"
@@ -100,25 +108,28 @@ def _next_window(
         comparable_window: the last window if it is of the same controller and not too old, else None.
     """
     signal = update.signal
+    elapsed_s = None
+    if comparable_window is not None:
+        elapsed_s = (signal.sampled_at_ms - comparable_window.sampled_at_ms) / 1000
     probe = update_trend(
         last_window.probe if last_window is not None else None,
         create_probe_ratio(view.cluster_wide, policy.objective),
-        signal.sampled_at_ms,
-        (signal.sampled_at_ms - comparable_window.sampled_at_ms) / 1000 if comparable_window is not None else None,
-        max(total.cut_at_ms, total.changed_at_ms) if total is not None else 0,
-        policy.limits,
+        at_ms=signal.sampled_at_ms,
+        elapsed_s=elapsed_s,
+        total_changed_at_ms=max(total.cut_at_ms, total.changed_at_ms) if total is not None else 0,
+        limits=policy.limits,
     )
     return ControllerWindow(
         signal.node,
         signal.sampled_at_ms,
-        signal.topics,
-        signal.partitions,
-        signal.idle_ratio,
-        update.pressure.ratio,
-        view.cluster_wide.apply_lag_ms,
-        0 if last_window is None else last_window.no_headroom_at_ms,
-        update.active_since_ms,
-        probe,
+        topics=signal.topics,
+        partitions=signal.partitions,
+        idle_ratio=signal.idle_ratio,
+        pressure=update.pressure.ratio,
+        apply_lag_ms=view.cluster_wide.apply_lag_ms,
+        no_headroom_at_ms=0 if last_window is None else last_window.no_headroom_at_ms,
+        active_since_ms=update.active_since_ms,
+        probe=probe,
     )
 
 

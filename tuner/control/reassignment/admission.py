@@ -38,7 +38,7 @@ from tuner.core.partition_limits import PartitionCounts, PartitionLimits, count_
 from tuner.core.reassignment_plan import Plan, ReassignmentSnapshot, TopicPartition
 from tuner.core.throttle_state import ThrottleState
 
-# A step that is stuck for less than this still counts for the limits: a broker that restarts is back by then, and its steps go on.
+# A step that has been stuck for less than this still counts for the limits: a broker that restarts is back by then.
 STUCK_S_MIN = 60.0
 
 
@@ -92,27 +92,23 @@ def admit(
         backing_off: partitions whose last request failed and that are retried later.
     """
     measured = measurements.partitions
-    running = [run for plan, progress, _ in plans for run in _running_steps(plan, progress, snapshot, measured, now_ms)]
-    waiting = [
-        WaitingPartition(
-            transition, measured.size(key, plan.partitions[key]), measured.write_rate(key, plan.partitions[key])
-        )
-        for plan, progress, may_start in plans
-        if may_start
-        for key, transition in progress.ready.items()
-        if key not in backing_off
-    ]
+    running: list[RunningStep] = []
+    waiting: list[WaitingPartition] = []
+    for plan, progress, may_start in plans:
+        running += _running_steps(plan, progress, snapshot, measured, now_ms)
+        if may_start:
+            waiting += _waiting_partitions(plan, progress, measured, backing_off)
     # If a plan was submitted without write rates, they are known only after the second snapshot.
     writes_known = bool(measured.write_bytes_per_s) or any(candidate.write_bytes_per_s > 0 for candidate in waiting)
     inputs = _concurrency_input(running, waiting, snapshot, measurements, limits, now_ms)
     concurrency = decide_concurrency(inputs, state, limits.concurrency)
     constraints = SchedulerConstraints(
-        snapshot.online,
-        limits.batch,
-        concurrency.slots,
-        concurrency.cluster_max,
-        concurrency.starts_max,
-        measurements.throttles.max_rates,
+        online=snapshot.online,
+        batch=limits.batch,
+        slots=concurrency.slots,
+        cluster_max=concurrency.cluster_max,
+        starts_max=concurrency.starts_max,
+        max_rates=measurements.throttles.max_rates,
         setpoints=measurements.throttles.setpoints,
         limits=limits.partitions,
         hosted=_hosted_partitions(snapshot, limits),
@@ -140,19 +136,34 @@ def _concurrency_input(
     now_ms: int,
 ) -> ConcurrencyInput:
     copying = steps_that_copy(running, snapshot.online)
-    slots, waiting_counts = slots_in_use(copying, measurements.throttles.setpoints), waiting_by_side(waiting)
+    slots = slots_in_use(copying, measurements.throttles.setpoints)
+    waiting_counts = waiting_by_side(waiting)
     return ConcurrencyInput(
         now_ms,
-        frozenset(slots) | frozenset(waiting_counts),
-        slots,
-        waiting_counts,
-        measurements.throttles.setpoints,
-        steady_state(copying),
-        measurements.last_request_steps,
-        measurements.brokers,
-        measurements.controllers,
-        limits.controller_objective,
+        sides=frozenset(slots) | frozenset(waiting_counts),
+        slots_in_use=slots,
+        waiting=waiting_counts,
+        setpoints=measurements.throttles.setpoints,
+        steady_state=steady_state(copying),
+        last_request_steps=measurements.last_request_steps,
+        brokers=measurements.brokers,
+        controllers=measurements.controllers,
+        objective=limits.controller_objective,
     )
+
+
+def _waiting_partitions(
+    plan: Plan, progress: PartitionProgress, measurements: PartitionMeasurements, backing_off: frozenset[TopicPartition]
+) -> list[WaitingPartition]:
+    return [
+        WaitingPartition(
+            transition,
+            size_bytes=measurements.size(key, plan.partitions[key]),
+            write_bytes_per_s=measurements.write_rate(key, plan.partitions[key]),
+        )
+        for key, transition in progress.ready.items()
+        if key not in backing_off
+    ]
 
 
 def _running_steps(
@@ -167,11 +178,16 @@ def _running_steps(
         partition, current = plan.partitions[key], snapshot.partitions[key]
         size_bytes = measurements.size(key, partition)
         transition = transition_of(key, plan.goal(partition), current, snapshot)
-        transition = replace(transition, replicas=plan.requested[key].replicas_before)
-        remaining_bytes = measurements.remaining_bytes.get(key, size_bytes * len(step.adding))
-        is_stuck = key in progress.stuck and now_ms - progress.stuck[key].since_ms > STUCK_S_MIN * 1000
-        write_rate = measurements.write_rate(key, partition)
-        runs.append(RunningStep(transition, step, remaining_bytes, size_bytes, write_rate, is_stuck))
+        run = RunningStep(
+            # While the step runs, Kafka's replicas include the added ones, so those from before the request count.
+            replace(transition, replicas=plan.requested[key].replicas_before),
+            step,
+            remaining_bytes=measurements.remaining_bytes.get(key, size_bytes * len(step.adding)),
+            size_bytes=size_bytes,
+            write_bytes_per_s=measurements.write_rate(key, partition),
+            is_stuck=key in progress.stuck and now_ms - progress.stuck[key].since_ms > STUCK_S_MIN * 1000,
+        )
+        runs.append(run)
     return runs
 
 

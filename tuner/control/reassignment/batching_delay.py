@@ -23,8 +23,9 @@ from tuner.core.reassignment_steps import StepReason
 BATCHING_DELAY_S_MAX = 4.5
 # Time from the snapshot in which a step may start to its first copied byte: prepare handshake, throttle, request, metadata update.
 _LEAD_TIME_S = 2.0
-# If fewer slots are in use, the bytes under way may belong to one large partition, whose copy alone may not fill the throttle.
-_SLOTS_IN_USE_MIN = 0.5
+# With a smaller share of the slots in use, the bytes under way may belong to one large partition, whose copy alone may not fill
+# the throttle.
+_SLOTS_IN_USE_RATIO_MIN = 0.5
 
 
 def should_wait(
@@ -53,7 +54,7 @@ def should_wait(
 def _has_enough_work(side: BrokerSide, under_way_bytes: float, slots: float, constraints: SchedulerConstraints) -> bool:
     # The side's maximum rate gives the shortest time that the bytes under way can last.
     rate_bytes_per_s = constraints.max_rates.get(side)
-    if rate_bytes_per_s is None or slots < _SLOTS_IN_USE_MIN * constraints.slots.get(side, 1):
+    if rate_bytes_per_s is None or slots < _SLOTS_IN_USE_RATIO_MIN * constraints.slots.get(side, 1):
         return False
     return under_way_bytes >= (constraints.snapshot_interval_s + _LEAD_TIME_S) * rate_bytes_per_s
 
@@ -68,6 +69,7 @@ def _under_way_bytes(running: Sequence[RunningStep], constraints: SchedulerConst
         bytes_per_copy = run.remaining_bytes / len(destinations)
         sides = sides_of_copy(run.transition.leader, [b for b in destinations if b in constraints.online])
         for side in sides:
+            # The leader's side is one of the sides, and sends a copy to each of the others.
             copies = 1 if side[1] is Side.FOLLOWER else len(sides) - 1
             under_way[side] = under_way.get(side, 0.0) + bytes_per_copy * copies
     return under_way

@@ -22,6 +22,8 @@ Invariant: nothing increases without a new signal. The slots increase again only
 last change and after the time at which all slots were in use. The operator's limits always hold.
 
 Terms:
+    side     one broker as a leader (source of copies) or as a follower (destination); each side has its own throttle.
+    slot     room for copying one partition through a side.
     full     the measured throttled bytes/s of a side reach its setpoint (``full_ratio``).
     starts   steps requested with one request; the controller works through them together.
 """
@@ -73,17 +75,16 @@ def decide_concurrency(
         state,
         idle_baselines=baselines,
         controller_was_measured=state.controller_was_measured or load_ratio is not None,
-        cooldown_until_ms=inputs.now_ms + round(limits.rest_s * 1000)
-        if controller_is_busy
-        else state.cooldown_until_ms,
     )
+    if controller_is_busy:
+        state = replace(state, cooldown_until_ms=inputs.now_ms + round(limits.rest_s * 1000))
     sides: dict[BrokerSide, SideConcurrency] = {}
     changes: list[ConcurrencyChange] = []
     for side in sorted(inputs.sides):
         known = state.sides.get(side)
         current = known if known is not None else _initial_state(inputs, state, limits)
         current = _note_full_use(side, current, inputs)
-        decided = current
+        decided = current  # A new side keeps its start value until the next decision.
         if known is not None:
             decided = _decide_side(
                 side, current, inputs, state, limits, load_ratio=load_ratio, controller_is_busy=controller_is_busy
@@ -105,7 +106,7 @@ def _initial_state(inputs: ConcurrencyInput, state: ConcurrencyState, limits: Co
     # All sides share one controller. If other sides were cut because of its load, a new side must not begin with more slots.
     lowest = min((side.slots for side in state.sides.values()), default=limits.slots_start)
     slots = max(limits.slots_min, min(limits.slots_start, limits.slots_max, lowest))
-    return SideConcurrency(slots, inputs.now_ms, inputs.now_ms)
+    return SideConcurrency(slots, changed_at_ms=inputs.now_ms, measured_at_ms=inputs.now_ms)
 
 
 def _note_full_use(side: BrokerSide, current: SideConcurrency, inputs: ConcurrencyInput) -> SideConcurrency:
@@ -139,11 +140,18 @@ def _decide_side(
     if now_ms >= current.cooldown_until_ms and (harm is not None or controller_is_busy):
         reason = harm or ConcurrencyReason.CONTROLLER_BUSY
         slots = max(limits.slots_min, int(current.slots * limits.cut_ratio))
-        cooldown_until_ms = now_ms + round(limits.rest_s * 1000)
-        return SideConcurrency(slots, now_ms, current.measured_at_ms, cooldown_until_ms, searching=False, reason=reason)
+        return SideConcurrency(
+            slots,
+            changed_at_ms=now_ms,
+            measured_at_ms=current.measured_at_ms,
+            cooldown_until_ms=now_ms + round(limits.rest_s * 1000),
+            searching=False,
+            reason=reason,
+        )
     measured_at_ms = current.measured_at_ms if signal is None else signal.sampled_at_ms
     current = replace(current, measured_at_ms=measured_at_ms)
-    age_s, since_change_s = abs(now_ms - measured_at_ms) / 1000, (now_ms - current.changed_at_ms) / 1000
+    age_s = abs(now_ms - measured_at_ms) / 1000
+    since_change_s = (now_ms - current.changed_at_ms) / 1000
     if signal is None or age_s > limits.hold_age_s:
         may_decay = since_change_s >= limits.raise_every_s and current.slots > limits.slots_min
         if age_s > limits.decay_age_s and may_decay:
@@ -166,14 +174,11 @@ def _with_slots(
 
 
 def _next_slots(current: SideConcurrency, fill_ratio: float, limits: ConcurrencyLimits) -> int:
-    """Returns the next number of slots.
-
-    It is not more than fill the throttle, because each further copy uses a part of the throttle for new writes.
-    """
+    """Returns more slots, but no more than fill the throttle: each copy uses a part of the throttle for new writes."""
     next_slots = current.slots + limits.raise_by
     if not current.searching:
         return next_slots
-    # A low measurement is inexact, so it never more than doubles the slots.
+    # A low measurement is inexact, so the slots at most double.
     filling_slots = math.ceil(current.slots / max(fill_ratio, 0.5))
     return max(next_slots, filling_slots)
 
@@ -221,12 +226,13 @@ def _find_obstacle(
         return ConcurrencyReason.COOLDOWN
     if load_ratio is None and state.controller_was_measured:
         return ConcurrencyReason.CONTROLLER_NOT_MEASURED
-    return (
-        ConcurrencyReason.CONTROLLER_NEAR_LIMIT if load_ratio is not None and load_ratio > limits.near_ratio else None
-    )
+    if load_ratio is not None and load_ratio > limits.near_ratio:
+        return ConcurrencyReason.CONTROLLER_NEAR_LIMIT
+    return None
 
 
 def _slots_max(state: ConcurrencyState, limits: ConcurrencyLimits) -> int:
+    """Returns the maximum for a side, which is lower until a controller has been measured."""
     return limits.slots_max if state.controller_was_measured else min(limits.slots_max, limits.slots_unmeasured_max)
 
 
@@ -262,9 +268,9 @@ def _decide_starts(
     *,
     controller_is_busy: bool,
 ) -> tuple[int, ConcurrencyChange | None]:
-    """Returns the number of steps per request, and its change.
+    """Returns the number of steps per request, and its change; None: it has not changed.
 
-    It also follows additive increase and halving, because the steps of one request queue at the controller.
+    This number follows additive increase and halving too, because the steps of one request queue at the controller.
     """
     current = state.starts_max if state.starts_max is not None else limits.starts_start
     current = max(limits.starts_min, min(limits.starts_max, current))

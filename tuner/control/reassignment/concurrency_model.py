@@ -13,7 +13,7 @@ from tuner.core.controller import ControllerObjective
 
 
 class ConcurrencyReason(StrEnum):
-    """Why a side has the slots that it has."""
+    """Why a side has its number of slots: how many partitions are copied through it at a time (concurrency.py)."""
 
     INITIAL = "initial"
     LIMITS_CHANGED = "limits_changed"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from streaming.shared.short_lists import join_names, shorten_lines
 from tuner.control.reassignment.concurrency_model import ConcurrencyDecision
@@ -50,7 +50,7 @@ def find_blockers(
         texts.append(f"{name_partitions(list(progress.dropped))}: no longer part of the plan, as the partition is gone")
     texts += [held.text for held in schedule.impossible if (held.topic, held.partition) in progress.ready][:_NAMES_MAX]
     if schedule.held.get(HeldBy.PARTITION_LIMIT):
-        brokers = ", ".join(map(str, sorted(schedule.full_brokers)))
+        brokers = _name_brokers(schedule.full_brokers)
         count = schedule.held[HeldBy.PARTITION_LIMIT]
         texts.append(f"{count} steps wait for brokers at their partition limit: {brokers}{_no_rollback_advice(plan)}")
     return tuple(texts)
@@ -61,13 +61,14 @@ def _offline_texts(plan: Plan, progress: PartitionProgress, schedule: Schedule) 
     waits = [wait for wait in schedule.waits if (wait.topic, wait.partition) in progress.ready]
     offline = [wait for wait in waits if wait.reason is WaitReason.BROKERS_OFFLINE]
     if offline:
-        brokers = ", ".join(map(str, sorted({b for wait in offline for b in wait.brokers})))
+        down = set[int]().union(*(wait.brokers for wait in offline))
         names = name_partitions([(wait.topic, wait.partition) for wait in offline])
-        texts.append(f"{names}: waiting for brokers that are down: {brokers}{_no_rollback_advice(plan)}")
+        texts.append(f"{names}: waiting for brokers that are down: {_name_brokers(down)}{_no_rollback_advice(plan)}")
     if progress.stuck:
-        down = ", ".join(map(str, sorted({b for stuck in progress.stuck.values() for b in stuck.down})))
+        down = set[int]().union(*(stuck.down for stuck in progress.stuck.values()))
         names = name_partitions(list(progress.stuck))
-        texts.append(f"{names}: in progress, and cannot end while brokers are down: {down}{_no_rollback_advice(plan)}")
+        advice = _no_rollback_advice(plan)
+        texts.append(f"{names}: in progress, and cannot end while brokers are down: {_name_brokers(down)}{advice}")
     leaderless = [(wait.topic, wait.partition) for wait in waits if wait.reason is WaitReason.NO_LEADER]
     if leaderless:
         texts.append(f"{name_partitions(leaderless)}: waiting for a leader to copy from")
@@ -101,6 +102,7 @@ def _refusal_texts(plan: Plan, progress: PartitionProgress, refusals: Mapping[To
 
 def new_partitions_text(plan: Plan, snapshot: ReassignmentSnapshot) -> tuple[str, ...]:
     """Returns a sentence for each topic that has got partitions since the plan was submitted; no plan moves them."""
+    # A topic that was created again is another topic, so its partitions are not compared.
     originals = {
         topic: partition.topic
         for (topic, _), partition in plan.partitions.items()
@@ -125,6 +127,10 @@ def concurrency_text(concurrency: ConcurrencyDecision) -> tuple[str, ...]:
     order: list[BrokerSide] = sorted(concurrency.explanations, key=lambda side: (concurrency.slots.get(side, 0), side))
     texts = [f"{side_name(side).removesuffix(' throttle')}: {concurrency.explanations[side]}" for side in order]
     return tuple(shorten_lines(texts, _SIDES_MAX))
+
+
+def _name_brokers(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(brokers)))
 
 
 def name_partitions(keys: Sequence[TopicPartition]) -> str:

@@ -60,7 +60,8 @@ def update_measurements(
             continue
         sizes[key] = float(size)
         if current.adding:
-            copied = [snapshot.log_bytes.get(b, {}).get(key, 0) for b in current.adding if b != current.leader]
+            destinations = [broker for broker in current.adding if broker != current.leader]
+            copied = [snapshot.log_bytes.get(broker, {}).get(key, 0) for broker in destinations]
             remaining[key] = float(sum(max(0, size - copied_bytes) for copied_bytes in copied))
         previous_size = previous.size_bytes.get(key)
         if has_all_sizes and previous_size is not None and elapsed_s > 0 and size >= previous_size:

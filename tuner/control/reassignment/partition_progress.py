@@ -106,8 +106,11 @@ def classify_partitions(
     )
     for key, partition in plan.partitions.items():
         if key in taken and key not in plan.requested:
-            cancelling = plan.head.desired is DesiredPlanState.CANCELLING
-            (progress.arrived if cancelling else progress.externally_reassigned).append(key)
+            # The older plan counts as another tool. A cancelled plan does not wait for the older one.
+            if plan.head.desired is DesiredPlanState.CANCELLING:
+                progress.arrived.append(key)
+            else:
+                progress.externally_reassigned.append(key)
         elif key not in progress.dropped:
             _classify(key, partition, plan, snapshot, memory, now_ms, progress)
     return progress
@@ -144,8 +147,7 @@ def _classify(
         if requested is not None:
             progress.reached.append(key)
         _classify_idle(key, partition, current, plan, snapshot, progress)
-    # After a cancel Kafka restores the earlier replicas, sometimes in another order.
-    elif not overdue and not (requested.cancel_requested and {*requested.replicas_before} == {*current.replicas}):
+    elif not overdue and not _is_back(requested, current):
         progress.unconfirmed.append(key)
     elif plan.head.desired is DesiredPlanState.CANCELLING:
         progress.rolled_back.append(key)
@@ -155,6 +157,11 @@ def _classify(
     else:
         progress.never_accepted.append(key)
         _classify_idle(key, partition, current, plan, snapshot, progress)
+
+
+def _is_back(requested: RequestedStep, current: CurrentAssignment) -> bool:
+    """Returns whether a cancel has restored the earlier replicas. Kafka sometimes restores them in another order."""
+    return requested.cancel_requested and {*requested.replicas_before} == {*current.replicas}
 
 
 def _classify_under_way(
@@ -173,7 +180,9 @@ def _classify_under_way(
         progress.running[key] = running_step(key, requested, current, plan.goal(partition))
         if down := _required_brokers(requested, current, snapshot) - snapshot.online:
             progress.stuck[key] = StuckStep(memory.stuck_since_ms.get(key, now_ms), frozenset(down))
-    elif plan.head.no_rollback:
+    elif (
+        plan.head.no_rollback
+    ):  # The cancelled plan leaves every partition where it is, and does not wait for the other tool.
         progress.arrived.append(key)
     else:
         progress.externally_reassigned.append(key)
@@ -213,6 +222,8 @@ def _classify_idle(
     # A replica on a broker that is in neither the original nor the target replicas shows that another tool moved the partition. A
     # cancel does not undo this move.
     moved_externally = not {*current.replicas} <= {*partition.original_replicas, *partition.target}
+    # A cancelled plan keeps partitions that have reached their target.
+    is_at_end = current.replicas == goal or (cancelling and current.replicas == partition.target)
     # The plan was checked for the replication factor at its submission, so it must not change a partition with another factor.
     known_factors = (len(partition.original_replicas), len(partition.target))
     if moved_externally and not cancelling and len(current.replicas) not in known_factors:
@@ -220,8 +231,7 @@ def _classify_idle(
             f"it has {len(current.replicas)} replicas now, on other brokers: "
             "its topic was created again, or another tool changed it"
         )
-    # A cancelled plan keeps partitions that have reached their target.
-    elif (moved_externally and cancelling) or current.replicas in (goal, partition.target if cancelling else goal):
+    elif is_at_end or (moved_externally and cancelling):
         progress.arrived.append(key)
     elif key not in progress.stopped_externally:
         progress.ready[key] = transition_of(key, goal, current, snapshot)
@@ -248,9 +258,9 @@ def running_step(
         topic,
         number,
         requested.replicas,
-        current.adding,
-        current.removing,
-        StepReason.REPLICAS,
+        adding=current.adding,
+        dropping=current.removing,
+        reason=StepReason.REPLICAS,  # The original reason is not recorded.
         moves_leader=requested.moves_leader,
         needs_election=requested.needs_election,
         is_last=requested.replicas == goal,

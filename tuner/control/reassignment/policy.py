@@ -92,7 +92,7 @@ class PlanDecision:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorDecision:
-    """The decisions for all plans; ``limits`` are the strictest_limits of the operator and all plans."""
+    """The decisions for all plans; ``limits`` has the lowest value of each limit that the operator or a plan sets."""
 
     plans: tuple[PlanDecision, ...]
     state: ExecutorState
@@ -134,7 +134,7 @@ def decide(
     steps = {(start.step.topic, start.step.partition): start.step for start in admission.schedule.starts}
     decisions = []
     for plan, progress, memory in zip(plans, progresses, memories, strict=True):
-        starts = tuple(steps[key] for key in steps if key in progress.ready)
+        starts = tuple(step for key, step in steps.items() if key in progress.ready)
         decisions.append(_decide_plan(plan, progress, memory, starts, admission, snapshot, context))
     memories_after = {
         plan.id: update_memory(progress, memory, context.now_ms)
@@ -148,9 +148,9 @@ def decide(
 def strictest_limits(limits: Sequence[BatchLimits]) -> BatchLimits:
     """Returns the lowest value of each limit."""
     return BatchLimits(
-        min(batch.leader_movements_max for batch in limits),
-        min(batch.partition_movements_max for batch in limits),
-        min(batch.replica_movements_max for batch in limits),
+        leader_movements_max=min(batch.leader_movements_max for batch in limits),
+        partition_movements_max=min(batch.partition_movements_max for batch in limits),
+        replica_movements_max=min(batch.replica_movements_max for batch in limits),
     )
 
 

@@ -48,7 +48,7 @@ _LARGE_DIVISOR = 2.0
 # Sides take turns if their remaining times differ by less than this. If one of them picked all its partitions first, it would use
 # up the slots of the brokers that it copies from or to, and other sides of about the same time would be idle.
 _EQUAL_TIME_RATIO = 0.9
-_EXHAUSTED = object()
+_EXHAUSTED = object()  # Returned by ``next`` when a side can start no more partitions.
 
 
 def schedule(
@@ -73,8 +73,11 @@ def schedule(
         if not capacity.request_is_full and capacity.has_slot_for(queue.sides[index]):
             capacity.try_start(index, waiting[index], _next_step_of(waiting[index], constraints))
     for group in groups:
-        pickers = {side: _pick_partitions(waiting, queue, capacity, constraints, side, left) for side, left in group}
-        _pick_in_turns(pickers, capacity)
+        starters = {
+            side: _start_one_by_one(waiting, queue, capacity, constraints, side, side_bytes)
+            for side, side_bytes in group
+        }
+        _start_in_turns(starters, capacity)
     held = Counter(capacity.held.values())
     not_tried = len(queue.sides.keys() - capacity.started.keys() - capacity.held.keys())
     if not_tried:
@@ -89,7 +92,7 @@ def schedule(
     return Schedule(starts, tuple(queue.waits), held, impossible, frozenset(capacity.full_brokers), carried)
 
 
-def _pick_partitions(
+def _start_one_by_one(
     waiting: Sequence[WaitingPartition],
     queue: _Queue,
     capacity: RemainingCapacity,
@@ -106,7 +109,10 @@ def _pick_partitions(
         return
     candidates = [i for i in queue.by_side[side] if i not in capacity.started and capacity.has_slot_for(queue.sides[i])]
     large_bytes = remaining_bytes / (_LARGE_DIVISOR * constraints.slots.get(side, 1))
-    for index in sorted(candidates, key=lambda i: (waiting[i].size_bytes < large_bytes, *priority_of(waiting[i]))):
+    by_priority = sorted(candidates, key=lambda i: priority_of(waiting[i]))
+    large = [i for i in by_priority if waiting[i].size_bytes >= large_bytes]
+    others = [i for i in by_priority if waiting[i].size_bytes < large_bytes]
+    for index in [*large, *others]:
         if not capacity.has_slot(side):
             return
         if index not in capacity.started and capacity.has_slot_for(queue.sides[index]):
@@ -115,16 +121,20 @@ def _pick_partitions(
                 yield
 
 
-def _pick_in_turns(pickers: Mapping[BrokerSide, Iterator[None]], capacity: RemainingCapacity) -> None:
-    """Lets the side with the fewest slots in use start one partition, until no side can start any."""
-    heap = [(capacity.slots_in_use(side), number, side) for number, side in enumerate(pickers)]
+def _start_in_turns(starters: Mapping[BrokerSide, Iterator[None]], capacity: RemainingCapacity) -> None:
+    """Lets the side with the fewest slots in use start one partition, until no side can start any.
+
+    Args:
+        starters: an iterator for each side, which starts one partition at each ``next``.
+    """
+    heap = [(capacity.slots_in_use(side), number, side) for number, side in enumerate(starters)]
     heapify(heap)
     while heap and not capacity.request_is_full:
         slots, number, side = heap[0]
         slots_now = capacity.slots_in_use(side)  # A copy that another side started may also take a slot of this side.
         if slots_now > slots:
             heapreplace(heap, (slots_now, number, side))
-        elif next(pickers[side], _EXHAUSTED) is _EXHAUSTED:
+        elif next(starters[side], _EXHAUSTED) is _EXHAUSTED:
             heappop(heap)
 
 
@@ -178,9 +188,11 @@ def _slowest_first(
     """Returns the sides with their bytes, slowest first, in groups of sides that need about the same time."""
     remaining_s = _remaining_s(remaining_bytes, running, constraints, constraints.max_rates)
     groups: list[list[tuple[BrokerSide, float]]] = []
+    group_s = math.inf  # The time of the slowest side in the current group.
     for side in sorted(remaining_bytes, key=lambda side: (-remaining_s[side], side)):
-        if not groups or remaining_s[side] < _EQUAL_TIME_RATIO * remaining_s[groups[-1][0][0]]:
+        if not groups or remaining_s[side] < _EQUAL_TIME_RATIO * group_s:
             groups.append([])
+            group_s = remaining_s[side]
         groups[-1].append((side, remaining_bytes[side]))
     return groups
 

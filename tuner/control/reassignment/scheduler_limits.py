@@ -63,7 +63,7 @@ class RemainingCapacity:
         able_to_end = [run for run in running if not run.is_stuck]
         rates = {**constraints.max_rates, **constraints.setpoints}
         self._slots = slots_in_use(copying, rates, writes_known=constraints.writes_known)
-        self._full = {side for side in {*constraints.slots, *self._slots} if not self._has_free_fraction(side)}
+        self._full = {side for side in {*constraints.slots, *self._slots} if not self._has_room(side)}
         self._steady_state = dict(constraints.other_steady_state)
         for side, bytes_per_s in steady_state(copying).items():
             self._steady_state[side] = self._steady_state.get(side, 0.0) + bytes_per_s
@@ -131,13 +131,14 @@ class RemainingCapacity:
             slots = self._constraints.slots_for(side, candidate.size_bytes, bytes_per_s)
             self._slots[side] = self._slots.get(side, 0.0) + slots
             self._steady_state[side] = self._steady_state.get(side, 0.0) + bytes_per_s
-            if not self._has_free_fraction(side):
+            if not self._has_room(side):
                 self._full.add(side)
         if candidate.transition.topic not in INTERNAL_TOPICS:
             for broker in step.adding:
                 self._hosted[broker] = self._hosted.get(broker, 0) + 1
 
-    def _has_free_fraction(self, side: BrokerSide) -> bool:
+    def _has_room(self, side: BrokerSide) -> bool:
+        """Returns whether the smallest copy still fits into the slots of the side."""
         return self._slots.get(side, 0.0) <= self._constraints.slots.get(side, 1) - SLOT_PART_MIN
 
     def _exceeded_count_limit(self, candidate: WaitingPartition, step: ReassignmentStep) -> HeldBy | None:
@@ -147,11 +148,11 @@ class RemainingCapacity:
             return None
         added, limits = dict.fromkeys(step.adding, 1), self._constraints.limits
         counts = brokers_above_limit(PartitionCounts(self._hosted), added, limits)
-        full = {
-            broker
-            for broker, count in counts.items()
-            if count > limits.for_broker(broker) + (broker in self._vacated_brokers)
-        }
+        full = set[int]()
+        for broker, count in counts.items():
+            extra = 1 if broker in self._vacated_brokers else 0
+            if count > limits.for_broker(broker) + extra:
+                full.add(broker)
         self.full_brokers |= full
         return HeldBy.PARTITION_LIMIT if full else None
 
