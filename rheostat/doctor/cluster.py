@@ -19,6 +19,7 @@ from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingPermission
 from streaming.shared.kafka.controller_ping import ControllerPing
 from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.short_lists import join_names
 from streaming.shared.topics import create_topics, missing_topics, topic_complaints, topic_specs
 from tuner.runtime.lease import lease_group
 from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX
@@ -284,9 +285,22 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
 
 
 def quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]:
-    """Advises a shorter quota window if brokers have Kafka's default of 11 samples."""
-    key = kafka_names.QUOTA_SAMPLES
-    answers = client.broker_configs(brokers, [key])
+    """Advises samples of one second, and a shorter quota window if brokers have Kafka's default of 11 samples."""
+    key, sample_key = kafka_names.QUOTA_SAMPLES, kafka_names.QUOTA_SAMPLE_S
+    answers = client.broker_configs(brokers, [key, sample_key])
+    long_samples = [
+        f"broker {b}: {configs[sample_key].value} s"
+        for b, configs in sorted(answers.items())
+        if not isinstance(configs, ClusterError) and sample_key in configs and configs[sample_key].value != "1"
+    ]
+    if long_samples:
+        yield Finding(
+            "quota samples",
+            FindingVerdict.ADVICE,
+            f"{sample_key} is not 1 ({join_names(long_samples, 5)}): with tuner.objective the tuner only raises the throttles of "
+            "stalled moves there",
+            f"set {sample_key}=1 in the brokers' files and restart them; {key} sets the length of the window",
+        )
     at_default = [
         b for b, configs in sorted(answers.items()) if not isinstance(configs, ClusterError) and key not in configs
     ]

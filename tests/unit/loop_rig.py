@@ -61,6 +61,7 @@ class FakeLive:
         self.looks: list[bool] = []
         self.also: frozenset[str] = frozenset()
         self.quota_samples = 11
+        self.quota_sample_s: Mapping[int, int] = {}
         self.beside: Mapping[int, frozenset[BrokerSide]] = {}
         self.waits: list[Collection[int]] = []
 
@@ -84,6 +85,7 @@ class FakeLive:
             {topic: lists for topic, lists in self.throttles.lists.items() if lists},
             quota_samples=dict.fromkeys(self.throttles.brokers, self.quota_samples),
             lost_replica_sides=self.beside,
+            quota_sample_s=self.quota_sample_s,
         )
 
 

@@ -30,6 +30,7 @@ NEEDS_ATTENTION = frozenset(
         Reason.SIGNALS_MISSING,
         Reason.SIGNALS_STALE,
         Reason.SIGNALS_CONTRADICT,
+        Reason.QUOTA_WINDOW_UNSUPPORTED,
         Reason.NO_LEADER,
         Reason.LIST_FULL,
         Reason.BROKER_DOWN,

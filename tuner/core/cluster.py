@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
+from streaming.shared.kafka_names import QUOTA_SAMPLES_DEFAULT
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import PlanThrottle, TopicPartition
@@ -57,6 +58,7 @@ class LiveCluster:
         lists: throttled-replica lists of the topics that have at least one entry.
         unreadable: brokers whose settings could not be read.
         quota_samples: replication.quota.window.num, by broker.
+        quota_sample_s: replication.quota.window.size.seconds, of the brokers where it is not 1.
         fetchers: num.replica.fetchers, by broker.
         lost_replica_sides: by the broker that leads the partition, the sides that throttle a lost replica: one that fell out of
             the ISR and tries to rejoin. Only replicas on live brokers, of partitions that are not being reassigned.
@@ -70,6 +72,11 @@ class LiveCluster:
     quota_samples: Mapping[int, int] = field(default_factory=dict)
     fetchers: Mapping[int, int] = field(default_factory=dict)
     lost_replica_sides: Mapping[int, frozenset[BrokerSide]] = field(default_factory=dict)
+    quota_sample_s: Mapping[int, int] = field(default_factory=dict)
+
+    def quota_window_s(self, broker: int) -> float:
+        """Returns the length of the broker's replication quota window, without the sample in progress."""
+        return float(self.quota_samples.get(broker, QUOTA_SAMPLES_DEFAULT) * self.quota_sample_s.get(broker, 1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,7 @@ class SimulatedLive:
             quota_samples=dict.fromkeys(alive, fetch.quota_samples),
             fetchers=dict.fromkeys(alive, fetch.fetchers),
             lost_replica_sides=self._stationary.sides,
+            quota_sample_s=dict.fromkeys(alive, round(fetch.quota_sample_s)) if fetch.quota_sample_s != 1 else {},
         )
 
 

@@ -24,6 +24,12 @@ from rheostat.plan.estimate.sources import (
 from rheostat.plan.write_rates import WATCHING, estimate_write_rates, read_broker_signals
 from rheostat.run.services import probe
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
+from streaming.shared.kafka_names import (
+    QUOTA_SAMPLE_S,
+    QUOTA_SAMPLE_S_DEFAULT,
+    QUOTA_SAMPLES,
+    QUOTA_SAMPLES_DEFAULT,
+)
 from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
@@ -34,8 +40,6 @@ from tuner.planning.kip73 import RESPONSE_BYTES_MAX, kip73_figures
 from tuner.planning.plan_file import PlanFile, Target
 
 _RESPONSE_BYTES = "replica.fetch.response.max.bytes"
-_WINDOW_SAMPLES, _WINDOW_SAMPLES_DEFAULT = "replication.quota.window.num", 11.0
-_SAMPLE_S, _SAMPLE_S_DEFAULT = "replication.quota.window.size.seconds", 1.0
 
 Sizes = Mapping[int, Mapping[TopicPartition, int]]  # Bytes by broker and partition.
 
@@ -212,11 +216,11 @@ def _read_bytes_in(client: ClusterClient, settings: Settings, brokers: Sequence[
 def _read_quota_settings(client: ClusterClient, brokers: Sequence[int]) -> tuple[float, float]:
     """Returns the largest fetch response (bytes) and the shortest quota window (seconds) of any broker."""
     responses, windows = [], []
-    for answer in client.broker_configs(brokers, [_RESPONSE_BYTES, _WINDOW_SAMPLES, _SAMPLE_S]).values():
+    for answer in client.broker_configs(brokers, [_RESPONSE_BYTES, QUOTA_SAMPLES, QUOTA_SAMPLE_S]).values():
         if isinstance(answer, ClusterError):
             raise answer
         values = {key: float(config.value) for key, config in answer.items()}
         responses.append(values.get(_RESPONSE_BYTES, float(RESPONSE_BYTES_MAX)))
-        samples = values.get(_WINDOW_SAMPLES, _WINDOW_SAMPLES_DEFAULT)
-        windows.append(samples * values.get(_SAMPLE_S, _SAMPLE_S_DEFAULT))
+        samples = values.get(QUOTA_SAMPLES, QUOTA_SAMPLES_DEFAULT)
+        windows.append(samples * values.get(QUOTA_SAMPLE_S, QUOTA_SAMPLE_S_DEFAULT))
     return max(responses, default=float(RESPONSE_BYTES_MAX)), min(windows, default=WINDOW_S)

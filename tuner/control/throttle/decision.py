@@ -37,6 +37,7 @@ class Reason(StrEnum):
     # The control law steers, every second.
     FOLLOWS_CLIENTS = "follows_clients"
     NO_HEADROOM = "no_headroom"
+    QUOTA_WINDOW_UNSUPPORTED = "quota_window_unsupported"
     DEADLINE_NOT_MET = "deadline_not_met"
     LOAD_NOT_MEASURED = "load_not_measured"
     ISR_RECOVERY = "isr_recovery"

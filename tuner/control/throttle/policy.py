@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from streaming.shared.kafka_names import QUOTA_SAMPLE_S
 from streaming.shared.short_lists import join_names
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.cleanup_rules import drop_restored_rates
@@ -55,6 +56,9 @@ def decide(
     # Without the cluster it is unknown whether a move runs or has ended, so operator orders wait as well.
     if isinstance(live, ClusterUnreadable):
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster cannot be read: {live.reason}"),)
+    window_hold = _hold_for_quota_window(live) if limits.closed_loop and live.moves else None
+    if window_hold is not None:
+        limits = replace(limits, closed_loop=False, throttles_all_moves=False)
     memory = replace(
         memory,
         orders_at_ms=max(memory.orders_at_ms, orders.at_ms),
@@ -88,8 +92,25 @@ def decide(
         started = {(d.broker, d.side): d for d in list_changes if isinstance(d, StartRate)}
         rate_decisions = _decide_rates(started, view, memory, stall_limits)
         memory = _record_rescues_and_decays(rate_decisions, view, memory)
-        decisions = [*_report_leaderless_moves(live, cache), *list_changes, *rate_decisions]
+        window_holds = [] if window_hold is None else [window_hold]
+        decisions = [*window_holds, *_report_leaderless_moves(live, cache), *list_changes, *rate_decisions]
     return memory, (*external_changes, *decisions)
+
+
+def _hold_for_quota_window(live: LiveCluster) -> Hold | None:
+    """Returns a hold if a broker's quota has samples of another length than one second.
+
+    The control law computes Kafka's quota second by second. With longer samples its compensation would be wrong, and traffic
+    could exceed the setpoint for a whole window.
+    """
+    if not live.quota_sample_s:
+        return None
+    brokers = join_names((f"broker {b}: {s} s" for b, s in sorted(live.quota_sample_s.items())), 5)
+    text = (
+        f"{QUOTA_SAMPLE_S} is not 1 ({brokers}), and the control law supports only 1: the tuner only raises the throttles of "
+        "stalled moves, as without tuner.objective. Set it to 1 in the brokers' files, and restart them"
+    )
+    return Hold(None, None, Reason.QUOTA_WINDOW_UNSUPPORTED, text)
 
 
 def _record_moves(live: LiveCluster, memory: Memory, cache: CycleCache) -> Memory:

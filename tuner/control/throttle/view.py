@@ -22,7 +22,6 @@ from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_hol
 from tuner.control.throttle.objective import with_max_rate
 from tuner.control.throttle.operator_overrides import is_in_force, limit_override
 from tuner.control.throttle.plan_moves import leader_margin_rate, plan_setpoints, select_moves_to_list, sides_of_move
-from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.control.throttle.state import Memory, RateSince, StallState
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.core.drain_time import SideLoad
@@ -241,7 +240,8 @@ class MovesView:
         Substitute metrics that count other bytes too are not used: a throttle would seem to limit a move that it does not.
         """
         signal, move = self._fresh_broker(side[0]), self._signals.get(side)
-        if signal is None or signal.sampled_at_ms < self._changed_ms.get(side, _NEVER_MS) + WINDOW_S * 1000:
+        window_ms = self.live.quota_window_s(side[0]) * 1000
+        if signal is None or signal.sampled_at_ms < self._changed_ms.get(side, _NEVER_MS) + window_ms:
             return None
         unlisted_moves = move is not None and move.moving_partitions > move.listed_partitions
         match signal.throttled_by:

@@ -15,6 +15,7 @@ from tuner.runtime.observe.stationary_partitions import StationaryPartitions, ha
 
 _NUMBERS = (
     kafka_names.QUOTA_SAMPLES,
+    kafka_names.QUOTA_SAMPLE_S,
     NUM_REPLICA_FETCHERS,
     kafka_names.MUTATION_SAMPLES,
     kafka_names.MUTATION_WINDOW_S,
@@ -100,13 +101,24 @@ class ClusterReader:
         }
         lists = {topic: parsed.throttle for topic, parsed in self._lists.items()}
         samples = _read_numbers(answers, kafka_names.QUOTA_SAMPLES, kafka_names.QUOTA_SAMPLES_DEFAULT)
+        sample_s = _read_numbers(answers, kafka_names.QUOTA_SAMPLE_S, kafka_names.QUOTA_SAMPLE_S_DEFAULT)
         fetchers = _read_numbers(answers, NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT)
         due = self._stationary.is_due(waiting_brokers=waiting_brokers, lost_move_ended=self._lost_move_ended)
         if full:
             self._stationary.read(all_partitions, lists, self._moves.keys(), brokers)
         elif due or not lists:
             self._stationary.read(client.partitions(lists), lists, self._moves.keys(), brokers)
-        return LiveCluster(brokers, moves, rates, lists, unreadable, samples, fetchers, self._stationary.sides)
+        return LiveCluster(
+            brokers,
+            moves,
+            rates,
+            lists,
+            unreadable,
+            samples,
+            fetchers,
+            self._stationary.sides,
+            {broker: s for broker, s in sample_s.items() if s != kafka_names.QUOTA_SAMPLE_S_DEFAULT},
+        )
 
     def _read_moves(self) -> tuple[PartitionMove, ...]:
         """Returns the moves under way. There may be tens of thousands, so a move that has not changed keeps its object."""

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.policy import RESCUE_REASONS
 from tuner.control.throttle.quota_window.age import QuotaAges
-from tuner.control.throttle.quota_window.ramp import FILLS_S, RampStep, plan_fill, plan_ramp
+from tuner.control.throttle.quota_window.ramp import FILLS_S, WINDOW_S, RampStep, plan_fill, plan_ramp
 from tuner.control.throttle.replica_lists.prepared_moves import sides_of
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
@@ -45,6 +45,7 @@ class WindowWarmup:
         self._clock = clock
         self._writes_per_s_max = writes_per_s_max
         self._ages = QuotaAges()
+        self._live = LiveCluster(frozenset())  # The last snapshot.
         # How long each side was idle on which a step of a plan is about to begin.
         self._idle_s: Mapping[BrokerSide, float] = {}
         self._just_started: frozenset[BrokerSide] = (
@@ -58,7 +59,11 @@ class WindowWarmup:
         Args:
             carrying: sides through which partitions move.
         """
-        self._ages = self._ages.with_snapshot(carrying, self._clock.monotonic_s(), lists_set=bool(live.lists))
+        self._live = live
+        window_s = max(map(live.quota_window_s, live.brokers), default=WINDOW_S)
+        self._ages = self._ages.with_snapshot(
+            carrying, self._clock.monotonic_s(), lists_set=bool(live.lists), window_s=window_s
+        )
 
     def active(self) -> dict[BrokerSide, SetRate]:
         """Returns the warm-ups that are under way."""
@@ -174,6 +179,7 @@ class WindowWarmup:
             writes_per_s_max=budget,
             age_s=self._ages.age_s(side, now_s),
             move_age_s=math.inf if change.reason in _AT_ONCE else self._ages.move_age_s(side, now_s),
+            window_s=self._live.quota_window_s(change.broker),
         )
 
     def resume(self, changes: Iterable[SetRate]) -> frozenset[BrokerSide]:

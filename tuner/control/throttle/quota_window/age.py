@@ -35,6 +35,7 @@ class QuotaAges:
         counted_since_s: since when each side's quota has counted bytes; −∞: not known.
         ended_s: when each side stopped carrying a move, within the last window.
         carried_s: for the sides in ``ended_s``, the last snapshot in which the side still carried a move.
+        window_s: the longest quota window of any broker.
         quiet_since_s: start of the current run of snapshots that are less than a window apart and without lists; ∞: none. Within
             such a run every start and end of a move is known.
     """
@@ -46,18 +47,27 @@ class QuotaAges:
     ended_s: Mapping[BrokerSide, float] = field(default_factory=dict)
     carried_s: Mapping[BrokerSide, float] = field(default_factory=dict)
     quiet_since_s: float = math.inf
+    window_s: float = WINDOW_S
 
-    def with_snapshot(self, carrying: Collection[BrokerSide], now_s: float, *, lists_set: bool = False) -> QuotaAges:
+    def with_snapshot(
+        self,
+        carrying: Collection[BrokerSide],
+        now_s: float,
+        *,
+        lists_set: bool = False,
+        window_s: float = WINDOW_S,
+    ) -> QuotaAges:
         """Returns the ages after one more snapshot.
 
         Args:
             carrying: the sides that take part in a move.
             now_s: the time of the snapshot.
             lists_set: the snapshot has throttled-replica lists.
+            window_s: the longest quota window of any broker.
         """
         previous_s, carrying = self.snapshot_at_s, frozenset(carrying)
         ended_s = {
-            side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S and side not in carrying
+            side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= window_s and side not in carrying
         }
         ended_s |= {side: now_s for side in self.began_s if side not in carrying}
         carried_s = {
@@ -70,9 +80,9 @@ class QuotaAges:
             # If another move through this side ended within the window, an unknown part of its bytes is still in the window.
             window_was_empty = not self.lists_set and side not in self.ended_s
             counted_since_s[side] = self.counted_since_s.get(side, began_s[side] if window_was_empty else -math.inf)
-        run_continues = previous_s is not None and now_s - previous_s <= WINDOW_S and not (self.lists_set or lists_set)
+        run_continues = previous_s is not None and now_s - previous_s <= window_s and not (self.lists_set or lists_set)
         quiet_since_s = min(self.quiet_since_s, now_s) if run_continues else now_s
-        return QuotaAges(now_s, lists_set, began_s, counted_since_s, ended_s, carried_s, quiet_since_s)
+        return QuotaAges(now_s, lists_set, began_s, counted_since_s, ended_s, carried_s, quiet_since_s, window_s)
 
     def without(self, sides: Collection[BrokerSide]) -> QuotaAges:
         """Returns the ages without the starts of ``sides``, on which no move has begun after all."""
@@ -84,9 +94,9 @@ class QuotaAges:
 
     def empty_windows(self, sides: Collection[BrokerSide], now_s: float) -> frozenset[BrokerSide]:
         """Returns those of ``sides`` whose window is empty; none while less than a whole window has been observed."""
-        if now_s - self.quiet_since_s <= WINDOW_S:
+        if now_s - self.quiet_since_s <= self.window_s:
             return frozenset()
-        ended = {side for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S}
+        ended = {side for side, at_s in self.ended_s.items() if now_s - at_s <= self.window_s}
         return frozenset(side for side in sides if side not in self.began_s and side not in ended)
 
     def is_carrying(self, side: BrokerSide) -> bool:

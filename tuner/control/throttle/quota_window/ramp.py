@@ -46,6 +46,7 @@ def plan_ramp(
     writes_per_s_max: float = 50.0,
     age_s: float = math.inf,
     move_age_s: float = math.inf,
+    window_s: float = WINDOW_S,
 ) -> tuple[RampStep, ...]:
     """Returns the steps from the current rate to the setpoint over one quota window.
 
@@ -62,21 +63,22 @@ def plan_ramp(
         writes_per_s_max: the budget. Each write goes into the metadata log and to every broker.
         age_s: how long the quota has counted bytes; decides about a reduction.
         move_age_s: how old the move is; decides about a rise.
+        window_s: the length of the broker's quota window.
     """
     step_s = max(STEP_S_MIN, sides / writes_per_s_max)
-    count = max(STEPS_MIN, round(WINDOW_S / step_s))
-    step_s = max(step_s, WINDOW_S / count)
+    count = max(STEPS_MIN, round(window_s / step_s))
+    step_s = max(step_s, window_s / count)
     rise = setpoint_bytes_per_s - current_bytes_per_s
-    wait_s = max(0.0, STARTING_S + WINDOW_S - move_age_s) if rise > 0 else 0.0
+    wait_s = max(0.0, STARTING_S + window_s - move_age_s) if rise > 0 else 0.0
     steps = []
     for i in range(count):
         # Seconds of the window at the new and at the old rate.
-        new_s = WINDOW_S * (i + 1) / count
-        old_s = WINDOW_S - new_s if rise > 0 else min(age_s, WINDOW_S - new_s)
+        new_s = window_s * (i + 1) / count
+        old_s = window_s - new_s if rise > 0 else min(age_s, window_s - new_s)
         share = 1.0 if i + 1 == count else new_s / (old_s + new_s)
         steps.append(RampStep(wait_s + step_s * i, round(current_bytes_per_s + rise * share)))
     # In a young window an early step may already reach the setpoint; the steps after it would write the same rate again.
-    while age_s < WINDOW_S and len(steps) > 1 and steps[-2].rate_bytes_per_s == steps[-1].rate_bytes_per_s:
+    while age_s < window_s and len(steps) > 1 and steps[-2].rate_bytes_per_s == steps[-1].rate_bytes_per_s:
         steps.pop()
     return tuple(steps)
 

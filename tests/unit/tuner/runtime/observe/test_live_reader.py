@@ -24,6 +24,7 @@ class FakeClusterClient:
         self.asked: list[set[str]] = []
         self.rates: dict[int, str] = {}
         self.fetchers: dict[int, str] = {}
+        self.sample_s: dict[int, str] = {}
         self.moving = True
         self.isr_at_rest: tuple[int, ...] = (1, 2)
         self.offline: tuple[int, ...] = ()
@@ -55,7 +56,8 @@ class FakeClusterClient:
             for b, r in self.rates.items()
         }
         threads = {b: {"num.replica.fetchers": ConfigValue(n, 4)} for b, n in self.fetchers.items()}
-        return {broker: {**rates.get(broker, {}), **threads.get(broker, {})} for broker in brokers}
+        samples = {b: {kafka_names.QUOTA_SAMPLE_S: ConfigValue(s, 4)} for b, s in self.sample_s.items()}
+        return {b: {**rates.get(b, {}), **threads.get(b, {}), **samples.get(b, {})} for b in brokers}
 
 
 def reader_of(client: object) -> ClusterReader:
@@ -168,6 +170,15 @@ def test_unset_fetcher_threads_have_kafkas_default() -> None:
     assert isinstance(live, LiveCluster)
     assert live.fetchers == {1: 1, 2: 4, 3: 1}
     assert live.quota_samples == {1: 11, 2: 11, 3: 11}
+
+
+def test_quota_samples_of_another_length_are_read() -> None:
+    client = FakeClusterClient({})
+    client.sample_s = {1: "1", 3: "2"}
+    live = reader_of(client).snapshot(full=False)
+    assert isinstance(live, LiveCluster)
+    assert live.quota_sample_s == {3: 2}
+    assert [live.quota_window_s(broker) for broker in (1, 2, 3)] == [11, 11, 22]
 
 
 def read_lost_sides(

@@ -289,6 +289,28 @@ def test_objective_replaces_rescue() -> None:
     assert rig.throttles.rates[SOURCE] > 11 * MB
 
 
+def test_longer_quota_samples_end_steering_until_brokers_have_one_second_again() -> None:
+    """Broker 3 has restarted with samples of two seconds: the law cannot compute its window."""
+    rig = steered()
+    rig.live.quota_sample_s = {3: 2}
+    decisions = rig.loop.cycle()
+    assert [d.reason for d in decisions if d.broker is None] == [Reason.QUOTA_WINDOW_UNSUPPORTED]
+    assert "broker 3: 2 s" in decisions[0].text
+    assert not [d for d in decisions if isinstance(d, AllowSteering | SetRate)]
+    rate = rig.throttles.rates[SOURCE]
+    seconds(rig, 3)
+    assert rig.throttles.rates[SOURCE] == rate
+    rig.live.quota_sample_s = {}
+    assert [d for d in rig.loop.cycle() if isinstance(d, AllowSteering)]
+
+
+def test_stalled_moves_are_rescued_with_longer_quota_samples() -> None:
+    rig = steered(Memory(stalls={3: STALLED}))
+    rig.live.quota_sample_s = {3: 2}
+    changes = [d for d in rig.loop.cycle() if isinstance(d, SetRate)]
+    assert {change.reason for change in changes} == {Reason.STALLED_THROTTLE_BOUND}
+
+
 def test_steering_uses_broker_quota_window() -> None:
     """Ten seconds at 10 MB/s are in a window of eleven, two in one of three: that one lets the higher rate through sooner."""
     bounds = {}

@@ -91,3 +91,13 @@ def test_move_that_never_started_fills_nothing() -> None:
     ages = looked((100.0, ()), (108.0, ()), (112.0, (SOURCE, TARGET)))
     assert ages.without({SOURCE}).with_snapshot((TARGET,), 113.0).empty_windows([SOURCE, TARGET], 114.0) == {SOURCE}
     assert ages.without(frozenset()) is ages
+
+
+def test_longer_windows_stay_unempty_for_longer() -> None:
+    ages = QuotaAges()
+    for at_s in (0.0, 5.0, 10.0, 15.0):
+        ages = ages.with_snapshot((), at_s, window_s=22.0)
+    assert ages.empty_windows([SOURCE], 15.0) == frozenset()
+    for at_s in (20.0, 25.0):
+        ages = ages.with_snapshot((), at_s, window_s=22.0)
+    assert ages.empty_windows([SOURCE], 25.0) == {SOURCE}

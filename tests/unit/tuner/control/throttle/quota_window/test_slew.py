@@ -45,6 +45,14 @@ def test_ramp_steps_are_even_and_fill_one_window(live: int, wanted: int, sides: 
     assert sides / gaps[0] <= max(budget, sides / STEP_S_MIN) * 1.1
 
 
+def test_ramp_lasts_as_long_as_the_brokers_window() -> None:
+    short, long = plan_ramp(5 * MB, 20 * MB, window_s=3.0), plan_ramp(5 * MB, 20 * MB, window_s=22.0)
+    assert short[-1].after_s + STEP_S_MIN == pytest.approx(3.0)
+    assert long[-1].after_s + STEP_S_MIN == pytest.approx(22.0)
+    waits = plan_ramp(5 * MB, 20 * MB, window_s=22.0, move_age_s=STARTING_S + WINDOW_S)
+    assert waits[0].after_s == pytest.approx(11.0), "a rise waits until this longer window is full"
+
+
 def test_default_ramp_has_44_linear_steps() -> None:
     """Linear, 44 × 0.25 s: half of the lumps that 22 × 0.5 s leave in the window."""
     steps = plan_ramp(5 * MB, 20 * MB)
