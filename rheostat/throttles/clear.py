@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rheostat.throttles.report import ThrottleRow
+from rheostat.throttles.report import AuditRow
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.throttle_settings import RATE_KEYS
@@ -25,12 +25,12 @@ _LIST_REMAINS = "not removed, because a throttled-replica list is still set: its
 class Removal:
     """The end of one removal. ``failure``: why the setting is still there; None: it is removed, and a broker confirms it."""
 
-    row: ThrottleRow
+    row: AuditRow
     failure: Failure | None
 
 
 def clear_throttles(
-    rows: Sequence[ThrottleRow], seen: ThrottleSettings, throttles: Throttles, client: ClusterClient
+    rows: Sequence[AuditRow], seen: ThrottleSettings, throttles: Throttles, client: ClusterClient
 ) -> list[Removal]:
     """Removes the settings of these rows, and returns the result of each.
 
@@ -47,7 +47,7 @@ def clear_throttles(
     return lists + rates
 
 
-def _remove(row: ThrottleRow, seen: ThrottleSettings, throttles: Throttles, client: ClusterClient) -> Failure | None:
+def _remove(row: AuditRow, seen: ThrottleSettings, throttles: Throttles, client: ClusterClient) -> Failure | None:
     side = Side(row.side)
     try:
         if row.topic is not None:

@@ -23,7 +23,7 @@ from rheostat.run.services import probe
 from rheostat.status.journal import RING_SIZES, read_journal_state
 from rheostat.throttles.clear import clear_throttles
 from rheostat.throttles.cluster_settings import read_throttle_settings
-from rheostat.throttles.report import ThrottleHistory, ThrottleRow, report_json, throttle_rows
+from rheostat.throttles.report import AuditRow, ThrottleHistory, report_json, throttle_rows
 from rheostat.throttles.traffic import measure_traffic
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from tuner.control.throttle.audit import ThrottleSettings
@@ -84,12 +84,12 @@ def run_clear(config: Path, *, yes: bool, as_json: bool) -> int:
     return EXIT_NOT_WELL if kept or any(removal.failure is not None for removal in removals) else EXIT_DONE
 
 
-def _clearable(client: ClusterClient, history: ThrottleHistory) -> tuple[ThrottleSettings, list[ThrottleRow]]:
+def _clearable(client: ClusterClient, history: ThrottleHistory) -> tuple[ThrottleSettings, list[AuditRow]]:
     settings = read_throttle_settings(client)
     return settings, [row for row in throttle_rows(settings, history, {}, _now_ms()) if row.can_be_cleared]
 
 
-def _row_text(row: ThrottleRow) -> str:
+def _row_text(row: AuditRow) -> str:
     return f"{row.name} ({row.value_text})"
 
 

@@ -30,7 +30,7 @@ _CLEAR = "rheostat throttles clear"
 
 
 @dataclass(frozen=True, slots=True)
-class ThrottleRow:
+class AuditRow:
     """One throttle.
 
     Attributes:
@@ -93,7 +93,7 @@ class ThrottleHistory:
 
 def throttle_rows(
     settings: ThrottleSettings, history: ThrottleHistory, traffic: Mapping[BrokerSide, float], now_ms: int
-) -> list[ThrottleRow]:
+) -> list[AuditRow]:
     """Returns all throttles: first rates, then lists.
 
     Args:
@@ -105,7 +105,7 @@ def throttle_rows(
     return rates + lists
 
 
-def report_json(cluster: str, rows: Iterable[ThrottleRow], now_ms: int) -> dict[str, Any]:
+def report_json(cluster: str, rows: Iterable[AuditRow], now_ms: int) -> dict[str, Any]:
     return {"cluster": cluster, "now_ms": now_ms, "throttles": [asdict(row) for row in rows]}
 
 
@@ -115,7 +115,7 @@ def _rate_row(
     changed_ms: Mapping[object, int],
     traffic: Mapping[BrokerSide, float],
     now_ms: int,
-) -> ThrottleRow:
+) -> AuditRow:
     side = None if rate.broker is None else (rate.broker, rate.side)
     override = history.orders.overrides.get(side) if side is not None else None
     owner = "rheostat" if rate.managed else "broker file" if rate.source is RateSource.FILE else "other"
@@ -125,20 +125,20 @@ def _rate_row(
     idle = history.memory.idle_rates_since.get(side) if side is not None else None
     idle_since_ms = idle.since_ms if idle is not None and idle.bytes_per_s == rate.bytes_per_s else None
     since_ms, is_exact = _since(idle_since_ms, changed_ms.get(side))
-    return ThrottleRow(
+    return AuditRow(
         "rate", RATE_KEYS[rate.side], rate.broker, None, rate.side.value, rate.bytes_per_s, None, owner, rate.serves.value,
         since_ms, is_exact, traffic.get(side) if side is not None else None,
         _removal(owner, rate.serves, RATE_KEYS[rate.side], rate.broker), can_be_cleared,
     )  # fmt: skip
 
 
-def _list_row(audited: AuditedList, history: ThrottleHistory, changed_ms: Mapping[object, int]) -> ThrottleRow:
+def _list_row(audited: AuditedList, history: ThrottleHistory, changed_ms: Mapping[object, int]) -> AuditRow:
     owner = "rheostat" if audited.managed else "other"
     can_be_cleared = owner == "other" and audited.managed_entries == 0 and audited.serves is Serves.NOTHING
     topic = audited.topic
     since_ms, is_exact = _since(history.memory.idle_lists_since_ms.get(topic), changed_ms.get(topic))
     replicas = None if audited.replicas.all_replicas else len(audited.replicas.pairs)
-    return ThrottleRow(
+    return AuditRow(
         "list", LIST_KEYS[audited.side], None, audited.topic, audited.side.value, None, replicas, owner, audited.serves.value,
         since_ms, is_exact, None, _removal(owner, audited.serves, LIST_KEYS[audited.side], None), can_be_cleared,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from rheostat.throttles.report import ThrottleRow
+from rheostat.throttles.report import AuditRow
 from streaming.shared.units import rate_text, span_text
 
 _OWNERS = {
@@ -20,7 +20,7 @@ _OWNERS = {
 _SERVES = {"moves": "a move", "recovery": "a replica that catches up", "nothing": "nothing"}
 
 
-def show(rows: Sequence[ThrottleRow], console: Console, now_ms: int) -> None:
+def show(rows: Sequence[AuditRow], console: Console, now_ms: int) -> None:
     """Prints a sentence, and a row for each throttle."""
     console.print(summary(rows), soft_wrap=True)
     if not rows:
@@ -41,7 +41,7 @@ def show(rows: Sequence[ThrottleRow], console: Console, now_ms: int) -> None:
     console.print(table)
 
 
-def summary(rows: Sequence[ThrottleRow]) -> str:
+def summary(rows: Sequence[AuditRow]) -> str:
     if not rows:
         return "No replication throttle is set in this cluster."
     idle = [row for row in rows if row.serves == "nothing"]
@@ -54,14 +54,14 @@ def summary(rows: Sequence[ThrottleRow]) -> str:
     return f"{total}{count} neither a move nor a replica that catches up, and would slow the next one.{advice}"
 
 
-def _since_text(row: ThrottleRow, now_ms: int) -> str:
+def _since_text(row: AuditRow, now_ms: int) -> str:
     if row.since_ms is None:
         return "unknown"
     age = span_text(max(0.0, (now_ms - row.since_ms) / 1000))
     return f"{age} ago" if row.since_is_exact else f"at least {age}"
 
 
-def _passing_text(row: ThrottleRow) -> str:
+def _passing_text(row: AuditRow) -> str:
     if row.rate_bytes_per_s is None:
         return ""
     return "not measured" if row.passing_bytes_per_s is None else rate_text(row.passing_bytes_per_s)

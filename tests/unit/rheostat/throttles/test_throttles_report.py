@@ -11,7 +11,7 @@ from rich.console import Console
 from tuner_cases import NOW_MS, F, L, move, owned, throttle
 
 from rheostat.throttles.clear import clear_throttles
-from rheostat.throttles.report import ThrottleHistory, ThrottleRow, throttle_rows
+from rheostat.throttles.report import AuditRow, ThrottleHistory, throttle_rows
 from rheostat.throttles.view import show, summary
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
@@ -31,9 +31,7 @@ LEFTOVERS = ThrottleSettings(
 )
 
 
-def rows(
-    settings: ThrottleSettings, traffic: dict[BrokerSide, float] | None = None, **history: Any
-) -> list[ThrottleRow]:
+def rows(settings: ThrottleSettings, traffic: dict[BrokerSide, float] | None = None, **history: Any) -> list[AuditRow]:
     known = ThrottleHistory(history.pop("memory", Memory()), history.pop("orders", Orders()), **history)
     return throttle_rows(settings, known, traffic or {}, NOW_MS)
 
@@ -119,7 +117,7 @@ def test_dry_run_and_failed_entries_do_not_date_a_throttle() -> None:
     assert rows(LEFTOVERS, entries=(dry, failed))[0].since_ms is None
 
 
-def text_of(result: list[ThrottleRow]) -> str:
+def text_of(result: list[AuditRow]) -> str:
     console = Console(file=io.StringIO(), width=300)
     show(result, console, NOW_MS)
     return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
