@@ -53,7 +53,7 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         Reason.QUOTA_WINDOW_UNSUPPORTED: ReasonText(
             meaning="`replication.quota.window.size.seconds` is not 1 on some brokers, and an objective is set",
             tuner="raises the throttles of stalled moves only, as without an objective",
-            operator="set it to 1 in the brokers' files and restart them; `replication.quota.window.num` sets the length of the window",
+            operator="set it to 1 in the brokers' files and restart them; `replication.quota.window.num` sets the window's length",
         ),
         Reason.NO_LEADER: ReasonText(
             cause="a moving partition has no leader",
