@@ -51,9 +51,9 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             effect="clears the throttled-replica lists, removes the rates or restores the earlier ones, and ends the cycle",
         ),
         Reason.QUOTA_WINDOW_UNSUPPORTED: ReasonText(
-            meaning="`replication.quota.window.size.seconds` is not 1 on some brokers, and an objective is set",
-            tuner="raises the throttles of stalled moves only, as without an objective",
-            operator="set it to 1 in the brokers' files and restart them; `replication.quota.window.num` sets the window's length",
+            cause="`replication.quota.window.size.seconds` is not 1 on some brokers, and an objective is set",
+            effect="raises the throttles of stalled moves only, as without an objective",
+            advice="set it to 1 in the brokers' files and restart them; `replication.quota.window.num` sets the window's length",
         ),
         Reason.NO_LEADER: ReasonText(
             cause="a moving partition has no leader",
