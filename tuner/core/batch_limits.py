@@ -6,7 +6,7 @@ Steps are chosen in this order, each kind in the caller's order:
 2. steps that move a leader, because they relieve a broker, up to the limit of leader movements;
 3. all other steps.
 
-A slot is filled again as soon as its step ends. The KIP's controller waits for the slowest step of a batch, which leaves brokers
+A new step is chosen as soon as a running one ends. The KIP's controller waits for the slowest step of a batch, which leaves brokers
 idle. The KIP's text and its pseudocode differ on the limit of leader movements; this module follows the text: steps over that limit
 are left out and make room for others.
 

@@ -11,7 +11,9 @@ from streaming.shared.throttle_settings import TopicThrottle
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import PlanThrottle, TopicPartition
 
-BrokerSide = tuple[int, Side]
+BrokerSide = tuple[
+    int, Side
+]  # A broker in one role: leader (source of copies) or follower (destination). Each has a throttle.
 
 
 def side_name(side: BrokerSide) -> str:

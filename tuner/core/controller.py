@@ -67,18 +67,22 @@ def cluster_wide_measures(
     lags += [s.metadata_lag_ms for s in broker_signals if s.metadata_lag_ms is not None]
     replica_counts = [s.partitions for s in broker_signals if s.partitions is not None]
     newest = max((s for s in controller_signals if s.active), key=lambda s: (s.sampled_at_ms, s.node), default=None)
+    # A broker counts forwarded requests as well. In a combined broker and controller the two cannot be told apart.
+    counts_forwarding_only = newest is not None and newest.node not in brokers
     return ClusterWideMeasures(
-        max(create_means, default=None),
-        max(lags, default=None),
-        _estimate_all_replicas(replica_counts, controller_signals),
-        create_probe_p90_ms,
-        # A broker counts forwarded requests as well. In a combined broker and controller the two cannot be told apart.
-        _forwarding_busy_ratio(newest) if newest is not None and newest.node not in brokers else None,
+        create_ms=max(create_means, default=None),
+        apply_lag_ms=max(lags, default=None),
+        replicas=_estimate_all_replicas(replica_counts, controller_signals),
+        create_probe_p90_ms=create_probe_p90_ms,
+        forwarding_busy_ratio=_forwarding_busy_ratio(newest) if newest is not None and counts_forwarding_only else None,
     )
 
 
 def _forwarding_busy_ratio(controller: ControllerSignal) -> float | None:
-    """Each broker forwards at most one request at a time, so the requests in progress count the busy brokers."""
+    """Returns the share of the brokers that are forwarding a request; None: not measured.
+
+    Each broker forwards at most one request at a time, so the requests in progress count the busy brokers.
+    """
     in_progress, brokers = controller.topic_requests_in_progress_mean, controller.active_brokers
     return min(1.0, in_progress / brokers) if in_progress is not None and brokers else None
 

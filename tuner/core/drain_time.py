@@ -110,8 +110,15 @@ def estimate_rate(
         return RateEstimate(RateVerdict.ENDS, rate_min, steady_state_side)
     rate = min(limits)
     time_s = fluid_optimum_s(loads.values(), rate)
-    if time_s is None:
-        return RateEstimate(RateVerdict.NEVER_ENDS, rate_min, steady_state_side, rate, None, None, needed)
-    slowest = max(loads, key=lambda side: drain_s(loads[side], rate) or 0.0)
     verdict = RateVerdict.ENDS if needed is None or rate == needed else RateVerdict.TOO_SLOW
-    return RateEstimate(verdict, rate_min, steady_state_side, rate, time_s, slowest, needed)
+    if time_s is None:
+        verdict = RateVerdict.NEVER_ENDS
+    return RateEstimate(
+        verdict,
+        rate_min,
+        steady_state_side,
+        rate_bytes_per_s=rate,
+        time_s=time_s,
+        slowest_side=None if time_s is None else max(loads, key=lambda side: drain_s(loads[side], rate) or 0.0),
+        rate_bytes_per_s_needed=needed,
+    )

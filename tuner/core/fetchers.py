@@ -4,9 +4,10 @@
 
 A broker has up to num.replica.fetchers threads for each leader it follows. So a thread is identified by three numbers: follower,
 leader, thread. The hash and the sum are 32-bit integers that wrap around; abs of the smallest integer is 0 (Utils.abs). The
-formula is unchanged in Kafka 4.2. LINE's engineers found that with round-robin placement
-the numbers of the partitions that a follower copies from a leader often share a factor with the number of threads; then few of
-the threads copy all of them.
+formula is unchanged in Kafka 4.2.
+
+LINE's engineers found that with round-robin placement the numbers of the partitions that a follower copies from a leader often
+share a factor with the number of threads; then few of the threads copy all these partitions.
 """
 
 from __future__ import annotations

@@ -46,9 +46,10 @@ def partition_fills(
     if not counted:
         return ()
     oldest_ms = now_ms - round(age_s_max * 1000)
-    cluster = PartitionFill(None, sum(s.partitions or 0.0 for s in counted.values()), limits.cluster_max)
+    total = sum(s.partitions or 0.0 for s in counted.values())
+    cluster = PartitionFill(broker=None, partitions=total, limit=limits.cluster_max)
     by_broker = (
-        PartitionFill(b, s.partitions or 0.0, limit_or_none(limits.for_broker(b)))
+        PartitionFill(broker=b, partitions=s.partitions or 0.0, limit=limit_or_none(limits.for_broker(b)))
         for b, s in counted.items()
         if s.sampled_at_ms >= oldest_ms
     )

@@ -17,9 +17,8 @@ def add_pending_bytes(
     Args:
         pending: bytes that plans have not begun to copy, by side.
     """
-    return {
-        side: signal
-        if signal.remaining_bytes is None or side not in pending
-        else replace(signal, remaining_bytes=signal.remaining_bytes + pending[side])
-        for side, signal in moves.items()
-    }
+    signals = dict(moves)
+    for side, signal in moves.items():
+        if signal.remaining_bytes is not None and side in pending:
+            signals[side] = replace(signal, remaining_bytes=signal.remaining_bytes + pending[side])
+    return signals

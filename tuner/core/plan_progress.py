@@ -4,7 +4,7 @@
     with plans       when the last plan has copied everything at its mean rate since its start, and not before the running moves end
 
 No end is known while a move is stalled, or while a plan is paused or cancelled. The end is also unknown at the start of a plan: the
-rate then rises from a twelfth for about fifteen seconds, so neither its mean nor its current value predicts the final rate.
+rate then rises from a twelfth of its final value for about fifteen seconds, so neither its mean nor its current value is of use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Passes the next steps of plans from their executor to the tuner's cycle, and the answer back.
 
-The cycle sets the throttles of the submitted moves. The executor requests a move from Kafka after the cycle has answered and has
-not deferred it. Both run in one thread, one after the other, so there is no lock.
+A move must not begin before its throttle is set. So the executor submits its moves, the cycle sets their throttles and answers, and
+then the executor requests from Kafka the moves that the cycle has not deferred. Both run in one thread, one after the other, so
+there is no lock.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class PrepareHandshake:
         self.step_ended = False
 
     def submit(self, moves: Sequence[PartitionMove], urgent: Collection[TopicPartition] = ()) -> None:
-        self.moves, self.deferred, self.waiting_for_capacity, self.urgent = moves, None, (), urgent
+        """Replaces the moves, and forgets the answer to the earlier ones."""
+        self.moves, self.urgent = moves, urgent
+        self.deferred, self.waiting_for_capacity = None, ()
 
     def clear(self) -> None:
         """Forgets the moves: the executor has requested them, or will not request them."""
@@ -41,6 +44,7 @@ class PrepareHandshake:
 
     @property
     def is_pending(self) -> bool:
+        """Whether the cycle has yet to answer."""
         return bool(self.moves) and self.deferred is None
 
     def answer(

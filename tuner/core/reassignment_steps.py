@@ -59,9 +59,8 @@ class PartitionTransition:
 class StepReason(StrEnum):
     """Why a step is taken now."""
 
-    MIN_IN_SYNC = (
-        "min_in_sync"  # Producers are refused, so the step adds as many replicas as needed, whatever the limit.
-    )
+    # Producers are refused, so the step adds as many replicas as needed, whatever the limit.
+    MIN_IN_SYNC = "min_in_sync"
     PREFERRED_LEADER = "preferred_leader"  # The step adds the new leader first, to relieve the old one.
     REPLICAS = "replicas"  # The step changes as many replicas as the limit allows.
 
@@ -84,9 +83,8 @@ class ReassignmentStep:
     dropping: tuple[int, ...]  # DR.
     reason: StepReason
     moves_leader: bool  # Another broker leads after the step.
-    needs_election: (
-        bool  # The leader changes only by an election of the preferred leader, because the old one stays a replica.
-    )
+    # The leader changes only by an election of the preferred leader, because the old one stays a replica.
+    needs_election: bool
     is_last: bool  # The step ends at the target, in its order.
 
 
@@ -152,10 +150,10 @@ def _last_step(transition: PartitionTransition, adding: Sequence[int], dropping:
     return ReassignmentStep(
         transition.topic,
         transition.partition,
-        transition.target,
-        tuple(adding),
-        tuple(dropping),
-        StepReason.REPLICAS,
+        replicas=transition.target,
+        adding=tuple(adding),
+        dropping=tuple(dropping),
+        reason=StepReason.REPLICAS,
         moves_leader=preferred_leader_changes or leader_is_dropped,
         needs_election=preferred_leader_changes and not leader_is_dropped,
         is_last=True,
@@ -174,15 +172,16 @@ def _step(
 ) -> ReassignmentStep:
     kept = [b for b in transition.replicas if b not in dropping]
     members = {*kept, *adding}
-    replicas = (*(b for b in transition.target if b in members), *(b for b in kept if b not in transition.target))
+    in_target = [b for b in transition.target if b in members]
+    replicas = (*in_target, *(b for b in kept if b not in transition.target))
     preferred_leader_changes = replicas[0] not in (transition.leader, transition.replicas[0])
     return ReassignmentStep(
         transition.topic,
         transition.partition,
         replicas,
-        tuple(adding),
-        tuple(b for b in transition.replicas if b in dropping),
-        reason,
+        adding=tuple(adding),
+        dropping=tuple(b for b in transition.replicas if b in dropping),
+        reason=reason,
         moves_leader=preferred_leader_changes or transition.leader in dropping,
         needs_election=preferred_leader_changes and transition.leader not in dropping,
         is_last=replicas == transition.target,

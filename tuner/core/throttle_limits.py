@@ -38,8 +38,8 @@ class ThrottleLimits:
     # Minimum time between two such steps, also if cycles come early. A little less than one cycle.
     decay_every_s: float = 4.0
     # Two measures of the same bytes contradict each other if they differ by this factor and by at least
-    # ``contradiction_bytes_per_s_min``. Smaller
-    # differences are normal: Kafka's quota lets bytes through in bursts, and its mean spans 11 s, the stream's 30 s.
+    # ``contradiction_bytes_per_s_min``. Smaller differences are normal: Kafka's quota lets bytes through in bursts, and its mean
+    # spans 11 s, the stream's 30 s.
     contradiction_ratio: float = 3.0
     contradiction_bytes_per_s_min: float = 10 * MB
     # A reassignment has ended after three snapshots in a row without moves: tools that move in batches pause for up to 10 s.
@@ -80,7 +80,7 @@ class StallLimits:
 
     # A move loses time while its progress is below this share of the expected progress.
     share_expected: float = 0.5
-    # Lost seconds that make a stall: the worst dip of a healthy move (0.5 · 10.5 s of the quota's rhythm) plus one hiccup.
+    # Lost seconds that make a stall: more than a healthy move loses to the rhythm of Kafka's quota (0.5 × 10.5 s) and to a hiccup.
     stalled_lost_s: float = 15.0
     # Upper limit of the lost seconds. A move that stood still for an hour and resumes is well again after half a minute.
     lost_s_max: float = 25.0
@@ -92,8 +92,8 @@ class StallLimits:
     step_s_min: float = 8.5
     # Highest share of the expected progress that one step counts, so that a single burst of catch-up does not end a stall.
     share_max: float = 5.0
-    # Lowest share, so that a single burst of writes does not make a stall. A second of silence while producers write then loses 0.7
-    # s, so that 11 s of the quota's rhythm and a hiccup stay below 15.
+    # Lowest share, so that a single burst of writes does not make a stall. A second of silence while producers write then loses
+    # 0.7 s, so that 11 s of the quota's rhythm and a hiccup stay below ``stalled_lost_s``.
     share_min: float = -0.2
     # The expected progress if the throttle allows none, or is unknown.
     progress_bytes_per_s_min: float = 1 * MB

@@ -50,8 +50,8 @@ def throttle_state_of(
     if highest_plan_rate_bytes_per_s is not None:
         max_rates = dict.fromkeys(all_sides, highest_plan_rate_bytes_per_s)
     if not limits.closed_loop:
-        # A side without copies gets the plan's rate as soon as a plan copies through it. Its current rate says nothing: until then
-        # it is a twelfth of the plan's rate at most.
+        # A side without copies gets the plan's rate as soon as a plan copies through it. Until then its current rate is at most a
+        # twelfth of the plan's rate, so the current rate does not count.
         idle_rates = {side: rate for side, rate in max_rates.items() if side not in plan_rates}
         return ThrottleState({**setpoint_rates, **idle_rates}, {**current, **max_rates, **plan_rates})
     # The control law may raise a rate up to the ceiling, also on a side without a throttle if it throttles all moves.

@@ -12,9 +12,8 @@ A mean rate keeps a burst until its sample leaves the window. So one large burst
 although Kafka tells the tenant a shorter throttle time, for the excess only.
 
 Invariant: K ≤ B at all times. A new bucket is full, as in Kafka, which starts K at 0 in the year 1970 and refills it. So after a
-    fail-over of the
-controller every tenant has a full burst. After a change of the quota, the time since the last request is refilled at the new
-rate, as in Kafka.
+fail-over of the controller every tenant has a full burst. After a change of the quota, the time since the last request is refilled
+at the new rate, as in Kafka.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class BrokerLoads:
         self.limits = limits
         self.partitions = {p.key: p for p in partitions}
         self.replicas = {key: p.replicas for key, p in self.partitions.items()}
-        brokers = {*racks, *counts.by_broker, *(b for p in self.partitions.values() for b in p.replicas)}
+        brokers = {*racks, *counts.by_broker}.union(*(p.replicas for p in self.partitions.values()))
         self.hosted = {b: counts.on_broker(b) for b in brokers}
         self.held_bytes = dict.fromkeys(brokers, 0.0)
         for p in self.partitions.values():
@@ -64,11 +64,12 @@ class BrokerLoads:
     def move(self, key: TopicPartition, old: int, new: int) -> None:
         """Moves a replica. It keeps its position in the replica list, so a preferred leader's replica remains preferred."""
         self.replicas[key] = tuple(new if b == old else b for b in self.replicas[key])
-        size_bytes, counts = self.partitions[key].size_bytes, key[0] not in INTERNAL_TOPICS
+        size_bytes = self.partitions[key].size_bytes
         self.held_bytes[old] -= size_bytes
         self.held_bytes[new] += size_bytes
-        self.hosted[old] -= counts
-        self.hosted[new] += counts
+        if key[0] not in INTERNAL_TOPICS:  # No partition limit counts these.
+            self.hosted[old] -= 1
+            self.hosted[new] += 1
 
     def has_room(self, key: TopicPartition, broker: int) -> bool:
         """Returns whether the broker's partition limit allows one more partition."""

@@ -72,18 +72,17 @@ def plan_resize(settings: Mapping[int, FetcherSetting], default: int | None, des
         default: the cluster's default, if one was set at runtime.
     """
     counts = Counter(setting.value for setting in settings.values())
-    current = min(counts, key=lambda value: (-counts[value], value))
+    highest_count = max(counts.values())
+    current = min(value for value, count in counts.items() if count == highest_count)
     changing = tuple(sorted(b for b, setting in settings.items() if setting.value == current))
     left_alone = {
         b: setting.value for b, setting in sorted(settings.items()) if setting.value not in (current, desired)
     }
-    inheriting = {setting.value for setting in settings.values() if not setting.own}
-    if inheriting <= {current}:
-        own = {b: current for b in changing if settings[b].own}
-        targets: dict[ConfigTarget, int | None] = {CLUSTER_DEFAULT: default} if inheriting else {}
-        return ResizePlan(current, desired, changing, {**targets, **own}, left_alone)
+    inherited_values = {setting.value for setting in settings.values() if not setting.own}
+    own_values = {b: current for b in changing if settings[b].own}
+    if inherited_values <= {current}:
+        targets: dict[ConfigTarget, int | None] = {CLUSTER_DEFAULT: default} if inherited_values else {}
+        return ResizePlan(current, desired, changing, {**targets, **own_values}, left_alone)
     # Brokers inherit different values from their files. The cluster's default would change all of these brokers, also those that
     # are to be left alone, so each broker is changed on its own.
-    return ResizePlan(
-        current, desired, changing, {b: current if settings[b].own else None for b in changing}, left_alone
-    )
+    return ResizePlan(current, desired, changing, {b: own_values.get(b) for b in changing}, left_alone)

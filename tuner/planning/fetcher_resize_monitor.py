@@ -63,7 +63,9 @@ def measure_baseline(samples: Sequence[FollowerSample]) -> ResizeBaseline:
     took_s = max(samples[-1].at_s - samples[0].at_s, 1e-3)
     written = max(0, samples[-1].end_offsets - samples[0].end_offsets)
     return ResizeBaseline(
-        max(sample.out_of_sync for sample in samples), max(sample.behind for sample in samples), written / took_s
+        out_of_sync=max(sample.out_of_sync for sample in samples),
+        behind=max(sample.behind for sample in samples),
+        messages_per_s=written / took_s,
     )
 
 

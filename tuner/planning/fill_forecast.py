@@ -78,7 +78,9 @@ def forecast(history: History, headroom: int | None) -> FillForecast:
         return result(FillOutlook.TOO_SHORT)
     if growth <= 0:
         return result(FillOutlook.NOT_GROWING)
-    if sum(later > earlier for (_, earlier), (_, later) in pairwise(history)) < RISES_MIN:
+    counts = [count for _, count in history]
+    rises = sum(later > earlier for earlier, later in pairwise(counts))
+    if rises < RISES_MIN:
         return result(FillOutlook.TOO_FEW)
     in_s = headroom * span_s / growth
     return result(FillOutlook.IN_TIME, in_s) if in_s <= HORIZON_RATIO * span_s else result(FillOutlook.BEYOND)

@@ -61,7 +61,8 @@ def fluid_bound(partitions: Iterable[PlannedPartition], rates: Mapping[BrokerSid
         lacking = p.lacking_bytes
         if not lacking:
             continue
-        topic, partition, write, total_bytes = p.topic, p.partition, p.write_bytes_per_s, sum(lacking.values())
+        topic, partition, write = p.topic, p.partition, p.write_bytes_per_s
+        total_bytes = sum(lacking.values())
         copied_bytes += total_bytes
         growth = len(lacking) * write
         leaders[p.leader].append(
@@ -72,19 +73,26 @@ def fluid_bound(partitions: Iterable[PlannedPartition], rates: Mapping[BrokerSid
     by_side = {(b, Side.LEADER): copies for b, copies in leaders.items()}
     by_side |= {(b, Side.FOLLOWER): copies for b, copies in followers.items()}
     limited = {side: copies for side, copies in by_side.items() if side in rates}
-    never = tuple((c[4], c[5], side) for side, copies in limited.items() for c in copies if c[3] >= rates[side])
+    never: list[tuple[str, int, BrokerSide]] = []
+    for side, copies in limited.items():
+        never += [
+            (topic, partition, side)
+            for _, _, _, steady_state, topic, partition in copies
+            if steady_state >= rates[side]
+        ]
     at_once = [_at_once_s(copies, rates[side]) for side, copies in limited.items()]
-    finite_s = [takes_s for takes_s in at_once if takes_s is not None]
+    finite_s = [time_s for time_s in at_once if time_s is not None]
     at_once_s = max(finite_s, default=0.0) if len(finite_s) == len(at_once) else None
     if never:
-        return FluidBound(None, never[0][2], never, at_once_s, copied_bytes)
-    needs_s = {side: _in_turn_s(copies, rates[side]) for side, copies in limited.items()}
-    slowest = max(needs_s, key=needs_s.__getitem__, default=None)
-    return FluidBound(max(needs_s.values(), default=0.0), slowest, (), at_once_s, copied_bytes)
+        _, _, side = never[0]
+        return FluidBound(None, side, tuple(never), at_once_s, copied_bytes)
+    in_turn_s = {side: _in_turn_s(copies, rates[side]) for side, copies in limited.items()}
+    slowest = max(in_turn_s, key=in_turn_s.__getitem__, default=None)
+    return FluidBound(max(in_turn_s.values(), default=0.0), slowest, (), at_once_s, copied_bytes)
 
 
 def _in_turn_s(copies: list[_Copy], rate_bytes_per_s: float) -> float:
-    """Returns the end of the last copy if they run one after the other."""
+    """Returns the end of the last copy if the copies run one after the other, in the best order."""
     at_s = 0.0
     for _, missing_bytes, growth, steady_state, _, _ in sorted(copies, reverse=True):
         at_s += (missing_bytes + growth * at_s) / (rate_bytes_per_s - steady_state)
@@ -92,5 +100,7 @@ def _in_turn_s(copies: list[_Copy], rate_bytes_per_s: float) -> float:
 
 
 def _at_once_s(copies: list[_Copy], rate_bytes_per_s: float) -> float | None:
-    load = SideLoad(sum([c[1] for c in copies]), sum([c[3] for c in copies]))
-    return drain_s(load, rate_bytes_per_s)
+    """Returns the end of the last copy if all copies begin at once; None: they never end."""
+    missing_bytes = sum([missing for _, missing, _, _, _, _ in copies])
+    steady_state = sum([bytes_per_s for _, _, _, bytes_per_s, _, _ in copies])
+    return drain_s(SideLoad(missing_bytes, steady_state), rate_bytes_per_s)

@@ -64,13 +64,14 @@ def replace_brokers(loads: BrokerLoads, pairs: Mapping[int, int]) -> GeneratedPl
 
 def extend_to_brokers(loads: BrokerLoads, brokers: Collection[int], tolerance: float = TOLERANCE) -> GeneratedPlan:
     """Returns a plan that gives ``brokers`` an equal share of all bytes, taken from brokers above the mean."""
-    balance_loads(loads, [b for b in loads.alive if b not in brokers], list(brokers), tolerance, limits_givers=False)
+    others = [b for b in loads.alive if b not in brokers]
+    balance_loads(loads, givers=others, takers=list(brokers), tolerance=tolerance, limits_givers=False)
     return _make_plan(loads)
 
 
 def rebalance(loads: BrokerLoads, tolerance: float = TOLERANCE) -> GeneratedPlan:
     """Returns a plan that brings every broker within ``tolerance`` of the mean, as far as whole partitions allow."""
-    balance_loads(loads, loads.alive, loads.alive, tolerance, limits_givers=True)
+    balance_loads(loads, givers=loads.alive, takers=loads.alive, tolerance=tolerance, limits_givers=True)
     return _make_plan(loads)
 
 
@@ -80,17 +81,21 @@ def rebalance(loads: BrokerLoads, tolerance: float = TOLERANCE) -> GeneratedPlan
 def _empty_brokers(
     loads: BrokerLoads, leaving: Collection[int], remaining: list[int], successors: Mapping[int, int]
 ) -> GeneratedPlan:
+    """Returns a plan that moves all replicas from ``leaving`` to ``remaining`` brokers, first of all to a broker's successor."""
     for p in _largest_first(loads.partitions.values()):
         for old in p.replicas:
             if old not in leaving:
                 continue
-            # The sort is stable: the successor, which the operator chose, comes first. It is accepted even if it means fewer racks.
-            candidates = sorted(loads.candidate_brokers(p.key, old, remaining), key=lambda b: b != successors.get(old))
-            preferred = [b for b in candidates if b == successors.get(old) or loads.keeps_racks(p.key, old, b)]
-            if not (
-                _place_replica(loads, p.key, old, preferred, remaining, set(), keeps_racks=True)
-                or _place_replica(loads, p.key, old, candidates, remaining, set(), keeps_racks=False)
-            ):
+            candidates = loads.candidate_brokers(p.key, old, remaining)
+            # The operator chose the successor, so it comes first, and is accepted even if it means fewer racks.
+            successor = successors.get(old)
+            if successor in candidates:
+                candidates = [successor, *(b for b in candidates if b != successor)]
+            preferred = [b for b in candidates if b == successor or loads.keeps_racks(p.key, old, b)]
+            is_placed = _place_replica(loads, p.key, old, preferred, remaining, set(), keeps_racks=True)
+            if not is_placed:
+                is_placed = _place_replica(loads, p.key, old, candidates, remaining, set(), keeps_racks=False)
+            if not is_placed:
                 raise NoPlacementError(_no_placement_text(p, old, candidates))
     return _make_plan(loads)
 
@@ -164,11 +169,11 @@ def _make_plan(loads: BrokerLoads) -> GeneratedPlan:
     copied = sum(p.size_bytes * len(set(loads.replicas[p.key]) - set(p.replicas)) for p in changed)
     on_fewer_racks = tuple(p.key for p in changed if not loads.keeps_rack_count(p.key))
     return GeneratedPlan(
-        tuple(Target(p.topic, p.partition, loads.replicas[p.key]) for p in changed),
-        copied,
-        dict(loads.held_bytes),
-        dict(loads.hosted),
-        on_fewer_racks,
+        targets=tuple(Target(p.topic, p.partition, loads.replicas[p.key]) for p in changed),
+        copied_bytes=copied,
+        held_bytes=dict(loads.held_bytes),
+        hosted=dict(loads.hosted),
+        on_fewer_racks=on_fewer_racks,
     )
 
 

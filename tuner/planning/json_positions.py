@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,27 +38,33 @@ def find_lines(text: str, paths: Collection[Path]) -> dict[Path, int]:
     # All prefixes of the paths; the empty path is the whole document.
     prefixes = {path[:n] for path in paths for n in range(len(path) + 1)}
     walk = _Walk(text, prefixes)
-    at: dict[Path, int] = {}
+    offsets: dict[Path, int] = {}
     for position in walk.positions():
-        at.setdefault(position.path, position.at)
+        offsets.setdefault(position.path, position.offset)
     lines = _Lines(text)
-    numbers = {path: lines.line_at(offset) for path, offset in sorted(at.items(), key=lambda item: item[1])}
-    return {
-        path: next((numbers[path[:n]] for n in range(len(path), 0, -1) if path[:n] in numbers), 1) for path in paths
-    }
+    line_of = {path: lines.line_at(offset) for path, offset in sorted(offsets.items(), key=lambda item: item[1])}
+    return {path: _line_of_nearest(path, line_of) for path in paths}
+
+
+def _line_of_nearest(path: Path, line_of: Mapping[Path, int]) -> int:
+    """Returns the line of the path or of its nearest parent with a line; 1 for the whole document."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in line_of:
+            return line_of[path[:length]]
+    return 1
 
 
 def find_duplicate_keys(text: str) -> list[tuple[Path, int]]:
     """Returns each further occurrence of a key in one object, with its line, in order. ``text`` must be valid JSON."""
     walk = _Walk(text, {()})
     lines = _Lines(text)
-    return [(position.path, lines.line_at(position.at)) for position in walk.positions() if position.is_duplicate]
+    return [(position.path, lines.line_at(position.offset)) for position in walk.positions() if position.is_duplicate]
 
 
 @dataclass(frozen=True, slots=True)
 class _Position:
     path: Path
-    at: int  # Offset in the text.
+    offset: int  # In the text.
     is_duplicate: bool = False
 
 
@@ -102,14 +108,16 @@ class _Walk:
         self._end = at + 1
 
     def _list(self, path: Path, at: int) -> Iterator[_Position]:
-        number, at = 0, self._after_space(at + 1)
+        number = 0
+        at = self._after_space(at + 1)
         while self._text[at] != "]":
             child: Path = (*path, number)
             if child in self._prefixes:
                 yield _Position(child, at)
             if not self._skip(child, at):
                 yield from self._value(child, at)
-            number, at = number + 1, self._next(self._end)
+            number += 1
+            at = self._next(self._end)
         self._end = at + 1
 
     def _skip(self, path: Path, at: int) -> bool:

@@ -60,7 +60,10 @@ def kip73_figures(
     """
     held = list(log_bytes)
     return Kip73Figures(
-        partitions_to_move / partitions, sum(held) / len(held), len(held), max(bytes_in_per_s, default=0.0)
+        move_ratio=partitions_to_move / partitions,
+        log_bytes_per_broker=sum(held) / len(held),
+        brokers=len(held),
+        bytes_in_per_s_max=max(bytes_in_per_s, default=0.0),
     )
 
 

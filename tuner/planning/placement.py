@@ -67,6 +67,7 @@ def place(
 
 
 def _known_racks(racks: Mapping[int, str | None]) -> dict[int, str]:
+    """Returns the rack of each broker; one common rack for all if the rack of a broker is unknown."""
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     return known if len(known) == len(racks) else dict.fromkeys(racks, "")
 
@@ -110,18 +111,20 @@ def _assign(
     for broker, rack in sorted(rack_of.items()):
         brokers_by_rack.setdefault(rack, []).append(broker)
     totals = {rack: sum(quota[b] for b in brokers) for rack, brokers in brokers_by_rack.items()}
+    # Each rack gets ``base`` replicas of every partition, and one more of as many partitions as it has ``extra`` replicas left.
     base = {rack: total // request.partitions for rack, total in totals.items()}
     extra = {rack: total % request.partitions for rack, total in totals.items()}
-    extras = request.replication - sum(base.values())
+    extra_racks_count = request.replication - sum(base.values())
     shared_partitions: dict[tuple[int, int], int] = {}
     leads = dict.fromkeys(rack_of, 0)
     broker_totals = dict(quota)
     placed = []
     for _ in range(request.partitions):
         chosen: list[int] = []
-        extra_racks = heapq.nsmallest(extras, extra, key=lambda rack: (-extra[rack], rack))
+        extra_racks = heapq.nsmallest(extra_racks_count, extra, key=lambda rack: (-extra[rack], rack))
         for rack, brokers in brokers_by_rack.items():
-            for _ in range(base[rack] + (rack in extra_racks)):
+            replicas = base[rack] + 1 if rack in extra_racks else base[rack]
+            for _ in range(replicas):
                 chosen.append(_choose_broker(brokers, chosen, quota, shared_partitions))
         for rack in extra_racks:
             extra[rack] -= 1
@@ -145,7 +148,9 @@ def _choose_broker(
     spread over many other brokers.
     """
     free = [b for b in brokers if b not in chosen]
-    return min(free, key=lambda b: (-remaining[b], sum(shared_partitions.get((b, other), 0) for other in chosen), b))
+    largest = max(remaining[b] for b in free)
+    candidates = [b for b in free if remaining[b] == largest]
+    return min(candidates, key=lambda b: (sum(shared_partitions.get((b, other), 0) for other in chosen), b))
 
 
 def _with_leader(chosen: Sequence[int], leads: dict[int, int], broker_totals: Mapping[int, int]) -> tuple[int, ...]:

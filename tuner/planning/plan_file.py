@@ -48,6 +48,8 @@ class CurrentPartition:
 
 @dataclass(frozen=True, slots=True)
 class CurrentFile:
+    """The current assignment from a file."""
+
     partitions: Mapping[TopicPartition, CurrentPartition]
     brokers: frozenset[int] | None  # None: not in the file.
 
@@ -101,28 +103,31 @@ def parse_current(text: str, name: str) -> CurrentFile:
     if brokers is not None:
         check_brokers(brokers, ("brokers",), faults)
     faults.raise_any()
-    for i, e in enumerate(entries):
-        for key, named in (("leader", [e["leader"]] if "leader" in e else []), ("isr", e.get("isr", []))):
-            if not set(named) <= set(e["replicas"]):
-                faults.add(("partitions", i, key), f"expected only brokers of replicas {e['replicas']}, found {named}")
-        if brokers is not None and not set(e["replicas"]) <= set(brokers):
+    for i, entry in enumerate(entries):
+        replicas = entry["replicas"]
+        leaders = [entry["leader"]] if "leader" in entry else []
+        for key, named in (("leader", leaders), ("isr", entry.get("isr", []))):
+            if not set(named) <= set(replicas):
+                faults.add(("partitions", i, key), f"expected only brokers of replicas {replicas}, found {named}")
+        if brokers is not None and not set(replicas) <= set(brokers):
             faults.add(("partitions", i, "replicas"), f"expected only ids that brokers names: {broker_list(brokers)}")
     faults.raise_any()
+    partitions = [_current_partition(entry) for entry in entries]
     return CurrentFile(
-        {(s.topic, s.partition): s for s in map(_current_partition, entries)},
-        None if brokers is None else frozenset(brokers),
+        partitions={(current.topic, current.partition): current for current in partitions},
+        brokers=None if brokers is None else frozenset(brokers),
     )
 
 
-def _current_partition(e: Mapping[str, Any]) -> CurrentPartition:
-    # Without these keys the partition counts as healthy: the preferred replica leads, and all are in sync.
-    leader, isr = e.get("leader", e["replicas"][0]), e.get("isr", e["replicas"])
+def _current_partition(entry: Mapping[str, Any]) -> CurrentPartition:
+    replicas = entry["replicas"]
     return CurrentPartition(
-        e["topic"],
-        e["partition"],
-        tuple(e["replicas"]),
-        leader,
-        tuple(isr),
-        e.get("size_bytes"),
-        e.get("write_bytes_per_s"),
+        entry["topic"],
+        entry["partition"],
+        tuple(replicas),
+        # Without these two keys the partition counts as healthy: the preferred replica leads, and all are in sync.
+        leader=entry.get("leader", replicas[0]),
+        isr=tuple(entry.get("isr", replicas)),
+        size_bytes=entry.get("size_bytes"),
+        write_bytes_per_s=entry.get("write_bytes_per_s"),
     )

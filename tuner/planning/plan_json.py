@@ -63,11 +63,12 @@ class Faults:
         if not self._faults:
             return
         shown = _faults_to_show(self._faults)
-        lines = find_lines(self._text, {path for f in shown for path in (f.path, f.earlier) if path is not None})
-        texts = [
-            f"{self._name}:{lines[f.path]}: {_path_text(f.path)}: {f.text}{'' if f.earlier is None else lines[f.earlier]}"
-            for f in sorted(shown, key=lambda fault: lines[fault.path])
-        ]
+        paths = {fault.path for fault in shown} | {fault.earlier for fault in shown if fault.earlier is not None}
+        lines = find_lines(self._text, paths)
+        texts = []
+        for fault in sorted(shown, key=lambda fault: lines[fault.path]):
+            earlier_line = "" if fault.earlier is None else lines[fault.earlier]
+            texts.append(f"{self._name}:{lines[fault.path]}: {_path_text(fault.path)}: {fault.text}{earlier_line}")
         hidden = len(self._faults) - min(len(texts), FAULTS_SHOWN_MAX)
         more = [f"... {more_text(hidden)}"] if hidden else []
         raise PlanFileError("\n".join(texts[:FAULTS_SHOWN_MAX] + more))
@@ -75,17 +76,22 @@ class Faults:
 
 def _faults_to_show(faults: Sequence[_Fault]) -> list[_Fault]:
     """Returns the faults that may be shown: faults of the first partitions that have any, and faults outside of partitions."""
-    numbers = [_number(fault.path) for fault in faults]
+    numbers = [_entry_number(fault.path) for fault in faults]
     first = set(sorted({number for number in numbers if number is not None})[:FAULTS_SHOWN_MAX])
     return [fault for fault, number in zip(faults, numbers, strict=True) if number is None or number in first]
 
 
-def _number(path: Path) -> int | None:
+def _entry_number(path: Path) -> int | None:
     """Returns the index of the partition entry that contains the path; None: no entry contains it."""
     return path[1] if len(path) > 1 and path[0] == "partitions" and isinstance(path[1], int) else None
 
 
 def read_body(text: str, faults: Faults, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Returns the outermost object, and adds a fault for each key that is not in ``keys``.
+
+    Raises:
+        PlanFileError: the text is no JSON object, or has a duplicate key.
+    """
     try:
         try:
             body = json.loads(text, object_pairs_hook=refuse_duplicates)
@@ -108,13 +114,14 @@ def read_body(text: str, faults: Faults, keys: tuple[str, ...]) -> dict[str, Any
 
 
 def read_entries(body: Mapping[str, Any], keys: tuple[str, ...], faults: Faults) -> list[dict[str, Any]]:
+    """Returns the entries of ``partitions``, and adds their faults. Without faults every entry is valid."""
     entries = body.get("partitions")
     if not isinstance(entries, list) or not entries:
         found = "nothing" if entries is None else _json_text(entries)
         faults.add(("partitions",), f"expected a list of at least one {{topic, partition, replicas}}, found {found}")
         return []
-    first: dict[Any, int] = {}
-    known = dict.fromkeys(keys).keys()
+    first_index: dict[Any, int] = {}
+    known = dict.fromkeys(keys).keys()  # A set that keeps the order, for the messages.
     for i, entry in enumerate(entries):
         at: Path = ("partitions", i)
         if not isinstance(entry, dict):
@@ -123,11 +130,13 @@ def read_entries(body: Mapping[str, Any], keys: tuple[str, ...], faults: Faults)
         if not _is_plain(entry):
             _check_keys(entry, at, known, faults)
             _check_entry(entry, at, faults)
-        name = (entry.get("topic"), entry.get("partition"))
-        if isinstance(name[0], str) and isinstance(name[1], int) and first.setdefault(name, i) != i:
-            faults.add(
-                at, f"partition {name[0]}-{name[1]} is listed twice, first in line ", ("partitions", first[name])
-            )
+        topic, partition = entry.get("topic"), entry.get("partition")
+        if not isinstance(topic, str) or not isinstance(partition, int):
+            continue
+        first = first_index.setdefault((topic, partition), i)
+        if first != i:
+            text = f"partition {topic}-{partition} is listed twice, first in line "
+            faults.add(at, text, earlier=("partitions", first))
     return entries
 
 
@@ -193,9 +202,8 @@ def _check_keys(body: Mapping[str, Any], at: Path, known: KeysView[str], faults:
 
 
 def _is_id(value: Any) -> bool:
-    return (
-        type(value) is int and 0 <= value < 2**31
-    )  # JSON's true is no id. This runs a million times for a large plan.
+    # JSON's true is no id, so ``isinstance`` is not enough. This runs a million times for a large plan.
+    return type(value) is int and 0 <= value < 2**31
 
 
 @lru_cache(maxsize=10_000)  # A large plan repeats the same names.

@@ -92,28 +92,32 @@ def simulate_creation(creation: Creation, quota: MutationQuota | None, cost: Con
     Args:
         quota: None: the tenant has none.
     """
-    now_s = free_at_s = throttled_s = wait_s_max = 0.0
-    at_once, refused = 0, False
+    now_s = throttled_s = wait_s_max = 0.0
+    free_at_s = 0.0  # When the controller has handled all topics admitted so far.
+    at_once, was_refused = 0, False
     # To save time, the bucket is two plain numbers and no TokenBucket: a search simulates up to 100,000 topics 45 times.
     rate, burst = (quota.rate_per_s, quota.burst) if quota is not None else (math.inf, math.inf)
     tokens, size = burst, creation.partitions_per_topic
-    topic_s, request_s = cost.work_s(1, size), cost.work_s(0, 0, 1)
+    topic_s = cost.work_s(topics=1, partitions=size)
+    request_s = cost.work_s(topics=0, partitions=0, requests=1)
     for topic in range(creation.topics):
         request, position = divmod(topic, creation.topics_per_request)
-        if creation.requests_per_s is not None and request / creation.requests_per_s > now_s:
-            tokens = min(burst, tokens + rate * (request / creation.requests_per_s - now_s))
-            now_s = request / creation.requests_per_s
+        request_at_s = 0.0 if creation.requests_per_s is None else request / creation.requests_per_s
+        if request_at_s > now_s:
+            tokens = min(burst, tokens + rate * (request_at_s - now_s))
+            now_s = request_at_s
         if tokens < 0:
-            refused = True
+            was_refused = True
             wait_for_tokens_s = -tokens / rate
             throttled_s += wait_for_tokens_s
             now_s += wait_for_tokens_s
             tokens = 0.0
         tokens -= size
-        at_once += not refused
+        if not was_refused:
+            at_once += 1
         free_at_s = max(free_at_s, now_s) + topic_s + (request_s if position == 0 else 0.0)
         wait_s_max = max(wait_s_max, free_at_s - now_s)
-    requests = -(-creation.topics // creation.topics_per_request)
+    requests = math.ceil(creation.topics / creation.topics_per_request)
     work_s = cost.work_s(creation.topics, creation.partitions, requests)
     return QuotaTimeline(now_s, free_at_s, at_once, throttled_s, wait_s_max, work_s)
 
@@ -135,11 +139,14 @@ def rate_per_s_max(
         return simulate_creation(creation, MutationQuota(rate_per_s, samples, window_s), cost).wait_s_max
 
     low, high = 0.0, float(creation.partitions)
-    if waits_s(1e-6) > wait_s_max:
+    if waits_s(1e-6) > wait_s_max:  # At this rate the controller handles each topic alone.
         return None
     if waits_s(high) <= wait_s_max:
         return high  # The bucket of such a quota holds all partitions at once, so a larger quota changes nothing.
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if waits_s(middle) <= wait_s_max else (low, middle)
+        if waits_s(middle) <= wait_s_max:
+            low = middle
+        else:
+            high = middle
     return low

@@ -38,9 +38,11 @@ def balance_loads(
 
 
 def _give(balance: _Balance, giver: int, takers: Sequence[int], tolerance: float, *, limits_givers: bool) -> bool:
+    """Moves one replica from the giver to the emptiest taker that can get one. Returns False if no move is possible or needed."""
     surplus = balance.load[giver] - balance.mean
     for taker in sorted(takers, key=lambda b: (balance.load[b], b)):
-        gap_to_mean, difference = balance.mean - balance.load[taker], balance.load[giver] - balance.load[taker]
+        gap_to_mean = balance.mean - balance.load[taker]
+        difference = balance.load[giver] - balance.load[taker]
         distance = max(gap_to_mean, surplus) if limits_givers else gap_to_mean
         if surplus <= 0 or difference <= 0 or distance <= tolerance * balance.mean:
             return False
@@ -75,13 +77,15 @@ class _Balance:
         """Returns the largest replica of up to ``size_max``; if there is none, the smallest replica below ``gap``; else None."""
         replicas = self._replicas_on[giver]
         first = bisect_left(replicas, -size_max, key=lambda key: -self._weight(key))
-        return self._first_allowed(replicas[first:], giver, taker, gap) or self._first_allowed(
-            reversed(replicas[:first]), giver, taker, gap
-        )
+        key = self._first_allowed(replicas[first:], giver, taker, gap)
+        if key is None:
+            key = self._first_allowed(reversed(replicas[:first]), giver, taker, gap)
+        return key
 
     def _first_allowed(
         self, keys: Iterable[TopicPartition], giver: int, taker: int, gap: float
     ) -> TopicPartition | None:
+        """Returns the first replica that may move and is smaller than ``gap``: a larger one would not make the loads more equal."""
         loads = self._loads
         for key in keys:
             if key in self._moved_partitions or not 0 < self._weight(key) < gap:

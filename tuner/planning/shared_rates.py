@@ -23,8 +23,8 @@ def divide_by_size(
     for key, leader in leaders.items():
         sizes[leader] = sizes.get(leader, 0.0) + size_bytes.get(key, 0.0)
         counts[leader] = counts.get(leader, 0) + 1
-    return {
-        key: rate * (size_bytes.get(key, 0.0) / sizes[leader] if sizes[leader] > 0 else 1 / counts[leader])
-        for key, leader in leaders.items()
-        for rate in (bytes_per_s.get(leader, 0.0),)
-    }
+    rates: dict[TopicPartition, float] = {}
+    for key, leader in leaders.items():
+        share = size_bytes.get(key, 0.0) / sizes[leader] if sizes[leader] > 0 else 1 / counts[leader]
+        rates[key] = bytes_per_s.get(leader, 0.0) * share
+    return rates

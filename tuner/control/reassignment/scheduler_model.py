@@ -291,13 +291,19 @@ def planned_partitions(
         for candidate in waiting
     ]
     for run in running:
-        now = dict.fromkeys(run.step.adding, run.remaining_bytes / max(1, len(run.step.adding)))
-        later = {b: run.size_bytes for b in run.transition.target if b not in run.transition.replicas and b not in now}
-        planned.append(_planned(run.transition, run.write_bytes_per_s, now | later))
+        this_step = dict.fromkeys(run.step.adding, run.remaining_bytes / max(1, len(run.step.adding)))
+        placed = {*run.transition.replicas, *this_step}
+        later_steps = {b: run.size_bytes for b in run.transition.target if b not in placed}
+        planned.append(_planned(run.transition, run.write_bytes_per_s, this_step | later_steps))
     return planned
 
 
 def _planned(transition: PartitionTransition, write_bytes_per_s: float, copies: dict[int, float]) -> PlannedPartition:
     return PlannedPartition(
-        transition.topic, transition.partition, transition.leader, transition.isr, write_bytes_per_s, copies
+        transition.topic,
+        transition.partition,
+        transition.leader,
+        transition.isr,
+        write_bytes_per_s,
+        lacking_bytes=copies,
     )
