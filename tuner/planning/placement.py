@@ -84,12 +84,13 @@ def _broker_quotas(
     remaining, level = request.replicas, 0
     while remaining:
         level += 1
+        # The first broker has the lowest quota, and of several such brokers the fewest partitions.
         heap = [(quota[b], counts.on_broker(b), b) for b in rack_of if quota[b] < room[b]]
         heapq.heapify(heap)
         while heap and remaining:
             given, hosted, broker = heapq.heappop(heap)
             rack = rack_of[broker]
-            if rack_quota[rack] >= level * request.partitions:
+            if rack_quota[rack] >= level * request.partitions:  # The rack is full at this level.
                 continue
             quota[broker] = given + 1
             rack_quota[rack] += 1

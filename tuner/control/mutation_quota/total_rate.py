@@ -102,7 +102,7 @@ def next_total(
     hold_is_over = now_ms - total.cut_at_ms >= limits.hold_after_cut_s * 1000
     # A total that limits no tenant has no effect until it is cut to the rate in use.
     base = rate if binding else min(rate, limits.demand_slack * recent_per_s)
-    cycle = _Cycle(inputs, base, cap, now_ms, limits, hold_is_over)
+    cycle = _Cycle(inputs, base_per_s=base, cap_per_s=cap, now_ms=now_ms, limits=limits, hold_is_over=hold_is_over)
     # Rules in order of urgency; the first that applies decides.
     # Brokers are about to be fenced, so the controller is relieved at once, even if a tenant gets less than its share.
     if heartbeat_timeouts and hold_is_over:

@@ -32,16 +32,18 @@ def describe_side_change(
         before: None: the side is new.
         pressure: the controller's load; None: not known.
     """
-    name = f"partitions at a time {'from' if side[1] is Side.LEADER else 'onto'} broker {side[0]}"
-    reason = CONCURRENCY_REASON_TEXTS[after.reason].cause
+    broker, role = side
+    direction = "from" if role is Side.LEADER else "onto"
+    name = f"partitions at a time {direction} broker {broker}"
+    cause = CONCURRENCY_REASON_TEXTS[after.reason].cause
     if before is None:
-        return ConcurrencyChange(side, 0, after.slots, after.reason, f"{name}: {after.slots}, {reason}")
+        return ConcurrencyChange(side, 0, after.slots, after.reason, f"{name}: {after.slots}, {cause}")
     if after.reason is ConcurrencyReason.CONTROLLER_BUSY and pressure is not None:
-        reason = f"{reason}: {pressure}"
+        cause = f"{cause}: {pressure}"
     if after.reason is ConcurrencyReason.QUOTA_NOT_FULL:
         setpoint, waiting = rate_text(inputs.setpoints[side]), inputs.waiting[side]
-        reason = f"{reason} (setpoint {setpoint}), and {waiting} partitions wait"
-    text = f"{name}: {before.slots} → {after.slots}, {reason}"
+        cause = f"{cause} (setpoint {setpoint}), and {waiting} partitions wait"
+    text = f"{name}: {before.slots} → {after.slots}, {cause}"
     return ConcurrencyChange(side, before.slots, after.slots, after.reason, text)
 
 
@@ -49,7 +51,7 @@ def describe_starts_change(
     before: int, after: int, reason: ConcurrencyReason, pressure: Pressure | None
 ) -> ConcurrencyChange:
     """Returns the change of the steps per request with its sentence."""
-    text = CONCURRENCY_REASON_TEXTS[ConcurrencyReason.REQUESTS_FULL].cause
-    if reason is ConcurrencyReason.CONTROLLER_BUSY:
-        text = CONCURRENCY_REASON_TEXTS[reason].cause if pressure is None else str(pressure)
-    return ConcurrencyChange(None, before, after, reason, f"steps per request: {before} → {after}, {text}")
+    cause = CONCURRENCY_REASON_TEXTS[reason].cause
+    if reason is ConcurrencyReason.CONTROLLER_BUSY and pressure is not None:
+        cause = str(pressure)
+    return ConcurrencyChange(None, before, after, reason, f"steps per request: {before} → {after}, {cause}")
