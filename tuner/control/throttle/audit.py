@@ -1,7 +1,7 @@
 """Audits the replication throttles of a cluster: each rate and each throttled-replica list, whose it is, and what it serves.
 
 A throttle serves moves if a partition that it holds back is being reassigned, and recovery if it holds back a replica that has left
-the ISR and catches up. Any other throttle serves nothing: no replica is slowed by it now, but the next one to catch up would be.
+the ISR and catches up. Any other throttle serves nothing: it slows no replica now, but would slow the next replica that catches up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tuner.core.cluster import BrokerSide, PartitionMove
 
 
 class RateSource(StrEnum):
-    """The place of a rate: set on one broker, set for all brokers (``<default>``), or in a broker's server.properties."""
+    """The place where a rate is set: on one broker, for all brokers (``<default>``), or in a broker's server.properties."""
 
     BROKER = "broker"
     DEFAULT = "default"
@@ -25,6 +25,8 @@ class RateSource(StrEnum):
 
 
 class Serves(StrEnum):
+    """The use of a throttle; see the module docstring."""
+
     MOVES = "moves"
     RECOVERY = "recovery"
     NOTHING = "nothing"
@@ -61,7 +63,7 @@ class AuditedRate:
     """A rate, in bytes/s.
 
     Attributes:
-        broker: None: the cluster-wide default.
+        broker: None if the rate is the cluster-wide default.
         managed: rheostat has set it, and restores the earlier value.
     """
 
@@ -78,7 +80,7 @@ class AuditedList:
     """One throttled-replica list of a topic.
 
     Attributes:
-        managed: rheostat has added every entry of it.
+        managed: rheostat has added every entry of the list.
         managed_entries: the entries that rheostat has added.
     """
 
@@ -93,8 +95,8 @@ class AuditedList:
 def audit_rates(settings: ThrottleSettings, memory: Memory) -> list[AuditedRate]:
     """Returns the rates by broker and side, the cluster-wide defaults last."""
     use = _UseOfSides(settings)
-    own = [
-        AuditedRate(*side, rate, source, side in memory.owned, use.served_by(side))
+    set_on_brokers = [
+        AuditedRate(*side, rate, source, managed=side in memory.owned, serves=use.served_by(side))
         for side, (rate, source) in sorted(settings.rates.items())
         if source is not RateSource.DEFAULT
     ]
@@ -102,7 +104,7 @@ def audit_rates(settings: ThrottleSettings, memory: Memory) -> list[AuditedRate]
         AuditedRate(None, side, rate, RateSource.DEFAULT, managed=False, serves=use.served_by_default(side))
         for side, rate in sorted(settings.default_rates.items())
     ]
-    return own + defaults
+    return set_on_brokers + defaults
 
 
 def audit_lists(settings: ThrottleSettings, memory: Memory) -> list[AuditedList]:
@@ -124,13 +126,9 @@ def _audit_list(
     topic: str, side: Side, replicas: ThrottledReplicas, memory: Memory, moving: _Brokers, lost: _Brokers
 ) -> AuditedList:
     managed = memory.listed.get(topic, TopicThrottle()).for_side(side).pairs & replicas.pairs
-    serves = (
-        Serves.MOVES
-        if _names_any(replicas, moving)
-        else Serves.RECOVERY
-        if _names_any(replicas, lost)
-        else Serves.NOTHING
-    )
+    serves = Serves.RECOVERY if _names_any(replicas, lost) else Serves.NOTHING
+    if _names_any(replicas, moving):
+        serves = Serves.MOVES
     all_managed = bool(managed) and not replicas.all_replicas and managed == replicas.pairs
     return AuditedList(topic, side, replicas, all_managed, len(managed), serves)
 
@@ -163,12 +161,12 @@ class _UseOfSides:
 
     def served_by_default(self, side: Side) -> Serves:
         """Returns what the cluster-wide default serves: the most important use among the brokers that use it."""
-        used = {
+        uses = {
             self.served_by(broker_side)
             for broker_side, (_, source) in self._rates.items()
             if source is RateSource.DEFAULT and broker_side[1] is side
         }
-        return next((serves for serves in (Serves.MOVES, Serves.RECOVERY) if serves in used), Serves.NOTHING)
+        return next((serves for serves in (Serves.MOVES, Serves.RECOVERY) if serves in uses), Serves.NOTHING)
 
 
 def _recovering_sides(settings: ThrottleSettings) -> Iterator[BrokerSide]:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.policy import RESCUE_REASONS
 from tuner.control.throttle.quota_window.age import QuotaAges
-from tuner.control.throttle.quota_window.ramp import FILLS_S, WINDOW_S, RampStep, plan_fill, plan_ramp
+from tuner.control.throttle.quota_window.ramp import FILL_S, WINDOW_S, RampStep, plan_fill, plan_ramp
 from tuner.control.throttle.replica_lists.prepared_moves import sides_of
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
@@ -165,7 +165,7 @@ class WindowWarmup:
         side, now_s, budget = (change.broker, change.side), self._clock.monotonic_s(), self._writes_per_s_max
         if change.reason is Reason.WINDOW_WARMUP and side not in self._cut_short_at_s:
             counted_ratio = max(
-                0.0, 1.0 - self._idle_s.get(side, math.inf) / FILLS_S
+                0.0, 1.0 - self._idle_s.get(side, math.inf) / FILL_S
             )  # Share of the window that is filled.
             first_rate = max(self._limits.warmup_start_bytes_per_s, counted_ratio * change.setpoint_bytes_per_s)
             starts_s = 0.0 if self._limits.closed_loop else _STARTS_S

@@ -1,11 +1,12 @@
-"""Tracks since when each side's quota has counted bytes, and which quota windows are empty.
+"""Tracks since when the quota of each side has counted bytes, and which quota windows are empty.
 
-Kafka divides what a young window holds by its age, not by eleven seconds. A throttle that is raised as if a young window were full
-lets too little through first and too much later, and the unevenness comes back every eleven seconds.
+A side is the leader or the follower throttle of one broker. Kafka divides the bytes in a young window by its age, not by eleven
+seconds. A throttle that is raised as if a young window were full lets too little through first and too much later, and the
+unevenness comes back every eleven seconds.
 
 Two ages differ:
     age       how long the quota has counted bytes. Replicas on lists that were set before the move may have filled the window
-              already. A reduction goes by this age.
+              already. The speed of a reduction depends on this age.
     move age  how long the move has run. A rise waits until the move is old enough. Kafka's own tool writes the lists a moment
               before it starts the move, so the quota can be older than the move.
 
@@ -26,7 +27,7 @@ from tuner.core.cluster import BrokerSide
 
 @dataclass(frozen=True, slots=True)
 class QuotaAges:
-    """The starts and ends of moves that successive snapshots show; all times are seconds of one monotonic clock.
+    """The starts and ends of moves, as successive snapshots show them; all times are seconds of one monotonic clock.
 
     Attributes:
         snapshot_at_s: the time of the newest snapshot; None: there was none.
@@ -70,9 +71,9 @@ class QuotaAges:
             side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= window_s and side not in carrying
         }
         ended_s |= {side: now_s for side in self.began_s if side not in carrying}
-        carried_s = {
-            side: self.carried_s.get(side, previous_s if previous_s is not None else now_s) for side in ended_s
-        }
+        # A side that ended just now still carried a move in the previous snapshot.
+        last_carried_s = now_s if previous_s is None else previous_s
+        carried_s = {side: self.carried_s.get(side, last_carried_s) for side in ended_s}
         began_s, counted_since_s = {}, {}
         for side in carrying:
             # The move may have begun right after the previous snapshot.

@@ -1,8 +1,8 @@
 """Computes how much of a measured step's error belongs to each second of the quota window (a Kalman filter's gains).
 
-A second that brought too much comes back twelve seconds later, when the window drops it. Measured steps of five seconds cannot
-tell which second it was. But five and twelve have no common divisor: after twelve steps each second has been measured with
-different neighbours. A Kalman filter uses that. Its state is the errors of the seconds in the window:
+A second in which too much passed comes back twelve seconds later, when the window drops it. A measured step of five seconds does
+not show which of its seconds that was. But five and twelve have no common divisor: after twelve steps each second has been measured
+with different neighbours. A Kalman filter uses that. Its state is the errors of the seconds in the window:
 
     error of a new second = − Σ errors of the seconds in the window + noise of one second (part of a response)
     error of a step       = Σ errors of its seconds + noise of one measurement (bytes in flight at its ends)
@@ -17,7 +17,7 @@ from functools import lru_cache
 # Variance of a step's measurement ÷ variance of a second. A response of some MiB straddles either end of a step, and a step that is
 # not reported is extracted from a mean of half a minute. On simulated brokers a quarter or twice this value works nearly as well.
 _MEASUREMENT_VARIANCE = 4.0
-_INITIAL_VARIANCE = 25.0
+_INITIAL_VARIANCE = 25.0  # Large against the variance of a second (1): at first the errors are unknown.
 _STEPS = 40  # The gains have converged by then.
 
 
@@ -35,15 +35,15 @@ def kalman_gains(samples: int, step_s: int) -> tuple[float, ...]:
     """
     count = max(samples, step_s)
     in_window = range(count - samples, count)
-    covariance = [[_INITIAL_VARIANCE * (i == j) for j in range(count)] for i in range(count)]
+    covariance = [[_INITIAL_VARIANCE if i == j else 0.0 for j in range(count)] for i in range(count)]
     gains = [0.0] * count
     for _ in range(_STEPS):
         # Prediction: for each second of a step, a new second enters the window and the oldest one leaves.
         for _ in range(step_s):
-            cross = [-sum(row[k] for k in in_window) for row in covariance]
-            variance = 1.0 - sum(cross[k] for k in in_window)
-            covariance = [[*row[1:], new] for row, new in zip(covariance[1:], cross[1:], strict=True)]
-            covariance.append([*cross[1:], variance])
+            covariance_with_new = [-sum(row[k] for k in in_window) for row in covariance]
+            variance_of_new = 1.0 - sum(covariance_with_new[k] for k in in_window)
+            covariance = [[*row[1:], entry] for row, entry in zip(covariance[1:], covariance_with_new[1:], strict=True)]
+            covariance.append([*covariance_with_new[1:], variance_of_new])
         # Update with the measured bytes of the step.
         step_covariance = [sum(row[count - step_s :]) for row in covariance]
         step_variance = sum(step_covariance[count - step_s :]) + _MEASUREMENT_VARIANCE

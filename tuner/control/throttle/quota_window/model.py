@@ -7,7 +7,8 @@ through in the next second, the rate has to be
     rate = (Σ of the last 11 s + setpoint) ÷ 12
 
 Then a burst in the window neither silences the next seconds nor comes back as an echo. The window itself cannot be read. The stream
-reports the bytes of each step some seconds late, and the model replays the seconds since with the rates that were set.
+reports the bytes of each step (a few seconds) some seconds late, and the model replays the seconds since with the rates that were
+set.
 
 Invariant: a measured step wins over the replay. A small difference is attributed to the seconds that most likely caused it
 (kalman_gain.py). A large difference has another cause than the throttle: the seconds of the step are scaled to the measured sum.
@@ -15,8 +16,8 @@ Invariant: a measured step wins over the replay. A small difference is attribute
 Terms:
     samples  replication.quota.window.num: how many whole seconds the quota remembers.
     planned  the rate if each second of the window had passed its setpoint: the mean of these setpoints and the next one. After a
-             change of the setpoint it reaches the new one in twelve seconds.
-    flow     bytes/s that can arrive at most at any throttle rate, because of the links or the other side.
+             change of the setpoint the planned rate reaches the new setpoint in twelve seconds.
+    flow     the highest rate at which bytes can arrive, whatever the throttle: the links or the other side limit it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from dataclasses import replace
 from tuner.control.throttle.quota_window.kalman_gain import kalman_gains
 from tuner.core.value import value
 
-SECONDS_KEPT = 32  # A window, and the steps before it for as long as signals may be late.
+SECONDS_KEPT = 32  # A window, and the seconds before it that a late signal may still correct.
 _EARLIER_SECONDS_KEPT = SECONDS_KEPT - 1
 
-# Share of the modelled bytes. Bursts and echoes of a throttle change a step's sum by some per cent; other causes by more.
+# The largest error of a step, as a share of its modelled bytes, that the uneven seconds of a throttle explain. Bursts and echoes of
+# a throttle change a step's sum by some per cent; other causes by more.
 _THROTTLE_ERROR_RATIO_MAX = 0.25
 
 
@@ -121,15 +123,12 @@ def correct(
     if _is_throttle_error(modelled, passed_bytes):
         gains = kalman_gains(samples, end - begin)
         first, error = end - len(gains), passed_bytes - sum(modelled)
-        corrected = [
-            max(0.0, second + gain * error) for second, gain in zip(window.seconds[first:end], gains, strict=True)
-        ]
-        seconds = [*window.seconds[:first], *corrected]
+        earlier, corrigible = window.seconds[:first], window.seconds[first:end]
+        corrected = (max(0.0, second + gain * error) for second, gain in zip(corrigible, gains, strict=True))
+        seconds = [*earlier, *corrected]
     else:
         seconds = [*window.seconds[:begin], *_scale(modelled, passed_bytes)]
-    return QuotaSamples(
-        window.until_ms, _replay_rest(window, seconds, flow_bytes_per_s, samples), window.rates, window.setpoints
-    )
+    return replace(window, seconds=_replay_rest(window, seconds, flow_bytes_per_s, samples))
 
 
 def correct_first_use(
@@ -144,15 +143,16 @@ def correct_first_use(
 ) -> QuotaSamples:
     """Returns the window corrected by the first measured step of a throttle that was not used before.
 
-    What such a window held before the step is a guess. Kafka forgets the sensor of a throttle that was unused for an hour, and then
-    takes its mean over the seconds since: the throttle lets its rate through from the first second on, as if the window had always
-    held it. A throttle that was merely idle lets a whole window's bytes through at once. The first step shows which of the two it
-    is: if it contains no burst, the window has held what passes.
+    The contents of such a window before the step are a guess. Kafka forgets the sensor of a throttle that was unused for an hour,
+    and then takes the mean over the seconds since its first use: the throttle lets its rate through from the first second on, as if
+    the window had always been full. A throttle that was idle for less time lets a whole window's bytes through at once. The first
+    step shows which of the two cases applies: without a burst, all seconds of the window count as equal to the mean of the step.
 
     Args:
         window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples: those of ``correct``.
         setpoint_bytes_per_s: the current setpoint. The seconds of a burst get a setpoint of at most this. If the other
             side limits a young move, the planned rate would otherwise start near zero and stop the move while the window fills.
+            Without a burst the argument has no influence.
     """
     step = _step_indices(window, at_ms, step_s, samples)
     if step is None:
@@ -162,19 +162,24 @@ def correct_first_use(
     if not burst and _is_throttle_error(window.seconds[begin:end], passed_bytes):
         return correct(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
     mean = passed_bytes / (end - begin)
-    highest: Sequence[float] = window.rates[end:]
+    setpoints_max: Sequence[float] = window.rates[end:]
     if burst:
         corrected = correct(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
-        highest = [max(rate, setpoint_bytes_per_s) for rate in highest]
+        setpoints_max = [max(rate, setpoint_bytes_per_s) for rate in setpoints_max]
         step_setpoints = (max(before, min(setpoint_bytes_per_s, mean)) for before in window.setpoints[begin:end])
         setpoints = (*window.setpoints[:begin], *step_setpoints)
     else:
         setpoints = (mean,) * end
         corrected = replace(window, seconds=_replay_rest(window, [*setpoints], flow_bytes_per_s, samples))
     # After the step, the setpoints were lowered to the flow that another limit seemed to allow. The measured bytes exceed that
-    # flow, so the setpoints rise to the modelled bytes.
-    since = map(max, window.setpoints[end:], map(min, highest, corrected.seconds[end:]))
-    return replace(corrected, setpoints=(*setpoints, *since))
+    # flow, so the setpoints rise to the modelled bytes, at most to ``setpoints_max``.
+    later_setpoints = [
+        max(before, min(setpoint_max, passed))
+        for before, setpoint_max, passed in zip(
+            window.setpoints[end:], setpoints_max, corrected.seconds[end:], strict=True
+        )
+    ]
+    return replace(corrected, setpoints=(*setpoints, *later_setpoints))
 
 
 def window_mean_bytes_per_s(window: QuotaSamples, samples: int) -> float:
@@ -205,22 +210,25 @@ def rate_for_setpoint(
     rate = (_sum_remembered(window.seconds, samples) + setpoint_bytes_per_s) / (samples + 1)
     planned = (_sum_remembered(window.setpoints, samples) + setpoint_bytes_per_s) / (samples + 1)
     if rate < planned and unused_ratio > 0.0 and setpoint_bytes_per_s > 0.0:
-        # A gap up to the unused share counts as no gap, twice as much counts in full, with a linear transition between the two.
+        # If the rate is below the planned one by at most the unused share, the gap counts as none. Twice that gap counts in full,
+        # with a linear transition between the two.
         without_unused = min(planned, max(rate, 2.0 * rate - (1.0 - 2.0 * unused_ratio) * planned))
         # While the setpoint changes, and until the echo of the change has passed, followers may still use these bytes. So the
-        # correction is weaker then. It ends at half the distance if the setpoint falls.
-        distance = sum(window.setpoints) / len(window.setpoints) / setpoint_bytes_per_s - 1.0
-        steadiness = max(0.0, 1.0 - (2.0 * distance if distance > 0.0 else -distance) / unused_ratio)
-        rate += steadiness * (without_unused - rate)
+        # correction is weaker then; a falling setpoint counts twice.
+        mean_setpoint = sum(window.setpoints) / len(window.setpoints)
+        distance = mean_setpoint / setpoint_bytes_per_s - 1.0  # Above 0 while the setpoint falls.
+        unsteadiness = (2.0 * distance if distance > 0.0 else -distance) / unused_ratio
+        rate += max(0.0, 1.0 - unsteadiness) * (without_unused - rate)
     return min((1.0 + compensation_range) * planned, max((1.0 - compensation_range) * planned, rate))
 
 
 def _step_indices(window: QuotaSamples, at_ms: int, step_s: float, samples: int) -> tuple[int, int] | None:
     """Returns the indices of the first second of the step and of the second after it; None if the window is too short."""
-    newest = round((window.until_ms - at_ms) / 1000)
-    end = len(window.seconds) - newest
+    seconds_since = round((window.until_ms - at_ms) / 1000)
+    end = len(window.seconds) - seconds_since
     begin = end - max(1, round(step_s))
-    return None if newest < 0 or begin < samples else (begin, end)
+    # Before the step the window has to contain all seconds that the quota remembers.
+    return None if seconds_since < 0 or begin < samples else (begin, end)
 
 
 def _is_throttle_error(modelled: Sequence[float], passed_bytes: float) -> bool:

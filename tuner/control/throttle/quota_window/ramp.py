@@ -4,10 +4,10 @@ Kafka's quota is a mean over a window of 11 s. After a jump from 5 to 20 MB/s th
 rate. So 160 MB pass within two seconds, then nothing for ten, and then the burst comes back as an echo. A jump down stops the copy
 for 8 to 10 s. Steps of half a second over one window let the window fill evenly: the peak falls from 8 × to 1.6 ×, and the pause to
 1.5 s (Kafka 4.2). Each step lets twelve times its own height through at once, and that unevenness comes back with every window. So
-the steps are as small as the budget of writes allows.
+the steps (together a ramp) are as small as the budget of writes allows.
 
-An empty window lets twelve seconds' worth through at once, even if the rate does not change. A fill lowers such a throttle to a
-twelfth of its rate and raises it by a twelfth each second. Then it lets its rate through from the first second on.
+An empty window lets the bytes of twelve seconds through at once, even if the rate does not change. A fill lowers such a throttle to
+a twelfth of its rate and raises it by a twelfth each second. Then the throttle lets its rate through from the first second on.
 
 Invariant: every step lies between the first and the last rate, so a change that stops halfway leaves a rate between the two.
 A fill stays between the operator's minimum and the rate that was set.
@@ -21,9 +21,9 @@ from dataclasses import dataclass
 WINDOW_S = 11.0  # replication.quota.window.num × replication.quota.window.size.seconds at their defaults.
 STARTING_S = 10.0  # Time until all replicas of a move exist and their fetchers run, as measured on busy brokers.
 STEP_S_MIN = 0.25
-STEPS_MIN = 4  # Four steps of 3 s still halve the peak.
+STEP_COUNT_MIN = 4  # Four steps of 3 s still halve the peak.
 FILL_STEP_S = 1.0  # The length of Kafka's samples.
-FILLS_S = WINDOW_S + FILL_STEP_S  # The whole seconds that the quota remembers, and the one in progress.
+FILL_S = WINDOW_S + FILL_STEP_S  # The whole seconds that the quota remembers, and the one in progress.
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ def plan_ramp(
     """Returns the steps from the current rate to the setpoint over one quota window.
 
     A full window needs a linear ramp that starts at once. The contents of a younger window are not known: a move's first bytes
-    flow only once its replicas exist and its fetchers run. So a rise waits until a whole window has passed since then. If it began
-    earlier, the bytes that had not flowed would all pass within a second, and again every eleven seconds. A reduction starts at
-    once. The younger the window, the fewer bytes of the old rate it holds, and the faster the reduction.
+    flow only once its replicas exist and its fetchers run. So a rise waits until a whole window has passed since then. If the rise
+    began earlier, the bytes that had not flowed would all pass within a second, and again every eleven seconds. A reduction starts
+    at once. The younger the window, the fewer bytes of the old rate it holds, and the faster the reduction.
 
     Args:
         current_bytes_per_s: the rate that is set.
@@ -66,13 +66,13 @@ def plan_ramp(
         window_s: the length of the broker's quota window.
     """
     step_s = max(STEP_S_MIN, sides / writes_per_s_max)
-    count = max(STEPS_MIN, round(window_s / step_s))
+    count = max(STEP_COUNT_MIN, round(window_s / step_s))
     step_s = max(step_s, window_s / count)
     rise = setpoint_bytes_per_s - current_bytes_per_s
     wait_s = max(0.0, STARTING_S + window_s - move_age_s) if rise > 0 else 0.0
     steps = []
     for i in range(count):
-        # Seconds of the window at the new and at the old rate.
+        # The seconds of the window at the new and at the old rate when this step ends.
         new_s = window_s * (i + 1) / count
         old_s = window_s - new_s if rise > 0 else min(age_s, window_s - new_s)
         share = 1.0 if i + 1 == count else new_s / (old_s + new_s)
@@ -102,9 +102,11 @@ def plan_fill(
     """
     step_s = max(FILL_STEP_S, sides / writes_per_s_max)
     steps: list[RampStep] = []
-    for i in range(max(1, math.ceil(FILLS_S / step_s))):
-        share = min(1.0, (i + 1) * step_s / FILLS_S)
-        rate = min(rate_bytes_per_s, max(1, round(max(min_bytes_per_s, share * rate_bytes_per_s))))
+    for i in range(max(1, math.ceil(FILL_S / step_s))):
+        share = min(1.0, (i + 1) * step_s / FILL_S)
+        rate = max(1, round(max(min_bytes_per_s, share * rate_bytes_per_s)))  # A throttle of 0 would stop the move.
+        rate = min(rate_bytes_per_s, rate)
+        after_s = step_s * i + (starts_s if steps else 0.0)
         if not steps or rate != steps[-1].rate_bytes_per_s:
-            steps.append(RampStep(step_s * i + (starts_s if steps else 0.0), rate))
+            steps.append(RampStep(after_s, rate))
     return tuple(steps)

@@ -1,7 +1,7 @@
 """Estimates each broker's load by direction, its clients' latency, and the margin that the latency asks for.
 
-The bytes of the newest step are taken from the signal. If the signal has none, or reports more catch-up bytes than bytes in
-total, they are extracted from the means of its window (latest_step.py).
+A step is the interval between two samples of a broker. The bytes of the newest step are taken from the signal. If the signal has
+none, or reports more catch-up bytes than bytes in total, they are extracted from the means of the signal's window (latest_step.py).
 
 Invariant: each signal counts once. The estimate stays as it is until a newer signal arrives.
 """
@@ -32,13 +32,13 @@ _LOST_SIGNAL_RATIO = 1.5  # A step this much longer than the one before spans a 
 
 @value
 class DirectionEstimate:
-    """One direction of one broker; the leader side sends, the follower side receives.
+    """The estimate of one direction of one broker; the leader side sends, the follower side receives.
 
     Attributes:
         network: all bytes/s by step.
         catch_up: catch-up bytes/s by step.
-        load: the forecast of everything else; None before the first complete step.
-        jumped: the newest step was a new load level.
+        load: the forecast of all bytes except catch-up; None before the first complete step.
+        jumped: whether the newest step began a new load level.
     """
 
     network: StepRates = field(default_factory=StepRates)
@@ -49,7 +49,7 @@ class DirectionEstimate:
 
 @value
 class BrokerEstimate:
-    """One broker.
+    """The estimate of one broker.
 
     Attributes:
         sampled_at_ms: when the newest signal was measured; epoch.
@@ -97,10 +97,14 @@ def update_estimate(
     no_signal_lost = before is not None and elapsed_s < _LOST_SIGNAL_RATIO * before.signal_interval_s
     steps_in_window = _steps_in_window(signal)
     directions = _update_directions(signal, before, elapsed_s, steps_in_window, no_signal_lost, limits)
-    latency_before = before.latency if before is not None else LatencyFilter()
-    p99_ms = _produce_p99_ms(signal, limits)
     latency = update_filter(
-        latency_before, signal.produce_mean_ms, p99_ms, elapsed_s, steps_in_window, no_signal_lost, limits
+        before.latency if before is not None else LatencyFilter(),
+        mean_ms=signal.produce_mean_ms,
+        p99_ms=_produce_p99_ms(signal, limits),
+        step_s=elapsed_s,
+        steps_in_window=steps_in_window,
+        no_signal_lost=no_signal_lost,
+        limits=limits,
     )
     margin, held_until_ms = _update_margin(
         signal, before, directions, latency, fills_link, objective, limits, low_headroom=low_headroom
@@ -109,8 +113,15 @@ def update_estimate(
     margin = max(margin, min_margin(fast_component(latency) if near_capacity else 1.0, limits))
     interval_s = elapsed_s if no_signal_lost else _STEP_S_DEFAULT
     reported_s = reported_step_s(signal)
-    newest_step_s = interval_s if reported_s is None else reported_s
-    return BrokerEstimate(signal.sampled_at_ms, newest_step_s, margin, directions, held_until_ms, latency, interval_s)
+    return BrokerEstimate(
+        sampled_at_ms=signal.sampled_at_ms,
+        step_s=interval_s if reported_s is None else reported_s,
+        margin=margin,
+        directions=directions,
+        margin_held_until_ms=held_until_ms,
+        latency=latency,
+        signal_interval_s=interval_s,
+    )
 
 
 def window_rates(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
@@ -144,12 +155,12 @@ def _update_margin(
     low_headroom: bool,
 ) -> tuple[float, int]:
     """Returns the margin, and the time (epoch ms) until which it is held."""
-    margin, held_until_ms = (
-        (before.margin, before.margin_held_until_ms) if before is not None else (limits.margin_start, 0)
-    )
+    margin, held_until_ms = limits.margin_start, 0
+    if before is not None:
+        margin, held_until_ms = before.margin, before.margin_held_until_ms
     latency_ratio = current_p99_ms(_produce_p99_ms(signal, limits), latency, limits) / objective.latency_ms
-    # If a new load level caused the miss, the forecast answers it, and the margin stays. Only a negative margin ends, because it
-    # was learned at the previous load level.
+    # If a new load level caused the miss of the objective, the forecast answers that level, and the margin stays. Only a negative
+    # margin ends, because it was learned at the previous load level.
     new_level = before is not None and any(
         _is_new_level(before.directions[side], directions[side]) for side in directions
     )
@@ -157,11 +168,16 @@ def _update_margin(
         margin = max(margin, 0.0)
     if latency_ratio > 0.0 and not new_level:
         held = signal.sampled_at_ms < held_until_ms
-        fast = fast_component(latency)
         margin = next_margin(
-            margin, latency_ratio, fills_link and not held, limits, low_headroom=low_headroom, fast_component=fast
+            margin,
+            latency_ratio,
+            fills_link=fills_link and not held,
+            limits=limits,
+            low_headroom=low_headroom,
+            fast_component=fast_component(latency),
         )
-        # If an ISR shrinks while clients wait, in-sync replication lacks bandwidth too. A stopped broker also shrinks it.
+        # If an ISR shrinks while clients wait, in-sync replication lacks bandwidth too. Otherwise a stopped broker is the more
+        # likely cause of the shrink.
         if (signal.isr_shrinks_per_s or 0.0) > 0.0 and latency_ratio > limits.latency_aim and not held:
             margin = min(limits.margin_max, max(limits.margin_min, margin) + limits.isr_shrink_margin)
             held_until_ms = signal.sampled_at_ms + round(limits.margin_hold_s * 1000)
@@ -216,8 +232,9 @@ def _newest_steps(
     network, catch_up = step_rates(signal, side) if reported_step_s(signal) is not None else (None, None)
     if _is_plausible(network, catch_up):
         steps_known = steps_in_window - 1 if no_signal_lost else 0
-        return _append_step(previous.network, network, steps_known), _append_step(
-            previous.catch_up, catch_up, steps_known
+        return (
+            _append_step(previous.network, network, steps_known),
+            _append_step(previous.catch_up, catch_up, steps_known),
         )
     network, catch_up = window_rates(signal, side)
     if network is None or catch_up is None:
@@ -229,13 +246,14 @@ def _newest_steps(
 
 
 def _is_plausible(network: float | None, catch_up: float | None) -> bool:
-    """Returns whether both rates are known, with no more catch-up bytes than bytes in total. Otherwise the link would look free."""
+    """Returns whether both rates are known, and catch-up is not above the total; otherwise the link would look free of clients."""
     return network is not None and catch_up is not None and catch_up <= _CATCH_UP_RATIO_MAX * max(0.0, network)
 
 
 def _append_step(steps: StepRates, bytes_per_s: float | None, steps_known: int) -> StepRates:
     """Returns the known steps and the newest one: a whole window of steps, in case the next signal reports only a mean."""
-    return StepRates((*(steps.rates[-steps_known:] if steps_known > 0 else ()), max(0.0, bytes_per_s or 0.0)))
+    known = steps.rates[-steps_known:] if steps_known > 0 else ()
+    return StepRates((*known, max(0.0, bytes_per_s or 0.0)))
 
 
 def _is_new_level(previous: DirectionEstimate, current: DirectionEstimate) -> bool:

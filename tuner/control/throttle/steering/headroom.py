@@ -1,6 +1,6 @@
 """Computes how much of a broker's link replication may use without raising its clients' latency.
 
-The headroom is what the forecast client load leaves below the allowed utilisation (90 % of the link). Latency adjusts that
+The headroom is the bandwidth that the forecast load leaves below the allowed utilisation (90 % of the link). Latency adjusts that
 utilisation by a margin: the margin grows while the p99 is above its aim, and shrinks slowly while the p99 is below. The aim lies
 below the objective, because a p99 that follows every moment may be higher in the next one. A smooth p99 (small fast component, see
 latency_filter.py) already covers such peaks, so its aim is closer to the objective and its margin may become negative.
@@ -44,26 +44,28 @@ def update_load(
 ) -> DirectionLoad:
     """Returns the forecast after one more measured step of ``step_s`` seconds; ``load`` is None before the first one."""
     if load is None:
-        # The first spread is a guess, 5 % of the load.
-        return DirectionLoad(measured_bytes_per_s, 0.0, 0.05 * measured_bytes_per_s, measured_bytes_per_s)
+        return DirectionLoad(
+            level_bytes_per_s=measured_bytes_per_s,
+            spread_bytes_per_s=0.05 * measured_bytes_per_s,  # A guess.
+            usual_bytes_per_s=measured_bytes_per_s,
+        )
     expected = load.level_bytes_per_s + load.slope_bytes_per_s2 * step_s
     error = measured_bytes_per_s - expected
     if is_load_jump(load, measured_bytes_per_s, step_s, limits):
         level = measured_bytes_per_s
         return replace(load, level_bytes_per_s=level, slope_bytes_per_s2=0.0, usual_bytes_per_s=level)
+    slope = load.slope_bytes_per_s2 + limits.slope_gain * limits.level_gain * error / step_s
     # 1.25 × the mean absolute error is the standard deviation of a normal distribution.
-    return DirectionLoad(
-        expected + limits.level_gain * error,
-        load.slope_bytes_per_s2 + limits.slope_gain * limits.level_gain * error / step_s,
-        load.spread_bytes_per_s + limits.spread_gain * (1.25 * abs(error) - load.spread_bytes_per_s),
-        load.usual_bytes_per_s + limits.usual_gain * (measured_bytes_per_s - load.usual_bytes_per_s),
-    )
+    spread = load.spread_bytes_per_s + limits.spread_gain * (1.25 * abs(error) - load.spread_bytes_per_s)
+    usual = load.usual_bytes_per_s + limits.usual_gain * (measured_bytes_per_s - load.usual_bytes_per_s)
+    return DirectionLoad(expected + limits.level_gain * error, slope, spread, usual)
 
 
 def is_load_jump(load: DirectionLoad, measured_bytes_per_s: float, step_s: float, limits: ControlLimits) -> bool:
     """Returns whether this step is a new load level, rather than noise of the known one."""
     expected = load.level_bytes_per_s + load.slope_bytes_per_s2 * step_s
     error = measured_bytes_per_s - expected
+    # After a very steady load the spread is nearly 0; at least 2 % of the load counts as noise.
     return abs(error) > limits.jump_spreads * max(load.spread_bytes_per_s, 0.02 * expected)
 
 
@@ -97,13 +99,14 @@ def next_margin(
         error = min(1.0, latency_ratio - aim) + limits.miss_weight
     else:
         nearer_aim = max(aim, min(limits.latency_aim_max, 1.0 - fast_component * (1.0 - limits.latency_aim)))
-        # The error is 0 at ``nearer_aim`` and 1 − aim at the objective, whatever the fast component is. At low headroom 1 − aim is
-        # small, so the reaction is weak on purpose.
+        # The error is 0 at ``nearer_aim`` and 1 − aim at the objective, for every fast component. At low headroom 1 − aim is small,
+        # so the reaction is weak on purpose.
+        error = (latency_ratio - nearer_aim) * (1.0 - aim) / (1.0 - nearer_aim)
         # A fast p99 may be higher the next moment, so the margin shrinks at most half as fast as it grows.
-        error = max(0.5 * fast_component - 1.0, (latency_ratio - nearer_aim) * (1.0 - aim) / (1.0 - nearer_aim))
+        error = max(error, 0.5 * fast_component - 1.0)
     if error < 0 and not fills_link:
         return margin
-    # A miss cancels a negative margin at once.
+    # A miss of the objective cancels a negative margin at once.
     before = max(margin, 0.0) if latency_ratio > 1.0 else margin
     return min(limits.margin_max, max(min_margin(fast_component, limits), before + limits.margin_gain * error))
 
@@ -114,9 +117,8 @@ def min_margin(fast_component: float, limits: ControlLimits) -> float:
     A fast p99 says nothing about the next seconds, so a positive margin covers them. A slow p99 already covers them: while it
     is below its aim, clients bear a link that is fuller than ``utilisation_max``, so the margin may become negative.
     """
-    return fast_component * limits.margin_min + (1.0 - fast_component) * min(
-        limits.margin_min, limits.margin_min_slow_p99
-    )
+    slow_min = min(limits.margin_min, limits.margin_min_slow_p99)
+    return fast_component * limits.margin_min + (1.0 - fast_component) * slow_min
 
 
 def headroom_bytes_per_s(

@@ -1,7 +1,7 @@
 """Extracts the newest step from a sliding mean, for signals that report only the mean of their window.
 
-A window of five steps that advances by one drops the oldest step and gains the newest. The sum of the window minus the four
-remembered steps is the newest step, which is half a window younger than the mean.
+A step is the interval between two samples. A window of five steps that advances by one drops the oldest step and gains the newest.
+The sum of the window minus the four remembered steps is the newest step, which is half a window younger than the mean.
 
 An error in the first remembered steps would come back with every window. So this module is only for signals without a step
 of their own: request times, and streams that do not report steps.
@@ -37,7 +37,7 @@ def append_step_from_mean(steps: StepRates, window_mean: float, steps_in_window:
         steps_in_window: how many steps of equal length the window spans; at least 1.
     """
     remembered = steps.rates[-(steps_in_window - 1) :] if steps_in_window > 1 else ()
-    if len(remembered) < steps_in_window - 1:
+    if len(remembered) < steps_in_window - 1:  # The first window: all steps count as equal to the mean.
         return StepRates((window_mean,) * steps_in_window)
     remembered_sum = 0.0
     for rate in remembered:

@@ -1,7 +1,7 @@
 """The closed-loop control law. Once a second it computes the throttle rates to write from the signals and its own state.
 
 Clients come first. The headroom that they leave on the slowest link sets the time T in which all moves can end. Every other side
-gets just the rate with which it ends at T. The steps, each in a module of its own:
+(the leader or the follower throttle of one broker) gets just the rate with which it ends at T. The steps, each in its own module:
 
     broker_estimate      each broker's load and its clients' latency, and the margin that the latency asks for
     latency_filter       estimates the present latency: Kafka's p99 still contains peaks of the last minutes
@@ -70,12 +70,12 @@ def control_step(
         if current is None:
             continue
         context = SideContext(
-            side,
-            current,
-            sides.inputs[side],
-            load,
-            sides.bounds[side],
-            inputs.restore_rates.get(side),
+            side=side,
+            current_bytes_per_s=current,
+            inputs=sides.inputs[side],
+            load=load,
+            bounds=sides.bounds[side],
+            restore_bytes_per_s=inputs.restore_rates.get(side),
             planned=side in planned,
             stalled=side in inputs.stalled_sides,
             recovering=side in inputs.recovering_sides,
@@ -93,28 +93,28 @@ def _update_estimates(
     brokers_filling_link, low_headroom_brokers = set(), set()
     for (broker, direction), side_state in state.side_states.items():
         # Low latency shows spare capacity only while replication uses its whole throttle rate.
-        if side_state.setpoint.at_ceiling and is_throttle_full(
-            direction, side_state, throttled_bytes_per_s(direction, inputs.brokers.get(broker)), limits
-        ):
+        throttled = throttled_bytes_per_s(direction, inputs.brokers.get(broker))
+        if side_state.setpoint.at_ceiling and is_throttle_full(direction, side_state, throttled, limits):
             brokers_filling_link.add(broker)
         if _has_low_headroom(side_state, limits):
             low_headroom_brokers.add(broker)
     # An estimate that is dated far in the future came from a wrong clock. All correct signals would count as older and be ignored.
     latest_ms = inputs.now_ms + limits.hold_age_s * 1000
-    plausible = {broker: e for broker, e in state.broker_estimates.items() if e.sampled_at_ms <= latest_ms}
-    return {
-        broker: update_estimate(
+    estimates = {}
+    for broker, signal in inputs.brokers.items():
+        before = state.broker_estimates.get(broker)
+        if before is not None and before.sampled_at_ms > latest_ms:
+            before = None
+        estimates[broker] = update_estimate(
             signal,
-            plausible.get(broker),
-            broker in brokers_filling_link,
-            objective,
-            limits,
+            before,
+            fills_link=broker in brokers_filling_link,
+            objective=objective,
+            limits=limits,
             low_headroom=broker in low_headroom_brokers,
-            near_capacity=broker in plausible
-            and _is_near_capacity(plausible[broker], inputs.capacities.get(broker), limits),
+            near_capacity=before is not None and _is_near_capacity(before, inputs.capacities.get(broker), limits),
         )
-        for broker, signal in inputs.brokers.items()
-    }
+    return estimates
 
 
 def _describe_sides(
@@ -126,8 +126,8 @@ def _describe_sides(
 ) -> _Sides:
     """Returns load, inputs and bounds of each side in which partitions move.
 
-    The bounds: the minimum rate; the maximum rate, which settings, plan and capacity allow; and the ceiling, the rate that the
-    headroom allows now, which never exceeds the maximum.
+    The bounds are the minimum rate; the maximum rate that settings, plan and capacity allow; and the ceiling. The ceiling is the
+    rate that the headroom allows now, and never exceeds the maximum rate.
     """
     loads = _find_loads(inputs, state)
     all_inputs, bounds = {}, {}
@@ -147,13 +147,15 @@ def _describe_sides(
 def _find_target(
     inputs: ControlInput, state: ControlState, sides: _Sides, objective: Objective, limits: ControlLimits
 ) -> MoveTarget:
-    """Returns T, and with it the slowest side if something other than its throttle limits that side."""
+    """Returns T; and the slowest side, if something other than the throttle of that side limits it."""
     # A side without a recent signal does not determine T: its broker is gone, or its part of the move was cancelled. If no side has
     # a recent signal, all sides count.
-    recent = {s: load for s, load in sides.loads.items() if _is_recent(sides.inputs[s].move, inputs.now_ms, limits)}
+    recent_loads = {
+        side: load for side, load in sides.loads.items() if _is_recent(sides.inputs[side].move, inputs.now_ms, limits)
+    }
     min_rates = {side: bounds.min_bytes_per_s for side, bounds in sides.bounds.items()}
     ceilings = {side: bounds.ceiling_bytes_per_s for side, bounds in sides.bounds.items()}
-    times_s = drain_times_s(recent or sides.loads, min_rates, ceilings)
+    times_s = drain_times_s(recent_loads or sides.loads, min_rates, ceilings)
     target_s = drain_target_s(times_s, objective, inputs.now_ms, limits)
     slowest = max(times_s, key=times_s.__getitem__, default=None)
     limited_elsewhere = slowest is not None and _is_or_was_limited_elsewhere(
@@ -198,10 +200,11 @@ def _is_near_capacity(estimate: BrokerEstimate, capacity: Capacity | None, limit
     """Returns whether one direction of the broker was nearly full in the newest step."""
     if capacity is None:
         return False
-    out, into = estimate.directions[Side.LEADER].network.newest, estimate.directions[Side.FOLLOWER].network.newest
-    return (out or 0.0) >= limits.near_capacity_ratio * capacity.out_bytes_per_s or (
-        into or 0.0
-    ) >= limits.near_capacity_ratio * capacity.in_bytes_per_s
+    sent = estimate.directions[Side.LEADER].network.newest or 0.0
+    received = estimate.directions[Side.FOLLOWER].network.newest or 0.0
+    nearly_full_out = sent >= limits.near_capacity_ratio * capacity.out_bytes_per_s
+    nearly_full_in = received >= limits.near_capacity_ratio * capacity.in_bytes_per_s
+    return nearly_full_out or nearly_full_in
 
 
 def _is_or_was_limited_elsewhere(
@@ -209,7 +212,7 @@ def _is_or_was_limited_elsewhere(
 ) -> bool:
     """Returns whether something other than the throttle limits a leader side, now or within the last ``decoupled_for_s``.
 
-    Always False for a follower side: its throttle is higher than its leader's, so unused rate there proves nothing.
+    Always False for a follower side: its throttle is higher than its leaders' throttles, so an unused rate proves nothing.
     """
     if state is None or inputs.direction is Side.FOLLOWER:
         return False
@@ -245,7 +248,7 @@ def _ceiling(
 def _available_bytes_per_s(inputs: SideInputs, limits: ControlLimits) -> float:
     """Returns a conservative estimate of the rate that clients usually leave to this side, steady-state replication included.
 
-    It is infinite if the clients' load is not known.
+    The estimate is infinite if the clients' load is not known.
     """
     other_load = inputs.other_load
     if inputs.move is None or other_load is None:

@@ -1,11 +1,11 @@
-"""Controls one side for one second: its setpoint, the rate for it, and whether that rate is worth a write.
+"""Controls one side for one second: computes its setpoint, the rate for that setpoint, and whether the rate is worth a write.
 
-Which setpoint a side gets, in order:
+The setpoint of a side (the leader or the follower throttle of one broker) is decided by the first case that applies:
 
     never measured  The inputs were never complete since the takeover. The current rate stays. A managed side, whose rate is left
                     from before a restart, decays after ``decay_age_s``: down to the rate before the tuner's first write, or to
                     the minimum rate if that is higher.
-    too old         The inputs are older than ``decay_age_s``. The setpoint decays to the minimum rate, which hurts clients little.
+    too old         The inputs are older than ``decay_age_s``. The setpoint decays to the minimum rate, to protect clients.
     stale           The inputs are older than ``hold_age_s`` or incomplete. The setpoint stays.
     ISR recovery    The throttle delays replicas outside the ISR. The setpoint is all that the operator and the link allow.
     else            The setpoint follows the target of the whole move.
@@ -38,7 +38,9 @@ from tuner.control.throttle.steering.window_compensation import compensated_rate
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad
 
-_CLOCK_SLEW_BACK_MS_MAX = 1000  # A slewed clock goes back no further; a larger step means that the clock was set.
+_CLOCK_SLEW_BACK_MS_MAX = (
+    1000  # A clock correction (slew) goes back no further; a larger step means that the clock was set.
+)
 
 
 class MoveTarget(NamedTuple):
@@ -46,7 +48,7 @@ class MoveTarget(NamedTuple):
 
     Attributes:
         target_s: T, the seconds in which all moves should end.
-        decoupled_from: the slowest side, if something other than its throttle limits it. The other sides then end before T.
+        decoupled_from: the slowest side, if something other than its throttle limits that side. The other sides then end before T.
     """
 
     target_s: float
@@ -75,9 +77,9 @@ class SideContext(NamedTuple):
     Attributes:
         current_bytes_per_s: the throttle rate that is set.
         restore_bytes_per_s: the rate before the tuner's first write, 0 if there was none; None if the side is not managed.
-        planned: a plan still has partitions to start on it.
-        stalled: the stall detector calls a move of it stalled.
-        recovering: its throttle delays replicas outside the ISR.
+        planned: a plan still has partitions to start on this side.
+        stalled: the stall detector calls a move through this side stalled.
+        recovering: this throttle delays replicas outside the ISR.
     """
 
     side: BrokerSide
@@ -128,9 +130,8 @@ def control_side(
     age_s = abs(now_ms - (known_at_ms or 0)) / 1000
     stale = measured_at_ms is None or age_s > limits.hold_age_s
     # A managed rate from before a restart suited the client load of that time, so it does not stay for ever.
-    decays = context.restore_bytes_per_s is not None and (
-        (now_ms - before.controlled_since_ms) / 1000 > limits.decay_age_s
-    )
+    controlled_s = (now_ms - before.controlled_since_ms) / 1000
+    decays = context.restore_bytes_per_s is not None and controlled_s > limits.decay_age_s
     rate_limits, next_setpoint = bounds.limits, _keep_setpoint(before)
     if known_at_ms is None:
         min_rate = max(min_rate, context.restore_bytes_per_s or 0)
@@ -163,10 +164,10 @@ def control_side(
         next_setpoint.not_throttle_limited_until_ms,
     )
     if known_at_ms is None:
-        # The window was never observed, so the decay starts at the current rate.
+        # The window was never observed, so its contents are not compensated.
         rate = min(current, round(max(min_rate, state.setpoint.rate_bytes_per_s))) if decays else current
     else:
-        # With stale inputs the window is not known, so the rate is not compensated, and nothing is raised.
+        # With stale inputs the window is not known, so the rate is neither compensated nor raised.
         compensation_range = 0.0 if stale else limits.window_compensation_range
         rate = compensated_rate(
             context.direction, state, rate_limits, compensation_range=compensation_range, planned=context.planned
@@ -211,15 +212,15 @@ def _follow_target(
     now_ms: int,
     limits: ControlLimits,
 ) -> _NextSetpoint:
-    """Returns the setpoint for the target of the whole move, with the boost, and limited by the ramp after the takeover."""
+    """Returns the setpoint for the target of the whole move, raised by the boost and limited by the ramp after the takeover."""
     bounds, boost, boosted_at_ms = context.bounds, before.boost, before.boosted_at_ms
     not_limited_until_ms = before.not_throttle_limited_until_ms
     if now_ms - boosted_at_ms >= limits.boost_interval_s * 1000:
         measured = context.inputs.throttled_bytes_per_s
         full = is_throttle_full(context.direction, before, measured, limits, planned=context.planned)
-        boost = next_boost(before.boost, context.stalled, full, limits)
+        boost = next_boost(before.boost, stalled=context.stalled, throttle_full=full, limits=limits)
         boosted_at_ms = now_ms if boost != before.boost else boosted_at_ms
-    # If a lowered minimum drains nothing, the move stalls, and the boost raises it again, up to the usual minimum.
+    # If a lowered minimum rate drains nothing, the move stalls, and the boost raises the minimum again, up to the usual one.
     min_rate = min(usual_min_bytes_per_s, boost * bounds.min_bytes_per_s)
     ends_with_slowest = target.decoupled_from is None or context.side == target.decoupled_from
     compute_rate = target_rate if ends_with_slowest else decoupled_rate
@@ -255,11 +256,17 @@ def _initial_state(context: SideContext, now_ms: int, limits: ControlLimits) -> 
     measured = context.inputs.throttled_bytes_per_s if above_steady_state and not context.planned else None
     passed = current if measured is None else min(measured, current)
     window = steady_window(now_ms, current, passed)
-    # The planned rate rises or falls from here to the next setpoint. It starts at the bytes that passed: a throttle that did not
-    # limit the move never let its full rate through.
+    # The planned rate (quota_window/model.py) rises or falls from here to the next setpoint. It starts at the bytes that passed: a
+    # throttle that did not limit the move never let its full rate through.
     window = replace(window, setpoints=window.seconds)
     initial_flow = passed if passed < limits.throttle_full_ratio_min * context.current_bytes_per_s else None
-    return SideControlState(now_ms, current, TargetRate(current), window, initial_flow_bytes_per_s=initial_flow)
+    return SideControlState(
+        controlled_since_ms=now_ms,
+        initial_rate_bytes_per_s=current,
+        setpoint=TargetRate(current),
+        window=window,
+        initial_flow_bytes_per_s=initial_flow,
+    )
 
 
 def _was_clock_set(state: SideControlState, now_ms: int) -> bool:
@@ -271,7 +278,7 @@ def _keep_setpoint(before: SideControlState) -> _NextSetpoint:
     """Returns the previous values. The setpoint counts as below its ceiling, because the ceiling is not known now."""
     setpoint = before.setpoint
     if setpoint.at_ceiling:
-        setpoint = TargetRate(setpoint.rate_bytes_per_s, setpoint.infeasible)
+        setpoint = TargetRate(setpoint.rate_bytes_per_s, setpoint.infeasible, at_ceiling=False)
     return _NextSetpoint(setpoint, before.boost, before.boosted_at_ms, before.not_throttle_limited_until_ms)
 
 
@@ -287,7 +294,7 @@ def _is_worth_a_write(
 ) -> bool:
     """Returns whether the rate differs from the current one by more than the deadband."""
     current = context.current_bytes_per_s
-    # A current rate that does not drain, or exceeds the maximum, does not get the wider deadband of a plan.
+    # The wider deadband of a plan must not keep a current rate that does not drain, or that exceeds the maximum.
     within_bounds = min(rate_bytes_per_s, min_bytes_per_s) <= current <= context.bounds.max_bytes_per_s
     planned = context.planned and within_bounds
     if context.direction is Side.LEADER:

@@ -17,10 +17,10 @@ class SideInputs(NamedTuple):
 
     Attributes:
         direction: leader or follower.
-        move: the newest signal of the side's moves.
-        signal: the newest signal of its broker.
-        estimate: what the law knows of its broker.
-        capacity: what its broker can carry.
+        move: the newest signal of the side's moves; None without one.
+        signal: the newest signal of the side's broker; None without one.
+        estimate: the estimate of the side's broker; None without a signal of the broker.
+        capacity: the capacity of the side's broker; None if it is not known.
         other_load: all traffic in this direction except catch-up bytes; None if it is not known.
         capacity_bytes_per_s: the capacity in this direction; 0 if it is not known.
         in_sync_bytes_per_s: the part of the throttled bytes that in-sync followers fetch.
@@ -37,6 +37,7 @@ class SideInputs(NamedTuple):
 
     @property
     def throttled_bytes_per_s(self) -> float | None:
+        """The result of ``throttled_bytes_per_s`` (below) for this side."""
         return throttled_bytes_per_s(self.direction, self.signal)
 
     @property
@@ -63,16 +64,22 @@ def collect_side_inputs(side: BrokerSide, inputs: ControlInput, estimates: dict[
         capacity_bytes_per_s = capacity.out_bytes_per_s if direction is Side.LEADER else capacity.in_bytes_per_s
         if estimate is not None:
             other_load = estimate.directions[direction].load
-    signal = inputs.brokers.get(broker)
     return SideInputs(
-        direction, move, signal, estimate, capacity, other_load, capacity_bytes_per_s, in_sync_bytes_per_s(move)
+        direction=direction,
+        move=move,
+        signal=inputs.brokers.get(broker),
+        estimate=estimate,
+        capacity=capacity,
+        other_load=other_load,
+        capacity_bytes_per_s=capacity_bytes_per_s,
+        in_sync_bytes_per_s=in_sync_bytes_per_s(move),
     )
 
 
 def throttled_bytes_per_s(direction: Side, signal: BrokerSignal | None) -> float | None:
     """Returns the bytes/s that count against the side's throttle, by Kafka's mean over the quota window.
 
-    None if they were not measured, or if Kafka's metric counts more than the throttle does.
+    The result is None if these bytes were not measured, or if the broker's metric counts more bytes than the throttle does.
     """
     if signal is None or signal.throttled_by == ThrottledBy.REPLICATION:
         return None

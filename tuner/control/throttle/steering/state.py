@@ -26,11 +26,11 @@ class SideControlState:
         initial_rate_bytes_per_s: the throttle rate that was set at that time.
         setpoint: the mean rate that the side should have.
         window: the model of Kafka's quota window.
-        corrected_until_ms: end of the newest measured step with which the window was corrected; epoch.
+        corrected_until_ms: end of the newest measured step that has corrected the window; epoch.
         load: the newest known remaining bytes and steady-state replication.
-        known_at_ms: when all inputs of the side were last measured; None: never since the takeover.
-        inputs_stale: some input is missing or too old now.
-        initial_flow_bytes_per_s: what passed at the takeover, if the throttle did not limit the move then; else None.
+        known_at_ms: when all inputs of the side were last measured (the time of the oldest input); None: never since the takeover.
+        inputs_stale: whether some input is missing or too old now.
+        initial_flow_bytes_per_s: the rate that passed at the takeover, if the throttle did not limit the move then; else None.
         boost: factor on the rate with which the side ends in time; above 1 while the move stalls at a full throttle.
         boosted_at_ms: when ``boost`` last changed; epoch.
         not_throttle_limited_until_ms: until then (epoch) the law assumes that something other than its throttle limits this side,
@@ -68,10 +68,10 @@ class ControlInput:
         brokers: the newest signal of each broker.
         moves: the newest signal of each side in which partitions move.
         current_rates: throttle rates now, in bytes/s, of the sides that the law may change.
-        capacities: what each broker can carry.
+        capacities: the capacity of each broker, as far as it is known.
         stalled_sides: both ends of every move that the stall detector calls stalled.
-        recovering_sides: sides whose throttle delays replicas that have left the ISR and whose broker is alive.
-        restore_rates: managed sides and the rate before the tuner's first write, in bytes/s; 0: no throttle was set.
+        recovering_sides: sides whose throttle delays replicas that have left the ISR, on live brokers.
+        restore_rates: the rate before the tuner's first write on each managed side, in bytes/s; 0: no throttle was set.
         planned_sides: sides on which plans still have partitions to start.
         plan_max_rates: the rate that a plan allows a side, in bytes/s. A side has an entry only if its plan allows less than the
             operator's maximum.
@@ -93,7 +93,7 @@ def in_sync_bytes_per_s(move: MoveSignal | None) -> float:
     """Returns the part of the throttled bytes that in-sync followers fetch, in bytes/s; 0 on a follower side.
 
     A leader's steady-state replication is its write rate × (in-sync followers + adding replicas). A move usually adds one replica,
-    so the write rate is subtracted once, and the in-sync followers' part remains.
+    so the write rate is subtracted once for that replica, and the part of the in-sync followers remains.
     """
     if move is None or move.side is Side.FOLLOWER:
         return 0.0

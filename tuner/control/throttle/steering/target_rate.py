@@ -1,25 +1,25 @@
 """Computes the rate of each side so that all moves end together, as early as they may.
 
 A throttle carries two kinds of bytes: the steady-state replication W of its moving partitions, and the catch-up bytes B. The
-slowest side at its ceiling sets the time T in which the whole move can end. Every other side gets W + B ÷ T: a faster side would
-not end the move earlier, and would take bandwidth from its clients.
+slowest side (the leader or the follower throttle of one broker) at its ceiling sets the time T in which all moves can end. Every
+other side gets W + B ÷ T: with a higher rate the moves would not end earlier, and the broker's clients would lose bandwidth.
 
 Two exceptions:
     decoupled rate  If something other than its throttle limits the slowest side, such as a shared link or disk, the other sides do
-                    not wait for it. They finish in half the time and then leave the link to it.
+                    not wait for that side. They finish in half the time and then leave the link or disk to the slowest side.
     ISR recovery    A side that delays replicas outside the ISR gets all that the operator and the link allow.
 
-The leader's throttle is the one that limits a copy. The follower's rate is higher by a margin, so that it limits the
-copy only if the leader's throttle does not.
+The leader's throttle is meant to limit a copy. The follower's rate is higher by a margin, so that the follower's throttle limits
+the copy only if the leader's does not.
 
 Invariant: a setpoint lies between the minimum rate and the ceiling. If the ceiling is below the minimum rate, the setpoint is the
 minimum rate and the side is reported as infeasible. No rate exceeds the maximum rate.
 
 Terms (all rates in bytes/s):
-    minimum rate  what a side gets even if its clients need more: a move that does not drain helps nobody.
+    minimum rate  the rate that a side gets even if clients leave less: at a lower rate the move would never end.
     ceiling       the rate that the headroom allows now, steady-state replication included.
-    maximum rate  what the operator allows.
-    T             seconds in which the move should end.
+    maximum rate  the rate that the operator allows.
+    T             seconds in which the moves should end.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def max_rate_bytes_per_s(
     Args:
         side: leader or follower.
         in_sync_bytes_per_s: what in-sync followers fetch, added to the share: the throttle counts these bytes, the share does not.
-        capacity: of the broker; None if it is not known, and then the share is not applied.
+        capacity: the broker's capacity; None if it is not known, and then the share is not applied.
         objective: gives mode and share.
         limits: gives the operator's maximum rate.
     """
@@ -73,10 +73,10 @@ def min_rate_bytes_per_s(
     """Returns the smallest rate at which the side still drains, at most what the operator allows.
 
     Args:
-        load: of the side.
+        load: B and W of the side.
         limits: give the operator's bounds and the factors on W.
-        available_bytes_per_s: what clients usually leave to this throttle, W included; infinite if it is not known. If it is below
-            the usual minimum, every byte above it would delay clients. So the minimum falls to it, but stays above W.
+        available_bytes_per_s: the rate that clients usually leave to this throttle, W included; infinite if it is not known. A
+            higher minimum would delay clients, so the minimum is lowered to this rate, but stays above W.
         max_bytes_per_s: the side's maximum rate; infinite: only the operator's maximum applies.
     """
     steady_state = load.steady_state_bytes_per_s
@@ -93,10 +93,10 @@ def ceiling_bytes_per_s(
     """Returns the ceiling of a side, in bytes/s.
 
     Args:
-        headroom_bytes_per_s: for catch-up bytes; gentle mode uses a share of it.
-        in_sync_bytes_per_s: what in-sync followers fetch. The headroom does not contain these bytes, because they are part of the
-            load. They are added because the throttle counts them.
-        max_bytes_per_s: the side's maximum rate. Without it T would be shorter than any throttle allows.
+        headroom_bytes_per_s: the headroom for catch-up bytes; gentle mode uses a share of it.
+        in_sync_bytes_per_s: the bytes that in-sync followers fetch. They are added, because the throttle counts them and the
+            headroom does not contain them: they are part of the load.
+        max_bytes_per_s: the side's maximum rate. Without this bound T would be shorter than any throttle allows.
         objective: gives the mode.
     """
     if objective.mode is Mode.GENTLE:
@@ -145,7 +145,7 @@ def target_rate(
 
     Args:
         side: leader or follower.
-        load: of the side.
+        load: B and W of the side.
         min_bytes_per_s: the side's minimum rate.
         ceiling_bytes_per_s: the side's ceiling.
         target_s: T.
@@ -157,7 +157,7 @@ def target_rate(
     slack = margin_ratio(side, limits, planned=planned)
     needed = boost * (load.steady_state_bytes_per_s + slack * load.remaining_bytes / target_s)
     # A follower's rate is above its leader's and may exceed the ceiling by the margin. During a plan several leaders may send
-    # more than one follower takes, so there the follower's throttle limits and keeps to the ceiling.
+    # more than one follower takes, so the follower's throttle then limits the copy and keeps to the ceiling.
     limiting = side is Side.LEADER or planned
     highest = ceiling_bytes_per_s if limiting else limits.follower_margin_ratio * ceiling_bytes_per_s
     highest = min(highest, limits.rate_bytes_per_s_max, max_bytes_per_s)
@@ -170,7 +170,7 @@ def target_rate(
 
 
 def margin_ratio(side: Side, limits: ControlLimits, *, planned: bool) -> float:
-    """Returns the factor on B ÷ T, the catch-up rate with which the side would end exactly at T."""
+    """Returns the side's factor on B ÷ T, which is the catch-up rate with which the side would end exactly at T."""
     ratio = limits.leader_margin_ratio if side is Side.LEADER else limits.follower_margin_ratio
     return max(ratio, limits.plan_margin_ratio) if planned else ratio
 
@@ -189,8 +189,8 @@ def decoupled_rate(
 ) -> TargetRate:
     """Returns the rate of a side that does not wait for the slowest one, which something other than its throttle limits.
 
-    The arguments are those of ``target_rate``. The side takes more than its even share of a link that other moves use, so the
-    follower's rate keeps to the ceiling, like the leader's.
+    The arguments are those of ``target_rate``. The side takes more than its even share of a link that other moves use, so a
+    follower's rate keeps to the ceiling too.
     """
     decoupled_s = limits.decoupled_time_ratio * target_s
     rate = target_rate(
@@ -209,8 +209,8 @@ def isr_recovery_rate(side: Side, min_bytes_per_s: float, capacity: Capacity, li
 def next_boost(boost: float, stalled: bool, throttle_full: bool, limits: ControlLimits) -> float:
     """Returns the boost for the next ``boost_interval_s``.
 
-    It rises while the move stalls at a full throttle, and falls once the move progresses.
-    If the throttle of a stalled move is not full, something else limits the move, and the boost stays.
+    The boost rises while the move stalls at a full throttle, and falls once the move progresses. If the throttle of a stalled move
+    is not full, something else limits the move, and the boost stays.
     """
     if stalled:
         return min(limits.stall_boost_max, boost * limits.stall_boost) if throttle_full else boost

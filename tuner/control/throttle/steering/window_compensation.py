@@ -1,10 +1,10 @@
 """Converts a side's setpoint to the throttle rate that is written, given what Kafka's quota window has counted.
 
-The leader's throttle limits a copy, so the leader's rate compensates for the window: it varies around the setpoint as the window
-holds more or less. Exceptions:
-    follower        Its rate is the setpoint, which is above the leader's. It is kept above the mean of its window: Kafka lets
+The leader's throttle limits a copy, so the leader's rate compensates for the window: the rate is above the setpoint while the
+window holds more than the setpoint, and below while the window holds less (quota_window/model.py). Exceptions:
+    follower        The rate is the setpoint, which is above the leader's. The rate is kept above the mean of the window: Kafka lets
                     nothing through a throttle whose rate is below that mean.
-    leader in plan  Moves end and begin within its window all the time. So its rate is not compensated: it changes linearly from
+    leader in plan  Moves end and begin within the window all the time. So the rate is not compensated: it changes linearly from
                     one setpoint to the next.
 
 Invariant: a measured step wins over the model of the window. Compensation raises no rate above the operator's maximum; a setpoint
@@ -46,9 +46,9 @@ def compensated_rate(
     if direction is Side.FOLLOWER:
         return _follower_rate(state, limits, window_known=window_known)
     next_setpoint = _setpoint_with_limited_fall(state, limits) if window_known else setpoint
-    # Moves leave a small share of their rate unused. That share is known only once the law has controlled a whole window.
-    controlled = state.window.until_ms - state.controlled_since_ms >= SECONDS_KEPT * 1000
-    unused_ratio = limits.unused_ratio if controlled and window_known else 0.0
+    # Moves leave a small share of their rate unused. That share shows only once the law has controlled all seconds of the model.
+    controlled_ms = state.window.until_ms - state.controlled_since_ms
+    unused_ratio = limits.unused_ratio if controlled_ms >= SECONDS_KEPT * 1000 and window_known else 0.0
     rate = rate_for_setpoint(
         state.window,
         next_setpoint,
@@ -73,7 +73,7 @@ def replay_window(
 
     Args:
         state: the side's state before.
-        inputs: of the side.
+        inputs: the side's inputs.
         current_bytes_per_s: the throttle rate that is set.
         now_ms: epoch.
         limits: the constants of the law.
@@ -85,11 +85,8 @@ def replay_window(
         else state.setpoint.rate_bytes_per_s
     )
     initial_flow = state.initial_flow_bytes_per_s
-    if (
-        inputs.direction is Side.LEADER
-        and initial_flow is not None
-        and state.corrected_until_ms < state.controlled_since_ms
-    ):
+    was_corrected = state.corrected_until_ms >= state.controlled_since_ms
+    if inputs.direction is Side.LEADER and initial_flow is not None and not was_corrected:
         # At the takeover something other than the throttle limited the move. It does so until a measured step shows otherwise.
         flow, next_setpoint = min(flow, initial_flow), min(next_setpoint, initial_flow)
     window = advance(
@@ -99,23 +96,23 @@ def replay_window(
     if estimate is None or estimate.sampled_at_ms <= until_ms:
         return window, until_ms
     catch_up = estimate.directions[inputs.direction].catch_up.newest
-    if catch_up is not None:
-        passing = catch_up + inputs.in_sync_bytes_per_s
-        # If the throttle did not limit the move at the takeover, the window was guessed. The first step that lies wholly after the
-        # takeover replaces the guess.
-        first_use = initial_flow is not None and until_ms < state.controlled_since_ms + estimate.step_s * 1000
-        if first_use:
-            # The other limit of the move lets at least the measured bytes through.
-            flow = max(flow, min(max_flow, passing))
-        # The window has whole seconds: a step of 2.5 s covers two of them, at the step's own rate.
-        passed = passing * max(1, round(estimate.step_s))
-        step = (estimate.sampled_at_ms, estimate.step_s, passed, flow, limits.quota_samples)
-        if first_use:
-            window = correct_first_use(window, *step, setpoint_bytes_per_s=state.setpoint.rate_bytes_per_s)
-        else:
-            window = correct(window, *step)
-        until_ms = estimate.sampled_at_ms
-    return window, until_ms
+    if catch_up is None:
+        return window, until_ms
+    passing = catch_up + inputs.in_sync_bytes_per_s
+    # If the throttle did not limit the move at the takeover, the contents of the window were a guess. The first step that lies
+    # wholly after the takeover replaces the guess.
+    first_use = initial_flow is not None and until_ms < state.controlled_since_ms + estimate.step_s * 1000
+    if first_use:
+        # The actual limit of the move lets at least the measured bytes through.
+        flow = max(flow, min(max_flow, passing))
+    # The window has whole seconds: a step of 2.5 s covers two of them, at the step's own rate.
+    passed = passing * max(1, round(estimate.step_s))
+    step = (estimate.sampled_at_ms, estimate.step_s, passed, flow, limits.quota_samples)
+    if first_use:
+        window = correct_first_use(window, *step, setpoint_bytes_per_s=state.setpoint.rate_bytes_per_s)
+    else:
+        window = correct(window, *step)
+    return window, estimate.sampled_at_ms
 
 
 def _follower_rate(state: SideControlState, limits: ControlLimits, *, window_known: bool) -> int:
@@ -123,15 +120,15 @@ def _follower_rate(state: SideControlState, limits: ControlLimits, *, window_kno
     setpoint = state.setpoint.rate_bytes_per_s
     if not window_known:
         return round(setpoint)
-    # At a rate below the window's mean nothing would pass until the window has emptied. The leader's lowered rate already limits
-    # the copy, so the follower's rate can come down later.
+    # At a rate below the window's mean nothing would pass until the window has emptied. So the follower's rate comes down later
+    # than the leader's, which already limits the copy.
     lowest = limits.follower_margin_ratio * window_mean_bytes_per_s(state.window, limits.quota_samples)
     lowest = min(lowest, state.window.rates[-1])  # A full window delays a reduction, but raises no rate.
     return round(min(max(setpoint, limits.rate_bytes_per_s_max), max(setpoint, lowest)))
 
 
 def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
-    """Returns the rate at the takeover minus the compensation range, until a whole window has been observed; then 0.
+    """Returns the rate at the takeover minus the compensation range; 0 once a whole window has been observed.
 
     Kafka's window over a young move includes empty seconds from before its start. An emptier window lets more through at the same
     rate, so the compensation would lower a rate that should rise. For a setpoint below the initial rate the result is 0 as well,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tuner.control.throttle.quota_window.ramp import (
     STARTING_S,
+    STEP_COUNT_MIN,
     STEP_S_MIN,
-    STEPS_MIN,
     WINDOW_S,
     RampStep,
     plan_fill,
@@ -41,7 +41,7 @@ def test_ramp_steps_are_even_and_fill_one_window(live: int, wanted: int, sides: 
     gaps = [b.after_s - a.after_s for a, b in itertools.pairwise(steps)]
     assert all(gap == pytest.approx(gaps[0]) for gap in gaps)
     assert gaps[0] * len(steps) >= WINDOW_S - 1e-9
-    assert len(steps) >= STEPS_MIN
+    assert len(steps) >= STEP_COUNT_MIN
     assert sides / gaps[0] <= max(budget, sides / STEP_S_MIN) * 1.1
 
 
