@@ -5,8 +5,8 @@ The rules compare the brokers of the move with each other, in this order:
 1. All sources progress towards other destinations: the destination is the bottleneck. If no bytes arrived for 20 s, its replicas
    are likely dead.
 2. Exactly one source makes no progress towards any destination, and all other sources progress: that source is the bottleneck.
-3. Several sources have room in their throttles: the destination is the bottleneck, since several sources rarely fail at once.
-   This rule is skipped if only sources have busy request handlers.
+3. The destination has several sources, all with room in their throttles and without other stalled copies: the destination is the
+   bottleneck, since several sources rarely fail at once. This rule is skipped if request handlers are busy on sources alone.
 4. Request handlers are busy on exactly one of the brokers: that broker is the bottleneck.
 
 Otherwise there is no result. The result only explains the stall; no rate depends on it.
@@ -21,7 +21,7 @@ from tuner.control.throttle.decision import Reason
 from tuner.core import formatting
 from tuner.core.value import value
 
-BUSY_IDLE_RATIO = 0.3  # Kafka's documentation advises more threads or brokers below this.
+BUSY_IDLE_RATIO = 0.3  # Request handlers that are idle for less count as busy (Kafka's documentation).
 SILENT_S_MIN = 20.0  # Longer than the longest silence of a quota's window.
 
 _NAMES_MAX = 5
@@ -38,10 +38,10 @@ class Bottleneck:
 
 @value
 class SourceProgress:
-    """The destinations of one source that were observed long enough, by progress."""
+    """The destinations of one source that were observed long enough: those that progress, and those that have stalled."""
 
     progressing: tuple[int, ...] = ()
-    stalled: tuple[int, ...] = ()  # Not because of a throttle.
+    stalled: tuple[int, ...] = ()  # Without stalls that a throttle causes.
 
 
 def find_bottleneck(
@@ -55,6 +55,7 @@ def find_bottleneck(
         idle_ratios: idle ratios of request handlers, by broker, as far as they are measured.
     """
     progressing = sorted(source for source, progress in sources.items() if progress.progressing)
+    # The sources whose copies to other destinations have stalled as well.
     starving = [
         source
         for source, progress in sources.items()
@@ -72,7 +73,8 @@ def find_bottleneck(
         [source] = starving
         others = tuple(other for other in sources[source].stalled if other != destination)
         return _slow_source(source, f"its copies to {_names(others)} have stalled as well")
-    if len(sources) > 1 and not starving and not (busy and destination not in busy):
+    only_sources_busy = bool(busy) and destination not in busy
+    if len(sources) > 1 and not starving and not only_sources_busy:
         return _slow_destination(destination, f"{_names(tuple(sources))} all have room in their throttles towards it")
     suspects = sorted(busy & {destination, *sources})
     if len(suspects) == 1:
@@ -89,7 +91,7 @@ def _names(brokers: Sequence[int]) -> str:
 def _silent_s(steps: Sequence[MoveStep]) -> float:
     """Returns the seconds without bytes at the end of the known steps."""
     silent_s = 0.0
-    for step in sorted(steps, key=lambda step: -step.at_ms):
+    for step in sorted(steps, key=lambda step: step.at_ms, reverse=True):
         if step.gained_bytes > 0:
             break
         silent_s += step.dt_s

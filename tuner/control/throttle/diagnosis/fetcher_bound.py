@@ -78,21 +78,21 @@ def find_fetcher_collision(
     by_pair = _moving_replicas(destination, moves)
     if not by_pair:
         return None
-    # The load of a thread is its number of moving partitions. The best of all possible numbers of threads is compared.
+    # The load of a thread is its number of moving partitions. The current number of threads is compared with the best one.
     current = estimate_load(by_pair, {destination: threads})
     better = choose_fetcher_load(current, estimate_loads(by_pair))
     if not is_worthwhile(current, better) or current.busiest is None or better.fetchers is None:
         return None
-    _, leader, thread = current.busiest
+    _follower, leader, thread = current.busiest
     return FetcherCollision(
-        destination,
-        leader,
-        thread,
-        round(current.load_max),
-        len(by_pair[(destination, leader)]),
-        threads,
-        better.fetchers,
-        round(better.load_max),
+        destination=destination,
+        leader=leader,
+        thread=thread,
+        thread_partitions=round(current.load_max),
+        moving_partitions=len(by_pair[(destination, leader)]),
+        threads=threads,
+        better_threads=better.fetchers,
+        better_thread_partitions=round(better.load_max),
     )
 
 
@@ -101,18 +101,21 @@ def count_idle_threads_of_moves(live: LiveCluster) -> dict[int, int]:
 
     A thread is idle if it copies no moving partition while another thread towards the same leader copies two or more.
     """
-    led = [m for m in live.moves if m.leader >= 0]
-    idle = dict.fromkeys(sorted({b for m in led for b in m.destinations if b in live.fetchers}), 0)
+    moves = [move for move in live.moves if move.leader >= 0]
+    destinations = {broker for move in moves for broker in move.destinations if broker in live.fetchers}
+    idle = dict.fromkeys(sorted(destinations), 0)
     # Most brokers have a single thread, which cannot be idle.
-    fetchers = {b: live.fetchers[b] for b in idle if live.fetchers[b] > 1}
+    fetchers = {broker: live.fetchers[broker] for broker in idle if live.fetchers[broker] > 1}
     if fetchers:
-        idle |= count_idle_threads([(m.topic, m.partition, m.leader, m.adding) for m in led], fetchers)
+        partitions = [(move.topic, move.partition, move.leader, move.adding) for move in moves]
+        idle |= count_idle_threads(partitions, fetchers)
     return idle
 
 
 def _moving_replicas(destination: int, moves: Iterable[PartitionMove]) -> dict[FetchPair, list[FetchedReplica]]:
+    """Returns the replicas that move onto the destination, by (follower, leader), without moves that have no leader."""
     by_pair = replicas_by_pair(FetchedPartition(m.topic, m.partition, m.leader, (destination,)) for m in moves)
-    return {pair: replicas for pair, replicas in by_pair.items() if pair[1] >= 0}
+    return {(follower, leader): replicas for (follower, leader), replicas in by_pair.items() if leader >= 0}
 
 
 def _gained_bytes_per_s(signal: MoveSignal) -> float:

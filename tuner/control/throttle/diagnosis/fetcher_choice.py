@@ -1,8 +1,8 @@
-"""Chooses a num.replica.fetchers from the estimated loads of the fetcher threads.
+"""Chooses the number of fetcher threads (num.replica.fetchers) from the estimated loads of the threads.
 
-The busiest thread determines whether a follower keeps up. More threads nearly always lighten it a little, but each costs a
-connection and a permanent fetch request per leader. So the smallest number that brings most of the gain is chosen, and the
-current number stays unless another one is clearly better.
+The busiest thread determines whether a follower keeps up. More threads nearly always take a little load off the busiest one, but
+each thread costs a connection and a permanent fetch request per leader. So the smallest number that brings most of the gain is
+chosen, and the current number stays unless another one is clearly better.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ GAIN_ENOUGH = 0.8
 # Largest load of a thread that leaves enough room, as a share of its capacity. Above it, a burst of writes makes followers leave
 # the in-sync set.
 THREAD_FILL_MAX = 0.6
+_ROUNDING_RATIO = 1e-9  # Loads are sums of floats: a difference this small is none.
 
 
 def choose_fetcher_load(
     current: FetcherLoad, candidates: Sequence[FetcherLoad], thread_bytes_per_s_max: float | None = None
 ) -> FetcherLoad:
     """Returns the current load if it brings enough of the possible gain, else the candidate with the fewest threads that does.
+
+    The gain is the load of a single thread less the load of the busiest thread.
 
     Args:
         candidates: the loads with 1, 2, 3 ... threads.
@@ -36,9 +39,10 @@ def choose_fetcher_load(
             return sufficient[0]
     smallest, single_thread = min(load.load_max for load in candidates), candidates[0].load_max
     allowed_load = single_thread - GAIN_ENOUGH * (single_thread - smallest)
-    return next(load for load in (current, *candidates) if load.load_max <= allowed_load + 1e-9 * single_thread)
+    rounding = _ROUNDING_RATIO * single_thread
+    return next(load for load in (current, *candidates) if load.load_max <= allowed_load + rounding)
 
 
 def is_worthwhile(current: FetcherLoad, candidate: FetcherLoad) -> bool:
     """Returns whether the candidate's busiest thread has clearly less load."""
-    return current.load_max > 0 and candidate.load_max <= (1 - GAIN_MIN) * current.load_max * (1 + 1e-9)
+    return current.load_max > 0 and candidate.load_max <= (1 - GAIN_MIN) * current.load_max * (1 + _ROUNDING_RATIO)

@@ -1,9 +1,9 @@
 """Computes the load of each fetcher thread for any num.replica.fetchers, and which topics collide on threads (after LINE).
 
-Kafka assigns partitions to brokers round-robin, and to fetcher threads by a formula that is round-robin too. If the two cycles
-share a factor, partitions collide. With 25 brokers and 5 threads, the partitions that one broker follows from one leader are 25
-apart. So all of them use the same thread, and four threads are idle. Doubling the threads may not help; one thread more or less
-does.
+Kafka assigns partitions to brokers round-robin, and to fetcher threads by a formula that is round-robin too. If the number of
+brokers and the number of threads share a factor, partitions collide. With 25 brokers and 5 threads, the numbers of the partitions
+that one broker follows from one leader are 25 apart. So all of these partitions use the same thread, and four threads are idle.
+Twice as many threads may not help; one thread more or less does.
 
 Invariant: the total load of all threads does not depend on their number.
 
@@ -85,6 +85,10 @@ class TopicCollision:
     leader: int
     partitions: int
     threads: int
+
+    @property
+    def partitions_per_thread(self) -> float:
+        return self.partitions / self.threads
 
 
 def replicas_by_pair(partitions: Iterable[FetchedPartition]) -> dict[FetchPair, list[FetchedReplica]]:
@@ -172,14 +176,14 @@ def estimate_loads(
             continue
         by_thread: dict[int, _ThreadSums] = {}
         for n in range(fetchers_max, 0, -1):
-            # Thread i of n has the partitions of the threads i and i + n of 2 n. Adding them halves the work.
+            # Thread i of n has the partitions of the threads i and i + n of 2 n. Adding these two sums halves the work.
             by_thread[n] = _fold(by_thread[2 * n], n) if 2 * n in by_thread else _sum_by_thread(replicas, n)
             sums_by_n[n].add_pair(pair, *by_thread[n])
     return tuple(sums.result() for sums in sums_by_n.values())
 
 
 def _add_small_pair(sums_by_n: Mapping[int, _LoadSums], pair: FetchPair, replicas: Sequence[FetchedReplica]) -> None:
-    """Adds a pair. A pair too light to change a maximum only adds its idle threads, which is cheaper."""
+    """Adds a pair to the sums of each number of threads. A pair too light to change a maximum only adds its idle threads."""
     count, load = len(replicas), sum(replica.load for replica in replicas)
     numbers = [replica.number for replica in replicas]
     for n, sums in sums_by_n.items():
@@ -217,7 +221,9 @@ class _LoadSums:
     idle: int = 0
 
     def add_pair(self, pair: FetchPair, loads: Sequence[float], counts: Sequence[int]) -> None:
-        self.idle += min(sum(counts), len(counts)) - len(counts) + counts.count(0)
+        """Adds the loads and the numbers of partitions of the threads of one pair."""
+        used_threads = len(counts) - counts.count(0)
+        self.idle += min(sum(counts), len(counts)) - used_threads
         self.partitions_max = max(self.partitions_max, *counts)
         if (load_max := max(loads)) > self.load_max:
             self.load_max, self.busiest = load_max, (*pair, loads.index(load_max))
@@ -248,6 +254,6 @@ def find_topic_collisions(
             if worst_so_far is None:
                 worst[topic] = collision
                 continue
-            worse = max(worst_so_far, collision, key=lambda c: (c.partitions / c.threads, c.partitions))
+            worse = max(worst_so_far, collision, key=lambda c: (c.partitions_per_thread, c.partitions))
             worst[topic] = replace(worse, idle=worst_so_far.idle + idle)
-    return tuple(sorted(worst.values(), key=lambda c: (-c.partitions / c.threads, -c.idle, c.topic)))
+    return tuple(sorted(worst.values(), key=lambda c: (-c.partitions_per_thread, -c.idle, c.topic)))

@@ -21,8 +21,8 @@ class BottleneckFinder:
         self._view = view
         self._stalls = memory.stalls
         self._limits = limits
-        self._bottlenecks: dict[int, Bottleneck | None] = {}
-        # By source. On a large cluster each source is asked for a thousand times.
+        self._bottlenecks: dict[int, Bottleneck | None] = {}  # By destination.
+        # By source. On a large cluster each source is looked up a thousand times.
         self._progress: dict[int, SourceProgress] = {}
 
     def bottleneck_of(self, destination: int) -> Bottleneck | None:
@@ -33,14 +33,13 @@ class BottleneckFinder:
     def _find(self, destination: int) -> Bottleneck | None:
         view = self._view
         signal = view.fresh_signal((destination, Side.FOLLOWER))
-        # If fetcher threads collide, the cause is known, also for the copies from other sources.
+        # A collision of fetcher threads is the cause already, also for the copies from other sources.
         if signal is None or view.fetcher_collision(destination) is not None:
             return None
         sources = view.leaders_of(destination)
-        idle = {b: ratio for b in (destination, *sources) if (ratio := view.idle_ratio(b)) is not None}
-        return find_bottleneck(
-            destination, {source: self._progress_of(source) for source in sources}, signal.steps, idle
-        )
+        idle_ratios = {b: ratio for b in (destination, *sources) if (ratio := view.idle_ratio(b)) is not None}
+        progress_by_source = {source: self._progress_of(source) for source in sources}
+        return find_bottleneck(destination, progress_by_source, signal.steps, idle_ratios)
 
     def _progress_of(self, source: int) -> SourceProgress:
         """Returns the progress of the source, without destinations that a throttle limits or that were observed too briefly."""
@@ -59,7 +58,7 @@ def explain_unthrottled_stall(
     """Returns the reason and the text for one throttle.
 
     Args:
-        stalled: stalled destinations that copy through this side; no throttle binds them.
+        stalled: stalled destinations that copy through this side; no throttle limits their moves.
     """
     measured = view.measured_bytes_per_s(side)
     usage = (
@@ -70,12 +69,12 @@ def explain_unthrottled_stall(
         f"({rate_text(current_bytes_per_s)}, {usage}): "
     )
     collisions = (view.fetcher_collision(d) for d in stalled)
-    collision = next((c for c in collisions if c is not None and _passes(side, c)), None)
+    collision = next((c for c in collisions if c is not None and _is_copied_through(side, c)), None)
     if collision is not None:
         advice = "a higher throttle does not help: change it with `rheostat fetchers --apply`, once nothing moves"
         return Reason.STALLED_FETCHER_BOUND, f"{head}the cause is the fetcher threads: {collision}; {advice}"
     bottlenecks = (finder.bottleneck_of(d) for d in stalled)
-    bottleneck = next((b for b in bottlenecks if b is not None and _concerns(side, b)), None)
+    bottleneck = next((b for b in bottlenecks if b is not None and _explains(b, side)), None)
     if bottleneck is not None:
         return bottleneck.reason, f"{head}{bottleneck.text}"
     return Reason.STALLED_NOT_THROTTLE_BOUND, (
@@ -83,12 +82,12 @@ def explain_unthrottled_stall(
     )
 
 
-def _passes(side: BrokerSide, collision: FetcherCollision) -> bool:
+def _is_copied_through(side: BrokerSide, collision: FetcherCollision) -> bool:
     """Returns whether the colliding partitions are copied through this side."""
     return side in ((collision.leader, Side.LEADER), (collision.destination, Side.FOLLOWER))
 
 
-def _concerns(side: BrokerSide, bottleneck: Bottleneck) -> bool:
-    """Returns whether the bottleneck explains this side: a slow source says nothing about other sources."""
+def _explains(bottleneck: Bottleneck, side: BrokerSide) -> bool:
+    """Returns whether the bottleneck explains the stall on this side: a slow source does not explain one on other sources."""
     is_other_source = side[1] is Side.LEADER and side[0] != bottleneck.broker
     return not (is_other_source and bottleneck.reason is Reason.STALLED_SOURCE_BOUND)

@@ -1,12 +1,11 @@
-"""Finds signals that contradict each other or the cluster. The controller then trusts them no more than stale ones.
+"""Finds signals that contradict each other or the cluster. The controller trusts such signals no more than stale ones.
 
-Two measures of the same bytes always differ a little, because they span different seconds. Three differences are too large for
-that:
+Two measures of the same bytes always differ a little, because they span different seconds. Three contradictions have another cause:
 
-    no moving partition   The cluster lists moves on a side, and the side's signal counts none. Either the move has just begun, or
-                          the collector observes another cluster.
-    part > whole          More replication than total network traffic is measured on a broker. The rate of clients would come out
-                          as 0, and the whole network would seem free.
+    no moving partition   The cluster lists moves on a side (the leader or the follower throttle of one broker), and the side's
+                          signal counts none. Either the move has just begun, or the collector observes another cluster.
+    part > whole          More replication than total network traffic is measured on a broker. The calculated rate of clients would
+                          be 0, and the whole network would seem free.
     sent ≠ received       All brokers together send a multiple of what they receive for catching-up replicas, or the reverse.
 
 Invariant: no rate is raised because of contradictory signals.
@@ -40,13 +39,13 @@ def find_contradictions(
     imbalance = _explain_imbalance(live, brokers, now_ms, limits)
     contradictions: dict[BrokerSide, str] = {}
     for side in sides:
-        move, broker = moves.get(side), brokers.get(side[0])
+        move, broker_signal = moves.get(side), brokers.get(side[0])
         if move is not None and move.moving_partitions == 0:
             contradictions[side] = (
                 "the cluster lists moves here and the signals count none: a move that has just begun shows within half a "
                 "minute; otherwise the collector observes another cluster"
             )
-        elif broker is not None and (excess := _explain_excess(side[1], broker, limits)) is not None:
+        elif broker_signal is not None and (excess := _explain_excess(side[1], broker_signal, limits)) is not None:
             contradictions[side] = excess
         elif imbalance is not None:
             contradictions[side] = imbalance
@@ -54,7 +53,7 @@ def find_contradictions(
 
 
 def _explain_excess(side: Side, signal: BrokerSignal, limits: ThrottleLimits) -> str | None:
-    """Returns a text if more replication than total network traffic is measured."""
+    """Returns a text if the window or the newest step has more replication than total network traffic; else None."""
     if side is Side.LEADER:
         parts = (signal.reassignment_out_bytes_per_s, signal.leader_throttled_bytes_per_s)
         whole = signal.network_out_bytes_per_s
@@ -76,7 +75,7 @@ def _explain_excess(side: Side, signal: BrokerSignal, limits: ThrottleLimits) ->
 def _explain_imbalance(
     live: LiveCluster, brokers: Mapping[int, BrokerSignal], now_ms: int, limits: ThrottleLimits
 ) -> str | None:
-    """Returns a text if the brokers together send far more, or far less, than they receive."""
+    """Returns a text if the brokers together send far more, or far less, than they receive; None if not, or without all signals."""
     sent = received = 0.0
     for broker in live.brokers:
         signal = brokers.get(broker)
@@ -95,4 +94,5 @@ def _explain_imbalance(
 
 
 def _exceeds(more: float, less: float, limits: ThrottleLimits) -> bool:
+    """Returns whether ``more`` is above ``less`` by more than the usual difference between two measures."""
     return more > limits.contradiction_ratio * less and more - less > limits.contradiction_bytes_per_s_min

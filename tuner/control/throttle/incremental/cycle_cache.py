@@ -1,8 +1,8 @@
-"""Results of the previous snapshot, kept so that a cycle computes only what has changed.
+"""Keeps results of the previous snapshot, so that a cycle computes only the changes.
 
-On a large cluster tens of thousands of partitions move, and nearly all of them are the same objects as in the previous snapshot.
-So moves that began or ended are found by object identity, counters are adjusted by them, and results for unchanged objects are
-reused.
+On a large cluster tens of thousands of partitions move, and nearly all of the moves are the same objects as in the previous
+snapshot. So moves that began or ended are found by object identity, the counts are adjusted by these moves, and results for
+unchanged objects are reused.
 
 Invariant: the cache changes no decision. A caller that decides every cycle passes the same ``CycleCache`` each time. With a new
 cache, as in a replay, the same decisions take longer.
@@ -51,7 +51,7 @@ class CopyPaths:
     """Counts the moves on each path from a leader to a destination.
 
     Attributes:
-        leaderless: moves without a leader.
+        leaderless: number of moves without a leader.
         destinations_of: destinations of each leader.
     """
 
@@ -78,7 +78,7 @@ class CopyPaths:
         return leaders
 
     def add(self, moves: Sequence[PartitionMove], count: int) -> None:
-        """Adds ``count`` (1 or −1) to every path of the moves."""
+        """Adds ``count`` to every path of the moves: 1 for moves that began, −1 for moves that ended."""
         for move in moves:
             leader = move.leader
             if leader < 0:
@@ -113,11 +113,11 @@ class CycleCache:
 
     Attributes:
         paths: number of moves on each path from a leader to a destination.
-        topics: moves of each topic; another tuple as soon as one move differs.
-        required: replicas that have to be listed, by topic.
-        missing: pairs that are required and not on the current lists.
-        unneeded: managed pairs that are no longer required.
-        external: the current lists without the managed pairs.
+        topics: moves of each topic. A tuple is replaced as soon as one of its moves differs.
+        required: memo of the replicas that have to be listed.
+        missing: memo of the pairs that are required and not on the current lists.
+        unneeded: memo of the managed pairs that are no longer required.
+        external: memo of the current lists without the managed pairs.
     """
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class CycleCache:
         return self._listed_moves_cache
 
     def moves_not_in(self, recorded: RecordedReplicas) -> Sequence[PartitionMove]:
-        """Returns moves that may be missing in ``recorded``; all moves if nothing is known about this object."""
+        """Returns moves that may be missing in ``recorded``; all moves if ``recorded`` was not marked (``mark_recorded``)."""
         return self._new_moves if recorded is self._recorded else self._moves
 
     def mark_recorded(self, recorded: RecordedReplicas) -> None:
@@ -173,12 +173,13 @@ class CycleCache:
 
 
 def _missing_pairs(required: RequiredReplicas, current: TopicThrottle) -> PairsBySide:
-    return {
-        side: frozenset()
-        if current.for_side(side).all_replicas
-        else pairs_missing_from(required.for_side(side), current.for_side(side).pairs)
-        for side in Side
-    }
+    missing: dict[Side, frozenset[Pair]] = {}
+    for side in Side:
+        replicas = current.for_side(side)
+        missing[side] = pairs_missing_from(required.for_side(side), replicas.pairs)
+        if replicas.all_replicas:
+            missing[side] = frozenset()
+    return missing
 
 
 def _unneeded_pairs(managed: TopicThrottle, required: RequiredReplicas) -> PairsBySide:

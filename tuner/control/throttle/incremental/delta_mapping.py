@@ -1,7 +1,7 @@
-"""A mapping that knows its difference to the mapping that it was made from, so that no search is needed.
+"""A mapping that remembers its difference to the mapping that it was made from.
 
 The recorded moving replicas have tens of thousands of entries and grow by a few hundred per snapshot. The journal writes only the
-difference, which is known when the new mapping is made.
+difference, and with a ``DeltaMapping`` it need not compare the two mappings.
 
 Invariant: a ``DeltaMapping`` equals the plain mapping with the same entries, and is never changed after its construction.
 """
@@ -31,10 +31,10 @@ class DeltaMapping(dict[K, V]):
         self._added = added
 
     def since(self, before: Mapping[K, V]) -> Mapping[K, V] | None:
-        """Returns the entries added to ``before``, from which none was removed; None if this was made from another mapping."""
+        """Returns the entries that this mapping adds to ``before``; None if this mapping was made from another one."""
         return self._added if isinstance(before, DeltaMapping) and before._mark is self._base_mark else None
 
 
 def added_since(before: Mapping[K, V], after: Mapping[K, V]) -> Mapping[K, V] | None:
-    """Returns the entries that ``after`` adds to ``before``; None if that takes a search."""
+    """Returns the entries that ``after`` adds to ``before``; None if only a comparison can tell."""
     return after.since(before) if isinstance(after, DeltaMapping) else None

@@ -1,9 +1,8 @@
 """Compares a long sequence with the previous one and returns the objects that were added and removed, by identity.
 
 Between two snapshots a few hundred of tens of thousands of moves differ, and the others keep their order. So the two sequences
-are walked in parallel. Equal stretches are skipped as a whole; after a difference, the two positions are shifted to where the
-sequences meet again. An object that is removed at one place and added at another has only changed its position and does not
-count.
+are walked in parallel. Equal stretches are skipped as a whole; after a difference, both positions advance to the next common
+object. An object that is removed at one place and added at another has only changed its position and does not count.
 
 Invariant: the result equals the difference of two sets of the objects, in the order of the sequences.
 """
@@ -28,14 +27,14 @@ def diff_sequences(before: Sequence[T], after: Sequence[T]) -> tuple[list[T], li
     """
     added: list[T] = []
     removed: list[T] = []
-    i = j = 0
+    i = j = 0  # The positions in ``before`` and ``after``.
     stretch, reach = _STRETCH, _NEAR
     while i < len(before) or j < len(after):
         if (equal := _equal_length(before[i : i + stretch], after[j : j + stretch])) > 0:
             i, j, stretch = i + equal, j + equal, min(2 * stretch, _STRETCH)
             continue
         old, new = before[i : i + reach], after[j : j + reach]
-        # The sequences meet again at the first new object that is among the old ones.
+        # The next common object is the first new object that is among the old ones.
         old_positions = {id(item): position for position, item in enumerate(old)}
         new_end = next((position for position, item in enumerate(new) if id(item) in old_positions), len(new))
         if new_end == len(new) and (i + reach < len(before) or j + reach < len(after)):
@@ -57,5 +56,7 @@ def _equal_length(first: Sequence[T], second: Sequence[T]) -> int:
     """Returns how many objects at the beginning are identical."""
     if len(first) == len(second) and all(map(is_, first, second)):
         return len(first)
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((position for position, (one, other) in pairs if one is not other), min(len(first), len(second)))
+    for position, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one is not other:
+            return position
+    return min(len(first), len(second))

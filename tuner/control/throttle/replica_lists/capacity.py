@@ -1,10 +1,10 @@
 """Defers steps of plans that would not fit on the throttled-replica lists, because an unlisted replica is not throttled.
 
 Kafka limits the length of a setting, so the list of one topic has room for some four thousand replicas. Moves in progress take
-the room first, because they copy whether they are listed or not. A step that has not begun can wait until others have ended.
+the room first, because they copy whether they are listed or not. A step that has not begun can wait until other moves have ended.
 
-Invariant: a step is let through only if it fits completely, on both sides, beside all entries on the lists and all moves in
-progress.
+Invariant: a step may begin only if it fits completely on the leader's and the follower's list, beside all entries on the lists and
+all moves in progress.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def steps_that_fit(
     for move in prepared:
         current = live.lists.get(move.topic, _EMPTY_LISTS)
         if (move.topic, move.partition) in moving:
-            fitting.append(move)  # It has begun already.
+            fitting.append(move)  # The step has begun already.
             continue
         if move.topic not in used_chars:
             used_chars[move.topic] = _used_chars(live, move.topic, current)

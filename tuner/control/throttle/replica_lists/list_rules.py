@@ -51,7 +51,7 @@ _PAIR_CHARS_MAX = 22
 
 
 def required_by_topic(live: LiveCluster, cache: CycleCache | None = None) -> dict[str, RequiredReplicas]:
-    """Returns the required replicas of each topic that has any."""
+    """Returns the required replicas of each topic with moves that still copy."""
     cache = cache or CycleCache()
     cache.follow(live.moves)
     required = {
@@ -113,6 +113,7 @@ def decide_list_changes(
 
 
 def _in_order_of_moves(topics: Collection[str], live: LiveCluster) -> Sequence[str]:
+    """Returns the topics in the order of their first moves."""
     if len(topics) < 2:
         return [*topics]
     return [*dict.fromkeys(move.topic for move in live.moves if move.topic in topics)]
@@ -158,13 +159,13 @@ def without_sides(adds: Sequence[AddPairs], failed: Collection[BrokerSide]) -> l
 
 
 def record_pairs_to_add(memory: Memory, adds: Iterable[AddPairs]) -> Memory:
-    """Returns the memory before these pairs are written. From now on they may be on the lists and count as managed."""
+    """Returns the state before these pairs are written. From now on the pairs may be on the lists, and count as managed."""
     listed = {add.topic: memory.listed.get(add.topic, EMPTY_LISTS).plus(add.pairs) for add in adds}
     return replace(memory, listed={**memory.listed, **listed}) if listed else memory
 
 
 def record_removed_pairs(memory: Memory, removals: Iterable[RemovePairs]) -> Memory:
-    """Returns the memory after the removals were written."""
+    """Returns the state after the removals were written."""
     listed = dict(memory.listed)
     for removal in removals:
         remaining = listed.pop(removal.topic, EMPTY_LISTS).without(removal.pairs)
@@ -180,7 +181,7 @@ def _start_rates(
     missing: Mapping[str, Mapping[Side, frozenset[Pair]]],
     cleared_rates: Mapping[BrokerSide, int],
 ) -> list[StartRate]:
-    """Returns a rate for every side that managed pairs need and that has none."""
+    """Returns the start of a rate for every side without one that has missing or managed pairs."""
     live = view.live
     brokers = live.brokers - live.unreadable
     without_rate = {(broker, side) for broker in brokers for side in Side} - live.rates.keys()
@@ -191,8 +192,8 @@ def _start_rates(
     for topic, replicas in required.items():
         managed = memory.listed.get(topic, EMPTY_LISTS)
         for side in Side:
-            pairs = missing[topic][side] | (managed.for_side(side).pairs & replicas.for_side(side))
-            needed.update((broker, side) for _, broker in pairs)
+            required_managed = managed.for_side(side).pairs & replicas.for_side(side)
+            needed.update((broker, side) for _, broker in missing[topic][side] | required_managed)
     copies = count_copies(view.moves_to_list)
     return [
         _start_rate(side, view, copies.get(side[0], ONE_COPY), cleared_rates) for side in sorted(needed & without_rate)
@@ -202,7 +203,7 @@ def _start_rates(
 def _start_rate(
     side: BrokerSide, view: MovesView, copies: Copies, cleared_rates: Mapping[BrokerSide, int]
 ) -> StartRate:
-    """Returns the rate for a side without one: as ordered, as before, of the plan, or the lowest that drains."""
+    """Returns the start of a rate: the ordered rate, the cleared one, the plan's, or the lowest that drains, in this order."""
     limits = view.limits_of(side)
     override = limit_override(view.orders.overrides.get(side), view.limits)
     if override is not None and view.now_ms < override.until_ms:
@@ -212,14 +213,14 @@ def _start_rate(
     elif side in cleared_rates:
         cleared = round(min(cleared_rates[side], limits.rate_bytes_per_s_max))
         rate, why = cleared, "its rate until another tool removed it"
-        # Producers may write more by now. A rate that does not even carry the fewest copies cannot have been meant to stay so low.
+        # Producers may write more by now. A cleared rate that does not even carry the fewest copies is not set again.
         draining = draining_rate_bytes_per_s(side, view, copies)
         if cleared < draining:
             rate, why = draining, f"another tool removed its {rate_text(cleared)}, which would not drain any more"
     elif not view.limits.closed_loop:
-        # On an idle side, a whole quota window of this rate would pass at once.
         ceiling = round(limits.rate_bytes_per_s_max)
         rate, why = ceiling, "a plan of rheostat moves partitions through it"
+        # On an idle side the bytes of a whole quota window would pass at once, so its rate starts low.
         if side in view.empty_windows or side not in view.side_set:
             rate = plan_fill(ceiling, limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
             why += f"; the rate rises to {rate_text(ceiling)} as the window of its quota fills"
@@ -231,9 +232,10 @@ def _start_rate(
 
 
 def start_rate_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
-    """Returns the lowest rate that surely drains. Closed-loop control raises it later, so clients are safe meanwhile."""
+    """Returns the lowest rate that surely drains. Closed-loop control raises this rate later, so it does not harm clients."""
     limits = view.limits_of(side)
-    # Before anything is listed, only the writes are measured, not what steady-state replication will take of the throttle.
+    # Before any replica is listed, the steady-state replication through the throttle is not measured. It is calculated from the
+    # write rate and the number of copies.
     factor = copies.most if side[1] is Side.LEADER else 1
     draining = limits.min_rate_over_steady_state * factor * (_write_bytes_per_s(side, view) or 0.0)
     return round(min(limits.rate_bytes_per_s_max, max(limits.rate_bytes_per_s_min, draining)))
@@ -266,7 +268,7 @@ ONE_COPY = Copies(1, 1)
 
 
 def count_copies(moves: Iterable[PartitionMove]) -> dict[int, Copies]:
-    """Returns the copies by leader."""
+    """Returns the fewest and the most copies of each leader."""
     by_leader: dict[int, Copies] = {}
     for move in moves:
         copies = len({*move.isr, *move.adding} - {move.leader})
@@ -281,7 +283,7 @@ def _fit(pairs: set[Pair], current: ThrottledReplicas, preferred: frozenset[Pair
         return _sorted(pairs)
     chars_left = LIST_CHARS_MAX - len(replica_list_text(current.pairs))
     fitting = []
-    for pair in sorted(pairs, key=lambda pair: (pair not in preferred, pair)):
+    for pair in (*_sorted(pairs & preferred), *_sorted(pairs - preferred)):
         chars_left -= len(f",{pair[0]}:{pair[1]}")
         if chars_left < 0:
             break

@@ -1,9 +1,9 @@
 """Treats steps of plans that are about to begin as moves, so that they are throttled before their first byte.
 
 Kafka copies as soon as a step is requested, and a small partition is copied before the next snapshot shows it. So the executor of
-plans first submits its steps. The tuner handles each as a move that has copied nothing yet, and sets its rates and lists. Only
-then does the executor request the step. A step that is not requested after all looks like a cancelled move: its entries leave the
-lists.
+plans first submits its steps. The tuner handles each of these prepared steps as a move that has copied nothing yet, and sets its
+rates and lists. Only then does the executor request the step. A step that is not requested after all looks like a cancelled move:
+its entries are removed from the lists.
 
 Invariant: a step is deferred if its throttle could not be set, or if another client has begun to reassign the partition. A step
 that the tuner would not throttle is never deferred. A step that waits for others has not failed.
@@ -60,14 +60,24 @@ def steps_as_moves(steps: Iterable[ReassignmentStep], snapshot: ReassignmentSnap
             continue
         replicas = (*step.replicas, *(b for b in current.replicas if b not in step.replicas))
         moves.append(
-            PartitionMove(step.topic, step.partition, current.leader, replicas, step.adding, step.dropping, current.isr)
+            PartitionMove(
+                topic=step.topic,
+                partition=step.partition,
+                leader=current.leader,
+                replicas=replicas,
+                adding=step.adding,
+                removing=step.dropping,
+                isr=current.isr,
+            )
         )
     return tuple(moves)
 
 
 def with_prepared_moves(live: LiveCluster, prepared: Sequence[PartitionMove]) -> LiveCluster:
-    """Returns the snapshot with the prepared moves. For a partition that already moves, the cluster's own data is better."""
-    moving = {(move.topic, move.partition) for move in live.moves} if prepared else set()
+    """Returns the snapshot with the prepared moves, except of partitions that already move: the snapshot describes these better."""
+    if not prepared:
+        return live
+    moving = {(move.topic, move.partition) for move in live.moves}
     new_moves = tuple(move for move in prepared if (move.topic, move.partition) not in moving)
     return replace(live, moves=(*live.moves, *new_moves)) if new_moves else live
 
@@ -116,22 +126,22 @@ def classify_deferred(
 
     Args:
         deferred: the steps that must not begin, from the tuner's cycle.
-        urgent: steps that producers wait for. Only an external reassignment defers them.
-        order_changed: steps of plans whose state an operator has changed since they were submitted.
-        waiting_for_capacity: the deferred steps that wait for others to end.
+        urgent: steps that producers wait for. Only an external reassignment or a changed order defers them.
+        order_changed: steps of plans whose state an operator has changed since the steps were submitted.
+        waiting_for_capacity: the deferred steps that wait for other steps to end.
     """
     for_capacity = frozenset(key for key in waiting_for_capacity if key in deferred and key not in urgent)
     waiting = {key: why for key, why in deferred.items() if why == REASSIGNED_EXTERNALLY or key in for_capacity}
     waiting |= dict.fromkeys(order_changed, ORDER_CHANGED)
     failed = {key: why for key, why in deferred.items() if key not in waiting and key not in urgent}
-    return Deferred(failed, waiting, for_capacity - {*order_changed})
+    return Deferred(failed, waiting, waiting_for_capacity=for_capacity - {*order_changed})
 
 
 def _explain_unthrottled(move: PartitionMove, topics: Collection[str], sides: Collection[BrokerSide]) -> str | None:
-    """Returns why the move would not be throttled; None if it would be."""
-    unset = [side_name(side) for side in _sides_of_move(move) if side in sides]
-    if unset:
-        return f"not begun, as it would not be throttled: {', '.join(unset)} could not be read or set"
+    """Returns why the move would not be throttled, given topics and sides without a settable throttle; None if it would be."""
+    unset_sides = [side_name(side) for side in _sides_of_move(move) if side in sides]
+    if unset_sides:
+        return f"not begun, as it would not be throttled: {', '.join(unset_sides)} could not be read or set"
     if move.topic in topics:
         return f"not begun, as it would not be throttled: the throttled-replica lists of topic {move.topic} could not be written"
     return None

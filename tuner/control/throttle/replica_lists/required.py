@@ -21,10 +21,11 @@ class RequiredReplicas:
     """Required pairs (partition, broker) of one topic.
 
     Attributes:
-        current_leaders: pairs of the leader's list for the present leaders; the remaining pairs matter only after a change of
-            leader.
-        with_lost_replicas: moves of which a replica that was in sync has fallen out.
-        recovering: partitions that are off the leader's list for that reason.
+        leader: pairs of the leader's list.
+        follower: pairs of the follower's list.
+        current_leaders: the pairs of ``leader`` for the present leaders; the other pairs matter only after a change of leader.
+        with_lost_replicas: moves of partitions with a replica that has fallen out of the ISR.
+        recovering: partitions that are off the leader's list while such a replica catches up.
     """
 
     leader: frozenset[Pair] = frozenset()
@@ -38,7 +39,7 @@ class RequiredReplicas:
 
 
 def required_replicas(moves: Sequence[PartitionMove]) -> RequiredReplicas:
-    """Returns the required replicas without regard to recovering replicas."""
+    """Returns the required replicas. ``without_recovering`` takes partitions with lost replicas off the leader's list."""
     leader: set[Pair] = set()
     follower: set[Pair] = set()
     current_leaders: set[Pair] = set()
@@ -59,7 +60,7 @@ def required_replicas(moves: Sequence[PartitionMove]) -> RequiredReplicas:
 
 
 def without_recovering(required: RequiredReplicas, live: LiveCluster) -> RequiredReplicas:
-    """Takes recovering partitions off the leader's list. Returns the same object if there are none."""
+    """Returns ``required`` without recovering partitions on the leader's list; the same object if no partition recovers."""
     recovering = frozenset(move.partition for move in required.with_lost_replicas if find_lost_replicas(move, live))
     if not recovering:
         return required
