@@ -57,7 +57,7 @@ def decide(
     if isinstance(live, ClusterUnreadable):
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster cannot be read: {live.reason}"),)
     window_hold = _hold_for_quota_window(live) if limits.closed_loop and live.moves else None
-    if window_hold is not None:
+    if window_hold is not None:  # This cycle decides as without an objective.
         limits = replace(limits, closed_loop=False, throttles_all_moves=False)
     memory = replace(
         memory,
