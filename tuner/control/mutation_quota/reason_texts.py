@@ -94,7 +94,7 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         QuotaReason.AT_CAP: ReasonText(
             cause=(
                 "the total rate is the highest at which all token buckets, spent at once, keep the controller busy "
-                "for `burst_ms_max`"
+                "for no longer than `burst_ms_max`"
             ),
             effect=_KEEPS_TOTAL,
             advice="raise `burst_ms_max` only if the controller may be busy for longer",
@@ -202,7 +202,7 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         ),
         QuotaReason.EXTERNAL_CHANGE: ReasonText(
             cause="another tool or an operator changed a quota that rheostat managed",
-            effect="relinquishes the quota for `tuner.external_change_hold_s`",
+            effect="leaves the quota alone for `tuner.external_change_hold_s`",
             advice="nothing if you changed the quota; otherwise find the other tool",
         ),
         QuotaReason.NOT_CONFIGURED: ReasonText(

@@ -179,16 +179,16 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         Reason.STALLED_SOURCE_BOUND: ReasonText(
             cause="the move has stalled, most likely because of its source broker",
             effect=(
-                "holds, names the broker, and gives the evidence: other moves from it stall too, or only its request handlers are "
-                "busy"
+                "holds, names the broker, and gives the evidence: other moves from this broker stall too, or only this broker "
+                "has busy request handlers"
             ),
             advice="see ThrottleSaturatedBySourceOrDisk in the runbook",
         ),
         Reason.STALLED_DESTINATION_BOUND: ReasonText(
             cause="the move has stalled, most likely because of its destination broker",
             effect=(
-                "holds, names the broker, and gives the evidence: other moves onto it stall too, or only its request handlers are "
-                "busy"
+                "holds, names the broker, and gives the evidence: other moves onto this broker stall too, or only this broker "
+                "has busy request handlers"
             ),
             advice="see ThrottleSaturatedBySourceOrDisk in the runbook",
         ),
