@@ -75,7 +75,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class BacklogProgress:
     """Progress of the backlog."""
 
     records: int  # Records of all stretches: processed, remaining and lost.
@@ -219,7 +219,7 @@ def plan_start(
     lost = sum(
         _records_between(first, timeline.begin()) for first, timeline in zip(positions or (), timelines, strict=False)
     )
-    earlier = state(record) if record.skipped else State(records=0, remaining_records=0, lost_records=0)
+    earlier = progress_of(record) if record.skipped else BacklogProgress(records=0, remaining_records=0, lost_records=0)
     return replace(
         record,
         live=record.next_live(),
@@ -337,8 +337,8 @@ def with_chunk_failure(record: CheckpointRecord, chunk: Chunk, settings: StreamS
 
 def with_chunk_lost(record: CheckpointRecord, chunk: Chunk, timelines: Sequence[Timeline]) -> CheckpointRecord:
     """Returns the record without the chunk, and with the chunk's records counted as lost."""
-    before, after = state(record).remaining_records, without_chunk(record, chunk, timelines)
-    return replace(after, lost_records=record.lost_records + max(0, before - state(after).remaining_records))
+    before, after = progress_of(record).remaining_records, without_chunk(record, chunk, timelines)
+    return replace(after, lost_records=record.lost_records + max(0, before - progress_of(after).remaining_records))
 
 
 def with_recount(record: CheckpointRecord, timelines: Sequence[Timeline]) -> CheckpointRecord:
@@ -365,8 +365,8 @@ def _records_in(skipped: Skipped, timelines: Sequence[Timeline]) -> int:
     return sum(_records_between(timeline.at(skipped.from_ms), timeline.at(skipped.to_ms)) for timeline in timelines)
 
 
-def state(record: CheckpointRecord) -> State:
-    return State(
+def progress_of(record: CheckpointRecord) -> BacklogProgress:
+    return BacklogProgress(
         records=record.skipped_records,
         remaining_records=sum(stretch.records for stretch in record.skipped),
         lost_records=record.lost_records,
@@ -390,14 +390,14 @@ class Worker:
         *,
         work: Work,
         live_query_runs: Callable[[], bool],
-        on_state: Callable[[State], None],
+        on_progress: Callable[[BacklogProgress], None],
         on_failure: Callable[[str, float], None],
     ) -> None:
         """
         Args:
             work: makes and writes the signals of a chunk.
             live_query_runs: returns whether the live query has finished its first batch.
-            on_state: called with the progress at the start and after each chunk.
+            on_progress: called with the progress at the start and after each chunk.
             on_failure: called with the cause of a failure, and the seconds until the retry.
         """
         self._spark = spark
@@ -407,7 +407,7 @@ class Worker:
         self._settings = settings
         self._work = work
         self._live_query_runs = live_query_runs
-        self._on_state = on_state
+        self._on_progress = on_progress
         self._on_failure = on_failure
         self._chunk: Chunk | None = None  # The chunk in progress.
         self._stop = threading.Event()
@@ -424,8 +424,8 @@ class Worker:
         self._spark.sparkContext.cancelJobGroup(BACKLOG_POOL)
         self._thread.join(_STOP_S_MAX)
 
-    def state(self) -> State:
-        return state(self._record)
+    def progress(self) -> BacklogProgress:
+        return progress_of(self._record)
 
     def _run(self) -> None:
         context = self._spark.sparkContext
@@ -438,7 +438,7 @@ class Worker:
         while self._record.skipped and not self._stop.is_set():
             try:
                 with open_timelines(self._feeds) as timelines:
-                    self._on_state(self.state())
+                    self._on_progress(self.progress())
                     while self._record.skipped and not self._stop.is_set():
                         self._run_chunk(timelines)
                         wait_s = 1.0
@@ -476,4 +476,4 @@ class Worker:
             return
         self._record = without_chunk(self._record, chunk, timelines)
         checkpoint.write(self._checkpoint_dir, self._record)
-        self._on_state(self.state())
+        self._on_progress(self.progress())

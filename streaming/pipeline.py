@@ -166,7 +166,7 @@ def start(
     feeds: Sequence[Feed],
     settings: StreamSettings,
     *,
-    on_backlog: Callable[[backlog.State], None],
+    on_backlog: Callable[[backlog.BacklogProgress], None],
     on_backlog_failure: Callable[[str, float], None],
     on_reject: quarantine.RejectListener,
 ) -> Iterator[RunningQuery]:
@@ -231,7 +231,7 @@ def start(
                 settings,
                 work=write_chunk,
                 live_query_runs=lambda: query.lastProgress is not None,
-                on_state=on_backlog,
+                on_progress=on_backlog,
                 on_failure=on_backlog_failure,
             )
             worker.start()

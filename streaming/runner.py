@@ -74,7 +74,7 @@ class ProgressListener:
 
     progress: Callable[[Progress], None] = _ignore
     restart: Callable[[str, float], None] = _ignore
-    backlog: Callable[[backlog.State], None] = _ignore
+    backlog: Callable[[backlog.BacklogProgress], None] = _ignore
     backlog_failed: Callable[[str, float], None] = _ignore
     halved: Callable[[int, int], None] = _ignore
     quarantined: Callable[[quarantine.Quarantined], None] = _ignore
@@ -234,7 +234,7 @@ class _QueryMonitor:
     def _report(self, running: RunningQuery, reports: Reports) -> None:
         for report in reports.new(running.query):
             self.wait_s = _RESTART_S_MIN
-            remaining = running.worker.state().remaining_records if running.worker is not None else 0
+            remaining = running.worker.progress().remaining_records if running.worker is not None else 0
             self._listener.progress({**progress(report), "backlog_remaining_records": remaining})
         self.was_reached = self.was_reached or reports.has_reported
 

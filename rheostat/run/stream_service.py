@@ -18,7 +18,7 @@ from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.jvm.java import find_java
 from rheostat.jvm.kernel import stream_jars
 from rheostat.run.services import until_topics
-from streaming.backlog import State
+from streaming.backlog import BacklogProgress
 from streaming.class_archive import ClassArchive
 from streaming.errors import StreamError
 from streaming.java_output import JavaLine
@@ -130,15 +130,15 @@ class _StreamLog:
         self._counts.add_restart()
         self._log.error("the query ended and will be restarted", cause=cause, in_s=in_s)
 
-    def backlog_progressed(self, state: State) -> None:
-        self._counts.set_backlog(state)
-        if state.done_percent == self._logged_percent:
+    def backlog_progressed(self, progress: BacklogProgress) -> None:
+        self._counts.set_backlog(progress)
+        if progress.done_percent == self._logged_percent:
             return
-        self._logged_percent = state.done_percent
+        self._logged_percent = progress.done_percent
         self._log.info(
-            f"backlog: {state.done_percent} % of {state.records:,} records",
-            remaining_records=state.remaining_records,
-            lost_records=state.lost_records,
+            f"backlog: {progress.done_percent} % of {progress.records:,} records",
+            remaining_records=progress.remaining_records,
+            lost_records=progress.lost_records,
         )
 
     def backlog_failed(self, cause: str, in_s: float) -> None:

@@ -25,6 +25,7 @@ from streaming.shared.contract import Sample, TopicPartition, canonical_labels
 PREFIX = "kafka_"
 LAG = "kafka_server_fetcherlagmetrics_consumerlag"
 
+# Name, labels, value, and a timestamp that is ignored.
 _LINE = re.compile(
     rf"({PREFIX}[A-Za-z0-9_:]*)[ \t]*(?:\{{((?:[^\"\n}}]|\"(?:[^\"\\\n]|\\.)*\")*)\}})?[ \t]*(\S+)(?:[ \t]+-?\d+)?[ \t]*$"
 )

@@ -92,13 +92,16 @@ def _metrics(lines: Column) -> Column:
 
 
 def _without_texts(line: Column, head: Column) -> Column:
-    """Returns fields and time of a line, with each quoted text emptied."""
+    """Returns fields and time of a line, with each quoted text emptied. A text begins after an equals sign without a backslash."""
     body = F.substring(line, F.length(head) + 1, F.length(line))
     return F.regexp_replace(body, rf'="(?<!\\="){_TEXT[1:]}', '=""')
 
 
 def _number_of(field: str) -> str:
-    """Returns a pattern for the field's number. It begins with the literal name, for which Java has a fast search."""
+    """Returns a pattern for the field's number.
+
+    The pattern begins with the literal name, for which Java has a fast search. Then it checks that a field begins with this name.
+    """
     name = f"{re.escape(field)}="
     return rf"{name}(?<=[, \t]{name})(?<!\\[, ]{name})({_NUMBER})"
 

@@ -22,7 +22,7 @@ from lab_parts import until
 from rheostat.jvm.kernel import stream_jars
 from rheostat.lab.cluster import Lab, LabSpec
 from streaming import checkpoint, pipeline
-from streaming.backlog import State
+from streaming.backlog import BacklogProgress
 from streaming.formats.common import Source
 from streaming.quarantine import RejectListener
 from streaming.session import SparkOptions, spark_session
@@ -96,11 +96,11 @@ def _work_off(bootstrap_servers: str, folder: Path, said: multiprocessing.Queue[
     elsewhere = feed(bootstrap_servers.replace("127.0.0.1", "localhost"))
     settings = StreamSettings(checkpoint_dir=folder, start="earliest", backlog_records_per_chunk=50)
     spark = spark_session(stream_jars(), SparkOptions("test", folder / "s", cores=2, driver_memory_mb=512))
-    states: list[State] = []
+    states: list[BacklogProgress] = []
     causes: list[str] = []
     ended, gone = threading.Event(), threading.Event()
 
-    def heard(state: State) -> None:
+    def heard(state: BacklogProgress) -> None:
         states.append(state)
         if len(states) == 4:  # Begun, begun again after the refusal, two chunks done.
             delete_metrics(one.kafka)
@@ -161,13 +161,13 @@ def test_backfill_failures_are_reported_and_retried(lab: Lab, tmp_path: Path) ->
         child.join()
     assert finished, (states, causes)
     total = HISTORY_S // EVERY_S * len(NODES)
-    assert states[0] == State(total, total, 0)
+    assert states[0] == BacklogProgress(total, total, 0)
     # Which of them is the producer's affair: it splits what is too large, and may be out of time before it cannot any more.
     assert causes[0].startswith("org.apache.kafka.common.errors."), causes
     assert states[1] == states[0], "a chunk that failed is not done"
     assert states[3].remaining_records < states[2].remaining_records < total
     # Nothing of what was left was made up or waited for: it is gone, and counted.
-    assert states[-1] == State(total, 0, states[3].remaining_records)
+    assert states[-1] == BacklogProgress(total, 0, states[3].remaining_records)
     assert TOPICS.metrics in causes[-1], causes
     assert after["skipped"] == []
     assert after["made_with"]["kafka_ids"] == [lab.cluster_id]

@@ -110,9 +110,8 @@ class EntryBody(Struct):
     inputs: dict[str, Any] = {}
     failure: str | None = None
     dry_run: bool = False
-    seq: Annotated[int, Meta(ge=0, le=2 * SEQ_MAX)] = (
-        0  # A tuner that continues from ``SEQ_MAX`` writes larger numbers.
-    )
+    # A tuner that continues from ``SEQ_MAX`` writes larger numbers.
+    seq: Annotated[int, Meta(ge=0, le=2 * SEQ_MAX)] = 0
 
     def __post_init__(self) -> None:
         if is_too_deep(self.decision) or is_too_deep(self.inputs):

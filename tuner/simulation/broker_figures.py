@@ -59,7 +59,7 @@ class BrokerFigures:
         self._p99_ms: list[float] = client_p99_ms(utilisation, cluster.world.latency).tolist()
         self._mean_ms: list[float] = self._window_mean_ms(at_s, totals[:, -1], first).tolist()
         self._idle: list[float] = np.clip(1.0 - utilisation, 0.0, 1.0).tolist()
-        self._throttled: list[float] = cluster.quotas.rate_bytes_per_s.tolist()
+        self._throttled: list[float] = cluster.quotas.rate_bytes_per_s.tolist()  # Leader sides, then follower sides.
         self._compute_gauges()
 
     def _window_mean_ms(self, at_s: Floats, utilised_s: Floats, first: NDArray[np.intp]) -> Floats:

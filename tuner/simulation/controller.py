@@ -32,7 +32,7 @@ class Controller:
         self._model: ControllerModel = world.controller
         self._storms = [d for d in world.disturbances if isinstance(d, ControllerStorm)]
         self._rng = rng
-        self._free_at_s = 0.0
+        self._free_at_s = 0.0  # When the controller will have handled all operations in its queue.
         self._pending: list[_Pending] = []
         self._written = 0
         # For each call of ``submit``: its time, its work in seconds, and the time at which that work is done.

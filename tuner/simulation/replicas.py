@@ -156,7 +156,7 @@ class Replicas:
         self.steady_leader_listed: Floats = sums(
             self.steady_leader, self.steady_weight * self.leader_listed[self.steady], count
         )
-        # By row: whether its fetches count against the leader's quota, and against the follower's quota.
+        # By row: whether its fetches count against the leader's quota (as the collector counts), and against the follower's quota.
         self.counted_on_leader: Bools = follows & self.leader_listed & (self.in_sync | self.adding)
         self.counted_on_follower: Bools = follows & self.follower_listed
         self._build_cells(row_leader)

@@ -42,6 +42,7 @@ class SideLoads:
         rate = (newest.written - oldest.written) / window_s
         row_rate, source = rate[replicas.partition], replicas.leader[replicas.partition]
         has_leader = source >= 0
+        # Rows whose replica is being added, rows whose replica was added within the window, and rows whose fetches count.
         adding = np.flatnonzero(newest.adding & has_leader)
         was_adding = np.logical_or.reduce([s.adding for s in history])
         done_rows = np.flatnonzero(was_adding & ~newest.adding & has_leader)
@@ -49,7 +50,7 @@ class SideLoads:
             np.flatnonzero(replicas.counted_on_leader),
             np.flatnonzero(replicas.counted_on_follower),
         )
-        # Partitions. On the leader side a partition counts once, however many replicas it adds.
+        # The partitions of these rows: on the leader side a partition counts once, however many replicas it adds.
         moving, listed = np.unique(replicas.partition[adding]), np.unique(replicas.partition[on_leader])
         done = np.unique(replicas.partition[done_rows])
         target, leader = replicas.broker, replicas.leader

@@ -55,9 +55,8 @@ from streaming.shared.kafka.values import (
 )
 from streaming.shared.kafka.wire import Wire
 
-_CLUSTER_DEFAULT = (
-    ""  # Resource name of the cluster-wide default of broker settings; kafka-python has no method for it.
-)
+# Resource name of the cluster-wide default of broker settings, for which kafka-python has no method.
+_CLUSTER_DEFAULT = ""
 _LATEST = -1
 # Values of ``replica_id`` in a ListOffsets request: Kafka returns the high watermark to a consumer, and the leader's log end offset
 # to a debugging client.

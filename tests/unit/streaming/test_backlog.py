@@ -11,13 +11,13 @@ import pytest
 
 from streaming.backlog import (
     _FAILURES_MAX,
+    BacklogProgress,
     Chunk,
-    State,
     failures_of_newest,
     is_suspect,
     next_chunk,
     plan_start,
-    state,
+    progress_of,
     with_chunk_failure,
     with_chunk_lost,
     with_recount,
@@ -98,7 +98,7 @@ def test_plan_start_first_live_window_is_complete() -> None:
     assert found.whole_from_ms == found.live_from_ms + WINDOW_MS
     # From the window that the slower partition was in when it ended; the last one is the live query's to read, not to make.
     assert found.skipped == (Skipped(0, found.whole_from_ms, 2 * (3600 - 40)),)
-    assert state(found) == State(2 * 3560, 2 * 3560, 0)
+    assert progress_of(found) == BacklogProgress(2 * 3560, 2 * 3560, 0)
 
 
 def test_chunks_cover_every_window_once_with_all_records() -> None:
@@ -164,7 +164,7 @@ def test_chunk_that_ends_the_jvm_shrinks_then_is_skipped() -> None:
     assert all(to_ms - from_ms == WINDOW_MS for from_ms, to_ms in lost)
     assert sum(to_ms - from_ms for from_ms, to_ms in made + lost) == HOUR_MS // 10
     assert record.lost_records == sum(to_ms - from_ms for from_ms, to_ms in lost) // 100
-    assert state(record).remaining_records == 0
+    assert progress_of(record).remaining_records == 0
 
 
 def test_recount_counts_records_deleted_by_retention() -> None:
@@ -175,9 +175,9 @@ def test_recount_counts_records_deleted_by_retention() -> None:
     topic.gone = 500
     found = with_recount(found, [topic])
     assert found.lost_records == 460
-    assert state(found).remaining_records == 3600 - 40 - 500
+    assert progress_of(found).remaining_records == 3600 - 40 - 500
     assert with_recount(found, [topic]) == found
-    assert state(found).done_percent == 100 * 460 // (3600 - 40 - 40)
+    assert progress_of(found).done_percent == 100 * 460 // (3600 - 40 - 40)
     topic.gone = 3600
     chunks = process_backlog(found, topic)
     assert len(chunks) == 1, "nothing is left to cut into pieces"
@@ -190,12 +190,12 @@ def test_plan_start_second_outage_joins_overlapping_stretches_only() -> None:
     # The live query was killed before it had finished a batch.
     joined = plan_start(first, None, [topic], SETTINGS, 2 * HOUR_MS)
     assert joined.skipped == (Skipped(0, 2 * HOUR_MS - 40_000, 7160),)
-    assert state(joined) == State(7160, 7160, 0)
+    assert progress_of(joined) == BacklogProgress(7160, 7160, 0)
     # It ran for a while.
     apart = plan_start(first, [{"t": {0: 4000}}], [topic], SETTINGS, 2 * HOUR_MS)
     assert apart.skipped == (first.skipped[0], Skipped(3_990_000, 2 * HOUR_MS - 40_000, 3170))
     assert apart.live == "live-3"
-    assert state(apart).records == 3560 + 3170
+    assert progress_of(apart).records == 3560 + 3170
     chunks = process_backlog(apart, topic)
     assert [c.to_ms for c in chunks] == sorted((c.to_ms for c in chunks), reverse=True)
 
@@ -211,6 +211,6 @@ def test_backlog_with_records_without_time_ends(bad_ms: int) -> None:
 def test_backlog_counts_restart_after_everything_is_done() -> None:
     topic = Topic(every(1000, 0, 2 * HOUR_MS))
     done = replace(plan_start(NEW, None, [topic], SETTINGS, HOUR_MS), skipped=(), lost_records=7)
-    assert state(done).done_percent == 100
+    assert progress_of(done).done_percent == 100
     again = plan_start(done, [{"t": {0: 3600}}], [topic], SETTINGS, 2 * HOUR_MS)
-    assert state(again) == State(3570, 3570, 0)
+    assert progress_of(again) == BacklogProgress(3570, 3570, 0)
