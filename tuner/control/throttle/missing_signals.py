@@ -1,4 +1,4 @@
-"""Finds the signals that a cycle lacked, so that the next cycle can start as soon as they arrive.
+"""Finds the signals that a cycle lacked, so that the next cycle can start as soon as these signals arrive.
 
 The sizes and write rates of a new move are known after two scrapes, often just after a cycle. The tuner checks for these signals
 every second, so that the move does not keep an arbitrary rate for most of a cycle.

@@ -1,4 +1,4 @@
-"""Carries out operator orders. They come before the tuner's own rules, and after the checks for what cannot be observed.
+"""Carries out operator orders. They precede the tuner's own rules, but not the checks whether a broker can be observed.
 
 pause     the tuner changes nothing
 release   the tuner restores every rate that it manages, and is paused

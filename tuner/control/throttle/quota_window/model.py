@@ -158,6 +158,7 @@ def correct_first_use(
     if step is None:
         return window
     begin, end = step
+    # In a burst clearly more bytes pass than the rates that were set in these seconds.
     burst = passed_bytes > (1.0 + _THROTTLE_ERROR_RATIO_MAX) * sum(window.rates[begin:end])
     if not burst and _is_throttle_error(window.seconds[begin:end], passed_bytes):
         return correct(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)

@@ -98,6 +98,7 @@ def next_margin(
     if latency_ratio > 1.0:
         error = min(1.0, latency_ratio - aim) + limits.miss_weight
     else:
+        # The aim for a smooth p99 (small fast component) is nearer to the objective.
         nearer_aim = max(aim, min(limits.latency_aim_max, 1.0 - fast_component * (1.0 - limits.latency_aim)))
         # The error is 0 at ``nearer_aim`` and 1 − aim at the objective, for every fast component. At low headroom 1 − aim is small,
         # so the reaction is weak on purpose.

@@ -164,7 +164,7 @@ def control_side(
         next_setpoint.not_throttle_limited_until_ms,
     )
     if known_at_ms is None:
-        # The window was never observed, so its contents are not compensated.
+        # The window was never observed, so the rate is not compensated.
         rate = min(current, round(max(min_rate, state.setpoint.rate_bytes_per_s))) if decays else current
     else:
         # With stale inputs the window is not known, so the rate is neither compensated nor raised.
