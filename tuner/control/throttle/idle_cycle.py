@@ -186,22 +186,23 @@ def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: ThrottleLimit
 
 
 def _track_idle_throttles(live: LiveCluster, memory: Memory, now_ms: int) -> Memory:
-    """Returns the state with the time since when each rate and list is set without a move.
+    """Returns the state with the time since which each rate and list has been set while nothing moves.
 
-    A rate that changes starts anew. A list keeps its time, because it has no single value.
+    The time of a rate starts anew when the rate changes. A list keeps its time, because it has no single value.
     """
-    known = memory.idle_rates_since
-    rates = {
-        side: before
-        if (before := known.get(side)) is not None and before.bytes_per_s == setting.bytes_per_s
-        else RateSince(setting.bytes_per_s, now_ms)
-        for side, setting in live.rates.items()
-        if setting.is_set_on_broker
-    }
-    # A broker that cannot be read keeps its times.
-    rates |= {side: before for side, before in known.items() if side[0] not in live.brokers - live.unreadable}
-    topics = sorted(live.lists, key=lambda topic: (topic not in memory.idle_lists_since_ms, topic))
-    lists = {topic: memory.idle_lists_since_ms.get(topic, now_ms) for topic in topics[:_LISTS_TRACKED_MAX]}
-    if rates == known and lists == memory.idle_lists_since_ms:
+    known, known_lists = memory.idle_rates_since, memory.idle_lists_since_ms
+    # The times on brokers that cannot be read are kept.
+    rates = {side: before for side, before in known.items() if side[0] not in live.brokers - live.unreadable}
+    for side, setting in live.rates.items():
+        if not setting.is_set_on_broker or side in rates:
+            continue
+        before = known.get(side)
+        if before is None or before.bytes_per_s != setting.bytes_per_s:
+            before = RateSince(setting.bytes_per_s, now_ms)
+        rates[side] = before
+    # If there are too many lists, those with a known time come first.
+    topics = [*sorted(live.lists.keys() & known_lists.keys()), *sorted(live.lists.keys() - known_lists.keys())]
+    lists = {topic: known_lists.get(topic, now_ms) for topic in topics[:_LISTS_TRACKED_MAX]}
+    if rates == known and lists == known_lists:
         return memory
     return replace(memory, idle_rates_since=rates, idle_lists_since_ms=lists)
