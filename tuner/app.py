@@ -207,31 +207,31 @@ def _presence_reporter(process: _Process, current: _Settings, page: str) -> Pres
 
 def _run_terms(process: _Process, current: _Settings, reloads: Reloads) -> None:
     """Runs one leadership term after another until the process stops."""
-    ahead: ReadAhead | None = None
+    read_ahead: ReadAhead | None = None
     while not process.stop.is_set():
         if process.leadership is not None:
             lease, journal_topic = process.leadership
-            if ahead is None:
-                reader = partial(journal_reader, process.kafka)
+            if read_ahead is None:
+                make_consumer = partial(journal_reader, process.kafka)
                 topic_ids, journal = process.client.topic_ids, process.topics.journal
-                ahead = ReadAhead(reader, journal, process.cluster, topic_ids, process.outbox.times_ms)
-            if not process.standby.wait_for_lease(lease, journal_topic, ahead):
+                read_ahead = ReadAhead(make_consumer, journal, process.cluster, topic_ids, process.outbox.times_ms)
+            if not process.standby.wait_for_lease(lease, journal_topic, read_ahead):
                 break
         if reloads.waiting():
             current.tuner, current.partition_limits = reloads.take()
             show_settings(current.tuner, current.partition_limits, process.status.throttles, process.status.quotas)
-        if _run_term(process, current, ahead, reloads):
-            ahead = None  # The read-ahead lacks the records of this term.
+        if _run_term(process, current, read_ahead, reloads):
+            read_ahead = None  # The read-ahead lacks the records of this term.
 
 
-def _run_term(process: _Process, current: _Settings, ahead: ReadAhead | None, reloads: Reloads) -> bool:
+def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | None, reloads: Reloads) -> bool:
     """Takes over the journal and runs the controllers until the term ends.
 
     Args:
-        ahead: the part of the journal that this tuner read while it stood by; None: nothing was read.
+        read_ahead: the part of the journal that this tuner read while it stood by; None: nothing was read.
 
     Returns:
-        Whether the journal was read: then ``ahead`` is out of date.
+        Whether the whole journal was read, so that ``read_ahead`` is out of date.
     """
     settings, standby, orders, status = current.tuner, process.standby, process.orders, process.status
     lease = process.lease
@@ -250,13 +250,13 @@ def _run_term(process: _Process, current: _Settings, ahead: ReadAhead | None, re
         cleanups.callback(named_teardown("journal", journal.close))
         if lease is not None and not standby.take_over(journal):
             return False
-        memory = standby.recover_memory(journal, process.kafka, process.outbox, ahead, process.leave_group)
+        memory = standby.recover_memory(journal, process.kafka, process.outbox, read_ahead, process.leave_group)
         if memory is None:
             return False
         orders.begin(journal.orders_next_offsets, journal.next_offsets)
-        if lease is not None and not standby.is_only_tuner(journal, lease, process.kafka):
+        if lease is not None and not standby.ensure_only_tuner(journal, lease, process.kafka):
             return True
-        orders.begin_with(journal.orders, journal.superseded_orders, journal.orders_history)
+        orders.set_earlier_orders(journal.orders, journal.superseded_orders, journal.orders_history)
         _start_loading_history(process)
         context = _term_context(process, current, journal, inputs, cleanups)
         throttles = throttle_controller(context, process.client, memory)

@@ -97,7 +97,7 @@ def _with_settings(recorded: SettingsSnapshot, settings: TunerSettings, keys: se
     if law is not None:
         law = replace(law, **{name: value for name, value in changes.items() if name.startswith("rate_bytes_per_s_")})
     if "objective" in keys:
-        objective = settings.objective.objective() if settings.objective is not None else None
+        objective = settings.control_objective()
         changes |= {field: getattr(limits, field) for field in ("closed_loop", "throttles_all_moves", "finish_at_ms")}
     has_writes_max = "config_writes_per_s_max" in keys
     return replace(

@@ -50,7 +50,7 @@ class StatusEvaluator:
     def __init__(self, settings: Settings) -> None:
         tuner = settings.tuner
         self._limits = tuner.limits()
-        self._objective = tuner.objective.objective() if tuner.objective is not None else None
+        self._objective = tuner.control_objective()
         self._dry_run = tuner.dry_run
         self._history = RateHistoryStore()
         self._stalls: Mapping[int, StallState] = {}

@@ -38,10 +38,10 @@ def show_settings(
     settings: TunerSettings, partition_limits: PartitionLimits | None, status: StatusStore, quotas: QuotaStatusStore
 ) -> None:
     """Makes the API and the metrics show the new objective, capacity and limits."""
-    objective, capacity = settings.objective, settings.capacity
+    capacity = settings.capacity
     policy = settings.mutation_policy(partition_limits)
     status.limits = settings.limits()
-    status.objective = objective.objective() if objective is not None else None
+    status.objective = settings.control_objective()
     status.capacity = capacity.default() if capacity is not None else None
     status.capacity_by_broker = capacity.by_broker() if capacity is not None else {}
     status.partition_limits = partition_limits

@@ -166,17 +166,17 @@ class Standby:
             except ClusterError as error:
                 log.error("rheostat's topics cannot be created again", error=str(error))
 
-    def is_only_tuner(self, journal: KafkaJournal, lease: Lease, kafka: KafkaSettings) -> bool:
-        """Returns whether this tuner is alone: no tuner with another cluster name uses this Kafka cluster or has left a throttle.
+    def ensure_only_tuner(self, journal: KafkaJournal, lease: Lease, kafka: KafkaSettings) -> bool:
+        """Returns True at once if no tuner with another cluster name uses this Kafka cluster or has left a throttle.
 
-        Otherwise this method waits until the conflict has ended or ``stop`` is set, and returns False: this tuner then needs the
-        lease again. While it waits, it leaves its own group, so that the tuner of the other name does not wait for it in turn and
-        can clean up.
+        Otherwise this method gives up the lease, waits until the conflict has ended or ``stop`` is set, and returns False. It gives
+        up the lease so that the tuner of the other name does not wait for this one in turn, and can clean up.
         """
         if (why := self._conflicting_alias(journal)) is None:
             return True
         named_teardown("lease", lease.leave)()
-        # The pause depends on the holder, so that two tuners that begin at the same moment do not block each other for ever.
+        # The pause (5 to 10 s) depends on the holder's name, so that two tuners that begin at the same moment do not block each
+        # other for ever.
         pause_s = _ALIAS_PAUSE_S * (1.0 + crc32(journal.holder.encode()) % 100 / 100)
         while why is not None and not self._stop.is_set():
             self.pause(why, pause_s)
@@ -198,7 +198,8 @@ class Standby:
         try:
             holding = aliases.holdings_by_name([endpoint.node for endpoint in self._client.brokers()])
             if holding and not journal.holdings:
-                return _cleanup_text(*next(iter(holding.items())))
+                name, holdings = next(iter(holding.items()))
+                return _cleanup_text(name, holdings)
             for name in aliases.names:
                 members = self._client.group_members(lease_group(name))
                 if members is None:
@@ -272,6 +273,10 @@ def _recover(
 
 
 def _cleanup_text(name: str, holdings: str) -> str:
+    """
+    Args:
+        holdings: names what the other name still has to end, such as a number of throttles or plans.
+    """
     advice = "end them first, by `rheostat release` with that name in the settings"
     if "plan" in holdings:
         advice = f"let a tuner of that name end its plans (`rheostat reassign cancel`), and then release: {advice}"

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from streaming.shared.addresses import is_local_host
 from streaming.shared.metrics_settings import token_problem
 
-# Addresses that stand for all interfaces, and the address of this machine.
+# By address that stands for all interfaces: the address at which this machine reaches its own server.
 _LOCAL_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
@@ -40,7 +40,7 @@ class HttpSettings(BaseModel):
     )
     tls_keyfile: str | None = Field(default=None, description="PEM file with its key")
 
-    # Errors name the section and no key: an error about a key would show its value, the token.
+    # Validators of the whole section, because pydantic's error about a single key would show its value, the token.
     @model_validator(mode="after")
     def _check_tokens(self) -> HttpSettings:
         for name, token in (("read_token", self.read_token), ("operate_token", self.operate_token)):

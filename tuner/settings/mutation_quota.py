@@ -11,7 +11,8 @@ from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
 from tuner.core.controller import ControllerObjective
 
-_DEFAULTS = {
+# By setting ``default_entity``: the entity of the managed <default> quota.
+_DEFAULT_ENTITIES = {
     "user": QuotaEntity(user=DEFAULT),
     "client-id": QuotaEntity(client_id=DEFAULT),
     "user and client-id": QuotaEntity(DEFAULT, DEFAULT),
@@ -63,12 +64,14 @@ class ControllerObjectiveSettings(BaseModel):
 
     @model_validator(mode="after")
     def _require_an_objective(self) -> ControllerObjectiveSettings:
+        # ``burst_ms_max`` limits the size of a burst. It is compared with no measured value, so it cannot be the only objective.
         objectives = {name: value for name, value in self if name != "burst_ms_max"}
         if all(value is None for value in objectives.values()):
             raise ValueError(f"expected at least one of {', '.join(objectives)}: without any, no load is too high")
         return self
 
-    def objective(self) -> ControllerObjective:
+    def for_policy(self) -> ControllerObjective:
+        """Returns the objective in the form that the quota policy uses."""
         return ControllerObjective(**dict(self))
 
 
@@ -174,14 +177,14 @@ class MutationQuotaSettings(BaseModel):
 
     @property
     def window_is_given(self) -> bool:
-        """Returns whether the settings file sets the quota window; if not, the brokers' settings apply."""
+        """Whether the settings file sets the quota window; if not, the brokers' settings apply."""
         return not self.model_fields_set.isdisjoint(("quota_samples", "quota_window_s"))
 
     def policy(self, external_change_hold_s: float, replicas_max: int | None = None) -> MutationPolicy:
         """Returns the policy of the controller.
 
         Args:
-            replicas_max: the cluster's ``limits.max_partitions``; used if ``partitions_max`` is not set.
+            replicas_max: the cluster's ``limits.max_partitions``, which counts replicas; used if ``partitions_max`` is not set.
         """
         limits = MutationLimits(
             samples=self.quota_samples,
@@ -194,10 +197,10 @@ class MutationQuotaSettings(BaseModel):
             external_change_hold_s=external_change_hold_s,
         )
         return MutationPolicy(
-            objective=self.objective.objective(),
+            objective=self.objective.for_policy(),
             rules=(*(tenant.rule() for tenant in self.tenants), _OWN_CLIENTS),
             limits=limits,
-            default_entity=_DEFAULTS[self.default_entity],
+            default_entity=_DEFAULT_ENTITIES[self.default_entity],
             enable_metering=self.measure,
             adopt_existing=self.existing_quotas == "adopt",
             partitions_max=self.partitions_max,

@@ -51,7 +51,7 @@ class ObjectiveSettings(BaseModel):
             raise ValueError(f"share_max is for mode share, and mode is {self.mode.value}")
         return self
 
-    def objective(self) -> Objective:
+    def for_control_law(self) -> Objective:
         """Returns the objective in the form that the control law uses."""
         finish_at_ms = _epoch_ms(self.finish_at) if self.finish_at is not None else None
         return Objective(self.latency_ms, self.mode, finish_at_ms, self.share_max, self.gentle_ratio)
@@ -81,11 +81,11 @@ class CapacitySettings(BrokerCapacity):
         return Capacity(capacity.in_bytes_per_s, capacity.out_bytes_per_s)
 
     def default(self) -> Capacity:
-        """Returns the capacity of the brokers that are not named."""
+        """Returns the capacity of the brokers that ``brokers`` does not name."""
         return Capacity(self.in_bytes_per_s, self.out_bytes_per_s)
 
     def by_broker(self) -> dict[int, Capacity]:
-        """Returns the capacity of the brokers that are named."""
+        """Returns the capacity of each broker that ``brokers`` names."""
         return {broker: self.of(broker) for broker in self.brokers}
 
 
@@ -191,34 +191,40 @@ class TunerSettings(BaseModel):
     def effective_leader_ratio(self) -> float:
         """Returns the share of the ceiling that leaders get while a plan still has steps to begin.
 
-        A gentle objective limits them in another way, so it is 1.
+        The share is 1 in the modes deadline and gentle, because they leave headroom to clients in another way.
         """
-        is_gentle = self.objective is not None and not self.objective.objective().uses_all_headroom
-        return 1.0 if is_gentle else self.law_limits().plan_leader_ratio
+        objective = self.control_objective()
+        leaves_headroom = objective is not None and not objective.uses_all_headroom
+        return 1.0 if leaves_headroom else self.law_limits().plan_leader_ratio
 
-    def mutation_policy(self, limits: PartitionLimits | None = None) -> MutationPolicy | None:
+    def control_objective(self) -> Objective | None:
+        """Returns the objective of the control law; None: none is configured, so the tuner only rescues stalled moves."""
+        return self.objective.for_control_law() if self.objective is not None else None
+
+    def mutation_policy(self, partition_limits: PartitionLimits | None = None) -> MutationPolicy | None:
         """Returns how mutation quotas are shared; None: they are not configured.
 
         Args:
-            limits: the partition limits (KIP-578) of the settings.
+            partition_limits: the partition limits (KIP-578) of the settings, which count replicas.
         """
-        partitions_max = None if limits is None else limits.cluster_max
         if self.mutation_quota is None:
             return None
-        return self.mutation_quota.policy(self.external_change_hold_s, partitions_max)
+        replicas_max = None if partition_limits is None else partition_limits.cluster_max
+        return self.mutation_quota.policy(self.external_change_hold_s, replicas_max)
 
     def limits(self) -> ThrottleLimits:
         """Returns the limits of the throttle controller."""
+        objective = self.control_objective()
         return ThrottleLimits(
             rate_bytes_per_s_max=self.rate_bytes_per_s_max,
             rate_bytes_per_s_min=self.rate_bytes_per_s_min,
             signal_age_s_max=self.signal_age_s_max,
             external_change_hold_s=self.external_change_hold_s,
             clears_finished=self.clear_finished,
-            closed_loop=self.objective is not None,
-            throttles_all_moves=self.objective is not None and self.unthrottled_moves == "throttle",
+            closed_loop=objective is not None,
+            throttles_all_moves=objective is not None and self.unthrottled_moves == "throttle",
             adopts_existing=self.existing_throttles == "adopt",
-            finish_at_ms=self.objective.objective().finish_at_ms if self.objective is not None else None,
+            finish_at_ms=objective.finish_at_ms if objective is not None else None,
         )
 
 

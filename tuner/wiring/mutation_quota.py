@@ -25,7 +25,8 @@ def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) ->
 
     The controller's Kafka client has its own client-id, because Kafka throttles clients by their id.
     """
-    settings, journal, live = context.settings, context.journal, context.live
+    settings, journal = context.settings, context.journal
+    dry_run, quota_settings = settings.dry_run, settings.mutation_quota
     policy = settings.mutation_policy(context.partition_limits)
     if policy is None and not journal.quotas.owned:
         return None
@@ -33,11 +34,14 @@ def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) ->
     context.cleanups.callback(named_teardown("quota client", client.close))
     quotas = KafkaQuotaActuator(client, is_leadership_proved=context.is_leadership_proved)
     context.cleanups.callback(quotas.end)
-    dry_run, quota_settings = settings.dry_run, settings.mutation_quota
-    limits_latency = policy is not None and policy.objective.create_probe_p90_ms_max is not None
+    uses_broker_windows = quota_settings is None or not quota_settings.window_is_given
+    probe: CreationProbe | None = None
+    if policy is not None and policy.objective.create_probe_p90_ms_max is not None:
+        probe = _start_probe(context)
     memory = recall_tenants(journal.quotas, context.clock.now_ms())
-    # A dry run manages no quota, so the writes of another tuner must not look like external changes of managed quotas.
-    memory = replace(memory, owned={}) if dry_run else memory
+    if dry_run:
+        # A dry run manages no quota, so the writes of another tuner must not look like external changes of managed quotas.
+        memory = replace(memory, owned={})
     ports = MutationQuotaPorts(
         quotas=DryRunQuotaActuator(quotas) if dry_run else quotas,
         caller=ThreadCaller(),
@@ -46,8 +50,8 @@ def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) ->
         write_refusal=partial(write_refusal, journal),
         observer=status,
         inputs=context.inputs,
-        windows=None if quota_settings is not None and quota_settings.window_is_given else lambda: live.quota_windows,
-        create_probe_p90_ms=_started_probe(context).p90_ms if limits_latency else None,
+        read_windows=(lambda: context.live.quota_windows) if uses_broker_windows else None,
+        read_probe_p90_ms=probe.p90_ms if probe is not None else None,
     )
     config = MutationQuotaConfig(
         policy=policy,
@@ -65,8 +69,12 @@ def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) ->
     return MutationQuotaController(ports, config, context.clock, recorder)
 
 
-def _started_probe(context: TermContext) -> CreationProbe:
-    """Returns a running probe. Its requests name the journal's topic, which exists as long as a tuner acts."""
+def _start_probe(context: TermContext) -> CreationProbe:
+    """Starts and returns a probe of the topic-create latency.
+
+    The probe creates no topic. It sends a request that waits in the same queue, and this request has to name an existing topic: the
+    journal's topic, which exists as long as a tuner acts.
+    """
     ping = ControllerPing(context.kafka, "rheostat-tuner-create-probe", context.topics.journal)
     probe = CreationProbe(ping, rng=random.Random(), monotonic=context.clock.monotonic_s)
     context.cleanups.callback(named_teardown("creation probe", probe.stop))

@@ -52,15 +52,16 @@ def orders_reader(
     # "earliest": if the topic was deleted and created again, all its records are new.
     client = consumer(kafka, "rheostat-tuner-orders", on_refused=refused_batches.append, auto_offset_reset="earliest")
     cleanups.callback(named_teardown("orders consumer", lambda: client.close(timeout_ms=_CLOSE_MS)))
-    plans_client: KafkaConsumer | None = None
+    journal: tuple[KafkaConsumer, str] | None = None
     if dry_run:
         plans_client = consumer(kafka, "rheostat-tuner-plan-records")
-        cleanups.callback(named_teardown("plans consumer", partial(plans_client.close, timeout_ms=_CLOSE_MS)))
+        cleanups.callback(named_teardown("plans consumer", lambda: plans_client.close(timeout_ms=_CLOSE_MS)))
+        journal = plans_client, topics.journal
     orders = OrdersReader(
         client,
         topics.orders,
         cluster,
-        (plans_client, topics.journal) if plans_client is not None else None,
+        journal,
         refused_batches=refused_batches,
         monotonic=clock.monotonic_s,
     )

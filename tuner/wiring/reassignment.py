@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import structlog
@@ -10,6 +11,7 @@ from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.teardown import named_teardown
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.control.reassignment.admission import OperatorLimits
+from tuner.core.cluster import BrokerSide
 from tuner.core.controller import ControllerObjective
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.prepare_handshake import PrepareHandshake
@@ -34,17 +36,17 @@ def reassignment_executor(
     Args:
         throttle_controller: sets the throttle of each step of a plan before the step is submitted to Kafka.
     """
-    settings, journal, orders = context.settings, context.journal, context.orders
+    settings, journal, orders, handshake = context.settings, context.journal, context.orders, PrepareHandshake()
     orders.plans = None
     if not settings.reassign.enabled:
-        # Another tuner may execute plans. Their moves stay throttled, so the throttle controller needs to know the plans. Calling
-        # ``dict`` returns no pending bytes.
-        throttle_controller.connect_plans(dict, PrepareHandshake(), lambda: journal.plans.known_plans)
+        # Another tuner may execute plans. Their moves stay throttled, so the throttle controller needs to know the plans.
+        throttle_controller.connect_plans(
+            pending_bytes=_no_pending_bytes, handshake=handshake, plans=lambda: journal.plans.known_plans
+        )
         return None
-    orders.plans = journal.plans  # From now on the orders reader adds new records of plans.
-    orders.reads_executor_records = (
-        settings.dry_run
-    )  # A dry run also reads the progress that the executing tuner records.
+    orders.plans = journal.plans  # From now on the orders reader updates the plans from new records.
+    # A dry run also shows the progress that another tuner records while it executes the plans.
+    orders.reads_executor_records = settings.dry_run
     for plan, why in journal.plans.unreadable_plans.items():
         log.error(
             "the tuner does not execute a recorded plan that it cannot read: run the version of rheostat that wrote it, "
@@ -57,8 +59,7 @@ def reassignment_executor(
     actuator = KafkaReassignmentActuator(client, is_leadership_proved=context.is_leadership_proved)
     context.cleanups.callback(actuator.end)
     if settings.dry_run:
-        actuator.end()  # A dry run cannot ask Kafka for anything, even by mistake.
-    handshake = PrepareHandshake()
+        actuator.end()  # Makes the actuator refuse all changes, so that a dry run changes nothing, even by mistake.
     ports = ExecutorPorts(
         actuator=actuator,
         caller=ThreadCaller(),
@@ -67,10 +68,12 @@ def reassignment_executor(
         throttle_state=lambda: throttle_controller.throttle_state,
         write_refusal=partial(write_refusal, journal),
         observer=status,
+        # A dry run begins no steps, so the executor announces none, and the throttle controller's handshake stays empty.
         handshake=handshake if not settings.dry_run else None,
     )
     config = ExecutorConfig(
         limits=_operator_limits(settings, context.partition_limits),
+        # The answer may come only with a regular cycle, and the next regular cycle may fail: so at least two cycles.
         prepare_s_max=max(PREPARE_S_MAX, 2 * settings.cycle_s),
         dry_run=settings.dry_run,
     )
@@ -82,16 +85,22 @@ def reassignment_executor(
         outbox=context.outbox,
     )
     executor = ReassignmentExecutor(ports, config, context.clock, recorder)
-    throttle_controller.connect_plans(lambda: executor.pending_bytes, handshake, lambda: journal.plans.known_plans)
+    throttle_controller.connect_plans(
+        pending_bytes=lambda: executor.pending_bytes, handshake=handshake, plans=lambda: journal.plans.known_plans
+    )
     return executor
 
 
+def _no_pending_bytes() -> Mapping[BrokerSide, float]:
+    return {}
+
+
 def _operator_limits(settings: TunerSettings, partition_limits: PartitionLimits | None) -> OperatorLimits:
-    """Returns the operator's limits for steps. They include the limits of the Kafka controller's load, as each step adds load."""
+    """Returns the operator's limits for steps. Each step adds load to Kafka's controller, so its objective is one of the limits."""
     quotas = settings.mutation_quota
     return OperatorLimits(
-        settings.reassign.limits(),
-        settings.reassign.concurrency(),
-        partition_limits or PartitionLimits(),
-        quotas.objective.objective() if quotas is not None else ControllerObjective(),
+        batch=settings.reassign.limits(),
+        concurrency=settings.reassign.concurrency(),
+        partitions=partition_limits or PartitionLimits(),
+        controller_objective=quotas.objective.for_policy() if quotas is not None else ControllerObjective(),
     )

@@ -46,13 +46,16 @@ def status_stores(
         dry_run=settings.dry_run,
         dry_run_by_default=settings.dry_run_by_default,
         wall_clock=clock.wall_s,
-        objective=settings.objective.objective() if settings.objective is not None else None,
+        objective=settings.control_objective(),
         capacity=settings.capacity.default() if settings.capacity is not None else None,
         capacity_by_broker=settings.capacity.by_broker() if settings.capacity is not None else None,
         partition_limits=partition_limits,
         partitions_named_max=settings.metrics.partitions_named_max,
     )
-    throttles.threads = threads or throttles.threads
+    if threads is not None:
+        throttles.threads = threads
     policy = settings.mutation_policy(partition_limits)
     quotas = QuotaStatusStore(cluster, policy.objective if policy is not None else None)
-    return StatusStores(throttles, quotas, PlanStatusStore(cluster), Observers(throttles))
+    return StatusStores(
+        throttles=throttles, quotas=quotas, plans=PlanStatusStore(cluster), observers=Observers(throttles)
+    )

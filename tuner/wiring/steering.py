@@ -12,11 +12,12 @@ from tuner.settings.tuner import TunerSettings
 
 def steering_controller(settings: TunerSettings, throttles: Throttles, inputs: InputLog) -> SteeringController | None:
     """Returns None if the settings have no objective or no capacity: without closed-loop control the tuner only rescues moves."""
-    if settings.objective is None or settings.capacity is None:
+    objective = settings.control_objective()
+    if objective is None or settings.capacity is None:
         return None
     return SteeringController(
         throttles,
-        settings.objective.objective(),
+        objective,
         settings.capacity.of,
         settings.law_limits(),
         writes_per_s_max=settings.config_writes_per_s_max,
@@ -27,10 +28,10 @@ def steering_controller(settings: TunerSettings, throttles: Throttles, inputs: I
 def settings_snapshot(settings: TunerSettings) -> SettingsSnapshot:
     """Returns the settings that the input log records, so that a replay decides with the same ones."""
     return SettingsSnapshot(
-        settings.limits(),
-        StallLimits(),
-        settings.objective.objective() if settings.objective is not None else None,
-        settings.law_limits() if settings.objective is not None else None,
-        writes_per_tick_max(settings.config_writes_per_s_max),
-        settings.dry_run,
+        limits=settings.limits(),
+        stall=StallLimits(),
+        objective=settings.control_objective(),
+        law=settings.law_limits() if settings.objective is not None else None,
+        writes_max=writes_per_tick_max(settings.config_writes_per_s_max),
+        dry_run=settings.dry_run,
     )

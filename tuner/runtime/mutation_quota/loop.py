@@ -76,8 +76,8 @@ class MutationQuotaPorts:
     Attributes:
         write_refusal: returns why nothing may be written now; None: writes are allowed. It is called before each write.
         inputs: records the inputs of each cycle; None: nothing is recorded.
-        windows: the brokers' quota windows (controller.quota.window.*); None: the policy sets them.
-        create_probe_p90_ms: returns the latency of topic creations (p90); None: the objective does not limit it.
+        read_windows: returns the brokers' quota windows (controller.quota.window.*); None: the policy's own window counts.
+        read_probe_p90_ms: returns the measured latency of topic creations (p90); None: the objective does not limit this latency.
     """
 
     quotas: QuotaActuator
@@ -87,8 +87,8 @@ class MutationQuotaPorts:
     write_refusal: Callable[[], Failure | None]
     observer: QuotaObserver
     inputs: InputLog | None = None
-    windows: Callable[[], Set[QuotaWindow]] | None = None
-    create_probe_p90_ms: Callable[[], float | None] | None = None
+    read_windows: Callable[[], Set[QuotaWindow]] | None = None
+    read_probe_p90_ms: Callable[[], float | None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,19 +123,20 @@ class MutationQuotaController:
         self._write_refusal = ports.write_refusal
         self._observer = ports.observer
         self._inputs = ports.inputs
-        self._windows = ports.windows
-        self._create_probe_p90_ms = ports.create_probe_p90_ms
-        self._policy = policy = config.policy
-        self._age_s_max = (policy.limits if policy is not None else MutationLimits()).hold_age_s
+        self._read_windows = ports.read_windows
+        self._read_probe_p90_ms = ports.read_probe_p90_ms
+        self._policy = config.policy
+        limits = config.policy.limits if config.policy is not None else MutationLimits()
+        self._signal_age_s_max = limits.hold_age_s
         self._cycle_s = config.cycle_s
         self._dry_run = config.dry_run
         self._clock = clock
         self._due_s = float("-inf")
-        self._read: Call[dict[QuotaEntity, float] | ClusterError] | None = None
-        self._write: Call[Outcome] | None = None
+        self._read: Call[dict[QuotaEntity, float] | ClusterError] | None = None  # The read that runs in the background.
+        self._write: Call[Outcome] | None = None  # The write that runs in the background.
         self._write_allowed = False  # During a write: this tuner was still the leader at the last check.
         self._in_flight: dict[QuotaEntity, QuotaWrite] = {}  # The changes of the running write.
-        # End of the last write. At the start it is now, because the previous tuner may just have sent a write.
+        # End of the last write, by this tuner or the previous one, which may have sent a write just before this one starts.
         self._last_write_s = clock.monotonic_s()
         self._unconfirmed: dict[QuotaEntity, tuple[QuotaWrite, float]] = {}  # The write, and when it ended.
 
@@ -172,16 +173,18 @@ class MutationQuotaController:
 
     def _run_cycle(self, answer: dict[QuotaEntity, float] | ClusterError) -> None:
         view = self._build_view(answer)
-        memory, results = self.recorder.memory, dict[QuotaEntity, Failure | None]()
+        memory = self.recorder.memory
+        results: dict[QuotaEntity, Failure | None] = {}  # The results of earlier writes that are known now.
         if not isinstance(view.quotas, ClusterUnreadable):
             memory, results = self._confirm_writes(view.quotas, memory)
         orders, policy = self._orders.latest, self._policy
-        if policy is not None and self._windows is not None:
-            policy = with_broker_window(policy, self._windows())
+        if policy is not None and self._read_windows is not None:
+            policy = with_broker_window(policy, self._read_windows())
         step = step_with_orders(view, memory, policy, orders)
         if self._inputs is not None:
             self._inputs.record_quota_cycle(view, orders, policy, memory, step.memory, step.decisions)
-        # A dry run cannot tell the writes of an active tuner from those of other tools.
+        # A dry run cannot tell the writes of an active tuner from those of other tools. So in every cycle of a dry run, the quotas
+        # count as read for the first time, and a difference is no external change.
         memory = replace(step.memory, quotas_were_read=False) if self._dry_run else step.memory
         restored, changes = list[QuotaWrite](), list[QuotaWrite]()
         for decision in step.decisions:
@@ -203,19 +206,21 @@ class MutationQuotaController:
 
     def _build_view(self, answer: dict[QuotaEntity, float] | ClusterError) -> QuotaView:
         now_ms, signals = self._clock.now_ms(), self._signals
-        p90_ms = self._create_probe_p90_ms() if self._create_probe_p90_ms is not None else None
+        p90_ms = self._read_probe_p90_ms() if self._read_probe_p90_ms is not None else None
         return QuotaView(
             now_ms,
-            ClusterUnreadable(str(answer)) if isinstance(answer, ClusterError) else answer,
-            dict(signals.controllers),
-            tuple(signals.tenants.values()),
-            cluster_wide_measures(signals.controllers, signals.brokers, now_ms, self._age_s_max, p90_ms),
+            quotas=ClusterUnreadable(str(answer)) if isinstance(answer, ClusterError) else answer,
+            controllers=dict(signals.controllers),
+            tenants=tuple(signals.tenants.values()),
+            cluster_wide=cluster_wide_measures(
+                signals.controllers, signals.brokers, now_ms, self._signal_age_s_max, create_probe_p90_ms=p90_ms
+            ),
         )
 
     def _is_restored_already(self, decision: QuotaWrite) -> bool:
         """Returns whether a restore needs no write: Kafka has the value already, and no earlier write can still arrive.
 
-        This is the case after Kafka has refused to set the managed value. A write would probably be refused as well.
+        This is the case if Kafka refused to set the managed value. Kafka would probably refuse a needless restore as well.
         """
         unchanged = isinstance(decision, RestoreQuota) and decision.current_per_s == decision.value_per_s
         return unchanged and self._clock.monotonic_s() - self._last_write_s > CONFIRM_S_MAX
@@ -238,7 +243,10 @@ class MutationQuotaController:
         return memory, results
 
     def _forget_confirmed(self, results: Mapping[QuotaEntity, Failure | None]) -> None:
-        """Stops waiting for these writes. Call it after the record: if the record fails, the next cycle confirms them again."""
+        """Stops waiting for these writes.
+
+        Call this after the state has been recorded: if the record fails, the next cycle confirms the same writes again.
+        """
         for entity, failure in results.items():
             del self._unconfirmed[entity]
             if failure is None:
@@ -255,7 +263,10 @@ class MutationQuotaController:
         self._write = self._caller.start(lambda: self._quotas.write(rates))
 
     def _finish_write(self, outcome: Outcome) -> None:
-        """Notes successful writes as unconfirmed, and reports failures. After a failure the state keeps both values as possible."""
+        """Notes successful writes as unconfirmed, and reports failures.
+
+        After a failure the state keeps the old and the new value of the quota as possible.
+        """
         failures = {entity: failure for entity, failure in outcome.items() if failure is not None}
         now_s = self._last_write_s = self._clock.monotonic_s()
         self._unconfirmed |= {e: (change, now_s) for e, change in self._in_flight.items() if e not in failures}

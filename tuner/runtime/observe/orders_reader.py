@@ -25,7 +25,7 @@ class OrdersReader:
     """Follows the orders of one cluster.
 
     At the start of a leadership term, the journal's reader has read both topics up to certain offsets. The term calls ``begin``
-    with these offsets, so that no order is missed, and then ``begin_with`` with the orders before them.
+    with these offsets, so that no order is missed, and then ``set_earlier_orders`` with the orders before them.
     """
 
     def __init__(
@@ -47,12 +47,10 @@ class OrdersReader:
         """
         self._refused_batches = refused_batches if refused_batches is not None else []
         self.latest = Orders()
-        self.superseded: tuple[
-            Orders, ...
-        ] = ()  # Orders that were replaced since the throttle controller last emptied this.
-        self.plans: PlanBook | None = (
-            None  # Receives operators' records about plans; None: this tuner executes no plans.
-        )
+        # Orders that were replaced since the throttle controller last emptied this.
+        self.superseded: tuple[Orders, ...] = ()
+        # Receives operators' records about plans; None: this tuner executes no plans.
+        self.plans: PlanBook | None = None
         # In a dry run, ``plans`` also receives the records of the tuner that executes the plans, so that it shows their progress.
         self.reads_executor_records = False
         self._known: tuple[Orders, ...] = ()  # All orders that the journal's reader has found.
@@ -78,8 +76,8 @@ class OrdersReader:
         """Returns why an order could not be read, and how to repair it; None: all orders were read."""
         return str(UnreadableBatchError(self._refused_batches[0])) if self._refused_batches else None
 
-    def begin_with(self, latest: Orders, superseded: tuple[Orders, ...], known: tuple[Orders, ...]) -> None:
-        """Sets the orders that came before the offsets of ``begin``.
+    def set_earlier_orders(self, latest: Orders, superseded: tuple[Orders, ...], known: tuple[Orders, ...]) -> None:
+        """Sets the orders that the journal's reader found before the offsets of ``begin``.
 
         Args:
             latest: the orders in force.
@@ -113,12 +111,13 @@ class OrdersReader:
             self.refused.refuse(record, f"orders: {error}")
             return
         if orders in self._known:
-            return  # The order arrived while the journal was read, so the journal's reader has already returned it.
+            return  # The journal's reader has read this order as well, because it arrived while the journal was being read.
         self.superseded, self.latest = (*self.superseded, self.latest), orders
         log.info("orders", at_ms=self.latest.at_ms, paused=self.latest.pause is not None)
 
     def _take_plan(self, plans: PlanBook, record: Any) -> None:
         try:
-            (plans.take if self.reads_executor_records else plans.take_operator_record)(record.key or b"", record.value)
+            take = plans.take if self.reads_executor_records else plans.take_operator_record
+            take(record.key or b"", record.value)
         except ValueError as error:
             self.refused.refuse(record, f"a plan: {error}")

@@ -86,7 +86,7 @@ def test_objective_and_broker_capacity_are_read() -> None:
     tuner = parse_settings(OBJECTIVE + CAPACITY, "f.yaml", {}).tuner
     assert tuner.objective is not None
     assert tuner.capacity is not None
-    assert tuner.objective.objective() == Objective(50.0)
+    assert tuner.control_objective() == Objective(50.0)
     assert tuner.limits().closed_loop
     assert tuner.capacity.of(1) == Capacity(100_000_000, 125_000_000)
     assert tuner.capacity.of(3) == Capacity(50_000_000, 60_000_000)
@@ -118,7 +118,7 @@ def test_deadline_is_read_with_its_time_zone() -> None:
     text = OBJECTIVE.replace("50}", "50, mode: deadline, finish_at: 2026-01-31T06:00:00+01:00}") + CAPACITY
     objective = parse_settings(text, "f.yaml", {}).tuner.objective
     assert objective is not None
-    assert objective.objective().finish_at_ms == 1_769_835_600_000
+    assert objective.for_control_law().finish_at_ms == 1_769_835_600_000
 
 
 @pytest.mark.parametrize(

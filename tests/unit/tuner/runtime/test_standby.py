@@ -292,7 +292,7 @@ def seen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Seen:
     def look(journal: Any) -> tuple[bool, int, list[str]]:
         lease: Any = Left()
         with capture_logs() as said:
-            alone = rig.standby.is_only_tuner(journal, lease, settings())
+            alone = rig.standby.ensure_only_tuner(journal, lease, settings())
         waits = [line["error"] for line in said if line["event"].startswith("cannot act yet")]
         return alone, lease.times, waits
 

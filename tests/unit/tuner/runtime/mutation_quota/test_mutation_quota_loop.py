@@ -157,7 +157,7 @@ class Rig:
             write_refusal=self._refusal,
             observer=self.observer,
             inputs=inputs,
-            windows=windows,
+            read_windows=windows,
         )
         config = MutationQuotaConfig(
             policy=(policy or MutationPolicy()) if asked else None, cycle_s=5.0, dry_run=dry_run

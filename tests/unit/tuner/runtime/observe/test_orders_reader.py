@@ -67,7 +67,7 @@ def test_order_known_from_journal_is_not_given_twice(monkeypatch: pytest.MonkeyP
     pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
     resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
     again = Orders(at_ms=3, pause=Pause(3, "kim@desk"))
-    reader.begin_with(resume, (pause,), (pause, resume))
+    reader.set_earlier_orders(resume, (pause,), (pause, resume))
     records = [Record(orders_key("c"), encode_orders(order)) for order in (pause, resume, again)]
     for part in (records[:1], records[1:2]):
         monkeypatch.setattr(reader, "_tail", Tail(part))
@@ -83,7 +83,7 @@ def test_acknowledged_order_read_again_changes_nothing(monkeypatch: pytest.Monke
     reader = OrdersReader(None, "orders", "c")
     pause = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
     resume = Orders(at_ms=2, resumed_at_ms=2, by="lee@home")
-    reader.begin_with(resume, (), (pause, resume))
+    reader.set_earlier_orders(resume, (), (pause, resume))
     records = [Record(orders_key("c"), encode_orders(order)) for order in (pause, resume)]
     monkeypatch.setattr(reader, "_tail", Tail(records))
     reader.follow()
