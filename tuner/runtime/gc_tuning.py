@@ -7,11 +7,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-_OBJECTS, _OBJECTS_MAX = (
-    50_000,
-    1_600_000,
-)  # Number of new objects that triggers a collection: at the start, and at most.
-_WORTH_IT = 0.05  # A collection is worthwhile if it frees this share of the objects that triggered it.
+# Number of new objects that triggers a collection: at the start, and at most.
+_OBJECTS = 50_000
+_OBJECTS_MAX = 1_600_000
+# Number of collections of each younger generation that triggers a collection of the second and of the third generation.
+_YOUNGER_COLLECTIONS = (20, 100)
+_WORTHWHILE_RATIO = 0.05  # A collection is worthwhile if it frees this share of the objects that triggered it.
 
 
 def tune_gc() -> None:
@@ -21,16 +22,16 @@ def tune_gc() -> None:
     half of the tuner's time, and each long collection delays all HTTP answers by a tenth of a second. So each collection that was
     not worthwhile doubles the number of objects that trigger the next one.
     """
-    gc.set_threshold(_OBJECTS, 20, 100)
+    gc.set_threshold(_OBJECTS, *_YOUNGER_COLLECTIONS)
     if _adapt_threshold not in gc.callbacks:
         gc.callbacks.append(_adapt_threshold)
 
 
 def _adapt_threshold(phase: str, info: Mapping[str, Any]) -> None:
     if phase == "stop":
-        objects, *older = gc.get_threshold()
-        worth_it = info["collected"] >= _WORTH_IT * objects
-        gc.set_threshold(_OBJECTS if worth_it else min(2 * objects, _OBJECTS_MAX), *older)
+        objects = gc.get_threshold()[0]
+        is_worthwhile = info["collected"] >= _WORTHWHILE_RATIO * objects
+        gc.set_threshold(_OBJECTS if is_worthwhile else min(2 * objects, _OBJECTS_MAX), *_YOUNGER_COLLECTIONS)
 
 
 def shorten_gil_switch() -> None:

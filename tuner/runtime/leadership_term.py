@@ -106,11 +106,13 @@ def run(
     A throttle cycle that fails changes nothing, and the next cycle runs at its regular time. The quota controller and the executor
     pause for ``REST_S`` after an exception, so that an operator can intervene, and are then tried again.
     """
-    throttles, side_controllers = controllers.throttles, list[_OptionalController]()
+    throttles, optional_controllers = controllers.throttles, list[_OptionalController]()
     if (quotas := controllers.quotas) is not None:
-        side_controllers.append(_OptionalController(MUTATION_QUOTAS, quotas, "no mutation quota is changed", status))
+        optional_controllers.append(
+            _OptionalController(MUTATION_QUOTAS, quotas, "no mutation quota is changed", status)
+        )
     if (plans := controllers.plans) is not None:
-        side_controllers.append(_OptionalController(PLANS, plans, "no plan proceeds", status))
+        optional_controllers.append(_OptionalController(PLANS, plans, "no plan proceeds", status))
     due_s = clock.monotonic_s()
     was_ready: bool | None = None
     has_failed = False  # Since the last successful cycle.
@@ -132,18 +134,19 @@ def run(
         if has_run:
             status.cycle_s = clock.monotonic_s() - now_s
             was_ready = _log_readiness(status, was_ready)
-            due_s = max((now_s if is_early or now_s < due_s else due_s) + cycle_s, clock.monotonic_s())
+            # A regular cycle keeps the schedule. After any other cycle, the next one is due a whole interval later.
+            is_regular = not is_early and now_s >= due_s
+            due_s = max((due_s if is_regular else now_s) + cycle_s, clock.monotonic_s())
         try:
             throttles.tick()
-        except (
-            Exception
-        ) as error:  # any exception: otherwise a ramp that cannot continue would be tried fifty times a second
+        except Exception as error:
+            # Without this handler, a ramp that cannot continue would be tried again fifty times a second.
             has_failed = True
             if status.cycle_failed(THROTTLES, _failure_text(_STEP_FAILED, error), now_s):
                 log.exception(_STEP_FAILED)
             _stop_ramps(partial(throttles.end, "interrupted: a step failed"))
         next_s = min(due_s, throttles.next_due_s() or due_s, now_s + LOOK_EVERY_S)
-        for controller in side_controllers:
+        for controller in optional_controllers:
             next_s = min(next_s, controller.tick(now_s))
         stop.wait(max(_TICK_S_MIN, next_s - clock.monotonic_s()))
 
@@ -177,6 +180,10 @@ class _OptionalController:
         effect: str,
         status: StatusStore,
     ) -> None:
+        """
+        Args:
+            effect: the consequence of a pause, for the log and the status.
+        """
         self._name = name
         self._controller = controller
         self._effect = f"{effect} for {REST_S:g} s after an internal error, then it is tried again"

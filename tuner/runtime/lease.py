@@ -41,7 +41,7 @@ SESSION_S = 8.0
 HEARTBEAT_S = 2.0
 # A rebalance waits for a dead member until its session has expired.
 ASSIGNMENT_S_MAX = SESSION_S + 2 * HEARTBEAT_S
-_REBALANCE_POLL_S = 2.0  # Long, because kafka-python cannot miss the end of a rebalance within one poll (see 4. above).
+_REBALANCE_POLL_S = 2.0  # Long, because kafka-python cannot miss the end of a rebalance within a poll (limit 4).
 _LEAVE_S_MAX = 5.0
 # The group uses the first assignor that all its members know. Tuners of older builds know only the range assignor.
 ASSIGNORS = (StickyPartitionAssignor, RangePartitionAssignor)
@@ -107,9 +107,8 @@ class Lease:
                 self.leave()
                 return False
             if is_holder and self._partition not in self._consumer.paused():
-                self._consumer.pause(
-                    self._partition
-                )  # This consumer reads no records of the journal; another one does.
+                # This consumer reads no records of the journal; another one does.
+                self._consumer.pause(self._partition)
         except kafka.errors.GroupAuthorizationFailedError:
             self._warn(f"missing permission: Read on Group {self._group}")
             threading.Event().wait(timeout_s)  # Kafka refuses at once, so the caller would spin without a pause.

@@ -1,7 +1,7 @@
 """Reports the presence of this tuner into the journal's topic, from a thread of its own.
 
-Commands on other machines read this report. It tells whether a tuner acts, its ceiling and objective, or what it waits for. A
-report that fails is logged once and tried again. It never delays the tuner.
+Commands on other machines read this report. It tells whether a tuner acts, its ceiling and objective, and what the tuner waits for.
+A report that fails is logged once and tried again, and never delays the tuner.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ class PresenceReporter:
                 self._report_end(producer)
 
     def _report(self, producer: KafkaProducer) -> None:
+        """Sends the presence if it has changed or the last report is ``REPORT_EVERY_S`` old."""
         presence, last = self._presence(), self._reported
         same_mode = last is not None and last.mode is presence.mode
         since_ms = last.since_ms if last is not None and same_mode else self._clock.now_ms()

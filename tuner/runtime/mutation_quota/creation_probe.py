@@ -34,9 +34,8 @@ EVERY_S = 0.1
 BROKERS_MAX = 5  # With more brokers, each would have too few requests for a median of its own.
 _BROKERS_REFRESH_S = 30.0
 _NO_BROKER_PAUSE_S = 1.0
-_FAILED_BROKER_PAUSE_S = (
-    30.0  # Requests to a broker that does not answer would delay the requests through other brokers.
-)
+# Requests to a broker that does not answer would delay the requests through other brokers.
+_FAILED_BROKER_PAUSE_S = 30.0
 _REFUSED_PAUSE_S = 60.0
 _STOP_S_MAX = 1.0
 _TIMED_OUT_RATIO = 0.9  # A request that fails before this share of the time-out has failed for another reason.
@@ -109,7 +108,7 @@ class CreationProbe:
                     self._log_once("unexpected error", f"{type(error).__name__}: {error}")
                     self._connected.clear()
                     pause_s = _REFUSED_PAUSE_S
-                # Requests that fell due meanwhile are counted as implied requests.
+                # Requests that fell due meanwhile are not sent: ``ProbeWindow`` adds them as implied requests.
                 due_s = max(due_s, self._monotonic()) + pause_s + EVERY_S * self._rng.uniform(0.5, 1.5)
         finally:
             named_teardown("creation probe", self._client.close)()
@@ -159,6 +158,10 @@ class CreationProbe:
                     self._window.add(counted, EVERY_S)
 
     def _pause_broker(self, broker: int, error: ClusterError) -> float:
+        """Prefers other brokers for a while. Returns the extra pause before the next request, in seconds.
+
+        A paused broker is used only if all brokers are paused. So if it fails again, no broker answers.
+        """
         now_s = self._monotonic()
         self._connected.clear()
         was_paused = self._is_paused(broker, now_s)

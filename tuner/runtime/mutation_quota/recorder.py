@@ -69,6 +69,7 @@ class MutationQuotaRecorder:
         self._cluster = cluster
         self._clock = clock
         self._dry_run = dry_run
+        # The state in the journal; None: the journal has none.
         self._recorded: MutationMemory | None = None if memory == MutationMemory() else memory
         self._last_reasons: dict[object, QuotaReason] = {}
         self._backoff: Backoff[QuotaEntity] = Backoff(clock.monotonic_s)
@@ -83,6 +84,9 @@ class MutationQuotaRecorder:
         inputs: Mapping[str, Any],
     ) -> None:
         """Records a cycle: new holds and totals, the writes that follow, and the new state. Logs all new decisions.
+
+        Args:
+            inputs: the inputs of the writes, as fields of their journal entry.
 
         Raises:
             JournalError: nothing was recorded, and the state stays as it was.
@@ -162,7 +166,10 @@ class MutationQuotaRecorder:
 
 
 def _subject(decision: QuotaDecision) -> object:
-    """Returns the subject of a decision. A decision with the same subject and reason as an earlier one is a repetition."""
+    """Returns the subject of a decision. A decision with the same subject and reason as one of the last cycle is a repetition.
+
+    Several holds of one cycle may be about the same entity, or about all quotas. So a hold's reason is a part of its subject.
+    """
     reason = decision.reason if isinstance(decision, HoldQuota) else None
     return (type(decision), getattr(decision, "entity", None), reason)
 

@@ -77,6 +77,7 @@ class ClusterReader:
         answers = client.broker_configs(brokers, [*RATE_KEYS.values(), *_NUMBERS])
         unreadable = frozenset(b for b, answer in answers.items() if isinstance(answer, ClusterError))
         if brokers and unreadable == brokers:
+            # An error of all brokers counts as an error of the cluster; one of the errors stands for all.
             raise next(a for a in answers.values() if isinstance(a, ClusterError))
         rates: dict[BrokerSide, RateSetting] = {}
         for broker, configs in answers.items():
@@ -103,10 +104,10 @@ class ClusterReader:
         samples = _read_numbers(answers, kafka_names.QUOTA_SAMPLES, kafka_names.QUOTA_SAMPLES_DEFAULT)
         sample_s = _read_numbers(answers, kafka_names.QUOTA_SAMPLE_S, kafka_names.QUOTA_SAMPLE_S_DEFAULT)
         fetchers = _read_numbers(answers, NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT)
-        due = self._stationary.is_due(waiting_brokers=waiting_brokers, lost_move_ended=self._lost_move_ended)
+        is_due = self._stationary.is_due(waiting_brokers=waiting_brokers, lost_move_ended=self._lost_move_ended)
         if full:
             self._stationary.read(all_partitions, lists, self._moves.keys(), brokers)
-        elif due or not lists:
+        elif is_due or not lists:  # Without lists, this costs no request and forgets the sides of earlier lists.
             self._stationary.read(client.partitions(lists), lists, self._moves.keys(), brokers)
         return LiveCluster(
             brokers,
@@ -114,10 +115,10 @@ class ClusterReader:
             rates,
             lists,
             unreadable,
-            samples,
-            fetchers,
-            self._stationary.sides,
-            {broker: s for broker, s in sample_s.items() if s != kafka_names.QUOTA_SAMPLE_S_DEFAULT},
+            quota_samples=samples,
+            fetchers=fetchers,
+            lost_replica_sides=self._stationary.sides,
+            quota_sample_s={b: s for b, s in sample_s.items() if s != kafka_names.QUOTA_SAMPLE_S_DEFAULT},
         )
 
     def _read_moves(self) -> tuple[PartitionMove, ...]:

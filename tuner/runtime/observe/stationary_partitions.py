@@ -26,7 +26,7 @@ class StationaryPartitions:
     """The throttled sides of stationary partitions with a replica that catches up.
 
     Attributes:
-        sides: throttled sides, by the broker that leads the partition.
+        sides: throttled sides (broker, and its role as leader or follower), by the broker that leads the partition.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class StationaryPartitions:
         self._snapshots = 0  # Since the last read.
 
     def is_due(self, *, waiting_brokers: Collection[int], lost_move_ended: bool) -> bool:
-        """Returns whether a snapshot without a full scan should read the topics with lists.
+        """Returns whether a snapshot without a full scan should read the topics with lists. Call it once for each snapshot.
 
         Args:
             waiting_brokers: brokers whose producers wait for replicas, or whose throttle was opened for this reason.

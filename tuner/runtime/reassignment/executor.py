@@ -6,15 +6,14 @@ A plan in the journal is an operator's order, and the cluster shows the plan's p
 both and continues. The executor never waits for an answer, so that the throttle controller keeps its schedule.
 
 Invariant: each step that may be in progress is in the journal. A step that Kafka refused is not in progress. A step whose request
-    got
-no answer may be in progress.
+got no answer may be in progress.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import structlog
@@ -97,9 +96,9 @@ class _CycleResult:
 class _Request:
     """Changes to request from Kafka, in this order."""
 
-    cancels: tuple[TopicPartition, ...]
-    starts: Mapping[TopicPartition, tuple[int, ...]]
-    elections: tuple[TopicPartition, ...]
+    cancels: tuple[TopicPartition, ...] = ()
+    starts: Mapping[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    elections: tuple[TopicPartition, ...] = ()
 
     def keys(self) -> list[TopicPartition]:
         return [*self.cancels, *self.starts, *self.elections]
@@ -167,23 +166,24 @@ class ReassignmentExecutor:
         self._limits = config.limits
         self._clock = clock
         self._due_s = float("-inf")
-        self._cycle: Call[_CycleResult | ClusterError] | None = None
+        self._cycle: Call[_CycleResult | ClusterError] | None = None  # The background part of a cycle under way.
         self._processor_s = processor_s
         self._cycle_cost_s = 0.0  # CPU seconds of the last cycle.
         self._dry_run = DryRunReassignments() if config.dry_run else None
         self._prepare = PrepareStep(ports.handshake, config.prepare_s_max, clock.monotonic_s)
-        self._answer: Call[Outcome] | None = None
+        self._answer: Call[Outcome] | None = None  # A request to Kafka under way.
         self._write_allowed = False  # During a request: this tuner was still the leader at the last check.
-        self._request = _Request((), {}, ())  # The last request.
+        self._request = _Request()  # The last request.
         self._deferred = NONE_DEFERRED  # Steps of the last request that were not sent to Kafka.
         self._state = ExecutorState()
         self._measurements = PartitionMeasurements()
         self._measure_due_s = float("-inf")
+        # The cycle under way measures all unfinished partitions, not only those in progress.
         self._measures_all = False
-        self._unfinished: frozenset[TopicPartition] = frozenset()
-        self._in_progress: frozenset[TopicPartition] = frozenset()
+        self._unfinished: frozenset[TopicPartition] = frozenset()  # Partitions that plans still have to move.
+        self._in_progress: frozenset[TopicPartition] = frozenset()  # Partitions with a requested step.
         self._succeeded_at_ms: int | None = None  # When the last cycle was recorded.
-        self._unknown: PlansStateUnknown | None = None
+        self._unknown: PlansStateUnknown | None = None  # None: the state of the plans is known.
         # Bytes by side that plans still have to copy with steps that have not begun; empty without a plan.
         self.pending_bytes: Mapping[BrokerSide, float] = {}
 
@@ -241,18 +241,19 @@ class ReassignmentExecutor:
         self._measures_all = now_s >= self._measure_due_s
         to_measure = self._unfinished if self._measures_all else self._in_progress
         context = ExecutorContext(
-            self._clock.now_ms(),
-            self._limits,
-            _pause_reason(self._orders.latest),
-            self.recorder.backing_off,
-            self.recorder.refusals,
+            now_ms=self._clock.now_ms(),
+            limits=self._limits,
+            pause_reason=_pause_reason(self._orders.latest),
+            backing_off=self.recorder.backing_off,
+            refusals=self.recorder.refusals,
         )
+        sent_steps = self._request.starts.keys() - self._deferred.failed.keys() - self._deferred.waiting.keys()
         measurements = ClusterMeasurements(
-            self._measurements,
-            self._throttle_state(),
-            dict(self._signals.brokers),
-            dict(self._signals.controllers),
-            len(self._request.starts.keys() - self._deferred.failed.keys() - self._deferred.waiting.keys()),
+            partitions=self._measurements,
+            throttles=self._throttle_state(),
+            brokers=dict(self._signals.brokers),
+            controllers=dict(self._signals.controllers),
+            last_request_steps=len(sent_steps),
         )
         state, measures_all = self._state, self._measures_all
 
@@ -304,7 +305,8 @@ class ReassignmentExecutor:
             key for plan in decision.plans for key in (*plan.progress.ready, *plan.progress.running)
         )
         in_progress = frozenset(key for plan in decision.plans for key in plan.plan.requested)
-        if in_progress and not self._in_progress <= in_progress:
+        # If no other step continues, the cleanup after the move follows instead.
+        if in_progress and self._in_progress - in_progress:
             self._prepare.note_step_ended()
         self._in_progress = in_progress
         self._prepare.note_running_steps(decision, result.snapshot)
@@ -322,7 +324,7 @@ class ReassignmentExecutor:
             self._observer.record_unknown(why, since_ms)
 
     def _start_request(self, decision: ExecutorDecision, deferred: Deferred) -> None:
-        request = self._requested_by(decision)
+        request = self._request_for(decision)
         self._request, self._deferred = request, deferred
         if not request.keys():
             self._prepare.clear()
@@ -345,22 +347,15 @@ class ReassignmentExecutor:
 
         self._write_allowed, self._answer = True, self._caller.start(send)
 
-    def _requested_by(self, decision: ExecutorDecision) -> _Request:
+    def _request_for(self, decision: ExecutorDecision) -> _Request:
         """Returns the changes to request for a decision. While the tuner is paused, it cancels and elects nothing."""
         starts = {(step.topic, step.partition): step.replicas for plan in decision.plans for step in plan.starts}
         if self._is_paused():
-            return _Request((), starts, ())
-        return _Request(
-            tuple(key for plan in decision.plans for key in plan.cancels),
-            starts,
-            tuple(
-                key
-                for plan in decision.plans
-                if plan.plan.head.desired is not DesiredPlanState.CANCELLING
-                for key in plan.progress.to_elect
-                if key not in self.recorder.backing_off
-            ),
-        )
+            return _Request(starts=starts)  # ``PrepareStep.poll`` has deferred all starts, so none of them is sent.
+        cancels = tuple(key for plan in decision.plans for key in plan.cancels)
+        going_on = [plan for plan in decision.plans if plan.plan.head.desired is not DesiredPlanState.CANCELLING]
+        elections = (key for plan in going_on for key in plan.progress.to_elect)
+        return _Request(cancels, starts, tuple(key for key in elections if key not in self.recorder.backing_off))
 
     def _finish_request(self, answer: Outcome | ClusterError) -> None:
         """Records the steps that Kafka refused and those that were deferred. Snapshots will show all other steps."""
@@ -370,9 +365,8 @@ class ReassignmentExecutor:
             answer = dict.fromkeys(keys, StepRefusal(str(answer), is_certain=False))
         failures = {key: refusal for key, refusal in answer.items() if refusal is not None and key not in waits}
         failures |= {key: StepRefusal(why) for key, why in self._deferred.failed.items()}
-        not_begun = {key for key, refusal in failures.items() if refusal.is_certain and key in request.starts} | {
-            *waits
-        }
+        certainly_failed = {key for key, refusal in failures.items() if refusal.is_certain and key in request.starts}
+        not_begun = certainly_failed | waits.keys()
         self._in_progress -= not_begun  # Otherwise the next cycle would count them as ended.
         plans = self.recorder.active_plans
         after = [_without_steps(plan, not_begun) for plan in plans]

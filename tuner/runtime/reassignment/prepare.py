@@ -23,7 +23,8 @@ from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import DesiredPlanState, ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import StepReason
 
-PREPARE_S_MAX = 10.0  # At least two throttle cycles. A step without an answer after this time does not begin.
+# A step without an answer after this time does not begin. Two throttle cycles of the default length.
+PREPARE_S_MAX = 10.0
 
 
 class PrepareStep:
@@ -45,7 +46,7 @@ class PrepareStep:
         return self._waiting is not None
 
     def begin(self, decision: ExecutorDecision, snapshot: ReassignmentSnapshot) -> Deferred | None:
-        """Announces the steps that copy data. Returns the steps that must not begin; None: ``poll`` returns them later."""
+        """Announces the steps that copy data. Returns the steps that must not begin; None: ``poll`` returns these steps later."""
         throttled = (plan for plan in decision.plans if not plan.plan.head.throttle.unthrottled)
         moves = steps_as_moves((step for plan in throttled for step in plan.starts), snapshot)
         if self._handshake is None or not moves:
@@ -62,29 +63,31 @@ class PrepareStep:
     ) -> tuple[ExecutorDecision, Deferred] | None:
         """Returns the announced decision and its steps that must not begin; None: there is no answer yet.
 
+        Call it only while ``is_waiting``.
+
         Args:
             desired: the state that the newest order asks for, by plan id.
             paused: an operator has paused the whole tuner.
         """
         assert self._handshake is not None
         assert self._waiting is not None
-        (decision, since_s), refused = self._waiting, self._handshake.deferred
-        if refused is None and self._monotonic() - since_s < self._wait_s_max:
+        (decision, since_s), deferred = self._waiting, self._handshake.deferred
+        if deferred is None and self._monotonic() - since_s < self._wait_s_max:
             return None
         announced = [(move.topic, move.partition) for move in self._handshake.moves]
         waiting_for_capacity = self._handshake.waiting_for_capacity
         self._waiting = None
-        if refused is None:
-            refused = dict.fromkeys(announced, f"not begun: not throttled within {self._wait_s_max:.0f} s")
+        if deferred is None:
+            deferred = dict.fromkeys(announced, f"not begun: not throttled within {self._wait_s_max:.0f} s")
         # Kafka rejects writes to these partitions (min.insync.replicas), so their steps begin even if they are not throttled.
         urgent = urgent_of(decision)
-        superseded = [
+        order_changed = [
             (step.topic, step.partition)
             for plan_decision in decision.plans
             for step in plan_decision.starts
             if paused or desired.get(plan_decision.plan.id) is not plan_decision.plan.head.desired
         ]
-        return decision, classify_deferred(refused, urgent, superseded, waiting_for_capacity)
+        return decision, classify_deferred(deferred, urgent, order_changed, waiting_for_capacity)
 
     def note_running_steps(self, decision: ExecutorDecision, snapshot: ReassignmentSnapshot) -> None:
         """Notes the sides through which steps copy now."""

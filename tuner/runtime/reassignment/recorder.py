@@ -61,7 +61,8 @@ class ReassignmentRecorder:
         self._journal = journal
         self._cluster = cluster
         self._clock = clock
-        self._record_numbers: dict[str, dict[TopicPartition, int]] = {}  # By plan: the record that holds a partition.
+        # By plan id and partition: the number of the record that holds the partition.
+        self._record_numbers: dict[str, dict[TopicPartition, int]] = {}
         self._backoff: Backoff[TopicPartition] = Backoff(clock.monotonic_s)
         self._refusals: dict[TopicPartition, str] = {}  # Why the last request failed.
         self._headless_since_s: dict[str, float] = {}
@@ -100,7 +101,7 @@ class ReassignmentRecorder:
         self._drop_old_refusals(decision.plans)
 
     def _drop_old_refusals(self, decisions: Sequence[PlanDecision]) -> None:
-        """Keeps the refusals of partitions that are still to be requested, elected or cancelled."""
+        """Drops all refusals except those of partitions that are still to be requested, elected or cancelled."""
         if not self._refusals:
             return
         pending = set[TopicPartition]()
@@ -190,6 +191,8 @@ class ReassignmentRecorder:
     def _encode_changes(self, before: Plan, after: Plan, *, with_concurrency: bool) -> dict[bytes, bytes | None]:
         """Returns the records that differ between two states of a plan; None as value removes a record.
 
+        Once the plan has ended, the records of its parts are removed, and all records of the oldest plans beyond ``PLANS_KEPT``.
+
         Args:
             with_concurrency: write a record even if only the text about concurrency differs. This text changes often.
         """
@@ -211,6 +214,7 @@ class ReassignmentRecorder:
         if not after.is_active:
             records |= tombstones(self._cluster, before.id, before.head.part_records)
             ended = [plan.id for plan in self.book.plans if not plan.is_active]
+            # One more than in the book, which does not show yet that this plan has ended.
             for old in ended[: max(0, len(ended) + 1 - PLANS_KEPT)]:
                 records |= {head_key(self._cluster, old): None, state_key(self._cluster, old): None}
             self._record_numbers.pop(before.id, None)

@@ -106,8 +106,8 @@ class KafkaThrottles:
                 rates[(broker, side)] = configs
             else:
                 config = configs.get(RATE_KEYS[side])
-                own = config is not None and config.source == kafka_names.SOURCE_DYNAMIC_BROKER
-                rates[(broker, side)] = int(config.value) if config is not None and own else None
+                is_own = config is not None and config.source == kafka_names.SOURCE_DYNAMIC_BROKER
+                rates[(broker, side)] = int(config.value) if config is not None and is_own else None
         return rates
 
     def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
@@ -118,7 +118,8 @@ class KafkaThrottles:
             answers = self._client.alter_broker_configs(changes)
         except ClusterError as error:
             return dict.fromkeys(rates, str(error))
-        return {key: None if (refused := answers[key[0]]) is None else str(refused) for key in rates}
+        errors = {(broker, side): answers[broker] for broker, side in rates}
+        return {side: None if error is None else str(error) for side, error in errors.items()}
 
     def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
         deadline_s = self._monotonic() + CONFIRM_S_MAX
@@ -127,11 +128,15 @@ class KafkaThrottles:
                 current = self.read_rates(rates)
             except ClusterError as error:
                 return dict.fromkeys(rates, f"written, but not read back: {error}")
-            wrong = {key: rate for key, rate in current.items() if isinstance(rate, ClusterError) or rate != rates[key]}
-            if not wrong or self._monotonic() >= deadline_s:
+            differing = {
+                side: rate for side, rate in current.items() if isinstance(rate, ClusterError) or rate != rates[side]
+            }
+            if not differing or self._monotonic() >= deadline_s:
                 return {
-                    key: f"{rates[key]} was written, but the broker has {wrong[key]}" if key in wrong else None
-                    for key in rates
+                    side: f"{rates[side]} was written, but the broker has {differing[side]}"
+                    if side in differing
+                    else None
+                    for side in rates
                 }
             self._pause(CONFIRM_PAUSE_S)
 
@@ -169,7 +174,7 @@ class KafkaThrottles:
             except ClusterError as error:
                 answers |= dict.fromkeys(portion, str(error))
                 continue
-            answers |= dict.fromkeys(portion)
+            answers |= dict.fromkeys(portion)  # A topic that was deleted has no lists, so its removal succeeds.
             answers |= self._edit(
                 {topic: throttle for topic, throttle in portion.items() if topic in existing},
                 _to_subtract,
@@ -183,6 +188,12 @@ class KafkaThrottles:
         change: Callable[[str | None, ThrottledReplicas], Change],
         is_done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
     ) -> dict[str, Failure | None]:
+        """Edits the lists of each topic.
+
+        Args:
+            change: returns the change of a list, from its current text and the requested replicas; None: none of them is affected.
+            is_done: returns whether a list is as requested, from its current and the requested replicas.
+        """
         answers: dict[str, Failure | None] = {}
         for portion in _portions(pairs):
             try:
@@ -201,41 +212,40 @@ class KafkaThrottles:
         answers: dict[str, Failure | None] = dict.fromkeys(pairs)
         written: dict[str, dict[str, Change]] = {}
         # Changes that Kafka rejected as invalid, because the list differs from the one that was read: another tool has set it to
-        # "*", or the broker that was read lags behind. It is read again. Only if the rejection persists, it is a failure.
+        # "*", or the broker that was read lags behind. The list is read again. Only a rejection that persists is a failure.
         called_invalid: dict[str, Failure] = {}
-        read: dict[str, Mapping[str, str]] = {}  # The lists on which each change is based.
+        based_on: dict[str, Mapping[str, str]] = {}  # The lists of a topic on which its last change was based.
         deadline_s, writes = float("inf"), 0
         while True:
             current = self._client.topic_configs(pairs, LIST_KEYS.values())
-            wrong = [
+            unfinished = [
                 t
                 for t, requested in pairs.items()
                 if answers[t] is None and not _all_done(current.get(t), requested, is_done)
             ]
-            if not wrong:
+            if not unfinished:
                 return answers
             # The deadline starts only after the read, because the read itself may take longer than a broker needs to show a write.
-            patience_s = INVALID_S_MAX if called_invalid.keys() >= set(wrong) else CONFIRM_S_MAX
+            patience_s = INVALID_S_MAX if called_invalid.keys() >= set(unfinished) else CONFIRM_S_MAX
             deadline_s = min(deadline_s, self._monotonic() + patience_s)
             if self._monotonic() >= deadline_s:
-                return answers | {t: called_invalid.get(t) or _not_shown_text(t, t in written) for t in wrong}
-            for topic in called_invalid.keys() & wrong:
-                if current.get(topic) != read.get(topic):
-                    written.pop(
-                        topic, None
-                    )  # The list has changed since it was read, so the change may be written once more.
+                return answers | {t: called_invalid.get(t) or _not_shown_text(t, t in written) for t in unfinished}
+            for topic in called_invalid.keys() & unfinished:
+                if current.get(topic) != based_on.get(topic):
+                    # The list has changed since the change was made, so the change may be written once more.
+                    written.pop(topic, None)
             changes = {
                 topic: new
-                for topic in wrong
+                for topic in unfinished
                 # Each change is written once. If it leaves an empty list, the removal of this list is a further change.
                 if (new := _changes(current.get(topic), pairs[topic], change)) and written.get(topic) != new
             }
-            # The lists of many topics take long to read, so leadership is checked again.
+            # Reading the lists of many topics takes long, so leadership is checked again before the write.
             if changes and (write_refusal := self._write_refusal()) is not None:
                 answers |= dict.fromkeys(changes, write_refusal)
                 continue
             written |= changes
-            read |= {topic: current.get(topic, {}) for topic in changes}
+            based_on |= {topic: current.get(topic, {}) for topic in changes}
             for topic, refused in self._client.alter_topic_configs(changes).items():
                 called_invalid.pop(topic, None)
                 if isinstance(refused, InvalidConfig):
@@ -245,7 +255,7 @@ class KafkaThrottles:
             if not changes:
                 self._pause(CONFIRM_PAUSE_S)
             elif (writes := writes + 1) <= _WRITES_AWAITED_MAX:
-                deadline_s = float("inf")
+                deadline_s = float("inf")  # The next read starts it anew.
 
 
 def _not_shown_text(topic: str, written: bool) -> Failure:
@@ -268,6 +278,7 @@ def _all_done(
     requested: TopicThrottle,
     is_done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
 ) -> bool:
+    """Returns whether both lists of a topic are as requested, and none that had to be edited is left empty."""
     texts = {side: (configs or {}).get(key) for side, key in LIST_KEYS.items()}
     return all(
         is_done(ThrottledReplicas.parse(text), requested.for_side(side))
@@ -281,6 +292,7 @@ def _changes(
     requested: TopicThrottle,
     change: Callable[[str | None, ThrottledReplicas], Change],
 ) -> dict[str, Change]:
+    """Returns the changes of a topic's lists, by key. The change None removes a list that is empty."""
     changes: dict[str, Change] = {}
     for side, key in LIST_KEYS.items():
         text = (configs or {}).get(key)

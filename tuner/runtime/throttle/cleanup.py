@@ -80,13 +80,11 @@ class Cleanup:
         # While any partition moves, only throttles that an operator has released are cleaned up.
         cleanups = [c for c in cleanups if not live.moves or c.reason is Reason.RELEASED]
         # A cleanup that pauses after a failure does not count for ``WRITES_PER_CYCLE_MAX``.
-        paused = {id(c) for c in cleanups if self._recorder.is_paused(c)}
-        lists_are_paused = any(isinstance(c, ClearLists) for c in cleanups if id(c) in paused)
-        due = [c for c in cleanups if id(c) not in paused]
-        lists_wait = any(isinstance(c, ClearLists) for c in due[WRITES_PER_CYCLE_MAX:])
-        due = due[:WRITES_PER_CYCLE_MAX]
+        not_paused = [c for c in cleanups if not self._recorder.is_paused(c)]
+        due = not_paused[:WRITES_PER_CYCLE_MAX]
         self._stop({(c.broker, c.side): f"interrupted: {c.text}" for c in due if isinstance(c, RestoreRate)})
-        lists_are_cleared = not (self._recorder.memory.listed or lists_are_paused or lists_wait)
+        # A clear that fails below changes this to False.
+        lists_are_cleared = not self._recorder.memory.listed and _count_clears(due) == _count_clears(cleanups)
         acts: list[ExecutedDecision] = []
         try:
             for decision in due:
@@ -122,7 +120,11 @@ class Cleanup:
         return failure if failure is not None else next(iter(self._throttles.confirm_rates(rates).values()))
 
     def _act(self, decision: D, write: Callable[[D], Failure | None], acts: list[ExecutedDecision]) -> bool:
-        """Journals a cleanup, carries it out, journals its outcome and appends it to ``acts``. Returns whether it succeeded."""
+        """Journals a cleanup, carries it out, journals the outcome and appends it to ``acts``.
+
+        Returns:
+            Whether the write to Kafka succeeded.
+        """
         memory = self._recorder.memory
         if isinstance(decision, RestoreRate):
             memory = record_restore_intent(memory, decision)
@@ -139,3 +141,7 @@ class Cleanup:
         self._recorder.add_outcome(self._recorder.outcome(decision, failure), settled, side)
         self._recorder.record(memory=self._recorder.memory)
         return failure is None
+
+
+def _count_clears(cleanups: Sequence[ClearLists | RestoreRate]) -> int:
+    return sum(isinstance(cleanup, ClearLists) for cleanup in cleanups)

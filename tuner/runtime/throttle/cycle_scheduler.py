@@ -34,17 +34,18 @@ LOOK_EVERY_S = 1.0  # Interval of checks for missing signals and for orders.
 # After a step has ended, no early cycle runs for this time. Often another step begins meanwhile, and one change of the replica
 # lists then serves both; each change costs the brokers time.
 ENDED_S_MIN = 2.0
-# The pause after a cycle is four times its CPU time, so that early cycles use at most a fifth of the CPU. If brokers answer slowly,
-# it is at least the duration of the cycle, but at most a second, because free slots of plans would stay unused otherwise.
-_EARLY_S_MIN, _REST_PER_CYCLE = 1.0, 4.0
+# The pause after a cycle is four times its CPU time, so that early cycles use at most a fifth of the CPU.
+_REST_PER_CYCLE = 4.0
+# If brokers answer slowly, the pause is at least as long as the cycle, up to this limit: a longer pause would leave free slots of
+# plans unused. An early cycle also begins at least this long after the beginning of the last cycle.
+_EARLY_S_MIN = 1.0
 
 
 class OrdersFeed(CurrentOrders, Protocol):
     """The operator orders, with those that were replaced before a cycle could act on them."""
 
-    superseded: tuple[
-        Orders, ...
-    ]  # Orders that were in force since this was last emptied, without the latest; oldest first.
+    # Orders that were in force since the throttle controller last emptied this, without the latest; oldest first.
+    superseded: tuple[Orders, ...]
 
     def follow(self, wait_ms: int = ...) -> None:
         """Reads new orders."""
@@ -63,12 +64,12 @@ class CycleScheduler:
         self._orders_read_at_s = float("-inf")
         self._orders_applied = orders.latest  # The orders that the last cycle applied.
 
-    def is_early_cycle_due(self, *, prepared: bool, ended: bool, memory: Memory) -> bool:
+    def is_early_cycle_due(self, *, step_prepared: bool, step_ended: bool, memory: Memory) -> bool:
         """Returns whether a cycle has to run now. Call it every ``LOOK_EVERY_S``, and when a step may have been prepared.
 
         Args:
-            prepared: a step of a plan waits to be throttled before it begins.
-            ended: a step of a plan has ended, and its replicas are still on the throttled-replica lists.
+            step_prepared: a step of a plan waits to be throttled before it begins.
+            step_ended: a step of a plan has ended, and its replicas are still on the throttled-replica lists.
         """
         now_s = self._clock.monotonic_s()
         if now_s >= self._orders_read_at_s + LOOK_EVERY_S:
@@ -76,11 +77,12 @@ class CycleScheduler:
             self._orders.follow(wait_ms=0)
         # Tools that move partitions in batches pause between the batches. Only snapshots that are a regular cycle apart show that a
         # move has ended, so no early cycle may run while there are ``idle_snapshots``.
-        has_ended = ended and now_s >= self._began_at_s + ENDED_S_MIN
-        is_called = (has_ended or self._orders.latest != self._orders_applied) and not memory.idle_snapshots
+        has_ended = step_ended and now_s >= self._began_at_s + ENDED_S_MIN
+        has_new_orders = self._orders.latest != self._orders_applied
+        is_requested = step_prepared or ((has_ended or has_new_orders) and not memory.idle_snapshots)
         # A tool that removes all rates at the end of its move takes longer than a second. An early cycle in between would take the
         # removal of the first rates for an operator's decision, so none runs while rates are missing.
-        if (prepared or is_called) and not memory.missing_rates and now_s >= self._early_allowed_at_s:
+        if is_requested and not memory.missing_rates and now_s >= self._early_allowed_at_s:
             self._is_early = True
             return True
         if not self._missing_signals:

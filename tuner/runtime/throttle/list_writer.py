@@ -1,5 +1,7 @@
 """Throttles moves that no tool has throttled: sets a rate on each side that needs one, then edits the throttled-replica lists.
 
+A side is a broker in its role as leader or as follower of the replicas that move.
+
 Two guarantees hold even if a write fails. A side gets its rate before one of its replicas is listed, because listed replicas
 without a rate are unlimited. The journal names a replica as managed before it is added to a list, and until it has been removed
 from the list.
@@ -14,7 +16,7 @@ import structlog
 
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.control.throttle.decision import AddPairs, Decision, ExecutedDecision, RemovePairs, StartRate
+from tuner.control.throttle.decision import AddPairs, Decision, ExecutedDecision, Reason, RemovePairs, StartRate
 from tuner.control.throttle.replica_lists.list_rules import record_pairs_to_add, record_removed_pairs, without_sides
 from tuner.control.throttle.replica_lists.prepared_moves import FailedThrottles
 from tuner.control.throttle.write_intents import record_start_intent, record_success
@@ -60,12 +62,12 @@ class ReplicaListWriter:
         adds = [d for d in decisions if isinstance(d, AddPairs)]
         unset: set[BrokerSide] = set()
         if starts:
-            # Only sides with a rate may be listed, so rates are set before replicas are added.
-            self._edit(removals, ())
+            # Replicas of a side may be listed only once the side has a rate. So the order is: removals, rates, additions.
+            self._edit(removals, adds=())
             unset, removals = self._start_rates(starts), []
         unlisted = self._edit(removals, without_sides(adds, unset))
         self._recorder.flush_outbox()
-        return FailedThrottles(frozenset(unlisted), frozenset(unset))
+        return FailedThrottles(topics=frozenset(unlisted), sides=frozenset(unset))
 
     def _start_rates(self, starts: Sequence[StartRate]) -> set[BrokerSide]:
         """Sets all rates together. Returns the sides that did not get their rate."""
@@ -108,15 +110,17 @@ class ReplicaListWriter:
         paused = {add.topic for add in adds if self._recorder.is_paused(add)}
         adds = [add for add in adds if add.topic not in paused]
         removals = [removal for removal in removals if not self._recorder.is_paused(removal)]
-        # An entry has one reason, but replicas of one topic may be removed for two reasons.
-        reasons = [[r for r in removals if r.reason is reason] for reason in dict.fromkeys(r.reason for r in removals)]
-        groups: list[Sequence[AddPairs | RemovePairs]] = [*reasons, adds]
+        # A journal entry has one reason, but replicas of one topic may be removed for two reasons.
+        removals_by_reason: dict[Reason, list[RemovePairs]] = {}
+        for removal in removals:
+            removals_by_reason.setdefault(removal.reason, []).append(removal)
+        groups: list[Sequence[AddPairs | RemovePairs]] = [*removals_by_reason.values(), adds]
         batches = [batch for group in groups for batch in list_records.split_into_records(group)]
         if not batches:
             return paused
         intents = [lists_entry("intent", batch, self._clock.now_ms()) for batch in batches]
         self._recorder.record(intents, record_pairs_to_add(self._recorder.memory, adds))
-        for group in reasons:
+        for group in removals_by_reason.values():
             self._write_lists(group, self._throttles.remove_pairs, adds)
         return paused | (self._write_lists(adds, self._throttles.add_pairs, adds).keys() if adds else set())
 
@@ -139,12 +143,11 @@ class ReplicaListWriter:
             removed = [change for change in batch if isinstance(change, RemovePairs) and change.topic not in failures]
             entry = lists_entry("outcome", batch, self._clock.now_ms(), failures=failed)
             topics = {change.topic for change in removed}
-            still_intended = [add for add in adds if add.topic in topics]
-            memory = (
-                record_pairs_to_add(record_removed_pairs(self._recorder.memory, removed), still_intended)
-                if removed
-                else None
-            )
+            memory = None
+            if removed:
+                # The journal goes on naming the replicas that are added to a list of the same topic next.
+                still_intended = [add for add in adds if add.topic in topics]
+                memory = record_pairs_to_add(record_removed_pairs(self._recorder.memory, removed), still_intended)
             self._recorder.add_outcome(entry, memory)
         return failures
 

@@ -160,15 +160,14 @@ class ThrottleController:
         self._last_live: LiveCluster | None = None  # The last snapshot that could be read.
         self._handshake = PrepareHandshake()
         self._plans: Callable[[], Sequence[Plan]] = tuple
-        self._throttles_moves = (
-            limits.throttles_all_moves
-        )  # The tuner throttles at least one move of the last snapshot.
+        # The tuner throttles at least one move of the last snapshot.
+        self._throttles_moves = limits.throttles_all_moves
         # Partitions that Kafka reports as moving while a step is being prepared.
         self._moving: set[TopicPartition] = set()
         # Prepared steps for which a throttled-replica list has no space, with the reason.
         self._without_capacity: Mapping[TopicPartition, str] = {}
         self._scheduler = CycleScheduler(ports.orders, ports.signals, clock, signal_age_s_max=limits.signal_age_s_max)
-        self._recovered = False
+        self._recovered = False  # A snapshot has narrowed the memory of the last term to the rates that Kafka has.
         self._cache = CycleCache()
         self._windows = WindowWarmup(ramps, limits, clock, writes_per_s_max=config.writes_per_s_max)
         self._ramp_outcomes = RampOutcomes(ramps, self._windows, self.recorder, ports.observer)
@@ -189,7 +188,7 @@ class ThrottleController:
         return self.recorder.memory
 
     def cycle(self) -> tuple[Decision, ...]:
-        """Runs one cycle and returns its decisions. After an exception the caller has to call ``hold``."""
+        """Runs one cycle and returns its decisions. The caller has to call ``hold`` if this method raises an exception."""
         began_s, used_s = self._clock.monotonic_s(), self._processor_s()
         try:
             return self._cycle(self._handshake.moves)
@@ -257,19 +256,24 @@ class ThrottleController:
 
     def next_due_s(self) -> float | None:
         """Returns when ``tick`` has work next, in seconds of the monotonic clock; None: nothing is under way."""
-        due = [self._ramps.next_due_s(), self._steering_tick.next_due_s() if self._steering_tick is not None else None]
-        return min((at_s for at_s in due if at_s is not None), default=None)
+        ramp_due_s = self._ramps.next_due_s()
+        law_due_s = self._steering_tick.next_due_s() if self._steering_tick is not None else None
+        return min((due_s for due_s in (ramp_due_s, law_due_s) if due_s is not None), default=None)
 
     @property
     def throttle_state(self) -> ThrottleState:
         """The current rates of all sides, and the rates that they may get. The reassignment executor uses them."""
         setpoints = self._steering.setpoints if self._steering is not None else {}
-        warming_up = {side: float(change.setpoint_bytes_per_s) for side, change in self._windows.active().items()}
         plans = self._plans()
         moves = self._last_live.moves if self._last_live is not None else ()
-        rates = plan_setpoints(moves, list_requested_moves(plans), self._limits)
-        loosest = highest_plan_rate_bytes_per_s(plans, self._limits)
-        return throttle_state_of(self._last_live, setpoints, self._limits, warming_up, rates, loosest)
+        return throttle_state_of(
+            self._last_live,
+            setpoints,
+            self._limits,
+            warmup_rates={s: float(change.setpoint_bytes_per_s) for s, change in self._windows.active().items()},
+            plan_rates=plan_setpoints(moves, list_requested_moves(plans), self._limits),
+            highest_plan_rate_bytes_per_s=highest_plan_rate_bytes_per_s(plans, self._limits),
+        )
 
     def connect_plans(
         self,
@@ -280,7 +284,7 @@ class ThrottleController:
         """Connects the reassignment executor.
 
         Args:
-            pending_bytes: bytes by side that plans have not begun to copy; steering counts them as remaining work.
+            pending_bytes: returns the bytes by side that plans have not begun to copy; steering counts them as remaining work.
             handshake: the executor announces the steps that are about to begin, and this controller answers which are throttled.
             plans: returns all recorded plans, even those that another tuner executes, because their moves are throttled too.
         """
@@ -295,19 +299,19 @@ class ThrottleController:
         """
         # A replica that has caught up is a normal follower. If it is still listed while the quota is used up, it fetches nothing,
         # and producers with acks=all wait for it. So it is removed from the list soon after its step has ended.
-        has_ended = self._handshake.step_ended and bool(self.memory.listed)
+        step_ended = self._handshake.step_ended and bool(self.memory.listed)
         return self._scheduler.is_early_cycle_due(
-            prepared=self._handshake.is_pending, ended=has_ended, memory=self.memory
+            step_prepared=self._handshake.is_pending, step_ended=step_ended, memory=self.memory
         )
 
     def _observe(self) -> Observation:
         self._signals.poll()
-        full = self._scheduler.begin_cycle()
+        is_full_scan = self._scheduler.begin_cycle()
         now_ms = self._clock.now_ms()
         self._signals.forget_old(now_ms)
         setpoints = self._steering.setpoints if self._steering is not None else {}
         live = self._live.snapshot(
-            full=full or may_need_cleanup(self.memory, self._last_live),
+            full=is_full_scan or may_need_cleanup(self.memory, self._last_live),
             extra_topics={move.topic for move in self._handshake.moves},
             waiting_brokers=leaders_to_inspect(
                 self._last_live,
@@ -344,7 +348,7 @@ class ThrottleController:
         """
         self._moving = {(m.topic, m.partition) for m in live.moves} if self._handshake.moves else set()
         prepared, self._without_capacity = self._handshake.moves, {}
-        if self._orders.latest.pause is None:
+        if self._orders.latest.pause is None:  # While the tuner is paused, the executor begins no step anyway.
             prepared, self._without_capacity = steps_that_fit(live, prepared)
         urgent = [move for move in prepared if (move.topic, move.partition) in self._handshake.urgent]
         running = select_moves_to_list(live.moves, plan_moves, self._limits, self.memory.listed)
@@ -394,18 +398,22 @@ class ThrottleController:
         """Journals the rate changes of a cycle and starts their ramps.
 
         Args:
-            unthrottled: sides on which no throttle could be set, so there is no rate to change.
+            unthrottled: throttles that could not be set. Their sides have no rate to change.
             starting: the prepared steps that begin now; None: the cluster could not be read.
 
         Raises:
             JournalError: nothing was started.
         """
-        changes = [d for d in decisions if isinstance(d, SetRate) and not self.recorder.is_paused(d)]
-        changes = [d for d in changes if (d.broker, d.side) not in unthrottled.sides]
+        changes = [
+            d
+            for d in decisions
+            if isinstance(d, SetRate) and not self.recorder.is_paused(d) and (d.broker, d.side) not in unthrottled.sides
+        ]
         if starting is not None:
             changes = self._windows.drop_unneeded(changes, observation.empty_windows, starting)
         ramp_count = len(changes) + len(self._ramps.busy)
-        memory, ramps, owned = self.memory, [], self.memory.owned
+        owned = self.memory.owned  # Before the intents are recorded: the rates that earlier ramps may have written.
+        memory, ramps = self.memory, []
         for change in changes:
             steps = self._windows.ramp_steps(change, ramp_count)
             memory = record_change_intent(memory, change, [s.rate_bytes_per_s for s in steps])

@@ -24,10 +24,10 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import Failure
 from tuner.runtime.throttle.actuator import Throttles
 
-_LATE_READS_MAX = 10
-_LATE_PAUSE_S = 1.0
+_LATE_READS_MAX = 10  # Number of late reads in a row until an old rate counts as an external change.
+_LATE_PAUSE_S = 1.0  # Pause after a late read.
 _REQUEST_SHARE = 0.1  # A request has to carry at least this share of a second's writes.
-_ROUNDING = 1e-6
+_ROUNDING = 1e-6  # Tolerance for sums of fractions of writes.
 
 
 @dataclass(slots=True)
@@ -136,18 +136,22 @@ class RampExecutor:
         return (max(1.0, _REQUEST_SHARE * self._budget_max) - self._budget) / self._writes_per_s_max
 
     def _within_budget(self, due: list[BrokerSide], now_s: float) -> list[BrokerSide]:
+        """Spends the budget on due sides and returns them: first those that lower a rate, then those that have been due longest."""
         if math.isinf(self._writes_per_s_max):
             return due
         gained = max(0.0, now_s - self._budget_at_s) * self._writes_per_s_max
         self._budget = min(self._budget_max, self._budget + gained)
         self._budget_at_s = now_s
         if len(due) > self._budget:
-            due.sort(key=lambda side: (not self._is_lowering(side), self._ramps[side].next_at_s))
-            due = due[: int(self._budget + _ROUNDING)]
+            by_due_time = sorted(due, key=lambda side: self._ramps[side].next_at_s)
+            lowering = [side for side in by_due_time if self._is_lowering(side)]
+            raising = [side for side in by_due_time if not self._is_lowering(side)]
+            due = [*lowering, *raising][: int(self._budget + _ROUNDING)]
         self._budget = max(0.0, self._budget - len(due))
         return due
 
     def _is_lowering(self, side: BrokerSide) -> bool:
+        """Returns whether the ramp lowers the rate: at its end or, as a warm-up does, with its first step if this is due."""
         ramp = self._ramps[side]
         rate = ramp.decision.setpoint_bytes_per_s if ramp.done else ramp.steps[0].rate_bytes_per_s
         return min(rate, ramp.decision.setpoint_bytes_per_s) < ramp.decision.current_bytes_per_s
@@ -159,12 +163,13 @@ class RampExecutor:
         if not due:
             return []
         ended = self._stop_changed(due, now_s)
+        # ``_stop_changed`` has removed some ramps and delayed others.
         rates: dict[BrokerSide, int | None] = {
             side: ramp.steps[ramp.done].rate_bytes_per_s
             for side in due
             if (ramp := self._ramps.get(side)) is not None and ramp.next_at_s <= now_s
         }
-        last: dict[BrokerSide, int | None] = {}
+        last: dict[BrokerSide, int | None] = {}  # The rates of last steps, which have to be confirmed.
         for side, failure in self._throttles.write_rates(rates).items() if rates else ():
             ramp = self._ramps[side]
             if failure is not None:
@@ -182,7 +187,7 @@ class RampExecutor:
         return ended
 
     def _stop_changed(self, due: Sequence[BrokerSide], now_s: float) -> list[RampEnd]:
-        """Stops the ramps whose rate in Kafka is not the expected one or cannot be read."""
+        """Stops the ramps whose rate in Kafka is not the expected one or cannot be read. Delays those whose broker may be late."""
         ended: list[RampEnd] = []
         try:
             rates = self._throttles.read_rates(due)
@@ -226,10 +231,14 @@ class RampExecutor:
             return dict.fromkeys(expected, error)
 
     def _end(self, side: BrokerSide, failure: Failure | None, attempted: tuple[int | None, ...] = ()) -> RampEnd:
+        """Removes a ramp.
+
+        Args:
+            attempted: rates that Kafka may have besides the expected rate, because of a write that failed or is not confirmed.
+        """
         ramp = self._ramps.pop(side)
-        late = (
-            (ramp.rate_before_step,) if ramp.late_reads else ()
-        )  # A late broker may still show this rate for a while.
+        # A late broker may still show the rate before the last step for a while.
+        late = (ramp.rate_before_step,) if ramp.late_reads else ()
         return RampEnd(ramp.decision, failure, possible_rates=(ramp.expected_rate, *late, *attempted))
 
 

@@ -65,7 +65,7 @@ class Journal(Protocol):
     ) -> None:
         """Writes all arguments or nothing.
 
-        ``owned``, ``seen`` and ``listed`` are the parts that have changed since the last write of the whole memory.
+        ``owned``, ``moving_replicas`` and ``listed`` are the parts that have changed since the last write of the whole memory.
         """
 
 
@@ -97,8 +97,8 @@ class ThrottleRecorder:
         self._inputs = inputs
         self._last_reasons: dict[Subject, Reason] = {}
         self._backoff: Backoff[Subject] = Backoff(clock.monotonic_s)
-        self._saved: Memory | None = None
-        self._seen = MovingReplicasByTopic()
+        self._saved: Memory | None = None  # The memory that the journal holds; None: it is not known yet.
+        self._moving_replicas = MovingReplicasByTopic()
         self._decision_inputs: DecisionInputs | None = None  # The inputs of the last entries, cached.
         self._has_noted = False  # At least one cycle is in the journal.
 
@@ -118,8 +118,8 @@ class ThrottleRecorder:
             self._write(entries)
         elif (
             saved is None
-            or memory.moving_replicas.keys() < saved.moving_replicas.keys()
-            or _whole_record(memory) != _whole_record(saved, memory)
+            or memory.moving_replicas.keys() < saved.moving_replicas.keys()  # Records by topic can only add replicas.
+            or not _equal_without_parts(memory, saved)
         ):
             self._write(entries, memory=memory)
             self._saved = memory
@@ -127,7 +127,7 @@ class ThrottleRecorder:
             listed = _changed_lists(memory.listed, saved.listed)
             self._write(
                 entries,
-                moving_replicas=self._seen.grown_topics(saved.moving_replicas, memory.moving_replicas),
+                moving_replicas=self._moving_replicas.grown_topics(saved.moving_replicas, memory.moving_replicas),
                 listed=listed,
             )
             self._saved = memory
@@ -211,12 +211,10 @@ class ThrottleRecorder:
     def _order_entries(
         self, observation: Observation, memory: Memory, superseded: Sequence[Orders]
     ) -> tuple[Memory, list[Entry]]:
-        """Returns the memory with the current orders, and an entry for each order that was given or has expired."""
+        """Returns the memory with the current orders, and an entry for each order that is new or expired since the last record."""
         now_ms, current = observation.now_ms, observation.orders
-        orders, recorded_until_ms = (
-            [self.memory.recorded_orders, *superseded, current],
-            self.memory.orders_recorded_until_ms,
-        )
+        orders = [self.memory.recorded_orders, *superseded, current]
+        recorded_until_ms = self.memory.orders_recorded_until_ms
         if self._dry_run and not self._has_noted:
             # A dry run writes no memory. So in its first cycle, it cannot know which orders an earlier run has recorded.
             orders, recorded_until_ms = [current], None
@@ -313,7 +311,10 @@ class ThrottleRecorder:
 
 
 def subject_of(decision: Decision) -> Subject:
-    """Returns the subject of a decision. A decision with the same subject and reason as an earlier one is a repetition."""
+    """Returns the subject of a decision. A decision with the same subject and reason as one of the last cycle is a repetition.
+
+    Several decisions of one cycle may be about the whole cluster, so their reason is a part of the subject.
+    """
     if isinstance(decision, ClearLists):
         return ("lists", decision.topic)
     if isinstance(decision, AddPairs | RemovePairs):
@@ -327,17 +328,16 @@ def _changed_lists(listed: ListsByTopic, before: ListsByTopic) -> dict[str, Topi
     return changed | {topic: TopicThrottle() for topic in before if topic not in listed}
 
 
-def _whole_record(memory: Memory, newer: Memory | None = None) -> Memory:
-    """Returns the memory without two kinds of parts, to compare what is written as one record.
+def _equal_without_parts(memory: Memory, saved: Memory) -> bool:
+    """Returns whether two memories are equal in all that is written as one record.
 
-    The parts are those that are measured again after a restart, and those that have records of their own by topic.
+    Two kinds of parts are not: those that are measured again after a restart, and those that have records of their own by topic.
     """
-    newer = newer or memory
-    return replace(
-        memory,
-        stalls={},
-        idle_snapshots=0,
-        missing_rates=frozenset(),
-        moving_replicas=newer.moving_replicas,
-        listed=newer.listed,
+    return memory == replace(
+        saved,
+        stalls=memory.stalls,
+        idle_snapshots=memory.idle_snapshots,
+        missing_rates=memory.missing_rates,
+        moving_replicas=memory.moving_replicas,
+        listed=memory.listed,
     )

@@ -1,8 +1,9 @@
 """Steers throttles towards the objective: once a second, it asks the control law for new rates and writes them.
 
-The inputs of the law are the latest signals and the rate that this controller last wrote on each side (the expected rate). Before a
-write, the rate in Kafka is compared with the expected rate, because an operator or a tool may have changed it. If the law returns
-more changes than the write budget allows, the most urgent changes go first and the rest follow a second later.
+Each *side* of a broker, as leader or as follower of the replicas that move, has a rate of its own. The inputs of the law are the
+latest signals and the rate that this controller last wrote on each side (the expected rate). Before a write, the rate in Kafka is
+compared with the expected rate, because an operator or a tool may have changed the rate. If the law returns more changes than the
+write budget allows, the most urgent changes go first and the rest follow a second later.
 
 A *held* side has no fresh signals. The law may lower its rate, but not raise it.
 """
@@ -69,12 +70,12 @@ class SteeringController:
         self._limits = limits
         self._writes_max = writes_per_tick_max(writes_per_s_max)
         self._inputs = inputs
-        self._memory = ControlState()
+        self._state = ControlState()
         self._capacities: dict[int, Capacity] = {}
-        self._current: dict[BrokerSide, int] = {}
-        self._own: dict[BrokerSide, bool] = {}  # Whether the rate is set on the broker itself, not inherited.
+        self._current: dict[BrokerSide, int] = {}  # The expected rate of each side that the law steers.
+        self._is_own: dict[BrokerSide, bool] = {}  # Whether the rate is set on the broker itself, not inherited.
         self._held: frozenset[BrokerSide] = frozenset()
-        self._written: set[BrokerSide] = set()
+        self._written: set[BrokerSide] = set()  # Sides whose expected rate was written by this controller.
         self._before_write: dict[BrokerSide, int | None] = {}  # The rate before the last write.
         self._late_reads: dict[BrokerSide, int] = {}
         self._quota_samples = limits.quota_samples
@@ -89,11 +90,10 @@ class SteeringController:
         """The law's latest setpoint of each side."""
         setpoints = {}
         for side in self._current:
-            state = self._memory.side_states.get(side)
-            if state is not None:
-                setpoints[side] = Setpoint(
-                    state.setpoint.rate_bytes_per_s, state.setpoint.infeasible, state.inputs_stale
-                )
+            side_state = self._state.side_states.get(side)
+            if side_state is not None:
+                target = side_state.setpoint
+                setpoints[side] = Setpoint(target.rate_bytes_per_s, target.infeasible, side_state.inputs_stale)
         return setpoints
 
     def assign_sides(
@@ -122,7 +122,7 @@ class SteeringController:
         # A broker may show the last write late. So for a side that was written, the written rate counts; else the rate in Kafka.
         self._written &= sides.keys()
         self._current = {s: self._current[s] if s in self._written else rate for s, (rate, _) in sides.items()}
-        self._own = {side: side in self._written or own for side, (_, own) in sides.items()}
+        self._is_own = {side: side in self._written or is_own for side, (_, is_own) in sides.items()}
         self._held = frozenset(held)
         self._stalled, self._recovering = stalled, recovering
         self._restore_rates = {side: before for side, before in restore_rates.items() if side in sides}
@@ -132,7 +132,7 @@ class SteeringController:
         self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
         if not self._current:
             # The estimates of the brokers survive a snapshot that failed.
-            self._memory, self._due_s = replace(self._memory, side_states={}), None
+            self._state, self._due_s = replace(self._state, side_states={}), None
         elif self._due_s is None:
             self._due_s = now_s
 
@@ -160,14 +160,16 @@ class SteeringController:
         """
         if self._due_s is None or now_s < self._due_s:
             return []
-        # A missed second is skipped, because the law computes the elapsed time itself.
+        # A missed second is skipped, because the law computes the elapsed time itself. After a late run, the next one follows after
+        # half a second or more.
         self._due_s = max(self._due_s + TICK_EVERY_S, now_s + TICK_EVERY_S / 2)
-        view = ControlInput(
+        known_brokers = {*brokers, *(broker for broker, _ in self._current)}
+        inputs = ControlInput(
             now_ms,
             brokers,
             moves,
             self._current,
-            {b: self._capacity(b) for b in {*brokers, *(broker for broker, _ in self._current)}},
+            {broker: self._capacity(broker) for broker in known_brokers},
             stalled_sides=self._stalled,
             recovering_sides=self._recovering,
             restore_rates=self._restore_rates,
@@ -175,11 +177,11 @@ class SteeringController:
             plan_max_rates=self._plan_max_rates,
         )
         limits = replace(self._limits, quota_samples=self._quota_samples)
-        before = self._memory
-        self._memory, rates = control_step(view, before, self._objective, limits)
-        changes = most_urgent_changes(rates, self._memory, self._current, self._own, self._held, self._writes_max)
+        before = self._state
+        self._state, rates = control_step(inputs, before, self._objective, limits)
+        changes = most_urgent_changes(rates, self._state, self._current, self._is_own, self._held, self._writes_max)
         if self._inputs is not None:
-            self._inputs.record_steering_tick(view, self._held, self._quota_samples, before, self._memory, changes)
+            self._inputs.record_steering_tick(inputs, self._held, self._quota_samples, before, self._state, changes)
         return changes
 
     def find_refused(self, changes: Collection[SetRate]) -> list[WriteRefused]:
@@ -202,8 +204,9 @@ class SteeringController:
                 refused.append(WriteRefused(change, str(rate)))
             elif rate != expected_rate:
                 is_rate_before = side in self._written and rate == self._before_write.get(side)
-                self._late_reads[side] = self._late_reads.get(side, 0) + 1 if is_rate_before else 0
-                late = is_rate_before and self._late_reads[side] <= _LATE_READS_MAX
+                late_reads = self._late_reads.get(side, 0) + 1 if is_rate_before else 0
+                self._late_reads[side] = late_reads
+                late = is_rate_before and late_reads <= _LATE_READS_MAX
                 current = "no rate" if rate is None else f"{rate} bytes/s"
                 failure = f"expected {expected_rate} bytes/s, but the broker has {current}"
                 refused.append(WriteRefused(change, failure, external_change=not is_rate_before, found=rate, late=late))
@@ -221,7 +224,7 @@ class SteeringController:
 
     def _expected_rate(self, side: BrokerSide) -> int | None:
         """Returns the rate that should be set on the broker itself; None if the broker inherits its rate."""
-        return self._current[side] if self._own[side] else None
+        return self._current[side] if self._is_own[side] else None
 
     def _differs(self, side: BrokerSide, rate: int | ClusterError | None) -> bool:
         return not isinstance(rate, ClusterError) and rate != self._expected_rate(side)
@@ -234,7 +237,7 @@ class SteeringController:
             side = (change.broker, change.side)
             if failures[side] is None:
                 self._before_write[side] = self._expected_rate(side)
-                self._current[side], self._own[side] = change.setpoint_bytes_per_s, True
+                self._current[side], self._is_own[side] = change.setpoint_bytes_per_s, True
                 self._written.add(side)
         return failures
 
@@ -252,34 +255,34 @@ def writes_per_tick_max(writes_per_s_max: float) -> int:
 
 def most_urgent_changes(
     rates: Mapping[BrokerSide, int],
-    memory: ControlState,
+    state: ControlState,
     current: Mapping[BrokerSide, int],
-    own: Mapping[BrokerSide, bool],
+    is_own: Mapping[BrokerSide, bool],
     held: Collection[BrokerSide],
     changes_max: int,
 ) -> list[SetRate]:
     """Returns the rate changes that lead to the law's ``rates``, the most urgent first.
 
     Args:
-        own: whether the current rate is set on the broker itself; True for a side without an entry.
+        is_own: whether the current rate is set on the broker itself; True for a side without an entry.
         held: sides whose rate may only be lowered.
         changes_max: maximum number of changes; further changes wait for the next second.
     """
-    targets = {side: _decayed_rate(side, memory, current) if side in held else rate for side, rate in rates.items()}
+    targets = {side: _decayed_rate(side, state, current) if side in held else rate for side, rate in rates.items()}
     differing = [(side, rate) for side, rate in targets.items() if rate != current[side]]
-    differing.sort(key=lambda change: _urgency(current[change[0]], change[1]), reverse=True)
-    return [_change(side, rate, memory, current[side], own.get(side, True)) for side, rate in differing[:changes_max]]
+    differing.sort(key=lambda target: _urgency(current[target[0]], target[1]), reverse=True)
+    return [_change(side, rate, state, current[side], is_own.get(side, True)) for side, rate in differing[:changes_max]]
 
 
-def _decayed_rate(side: BrokerSide, memory: ControlState, current: Mapping[BrokerSide, int]) -> int:
+def _decayed_rate(side: BrokerSide, state: ControlState, current: Mapping[BrokerSide, int]) -> int:
     """Returns the rate of a held side: its setpoint without window compensation, but at most the current rate."""
-    return min(current[side], round(memory.side_states[side].setpoint.rate_bytes_per_s))
+    return min(current[side], round(state.side_states[side].setpoint.rate_bytes_per_s))
 
 
-def _change(side: BrokerSide, rate: int, memory: ControlState, current: int, own: bool) -> SetRate:
-    setpoint = memory.side_states[side].setpoint.rate_bytes_per_s
+def _change(side: BrokerSide, rate: int, state: ControlState, current: int, is_own: bool) -> SetRate:
+    setpoint = state.side_states[side].setpoint.rate_bytes_per_s
     text = f"{side_name(side)} {rate_text(current)} → {rate_text(rate)}: target {rate_text(setpoint)}"
-    return SetRate(*side, current, rate, Reason.FOLLOWS_CLIENTS, text, own)
+    return SetRate(*side, current, rate, Reason.FOLLOWS_CLIENTS, text, is_own)
 
 
 def _urgency(current_bytes_per_s: int, setpoint_bytes_per_s: int) -> tuple[bool, float]:

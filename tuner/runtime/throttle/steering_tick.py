@@ -1,5 +1,7 @@
 """Connects the throttle cycle with the control law: the cycle hands over sides, and each second their new rates are written.
 
+A side is a broker in its role as leader or as follower of the replicas that move; each side has a throttle of its own.
+
 Each second follows the same order as a cycle: compare Kafka's current rate with the expected rate, journal the change, write it. If
 a write fails, its side pauses before the next attempt. If an operator or a tool has changed a rate, its side is relinquished.
 """
@@ -68,9 +70,8 @@ class SteeringTick:
         # Returns the bytes per side that plans have not begun to copy. The reassignment executor replaces it; without one: none.
         self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict
         self._throttles_moves = limits.throttles_all_moves  # Until the first cycle reports what it throttles.
-        self._ignored_brokers: set[int | None] = (
-            set()
-        )  # Until the next cycle, because their signals contradict each other.
+        # Brokers whose signals contradict each other, from the last cycle.
+        self._ignored_brokers: set[int | None] = set()
 
     def next_due_s(self) -> float | None:
         return self._steering.next_due_s()
@@ -82,20 +83,21 @@ class SteeringTick:
             throttles_moves: the tuner throttles at least one move of the last snapshot.
         """
         self._throttles_moves = throttles_moves
+        # By side: the current rate, and whether this rate is set on the broker itself (else it is inherited).
         steerable = {
             (d.broker, d.side): (d.current_bytes_per_s, d.is_set_on_broker)
             for d in decisions
             if isinstance(d, AllowSteering) and not self._recorder.is_paused(d)
-        }  # Each with its rate, and whether that is set on the broker itself (else it is inherited).
+        }
         live = observation.live if isinstance(observation.live, LiveCluster) else LiveCluster(frozenset())
         self._ignored_brokers = {
             d.broker for d in decisions if isinstance(d, Hold) and d.reason is Reason.SIGNALS_CONTRADICT
         }
         owned = self._recorder.memory.owned
-        # A setpoint in the observation is of this law: it steered the side in the last cycle.
+        # A side has a setpoint if the law has steered it since the last cycle.
         managed_sides = owned.keys() | observation.setpoints.keys()
         for d in decisions:
-            # A late write of the previous tuner has replaced the law's rate. The law continues from the rate in Kafka.
+            # A late write of the previous tuner has replaced the law's rate. ``drop`` makes the law continue from Kafka's rate.
             if (
                 isinstance(d, Hold)
                 and d.reason is Reason.LATE_PREDECESSOR_WRITE
@@ -105,9 +107,9 @@ class SteeringTick:
                 self._steering.drop((d.broker, d.side))
         self._steering.assign_sides(
             steerable,
-            _held_sides(decisions, live, managed_sides),
-            live.quota_samples,
-            self._clock.monotonic_s(),
+            held=_held_sides(decisions, live, managed_sides),
+            quota_samples=live.quota_samples,
+            now_s=self._clock.monotonic_s(),
             stalled=sides_of_stalled_moves(live, self._recorder.memory),
             recovering=sides_blocking_writes(
                 live, fresh_signals(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)
@@ -119,7 +121,7 @@ class SteeringTick:
 
     def hold(self) -> None:
         """Takes all sides from the law until the next ``hand_over``."""
-        self._steering.assign_sides({}, {}, {}, self._clock.monotonic_s())
+        self._steering.assign_sides(steerable={}, held={}, quota_samples={}, now_s=self._clock.monotonic_s())
 
     def run(self) -> None:
         """Runs one second of the law: computes new rates, checks that Kafka has the expected rates, journals and writes.
@@ -134,12 +136,13 @@ class SteeringTick:
             brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._ignored_brokers}
         # A side has work until the whole plan has ended, so the plan's steps that have not begun count as well.
         pending = self.pending_bytes()
-        moves, now_ms = add_pending_bytes(self._signals.moves, pending), self._clock.now_ms()
-        changes = steering.next_changes(self._clock.monotonic_s(), now_ms, brokers, moves, pending.keys())
+        moves = add_pending_bytes(self._signals.moves, pending)
+        now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
+        changes = steering.next_changes(now_s, now_ms, brokers, moves, planned=pending.keys())
         if self._dry_run or not changes:
             return
-        # Refused: the rate in Kafka is not the expected one. A broker under load may still answer with the rate before the last
-        # write; such a late answer is no reason to give the side up.
+        # A change is refused if the rate in Kafka is not the expected one. A broker under load may still show the rate before the
+        # last write; such a late answer is no reason to give the side up.
         refused = steering.find_refused(changes)
         self._give_up([refusal for refusal in refused if not refusal.late])
         refused_sides = {(refusal.decision.broker, refusal.decision.side) for refusal in refused}
@@ -170,11 +173,11 @@ class SteeringTick:
     def _give_up(self, refused: Sequence[WriteRefused]) -> None:
         """Takes sides whose write was refused or failed from the law: for a pause, or until the hold ends after an external change.
 
-        The law stops at once, before the journal has a record of it, because the journal may be unreachable.
+        The law stops at once, before the journal has a record of the failure, because the journal may be unreachable.
         """
         for refusal in refused:
             self._steering.drop((refusal.decision.broker, refusal.decision.side))
-        # A tool that ends its own move clears the rate. That is no failure and no change of an operator.
+        # A tool that ends its own move clears the rate, which is neither a failure nor an external change.
         failures = [
             refusal
             for refusal in refused

@@ -1,8 +1,9 @@
 """Warms up quota windows: tracks how full Kafka's quota windows are, and lowers a throttle before a step begins on an idle side.
 
-Kafka averages a throttle over a window of 11 samples of one second. On an idle side this window is empty, so a first burst passes
-unthrottled, and producers wait behind it. The tuner therefore lowers the throttle before a step begins on an idle side, and raises
-it to the previous rate while the window fills.
+A side is a broker in its role as leader or as follower of the replicas that move. Kafka averages the throttle of a side over a
+window of 11 samples of one second. On an idle side this window is empty, so a first burst passes unthrottled, and producers wait
+behind the burst. The tuner therefore lowers the throttle before a step begins on an idle side, and raises it to the previous rate
+while the window fills.
 
 Invariants:
     A warm-up ends at the previous rate, unless the tuner has chosen another setpoint meanwhile.
@@ -19,7 +20,7 @@ from tuner.control.throttle.policy import RESCUE_REASONS
 from tuner.control.throttle.quota_window.age import QuotaAges
 from tuner.control.throttle.quota_window.ramp import FILL_S, WINDOW_S, RampStep, plan_fill, plan_ramp
 from tuner.control.throttle.replica_lists.prepared_moves import sides_of
-from tuner.control.throttle.state import Memory
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.core.throttle_limits import ThrottleLimits
 from tuner.runtime.clock import Clock
@@ -28,10 +29,9 @@ from tuner.runtime.throttle.ramp_executor import RampEnd, RampExecutor
 # In the first seconds of a move, a raise is delayed because its quota window is not full. Raises for these reasons are not delayed:
 # a stalled move is older than a few seconds; for ISR recovery a burst does less harm than partitions that accept no writes; and an
 # interrupted warm-up has filled a part of the window.
-_AT_ONCE = RESCUE_REASONS | {Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP}
-_RESUMES_S_MAX = (
-    30.0  # A resumed warm-up ends at the rate before it. After a longer time this rate may no longer be right.
-)
+_NOT_DELAYED = RESCUE_REASONS | {Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP}
+# A resumed warm-up ends at the rate before it. After a longer time this rate may no longer be right.
+_RESUMES_S_MAX = 30.0
 _IDLE_S_MIN = 1.5  # A shorter pause leaves no more unused quota in the window than usual fluctuation.
 # Time until the replicas of a step exist and fetch. The quota that is unused in this time would pass as a burst. The control law
 # measures and corrects this; without the law the rate has to stay low for this much longer.
@@ -48,9 +48,8 @@ class WindowWarmup:
         self._live = LiveCluster(frozenset())  # The last snapshot.
         # How long each side was idle on which a step of a plan is about to begin.
         self._idle_s: Mapping[BrokerSide, float] = {}
-        self._just_started: frozenset[BrokerSide] = (
-            frozenset()
-        )  # Sides on which a step has begun since the last snapshot.
+        # Sides on which a step has begun since the last snapshot.
+        self._just_started: frozenset[BrokerSide] = frozenset()
         self._cut_short_at_s: dict[BrokerSide, float] = {}  # End of each warm-up that ended below the previous rate.
 
     def update(self, live: LiveCluster, carrying: Collection[BrokerSide]) -> None:
@@ -71,17 +70,21 @@ class WindowWarmup:
 
     def pending_sides(self, memory: Memory) -> frozenset[BrokerSide]:
         """Returns the sides that warm up, and those whose warm-up was cut short and can be resumed."""
-        owned, since_s = memory.owned, self._clock.monotonic_s() - _RESUMES_S_MAX
-        ceiling = int(self._limits.rate_bytes_per_s_max)
+        since_s = self._clock.monotonic_s() - _RESUMES_S_MAX
         self._cut_short_at_s = {
             side: at_s
             for side, at_s in self._cut_short_at_s.items()
-            if at_s >= since_s
-            and (managed := owned.get(side)) is not None
-            and managed.restore_to_bytes_per_s is not None
-            and managed.setpoint_bytes_per_s == min(managed.restore_to_bytes_per_s, ceiling)
+            if at_s >= since_s and self._ends_at_rate_before(memory.owned.get(side))
         }
         return frozenset(self.active()) | self._cut_short_at_s.keys()
+
+    def _ends_at_rate_before(self, managed: OwnedRate | None) -> bool:
+        """Returns whether a side's warm-up would still end at the rate before it: no other setpoint was chosen meanwhile."""
+        if managed is None or managed.restore_to_bytes_per_s is None:
+            return False
+        return managed.setpoint_bytes_per_s == min(
+            managed.restore_to_bytes_per_s, int(self._limits.rate_bytes_per_s_max)
+        )
 
     def find_unfilled(
         self,
@@ -107,9 +110,8 @@ class WindowWarmup:
 
     def find_empty(self, live: LiveCluster, starting: Collection[BrokerSide]) -> frozenset[BrokerSide]:
         """Returns the sides of ``starting`` whose quota window is empty."""
-        if (
-            live.lists
-        ):  # Kafka counts the traffic of all listed replicas, even if they do not move, so no window is surely empty.
+        if live.lists:
+            # Kafka counts the traffic of all listed replicas, even of those that do not move, so no window is surely empty.
             return frozenset()
         empty = self._ages.empty_windows(starting, self._clock.monotonic_s())
         # Another tool may have begun a move on some of these sides since the last snapshot.
@@ -146,7 +148,7 @@ class WindowWarmup:
     def drop_unneeded(
         self, changes: Sequence[SetRate], empty: frozenset[BrokerSide], starting: Iterable[PartitionMove]
     ) -> list[SetRate]:
-        """Returns ``changes`` without the warm-ups of sides on which no step begins after all. Their windows stay empty.
+        """Returns ``changes`` without the warm-ups of sides on which no step begins after all. Such sides keep an empty window.
 
         Args:
             empty: sides with a window that is not full, from this cycle's observation.
@@ -164,10 +166,9 @@ class WindowWarmup:
         """
         side, now_s, budget = (change.broker, change.side), self._clock.monotonic_s(), self._writes_per_s_max
         if change.reason is Reason.WINDOW_WARMUP and side not in self._cut_short_at_s:
-            counted_ratio = max(
-                0.0, 1.0 - self._idle_s.get(side, math.inf) / FILL_S
-            )  # Share of the window that is filled.
-            first_rate = max(self._limits.warmup_start_bytes_per_s, counted_ratio * change.setpoint_bytes_per_s)
+            # The window holds the traffic of its last ``FILL_S`` seconds, of which the side was idle for some.
+            filled_ratio = max(0.0, 1.0 - self._idle_s.get(side, math.inf) / FILL_S)
+            first_rate = max(self._limits.warmup_start_bytes_per_s, filled_ratio * change.setpoint_bytes_per_s)
             starts_s = 0.0 if self._limits.closed_loop else _STARTS_S
             return plan_fill(
                 change.setpoint_bytes_per_s, first_rate, sides=ramp_count, writes_per_s_max=budget, starts_s=starts_s
@@ -178,7 +179,7 @@ class WindowWarmup:
             sides=ramp_count,
             writes_per_s_max=budget,
             age_s=self._ages.age_s(side, now_s),
-            move_age_s=math.inf if change.reason in _AT_ONCE else self._ages.move_age_s(side, now_s),
+            move_age_s=math.inf if change.reason in _NOT_DELAYED else self._ages.move_age_s(side, now_s),
             window_s=self._live.quota_window_s(change.broker),
         )
 
@@ -199,13 +200,10 @@ class WindowWarmup:
         return [side for side, c in waiting if c.reason is Reason.WINDOW_WARMUP and side not in resumed]
 
     def note_ended(self, ends: Iterable[RampEnd]) -> None:
-        """Notes warm-ups that ended after they had lowered the rate and before they had raised it again."""
+        """Notes warm-ups that ended after they may have lowered the rate and before they had raised the rate again."""
         for end in ends:
             decision = end.decision
             rate_before = decision.current_bytes_per_s if decision.is_set_on_broker else None
-            if (
-                decision.reason is Reason.WINDOW_WARMUP
-                and end.failure is not None
-                and {*end.possible_rates} - {rate_before}
-            ):
+            may_be_lowered = any(rate != rate_before for rate in end.possible_rates)
+            if decision.reason is Reason.WINDOW_WARMUP and end.failure is not None and may_be_lowered:
                 self._cut_short_at_s[(decision.broker, decision.side)] = self._clock.monotonic_s()

@@ -289,14 +289,14 @@ def test_margin_survives_failed_snapshot() -> None:
         rig.cycle()
     steering = rig.loop._steering
     assert steering is not None
-    learned = steering._memory.broker_estimates[1].margin
+    learned = steering._state.broker_estimates[1].margin
     rig.live.not_seen = "no answer"
     rig.cycle()
     rig.live.not_seen = None
     rig.cycle()
     rig.signals.brokers = {b: replace(s, produce_p99_ms=None) for b, s in rig.signals.brokers.items()}
     seconds(rig, 2)
-    assert steering._memory.broker_estimates[1].margin == learned > 0.1
+    assert steering._state.broker_estimates[1].margin == learned > 0.1
 
 
 @pytest.mark.parametrize(
