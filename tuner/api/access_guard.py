@@ -64,7 +64,7 @@ class AccessGuard:
         request.state.caller = self._caller(request, credentials)
 
     def find_reader(self, scope: Scope) -> ApiCaller | None:
-        """Returns the caller if it may read, else None. Counts no wrong token: the request goes on to ``read``, which does."""
+        """Returns the caller if it may read, else None. Counts no wrong token: the request goes on to ``read``, which counts it."""
         headers = Headers(scope=scope)
         if not self.needs_token:
             return LOCAL_CALLER if _has_local_host_name(headers) else None

@@ -29,7 +29,8 @@ _TOO_SLOW = {
 class Connection(HttpToolsProtocol):
     """Reports its phase to the connection table, and refuses a head that is too large or too slow.
 
-    ``self.cycle``, of the base class, is the current request and its response; it has nothing to do with the tuner's cycles.
+    ``self.cycle``, of the base class, is the request whose head was completed last, with its response. It has nothing to do with
+    the tuner's cycles.
     """
 
     _head_bytes = 0
@@ -75,7 +76,8 @@ class Connection(HttpToolsProtocol):
         self._request_ended, self._body_bytes = False, 0
         super().data_received(data)
         if self._request_ended:
-            self._head_bytes = 0  # The rest of the data belongs to the next request, and is at most one read.
+            # The rest of the data begins the next request. It is not counted, as it is smaller than one read from the socket.
+            self._head_bytes = 0
             return
         # The parser buffers heads and trailers without a limit, so an endless head or trailer is refused here.
         self._head_bytes += len(data) - self._body_bytes
@@ -122,9 +124,11 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             self._enter(Phase.CLOSING)
         elif not self.cycle.response_complete:
-            self._enter(Phase.RESPONSE)  # The next request arrived before this response was complete.
+            # The next request has arrived before this response was complete: ``self.cycle`` is already that request.
+            self._enter(Phase.RESPONSE)
         elif self._in_head:
             self._enter(self._next_phase())
+        # Otherwise the route has responded before the end of the body: the phase stays BODY until ``on_message_complete``.
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -151,10 +155,11 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing() or is_unread:
             self.transport.abort()
             return is_unread
-        # A refusal answers a request: one has begun, and has no response yet.
+        # A refusal is a response, so there must be a request that has begun and has no response yet.
         can_refuse = self._head_has_begun if phase is Phase.HEAD else not self.cycle.response_started
         if phase in _TOO_SLOW and can_refuse:
             self.transport.write(_request_timeout(_TOO_SLOW[phase]))
+        # An idle client has kept its time limits, so it gets the time of CLOSING to read the rest of its last response.
         has_unsent_response = phase is Phase.IDLE and self.transport.get_write_buffer_size() > 0
         self.transport.close()
         self._enter(Phase.CLOSING)

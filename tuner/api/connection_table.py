@@ -46,9 +46,12 @@ def limits_for_descriptors(descriptors: int) -> ConnectionLimits:
     A quarter of the descriptors is for HTTP; the rest is for the tuner's own files and its connections to Kafka.
     """
     connections = CONNECTIONS_MAX if descriptors < 0 else min(CONNECTIONS_MAX, max(_CONNECTIONS_MIN, descriptors // 4))
-    # Each of the two: in total, from the network, and per address.
-    requests = SlotLimits(connections * 4 // 5, connections * 3 // 5, connections * 6 // 25)
-    scrapes = SlotLimits(connections // 10, connections * 3 // 40, max(1, connections // 40))
+    requests = SlotLimits(
+        total_max=connections * 4 // 5, network_max=connections * 3 // 5, per_address_max=connections * 6 // 25
+    )
+    scrapes = SlotLimits(
+        total_max=connections // 10, network_max=connections * 3 // 40, per_address_max=max(1, connections // 40)
+    )
     return ConnectionLimits(connections, connections * 8 // 25, requests, scrapes)
 
 

@@ -113,7 +113,7 @@ def _inputs(entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _rates(entries: Sequence[Entry]) -> Iterator[tuple[int, Any, int | None, int | None]]:
-    """Yields broker, side, current rate and setpoint of each throttle. The entry of a steering tick lists all its throttles."""
+    """Yields broker, side, current rate and setpoint of each throttle. A single entry may list several throttles."""
     if len(entries) == 1:
         yield from entries[0].decision.get("rates", ())
         return

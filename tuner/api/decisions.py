@@ -24,7 +24,8 @@ from tuner.journal.event_lines import (
 )
 
 ENTRIES_MAX = 5_000
-STEERING_TICKS_MAX = 600  # Kept apart from decisions, which they would displace.
+# A steering tick is one run of the control law, each second. Ticks are kept apart from decisions, which they would displace.
+STEERING_TICKS_MAX = 600
 _ACTS_SEARCHED_MAX = 500  # When looking for the act of an outcome.
 _EVENTS_SEARCHED_MAX = 20  # When looking for the event of an entry; a cycle has few events.
 # A row's number is derived from its recorded time, so that links hold across restarts. Even numbers are decisions, odd ones are
@@ -54,7 +55,7 @@ class EventRow:
         return self.acts[0].entry
 
     def accepts(self, entry: Entry) -> bool:
-        """Returns whether the entry, whose event key equals ``event``, belongs to this row. A later one may repeat the event."""
+        """Returns whether the entry, whose event key equals ``event``, belongs to this row. A later event may have the same key."""
         gap_ms = entry.at_ms - self.acts[-1].entry.at_ms
         gap_ms_max = CLEANUP_MS_MAX if is_cleanup(entry) else SAME_CYCLE_MS_MAX
         return 0 <= gap_ms <= gap_ms_max and subject_of(entry) not in self.subjects
@@ -165,7 +166,7 @@ class DecisionStore:
             row.acts.append(JournaledAct(entry))
             row.subjects.add(subject_of(entry))
         else:
-            # Numbers grow even if the clock goes back, as pages rely on their order.
+            # Even for decisions, odd for steering ticks. Numbers grow even if the clock goes back, as pages rely on their order.
             number = max(entry.at_ms * _NUMBERS_PER_MS + is_tick, self._numbers[is_tick] + 2)
             self._numbers[is_tick] = number
             row = EventRow(number, [JournaledAct(entry)], event, {subject_of(entry)})
@@ -224,7 +225,8 @@ class RecordedJournal:
 def throttles_of(entry: Entry) -> Iterator[tuple[int | None, str | None]]:
     """Yields the throttles (broker, side) that an entry is about."""
     yield entry.decision.get("broker"), entry.decision.get("side")
-    for broker, side, *_ in entry.decision.get("rates", ()):
+    for row in entry.decision.get("rates", ()):
+        broker, side = row[:2]
         yield broker, side
 
 

@@ -50,7 +50,9 @@ class EventListener:
             events, dropped = list(self._events), self._dropped
             self._events.clear()
             self._dropped = 0
-        return b"".join([encode_event("dropped", {"events": dropped})] * bool(dropped) + events)
+        if dropped:
+            events.insert(0, encode_event("dropped", {"events": dropped}))
+        return b"".join(events)
 
 
 class EventHub:
@@ -129,7 +131,7 @@ class EventStream(Response):
         loop, has_events = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
-            # After the server has stopped its loop is closed, and there is nothing to wake.
+            # After the server has stopped, its loop is closed, and there is nothing to wake.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(has_events.set)
 

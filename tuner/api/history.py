@@ -35,9 +35,7 @@ COLUMNS = (
     "produce_p99_ms",
 )
 _WIDTH = len(COLUMNS) + 1
-_STAMP_MAX = (
-    2**20
-)  # The stamp is the cycle number modulo this, as a C float represents only such small integers exactly.
+_STAMP_MAX = 2**20  # The stamp is the cycle number modulo this: a C float represents only integers up to 2**24 exactly.
 _NAN = math.nan
 
 

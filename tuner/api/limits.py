@@ -95,11 +95,10 @@ class RequestLimiter:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        wait_s = (
-            0.0
-            if scope["path"] in HEALTH_PATHS
-            else self._reads.take(f"{_kind(scope)} {client_network(peer_address(scope))}")
-        )
+        wait_s = 0.0
+        if scope["path"] not in HEALTH_PATHS:
+            # Each kind of request of an address has a bucket of its own.
+            wait_s = self._reads.take(f"{_kind(scope)} {client_network(peer_address(scope))}")
         if wait_s > 0:
             await error_response(429, "too many requests from this address: send fewer", retry_after_s=wait_s)(
                 scope, receive, send
@@ -109,7 +108,8 @@ class RequestLimiter:
         if length.isdigit() and int(length) > self._body_bytes_max:
             await error_response(413, f"the body is larger than {self._body_bytes_max} bytes")(scope, receive, send)
             return
-        # The client may send no length or a wrong one, so the bytes are also counted as they arrive. No response has started yet.
+        # The client may send no length or a wrong one, so the bytes are also counted as they arrive. No response has started while
+        # a route reads the body, so the exception becomes the response.
         received_bytes = 0
 
         async def receive_limited() -> Message:
@@ -124,7 +124,7 @@ class RequestLimiter:
 
 
 def _kind(scope: Scope) -> str:
-    """Returns the kind of request; each kind has its own bucket. AccessGuard limits orders further."""
+    """Returns the kind of a request. AccessGuard limits orders further."""
     if scope["method"] in ("POST", "DELETE"):
         return "order"
     return "scrape" if scope["path"] in METRICS_PATHS else "read"

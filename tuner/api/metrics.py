@@ -51,8 +51,7 @@ class StatusCollector(Collector):
             TunerMetric.RECORDS_REFUSED, {(*labels, topic): float(count()) for topic, count in store.refused.items()}
         )
         yield metric_family(TunerMetric.SIGNAL_AGE_MAX, {labels: store.limits.signal_age_s_max})
-        quota_snapshot, _, _ = self._quotas.snapshot()
-        ages = _input_ages(result, now_ms) | _quota_input_ages(quota_snapshot, now_ms)
+        ages = _input_ages(result, now_ms) | _quota_input_ages(self._quotas.snapshot(), now_ms)
         yield metric_family(TunerMetric.INPUT_AGE_SECONDS, {(*labels, name): age for name, age in ages.items()})
         yield metric_family(TunerMetric.RATE_MAX, {labels: store.limits.rate_bytes_per_s_max})
         yield metric_family(TunerMetric.RATE_MIN, {labels: store.limits.rate_bytes_per_s_min})

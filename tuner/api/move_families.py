@@ -17,7 +17,7 @@ from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Decision
 from tuner.control.throttle.diagnosis.fetcher_bound import count_idle_threads_of_moves
 from tuner.core.cluster import LiveCluster, PartitionMove
 
-_LARGE_MOVE = 2_000  # Partitions. Counting the collisions of more of them takes too long to do it for each scrape.
+_LARGE_MOVE = 2_000  # With more moving partitions, counting their collisions takes too long to do it for each scrape.
 _COUNT_INTERVAL_MS = 60_000  # Between two counts of a large move.
 
 
@@ -112,7 +112,7 @@ class FetcherCollisions:
         self._counts: dict[int, int] = {}
 
     def count(self, live: LiveCluster, now_ms: int) -> dict[int, int]:
-        is_large = len(live.moves) > _LARGE_MOVE and bool(self._moves)
+        is_large = len(live.moves) > _LARGE_MOVE and bool(self._moves)  # The first moves are counted at once.
         is_recent = 0 <= now_ms - self._counted_at_ms < _COUNT_INTERVAL_MS  # Negative if the clock was set back.
         if live.moves is not self._moves and not (is_large and is_recent):
             self._counts, self._moves, self._counted_at_ms = count_idle_threads_of_moves(live), live.moves, now_ms

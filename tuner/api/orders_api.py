@@ -157,7 +157,8 @@ class KafkaOrderService:
                 self._write(orders)
                 has_written = True
                 recorded = self._read_recorded()
-                # At position 0 no record precedes the new one, so no other order was overlooked.
+                # At position 0 no record precedes the new one, so no other order was overlooked. An order that is not found counts
+                # as at position 0: compaction may have removed its record.
                 position = recorded.index(orders) if orders in recorded else 0
                 if position == 0 or recorded[position - 1] == expected_predecessor:
                     return orders

@@ -6,7 +6,7 @@ Each part is built once per cycle for all viewers, from the same values as the A
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
@@ -146,7 +146,9 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
     async def decision_feed(
         broker: Digits = "", reason: Annotated[str, Query(max_length=64)] = "", changes_only: bool = False
     ) -> Response:
-        selection = DecisionFilter(int(broker) if broker else None, reason=reason or None, changes_only=changes_only)
+        selection = DecisionFilter(
+            broker=int(broker) if broker else None, reason=reason or None, changes_only=changes_only
+        )
         decisions = state.observers.decisions
 
         def build() -> dict[str, Any]:
@@ -180,20 +182,24 @@ def _cards(store: StatusStore, snapshot: StatusSnapshot, find: str, offset: int)
     all_brokers = snapshot.brokers
     matching = [broker for broker in all_brokers if not find or broker == int(find)]
     # An offset beyond the end shows the last page.
-    offset = min(offset, max(0, len(matching) - 1) // CARDS * CARDS)
+    offset = min(offset, _last_page_offset(matching))
     page = page_json("brokers", matching, offset, CARDS)
     return {
         "rows": broker_views.brokers_json(snapshot, page["brokers"]),
         "objective": views.objective_json(snapshot.objective),
         "rate_bytes_per_s_max": snapshot.cycle.result.limits.rate_bytes_per_s_max,
         "cards": CARDS,
-        "last_offset": max(0, len(all_brokers) - 1) // CARDS * CARDS,
+        "last_offset": _last_page_offset(all_brokers),
         "first": offset + 1,
         "last": offset + len(page["brokers"]),
         "total": len(all_brokers) if find else page["total"],
         "missing": find if find and not matching else None,
         "empty": None if all_brokers else page_texts.waiting_text(store, snapshot) or "No broker is known yet.",
     }
+
+
+def _last_page_offset(rows: Sequence[object]) -> int:
+    return max(0, len(rows) - 1) // CARDS * CARDS
 
 
 def _files() -> dict[str, tuple[bytes, str]]:
@@ -223,7 +229,7 @@ def _templates() -> Environment:
         "size": _or_dash(size_text),
         "span": _or_dash(span_text),
         "moment": _or_dash(sentences.moment),
-        "clock": _or_dash(lambda ms: sentences.moment(ms)[11:19]),
+        "clock": _or_dash(lambda ms: sentences.moment(ms)[11:19]),  # The time of day.
         "iso": lambda ms: sentences.utc_datetime(ms).isoformat(timespec="milliseconds"),
         "ms": _or_dash(lambda ms: f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"),
         "slope": _or_dash(_slope),

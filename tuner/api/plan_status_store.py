@@ -70,16 +70,13 @@ class PlanStatusStore:
             limits: the strictest limits over all plans.
             at_ms: time of the check; epoch.
         """
-        known_bytes = (
-            self._snapshot.total_bytes
-        )  # Without the lock: other threads only replace the snapshot as a whole.
-        # The partitions of a plan never change, and there may be hundreds of thousands, so the sum is computed once.
-        total_bytes = {
-            p.plan.id: known_bytes[p.plan.id]
-            if p.plan.id in known_bytes
-            else sum(map(bytes_to_copy, p.plan.partitions.values()))
-            for p in plans
-        }
+        # Read without the lock, as other threads only replace the snapshot as a whole.
+        known_bytes = self._snapshot.total_bytes
+        total_bytes: dict[str, float] = {}
+        for plan in (decision.plan for decision in plans):
+            known = known_bytes.get(plan.id)
+            # The partitions of a plan never change, and there may be hundreds of thousands, so the sum is computed once.
+            total_bytes[plan.id] = sum(map(bytes_to_copy, plan.partitions.values())) if known is None else known
         with self._lock:
             number = self._snapshot.number + 1
             self._snapshot = PlanSnapshot(

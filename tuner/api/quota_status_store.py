@@ -80,14 +80,23 @@ class QuotaStatusStore:
             self._snapshot, self.has_failed = None, False
             self.number += 1
 
-    def snapshot(self) -> tuple[QuotaSnapshot | None, int, dict[tuple[str, str], int]]:
-        """Returns the newest snapshot, the number of failed writes, and the number of decisions by action and reason."""
+    def snapshot(self) -> QuotaSnapshot | None:
+        """Returns the newest snapshot; None: there is none, or it is outdated."""
+        return self._snapshot
+
+    @property
+    def failures(self) -> int:
+        """The number of failed writes."""
+        return self._failures
+
+    def decision_counts(self) -> dict[tuple[str, str], int]:
+        """Returns the number of decisions by action and reason."""
         with self._lock:
-            return self._snapshot, self._failures, dict(self._decisions)
+            return dict(self._decisions)
 
     def as_json(self) -> dict[str, Any] | None:
         """Returns the quotas as JSON values; None if this tuner controls no quotas."""
-        snapshot, _, _ = self.snapshot()
+        snapshot = self.snapshot()
         return None if snapshot is None else quotas_json(snapshot)
 
 
@@ -128,13 +137,13 @@ class QuotaCollector(Collector):
         self._store = store
 
     def collect(self) -> Iterator[Metric]:
-        snapshot, failures, decisions = self._store.snapshot()
+        snapshot, decisions = self._store.snapshot(), self._store.decision_counts()
         labels = (self._store.cluster,)
         if decisions:
             yield metric_family(
                 TunerMetric.QUOTA_DECISIONS, {(*labels, *key): float(n) for key, n in decisions.items()}
             )
-            yield metric_family(TunerMetric.QUOTA_FAILURES, {labels: float(failures)})
+            yield metric_family(TunerMetric.QUOTA_FAILURES, {labels: float(self._store.failures)})
         if self._store.has_failed:
             yield metric_family(TunerMetric.QUOTAS_READABLE, {labels: 0.0})
         if snapshot is None:
@@ -191,9 +200,9 @@ def _controller_families(view: QuotaView, objective: ControllerObjective | None,
 
 def _tenant_families(snapshot: QuotaSnapshot, labels: Labels) -> Iterator[Metric]:
     """Yields the tenants' series: throttled tenants first, then those with the highest demand."""
-    rows = sorted(snapshot.step.shares, key=lambda row: (not row.backlogged, -row.rate_per_s, row.tenant.key))[
-        :TENANTS_NAMED_MAX
-    ]
+    by_demand = sorted(snapshot.step.shares, key=lambda row: (-row.rate_per_s, row.tenant.key))
+    throttled = [row for row in by_demand if row.backlogged]
+    rows = [*throttled, *(row for row in by_demand if not row.backlogged)][:TENANTS_NAMED_MAX]
     tenant_labels = {row: (*labels, row.tenant.user or "", row.tenant.client_id or "") for row in rows}
     tokens = _tokens(snapshot.view)
     yield metric_family(TunerMetric.TENANT_EXHAUSTED, {tenant_labels[row]: 1.0 for row in rows if row.backlogged})
@@ -209,4 +218,5 @@ def _tenant_families(snapshot: QuotaSnapshot, labels: Labels) -> Iterator[Metric
 
 
 def _tokens(view: QuotaView) -> dict[tuple[str | None, str | None], float | None]:
+    """Returns the tokens of each tenant (user, client-id), from the newest signal of all nodes."""
     return {(s.user, s.client_id): s.tokens for s in sorted(view.tenants, key=lambda s: s.sampled_at_ms)}

@@ -57,22 +57,22 @@ class SharedBody:
     """A response body that is expensive to build. It is built once per stamp; concurrent requests wait for the same build."""
 
     def __init__(self, build: Callable[[], bytes], stamp: Callable[[], object]) -> None:
-        self._make = build
+        self._build = build
         self._stamp = stamp
         self._lock = threading.Lock()
-        self._builds = 0
+        self._build_count = 0
         self._body_stamp: object = None
         self._body = b""
 
     def body(self) -> bytes:
-        builds_at_request = self._builds
+        builds_at_request = self._build_count
         with self._lock:
             stamp = self._stamp()
             # A body whose build started after this request is new enough, even if its stamp has expired meanwhile. Otherwise each
             # waiting request would build it again, one after the other.
-            if stamp != self._body_stamp and self._builds <= builds_at_request:
-                self._builds += 1
-                self._body, self._body_stamp = self._make(), stamp
+            if stamp != self._body_stamp and self._build_count <= builds_at_request:
+                self._build_count += 1
+                self._body, self._body_stamp = self._build(), stamp
             return self._body
 
 

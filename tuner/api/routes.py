@@ -232,7 +232,15 @@ def _decision_filter(
     ] = False,
 ) -> DecisionFilter:
     """Returns the filter that the query parameters describe."""
-    return DecisionFilter(broker, side, action, reason, from_ms, to_ms, changes_only)
+    return DecisionFilter(
+        broker=broker,
+        side=side,
+        action=action,
+        reason=reason,
+        from_ms=from_ms,
+        to_ms=to_ms,
+        changes_only=changes_only,
+    )
 
 
 def _add_event_route(router: APIRouter, state: ApiState) -> None:
@@ -307,6 +315,6 @@ def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int) -> d
     rows = quotas["tenants"]
     if rows is None:
         return {"enabled": True, **quotas, "total": 0, "next_offset": None}
-    # Throttled tenants first, then those with the highest demand.
-    by_urgency = sorted(rows, key=lambda row: (not row["throttled"], -row["demand_per_s"]))
-    return {"enabled": True, **quotas, **page_json("tenants", by_urgency, offset, limit)}
+    by_demand = sorted(rows, key=lambda row: -row["demand_per_s"])
+    throttled_first = sorted(by_demand, key=lambda row: not row["throttled"])  # The sort is stable.
+    return {"enabled": True, **quotas, **page_json("tenants", throttled_first, offset, limit)}

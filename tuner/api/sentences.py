@@ -48,9 +48,8 @@ def headline(
     if not moving and plans_remaining_bytes is None:
         return "Nothing is moving."
     brokers = sorted(destinations)
-    is_moving = (
-        f"{moving} {'partition is' if moving == 1 else 'partitions are'} moving" if moving else "Nothing is moving now"
-    )
+    partitions = "1 partition is" if moving == 1 else f"{moving} partitions are"
+    moving_text = f"{partitions} moving" if moving else "Nothing is moving now"
     onto = f" onto {brokers_text(brokers)}" if brokers else ""
     remaining = f"; {size_text(remaining_bytes)} remain" if remaining_bytes is not None else ""
     if plans_remaining_bytes is not None:
@@ -61,7 +60,7 @@ def headline(
         end = f", done in about {span_text(eta_s)}"
     else:
         end = ", and the expected end is not known yet" if remaining else ""
-    return f"{is_moving}{onto}{remaining}{end}."
+    return f"{moving_text}{onto}{remaining}{end}."
 
 
 def brokers_text(brokers: Sequence[int]) -> str:
@@ -191,9 +190,9 @@ def steps_after_resume(
             f"After that: not known before the first cycle; {len(observation.live.moves)} partitions are too many for a forecast.",
         ]
     # A dry run of the first cycle after `resume`, on the current measurements.
-    resumed = replace(
-        observation, orders=Orders(observation.orders.at_ms, None, observation.now_ms, observation.orders.overrides)
-    )
+    orders = observation.orders
+    resumed_orders = Orders(orders.at_ms, pause=None, resumed_at_ms=observation.now_ms, overrides=orders.overrides)
+    resumed = replace(observation, orders=resumed_orders)
     _, decisions = decide(resumed, memory, limits, stall_limits)
     texts = [decision.text for decision in decisions if not isinstance(decision, Hold)]
     return steps + ([f"After that: {text}" for text in first_sentences(texts)] or ["After that: nothing at first."])
@@ -217,7 +216,14 @@ def _cleanup_steps(live: LiveCluster, memory: Memory, limits: ThrottleLimits) ->
         return []
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
         return ["When the moves have ended: every throttle is restored to its rate before them."]
-    without_moves = LiveCluster(live.brokers, (), live.rates, live.lists, live.unreadable, live.quota_samples)
+    without_moves = LiveCluster(
+        live.brokers,
+        moves=(),
+        rates=live.rates,
+        lists=live.lists,
+        unreadable=live.unreadable,
+        quota_samples=live.quota_samples,
+    )
     decisions = cleanup_after_moves(without_moves, memory, limits)
     rates = [decision for decision in decisions if isinstance(decision, RestoreRate)]
     lists = len(decisions) - len(rates)

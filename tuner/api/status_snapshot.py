@@ -68,7 +68,13 @@ class StatusSnapshot:
         throttled = {broker for broker, _ in self.rates}
         known |= throttled | set(remaining_bytes)
         stalled = {b for b, state in self.cycle.result.memory.stalls.items() if state.stalled}
-        return sorted(known, key=lambda b: (b not in stalled, -remaining_bytes.get(b, -1.0), b not in throttled, b))
+
+        def sort_key(broker: int) -> tuple[bool, float, bool, int]:
+            # A broker without a move comes after one with nothing left to copy. False sorts before True.
+            left_bytes = remaining_bytes.get(broker, -1.0)
+            return broker not in stalled, -left_bytes, broker not in throttled, broker
+
+        return sorted(known, key=sort_key)
 
     @cached_property
     def participating_brokers(self) -> list[int]:

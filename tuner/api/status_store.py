@@ -40,7 +40,8 @@ from tuner.journal.event_lines import event_text, group_by_event
 
 RECENT_EVENTS_MAX = 50
 _GROUPED_MAX = 500  # New decisions of a cycle that are grouped by event for the list of last decisions.
-THROTTLES, MUTATION_QUOTAS, PLANS = CONTROLLERS = ("throttles", "mutation_quotas", "plans")
+THROTTLES, MUTATION_QUOTAS, PLANS = "throttles", "mutation_quotas", "plans"
+CONTROLLERS = (THROTTLES, MUTATION_QUOTAS, PLANS)
 # After this many failed cycles in a row the tuner is not ready, as it does not control the throttles.
 FAILURES_IN_A_ROW_MAX = 3
 LOG_REPEAT_S = 60.0
@@ -150,14 +151,14 @@ class StatusStore:
                 {s: rate for s, rate in self._setpoints.items() if s in observation.ramping} | written | steered
             )
             changed: list[Decision] = []  # Decisions whose text differs from the previous cycle's.
-            # By kind: one of its decisions, and their number. Nearly all of thousands of decisions are of the same kind, so the
-            # action is looked up once per kind.
-            kinds: dict[tuple[type, Reason], tuple[Decision, int]] = {}
+            # Nearly all of thousands of decisions are of the same kind (type and reason), so the action is looked up once per kind.
+            examples: dict[tuple[type, Reason], Decision] = {}  # One decision of each kind.
+            counts: Counter[tuple[type, Reason]] = Counter()
             texts: dict[object, str] = {}
             for decision in decisions:
                 kind = (type(decision), decision.reason)
-                counted = kinds.get(kind)
-                kinds[kind] = (decision, 1) if counted is None else (counted[0], counted[1] + 1)
+                examples[kind] = decision
+                counts[kind] += 1
                 subject: object
                 if isinstance(decision, ClearLists | AddPairs | RemovePairs):
                     subject = (None, None, decision.topic)
@@ -167,8 +168,8 @@ class StatusStore:
                 if self._texts.get(subject) != decision.text:
                     changed.append(decision)
             self._texts = texts  # Only this cycle's texts, so that removed topics and brokers do not accumulate.
-            for decision, count in kinds.values():
-                self.decision_counts[(action_of(decision), decision.reason.value)] += count
+            for kind, decision in examples.items():
+                self.decision_counts[(action_of(decision), decision.reason.value)] += counts[kind]
             entries = [entry_of("", decision, observation.now_ms) for decision in changed[-_GROUPED_MAX:]]
             self._recent_events.extend(
                 {
@@ -220,7 +221,7 @@ class StatusStore:
         return 0.0 if since_s is None else self._wall_clock() - since_s
 
     def ready(self) -> tuple[bool, str]:
-        """Returns whether the tuner is ready, and a text: what is missing, and other problems."""
+        """Returns whether the tuner is ready, and a text that names what is missing, and other problems."""
         has_inputs, _, why = self._check_readiness()
         failed = [f"{self._failures_in_a_row} in a row: {self._last_failure}"] if self._last_failure is not None else []
         return has_inputs and not self._is_failing, "; ".join(
@@ -291,13 +292,13 @@ class StatusStore:
                 self.limits,
                 self._observation,
                 self._memory,
-                dict(self._setpoints),
-                list(self._recent_events),
-                dict(self.decision_counts.items()),
-                self.failures,
-                self._cycle_decisions,
-                self.actuations,
-                self._cluster_seen_at_ms,
+                setpoints=dict(self._setpoints),
+                recent_events=list(self._recent_events),
+                decision_counts=dict(self.decision_counts),
+                failures=self.failures,
+                cycle_decisions=self._cycle_decisions,
+                actuations=self.actuations,
+                cluster_seen_at_ms=self._cluster_seen_at_ms,
             )
 
 
