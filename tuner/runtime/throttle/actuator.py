@@ -106,8 +106,8 @@ class KafkaThrottles:
                 rates[(broker, side)] = configs
             else:
                 config = configs.get(RATE_KEYS[side])
-                is_own = config is not None and config.source == kafka_names.SOURCE_DYNAMIC_BROKER
-                rates[(broker, side)] = int(config.value) if config is not None and is_own else None
+                is_set_on_broker = config is not None and config.source == kafka_names.SOURCE_DYNAMIC_BROKER
+                rates[(broker, side)] = int(config.value) if config is not None and is_set_on_broker else None
         return rates
 
     def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:

@@ -73,7 +73,7 @@ class SteeringController:
         self._state = ControlState()
         self._capacities: dict[int, Capacity] = {}
         self._current: dict[BrokerSide, int] = {}  # The expected rate of each side that the law steers.
-        self._is_own: dict[BrokerSide, bool] = {}  # Whether the rate is set on the broker itself, not inherited.
+        self._is_set_on_broker: dict[BrokerSide, bool] = {}  # Whether the rate is set on the broker, not inherited.
         self._held: frozenset[BrokerSide] = frozenset()
         self._written: set[BrokerSide] = set()  # Sides whose expected rate was written by this controller.
         self._before_write: dict[BrokerSide, int | None] = {}  # The rate before the last write.
@@ -122,7 +122,7 @@ class SteeringController:
         # A broker may show the last write late. So for a side that was written, the written rate counts; else the rate in Kafka.
         self._written &= sides.keys()
         self._current = {s: self._current[s] if s in self._written else rate for s, (rate, _) in sides.items()}
-        self._is_own = {side: side in self._written or is_own for side, (_, is_own) in sides.items()}
+        self._is_set_on_broker = {side: side in self._written or is_set for side, (_, is_set) in sides.items()}
         self._held = frozenset(held)
         self._stalled, self._recovering = stalled, recovering
         self._restore_rates = {side: before for side, before in restore_rates.items() if side in sides}
@@ -179,7 +179,9 @@ class SteeringController:
         limits = replace(self._limits, quota_samples=self._quota_samples)
         before = self._state
         self._state, rates = control_step(inputs, before, self._objective, limits)
-        changes = most_urgent_changes(rates, self._state, self._current, self._is_own, self._held, self._writes_max)
+        changes = most_urgent_changes(
+            rates, self._state, self._current, self._is_set_on_broker, self._held, self._writes_max
+        )
         if self._inputs is not None:
             self._inputs.record_steering_tick(inputs, self._held, self._quota_samples, before, self._state, changes)
         return changes
@@ -224,7 +226,7 @@ class SteeringController:
 
     def _expected_rate(self, side: BrokerSide) -> int | None:
         """Returns the rate that should be set on the broker itself; None if the broker inherits its rate."""
-        return self._current[side] if self._is_own[side] else None
+        return self._current[side] if self._is_set_on_broker[side] else None
 
     def _differs(self, side: BrokerSide, rate: int | ClusterError | None) -> bool:
         return not isinstance(rate, ClusterError) and rate != self._expected_rate(side)
@@ -237,7 +239,7 @@ class SteeringController:
             side = (change.broker, change.side)
             if failures[side] is None:
                 self._before_write[side] = self._expected_rate(side)
-                self._current[side], self._is_own[side] = change.setpoint_bytes_per_s, True
+                self._current[side], self._is_set_on_broker[side] = change.setpoint_bytes_per_s, True
                 self._written.add(side)
         return failures
 
@@ -257,21 +259,24 @@ def most_urgent_changes(
     rates: Mapping[BrokerSide, int],
     state: ControlState,
     current: Mapping[BrokerSide, int],
-    is_own: Mapping[BrokerSide, bool],
+    is_set_on_broker: Mapping[BrokerSide, bool],
     held: Collection[BrokerSide],
     changes_max: int,
 ) -> list[SetRate]:
     """Returns the rate changes that lead to the law's ``rates``, the most urgent first.
 
     Args:
-        is_own: whether the current rate is set on the broker itself; True for a side without an entry.
+        is_set_on_broker: whether the current rate is set on the broker itself; True for a side without an entry.
         held: sides whose rate may only be lowered.
         changes_max: maximum number of changes; further changes wait for the next second.
     """
     targets = {side: _decayed_rate(side, state, current) if side in held else rate for side, rate in rates.items()}
     differing = [(side, rate) for side, rate in targets.items() if rate != current[side]]
     differing.sort(key=lambda target: _urgency(current[target[0]], target[1]), reverse=True)
-    return [_change(side, rate, state, current[side], is_own.get(side, True)) for side, rate in differing[:changes_max]]
+    return [
+        _change(side, rate, state, current[side], is_set_on_broker.get(side, True))
+        for side, rate in differing[:changes_max]
+    ]
 
 
 def _decayed_rate(side: BrokerSide, state: ControlState, current: Mapping[BrokerSide, int]) -> int:
@@ -279,10 +284,10 @@ def _decayed_rate(side: BrokerSide, state: ControlState, current: Mapping[Broker
     return min(current[side], round(state.side_states[side].setpoint.rate_bytes_per_s))
 
 
-def _change(side: BrokerSide, rate: int, state: ControlState, current: int, is_own: bool) -> SetRate:
+def _change(side: BrokerSide, rate: int, state: ControlState, current: int, is_set_on_broker: bool) -> SetRate:
     setpoint = state.side_states[side].setpoint.rate_bytes_per_s
     text = f"{side_name(side)} {rate_text(current)} → {rate_text(rate)}: target {rate_text(setpoint)}"
-    return SetRate(*side, current, rate, Reason.FOLLOWS_CLIENTS, text, is_own)
+    return SetRate(*side, current, rate, Reason.FOLLOWS_CLIENTS, text, is_set_on_broker)
 
 
 def _urgency(current_bytes_per_s: int, setpoint_bytes_per_s: int) -> tuple[bool, float]:
