@@ -123,6 +123,8 @@ def run(
             is_early = throttles.cycle_is_due()
             if has_run := is_early or now_s >= due_s:
                 throttles.cycle()
+                # A ramp step that fails after every successful cycle has to count as several failures in a row. So a cycle resets
+                # the failures only if nothing has failed since the successful cycle before it.
                 if not has_failed:
                     status.reset_failures()
                 has_failed = False
