@@ -156,7 +156,12 @@ class Replayer:
         control, rates = control_step(view, self._build(ControlState, "control"), settings.objective, limits)
         self._remember("control", control)
         changes = most_urgent_changes(
-            rates, control, current, own={}, held=state["steering.held_sides"], changes_max=settings.writes_max
+            rates,
+            control,
+            current,
+            is_set_on_broker={},
+            held=state["steering.held_sides"],
+            changes_max=settings.writes_max,
         )
         return digest_rate_changes(changes)
 
