@@ -51,7 +51,7 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             effect="clears the throttled-replica lists, removes the rates or restores the earlier ones, and ends the cycle",
         ),
         Reason.QUOTA_WINDOW_UNSUPPORTED: ReasonText(
-            cause="`replication.quota.window.size.seconds` is not 1 on some brokers, and an objective is set",
+            cause="an objective is set, but `replication.quota.window.size.seconds` is not 1 on some brokers",
             effect="raises the throttles of stalled moves only, as without an objective",
             advice="set it to 1 in the brokers' files and restart them; `replication.quota.window.num` sets the window's length",
         ),
