@@ -22,7 +22,6 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from streaming import backlog, checkpoint, pipeline, quarantine, storage
-from streaming.class_archive import ClassArchive
 from streaming.errors import StreamError
 from streaming.failure_causes import (
     explain_death,
@@ -35,8 +34,9 @@ from streaming.failure_causes import (
 from streaming.java_output import JavaLine, JavaOutput
 from streaming.pipeline import RunningQuery
 from streaming.progress import Reports, behind_records, event_time_s
-from streaming.session import SparkOptions, Standalone, ran_out_of_memory, spark_session
+from streaming.session import SparkOptions, Standalone, end_recording, ran_out_of_memory, spark_session
 from streaming.settings import StreamSettings
+from streaming.shared.class_archive import ClassArchive
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterError
@@ -116,7 +116,7 @@ def run(
         def keep_archive() -> None:
             # The archive is made once, so only after a query has run: before that, half of the classes are not loaded.
             if class_archive is not None and monitor.was_reached:
-                class_archive.keep()
+                end_recording(class_archive)
 
         teardown.callback(keep_archive)
         teardown.callback(spark.stop)

@@ -19,9 +19,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from streaming import compiler_thread, java_lookups, java_output, kernel
-from streaming.class_archive import ClassArchive
 from streaming.java_output import JavaOutput
 from streaming.settings import Compiler
+from streaming.shared.class_archive import ClassArchive
 
 log = structlog.get_logger("stream")
 
@@ -36,6 +36,8 @@ _POOLS = """\
 """
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
+
+DUMP_S_MAX = 10.0  # Longest wait for the JVM to write its class archive, which delays the end of the process.
 
 # Log4j configuration: warnings, except from the loggers in ``_QUIET``, whose warnings do not help an operator.
 _LOGGING = """\
@@ -249,6 +251,19 @@ def _start_java(settings: Mapping[str, str], output: JavaOutput) -> None:
     finally:
         output.close_writing_end()
     SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
+
+
+def end_recording(archive: ClassArchive) -> None:
+    """Ends the JVM that records the class archive. The Spark session must have ended."""
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if not archive.can_be_recorded or gateway is None or process is None:
+        return
+    gateway.shutdown()
+    # The JVM ends when its standard input is closed.
+    process.stdin.close()
+    SparkContext._gateway = SparkContext._jvm = None
+    archive.finish(process, DUMP_S_MAX)
 
 
 def _java_options(options: SparkOptions) -> str:

@@ -11,9 +11,9 @@ from pathlib import Path
 from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.jvm.java import find_java
 from rheostat.jvm.kernel import stream_jars
-from streaming.class_archive import ClassArchive
 from streaming.runner import ProgressListener, run
 from streaming.settings import StreamSettings
+from streaming.shared.class_archive import ClassArchive
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.sources import feeds

@@ -57,9 +57,16 @@ class Artifacts:
 
     def class_archive(self, java: Java, jars: Sequence[Path]) -> Path:
         """Returns the path of the class archive for Spark's JVM. It depends on the jars, on Java and on PySpark."""
+        return self._class_archive("classes", java, metadata.version("pyspark"), jars)
+
+    def kafka_class_archive(self, java: Java) -> Path:
+        """Returns the path of the class archive for the nodes of a lab. It depends on the jars and on Java."""
+        return self._class_archive("kafka-classes", java, self.jmx_agent.name, self.kafka_jars)
+
+    def _class_archive(self, name: str, java: Java, version: str, jars: Sequence[Path]) -> Path:
         jar_names = " ".join(jar.name for jar in jars)
-        inputs = f"{java.executable.resolve()} {java.version} {metadata.version('pyspark')} {jar_names}"
-        return self.home / f"classes-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}.jsa"
+        inputs = f"{java.executable.resolve()} {java.version} {version} {jar_names}"
+        return self.home / f"{name}-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}.jsa"
 
     @property
     def kafka_class_path(self) -> str:

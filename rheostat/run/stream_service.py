@@ -19,13 +19,13 @@ from rheostat.jvm.java import find_java
 from rheostat.jvm.kernel import stream_jars
 from rheostat.run.services import until_topics
 from streaming.backlog import BacklogProgress
-from streaming.class_archive import ClassArchive
 from streaming.errors import StreamError
 from streaming.java_output import JavaLine
 from streaming.metrics_server import serve
 from streaming.quarantine import Quarantined
 from streaming.runner import Progress, ProgressListener, run
 from streaming.shared import start_time
+from streaming.shared.class_archive import ClassArchive
 from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.sources import feeds

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from streaming import class_archive
-from streaming.class_archive import ClassArchive
+from streaming import session
+from streaming.shared.class_archive import ClassArchive
 
 
 def options(path: Path) -> str:
@@ -25,6 +25,15 @@ def test_archive_is_recorded_by_first_run_and_used_later(tmp_path: Path) -> None
     path.touch()
     assert f"-XX:SharedArchiveFile={path}" in options(path)
     assert "AtExit" not in options(path)
+
+
+def test_archive_of_jvm_with_agent_names_the_agent_when_recorded_and_used(tmp_path: Path) -> None:
+    archive = ClassArchive(tmp_path / "classes.jsa", with_agent=True)
+    assert "-XX:+AllowArchivingWithJavaAgent" in archive.record_options()
+    assert archive.use_options() == ()
+    archive.path.touch()
+    assert "-XX:+AllowArchivingWithJavaAgent" in archive.use_options()
+    assert archive.record_options() == ()
 
 
 def test_archive_is_not_recorded_in_read_only_folder(tmp_path: Path) -> None:
@@ -59,7 +68,7 @@ def keep(path: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> int | None
     monkeypatch.setattr(SparkContext, "_gateway", gateway)
     monkeypatch.setattr(SparkContext, "_jvm", None)
     try:
-        ClassArchive(path).keep()
+        session.end_recording(ClassArchive(path))
         return gateway.proc.poll()
     finally:
         gateway.proc.kill()
@@ -75,7 +84,7 @@ def test_archive_is_moved_into_place_after_jvm_ended(tmp_path: Path, monkeypatch
 
 
 def test_archive_on_slow_machine_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_archive, "DUMP_S_MAX", 0.2)
+    monkeypatch.setattr(session, "DUMP_S_MAX", 0.2)
     path = tmp_path / "classes.jsa"
     written = f"open('{path}.{os.getpid()}', 'w').write('half'); import threading; threading.Event().wait(60)"
     assert keep(path, written, monkeypatch) == -signal.SIGKILL, "it would write on after us"

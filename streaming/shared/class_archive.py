@@ -1,4 +1,4 @@
-"""A class data sharing (CDS) archive for Spark's JVM, which makes later starts faster.
+"""A class data sharing (CDS) archive for a JVM, which makes later starts faster.
 
 Half of a JVM start is class loading. The JVM can write its loaded classes to an archive when it ends and map that archive at the
 next start. An archive fits one Java version and one class path, which its name contains; the JVM itself ignores an archive that
@@ -16,41 +16,47 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from pyspark import SparkContext
 
-# Longest wait for the dump, which delays the end of the process.
-DUMP_S_MAX = 10.0
+_QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+# Without these two options a JVM with a Java agent writes no archive, and uses none. Only HotSpot knows the second one.
+_WITH_AGENT = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+IgnoreUnrecognizedVMOptions", "-XX:+AllowArchivingWithJavaAgent")
 
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive file, and the JVM options that use or record it."""
+    """The archive file, and the JVM options that use or record it.
+
+    Attributes:
+        with_agent: the JVM runs a Java agent.
+    """
 
     path: Path
+    with_agent: bool = False
+
+    def use_options(self) -> tuple[str, ...]:
+        """Returns the JVM options that use the archive; none if it does not exist yet."""
+        return (f"-XX:SharedArchiveFile={self.path}", *self._common_options()) if self.path.exists() else ()
+
+    def record_options(self) -> tuple[str, ...]:
+        """Returns the JVM options that record the archive; none if it exists, or cannot be written."""
+        if not self.can_be_recorded:
+            return ()
+        self._remove_leftovers()
+        return (f"-XX:ArchiveClassesAtExit={self._recording(os.getpid())}", *self._common_options())
 
     def java_options(self) -> tuple[str, ...]:
         """Returns the JVM options that use the archive, or record it if it is missing; none if it cannot be written."""
-        quiet = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-        if self.path.exists():
-            return (f"-XX:SharedArchiveFile={self.path}", *quiet)
-        if not self._may_record():
-            return ()
-        self._remove_leftovers()
-        return (f"-XX:ArchiveClassesAtExit={self._recording(os.getpid())}", *quiet)
+        return self.use_options() or self.record_options()
 
-    def keep(self) -> None:
-        """Ends a recording JVM and moves the archive into place. The Spark session must have ended."""
-        gateway = SparkContext._gateway
-        process = getattr(gateway, "proc", None)
-        if not self._may_record() or gateway is None or process is None:
-            return
+    def finish(self, process: subprocess.Popen[bytes], dump_s_max: float) -> None:
+        """Waits until a recording JVM, which was told to end, has ended, and moves the archive into place.
+
+        Args:
+            dump_s_max: longest wait; after it the JVM is killed.
+        """
         recording = self._recording(os.getpid())
-        gateway.shutdown()
-        # The JVM ends when its standard input is closed.
-        process.stdin.close()
-        SparkContext._gateway = SparkContext._jvm = None
         try:
-            process.wait(DUMP_S_MAX)
+            process.wait(dump_s_max)
         except subprocess.TimeoutExpired:
             self._too_slow.touch()
             process.kill()  # Otherwise the JVM would go on writing after this process has ended.
@@ -60,7 +66,12 @@ class ClassArchive:
             if recording.exists():
                 recording.replace(self.path)
 
-    def _may_record(self) -> bool:
+    def _common_options(self) -> tuple[str, ...]:
+        return (*_QUIET, *(_WITH_AGENT if self.with_agent else ()))
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether it does not exist yet, can be written, and did not take too long on this machine before."""
         return not (self.path.exists() or self._too_slow.exists()) and os.access(self.path.parent, os.W_OK)
 
     @property
