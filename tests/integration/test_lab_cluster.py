@@ -7,6 +7,7 @@ import signal
 import socket
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,6 +16,7 @@ from kafka.admin import NewTopic
 from lab_parts import MakeLab, java_processes_of, until
 
 from rheostat.errors import SetupError
+from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.lab import cluster
 from rheostat.lab.cluster import Lab, LabError, LabSpec
 from rheostat.lab.load import ProducerLoad
@@ -217,3 +219,23 @@ def test_missing_java_is_reported_before_any_change(monkeypatch: pytest.MonkeyPa
         pytest.fail("it came up")
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_first_lab_records_class_archive_that_later_labs_use(tmp_path: Path) -> None:
+    artifacts = replace(resolve_artifacts(), home=tmp_path)
+    with Lab(LabSpec(brokers=1), artifacts=artifacts):
+        assert not list(tmp_path.iterdir())
+    (archive,) = tmp_path.iterdir()
+    assert archive.suffix == ".jsa"
+    with Lab(LabSpec(brokers=1), artifacts=artifacts) as lab:
+        for node in lab.nodes.values():
+            assert node.process is not None
+            assert str(archive) in Path(f"/proc/{node.process.pid}/maps").read_text(), node.name
+    assert list(tmp_path.iterdir()) == [archive]
+
+
+def test_failure_inside_first_lab_records_no_class_archive(tmp_path: Path) -> None:
+    artifacts = replace(resolve_artifacts(), home=tmp_path)
+    with pytest.raises(ZeroDivisionError), Lab(LabSpec(brokers=1), artifacts=artifacts):
+        _ = 1 / 0
+    assert not list(tmp_path.iterdir())
