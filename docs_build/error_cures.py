@@ -144,8 +144,8 @@ CURES: Mapping[str, str] = MappingProxyType(
         "TOPIC cannot be taken over: missing right": (
             f"grant the tuner's user Write on the journal, and Write and Describe on its transactional id; {_RIGHTS}"
         ),
-        "It needs the right Read on Topic": f"grant Read on this topic to the user of the command; {_RIGHTS}",
-        "it needs the right Read on Topic": f"grant Read on these topics to the user of the command; {_RIGHTS}",
+        "The command needs the right Read on Topic": f"grant Read on this topic to the user of the command; {_RIGHTS}",
+        "the command needs the right Read on Topic": f"grant Read on these topics to the user of the command; {_RIGHTS}",
         "The signals cannot be read: missing right": f"grant Read on the signals topic to the user of the command; {_RIGHTS}",
         # Tokens of the API.
         "holds no token: expected lines such as": f"write one line for each token: role, name, token. To get a token, {_TOKEN}",

@@ -53,8 +53,8 @@ def read_tuners(settings: Settings, now_ms: int) -> tuple[TunerPresence, ...]:
             raise CommandError(f"It is unknown whether a tuner runs: {UnreadableBatchError(refused[0])}.")
     except (KafkaError, RuntimeError, OSError) as error:
         raise CommandError(
-            f"It is unknown whether a tuner runs: {topic} cannot be read ({type(error).__name__}: {error}). It needs the right "
-            f"Read on Topic {topic}."
+            f"It is unknown whether a tuner runs: {topic} cannot be read ({type(error).__name__}: {error}). The command "
+            f"needs the right Read on Topic {topic}."
         ) from error
     finally:
         reader.close(timeout_ms=2000)

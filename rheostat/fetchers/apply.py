@@ -28,10 +28,10 @@ _PROGRESS_EVERY_S = 10.0
 class FetcherSettingPort(Protocol):
     """The setting of the cluster, and the state of its followers."""
 
-    def write(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
+    def write_values(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
         """Sets the value of each target, or removes it (None). Returns the targets that failed, with the error."""
 
-    def read(self) -> dict[int, int]:
+    def read_values(self) -> dict[int, int]:
         """Returns the value in force by broker; brokers that do not answer are absent."""
 
     def sample_followers(self) -> FollowerSample:
@@ -43,7 +43,7 @@ class FetcherSettingPort(Protocol):
 
 
 class PollClock(Protocol):
-    """The time between two samples; tests replace it."""
+    """A monotonic clock that can wait; tests replace it."""
 
     def now_s(self) -> float: ...
 
@@ -104,8 +104,8 @@ class ResizeRun:
         baseline = measure_baseline(samples)
         self._notify(f"Before: {_state_text(samples[-1])}, {baseline.messages_per_s:.0f} messages/s written.")
         try:
-            for number, value in enumerate(steps):
-                problem = self._set(value) or self._watch(baseline, number)
+            for step, value in enumerate(steps):
+                problem = self._set(value) or self._watch(baseline, step)
                 if isinstance(problem, FollowerSample):
                     return ResizeOutcome(
                         value,
@@ -116,7 +116,9 @@ class ResizeRun:
                     )
                 if problem is not None:
                     return self._restore(problem)
-                if number + 1 < len(steps) and (sample := self._try_sample()) is not None and sample.moving:
+                is_last_step = step + 1 == len(steps)
+                # A further step would disturb reassignments that began after the last sample of this step.
+                if not is_last_step and (sample := self._try_sample()) is not None and sample.moving:
                     return ResizeOutcome(
                         value,
                         changed=True,
@@ -134,7 +136,7 @@ class ResizeRun:
         """Writes the value to all targets, and waits until the brokers report it. Returns the problem, or None."""
         self._reached = value
         self._notify(f"{NUM_REPLICA_FETCHERS}={value} on {targets_text(self._plan)}.")
-        failed = self._port.write(dict.fromkeys(self._plan.targets, value))
+        failed = self._port.write_values(dict.fromkeys(self._plan.targets, value))
         if failed:
             return "; ".join(f"{_target_text(target)}: {error}" for target, error in sorted(failed.items()))
         return self._await_in_force(value)
@@ -147,8 +149,9 @@ class ResizeRun:
         """
         until_s = self._clock.now_s() + IN_FORCE_S_MAX
         while True:
-            values = self._port.read()
-            different = sorted(b for b in self._plan.brokers if values.get(b, -1 if must_answer else value) != value)
+            values = self._port.read_values()
+            expected = self._plan.brokers if must_answer else set(self._plan.brokers) & values.keys()
+            different = sorted(b for b in expected if values.get(b) != value)
             if not different:
                 return None
             if self._clock.now_s() >= until_s:
@@ -156,8 +159,11 @@ class ResizeRun:
                 return f"not in force within {span_text(IN_FORCE_S_MAX)} on broker {shown}"
             self._clock.wait(0.5)
 
-    def _watch(self, baseline: ResizeBaseline, number: int) -> str | FollowerSample | None:
+    def _watch(self, baseline: ResizeBaseline, step: int) -> str | FollowerSample | None:
         """Watches the followers for ``observe_s``.
+
+        Args:
+            step: the number of the step, from 0.
 
         Returns:
             The harm, as text; the first sample in which partitions are moving; or None if all is well.
@@ -166,7 +172,7 @@ class ResizeRun:
         failed_samples, began_s = 0, self._clock.now_s()
         printed_s = began_s
         while (passed_s := self._clock.now_s() - began_s) < self._observe_s:
-            self._show_progress((number + passed_s / self._observe_s) / len(self._plan.steps))
+            self._show_progress((step + passed_s / self._observe_s) / len(self._plan.steps))
             self._clock.wait(min(SAMPLE_EVERY_S, self._observe_s))
             sample = self._try_sample()
             failed_samples = failed_samples + 1 if sample is None else 0
@@ -189,6 +195,7 @@ class ResizeRun:
         return None
 
     def _try_sample(self) -> FollowerSample | None:
+        """Returns a sample; None if the cluster does not answer."""
         try:
             return self._port.sample_followers()
         except ClusterError:
@@ -202,14 +209,13 @@ class ResizeRun:
         self._notify(f"Restoring {plan.current}: {why}.")
         failed: dict[ConfigTarget, str] = {}
         for value in plan.rollback_steps(self._reached):
-            failed |= self._port.write(dict.fromkeys(plan.targets, value))
+            failed |= self._port.write_values(dict.fromkeys(plan.targets, value))
             self._await_in_force(value, must_answer=False)
-        unset: dict[ConfigTarget, int | None] = {
-            target: None for target, value in plan.targets.items() if value is None
-        }
-        failed |= self._port.write(unset) if unset else {}
+        had_no_value = [target for target, value in plan.targets.items() if value is None]
+        if had_no_value:
+            failed |= self._port.write_values(dict.fromkeys(had_no_value))
         problem = self._await_in_force(plan.current, must_answer=False)
-        values = self._port.read()
+        values = self._port.read_values()
         for broker in sorted(set(plan.brokers) - values.keys()):
             self._notify(f"Broker {broker} does not answer: its value is not known.")
         if failed or problem is not None:
@@ -232,7 +238,8 @@ def targets_text(plan: ResizePlan) -> str:
     brokers = ", ".join(map(str, sorted(b for b in plan.targets if b != CLUSTER_DEFAULT)))
     if CLUSTER_DEFAULT not in plan.targets:
         return f"broker {brokers}, individually"
-    return f"the cluster's default{f' and on broker {brokers}' if brokers else ''} (for broker {', '.join(map(str, plan.brokers))})"
+    and_brokers = f" and on broker {brokers}" if brokers else ""
+    return f"the cluster's default{and_brokers} (for broker {', '.join(map(str, plan.brokers))})"
 
 
 def _target_text(target: ConfigTarget) -> str:

@@ -11,7 +11,7 @@ from rheostat.console.confirm import confirm
 from rheostat.console.interrupt import DeferredCtrlC
 from rheostat.errors import CommandError
 from rheostat.fetchers.apply import ResizeOutcome, ResizeRun, targets_text
-from rheostat.fetchers.fetcher_setting import LiveFetcherSetting, WallClock
+from rheostat.fetchers.fetcher_setting import InterruptibleClock, LiveFetcherSetting
 from rheostat.fetchers.report import FetchersReport
 from streaming.shared.kafka.fetchers import FetcherClient
 from streaming.shared.units import span_text
@@ -64,14 +64,17 @@ def apply_change(client: FetcherClient, report: FetchersReport, change: FetcherC
         )
     confirm([_change_line(plan, change.observe_s)], yes=change.yes)
     with ExitStack() as stack, DeferredCtrlC() as ctrl_c:
-        run = ResizeRun(setting, plan, change.observe_s, WallClock(ctrl_c), notify, _progress_bar(stack))
+        show_progress = _open_progress_bar(stack)
+        run = ResizeRun(setting, plan, change.observe_s, InterruptibleClock(ctrl_c), notify, show_progress)
         outcome = run.run()
     notify(_outcome_line(plan, outcome))
     return outcome
 
 
 def _skip(report: FetchersReport, notify: Notify, text: str) -> ResizeOutcome:
+    """Shows why nothing is changed, and returns that outcome."""
     notify(text)
+    # The outcome has one value, so it is 0 if the value differs between brokers.
     return ResizeOutcome(report.current.fetchers or 0, changed=False)
 
 
@@ -90,8 +93,8 @@ def _outcome_line(plan: ResizePlan, outcome: ResizeOutcome) -> str:
     return f"The change was not made as requested: {outcome.why}."
 
 
-def _progress_bar(stack: ExitStack) -> Callable[[float], None]:
-    """Returns a function that shows the completed share, from 0 to 1, on a terminal."""
+def _open_progress_bar(stack: ExitStack) -> Callable[[float], None]:
+    """Returns a function that shows the completed share, from 0 to 1, on a terminal, and does nothing elsewhere."""
     if not sys.stderr.isatty():
         return lambda _: None
     from rich.progress import Progress

@@ -62,13 +62,15 @@ def fetchers(
     from rheostat.fetchers.command import run_fetchers
 
     set_up_logs()
-    given = {"--value": value is not None, "--observe-for": observe_s is not None, "--yes": yes}
-    options = [name for name, is_given in given.items() if is_given]
-    if options and not apply:
+    needs_apply = {"--value": value is not None, "--observe-for": observe_s is not None, "--yes": yes}
+    given = [name for name, is_given in needs_apply.items() if is_given]
+    if given and not apply:
         raise BadInputError(
-            f"{options[0]}: nothing is changed without --apply; give --apply as well, or leave {options[0]} out"
+            f"{given[0]}: nothing is changed without --apply; give --apply as well, or leave {given[0]} out"
         )
-    change = FetcherChange(value, OBSERVE_S if observe_s is None else observe_s, yes) if apply else None
+    change = None
+    if apply:
+        change = FetcherChange(value=value, observe_s=OBSERVE_S if observe_s is None else observe_s, yes=yes)
     raise typer.Exit(
         run_fetchers(
             config,

@@ -63,7 +63,13 @@ def run_fetchers(
     if change is not None:
         check_no_plan_is_running(settings, tell)
     with FetcherClient(settings.kafka, _CLIENT_ID) as client, raise_as_command_errors():
-        report = _read_report(client, settings, by_partitions, measure_s, thread_bytes_per_s_max)
+        report = _read_report(
+            client,
+            settings,
+            by_partitions=by_partitions,
+            measure_s=measure_s,
+            thread_bytes_per_s_max=thread_bytes_per_s_max,
+        )
         if plot is not None:
             write_plot(report, plot)
         if not as_json:
@@ -103,10 +109,12 @@ def check_no_plan_is_running(settings: Settings, notify: Callable[[str], None]) 
 def _read_report(
     client: FetcherClient,
     settings: Settings,
+    *,
     by_partitions: bool,
     measure_s: float,
     thread_bytes_per_s_max: float | None,
 ) -> FetchersReport:
+    """Returns the report. If nothing is written, the threads are compared by partitions although rates were requested."""
     layout = read_layout(client, settings, _CLIENT_ID)
     setting = LiveFetcherSetting(client, layout.brokers)
     fetchers = {broker: fetcher_setting.value for broker, fetcher_setting in setting.read_settings().items()}
@@ -117,9 +125,15 @@ def _read_report(
         notes = ("Nothing was written while the logs were watched: threads are compared by partitions.",)
         thread_bytes_per_s_max = None
     partitions = [
-        FetchedPartition(s.topic, s.partition, s.leader, s.replicas, rates.get(key, 0.0) if by_writes else 1.0)
-        for key, s in sorted(layout.partitions.items())
-        if s.leader >= 0
+        FetchedPartition(
+            state.topic,
+            state.partition,
+            state.leader,
+            state.replicas,
+            load=rates.get(key, 0.0) if by_writes else 1.0,
+        )
+        for key, state in sorted(layout.partitions.items())
+        if state.leader >= 0
     ]
     leaderless = len(layout.partitions) - len(partitions)
     if leaderless:
@@ -162,11 +176,10 @@ def write_plot(report: FetchersReport, plot: Path) -> None:
         best = dict.fromkeys(report.fetchers, report.best.fetchers)
         maps.append(HeatMap(f"with {NUM_REPLICA_FETCHERS}={report.best.fetchers}", best, report.by_pair))
     unit = "bytes/s written to its partitions" if report.by_writes else "partitions"
-    text = (
-        as_text(maps)
-        if plot.suffix == ".txt"
-        else as_svg("Fetcher threads", f"A thread's load: {unit}. Figures from {report.source}.", maps)
-    )
+    if plot.suffix == ".txt":
+        text = as_text(maps)
+    else:
+        text = as_svg("Fetcher threads", f"A thread's load: {unit}. Figures from {report.source}.", maps)
     try:
         plot.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -9,7 +9,7 @@ from rheostat.console.interrupt import DeferredCtrlC
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.fetchers import FetcherClient
-from streaming.shared.kafka.values import Change
+from streaming.shared.kafka.values import Change, ConfigValue
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
 from tuner.planning.fetcher_change import CLUSTER_DEFAULT, ConfigTarget, FetcherSetting
 from tuner.planning.fetcher_resize_monitor import FollowerSample
@@ -34,12 +34,7 @@ class LiveFetcherSetting:
         for broker, answer in self._client.broker_configs(self._brokers, [NUM_REPLICA_FETCHERS]).items():
             if isinstance(answer, ClusterError):
                 raise answer
-            config = answer.get(NUM_REPLICA_FETCHERS)
-            settings[broker] = (
-                FetcherSetting(NUM_REPLICA_FETCHERS_DEFAULT)
-                if config is None
-                else FetcherSetting(int(config.value), own=config.source == kafka_names.SOURCE_DYNAMIC_BROKER)
-            )
+            settings[broker] = _fetcher_setting(answer)
         return settings
 
     def read_default(self) -> int | None:
@@ -47,7 +42,8 @@ class LiveFetcherSetting:
         value = self._client.default_config(NUM_REPLICA_FETCHERS)
         return None if value is None else int(value)
 
-    def write(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
+    def write_values(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
+        """Sets or removes (None) the value of each target. Returns the targets that failed, with the error."""
         failed: dict[ConfigTarget, str] = {}
         broker_changes: dict[int, Mapping[str, Change]] = {}
         for target, value in values.items():
@@ -55,41 +51,61 @@ class LiveFetcherSetting:
             if target != CLUSTER_DEFAULT:
                 broker_changes[target] = {NUM_REPLICA_FETCHERS: text}
                 continue
+            # The client raises an error if no broker answers, and returns the error of a broker that refuses the change.
             try:
-                error = self._client.alter_default_config(NUM_REPLICA_FETCHERS, text)
-            except ClusterError as no_answer:
-                error = no_answer
-            if error is not None:
+                refusal = self._client.alter_default_config(NUM_REPLICA_FETCHERS, text)
+            except ClusterError as error:
                 failed[target] = str(error)
+            else:
+                if refusal is not None:
+                    failed[target] = str(refusal)
         try:
-            answers = self._client.alter_broker_configs(broker_changes)
-        except ClusterError as no_answer:
-            answers = dict.fromkeys(broker_changes, no_answer)
-        return failed | {broker: str(error) for broker, error in answers.items() if error is not None}
+            refusals = self._client.alter_broker_configs(broker_changes)
+        except ClusterError as error:
+            return failed | dict.fromkeys(broker_changes, str(error))
+        return failed | {broker: str(refusal) for broker, refusal in refusals.items() if refusal is not None}
 
-    def read(self) -> dict[int, int]:
+    def read_values(self) -> dict[int, int]:
         """Returns num.replica.fetchers by broker, without the brokers that do not answer."""
-        values: dict[int, int] = {}
         try:
             answers = self._client.broker_configs(self._brokers, [NUM_REPLICA_FETCHERS])
         except ClusterError:
-            return values
-        for broker, answer in answers.items():
-            if not isinstance(answer, ClusterError):
-                config = answer.get(NUM_REPLICA_FETCHERS)
-                values[broker] = NUM_REPLICA_FETCHERS_DEFAULT if config is None else int(config.value)
-        return values
+            return {}
+        return {
+            broker: _fetcher_setting(answer).value
+            for broker, answer in answers.items()
+            if not isinstance(answer, ClusterError)
+        }
 
     def sample_followers(self) -> FollowerSample:
+        """Returns the state of all followers now.
+
+        Raises:
+            ClusterError: the cluster does not answer.
+        """
         moving = self._client.reassignments()
         states = self._client.partitions()
         behind, log_end_sum = self._client.lag_and_log_end(states)
-        out_of_sync = sum(len(s.isr) < len(s.replicas) for s in states)
-        return FollowerSample(time.monotonic(), out_of_sync, behind, log_end_sum, len(moving))
+        return FollowerSample(
+            time.monotonic(),
+            out_of_sync=sum(len(state.isr) < len(state.replicas) for state in states),
+            behind=behind,
+            end_offsets=log_end_sum,
+            moving=len(moving),
+        )
 
 
-class WallClock:
-    """The machine's clock. Ctrl-C takes effect while the clock waits, not during a call to the cluster."""
+def _fetcher_setting(configs: Mapping[str, ConfigValue]) -> FetcherSetting:
+    """Returns the setting of one broker from the broker's answer, which lacks settings at Kafka's default."""
+    config = configs.get(NUM_REPLICA_FETCHERS)
+    if config is None:
+        return FetcherSetting(NUM_REPLICA_FETCHERS_DEFAULT)
+    is_own = config.source == kafka_names.SOURCE_DYNAMIC_BROKER
+    return FetcherSetting(int(config.value), is_own=is_own)
+
+
+class InterruptibleClock:
+    """The machine's monotonic clock. Ctrl-C takes effect while this clock waits, not during a call to the cluster."""
 
     def __init__(self, ctrl_c: DeferredCtrlC) -> None:
         self._ctrl_c = ctrl_c
@@ -101,7 +117,7 @@ class WallClock:
         """Waits.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C was pressed since the last call.
+            KeyboardInterrupt: Ctrl-C was pressed during this wait, or between the previous wait and this one.
         """
         until_s = time.monotonic() + seconds
         self._ctrl_c.check()

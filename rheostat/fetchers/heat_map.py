@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import ceil
 
 from tuner.control.throttle.diagnosis.fetcher_load import (
     FetchedReplica,
@@ -18,16 +19,16 @@ from tuner.control.throttle.diagnosis.fetcher_load import (
     loads_by_thread,
 )
 
+_LABELS_MAX = 30  # With more labels in a row or column, the broker ids would overlap.
 BROKERS_MAX = 40  # With more brokers, stripes are too thin to see: a cell then shows only its busiest thread.
 
 _SHADES = " ░▒▓█"
 _PALE, _DARK = (247, 251, 255), (8, 48, 107)
-_LEFT, _HEAD, _GAP, _MAP_SIDE = (
-    60,
-    64,
-    50,
-    640,
-)  # Pixels: left margin, title, space above and below a map, its width and height.
+# Sizes in pixels.
+_LEFT = 60  # Margin to the left of each map.
+_HEAD = 64  # Height of the title and subtitle.
+_GAP = 50  # Space above and below each map.
+_MAP_SIDE = 640  # Width and height of each map.
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def _panel(heat_map: HeatMap, left: float, top: float, max_load: float) -> list[
     loads = heat_map.loads()
     cell_side = _MAP_SIDE / max(len(followers), len(leaders), 1)
     parts = [f'<text x="{left}" y="{top - 28}" font-weight="bold">{escape(heat_map.title)}</text>']
-    label_every = max(1, -(-len(leaders) // 30))  # With more labels, the broker ids would overlap.
+    label_every = max(1, ceil(len(leaders) / _LABELS_MAX))
     for x, leader in enumerate(leaders):
         if x % label_every == 0:
             label_x = left + (x + 0.5) * cell_side
@@ -147,12 +148,15 @@ def _cell(thread_loads: Sequence[float], x: float, y: float, side: float, max_lo
 
 
 def _max_load(maps: Sequence[HeatMap]) -> float:
+    """Returns the load of the busiest thread of all maps; 1.0 if all threads are idle, because loads are divided by this load."""
     return max((load for heat_map in maps for load in heat_map.loads().values()), default=0.0) or 1.0
 
 
 def _shade(load: float, max_load: float) -> str:
+    """Returns a blank for an idle thread, and otherwise one of the four darker characters."""
     return _SHADES[0] if load <= 0 else _SHADES[1 + min(3, int(4 * load / max_load))]
 
 
 def _colour(share: float) -> str:
+    """Returns a colour between pale (0) and dark (1) as "#rrggbb"."""
     return "#" + "".join(f"{round(pale + (dark - pale) * share):02x}" for pale, dark in zip(_PALE, _DARK, strict=True))

@@ -82,18 +82,22 @@ def analyse_fetchers(
         by_writes: the loads of the partitions are bytes/s.
         thread_bytes_per_s_max: the highest rate of one thread; None: not known.
     """
-    by_pair = {pair: shares for pair, shares in replicas_by_pair(partitions).items() if pair[0] in fetchers}
+    by_pair = {
+        (follower, leader): replicas
+        for (follower, leader), replicas in replicas_by_pair(partitions).items()
+        if follower in fetchers
+    }
     current, candidates = estimate_load(by_pair, fetchers), estimate_loads(by_pair)
     return FetchersReport(
-        source,
-        by_writes,
-        fetchers,
-        by_pair,
-        current,
-        candidates,
-        choose_fetcher_load(current, candidates, thread_bytes_per_s_max),
-        find_topic_collisions(by_pair, fetchers),
-        notes,
+        source=source,
+        by_writes=by_writes,
+        fetchers=fetchers,
+        by_pair=by_pair,
+        current=current,
+        candidates=candidates,
+        best=choose_fetcher_load(current, candidates, thread_bytes_per_s_max),
+        collisions=find_topic_collisions(by_pair, fetchers),
+        notes=notes,
     )
 
 

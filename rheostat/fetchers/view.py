@@ -8,7 +8,7 @@ from rich.table import Table
 
 from rheostat.fetchers.report import FetchersReport
 from streaming.shared.units import rate_text
-from tuner.control.throttle.diagnosis.fetcher_load import FetcherLoad
+from tuner.control.throttle.diagnosis.fetcher_load import FETCHERS_MAX, FetcherLoad
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, client_id
 
 ROWS_MAX = 10
@@ -48,7 +48,7 @@ def sentences(report: FetchersReport) -> list[str]:
                 f"Kafka accepts at most double or half of the current value, so the steps are: {', '.join(map(str, longest))}."
             )
     else:
-        result.append("No other value up to 32 is clearly better for the busiest thread.")
+        result.append(f"No other value up to {FETCHERS_MAX} is clearly better for the busiest thread.")
     return result
 
 

@@ -57,13 +57,13 @@ def repair(config: Path, *, yes: bool) -> int:
         return EXIT_DONE
     if (refusal := older_version_text(scan, names.journal)) is not None:
         raise CommandError(f"Nothing was changed, because {refusal}.")
-    acting = active_tuner(read_tuners(settings, round(time.time() * 1000)))
-    to_write, postponed = _split(plan_repair(scan), settings.cluster, tuner_acts=acting is not None)
+    active = active_tuner(read_tuners(settings, round(time.time() * 1000)))
+    to_write, postponed = _split(plan_repair(scan), settings.cluster, is_tuner_active=active is not None)
     for record in postponed:
         tell(f"Not now: {record.text}.")
-    if postponed and acting is not None:
+    if postponed and active is not None:
         tell(
-            f"A tuner is active ({acting.holder}): it knows what it manages, and writes these records again with its next change. "
+            f"A tuner is active ({active.holder}): it knows what it manages, and writes these records again with its next change. "
             "If the records stay unreadable, stop the tuner, and repeat the repair."
         )
     if to_write:
@@ -80,7 +80,10 @@ def repair(config: Path, *, yes: bool) -> int:
 
 
 def older_version_text(scan: JournalScan, journal: str) -> str | None:
-    """Returns a sentence if an earlier version wrote records in force, which only that version can end; otherwise None."""
+    """Returns a sentence if records of an earlier version are in force and stop all tuners; otherwise None.
+
+    The repair must not replace such records: only the version that wrote them can read what it manages, and restore it.
+    """
     older = [record for record in scan.in_force.values() if record.is_older and record.blocks]
     if not older:
         return None
@@ -88,10 +91,10 @@ def older_version_text(scan: JournalScan, journal: str) -> str | None:
 
 
 def _split(
-    records: list[RepairRecord], cluster: str, *, tuner_acts: bool
+    records: list[RepairRecord], cluster: str, *, is_tuner_active: bool
 ) -> tuple[list[RepairRecord], list[RepairRecord]]:
     """Returns the records to write now, and the records that must wait while a tuner of this cluster is active."""
-    postponed = [record for record in records if tuner_acts and record.of_a_tuner and record.cluster == cluster]
+    postponed = [record for record in records if is_tuner_active and record.of_a_tuner and record.cluster == cluster]
     return [record for record in records if record not in postponed], postponed
 
 

@@ -1,7 +1,9 @@
 """Computes the records that replace the journal's unreadable records. Does no I/O.
 
-- The tuner's memory, and records of single rates, lists and moves: one new memory with everything readable replaces them.
-- The head of a plan: its newest readable record is written again, but paused, as the unreadable one may be an order to stop.
+- The tuner's memory (everything that it manages), and records of single rates, lists and moves: one new memory with everything
+  readable replaces all these records.
+- The head of a plan, which has the operator's orders for that plan: the newest readable head is written again, but paused, because
+  the unreadable head may be an order to stop.
 - Any other record: the newest readable record of its key is written again. If there is none, a tombstone deletes the key.
 """
 
@@ -16,7 +18,7 @@ from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.plan_records import decode_head, encode_head
 from tuner.journal.unreadable import KEY_BYTES_SHOWN, UnreadableRecord
 
-_MEMORY_KINDS = ("memory", "owned", "seen", "listed")
+_MEMORY_KINDS = ("memory", "owned", "seen", "listed")  # The whole memory, and records of single rates, moves and lists.
 # Only the tuner writes records of these kinds. A running tuner knows their content and writes them again with its next change.
 _TUNER_KINDS = (*_MEMORY_KINDS, "quota", "quotas", "plan-requested", "plan-state")
 
@@ -62,18 +64,19 @@ def _repair_memory(scan: JournalScan, cluster: str, unreadable: list[UnreadableR
         key,
         encode_memory(memory, state.memory_writer),
         cluster,
-        True,
-        f"{_shown(key)}: a memory with everything readable is written; {content}",
+        of_a_tuner=True,
+        text=f"{_shown(key)}: a memory with everything readable is written; {content}",
     )
     # A reader ignores these records after the new memory, so deleting them only cleans up.
     for record in unreadable:
         if record.kind != "memory":
             text = f"{_shown(record.key)}: deleted, as the new memory has everything that is known"
-            yield RepairRecord(record.key, None, cluster, True, text)
+            yield RepairRecord(record.key, None, cluster, of_a_tuner=True, text=text)
 
 
 def _repair_key(scan: JournalScan, record: UnreadableRecord) -> RepairRecord:
-    value, text = scan.readable.get(record.key), "the newest readable record of this key is written again"
+    value = scan.readable.get(record.key)
+    text = "the newest readable record of this key is written again"
     if value is None:
         text = "deleted, as no record of this key can be read"
         if record.kind == "plan":
@@ -84,8 +87,9 @@ def _repair_key(scan: JournalScan, record: UnreadableRecord) -> RepairRecord:
             value = encode_head(replace(head, desired=DesiredPlanState.PAUSED))
             text = "the newest readable order about this plan is written again, paused: `rheostat reassign resume` continues it"
     text = f"{_shown(record.key)}: {text}"
-    return RepairRecord(record.key, value, record.cluster, record.kind in _TUNER_KINDS, text)
+    return RepairRecord(record.key, value, record.cluster, of_a_tuner=record.kind in _TUNER_KINDS, text=text)
 
 
 def _shown(key: bytes) -> str:
+    """Returns the key for the operator, shortened and with control characters escaped."""
     return repr(key[:KEY_BYTES_SHOWN])

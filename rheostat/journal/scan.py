@@ -1,7 +1,7 @@
 """Finds the journal's records that this version cannot read, and those of them that are in force.
 
-A record is in force until a later record with the same key replaces it. A record of the tuner's whole memory also replaces all
-earlier records of single rates, lists and moves.
+A record is in force until a later record with the same key replaces it. A record of the tuner's memory (kind "memory": everything
+that the tuner manages) also replaces all earlier records of single rates ("owned"), lists ("listed") and moves ("seen").
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tuner.journal import entries, list_records, order_records, plan_records, pr
 from tuner.journal.bodies import OlderRecordError
 from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import JournalRecord
-from tuner.journal.unreadable import UnreadableRecord, kind_of
+from tuner.journal.unreadable import UnreadableRecord, cluster_of, kind_of
 
 # The decoder of each kind of record; the kind is the beginning of the key. A decoder raises ValueError for an unreadable record.
 _DECODERS: Mapping[str, Callable[[bytes], Any]] = {
@@ -54,31 +54,31 @@ class JournalScan:
 
 def scan_records(records: Iterable[JournalRecord]) -> JournalScan:
     """Scans all records of a journal, then those of its orders topic."""
-    scan, newest = JournalScan(), dict[bytes, bytes]()
+    scan, newest_readable = JournalScan(), dict[bytes, bytes]()
     for record in records:
         decode = _DECODERS.get(kind_of(record.key))
-        cluster = UnreadableRecord(record.key, None, 0, "").cluster
+        cluster = cluster_of(record.key)
         if decode is None or not cluster:
             continue  # No version of rheostat writes such a key.
         state = scan.states.setdefault(cluster, ReplayedState(cluster))
         state.take(record.key, record.value, record.offset)
         scan.in_force.pop(record.key, None)
         if record.value is None:
-            newest.pop(record.key, None)
+            newest_readable.pop(record.key, None)
             continue
-        unreadable = _find_fault(decode, record) or _fault_of_key(state, record)
+        unreadable = _value_fault(decode, record) or _key_fault(state, record)
         if unreadable is not None:
             scan.unreadable.append(unreadable)
             scan.in_force[record.key] = unreadable
             continue
-        newest[record.key] = record.value
+        newest_readable[record.key] = record.value
         if kind_of(record.key) == "memory":
             _drop_replaced(scan.in_force, cluster)
-    scan.readable = {key: newest[key] for key in scan.in_force if key in newest}
+    scan.readable = {key: newest_readable[key] for key in scan.in_force if key in newest_readable}
     return scan
 
 
-def _find_fault(decode: Callable[[bytes], Any], record: JournalRecord) -> UnreadableRecord | None:
+def _value_fault(decode: Callable[[bytes], Any], record: JournalRecord) -> UnreadableRecord | None:
     """Returns the record as unreadable; None if its value can be decoded."""
     value = record.value or b""
     try:
@@ -91,8 +91,8 @@ def _find_fault(decode: Callable[[bytes], Any], record: JournalRecord) -> Unread
     return None
 
 
-def _fault_of_key(state: ReplayedState, record: JournalRecord) -> UnreadableRecord | None:
-    """Returns the record as unreadable if its value contradicts its key; ``ReplayedState`` checks that."""
+def _key_fault(state: ReplayedState, record: JournalRecord) -> UnreadableRecord | None:
+    """Returns the record as unreadable if its value contradicts its key, which ``ReplayedState`` checks; otherwise None."""
     if record.key not in state.unreadable:
         return None
     why = state.unreadable[record.key].why

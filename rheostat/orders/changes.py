@@ -51,24 +51,28 @@ def release_summary(cluster: str, memory: Memory, quotas: MutationMemory, blocke
 
 def _restored_settings(memory: Memory, quotas: MutationMemory) -> list[str]:
     """Returns a line for each managed rate, list of throttled replicas and quota, with the value after the release."""
-    rates = [
+    rate_lines = [
         f"{side_name(side)}: {rate_text(owned.setpoint_bytes_per_s)} → {_rate_before(owned.before_bytes_per_s)}"
         for side, owned in sorted(memory.owned.items())
     ]
-    lists = [
+    list_lines = [
         f"topic {topic}: {sum(len(throttle.for_side(side).pairs) for side in Side)} entries leave its throttled-replicas lists"
         for topic, throttle in sorted(memory.listed.items())
     ]
-    limits = [
-        f"{entity}: {owned.setpoint_per_s:g}/s → {'no quota' if owned.before_per_s is None else f'{owned.before_per_s:g}/s'}"
+    quota_lines = [
+        f"{entity}: {owned.setpoint_per_s:g}/s → {_quota_before(owned.before_per_s)}"
         for entity, owned in quotas.owned.items()
     ]
     return [
-        *shorten_lines(rates, _LINES_MAX, "throttles"),
-        *shorten_lines(lists, _LINES_MAX, "topics"),
-        *shorten_lines(limits, _LINES_MAX, "quotas"),
+        *shorten_lines(rate_lines, _LINES_MAX, "throttles"),
+        *shorten_lines(list_lines, _LINES_MAX, "topics"),
+        *shorten_lines(quota_lines, _LINES_MAX, "quotas"),
     ]
 
 
 def _rate_before(bytes_per_s: int | None) -> str:
     return "no throttle" if bytes_per_s is None else rate_text(bytes_per_s)
+
+
+def _quota_before(per_s: float | None) -> str:
+    return "no quota" if per_s is None else f"{per_s:g}/s"

@@ -53,7 +53,8 @@ def override(
     from tuner.api.orders_api import override_rates
 
     settings = load_settings(config)
-    if clear == (throttle is not None):
+    gives_throttle = throttle is not None
+    if clear == gives_throttle:  # Both or none of the two are given.
         raise BadInputError("Nothing was done: give either --throttle, the throttle to set, or --clear.")
     if side is not None and side not in {s.value for s in Side}:
         raise BadInputError(f"--side: expected leader or follower, found {side!r}")

@@ -47,9 +47,8 @@ from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.settings.http import HttpSettings
 
 ACKNOWLEDGED_S_MAX = 15.0
-RELEASED_S_MAX = (
-    90.0  # Longest time without progress; the whole release may take minutes, since it restores brokers in batches.
-)
+# Longest time without progress; the whole release may take minutes, since the tuner restores brokers in batches.
+RELEASED_S_MAX = 90.0
 _POLL_S = 0.5
 
 
@@ -60,6 +59,9 @@ def operator_text(now_ms: int) -> str:
 
 def _operator() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
+
+
+# -- order changes for ``submit`` ----------------------------------------------------------------------------------------
 
 
 def pause(orders: Orders, now_ms: int) -> Orders:
@@ -85,6 +87,9 @@ def end_override(broker: int, side: Side | None = None) -> OrderChange:
 def clear(settings: Sequence[str]) -> OrderChange:
     """Returns the change that records the removal of throttles; ``settings`` has a text for each."""
     return cleared_change(settings, _operator())
+
+
+# -- checks, writes and reads --------------------------------------------------------------------------------------------
 
 
 def check_rate(settings: Settings, rate_bytes_per_s: float) -> int:
@@ -199,12 +204,12 @@ def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[i
     journal = KafkaJournal.read_only(settings.topic_names().journal, settings.cluster)
     memory = journal.recover(reader)
     return RecordedOrders(
-        journal.orders,
-        memory,
-        journal.quotas,
-        journal.holdings,
-        journal.cluster_aliases.holdings_by_name(brokers),
-        journal.blocked,
+        orders=journal.orders,
+        memory=memory,
+        quotas=journal.quotas,
+        holdings=journal.holdings,
+        holdings_by_alias=journal.cluster_aliases.holdings_by_name(brokers),
+        blocked=journal.blocked,
     )
 
 
@@ -237,7 +242,7 @@ def wait_until_acknowledged(settings: Settings, orders: Orders, timeout_s: float
         CommandError: the journal cannot be read.
     """
     tuners = read_tuners(settings, round(time.time() * 1000))
-    if all(tuner.mode is TunerMode.DRY_RUN for tuner in tuners):
+    if all(tuner.mode is TunerMode.DRY_RUN for tuner in tuners):  # Also if no tuner runs.
         timeout_s = 0.0
 
     def is_acknowledged() -> bool:
@@ -289,13 +294,16 @@ def release_all(settings: Settings, orders: Orders, timeout_s: float = RELEASED_
 
     def count_remaining() -> int:
         """Returns how many settings are not restored, plus one if the order is not acknowledged; 0 after an error ends the wait."""
+        if errors:
+            return 0
         recorded = read_orders(settings)
         if recorded.blocked is not None and active_tuner(read_tuners(settings, round(time.time() * 1000))) is None:
             errors.append(CommandError(recorded.blocked))
+            return 0
         memory, quotas = recorded.memory, recorded.quotas
-        pairs = sum(len(throttle.for_side(side).pairs) for throttle in memory.listed.values() for side in Side)
-        managed = len(memory.owned) + pairs + len(quotas.owned)
-        return 0 if errors else managed + (memory.orders_at_ms < orders.at_ms)
+        list_entries = sum(len(throttle.for_side(side).pairs) for throttle in memory.listed.values() for side in Side)
+        is_unacknowledged = memory.orders_at_ms < orders.at_ms
+        return len(memory.owned) + list_entries + len(quotas.owned) + int(is_unacknowledged)
 
     try:
         wait_until_released(count_remaining, timeout_s)
@@ -314,13 +322,13 @@ def release_all(settings: Settings, orders: Orders, timeout_s: float = RELEASED_
 
 def _remaining_lines(memory: Memory, quotas: MutationMemory) -> list[str]:
     """Returns a line for each setting that rheostat still manages."""
-    rates = [
+    rate_lines = [
         f"{side_name(side)}: {rate_text(owned.setpoint_bytes_per_s)} is not restored"
         for side, owned in sorted(memory.owned.items())
     ]
-    lists = [f"topic {topic}: its lists of throttled replicas are not restored" for topic in sorted(memory.listed)]
-    limits = [f"{entity}: {owned.setpoint_per_s:g}/s is not restored" for entity, owned in quotas.owned.items()]
-    return rates + lists + limits
+    list_lines = [f"topic {topic}: its lists of throttled replicas are not restored" for topic in sorted(memory.listed)]
+    quota_lines = [f"{entity}: {owned.setpoint_per_s:g}/s is not restored" for entity, owned in quotas.owned.items()]
+    return rate_lines + list_lines + quota_lines
 
 
 def wait_until_released(
@@ -328,13 +336,13 @@ def wait_until_released(
     timeout_s: float,
     *,
     monotonic: Callable[[], float] = time.monotonic,
-    pause: Callable[[float], object] | None = None,
+    sleep: Callable[[float], object] | None = None,
 ) -> None:
     """Waits until no setting remains, or until their number has not fallen for ``timeout_s``."""
-    pause = pause or threading.Event().wait
+    sleep = sleep or threading.Event().wait
     fewest, since_s = count_remaining(), monotonic()
     while fewest and monotonic() - since_s <= timeout_s:
-        pause(_POLL_S)
+        sleep(_POLL_S)
         if (remaining := count_remaining()) < fewest:
             fewest, since_s = remaining, monotonic()
 

@@ -1,4 +1,4 @@
-"""Checks a plan before it begins: violations forbid it, notes only inform the operator. Pure.
+"""Checks a plan before it begins: violations forbid the plan, notes only inform the operator. Does no I/O.
 
 Only a certain failure forbids a plan: a disk that would overflow is a violation, and a disk that would be nearly full is a note.
 """
@@ -29,7 +29,7 @@ DISK_SHARE_WARN = 0.9
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    violations: tuple[str, ...]  # One is enough to forbid the plan.
+    violations: tuple[str, ...]  # A plan with any violation is not submitted.
     notes: tuple[str, ...]
     bound: FluidBound  # The shortest possible time at the given rate, for any order of the steps.
     expected_s: float | None = None  # Estimated duration; None: the plan never ends, or it is not throttled.
@@ -73,8 +73,9 @@ def check_plan(
         *_offline_targets(changes, cluster),
         *_exceeded_limits(changes, cluster, limits, active_plans),
         *_full_disks(added_bytes, cluster),
-        *(_endless_copies(bound, rate_bytes_per_s_max) if rate_bytes_per_s_max is not None else ()),
     ]
+    if rate_bytes_per_s_max is not None:
+        violations += _endless_copies(bound, rate_bytes_per_s_max)
     notes = [*_waits(changes, cluster), *_fewer_racks(changes, cluster), *_nearly_full_disks(added_bytes, cluster)]
     duration = _describe_duration(bound, expected_s, rate_bytes_per_s_max, has_objective=has_objective)
     return CheckResult(tuple(violations), tuple(notes), bound, expected_s, duration)
@@ -99,11 +100,11 @@ def list_transitions(changes: PlanChanges, cluster: PlanClusterState) -> list[Pa
 
 
 def _waiting_partitions(changes: PlanChanges, cluster: PlanClusterState) -> list[WaitingPartition]:
-    return [
-        WaitingPartition(transition, partition.size_bytes, partition.write_bytes_per_s)
-        for transition in list_transitions(changes, cluster)
-        for partition in (changes.partitions[(transition.topic, transition.partition)],)
-    ]
+    waiting = []
+    for transition in list_transitions(changes, cluster):
+        partition = changes.partitions[(transition.topic, transition.partition)]
+        waiting.append(WaitingPartition(transition, partition.size_bytes, partition.write_bytes_per_s))
+    return waiting
 
 
 def _factor_changes(changes: PlanChanges, may_change: bool) -> list[str]:
@@ -119,11 +120,12 @@ def _factor_changes(changes: PlanChanges, may_change: bool) -> list[str]:
 
 def _offline_targets(changes: PlanChanges, cluster: PlanClusterState) -> list[str]:
     online = cluster.layout.brokers
-    by_key = {key: {*p.target} - {*p.original_replicas, *online} for key, p in changes.partitions.items()}
-    keys = [key for key, offline in by_key.items() if offline]
-    brokers = ", ".join(map(str, sorted({*chain(*by_key.values())})))
-    text = f"{name_partitions(keys)}: the plan adds replicas on brokers that are down: {brokers}; start them first"
-    return [text] if keys else []
+    offline_by_key = {key: {*p.target} - {*p.original_replicas, *online} for key, p in changes.partitions.items()}
+    keys = [key for key, offline in offline_by_key.items() if offline]
+    if not keys:
+        return []
+    brokers = ", ".join(map(str, sorted({*chain(*offline_by_key.values())})))
+    return [f"{name_partitions(keys)}: the plan adds replicas on brokers that are down: {brokers}; start them first"]
 
 
 def _exceeded_limits(
@@ -133,14 +135,14 @@ def _exceeded_limits(
 
     A broker to which this plan adds nothing may stay above its limit.
     """
-    added = Counter[int]()
-    growth = 0
-    net = _net_replicas(cluster, active_plans)
+    receivers = set[int]()  # Brokers to which this plan adds a replica.
+    growth = 0  # Replicas that this plan adds, minus those that it removes.
+    net = _net_replicas(cluster, active_plans)  # By broker; this plan is added below.
     for (topic, _), partition in changes.partitions.items():
         if topic not in INTERNAL_TOPICS:
             new = {*partition.target} - {*partition.original_replicas}
             removed = {*partition.original_replicas} - {*partition.target}
-            added.update(new)
+            receivers |= new
             net.update(new)
             net.subtract(removed)
             growth += len(new) - len(removed)
@@ -150,13 +152,14 @@ def _exceeded_limits(
     cluster_max = limits.cluster_max
     max_text = "not set" if cluster_max is None else cluster_max
     cluster_text = f"the cluster would have {total}, and max.partitions is {max_text}"
-    texts = [
-        f"POLICY_VIOLATION: broker {broker} would have {count} partitions, "
-        f"and its max.broker.partitions is {limits.for_broker(broker)} ({cluster_text})"
-        for broker in sorted(added)
-        for count in [counts.on_broker(broker) + net[broker]]
-        if count > limits.for_broker(broker)
-    ]
+    texts = []
+    for broker in sorted(receivers):
+        count = counts.on_broker(broker) + net[broker]
+        if count > limits.for_broker(broker):
+            texts.append(
+                f"POLICY_VIOLATION: broker {broker} would have {count} partitions, "
+                f"and its max.broker.partitions is {limits.for_broker(broker)} ({cluster_text})"
+            )
     # KIP-578, Compatibility: a plan that only moves replicas is allowed in a full cluster. Added replicas count as created.
     if cluster_max is not None and growth > 0 and total > cluster_max:
         texts.append(f"POLICY_VIOLATION: {cluster_text}; the plan adds {growth} replicas more than it removes")
@@ -185,11 +188,12 @@ def _added_bytes(changes: PlanChanges, cluster: PlanClusterState, active_plans: 
     for partition in changes.partitions.values():
         for broker in {*partition.target} - {*partition.original_replicas}:
             added[broker] += partition.size_bytes
-    for key, partition in ((key, partition) for plan in active_plans for key, partition in plan.partitions.items()):
-        state = cluster.layout.partitions.get(key)
-        present = set() if state is None else {*state.replicas} - {*state.adding}
-        for broker in {*partition.target} - present:
-            added[broker] += partition.size_bytes
+    for plan in active_plans:
+        for key, partition in plan.partitions.items():
+            state = cluster.layout.partitions.get(key)
+            complete = set() if state is None else {*state.replicas} - {*state.adding}
+            for broker in {*partition.target} - complete:
+                added[broker] += partition.size_bytes
     return added
 
 
@@ -205,10 +209,12 @@ def _usable_bytes_max(disks: Sequence[Disk]) -> float:
 
 
 def _full_disks(added_bytes: Mapping[int, float], cluster: PlanClusterState) -> list[str]:
+    """Returns a violation for each broker that cannot hold the added bytes even if each of its directories has its own disk."""
     texts = []
     for broker, added in sorted(added_bytes.items()):
-        usable = _usable_bytes_max(cluster.disks.get(broker, ()))
-        _, total = _volume_bytes(cluster.disks.get(broker, ()))
+        disks = cluster.disks.get(broker, ())
+        usable = _usable_bytes_max(disks)
+        _, total = _volume_bytes(disks)  # 0: the broker does not report its disks.
         if total and added > usable:
             texts.append(
                 f"broker {broker}: the plan copies {size_text(added)} to it, and its disks have {size_text(usable)} free; "
@@ -240,7 +246,7 @@ def _endless_copies(bound: FluidBound, rate_bytes_per_s_max: float) -> list[str]
     if not bound.never:
         return []
     keys = sorted({(topic, number) for topic, number, _ in bound.never})
-    side = bound.never[0][2]
+    _, _, side = bound.never[0]
     return [
         f"{name_partitions(keys)}: the write rate alone needs more than the throttle of {rate_text(rate_bytes_per_s_max)}, for "
         f"example on the {side_name(side)}: the copy would never end. Raise the rate (tuner.rate_bytes_per_s_max, or --throttle "

@@ -101,8 +101,18 @@ def start(
 
     set_up_logs()
     limits = _merge_limits(None, leader_movements, partition_movements, replica_movements)
-    rate = PlanThrottle(throttle, unthrottled)
-    request = ReassignRequest(plan, limits, allow_factor, measure_s, dry_run, detach, standalone, as_json, rate, yes)
+    request = ReassignRequest(
+        path=plan,
+        limits=limits,
+        may_change_factor=allow_factor,
+        measure_s=measure_s,
+        dry_run=dry_run,
+        detach=detach,
+        standalone=standalone,
+        as_json=as_json,
+        throttle=PlanThrottle(rate_bytes_per_s_max=throttle, unthrottled=unthrottled),
+        yes=yes,
+    )
     raise typer.Exit(run_reassign(config, request))
 
 
@@ -181,7 +191,8 @@ def limits(
     settings = _connect(config)
     stored = plan_store.read_plans(settings).find(plan)
     current = stored.head.limits
-    if not none and (leader_movements, partition_movements, replica_movements) == (None, None, None):
+    given = [leader_movements, partition_movements, replica_movements]
+    if not none and all(limit is None for limit in given):
         if as_json:
             out(json.dumps({"plan": stored.id, **limits_record(current)}))
         else:
@@ -206,14 +217,14 @@ def _connect(config: Path) -> Settings:
 def _merge_limits(
     current: BatchLimits | None, leaders: int | None, partitions: int | None, replicas: int | None
 ) -> BatchLimits:
-    """Returns the given limits; each limit that is not given has its value in ``current``, or is unlimited without it."""
+    """Returns the given limits. A limit that is not given (None) is taken from ``current``, or is unlimited without ``current``."""
     from tuner.core.batch_limits import BatchLimits
 
     base = current or BatchLimits()
     return BatchLimits(
-        leaders or base.leader_movements_max,
-        partitions or base.partition_movements_max,
-        replicas or base.replica_movements_max,
+        leader_movements_max=leaders or base.leader_movements_max,
+        partition_movements_max=partitions or base.partition_movements_max,
+        replica_movements_max=replicas or base.replica_movements_max,
     )
 
 

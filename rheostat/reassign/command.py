@@ -40,9 +40,8 @@ from tuner.core.reassignment_plan import DesiredPlanState, PlanThrottle, TopicPa
 from tuner.runtime.gc_tuning import tune_gc
 
 _RETRY_AFTER_S = 5.0
-_REPEAT_ERROR_AFTER_S = (
-    60.0  # An error with an unchanged text is shown again only if watching worked for this long meanwhile.
-)
+# An error with an unchanged text is shown again only if watching worked for this long meanwhile.
+_REPEAT_ERROR_AFTER_S = 60.0
 _TICK_S = 0.2
 
 
@@ -82,7 +81,10 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
         return _report_no_changes(changes, request)
     stored = plan_store.read_plans(settings)
     constraints = read_constraints(
-        settings, request.throttle, lease_has_members=cluster.tuners != 0, standalone=request.standalone
+        settings,
+        request.throttle,
+        lease_has_members=cluster.tuners != 0,  # If the number is not known (None), a tuner may run.
+        standalone=request.standalone,
     )
     result = check_plan(
         changes,
@@ -116,7 +118,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
     # A plan without a throttle can slow down all clients, so the operator confirms it by typing a word instead of "y".
     word = "unthrottled" if request.throttle.unthrottled else None
     confirm(_describe_changes(changes, result, constraints), yes=request.yes, word=word)
-    with EmbeddedService(config if request.standalone else None, cluster.tuners) as service:
+    with EmbeddedService(config if request.standalone else None, other_tuners=cluster.tuners) as service:
         head = plan_store.submit_plan(settings, changes.partitions, request.limits, request.throttle)
         print_line(f"Plan {head.id} is on record: {_count_text(len(changes.partitions), 'partition')}.")
         if request.detach:
@@ -125,6 +127,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
 
 
 def _watch(settings: Settings, plan_id: str, service: EmbeddedService, request: ReassignRequest) -> int:
+    """Watches the plan, prints how it ended, and returns the exit code."""
     try:
         progress = _watch_to_end(settings, plan_id, service)
     except BaseException:
@@ -134,7 +137,7 @@ def _watch(settings: Settings, plan_id: str, service: EmbeddedService, request: 
         raise
     if isinstance(progress, int):
         return progress
-    is_paused = progress.plan.is_active
+    is_paused = progress.plan.is_active  # The watch ends before the plan only if the operator has paused it.
     advice = " To continue it, run `rheostat reassign resume` while a tuner runs." if is_paused else ""
     print_line(f"Plan {plan_id}: {state_text(progress)}{advice}")
     if request.as_json:
@@ -143,7 +146,7 @@ def _watch(settings: Settings, plan_id: str, service: EmbeddedService, request: 
 
 
 def _watch_to_end(settings: Settings, plan_id: str, service: EmbeddedService) -> PlanProgress | int:
-    """Returns the last progress of the plan, or the exit code if the operator stops watching with Ctrl-C.
+    """Watches the plan. Returns its last progress, or the exit code if the operator stops watching with Ctrl-C.
 
     Raises:
         CommandError: the plan cannot be watched any more. With an embedded service, only if retrying does not help.
@@ -198,9 +201,9 @@ def _watch_once(settings: Settings, plan_id: str, service: EmbeddedService, *, m
         plan = progress.plan
         return may_pause and plan.head.desired is DesiredPlanState.PAUSED and not plan.requested
 
-    options = {}
+    texts = {}
     if service.is_running:
-        options["unacknowledged_text"] = f"the tuner of this command has not started yet; its log: {service.log}"
+        texts["unacknowledged_text"] = f"the tuner of this command has not started yet; its log: {service.log}"
     with DeferredCtrlC() as ctrl_c, PlanView(stderr_console()) as view:
 
         def tick() -> None:
@@ -208,7 +211,7 @@ def _watch_once(settings: Settings, plan_id: str, service: EmbeddedService, *, m
             for line in service.check():
                 view.print_line(f"  {line}")
 
-        progress = watch_plan(settings, plan_id, view, on_tick=tick, stop_when=is_paused, **options)
+        progress = watch_plan(settings, plan_id, view, on_tick=tick, stop_when=is_paused, **texts)
         if service.is_running and plan_store.has_owned_throttles(settings):
             view.print_line("The tuner is removing its throttles.")
             if not service.wait_for_cleanup(lambda: plan_store.has_owned_throttles(settings), tick):

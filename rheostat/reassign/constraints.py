@@ -19,7 +19,9 @@ from tuner.control.throttle.plan_moves import plan_throttle_rate
 from tuner.core.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.core.reassignment_plan import PlanThrottle
 
-_REPORTED_S_MAX = REPORT_EVERY_S + 2.0  # A tuner that has just started may not have reported itself yet.
+_REPORTED_S_MAX = (
+    REPORT_EVERY_S + 2.0
+)  # How long to wait for a report: a tuner that has just started may not have reported yet.
 _POLL_S = 0.5
 
 
@@ -104,14 +106,14 @@ def select_constraints(
     # Without an executor the limits of another tuner are shown: the operator has to make that tuner execute plans.
     tuner = executor or tuners[0]
     return PlanConstraints(
-        f"the tuner on {tuner.holder}, {_mode_text(tuner)}",
-        tuner.rate_bytes_per_s_max,
-        throttle,
-        _objective_text(tuner.objective_latency_ms, tuner.objective_mode),
-        tuner.effective_leader_ratio,
-        executor,
-        None if executor is not None else _no_executor_text(settings, tuners),
-        tuple(_differences(settings, tuner)),
+        source=f"the tuner on {tuner.holder}, {_mode_text(tuner)}",
+        ceiling_bytes_per_s=tuner.rate_bytes_per_s_max,
+        throttle=throttle,
+        objective=_objective_text(tuner.objective_latency_ms, tuner.objective_mode),
+        leaders_ratio=tuner.effective_leader_ratio,
+        tuner=executor,
+        no_executor=None if executor is not None else _no_executor_text(settings, tuners),
+        differences=tuple(_differences(settings, tuner)),
     )
 
 
@@ -165,11 +167,11 @@ def _from_settings(
     tuner = settings.tuner
     objective = tuner.objective
     return PlanConstraints(
-        source,
-        tuner.rate_bytes_per_s_max,
-        throttle,
-        None if objective is None else _objective_text(objective.latency_ms, objective.mode.value),
-        tuner.effective_leader_ratio(),
+        source=source,
+        ceiling_bytes_per_s=tuner.rate_bytes_per_s_max,
+        throttle=throttle,
+        objective=None if objective is None else _objective_text(objective.latency_ms, objective.mode.value),
+        leaders_ratio=tuner.effective_leader_ratio(),
         no_executor=no_executor,
     )
 
@@ -183,7 +185,8 @@ def _mode_text(tuner: TunerPresence) -> str:
         case TunerMode.STANDBY:
             return "which stands by"
         case TunerMode.STARTING:
-            return f"which is starting{f' ({tuner.waits_for})' if tuner.waits_for else ''}"
+            reason = f" ({tuner.waits_for})" if tuner.waits_for else ""
+            return f"which is starting{reason}"
 
 
 def _objective_text(latency_ms: float | None, mode: str | None) -> str | None:
@@ -211,11 +214,12 @@ def _no_executor_text(settings: Settings, tuners: Sequence[TunerPresence]) -> st
 
 
 def _differences(settings: Settings, tuner: TunerPresence) -> list[str]:
-    own = settings.tuner
+    """Returns a sentence if the settings file of this command differs from the tuner's values."""
+    file, objective = settings.tuner, settings.tuner.objective
     differences = []
-    if own.rate_bytes_per_s_max != tuner.rate_bytes_per_s_max:
-        differences.append(f"rate_bytes_per_s_max is {rate_text(own.rate_bytes_per_s_max)}")
-    in_file = None if own.objective is None else _objective_text(own.objective.latency_ms, own.objective.mode.value)
+    if file.rate_bytes_per_s_max != tuner.rate_bytes_per_s_max:
+        differences.append(f"rate_bytes_per_s_max is {rate_text(file.rate_bytes_per_s_max)}")
+    in_file = None if objective is None else _objective_text(objective.latency_ms, objective.mode.value)
     in_tuner = _objective_text(tuner.objective_latency_ms, tuner.objective_mode)
     if in_file != in_tuner:
         differences.append(f"the objective is {in_file or 'not set'}, and the tuner has {in_tuner or 'none'}")

@@ -21,15 +21,20 @@ _TICK_S = 0.2
 
 
 class EmbeddedService:
-    """Runs the service's processes. Runs none without a settings file, or if another tuner already executes the plan."""
+    """Runs the service's processes while a plan is watched. Without ``--standalone`` it does nothing."""
 
-    def __init__(self, config: Path | None, tuners: int | None) -> None:
+    def __init__(self, config: Path | None, *, other_tuners: int | None) -> None:
+        """
+        Args:
+            config: the settings file of the processes; None: no process is started.
+            other_tuners: tuners that already run; if there are any, no process is started. None: not known.
+        """
         self._supervisor: Supervisor | None = None
         self._log_file: TextIO | None = None
         self.log = state_dir() / "reassign.log"
         if config is None:
             return
-        if tuners:
+        if other_tuners:
             print_line("A tuner already runs for this cluster and executes the plan: this command starts none.")
             return
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -80,11 +85,11 @@ class EmbeddedService:
             tick: called several times a second while waiting.
 
         Returns:
-            Whether all throttles are removed; also True without an own service, because then another tuner removes them.
+            Whether all throttles are removed; also True if this service does not run, because then another tuner removes them.
         """
-        deadline = time.monotonic() + CLEANUP_S_MAX
+        deadline_s = time.monotonic() + CLEANUP_S_MAX
         while self.is_running and has_throttles():
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline_s:
                 return False
             for _ in range(round(_POLL_S / _TICK_S)):
                 tick()

@@ -62,6 +62,8 @@ def cancel_without_rollback(settings: Settings, plan: Plan) -> OrderResult:
 def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> OrderResult:
     """Replaces the limits of a plan."""
     _check_active(plan)
+    # After an order that changes the plan's state, the tuner retries partitions that another tool has stopped. New limits alone do
+    # not ask for that.
     return _submit(settings, plan, lambda head: replace(head, limits=limits), limits_text(limits), changes_state=False)
 
 
@@ -82,6 +84,13 @@ def _check_active(plan: Plan) -> None:
 def _submit(
     settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], text: str, *, changes_state: bool = True
 ) -> OrderResult:
+    """Records the order, and waits until a tuner has acknowledged it.
+
+    Args:
+        change: returns the head of the plan (the operator's orders about the plan) with the new order.
+        text: the new state of the plan, for the operator.
+        changes_state: the order changes more than the limits.
+    """
     head = plan_store.update_plan(settings, plan, change, changes_state=changes_state)
     text = f"Plan {plan.id}: {text}."
     try:
@@ -89,5 +98,5 @@ def _submit(
     except CommandError as error:
         # An operator who saw only the error would repeat an order that is already on record.
         unknown = f"The order is on record, but it is not known whether a tuner has acknowledged it: {error}"
-        return OrderResult(plan.id, f"{text}\n{unknown}", False)
+        return OrderResult(plan.id, f"{text}\n{unknown}", acknowledged=False)
     return OrderResult(plan.id, text if acknowledged else f"{text}\n{_NOT_ACKNOWLEDGED}", acknowledged)

@@ -33,7 +33,7 @@ class PlanClusterState:
     write_bytes_per_s: Mapping[TopicPartition, float]
     tuners: int | None  # Tuners that could execute the plan; None: not known.
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    min_in_sync: Mapping[str, int] = field(default_factory=dict)  # By topic of the plan; a topic that is missing has 1.
+    min_in_sync: Mapping[str, int] = field(default_factory=dict)  # By topic of the plan; 1 for a topic that is missing.
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,8 @@ def read_cluster_state(
     # executor drops the partitions of a topic whose id differs.
     ids = client.topic_ids(topics)
     layout = read_layout(client, settings, CLIENT_ID)
-    disks = {b: d for b, d in client.disks(layout.brokers).items() if not isinstance(d, ClusterError)}
+    disk_answers = client.disks(layout.brokers)
+    disks = {broker: disks for broker, disks in disk_answers.items() if not isinstance(disks, ClusterError)}
     try:
         tuners = client.group_members(lease_group(settings.cluster))
     except ClusterError:
@@ -93,7 +94,15 @@ def read_cluster_state(
     except ClusterError as error:
         notify(f"{kafka_names.MIN_IN_SYNC} of the topics cannot be read ({error}): the steps are shown as if it was 1.")
         min_in_sync = {}
-    return PlanClusterState(layout, read_log_bytes(client, layout), disks, rates, tuners, ids, min_in_sync)
+    return PlanClusterState(
+        layout=layout,
+        size_bytes=read_log_bytes(client, layout),
+        disks=disks,
+        write_bytes_per_s=rates,
+        tuners=tuners,
+        topic_ids=ids,
+        min_in_sync=min_in_sync,
+    )
 
 
 def _read_write_rates(
@@ -118,11 +127,11 @@ def read_plan_file(path: Path) -> PlanFile:
         BadInputError: the file has faults; the message has one line for each.
     """
     plan = read_plan(path)
-    named = next((t for t in plan.targets if any(d != "any" for d in t.log_dirs)), None)
-    if named is not None:
+    with_log_dirs = next((t for t in plan.targets if any(d != "any" for d in t.log_dirs)), None)
+    if with_log_dirs is not None:
         raise BadInputError(
-            f"{path}: {named.topic}-{named.partition} names log_dirs: rheostat moves replicas between brokers, not between "
-            "log directories of a broker. Leave log_dirs out, or move this partition with kafka-reassign-partitions"
+            f"{path}: {with_log_dirs.topic}-{with_log_dirs.partition} names log_dirs: rheostat moves replicas between brokers, "
+            "not between log directories of a broker. Leave log_dirs out, or move this partition with kafka-reassign-partitions"
         )
     return plan
 
@@ -150,6 +159,11 @@ def find_changes(plan: PlanFile, cluster: PlanClusterState) -> PlanChanges:
         if state.adding or state.removing or state.replicas != target.replicas:
             # The plan waits for a reassignment that runs now, so the replicas after that reassignment are the original ones.
             original = tuple(b for b in state.replicas if b not in state.removing)
-            size, rate = cluster.size_bytes.get(key, 0), cluster.write_bytes_per_s.get(key, 0.0)
-            partitions[key] = PlanPartition(target.replicas, original, float(size), rate, originals[target.topic])
+            partitions[key] = PlanPartition(
+                target=target.replicas,
+                original_replicas=original,
+                size_bytes=float(cluster.size_bytes.get(key, 0)),
+                write_bytes_per_s=cluster.write_bytes_per_s.get(key, 0.0),
+                topic=originals[target.topic],
+            )
     return PlanChanges(plan.targets, partitions)

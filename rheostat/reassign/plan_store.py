@@ -1,5 +1,8 @@
 """Reads plans from the orders and journal topics, and writes the operator's plans and orders to the orders topic.
 
+A plan on record has a head, which holds the operator's orders for the plan and is replaced by each order, and parts, which hold the
+partitions and never change.
+
 These records are written outside the tuner's transactions, so an operator can submit orders whether or not a tuner runs.
 """
 
@@ -37,12 +40,12 @@ _CLIENT_ID = "rheostat-reassign"
 _POLL_MS = 100
 _READ_S_MAX = 2.0  # Short, because an operator waits for the answer.
 _ACKNOWLEDGED_POLL_S = 0.2
-_TRIES = 5
+_TRIES = 5  # Attempts to write an order while other operators write orders at the same time.
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPlans:
-    plans: tuple[Plan, ...] = ()  # The oldest first; also plans that have ended.
+    plans: tuple[Plan, ...] = ()  # The oldest first; plans that have ended are included.
     orders: Orders = field(default_factory=Orders)
 
     @property
@@ -178,9 +181,9 @@ def wait_until_acknowledged(
     settings: Settings, plan_id: str, ordered_at_ms: int, timeout_s: float = ACKNOWLEDGED_S_MAX
 ) -> bool:
     """Waits until a tuner has acknowledged the order with this time; returns False if none did within the timeout."""
-    deadline = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + timeout_s
     with open_plan_reader(settings) as reader:
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline_s:
             if reader.read().find(plan_id).state.acknowledged_at_ms >= ordered_at_ms:
                 return True
             threading.Event().wait(_ACKNOWLEDGED_POLL_S)
@@ -206,13 +209,13 @@ def submit_plan(
     plan_id = _new_plan_id()
     parts = list(split_into_parts(partitions))
     head = PlanHead(
-        plan_id,
-        operator_text(now_ms),
-        now_ms,
-        now_ms,
-        len(parts),
-        DesiredPlanState.RUNNING,
-        limits,
+        id=plan_id,
+        submitted_by=operator_text(now_ms),
+        submitted_at_ms=now_ms,
+        ordered_at_ms=now_ms,
+        part_records=len(parts),
+        desired=DesiredPlanState.RUNNING,
+        limits=limits,
         throttle=throttle or PlanThrottle(),
     )
     with _open_sender(settings) as sender:
@@ -241,10 +244,11 @@ def update_plan(
     """
     base, is_written = plan.head, False
     for _ in range(_TRIES):
-        now_ms = min(max(round(time.time() * 1000), base.ordered_at_ms + 1), TIMESTAMP_MS_MAX)
-        head = replace(change(base), ordered_at_ms=now_ms, ordered_by=operator_text(now_ms))
+        # Later than the previous order, even if this machine's clock is behind the clock of the machine that gave it.
+        ordered_at_ms = min(max(round(time.time() * 1000), base.ordered_at_ms + 1), TIMESTAMP_MS_MAX)
+        head = replace(change(base), ordered_at_ms=ordered_at_ms, ordered_by=operator_text(ordered_at_ms))
         if changes_state:
-            head = replace(head, state_ordered_at_ms=now_ms)
+            head = replace(head, state_ordered_at_ms=ordered_at_ms)
         try:
             with _open_sender(settings) as sender:
                 sender.send(head_key(settings.cluster, plan.id), encode_head(head))
@@ -271,6 +275,7 @@ def update_plan(
 
 
 def _orders_in(head: PlanHead) -> tuple[DesiredPlanState, bool, BatchLimits]:
+    """Returns the values of a head that orders change, without their time and operator."""
     return head.desired, head.no_rollback, head.limits
 
 

@@ -1,4 +1,4 @@
-"""Measures the progress of a plan from its record and a snapshot of the cluster, and converts the progress to JSON. Pure."""
+"""Measures the progress of a plan from its record and a snapshot of the cluster, and converts the progress to JSON. Does no I/O."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PlanProgress:
 
     @property
     def is_counted(self) -> bool:
-        """Whether the numbers of partitions and bytes are known; an older version ended plans without recording the numbers."""
+        """Whether the numbers of partitions and bytes are known; an older version did not record them when a plan ended."""
         return self.plan.is_active or self.plan.state.result is not None
 
     @property
@@ -84,7 +84,8 @@ def measure_progress(
     if not plan.is_active:
         result = plan.state.result
         total, copied = (0.0, 0.0) if result is None else (result.total_bytes, result.copied_bytes)
-        return PlanProgress(plan, PartitionProgress(dropped=dict(plan.state.dropped)), at_ms, total, copied)
+        parts = PartitionProgress(dropped=dict(plan.state.dropped))
+        return PlanProgress(plan, parts, at_ms, total_bytes=total, copied_bytes=copied)
     parts = classify_partitions(plan, snapshot, PlanMemory(), at_ms)
     measurements = update_measurements(PartitionMeasurements(), snapshot, at_ms)
     total = copied = 0.0
@@ -97,21 +98,34 @@ def measure_progress(
         size = measurements.size(key, partition)
         added = [b for b in partition.target if b not in partition.original_replicas]
         total += size * len(added)
-        copied += size * len([b for b in added if b in current.replicas and b not in current.adding])
+        complete = [b for b in added if b in current.replicas and b not in current.adding]
+        copied += size * len(complete)
         if any(b in current.adding for b in added):
             adding_bytes = size * len(current.adding)
-            copied += max(0.0, adding_bytes - measurements.remaining_bytes.get(key, adding_bytes))
+            remaining_bytes = measurements.remaining_bytes.get(key, adding_bytes)
+            copied += max(0.0, adding_bytes - remaining_bytes)
         if key not in arrived:
             remaining.append((key, current.replicas, plan.goal(partition)))
         if key in parts.running:
             batch.append((key, current.replicas, parts.running[key].replicas))
-    new_partitions = new_partitions_text(plan, snapshot)
-    return PlanProgress(plan, parts, at_ms, total, copied, tuple(remaining), tuple(batch), new_partitions, tuple(moves))
+    return PlanProgress(
+        plan,
+        parts,
+        at_ms,
+        total_bytes=total,
+        copied_bytes=copied,
+        remaining=tuple(remaining),
+        batch=tuple(batch),
+        new_partitions=new_partitions_text(plan, snapshot),
+        moves=tuple(moves),
+    )
 
 
 def partitions_to_measure(plan: Plan) -> frozenset[TopicPartition]:
     """Returns the partitions whose log sizes ``measure_progress`` needs."""
-    return frozenset(plan.partitions) - plan.state.dropped.keys() if plan.is_active else frozenset()
+    if not plan.is_active:
+        return frozenset()
+    return frozenset(plan.partitions) - plan.state.dropped.keys()
 
 
 def as_record(progress: PlanProgress) -> dict[str, Any]:

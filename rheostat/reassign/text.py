@@ -40,7 +40,8 @@ def state_text(progress: PlanProgress) -> str:
         if not state.dropped:
             return "done."
         count = len(state.dropped)
-        return f"done, except {count} partition{' that no longer exists' if count == 1 else 's that no longer exist'}."
+        missing = "1 partition that no longer exists" if count == 1 else f"{count} partitions that no longer exist"
+        return f"done, except {missing}."
     if state.ending is PlanEnding.CANCELLED:
         if (result := state.result) is None:
             return "cancelled."
@@ -104,9 +105,9 @@ def limits_text(limits: BatchLimits) -> str:
     by_name = {
         name.removeprefix("reassignment.max.concurrent."): value for name, value in limits_record(limits).items()
     }
-    texts = [
-        f"{value} {name.replace('.', ' ').removesuffix('s' if value == 1 else '')}"
-        for name, value in by_name.items()
-        if value is not None
-    ]
+    texts = []
+    for name, value in by_name.items():  # Names such as "leader.movements".
+        if value is not None:
+            noun = name.replace(".", " ")
+            texts.append(f"{value} {noun.removesuffix('s') if value == 1 else noun}")
     return f"at most {', '.join(texts)} at a time" if texts else "no limits of its own"

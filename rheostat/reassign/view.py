@@ -25,7 +25,7 @@ class PlanView(ProgressScreen[Live]):
 
     def __init__(self, console: Console) -> None:
         super().__init__(console, Live(console=console, auto_refresh=False), _LINE_EVERY_S)
-        self._blockers: tuple[str, ...] = ()
+        self._printed: list[str] = []  # The blockers and other lines that are still current and not printed again.
 
     def print_line(self, text: str) -> None:
         """Prints a line above the live display, where it stays."""
@@ -34,15 +34,17 @@ class PlanView(ProgressScreen[Live]):
     def show(self, progress: PlanProgress, rate_bytes_per_s: float | None) -> None:
         """Shows the progress, and prints each new blocker once."""
         state = progress.plan.state
-        blockers = (*state.blockers, *progress.new_partitions, *(state.concurrency if self._live is None else ()))
-        for line in blockers:
-            if line not in self._blockers:
+        lines = [*state.blockers, *progress.new_partitions]
+        if self._live is None:  # The live display has the concurrency itself.
+            lines += state.concurrency
+        for line in lines:
+            if line not in self._printed:
                 self.print_line(f"  {line}")
-        self._blockers = blockers
+        self._printed = lines
         if not progress.plan.is_active:
             # The partitions of an ended plan are off the record, so there is no progress to show. The command prints the result.
             if self._live is not None:
-                self._live.transient = True
+                self._live.transient = True  # Removes the display from the terminal when it is closed.
         elif self._live is not None:
             self._live.update(render_progress(progress, rate_bytes_per_s), refresh=True)
         elif self._line_is_due():

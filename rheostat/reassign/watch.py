@@ -27,7 +27,7 @@ from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 SNAPSHOT_EVERY_S = 2.0
 _RATE_WINDOW_S = 30.0
 _TICK_S = 0.2
-_SIGNAL_BACKLOG = 400  # So many of the newest signal records are read at the start.
+_SIGNAL_BACKLOG = 400  # Newest signal records that are read at the start.
 
 
 def watch_plan(
@@ -58,7 +58,7 @@ def watch_plan(
         _open_move_reader(settings) as read_moves,
     ):
         actuator = KafkaReassignmentActuator(client)
-        due_s, is_unreadable, warned = 0.0, False, False
+        due_s, is_unreadable, is_warned = 0.0, False, False
         started_s = time.monotonic()
         while True:
             on_tick()
@@ -75,9 +75,9 @@ def watch_plan(
                 is_unreadable = True
                 continue
             is_unreadable = False
-            if not warned and time.monotonic() - started_s > ACKNOWLEDGED_S_MAX and not _is_acknowledged(progress):
+            if not is_warned and time.monotonic() - started_s > ACKNOWLEDGED_S_MAX and not _is_acknowledged(progress):
                 view.print_line(f"  {unacknowledged_text}")
-                warned = True
+                is_warned = True
             view.show(progress, _rate_bytes_per_s(copied, progress))
             if not progress.plan.is_active or (_is_acknowledged(progress) and stop_when(progress)):
                 return progress

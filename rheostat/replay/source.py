@@ -67,7 +67,9 @@ def from_cluster(settings: Settings, from_ms: int, to_ms: int) -> RecordedInputs
             lines.append(value)
         return _decode(lines, _available_text(settings.cluster, reader, topic))
     except (JournalError, KafkaError) as error:
-        raise CommandError(f"{topic} cannot be read ({error}): it needs the right Read on Topic {topic}.") from error
+        raise CommandError(
+            f"{topic} cannot be read ({error}): the command needs the right Read on Topic {topic}."
+        ) from error
     finally:
         reader.close(timeout_ms=2000)
 

@@ -20,24 +20,26 @@ def tuner_json(tuners: Sequence[TunerPresence], rate_bytes_per_s_max: float) -> 
         tuners: the running tuners, an active one first.
         rate_bytes_per_s_max: the value in this command's settings file.
     """
-    first = tuners[0] if tuners else None
+    tuner = tuners[0] if tuners else None
     return {
-        "state": first.mode.value if first is not None else "none",
-        "acting": first is not None and first.mode is TunerMode.ACTING,
-        "holder": first.holder if first is not None else None,
-        "since_ms": first.since_ms if first is not None else None,
-        "version": first.version if first is not None else None,
-        "page": (first.page or None) if first is not None else None,
-        "waits_for": (first.waits_for or None) if first is not None else None,
-        "rate_bytes_per_s_max": first.rate_bytes_per_s_max if first is not None else None,
+        "state": tuner.mode.value if tuner is not None else "none",
+        "acting": tuner is not None and tuner.mode is TunerMode.ACTING,
+        "holder": tuner.holder if tuner is not None else None,
+        "since_ms": tuner.since_ms if tuner is not None else None,
+        "version": tuner.version if tuner is not None else None,
+        "page": (tuner.page or None) if tuner is not None else None,
+        "waits_for": (tuner.waits_for or None) if tuner is not None else None,
+        "rate_bytes_per_s_max": tuner.rate_bytes_per_s_max if tuner is not None else None,
         "settings_rate_bytes_per_s_max": rate_bytes_per_s_max,
-        "others": [{"state": t.mode.value, "holder": t.holder, "since_ms": t.since_ms} for t in tuners[1:]],
+        "others": [
+            {"state": other.mode.value, "holder": other.holder, "since_ms": other.since_ms} for other in tuners[1:]
+        ],
     }
 
 
 def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
     """Returns sentences on the result of ``tuner_json``, the most important sentence first."""
-    state, problem = tuner["state"], tuner["waits_for"]
+    state = tuner["state"]
     if state == "none":
         return ["Tuner: none runs. No throttle is changed, and existing throttles stay. `rheostat run` starts a tuner."]
     where = f"on {tuner['holder']} since {moment(tuner['since_ms'])}"
@@ -49,8 +51,9 @@ def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
             TunerMode.STANDBY: f"Tuner: standby {where}; no tuner acts.",
         }[TunerMode(state)]
     ]
-    if problem:
-        lines.append(f"It waits: {problem}." if state != TunerMode.ACTING else f"It has a problem: {problem}.")
+    if tuner["waits_for"]:
+        # An acting tuner waits for nothing, and reports a problem in the same field.
+        lines.append(f"{'It has a problem' if tuner['acting'] else 'It waits'}: {tuner['waits_for']}.")
     if tuner["page"]:
         lines.append(f"Status page: {tuner['page']}")
     if tuner["rate_bytes_per_s_max"] != tuner["settings_rate_bytes_per_s_max"]:

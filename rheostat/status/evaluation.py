@@ -40,12 +40,15 @@ from tuner.runtime.observe.signals_reader import SignalCache
 
 NO_PLANS: PlanMoves = {}
 _RECENT_MS = 60_000  # An older decision without an outcome was left by a tuner that has crashed.
-# For so long after its last entry the tuner counts as steering, because a tick that changes no rate writes no entry.
+# The tuner counts as steering for this long after its last recorded steering tick: a tick that changes no rate is not recorded.
 _STEERED_MS = 15_000
 
 
 class StatusEvaluator:
-    """Evaluates observations one after another, and keeps stalls, rate changes and the peak of remaining bytes between them."""
+    """Evaluates the measurements once, or again and again for ``--watch``.
+
+    It keeps the stalls, the rate changes and the peak of remaining bytes between two evaluations.
+    """
 
     def __init__(self, settings: Settings) -> None:
         tuner = settings.tuner
@@ -88,28 +91,52 @@ class StatusEvaluator:
             plan_moves=plan_moves,
         )
         state = replace(memory or Memory(), stalls=self._stalls)
-        # As in the tuner: stalls are not evaluated while paused, and ended moves are forgotten.
-        is_evaluated = live.moves and orders.pause is None
         self._rates_since = track_rate_changes(observation, live, replace(state, rates_since=self._rates_since))
-        view = MovesView(observation, live, self._limits, rates_since=self._rates_since)
-        self._stalls = judge_stalls(view, state, StallLimits()) if is_evaluated else {}
+        # As in the tuner: stalls are not evaluated while paused, and the stalls of ended moves are forgotten.
+        if live.moves and orders.pause is None:
+            view = MovesView(observation, live, self._limits, rates_since=self._rates_since)
+            self._stalls = judge_stalls(view, state, StallLimits())
+            stalls = _with_recorded_stalls(self._stalls, stalled_since_ms or {})
+        else:
+            self._stalls = stalls = {}
         self._history.record_cycle(observation, self._limits)
         self._observations += 1
-        stalls = dict(self._stalls)
-        for broker, since_ms in (stalled_since_ms or {}).items() if is_evaluated else ():
-            stall = stalls.get(broker, StallState())
-            if not stall.stalled:
-                stalls[broker] = replace(stall, stalled=True, stalled_since_ms=since_ms)
-        result = CycleResult(self._limits, observation, replace(state, stalls=stalls), {}, [], {}, 0)
+        result = CycleResult(
+            self._limits,
+            observation,
+            replace(state, stalls=stalls),
+            # This command does not act, so it has no setpoints, events, decisions and failures.
+            setpoints={},
+            recent_events=[],
+            decision_counts={},
+            failures=0,
+        )
         # Peaks need at least two observations: a single one says nothing about progress.
         peaks = self._history.peaks() if self._observations > 1 else RemainingPeaks()
         return StatusSnapshot(CycleSnapshot(result, self._observations), peaks, self._objective, self._dry_run)
 
     def _setpoints(self, live: LiveCluster) -> Mapping[BrokerSide, Setpoint]:
         """Returns the current rates as setpoints if the tuner steers: a move whose rate it lowered for clients has not stalled."""
-        return (
-            {side: Setpoint(rate.bytes_per_s) for side, rate in live.rates.items()} if self._limits.closed_loop else {}
-        )
+        if not self._limits.closed_loop:
+            return {}
+        return {side: Setpoint(rate.bytes_per_s) for side, rate in live.rates.items()}
+
+
+def _with_recorded_stalls(
+    stalls: Mapping[int, StallState], stalled_since_ms: Mapping[int, int]
+) -> Mapping[int, StallState]:
+    """Returns the stalls of the measurements, and those that the tuner has recorded besides.
+
+    Args:
+        stalls: by destination.
+        stalled_since_ms: destinations that the tuner calls stalled, with the latest possible begin of the stall (epoch ms).
+    """
+    result = dict(stalls)
+    for broker, since_ms in stalled_since_ms.items():
+        stall = result.get(broker, StallState())
+        if not stall.stalled:
+            result[broker] = replace(stall, stalled=True, stalled_since_ms=since_ms)
+    return result
 
 
 def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
@@ -118,7 +145,8 @@ def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
     Args:
         state: the state of a tuner that runs without acting, or "none".
     """
-    result, observation, live = snapshot.cycle.result, snapshot.observation, snapshot.cycle.result.live
+    result, observation = snapshot.cycle.result, snapshot.observation
+    live = result.live
     assert observation is not None, "the cluster was read"
     assert live is not None, "the cluster was read"
     if observation.orders.pause is not None:
@@ -126,18 +154,18 @@ def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
         return [f"The steps of an active tuner are not computed for {len(live.moves)} partitions."]
     _, decisions = decide(observation, result.memory, result.limits, StallLimits())
+    # Hold and Relinquish change nothing in the cluster; AllowSteering leaves the rate to the control loop.
     acts = [decision for decision in decisions if not isinstance(decision, Hold | Relinquish | AllowSteering)]
     steered = sum(isinstance(decision, AllowSteering) for decision in decisions)
+    steps = [f"would do this: {text}" for text in first_sentences([decision.text for decision in acts])]
     if steered:
-        steps = [
-            f"would adjust {steered} {'throttle' if steered == 1 else 'throttles'} every second, as clients leave room"
-        ]
-    else:
-        steps = [] if acts else ["would change nothing now"]
+        throttles = "throttle" if steered == 1 else "throttles"
+        steps.append(f"would adjust {steered} {throttles} every second, as clients leave room")
+    elif not acts:
+        steps.append("would change nothing now")
     subject = "The dry run" if state == TunerMode.DRY_RUN else "An active tuner"
-    texts = [f"would do this: {text}" for text in first_sentences([decision.text for decision in acts])]
     return [
-        *(f"{subject} {step}." for step in (*texts, *steps)),
+        *(f"{subject} {step}." for step in steps),
         *unthrottled_moves_warning(live, result.limits),
         *stall_warnings(result.memory, StallLimits()),
     ]
@@ -166,6 +194,8 @@ def steps_of_active_tuner(
 
 
 def _acts_in_progress(decisions: DecisionStore, now_ms: int) -> list[str]:
+    """Returns the texts of recent decisions without an outcome yet."""
     recent = DecisionFilter(from_ms=now_ms - _RECENT_MS)
-    rows = [decision_json(row, inputs=False) for row in decisions.page(recent, ENTRIES_MAX)[0]]
+    recent_rows, _ = decisions.page(recent, ENTRIES_MAX)
+    rows = [decision_json(row, inputs=False) for row in recent_rows]
     return [row["text"] for row in rows if row["outcome"] == "in_progress" and now_ms - row["at_ms"] < _RECENT_MS]

@@ -1,6 +1,8 @@
 """Reads the journal for `rheostat status`: once, or continuously for `--watch`.
 
 Both pass the records through ``JournalFollower``, so both show the same entries, orders, plans and state.
+
+A steering tick is one adjustment of the throttles by the control loop, which runs every second while client latency matters.
 """
 
 from __future__ import annotations
@@ -26,8 +28,11 @@ from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import JournalError, JournalRecord, UnreadableBatchError, read_journal
 from tuner.journal.unreadable import unreadable_texts
 
-# Entries kept per ring: "entry" has decisions, the last one of each throttle among them; "steering" has steering ticks.
-RING_SIZES = {"entry": 1_000, "steering": 5}
+# The newest entries to keep, by ring of the journal (a fixed number of keys that the tuner overwrites in turn).
+RING_SIZES = {
+    "entry": 1_000,  # Decisions; so many, because the status shows the last decision of each throttle.
+    "steering": 5,  # Steering ticks.
+}
 
 
 class JournalState(NamedTuple):
@@ -60,24 +65,25 @@ class JournalFollower:
         Args:
             counts: the number of newest entries to keep, by ring.
         """
-        self._prefixes = {entry_prefix(ring, cluster): ring for ring in counts}
+        self._rings_by_prefix = {entry_prefix(ring, cluster): ring for ring in counts}
         if "entry" in counts:
-            self._prefixes[entry_prefix("plan-entry", cluster)] = "entry"  # Steps of plans count as decisions.
+            # The steps of plans have a ring of their own; the status shows them among the decisions.
+            self._rings_by_prefix[entry_prefix("plan-entry", cluster)] = "entry"
         self._entries: dict[str, deque[Entry]] = {ring: deque(maxlen=count) for ring, count in counts.items()}
-        self._presence = presence_prefix(cluster)
+        self._presence_prefix = presence_prefix(cluster)
         self._tuners: dict[bytes, TunerPresence] = {}
         self._replayed = ReplayedState(cluster)
         self.is_complete = False
 
     def take(self, record: JournalRecord) -> None:
         """Adds the next record of the journal or orders topic."""
-        if record.key.startswith(self._presence):
+        if record.key.startswith(self._presence_prefix):
             self._tuners.pop(record.key, None)
             if (presence := presence_or_none(record.value, record.at_ms)) is not None:
                 self._tuners[record.key] = presence
             return
         self._replayed.take(record.key, record.value, record.offset)
-        ring = next((ring for prefix, ring in self._prefixes.items() if record.key.startswith(prefix)), None)
+        ring = next((ring for prefix, ring in self._rings_by_prefix.items() if record.key.startswith(prefix)), None)
         if ring is not None and record.value is not None and (entry := entry_or_none(record.value)) is not None:
             self._entries[ring].append(entry)
 
@@ -90,11 +96,11 @@ class JournalFollower:
         """The state after all records that were taken so far."""
         replayed = self._replayed
         return JournalState(
-            {ring: sorted(entries, key=lambda e: (e.at_ms, e.seq)) for ring, entries in self._entries.items()},
-            replayed.orders,
-            replayed.plans.known_plans if self.is_complete else (),
-            replayed.memory_if_known if self.is_complete else None,
-            unreadable_texts(replayed.unreadable.values()),
+            entries={ring: sorted(entries, key=lambda e: (e.at_ms, e.seq)) for ring, entries in self._entries.items()},
+            orders=replayed.orders,
+            plans=replayed.plans.known_plans if self.is_complete else (),
+            memory=replayed.memory_if_known if self.is_complete else None,
+            unreadable=unreadable_texts(replayed.unreadable.values()),
         )
 
     @property
@@ -118,7 +124,8 @@ def read_journal_state(settings: Settings, counts: Mapping[str, int] = RING_SIZE
         raise CommandError(f"The journal cannot be read: {error}.") from error
     except (JournalError, KafkaError) as error:
         raise CommandError(
-            f"The journal cannot be read ({error}): it needs the right Read on Topics {topics.journal} and {topics.orders}."
+            f"The journal cannot be read ({error}): the command needs the right Read on Topics {topics.journal} and "
+            f"{topics.orders}."
         ) from error
     finally:
         reader.close(timeout_ms=2000)

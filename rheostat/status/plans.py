@@ -15,7 +15,7 @@ from tuner.core.reassignment_plan import Plan
 from tuner.runtime.reassignment.actuator import ReassignmentActuator
 
 _PLANS_MAX = 3  # Limited by the height of a terminal.
-_PAUSE_PER_READ = 4.0  # The pause after a read, relative to its duration.
+_PAUSE_PER_READ = 4.0  # The pause after a read, relative to the duration of that read.
 
 
 class PlansPane:
@@ -30,11 +30,11 @@ class PlansPane:
         self._reassignments = reassignments
         self._monotonic = monotonic
         self._wall_clock = wall_clock
-        self._due_s = float("-inf")
-        self._lines: list[str] = []
-        self.progress: dict[str, Progress] = {}  # By plan id; the headline of the status shows it.
-        self._last_lines: list[str] = []  # Result of the last successful read.
-        self._read_at_ms: int | None = None
+        self._due_s = float("-inf")  # When to read again.
+        self._lines: list[str] = []  # What the pane shows.
+        self.progress: dict[str, Progress] = {}  # By plan id; the headline of the status shows the progress.
+        self._read_lines: list[str] = []  # Result of the last successful read.
+        self._read_at_ms: int | None = None  # Time of the last successful read.
 
     def lines(self, plans: Sequence[Plan] | None) -> list[str]:
         """Returns the lines of the pane.
@@ -65,15 +65,15 @@ class PlansPane:
             lines += describe_plan(plan_progress, with_eta=False)
         if len(active) > _PLANS_MAX:
             lines.append(more_text(len(active) - _PLANS_MAX, "plans (`rheostat reassign status` has each)"))
-        self._last_lines, self._read_at_ms = lines, self._now_ms()
+        self._read_lines, self._read_at_ms = lines, self._now_ms()
         return lines
 
     def _outdated_lines(self, why: str) -> list[str]:
         """Returns the last known lines, marked as outdated."""
         if self._read_at_ms is None:
             return [f"The state of the plans is unknown: {why}"]
-        last = "; last known state:" if self._last_lines else ""
-        return [f"The state of the plans is unknown since {moment(self._read_at_ms)}: {why}{last}", *self._last_lines]
+        last = "; last known state:" if self._read_lines else ""
+        return [f"The state of the plans is unknown since {moment(self._read_at_ms)}: {why}{last}", *self._read_lines]
 
     def _now_ms(self) -> int:
         return round(self._wall_clock() * 1000)

@@ -1,6 +1,10 @@
 """Collects the data of `rheostat status`: the active tuner, moves and their expected end, stalls, decisions.
 
 The data comes from the cluster, the signals and the journal, so the command works with or without a running tuner.
+
+Terms:
+    side           a broker in one role of replication, leader or follower; each side has its own throttle.
+    steering tick  one adjustment of the throttles by the control loop, which runs every second.
 """
 
 from __future__ import annotations
@@ -45,7 +49,7 @@ _UNFIXABLE_REASONS = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_
 _SIGNAL_BACKLOG = 400  # Newest records read of each signals partition.
 # Tuners in these modes detect stalls, so the command shows the stalls that they have recorded, besides its own.
 _EVALUATING_MODES = {TunerMode.ACTING, TunerMode.DRY_RUN}
-_RATE_CHANGES = {"set", "start", "restore"}
+_RATE_CHANGES = {"set", "start", "restore"}  # Actions of journal entries that change a throttle.
 # Fields that are the same as in the API status.
 _API_STATUS_FIELDS = (
     "headline",
@@ -95,8 +99,10 @@ def read_status(settings: Settings) -> dict[str, Any]:
 
 def _last_change_at_ms(journal: JournalState) -> int:
     """Returns when a throttle was last changed (epoch ms); 0 if never."""
-    changes = [entry for ring in journal.entries.values() for entry in ring if entry.action in _RATE_CHANGES]
-    return max((e.at_ms for e in changes if e.kind != "decision" and not e.dry_run), default=0)
+    entries = [entry for ring in journal.entries.values() for entry in ring]
+    # An entry of the kind "decision" records that nothing had to be written.
+    changes = [e for e in entries if e.action in _RATE_CHANGES and e.kind != "decision" and not e.dry_run]
+    return max((e.at_ms for e in changes), default=0)
 
 
 def plans_progress(settings: Settings, plans: Sequence[Plan], now_ms: int) -> dict[str, Progress]:
@@ -138,7 +144,8 @@ def status_json(
     steering_ticks = journal.entries["steering"]
     decisions = DecisionStore(entries_max=RING_SIZES["entry"])
     decisions.load_history(journal.entries["entry"])
-    by_throttle = _last_decisions(decisions, live)
+    throttle_decisions = _last_decisions(decisions, live)
+    newest_rows, _ = decisions.page(DecisionFilter(), DECISIONS_SHOWN)
     snapshot = (evaluator or StatusEvaluator(settings)).evaluate(
         live,
         signals,
@@ -147,13 +154,19 @@ def status_json(
         now_ms,
         list_requested_moves(journal.plans),
         rate_bytes_per_s_max=tuner["rate_bytes_per_s_max"],
-        stalled_since_ms=_stalled_by_decision(by_throttle) if tuner["state"] in _EVALUATING_MODES else None,
+        stalled_since_ms=_stalled_by_decision(throttle_decisions) if tuner["state"] in _EVALUATING_MODES else None,
     )
     api_status = views.status_json(snapshot, plans)
-    sides = {
+    api_sides = {
         row["broker"]: {side["side"]: side for side in row["sides"]}
         for row in brokers_json(snapshot, list(live.brokers))
     }
+    if tuner["acting"]:
+        next_steps = steps_of_active_tuner(
+            snapshot, decisions, steering_ticks, is_state_known=journal.memory is not None
+        )
+    else:
+        next_steps = steps_without_tuner(snapshot, tuner["state"])
     return {
         "cluster": settings.cluster,
         "now_ms": now_ms,
@@ -161,11 +174,11 @@ def status_json(
         **{key: api_status[key] for key in _API_STATUS_FIELDS},
         "throttles_managed": api_status["throttles_managed"] if journal.memory is not None else None,
         **orders_json(journal.orders, now_ms),
-        "next": steps_of_active_tuner(snapshot, decisions, steering_ticks, is_state_known=journal.memory is not None)
-        if tuner["acting"]
-        else steps_without_tuner(snapshot, tuner["state"]),
+        "next": next_steps,
         "destinations": [views.move_json(snapshot, broker) for broker in views.destinations_by_urgency(snapshot)],
-        "brokers": [_broker_json(settings, live, signals, broker, sides[broker]) for broker in sorted(live.brokers)],
+        "brokers": [
+            _broker_json(settings, live, signals, broker, api_sides[broker]) for broker in sorted(live.brokers)
+        ],
         "moves": [
             {"topic": m.topic, "partition": m.partition, "leader": m.leader, "adding": m.adding, "removing": m.removing}
             for m in live.moves
@@ -174,10 +187,8 @@ def status_json(
         "throttled_topics": sorted(live.lists),
         "plans": [_plan_json(plan) for plan in journal.plans if plan.is_active],
         "unreadable_records": list(journal.unreadable),
-        "throttle_decisions": by_throttle,
-        "last_decisions": [
-            _shown_decision_json(row) for row in reversed(decisions.page(DecisionFilter(), DECISIONS_SHOWN)[0])
-        ],
+        "throttle_decisions": throttle_decisions,
+        "last_decisions": [_shown_decision_json(row) for row in reversed(newest_rows)],
         "last_steering_ticks": [
             {"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in steering_ticks
         ],
@@ -230,9 +241,11 @@ def _plan_json(plan: Plan) -> dict[str, Any]:
 
 def _remaining_bytes(signals: SignalCache | None) -> dict[str, float | None]:
     """Returns the remaining bytes by destination broker."""
+    if signals is None:
+        return {}
     return {
         str(broker): signal.remaining_bytes
-        for (broker, side), signal in sorted(signals.moves.items() if signals is not None else ())
+        for (broker, side), signal in sorted(signals.moves.items())
         if side is Side.FOLLOWER and signal.moving_partitions
     }
 
@@ -244,9 +257,10 @@ def _moving_sides(live: LiveCluster) -> list[BrokerSide]:
 
 
 def _last_decisions(decisions: DecisionStore, live: LiveCluster) -> list[dict[str, Any]]:
-    """Returns the last decision about each side that takes part in a move, if it is among the newest records."""
+    """Returns the last decision about each side that takes part in a move, if that decision is among the newest records."""
     last_rows: dict[tuple[int | None, str | None], EventRow] = {}
-    for row in decisions.page(DecisionFilter(), RING_SIZES["entry"])[0]:
+    rows, _ = decisions.page(DecisionFilter(), RING_SIZES["entry"])
+    for row in rows:  # The newest first.
         for act in row.acts:
             for side in throttles_of(act.entry):
                 last_rows.setdefault(side, row)
@@ -268,7 +282,10 @@ def _shown_decision_json(row: EventRow) -> dict[str, Any]:
 
 
 def unfixable_by_throttle(status: dict[str, Any]) -> list[str]:
-    """Returns the texts of last decisions that failed, or whose move no throttle change can help; empty while nothing moves."""
+    """Returns the texts of last decisions that failed, or whose move no throttle change can help; empty while nothing moves.
+
+    One decision may concern several throttles; its text is returned once.
+    """
     decisions = {row["text"]: row for row in status["throttle_decisions"]}
     return [text for text, row in decisions.items() if row["reason"] in _UNFIXABLE_REASONS or row["failure"]]
 

@@ -66,11 +66,10 @@ def render_screen(
     """
     parts: list[RenderableType] = []
     if status is not None:
-        first, *more = tuner_lines(status["tuner"])
-        parts += [styled(first, "" if status["tuner"]["acting"] else "bold yellow"), *map(styled, more)]
-        parts += [
-            styled(f"{status['cluster']}: {status['headline']}", "bold red" if _needs_attention(status) else "bold")
-        ]
+        first_line, *more_lines = tuner_lines(status["tuner"])
+        parts += [styled(first_line, "" if status["tuner"]["acting"] else "bold yellow"), *map(styled, more_lines)]
+        headline_style = "bold red" if _needs_attention(status) else "bold"
+        parts.append(styled(f"{status['cluster']}: {status['headline']}", headline_style))
         parts += [styled(line) for line in _progress_lines(status)]
         parts += [styled(line, "red") for line in infeasible_lines(status)]
         parts += [styled(line, "yellow") for line in order_lines(status)]
@@ -156,9 +155,10 @@ def _brokers_table(status: Mapping[str, Any], history: RateHistory, latency_ms: 
         table.add_column(column, justify="left" if column == "side" else "right", no_wrap=True)
     table.add_column("last minute")
     table.add_column("p99", justify="right", no_wrap=True)
-    brokers = sorted(status["brokers"], key=lambda row: (_is_unthrottled(row), row["broker"]))
+    brokers = sorted(status["brokers"], key=lambda row: (_is_unthrottled(row), row["broker"]))  # With a throttle first.
     for broker in brokers[:ROWS_MAX]:
         sides = [side for side in ("leader", "follower") if broker[f"{side}_current_rate_bytes_per_s"] is not None]
+        # A broker without a throttle gets one row with the side "–", for which the status has no values.
         for number, side in enumerate(sides or ["–"]):
             limit = broker.get(f"{side}_current_rate_bytes_per_s")
             style = "red" if broker.get(f"{side}_infeasible") else ""
@@ -183,6 +183,7 @@ def _brokers_table(status: Mapping[str, Any], history: RateHistory, latency_ms: 
 def _tenant_lines(report: Mapping[str, Any]) -> list[RenderableType]:
     parts: list[RenderableType] = [styled(f"Tenants: {report['total_text'] or 'no tenant was evaluated'}")]
     parts += [styled(f"  {line}", "yellow") for line in report["holds"][:TENANTS_MAX]]
+    # Throttled tenants first, each group by falling demand.
     rows = sorted(report["tenants"] or (), key=lambda row: (not row["throttled"], -row["demand_per_s"]))
     for row in rows[:TENANTS_MAX]:
         quota = "no quota" if row["quota_per_s"] is None else f"quota {row['quota_per_s']:g}/s"

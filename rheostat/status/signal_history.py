@@ -11,20 +11,26 @@ from tuner.runtime.observe.signals_reader import SignalReader
 
 
 class SignalHistory(SignalReader):
-    """Keeps the newest signals. A signal has only the steps of half a minute; ``merge_steps`` adds those of earlier signals."""
+    """Keeps the newest signals.
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    The steps of a move signal (its progress per interval) reach back half a minute; ``merge_steps`` adds those of earlier signals.
+    """
+
+    def __init__(self, *reader_arguments: Any) -> None:
+        super().__init__(*reader_arguments)
         self._steps: dict[BrokerSide, dict[int, MoveStep]] = {}
 
     def take(self, signal: Signal) -> None:
         super().take(signal)
+        # Stalls are judged by destination. Steps of a backlog, which the stream worked off later, are not recent.
         if isinstance(signal, MoveSignal) and signal.side is Side.FOLLOWER and not signal.backlog:
-            self._steps.setdefault((signal.broker, signal.side), {}).update({s.at_ms: s for s in signal.steps})
+            known_steps = self._steps.setdefault((signal.broker, signal.side), {})
+            known_steps.update({step.at_ms: step for step in signal.steps})
 
     def merge_steps(self, since_ms: int = 0) -> None:
-        """Gives each move all its steps since ``since_ms`` (epoch ms), so that only steps at the current rates count."""
-        for side, signal in self.moves.items():
-            steps = self._steps.get(side, {})
-            merged = tuple(steps[at_ms] for at_ms in sorted(steps) if at_ms - 1000 * steps[at_ms].dt_s >= since_ms)
-            self.moves[side] = replace(signal, steps=merged) if side[1] is Side.FOLLOWER else signal
+        """Gives each move all its steps that began after ``since_ms`` (epoch ms), so that only steps at the current rates count."""
+        for (broker, side), signal in self.moves.items():
+            if side is Side.FOLLOWER:
+                steps = sorted(self._steps.get((broker, side), {}).values(), key=lambda step: step.at_ms)
+                recent = tuple(step for step in steps if step.at_ms - 1000 * step.dt_s >= since_ms)
+                self.moves[(broker, side)] = replace(signal, steps=recent)

@@ -39,7 +39,7 @@ def print_status(status: dict[str, Any], console: Console) -> None:
             "`rheostat reassign status`.",
             *(f"  {line}" for line in plan["blockers"]),
         )
-    # Records of an older version stop the tuner, so they are shown before, and instead of, the others.
+    # Records of an older version stop the tuner, so these records are shown instead of all others.
     if older := [text for text in status.get("unreadable_records", ()) if text.startswith(OLDER_VERSION)]:
         print_lines(f"The journal has {older[0]}.")
     elif unreadable := status.get("unreadable_records"):
@@ -58,12 +58,11 @@ def stall_and_end_lines(status: Mapping[str, Any]) -> list[str]:
     """Returns sentences about stalled moves and the expected end; empty while nothing moves."""
     if not status["moves"]:
         return []
-    stalled = [
-        f"broker {row['broker']}"
-        + ("" if (since_ms := row["stalled_since_ms"]) is None else f" since {moment(since_ms)}")
-        for row in status["destinations"]
-        if row["stalled"]
-    ]
+    stalled = []
+    for row in status["destinations"]:
+        if row["stalled"]:
+            since_ms = row["stalled_since_ms"]
+            stalled.append(f"broker {row['broker']}" + ("" if since_ms is None else f" since {moment(since_ms)}"))
     lines = [f"Stalled: the move onto {', '.join(stalled)}." if stalled else "No move has stalled."]
     if status["ends_at_ms"] is not None:
         lines.append(f"Ends at about {moment(status['ends_at_ms'])}.")

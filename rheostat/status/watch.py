@@ -42,7 +42,7 @@ from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 _FULL_READ_EVERY = 15  # In refreshes; the refreshes in between read only values that change often.
 _SIGNAL_BACKLOG = 400  # Newest records read of each signals partition.
 _JOURNAL_BACKLOG = 2_000  # Records per topic, if the journal cannot be read completely.
-_FROM_THE_BEGINNING = {0: 0}  # Next offset by partition; the topics have one partition.
+_FROM_THE_BEGINNING = {0: 0}  # Next offset by partition; the journal and orders topics have one partition.
 
 
 class _Connections:
@@ -92,15 +92,15 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
             if stop.is_set():
                 break
             live = _read_cluster(cluster, full=refresh % _FULL_READ_EVERY == 0)
-            if isinstance(live, LiveCluster):
+            if isinstance(live, str):
+                trouble = live
+            else:
                 now_ms, state = round(time.time() * 1000), journal.state
                 plan_lines = plans_pane.lines(state.plans if journal.is_complete else None)
                 tuners, plans = journal.tuners(now_ms), plans_pane.progress
                 status = status_json(settings, live, signals, state, now_ms, evaluator, tuners=tuners, plans=plans)
                 tenants = tenants_pane.evaluate(signals, journal.quotas, state.orders, now_ms, cluster.quota_windows)
                 rates.take(status)
-            else:
-                trouble = live
             screen = render_screen(status, rates, objective_ms(settings), trouble, plan_lines, tenants)
             _show(screen, display, console)
             if until_s is not None and time.monotonic() >= until_s:
@@ -133,7 +133,7 @@ def _read_cluster(cluster: ClusterReader, *, full: bool) -> LiveCluster | str:
 def start_following(
     cluster: str, topics: Topics, journal_consumer: KafkaConsumer, order_consumer: KafkaConsumer
 ) -> tuple[JournalFollower, tuple[TopicTail, TopicTail], str | None]:
-    """Reads the whole journal. If that fails, reads only the newest records; then the tuner's state and plans stay unknown.
+    """Reads the whole journal. If that fails, reads only the newest records, so the tuner's state and plans stay unknown.
 
     Args:
         journal_consumer: reads both topics at first, then follows the journal topic.

@@ -79,7 +79,7 @@ class UnreadableRecord:
     @property
     def cluster(self) -> str:
         """The cluster that its key names."""
-        return self.key.decode(errors="replace").split("|")[1] if b"|" in self.key else ""
+        return cluster_of(self.key)
 
     @property
     def blocks(self) -> bool:
@@ -100,6 +100,11 @@ class UnreadableRecord:
 def kind_of(key: bytes) -> str:
     """Returns the kind that a key begins with."""
     return key.partition(b"|")[0].decode(errors="replace")
+
+
+def cluster_of(key: bytes) -> str:
+    """Returns the cluster that a key names; empty if the key names none."""
+    return key.decode(errors="replace").split("|")[1] if b"|" in key else ""
 
 
 def blocking_text(records: Iterable[UnreadableRecord], topic: str) -> str | None:

@@ -29,11 +29,11 @@ class FetcherSetting:
     """The setting in force on one broker.
 
     Attributes:
-        own: the value was set on this broker at runtime; False: inherited from the cluster's default, the broker's file, or Kafka.
+        is_own: the value was set on this broker at runtime; False: it comes from the cluster's default, the broker's file or Kafka.
     """
 
     value: int
-    own: bool = False
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def plan_resize(settings: Mapping[int, FetcherSetting], default: int | None, des
     left_alone = {
         b: setting.value for b, setting in sorted(settings.items()) if setting.value not in (current, desired)
     }
-    inherited_values = {setting.value for setting in settings.values() if not setting.own}
-    own_values = {b: current for b in changing if settings[b].own}
+    inherited_values = {setting.value for setting in settings.values() if not setting.is_own}
+    own_values = {b: current for b in changing if settings[b].is_own}
     if inherited_values <= {current}:
         targets: dict[ConfigTarget, int | None] = {CLUSTER_DEFAULT: default} if inherited_values else {}
         return ResizePlan(current, desired, changing, {**targets, **own_values}, left_alone)

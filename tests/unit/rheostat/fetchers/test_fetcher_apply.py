@@ -14,7 +14,7 @@ from rheostat.console.interrupt import DeferredCtrlC
 from rheostat.errors import NotConfirmedError
 from rheostat.fetchers.apply import ResizeOutcome, ResizeRun, targets_text
 from rheostat.fetchers.approval import _change_line
-from rheostat.fetchers.fetcher_setting import WallClock
+from rheostat.fetchers.fetcher_setting import InterruptibleClock
 from streaming.shared.kafka.values import Unreachable
 from tuner.planning.fetcher_change import CLUSTER_DEFAULT, ConfigTarget, FetcherSetting, ResizePlan, plan_resize
 from tuner.planning.fetcher_resize_monitor import FollowerSample
@@ -26,8 +26,8 @@ class Rig:
     """Fake brokers that accept what Kafka accepts, and a clock that only waiting advances."""
 
     def __init__(self, settings: Mapping[int, FetcherSetting], default: int | None = None) -> None:
-        self.own = {b: one.value for b, one in settings.items() if one.own}
-        self.file = {b: one.value for b, one in settings.items() if not one.own}
+        self.own = {b: one.value for b, one in settings.items() if one.is_own}
+        self.file = {b: one.value for b, one in settings.items() if not one.is_own}
         self.default = default
         self.written: list[tuple[ConfigTarget, int | None]] = []
         self.said: list[str] = []
@@ -37,25 +37,25 @@ class Rig:
         self.refuses: Callable[[Rig, ConfigTarget, int | None], str | None] = lambda *_: None
         self.deaf: set[int] = set()
 
-    def read(self) -> dict[int, int]:
+    def read_values(self) -> dict[int, int]:
         below = {b: self.default if self.default is not None else value for b, value in self.file.items()}
         return {b: n for b, n in {**below, **self.own}.items() if b not in self.deaf}
 
-    def write(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
+    def write_values(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
         failed = {}
         for place, value in values.items():
             if (why := self.refuses(self, place, value)) is not None:
                 failed[place] = why
                 continue
             self.written.append((place, value))
-            before = self.read()
+            before = self.read_values()
             if place == CLUSTER_DEFAULT:
                 self.default = value
             elif value is None:
                 del self.own[place]
             else:
                 self.own[place] = value
-            for broker, now in self.read().items():
+            for broker, now in self.read_values().items():
                 assert before[broker] // 2 <= now <= 2 * before[broker], "Kafka would refuse it"
         return failed
 
@@ -88,7 +88,7 @@ def test_resize_run_doubles_and_reports_every_step() -> None:
     rig = Rig(ALL)
     assert applied(rig, 5) == ResizeOutcome(5, changed=True)
     assert rig.written == [(CLUSTER_DEFAULT, 2), (CLUSTER_DEFAULT, 4), (CLUSTER_DEFAULT, 5)]
-    assert rig.read() == {1: 5, 2: 5, 3: 5}
+    assert rig.read_values() == {1: 5, 2: 5, 3: 5}
     assert rig.said[:2] == [
         "Before: 0 partitions with a replica out of sync, 0 messages not yet on all in-sync replicas, 100 messages/s written.",
         "num.replica.fetchers=2 on the cluster's default (for broker 1, 2, 3).",
@@ -103,10 +103,10 @@ def test_resize_run_doubles_and_reports_every_step() -> None:
 
 
 def test_resize_run_changes_own_values_and_leaves_others() -> None:
-    settings = {1: FetcherSetting(2, own=True), 2: FetcherSetting(2, own=True), 3: FetcherSetting(7, own=True)}
+    settings = {1: FetcherSetting(2, is_own=True), 2: FetcherSetting(2, is_own=True), 3: FetcherSetting(7, is_own=True)}
     rig = Rig(settings)
     assert applied(rig, 3, settings=settings) == ResizeOutcome(3, changed=True)
-    assert rig.read() == {1: 3, 2: 3, 3: 7}
+    assert rig.read_values() == {1: 3, 2: 3, 3: 7}
     assert targets_text(plan_resize(settings, None, 3)) == "broker 1, 2, individually"
 
 
@@ -121,7 +121,7 @@ def test_resize_run_harm_restores_everything(default: int | None) -> None:
     assert rig.written == [(CLUSTER_DEFAULT, n) for n in (2, 4, 2, 1)] + (
         [(CLUSTER_DEFAULT, None)] if default is None else []
     )
-    assert (rig.default, rig.read()) == (default, {1: 1, 2: 1, 3: 1})
+    assert (rig.default, rig.read_values()) == (default, {1: 1, 2: 1, 3: 1})
     assert rig.said[-1] == "num.replica.fetchers=1 is in force again, as before."
 
 
@@ -154,7 +154,7 @@ def test_resize_run_new_reassignment_stops_at_current_step() -> None:
         "The reassignments began while the value 2 was being watched, so it is not known whether followers keep up with it. The value stays; "
         "`rheostat fetchers --apply --value 1` restores the previous value, once the reassignments are done"
     )
-    assert rig.read() == {1: 2, 2: 2, 3: 2}
+    assert rig.read_values() == {1: 2, 2: 2, 3: 2}
 
 
 def test_resize_run_reassignment_in_last_step_leaves_effect_unknown() -> None:
@@ -185,11 +185,11 @@ def test_resize_run_reassignment_between_steps_keeps_good_step() -> None:
 
 
 def test_resize_run_refused_target_restores_the_others() -> None:
-    settings = {b: FetcherSetting(2, own=True) for b in (1, 2)}
+    settings = {b: FetcherSetting(2, is_own=True) for b in (1, 2)}
     rig = Rig(settings)
     rig.refuses = lambda _, place, value: "missing right" if (place, value) == (2, 4) else None
     found = applied(rig, 8, settings=settings)
-    assert (found.why, found.restored, rig.read()) == ("broker 2: missing right", True, {1: 2, 2: 2})
+    assert (found.why, found.restored, rig.read_values()) == ("broker 2: missing right", True, {1: 2, 2: 2})
 
 
 def test_resize_run_lost_broker_does_not_prevent_restore() -> None:
@@ -202,7 +202,7 @@ def test_resize_run_lost_broker_does_not_prevent_restore() -> None:
     rig.health = dies
     found = applied(rig, 8)
     assert found.restored
-    assert (rig.default, rig.read()) == (None, {1: 1, 2: 1})
+    assert (rig.default, rig.read_values()) == (None, {1: 1, 2: 1})
     assert "Broker 3 does not answer: its value is not known." in rig.said
 
 
@@ -214,7 +214,7 @@ def test_resize_run_broker_without_new_value_is_named() -> None:
 
 
 def test_resize_run_failed_restore_names_values_and_remedy() -> None:
-    settings = {b: FetcherSetting(1, own=True) for b in (1, 2)}
+    settings = {b: FetcherSetting(1, is_own=True) for b in (1, 2)}
     rig = Rig(settings)
     rig.health = lambda r: FollowerSample(r.at_s, len(r.written), 0, 0)
     rig.refuses = lambda rig, place, _: "nobody answers" if place == 2 and len(rig.written) >= 2 else None
@@ -240,7 +240,7 @@ def test_resize_run_ctrl_c_restores(after_s: float) -> None:
     rig = Impatient(ALL)
     with pytest.raises(KeyboardInterrupt):
         applied(rig, 8)
-    assert (rig.default, rig.read()) == (None, {1: 1, 2: 1, 3: 1})
+    assert (rig.default, rig.read_values()) == (None, {1: 1, 2: 1, 3: 1})
 
 
 def test_resize_run_tolerates_only_short_outages() -> None:
@@ -300,7 +300,7 @@ def test_change_line_names_steps_places_and_time() -> None:
 
 def test_wall_clock_raises_ctrl_c_only_while_waiting() -> None:
     with DeferredCtrlC() as ctrl_c:
-        clock = WallClock(ctrl_c)
+        clock = InterruptibleClock(ctrl_c)
         os.kill(os.getpid(), signal.SIGINT)  # In a call: nothing is raised here.
         began_s = clock.now_s()
         with pytest.raises(KeyboardInterrupt):
@@ -341,7 +341,7 @@ def test_resize_run_second_ctrl_c_does_not_stop_restore() -> None:
         with pytest.raises(KeyboardInterrupt):
             ResizeRun(rig, asked, 30.0, Clock(), rig.said.append, rig.shares.append).run()
         ctrl_c.check()
-    assert (rig.default, rig.read()) == (None, {1: 1, 2: 1, 3: 1})
+    assert (rig.default, rig.read_values()) == (None, {1: 1, 2: 1, 3: 1})
 
 
 def test_resize_run_ctrl_c_in_last_sample_restores() -> None:
@@ -360,4 +360,4 @@ def test_resize_run_ctrl_c_in_last_sample_restores() -> None:
     with pytest.raises(KeyboardInterrupt):
         ResizeRun(rig, plan_resize(ALL, None, 2), 30.0, Clock(), rig.said.append, rig.shares.append).run()
     assert ended
-    assert rig.read() == {1: 1, 2: 1, 3: 1}
+    assert rig.read_values() == {1: 1, 2: 1, 3: 1}

@@ -17,7 +17,7 @@ class Clock:
     def run(self, timeout_s: float) -> float:
         """Returns when the wait ended (seconds)."""
         wait_until_released(
-            lambda: self._remaining(self.now_s), timeout_s, monotonic=lambda: self.now_s, pause=self._pause
+            lambda: self._remaining(self.now_s), timeout_s, monotonic=lambda: self.now_s, sleep=self._pause
         )
         return self.now_s
 

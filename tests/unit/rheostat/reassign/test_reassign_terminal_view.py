@@ -168,10 +168,12 @@ def test_wait_for_cleanup_ends_when_throttles_are_removed_or_late(
 ) -> None:
     monkeypatch.setattr("rheostat.reassign.embedded_service.state_dir", lambda: tmp_path)
     monkeypatch.setattr("rheostat.reassign.embedded_service._POLL_S", 0.2)
-    service = EmbeddedService(tmp_path / "rheostat.yaml", None)
+    service = EmbeddedService(tmp_path / "rheostat.yaml", other_tuners=None)
     answers, ticks = [True, True, False], []
     assert service.wait_for_cleanup(lambda: answers.pop(0), lambda: ticks.append(1))
     assert (answers, len(ticks)) == ([], 2)
     monkeypatch.setattr("rheostat.reassign.embedded_service.CLEANUP_S_MAX", 0.3)
     assert not service.wait_for_cleanup(lambda: True, lambda: None), "the wait has a bound"
-    assert EmbeddedService(None, 1).wait_for_cleanup(lambda: True, lambda: None), "another tuner removes them"
+    assert EmbeddedService(None, other_tuners=1).wait_for_cleanup(lambda: True, lambda: None), (
+        "another tuner removes them"
+    )
