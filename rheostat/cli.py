@@ -46,7 +46,7 @@ from rheostat.simulate import cli as simulate
 from rheostat.status import cli as status
 from rheostat.throttles import cli as throttles
 
-_WATCH, _PLAN, _ACT, _RUN, _TRY = "Watch", "Plan", "Act", "Run", "Try"
+_WATCH, _PLAN, _ACT, _RUN, _TRY = "Watch", "Plan", "Act", "Run", "Try"  # Panels of `--help`.
 
 app = typer.Typer(
     name="rheostat",
@@ -61,8 +61,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         from importlib.metadata import version
 
         out(f"rheostat {version('rheostat')}")
@@ -75,7 +75,7 @@ def rheostat(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit")
     ] = False,
 ) -> None:
-    """Declares the options of the program itself; the options that do something have ended it before."""
+    """Declares the options of the program itself. Its callbacks, such as that of --version, do the work and end the program."""
 
 
 # In the order of `--help`. Groups stand after the commands of their panel.

@@ -30,12 +30,14 @@ rect[fill="white"] { fill: #15191f } text { fill: #e6e9ee } text[fill="#555"] { 
 [stroke="#cc79a7"] { stroke: #e59cc4 } [stroke="#000000"] { stroke: #ffffff }
 }</style>"""
 
-_WIDTH, _LEFT, _RIGHT = 1020, 90, 210
-_HEAD, _PANEL, _GAP, _FOOT = 58, 170, 46, 42
+# Sizes in pixels.
+_WIDTH, _LEFT, _RIGHT = 1020, 90, 210  # The picture, and the margins for the axis and for the legend.
+_HEAD, _PANEL, _GAP, _FOOT = 58, 170, 46, 42  # Heights: title, one panel, space between panels, time axis.
 _LINE_HEIGHT = 17
 _CHARACTER_WIDTH = 7.6  # About, at the font size of the marks.
-_CAPTION_CHARACTERS = 118
-_TICKS = 5
+_CAPTION_CHARACTERS = 118  # Per line.
+_TICKS = 5  # At most, on the axis of values.
+# Distances of ticks on the time axis.
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 
 
@@ -100,7 +102,8 @@ def svg(
         return _LEFT + (at_s - begin_s) / span_s * (_WIDTH - _LEFT - _RIGHT)
 
     rows = _mark_rows([(x_of(mark.at_s), mark.label) for mark in marks])
-    head = _HEAD + _LINE_HEIGHT * (max(rows) + 1 if rows else 0)
+    row_count = max(rows) + 1 if rows else 0
+    head = _HEAD + _LINE_HEIGHT * row_count
     bottom = head + len(panels) * (_PANEL + _GAP) - _GAP
     # A number and its unit stay on one line: a no-break space.
     caption_lines = textwrap.wrap(re.sub(r"(\d) ", "\\1\u00a0", caption), _CAPTION_CHARACTERS)
@@ -122,7 +125,7 @@ def svg(
     for at_s in _time_ticks(begin_s, begin_s + span_s):
         x = x_of(at_s)
         parts.append(f'<line x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 5}" stroke="#333"/>')
-        label = f"{at_s:g} s" if 0 < at_s < 60 else span_text(at_s) if at_s else "0"
+        label = _time_label(at_s)
         parts.append(f'<text x="{x:.1f}" y="{bottom + 19}" text-anchor="middle">{label}</text>')
     parts.append(
         f'<text x="{_WIDTH - _RIGHT}" y="{bottom + 36}" text-anchor="end" fill="#555">{escape(time_label)}</text>'
@@ -172,9 +175,8 @@ def _panel(panel: Panel, top: float, x_of: Callable[[float], float], times_s: Se
         yield f'<text x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{escape(text)}</text>'
     yield f'<line x1="{_LEFT}" y1="{y_of(highest):.1f}" x2="{_LEFT}" y2="{bottom}" stroke="#333"/>'
     for n, line in enumerate(panel.lines):
-        style = f'stroke="{line.colour}" stroke-width="1.5" fill="none"' + (
-            ' stroke-dasharray="6 4"' if line.dashed else ""
-        )
+        dashes = ' stroke-dasharray="6 4"' if line.dashed else ""
+        style = f'stroke="{line.colour}" stroke-width="1.5" fill="none"{dashes}'
         yield f'<path d="{_path(line, times_s, x_of, y_of)}" {style} stroke-linejoin="round"/>'
         y = top + 30 + _LINE_HEIGHT * n
         yield f'<line x1="{right + 14}" y1="{y}" x2="{right + 38}" y2="{y}" {style}/>'
@@ -182,6 +184,7 @@ def _panel(panel: Panel, top: float, x_of: Callable[[float], float], times_s: Se
 
 
 def _path(line: Line, times_s: Sequence[float], x_of: Callable[[float], float], y_of: Callable[[float], float]) -> str:
+    """Returns the line as commands of an SVG path; a value that is not finite interrupts the line."""
     parts: list[str] = []
     y_before: float | None = None  # None: a gap before this value.
     for value, at_s in zip(line.values, times_s, strict=True):
@@ -226,11 +229,18 @@ def _scale(highest: float) -> tuple[float, float]:
     if highest <= 0:
         return 1.0, 1.0
     power = 10.0 ** math.floor(math.log10(highest / _TICKS))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power * _TICKS >= highest * (1 - 1e-9))
-    return step, step * math.ceil(highest / step * (1 - 1e-9))
+    almost = 1 - 1e-9  # Rounding errors must not lead to a further tick.
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power * _TICKS >= highest * almost)
+    return step, step * math.ceil(highest / step * almost)
+
+
+def _time_label(at_s: float) -> str:
+    if not at_s:
+        return "0"
+    return f"{at_s:g} s" if 0 < at_s < 60 else span_text(at_s)
 
 
 def _time_ticks(begin_s: float, end_s: float) -> list[float]:
     step = next((s for s in _STEPS_S if (end_s - begin_s) / s <= 10), _STEPS_S[-1])
-    first = math.ceil(begin_s / step)
-    return [float(n * step) for n in range(first, math.floor(end_s / step) + 1)]
+    first, last = math.ceil(begin_s / step), math.floor(end_s / step)
+    return [float(n * step) for n in range(first, last + 1)]

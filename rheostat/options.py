@@ -47,17 +47,17 @@ def time_option(help: str, *names: str, shown_default: str | None = None, zero: 
 
 
 def rate_option(help: str, *names: str, zero: bool = False) -> Any:
-    """Returns an option for bytes per second, such as 50MB/s; as ``time_option``."""
+    """Returns an option for bytes per second, such as 50MB/s; the arguments are those of ``time_option``."""
     return _amount(units.parse_rate if zero else units.positive(units.parse_rate), help, "RATE", names)
 
 
 def size_option(help: str, *names: str, zero: bool = False) -> Any:
-    """Returns an option for bytes, such as 1.5GiB; as ``time_option``."""
+    """Returns an option for bytes, such as 1.5GiB; the arguments are those of ``time_option``."""
     return _amount(units.parse_bytes if zero else units.positive(units.parse_bytes), help, "SIZE", names)
 
 
 def share_option(help: str, *names: str, shown_default: str | None = None) -> Any:
-    """Returns an option for a share from 0 to 1, such as 10%; as ``time_option``."""
+    """Returns an option for a share from 0 to 1, such as 10%; the arguments are those of ``time_option``."""
     return _amount(units.parse_share, help, "SHARE", names, shown_default)
 
 

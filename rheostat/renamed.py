@@ -66,7 +66,8 @@ class CommandWithFormerOptions(PlainCommand):
         Raises:
             BadInputError: a former option; the message has its new name.
         """
-        renamed = RENAMED_OPTIONS.get(ctx.command_path.partition(" ")[2], {})
+        _program, _, command = ctx.command_path.partition(" ")
+        renamed = RENAMED_OPTIONS.get(command, {})
         for argument in args:
             if argument == "--":
                 break

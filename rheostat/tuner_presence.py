@@ -103,6 +103,7 @@ def _read(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes, now_m
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"its end was not reached within {_READ_S_MAX:.0f} s")
         newest |= _reports(reader, partition, prefix)
+    # A running tuner writes another report within seconds; if none comes, the tuner counts as ended.
     in_doubt = {key for key, tuner in newest.items() if tuner is not None and not _is_recent(tuner, now_ms)}
     deadline_s = time.monotonic() + _NEXT_REPORT_S_MAX
     while in_doubt and time.monotonic() < deadline_s:
@@ -113,6 +114,7 @@ def _read(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes, now_m
 
 
 def _reports(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes) -> dict[bytes, TunerPresence | None]:
+    """Polls once, and returns the reports by key; None: the tuner has ended, or its report cannot be read."""
     return {
         record.key: presence_or_none(record.value, record.timestamp)
         for record in reader.poll(timeout_ms=_POLL_MS).get(partition, ())

@@ -58,7 +58,9 @@ class ConfigWatch:
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
         self._stamp = file_stamp(self._path)
-        self._is_valid, self._valid_at_s, self._is_applied = True, wall_clock(), True
+        self._is_valid = True  # The file can be used.
+        self._valid_at_s = wall_clock()  # When the file was last valid.
+        self._is_applied = True  # The settings in use equal the file.
         self._reloads_taken = self._reloads_refused = 0
         self._reload_requested = threading.Event()
         self._after_reload: list[Callable[[], None]] = []
@@ -72,7 +74,11 @@ class ConfigWatch:
                 self._stamp = stamp
                 self._read()
             return ConfigState(
-                self._is_valid, self._valid_at_s, self._is_applied, self._reloads_taken, self._reloads_refused
+                is_valid=self._is_valid,
+                valid_at_s=self._valid_at_s,
+                is_applied=self._is_applied,
+                reloads_taken=self._reloads_taken,
+                reloads_refused=self._reloads_refused,
             )
 
     def request_reload(self) -> None:
@@ -101,10 +107,11 @@ class ConfigWatch:
             self._stamp = file_stamp(self._path)
             new = self._read(is_requested=True)
             changed = changed_keys(self._settings, new) if new is not None else []
-            if new is None or (need_restart := [key for key in changed if key not in RELOADABLE]):
+            need_restart = [key for key in changed if key not in RELOADABLE]
+            if new is None or need_restart:
                 self._reloads_refused += 1
                 self._new_settings = None
-                if new is not None:
+                if new is not None:  # Otherwise ``_read`` has logged the fault.
                     log.error(
                         f"the settings are not reloaded: a restart is needed for {', '.join(need_restart)}. The running settings "
                         "stay in use. Restart, or undo these changes and send SIGHUP again",
@@ -133,11 +140,8 @@ class ConfigWatch:
             self._settings, self._new_settings = new, None
             self._reloads_taken += 1
             self._is_valid = self._is_applied = True
-            self._stamp = (
-                -1,
-                -1,
-                -1,
-            )  # Equals no stamp: the next ``state`` reads the file again, as it may have changed since.
+            # The file may have changed since the reload, so the next ``state`` reads it again: no file has this stamp.
+            self._stamp = (-1, -1, -1)
             return new
 
     def _read(self, *, is_requested: bool = False) -> Settings | None:

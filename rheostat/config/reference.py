@@ -37,15 +37,15 @@ def reference() -> str:
 
 def _section(model: type[BaseModel], prefix: str) -> Iterator[str]:
     """Yields the table of a model's own keys, then the sections of its inner models."""
-    rows, inner = [], []
+    rows, nested_models = [], []
     for name, field in model.model_fields.items():
         nested = inner_model(field.annotation)
         if nested is not None:
-            inner.append((nested, f"{prefix}{name}"))
+            nested_models.append((nested, f"{prefix}{name}"))
             continue
         item = item_model(field.annotation)
         if item is not None:
-            inner.append((item, f"{prefix}{name}[]"))
+            nested_models.append((item, f"{prefix}{name}[]"))
             rows.append(f"| `{prefix}{name}` | list | none | {field.description} |\n")
             continue
         kind = _units(field.metadata) or _kind(field.annotation)
@@ -60,7 +60,7 @@ def _section(model: type[BaseModel], prefix: str) -> Iterator[str]:
         doc = (model.__doc__ or "").strip().splitlines()[0]
         yield f"\n## {prefix.rstrip('.') or 'top level'}\n\n{doc}\n\n| key | type | default | meaning |\n|---|---|---|---|\n"
         yield from rows
-    for nested, path in inner:
+    for nested, path in nested_models:
         yield from _section(nested, f"{path}.")
 
 

@@ -30,12 +30,13 @@ ENV_DELIMITER = "__"
 # Environment variables of rheostat that are not settings.
 _ENV_NOT_SETTINGS = {"RHEOSTAT_CACHE_DIR", "RHEOSTAT_STATE_DIR", "RHEOSTAT_IVY_SETTINGS", "RHEOSTAT_CONFIG"}
 _SCALARS = {"cluster"}  # Top-level keys that are not sections.
+# Settings whose value is a mapping or a list.
 _STRUCTURED = {
     ("collector", "endpoints"),
     ("limits", "by_broker"),
     ("stream", "sources"),
     ("tuner", "mutation_quota", "tenants"),
-}  # Settings whose value is a mapping or a list.
+}
 
 
 class TopicSettings(BaseModel):
@@ -114,10 +115,10 @@ def parse_settings(text: str, name: str, environ: Mapping[str, str]) -> Settings
 def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...], str]) -> dict[str, Any]:
     """Returns the settings in the environment: ``{"tuner": {"dry_run": "true"}}`` for ``RHEOSTAT_TUNER__DRY_RUN=true``.
 
-    A variable has a mapping or a list as JSON.
+    A variable for a mapping or a list has JSON as its value.
 
     Args:
-        variables: gets the name of the variable for each key that is set; error messages name the variable.
+        variables: this function adds the name of the variable for each key that a variable sets, for error messages.
     """
     values: dict[str, Any] = {}
     for variable, text in environ.items():

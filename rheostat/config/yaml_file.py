@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -16,6 +16,7 @@ from rheostat.config import unknown_keys
 from rheostat.errors import BadInputError
 
 Path = tuple[str | int, ...]  # Keys and positions from the outermost value inwards.
+V = TypeVar("V")
 
 
 class YamlFile:
@@ -50,8 +51,7 @@ class YamlFile:
 
     def line_of(self, at: Path) -> int | None:
         """Returns the line of a key; if the key is missing, the line of the nearest key around it."""
-        keys = tuple(map(str, at))
-        return next((self._lines[keys[:n]] for n in range(len(at), 0, -1) if keys[:n] in self._lines), None)
+        return _longest_prefix(self._lines, at)
 
     def faults(
         self,
@@ -65,15 +65,15 @@ class YamlFile:
             model: the model of the whole file.
             variables: the environment variable of each key that was set by a variable instead of the file.
         """
-        # If an item of a list is wrong, pydantic also reports that the list is too short. Only an empty list really is.
+        # If an item of a list is wrong, pydantic also reports that the list is too short. Only an empty list really is too short.
         faults = (f for f in error.errors() if not (f["type"] == "too_short" and f["input"]))
         return [f"{self._source(fault, variables)}: {self._fault_text(fault, model)}" for fault in faults]
 
     def _source(self, fault: Any, variables: Mapping[tuple[str, ...], str]) -> str:
         """Returns where the faulty value was set: file and line, or an environment variable."""
-        at = tuple(map(str, self._place(fault)))
+        at = self._place(fault)
         # A variable may set a whole structure of which only a part is wrong.
-        variable = next((variables[at[:n]] for n in range(len(at), 0, -1) if at[:n] in variables), None)
+        variable = _longest_prefix(variables, at)
         return f"{self.name}:{self.line_of(at) or 1}" if variable is None else f"environment: {variable}"
 
     def _place(self, fault: Any) -> Path:
@@ -106,6 +106,7 @@ class YamlFile:
         return f"{key}: {message[:1].lower()}{message[1:]}" + ("" if is_hidden else f", found {given!r}")
 
     def _index(self, node: yaml.Node, at: tuple[str, ...]) -> None:
+        """Records the line of each key under ``at``; raises BadInputError for a repeated key."""
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 here, line = (*at, str(key.value)), key.start_mark.line + 1
@@ -119,6 +120,13 @@ class YamlFile:
             for i, value in enumerate(node.value):
                 self._lines[(*at, str(i))] = value.start_mark.line + 1
                 self._index(value, (*at, str(i)))
+
+
+def _longest_prefix(values: Mapping[tuple[str, ...], V], at: Path) -> V | None:
+    """Returns the value of the path or, if it has none, of the nearest path around it; None: no path around it has a value."""
+    keys = tuple(map(str, at))
+    prefixes = (keys[:length] for length in range(len(keys), 0, -1))
+    return next((values[prefix] for prefix in prefixes if prefix in values), None)
 
 
 def dotted(at: Path) -> str:
@@ -157,13 +165,17 @@ def _models_at(model: type[BaseModel], loc: Path) -> list[type[BaseModel]]:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yields the models that an annotation such as ``tuple[A | B, ...]`` names."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
         return
     arguments = get_args(annotation)
-    for argument in arguments[:1] if get_origin(annotation) is Annotated else arguments:
+    if get_origin(annotation) is Annotated:
+        arguments = arguments[:1]  # The others are metadata.
+    for argument in arguments:
         yield from _models_in(argument)
 
 
 def _tags(model: type[BaseModel]) -> set[Any]:
+    """Returns the literal values of the model's fields; one of them tells the model from the other types of a union."""
     return {tag for field in model.model_fields.values() for tag in get_args(field.annotation)}

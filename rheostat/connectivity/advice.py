@@ -19,6 +19,7 @@ _REMEDIES = {
 
 
 def is_connected(results: Sequence[ProbeResult]) -> bool:
+    """Returns whether a server can be used; the probe ends with the first such server, so its result is the last one."""
     return results[-1].outcome is ProbeOutcome.OPEN
 
 

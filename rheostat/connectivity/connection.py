@@ -14,7 +14,7 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.parser import KafkaProtocol
 
 _READ_BYTES = 65536
-# With TLS 1.3 a server rejects a missing client certificate only after the handshake, on the first bytes.
+# With TLS 1.3 a server rejects a wrong or missing client certificate only after the handshake, on the first bytes.
 _CLIENT_CERTIFICATE = (
     " on the first request, which happens if a server requires another client certificate: see kafka.ssl_certfile"
 )
@@ -86,7 +86,8 @@ class KafkaExchange:
                 ProbeOutcome.TLS, f"{self.server} ended TLS ({error.reason or error}){_CLIENT_CERTIFICATE}"
             ) from error
         except ConnectionError as error:
-            if isinstance(self._sock, ssl.SSLSocket) and self.versions is None:
+            is_first_request = self.versions is None
+            if isinstance(self._sock, ssl.SSLSocket) and is_first_request:
                 raise ProbeFailed(
                     ProbeOutcome.TLS, f"{self.server} ended TLS ({error.strerror}){_CLIENT_CERTIFICATE}"
                 ) from error

@@ -37,11 +37,9 @@ def probe_server(kafka: KafkaSettings, server: str, connect_s_max: float, answer
         outcome, text = ProbeOutcome.OPEN, f"{server} answers"
     except ProbeFailed as failure:
         outcome, text = failure.outcome, str(failure)
-        if (
-            outcome is ProbeOutcome.NOT_KAFKA
-            and kafka.security_protocol not in _WITH_TLS
-            and _uses_tls(server, connect_s_max)
-        ):
+        # A TLS listener answers a client without TLS with bytes that are not Kafka's, so a further connection tells the two apart.
+        without_tls = kafka.security_protocol not in _WITH_TLS
+        if outcome is ProbeOutcome.NOT_KAFKA and without_tls and _uses_tls(server, connect_s_max):
             outcome = ProbeOutcome.TLS
             text = f"{server} requires TLS on this port, and kafka.security_protocol {kafka.security_protocol} has none"
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""Defers Ctrl-C until a snapshot of the cluster is complete.
+"""Defers Ctrl-C until the caller can end safely, for example until a snapshot of the cluster is complete.
 
 A snapshot takes about a second, in a dozen calls of the Kafka client, which has its own thread. If Ctrl-C interrupted a snapshot,
 the client would have to be closed during a call, and that can block for much longer than the snapshot takes.

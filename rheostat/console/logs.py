@@ -33,7 +33,7 @@ def set_up_logs(stream: TextIO | None = None, **fields: str) -> None:
             structlog.stdlib.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
             structlog.processors.format_exc_info,
-            _escaped,
+            _escape_line,
             renderer,
         ],
         logger_factory=structlog.PrintLoggerFactory(out),
@@ -47,7 +47,7 @@ def set_up_logs(stream: TextIO | None = None, **fields: str) -> None:
         handler.addFilter(lambda record: "py4j" not in Path(record.pathname).parts)
 
 
-def _escaped(_logger: Any, _method: str, line: EventDict) -> EventDict:
+def _escape_line(_logger: Any, _method: str, line: EventDict) -> EventDict:
     """Returns the log line with control characters escaped; line breaks of a traceback stay."""
     return {
         key: "\n".join(map(escaped, value.split("\n"))) if isinstance(value, str) else value

@@ -15,7 +15,7 @@ from streaming.shared.units import size_text
 
 @dataclass(frozen=True, slots=True)
 class MoveSample:
-    """One observation; the sizes are None if a broker did not answer, a throttle is None also if it is not set."""
+    """One observation. A value is None if a broker did not answer; a throttle is also None if it is not set."""
 
     at_s: float  # time.monotonic
     moving: bool
@@ -49,10 +49,10 @@ class MoveWatch:
         sample = MoveSample(
             time.monotonic(),
             moving,
-            remaining,
-            leader_bytes,
-            _rate(configs[self.leader], Side.LEADER),
-            _rate(configs[self.destination], Side.FOLLOWER),
+            remaining_bytes=remaining,
+            leader_bytes=leader_bytes,
+            leader_throttle_bytes_per_s=_rate(configs[self.leader], Side.LEADER),
+            follower_throttle_bytes_per_s=_rate(configs[self.destination], Side.FOLLOWER),
         )
         self.samples.append(sample)
         return sample
@@ -93,7 +93,9 @@ def _rate(configs: Mapping[str, ConfigValue] | ClusterError, side: Side) -> floa
 
 
 def _slope(points: list[tuple[float, int | None]]) -> float | None:
+    """Returns the change per second from the first to the last known value; None: fewer than two values are known."""
     known = [(at_s, value) for at_s, value in points if value is not None]
-    if len(known) < 2 or known[-1][0] <= known[0][0]:
+    if not known:
         return None
-    return (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0])
+    (first_s, first), (last_s, last) = known[0], known[-1]
+    return (last - first) / (last_s - first_s) if last_s > first_s else None

@@ -48,7 +48,10 @@ class LatencyProbe:
     def p99_ms(self, from_s: float, to_s: float) -> float | None:
         """Returns the p99 of the records sent between two times (``time.monotonic``); None with fewer than twenty latencies."""
         latencies_s = sorted(latency_s for sent_s, latency_s in list(self._measured) if from_s <= sent_s < to_s)
-        return round(latencies_s[int(0.99 * (len(latencies_s) - 1))] * 1000, 1) if len(latencies_s) >= 20 else None
+        if len(latencies_s) < 20:
+            return None
+        p99_s = latencies_s[int(0.99 * (len(latencies_s) - 1))]
+        return round(1000 * p99_s, 1)
 
     def _run(self) -> None:
         count = 0

@@ -36,6 +36,7 @@ class DemoProcesses:
         self._started: list[Supervisor] = []
 
     def start_measuring(self) -> None:
+        """Starts the collector and the stream."""
         self._start(self._measuring)
 
     def start_tuner(self) -> None:

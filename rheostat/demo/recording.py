@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from rheostat.demo.move import MoveSample
 
-_HELD_S_MAX = 10.0  # An older sample says nothing about a second.
+_HELD_S_MAX = 10.0  # A second without a sample gets the values of the last sample, if that is not older than this.
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,9 @@ class Recording:
     """One value for each second; None: not set, or not measured."""
 
     write_bytes_per_s: float  # The producers' rate while the move stalls.
-    steady_state_bytes_per_s: float  # What the leader's throttle has to carry before the move gains.
+    steady_state_bytes_per_s: (
+        float  # Replication of new writes; the move gains only if the leader's throttle is above it.
+    )
     leader_throttle_bytes_per_s: list[float | None]
     follower_throttle_bytes_per_s: list[float | None]
     remaining_bytes: list[int | None]
@@ -52,7 +54,7 @@ def make_recording(
         ended_s: where it ends.
     """
     seconds = math.ceil(ended_s - began_s)
-    ticks = [_sample_at(samples, began_s + second) for second in range(seconds)]
+    held = [_sample_at(samples, began_s + second) for second in range(seconds)]  # One sample for each second.
     moves_from_s = next((sample.at_s for sample in samples if sample.moving), math.inf)
     by_second: dict[int, list[float]] = {}
     for sent_s, latency_s in latencies_s:
@@ -61,9 +63,9 @@ def make_recording(
     return Recording(
         write_bytes_per_s=write_bytes_per_s,
         steady_state_bytes_per_s=steady_state_bytes_per_s,
-        leader_throttle_bytes_per_s=[tick.leader_throttle_bytes_per_s if tick else None for tick in ticks],
-        follower_throttle_bytes_per_s=[tick.follower_throttle_bytes_per_s if tick else None for tick in ticks],
-        remaining_bytes=[tick.remaining_bytes if tick and tick.at_s >= moves_from_s else None for tick in ticks],
+        leader_throttle_bytes_per_s=[sample.leader_throttle_bytes_per_s if sample else None for sample in held],
+        follower_throttle_bytes_per_s=[sample.follower_throttle_bytes_per_s if sample else None for sample in held],
+        remaining_bytes=[sample.remaining_bytes if sample and sample.at_s >= moves_from_s else None for sample in held],
         produce_median_ms=[round(statistics.median(ms), 1) if ms else None for ms in measured],
         produce_max_ms=[round(max(ms), 1) if ms else None for ms in measured],
         events=[Event(round(at_s - began_s, 1), label) for at_s, label in events if at_s is not None],
@@ -71,7 +73,7 @@ def make_recording(
 
 
 def _sample_at(samples: Sequence[MoveSample], at_s: float) -> MoveSample | None:
-    """Returns the last sample until then, if it is recent."""
+    """Returns the last sample before or at this time; None if it is older than ``_HELD_S_MAX``."""
     last = None
     for sample in samples:
         if sample.at_s > at_s:

@@ -17,6 +17,7 @@ from tuner.core.drain_time import SideLoad, fluid_optimum_s
 
 RESCUE_S_MAX = 150.0
 POLL_S = 0.5
+_ROUTINE_REASONS = ("watching", "rate_is_changing")  # The tuner holds for these reasons again and again.
 
 
 def rescue(processes: DemoProcesses, view: DemoView, watch: MoveWatch) -> float | None:
@@ -62,13 +63,12 @@ def _print_decisions(status: dict[str, Any], view: DemoView, watch: MoveWatch, p
         printed.add(key)
         if decision["action"] != "hold":
             view.print_line(decision["text"], style="bold cyan")
-        elif decision["reason"] in ("watching", "rate_is_changing"):
-            continue
-        else:
+        elif decision["reason"] not in _ROUTINE_REASONS:
             view.print_line(decision["text"], style="dim")
     if not status["ready"]:
         return f"rheostat changes nothing: {status['ready_text']}"
-    rates = {(t["broker"], t["side"]): t["current_rate_bytes_per_s"] for t in status["throttles"]}
+    throttles = status["throttles"]
+    rates = {(row["broker"], row["side"]): row["current_rate_bytes_per_s"] for row in throttles}
     leader, follower = rates.get((watch.leader, "leader")), rates.get((watch.destination, "follower"))
     if leader is None or follower is None:
         return "rheostat observes the move"

@@ -56,11 +56,13 @@ MAX_RATE_BYTES_PER_S = 30 * MB
 
 # A throttled replica fetches in bursts with a period of 11 s, Kafka's quota window, so the trend is measured over a whole period.
 QUOTA_PERIOD_S = 11.0
-WATCH_S = 25.0
-BASELINE_S = 3.0
+BASELINE_S = (
+    3.0  # How long the producers are observed before the move, and the period over which their rate is measured.
+)
 PRODUCERS_S_MAX = 20.0  # Longest wait until the producers reach their rate, which includes the start of their JVM.
-AFTER_S = 6.0
-CYCLE_S = 2.0
+WATCH_S = 25.0  # How long the stalled move is shown.
+AFTER_S = 6.0  # How long the latency is measured after the move.
+CYCLE_S = 2.0  # The tuner's cycle.
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,8 @@ def _run_story(lab: Lab, view: DemoView, summary: DemoSummary) -> DemoProcesses:
         watch = MoveWatch(client, TOPIC, PARTITIONS, LEADER, DESTINATION)
         scene = _Scene(lab, processes, view, watch, load, probe)
         producers_s = time.monotonic()
-        stall = _show_stall(scene, _wait_for_producers(scene, producers_s), summary)
+        write_bytes_per_s = _wait_for_producers(scene, producers_s)
+        stall = _show_stall(scene, write_bytes_per_s, summary)
         _show_rescue(scene, stall, producers_s, summary)
     return processes
 
@@ -215,7 +218,7 @@ def _show_rescue(scene: _Scene, stall: _Stall, producers_s: float, summary: Demo
             (tuner_s, "tuner starts"),
             (found_s, "stall found"),
             (ended_s, "move complete"),
-            (ended_s and after_s, "throttle removed"),
+            (None if ended_s is None else after_s, "throttle removed"),
         ],
         began_s=producers_s,
         ended_s=after_s + AFTER_S,

@@ -17,16 +17,14 @@ class DemoSummary:
     """Figures of the run; None: not measured."""
 
     stalled_before_s: float | None = None  # From the start of the reassignment to the tuner's start.
-    trend_before_bytes_per_s: float | None = (
-        None  # Change of the remaining bytes in that time; positive: the move falls behind.
-    )
+    # Change of the remaining bytes in that time; positive: the move falls behind.
+    trend_before_bytes_per_s: float | None = None
     write_bytes_per_s: float | None = None  # The producers' rate in that time.
     stall_detection_s: float | None = None  # From the tuner's start until it finds the stall.
-    cause: str | None = None
+    cause: str | None = None  # The reason of the decision that found the stall.
     rescue_s: float | None = None  # From the tuner's start to the end of the move.
-    optimum_s: float | None = (
-        None  # Shortest possible time of the rescue, with the maximum rate from the tuner's start on.
-    )
+    # Shortest possible time of the rescue, with the maximum rate from the tuner's start on.
+    optimum_s: float | None = None
     ratio_to_optimum: float | None = None
     rate_bytes_per_s_max: float = 0.0
     decisions: list[dict[str, Any]] = field(default_factory=list)

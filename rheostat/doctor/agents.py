@@ -12,13 +12,18 @@ from streaming.collector import jmx
 from streaming.collector.jmx import AgentAccessError, Cause, ScrapeError
 from streaming.shared.contract import Metric
 
-# The first scrape of a JVM compiles the agent's code, which takes longer than later scrapes.
+# Shortest timeout of the second attempt: the first scrape of a JVM compiles the agent's code, so it takes longer than later ones.
 _SECOND_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The answer of an agent: the names of its metrics, or the error."""
+    """The answer of an agent.
+
+    Attributes:
+        names: the names of its metrics, or the error.
+        asked_again: this is the second answer, because the first did not come in time.
+    """
 
     names: set[str] | Exception
     asked_again: bool = False
@@ -92,5 +97,7 @@ def _agent(node: int, url: str, answer: _Answer, timeout_s: float, *, is_broker:
             f"{url} answers, but without {Metric.CLIENT_IN}",
             "start the agent with conf/collectors/jmx-exporter.yaml",
         )
-    late = f", but its first answer took longer than {timeout_s:g} s: normal for a JVM that has just started"
-    return Finding(check, FindingVerdict.OK, f"{len(names)} metrics at {url}" + (late if answer.asked_again else ""))
+    found = f"{len(names)} metrics at {url}"
+    if answer.asked_again:
+        found += f", but its first answer took longer than {timeout_s:g} s: normal for a JVM that has just started"
+    return Finding(check, FindingVerdict.OK, found)

@@ -44,7 +44,7 @@ class _RightTest(NamedTuple):
 
 
 def connection(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
-    """Returns why no connection is possible, or that the connection is slow; empty if it is neither.
+    """Returns a finding if no connection is possible or the connection is slow; empty if all is well.
 
     Args:
         check: the name of the finding.
@@ -89,8 +89,10 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
         existing = sorted(state.topic for state in client.partitions() if not state.topic.startswith("__"))
         topic = existing[0] if existing else own_topic
         answers = client.alter_topic_configs({topic: {kafka_names.LEADER_REPLICAS: None}}, validate_only=True)
-        # Kafka checks the right before the topic: for a missing topic, any other error shows that the right is present.
-        raise_first(answers if existing else {t: a for t, a in answers.items() if isinstance(a, MissingPermission)})
+        if not existing:
+            # Kafka checks the right before the topic: for a missing topic, any other error shows that the right is present.
+            answers = {topic: answer for topic, answer in answers.items() if isinstance(answer, MissingPermission)}
+        raise_first(answers)
 
     def read_topic_configs() -> None:
         topics = {state.topic for state in client.partitions()} | {own_topic}

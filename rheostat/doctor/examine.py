@@ -69,6 +69,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
 
 
 def exit_code(findings: list[Finding]) -> int:
+    """Returns the exit code: that of an unreachable cluster, else 1 if any check failed."""
     failed = [f.check for f in findings if f.verdict is FindingVerdict.FAILED]
     if _REACHABILITY in failed:
         return EXIT_UNREACHABLE

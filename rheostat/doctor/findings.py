@@ -40,7 +40,9 @@ def grant(right: str, kafka: KafkaSettings) -> str:
     operation, _, resource = right.partition(" on ")
     user = kafka.sasl_username or "<principal>"
     kind, _, name = resource.partition(" ")
-    resource_option = _RESOURCE_OPTIONS.get(kind, f"--topic {name or '*'!r}").format(name)
+    resource_option = f"--topic {name or '*'!r}"
+    if kind in _RESOURCE_OPTIONS:
+        resource_option = _RESOURCE_OPTIONS[kind].format(name)
     return (
         f"kafka-acls --bootstrap-server {server(kafka)} --add "
         f"--allow-principal User:{user} --operation {operation} {resource_option}"

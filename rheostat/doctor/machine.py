@@ -47,11 +47,10 @@ def storage_of_stream(settings: Settings) -> Iterator[Finding]:
         )
         return
     inaccessible = storage.inaccessible_file_message(checkpoint.path)
-    yield (
-        _check_folder("checkpoint folder", checkpoint)
-        if inaccessible is None
-        else _failed("checkpoint folder", inaccessible)
-    )
+    if inaccessible is not None:
+        yield _failed("checkpoint folder", inaccessible)
+    else:
+        yield _check_folder("checkpoint folder", checkpoint)
     yield _check_folder("scratch space", scratch)
     if scratch.forbids_execution and _NATIVE_PATH not in os.environ.get("SPARK_SUBMIT_OPTS", ""):
         yield Finding(

@@ -11,8 +11,8 @@ from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingPermission
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
-_BROKERS_TIMESTAMP_TYPE = "log.message.timestamp.type"  # The value of a topic without a setting of its own.
-_APPENDED = "LogAppendTime"
+_BROKERS_TIMESTAMP_TYPE = "log.message.timestamp.type"  # Applies to topics without a setting of their own.
+_APPENDED = "LogAppendTime"  # Kafka writes its own time into the records.
 
 
 def source_elsewhere(source: SourceSettings, kafka: KafkaSettings) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Finds other clients that may write to the topics that control a tuner: orders, journal and signals."""
+"""Finds other principals that may write to the topics that control a tuner: orders, journal and signals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMES_MAX = 10
 
 
 def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
-    """Yields a finding for each topic, from the cluster's ACLs."""
+    """Yields a finding for each topic, from the cluster's ACLs; only one if the cluster's ACLs cannot be read."""
     names = settings.topic_names()
     own_principal = f"User:{settings.kafka.sasl_username}" if settings.kafka.sasl_username else None
     for topic, effect in (

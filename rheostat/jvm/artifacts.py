@@ -84,7 +84,13 @@ def resolve_artifacts(progress: Progress = silent) -> Artifacts:
     """
     ivy_xml = conf_file("jvm", "ivy.xml")
     jars = resolve_jars(ivy_xml, progress)
-    return Artifacts(jars["spark"], jars["kafka"], jars["jmx"][0], jars["compiler"][0], _home(ivy_xml))
+    return Artifacts(
+        spark_jars=jars["spark"],
+        kafka_jars=jars["kafka"],
+        jmx_agent=jars["jmx"][0],
+        compiler=jars["compiler"][0],
+        home=_home(ivy_xml),
+    )
 
 
 def resolve_jars(ivy_xml: Path, progress: Progress = silent) -> Mapping[str, tuple[Path, ...]]:
@@ -158,6 +164,7 @@ def fetch_jars(ivy_xml: Path, work: Path, progress: Progress) -> Path:
 
 
 def _home(ivy_xml: Path) -> Path:
+    """Returns the cache folder of the artifacts that this Ivy file names."""
     return cache_dir() / "jvm" / hashlib.sha256(ivy_xml.read_bytes()).hexdigest()[:16]
 
 
@@ -217,7 +224,9 @@ def _run_ivy(command: list[str], progress: Progress) -> str | None:
         if process.poll() is None:
             process.kill()
             process.wait()
-    return None if code == 0 and failure is None else failure or f"Ivy ended with code {code}"
+    if failure is None and code != 0:
+        return f"Ivy ended with code {code}"
+    return failure
 
 
 def _ivy_jar() -> Path:

@@ -52,7 +52,7 @@ class LabSpec:
         users: password by name; adds a SASL/PLAIN listener with an authorizer. These users have only granted rights, while the
             listener without SASL has all rights.
         java_options: options of every node's JVM.
-        places: address of each node that is not on loopback.
+        places: address of each node that does not listen on the loopback interface.
         folder: parent of the lab's folder; None: the folder for temporary files.
     """
 
@@ -79,7 +79,7 @@ class Lab:
         self.spec = spec
         self.cluster_id = kafka_uuid()
         self.nodes: dict[int, Node] = {}
-        self.start_s = 0.0
+        self.start_s = 0.0  # How long the start took.
         self.artifacts = artifacts or resolve_artifacts()
         java = find_java()
         self._java = java.executable
@@ -112,11 +112,12 @@ class Lab:
         with _no_interrupts():
             for node in self.nodes.values():
                 node.kill()
-            for entry in self.home.iterdir() if self.home.exists() else ():
-                if not (self._keep_logs and entry.name == "logs"):
-                    shutil.rmtree(entry, ignore_errors=True)
             if not self._keep_logs:
                 shutil.rmtree(self.home, ignore_errors=True)
+            elif self.home.exists():
+                for entry in self.home.iterdir():
+                    if entry.name != "logs":
+                        shutil.rmtree(entry, ignore_errors=True)
 
     def _end_recording(self) -> None:
         """Lets the recording node write the class archive, which halves the start of all later labs on this machine."""
@@ -126,7 +127,7 @@ class Lab:
             self._class_archive.finish(node.process, _DUMP_S_MAX)
 
     def _start(self) -> None:
-        began = time.monotonic()
+        began_s = time.monotonic()
         for attempt in range(1, _PORT_TRIES + 1):
             self._lay_out()
             for node in self.nodes.values():
@@ -142,7 +143,7 @@ class Lab:
                 for node in self.nodes.values():
                     node.kill()
                     shutil.rmtree(node.home, ignore_errors=True)
-        self.start_s = time.monotonic() - began
+        self.start_s = time.monotonic() - began_s
 
     def _lay_out(self) -> None:
         """Creates the nodes with free ports and their settings; starts nothing."""
@@ -212,7 +213,7 @@ class Lab:
 
     def _await_brokers(self) -> None:
         """Waits until every broker is registered and unfenced, and accepts connections, which begins a little later."""
-        deadline = time.monotonic() + START_S_MAX
+        deadline_s = time.monotonic() + START_S_MAX
         last_problem = "not all are registered"
         settings = KafkaSettings(bootstrap_servers=self.bootstrap_servers, request_timeout_s=2)
         with ClusterClient(settings, "rheostat-lab") as client:
@@ -223,13 +224,12 @@ class Lab:
                             f"Lab node {node.name} ended while starting: {_error_line(node.log)} See {node.log}."
                         )
                 try:
-                    if len(client.brokers()) == self.spec.brokers and all(
-                        map(_listens, self.bootstrap_servers.split(","))
-                    ):
+                    are_registered = len(client.brokers()) == self.spec.brokers
+                    if are_registered and all(_listens(address) for address in self.bootstrap_servers.split(",")):
                         return
                 except ClusterError as error:
                     last_problem = str(error)
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline_s:
                     logs = next(iter(self.nodes.values())).log.parent
                     raise LabError(
                         f"Not all brokers of the lab started within {START_S_MAX} s ({last_problem}). See the logs in {logs}."
@@ -282,7 +282,8 @@ def _error_line(log: Path) -> str:
     """Returns the line of a node's log that most likely says why the node ended."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     errors = [line for line in lines if "ERROR" in line or "Exception" in line or "Address already in use" in line]
-    return repr((errors or lines or ["(its log is empty)"])[-1][:300])
+    last_line = (errors or lines or ["(its log is empty)"])[-1]
+    return repr(last_line[:300])
 
 
 @contextmanager

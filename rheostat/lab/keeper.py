@@ -26,6 +26,7 @@ from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.lab.cluster import HOME_PREFIX, START_S_MAX, Lab, LabError, LabSpec
 from rheostat.run.process import stop
 
+_FETCH_S_MAX = 600.0  # The JVM artifacts may have to be fetched before the lab starts.
 _STOP_S_MAX = 20.0
 _REMOVE_S_MAX = 5.0
 _POLL_S = 0.05
@@ -54,11 +55,11 @@ def up(name: str, brokers: int, controllers: int) -> str:
         )
     is_up = False
     try:
-        deadline = time.monotonic() + START_S_MAX + 600  # The JVM artifacts may have to be fetched first.
+        deadline_s = time.monotonic() + START_S_MAX + _FETCH_S_MAX
         while not file.exists():
             if keeper.poll() is not None:
                 raise LabError(log.read_text(errors="replace").strip() or f"The lab ended at once; see {log}.")
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline_s:
                 raise LabError(f"The lab did not start in time; see {log}.")
             threading.Event().wait(_POLL_S)
         is_up = True
@@ -154,10 +155,10 @@ def _remove_leftovers(file: Path) -> None:
 
 
 def _remove(home: Path) -> None:
-    deadline = time.monotonic() + _REMOVE_S_MAX
+    deadline_s = time.monotonic() + _REMOVE_S_MAX
     while home.exists():
         shutil.rmtree(home, ignore_errors=True)
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline_s:
             return
         threading.Event().wait(_POLL_S)  # Nodes that are just being ended may still write into the folder.
 
@@ -180,11 +181,11 @@ def _write(file: Path, about: Mapping[str, Any]) -> None:
 
 
 def _keeper(file: Path) -> psutil.Process | None:
-    """Returns the keeper process; None if it has ended, even if another process has the same pid now."""
+    """Returns the keeper process that wrote this file; None if there is no file, or if the process has ended."""
     try:
         about = json.loads(file.read_text())
         process = psutil.Process(about["pid"])
-        alive = process.status() != psutil.STATUS_ZOMBIE and abs(process.create_time() - about["started"]) < 1
-        return process if alive else None
+        is_keeper = abs(process.create_time() - about["started"]) < 1  # Otherwise another process has got this pid.
+        return process if is_keeper and process.status() != psutil.STATUS_ZOMBIE else None
     except (FileNotFoundError, psutil.NoSuchProcess, ValueError, KeyError):
         return None

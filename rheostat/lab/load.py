@@ -15,7 +15,7 @@ from rheostat.lab.tools import tool_command
 from rheostat.run.process import spawn, stop
 from streaming.shared.units import span_text
 
-_FOREVER = 1_000_000_000
+_FOREVER = 1_000_000_000  # Records; ProducerPerformance needs a number.
 
 
 class ProducerLoad:

@@ -21,7 +21,7 @@ from tuner.core.partition_limits import INTERNAL_TOPICS, PRESETS, PartitionCount
 from tuner.planning.placement import PlacementRequest, PolicyViolation, place
 
 _CLIENT_ID = "rheostat-limits"
-_RECOMMENDED = PRESETS["kafka"].limits
+_RECOMMENDED = PRESETS["kafka"].limits  # Shown for comparison if no limits are set.
 PARTITIONS_MAX = 10_000  # The controller accepts 10,000 records in one request.
 
 
@@ -153,8 +153,9 @@ def _report_after(
     limits: PartitionLimits | None,
 ) -> LimitsReport:
     """Returns the report on the cluster as it would be with the placed partitions."""
-    # Only the number of replicas per broker counts, so the partitions' own numbers do not matter.
-    added = count_partitions((((topic, n), brokers) for n, brokers in enumerate(placement)), ())
+    # Only the number of replicas per broker counts, so the partitions can have any number.
+    new_replicas = [((topic, number), brokers) for number, brokers in enumerate(placement)]
+    added = count_partitions(new_replicas, ())
     brokers = {*counts.by_broker, *added.by_broker}
     after = PartitionCounts({b: counts.on_broker(b) + added.on_broker(b) for b in brokers})
     are_set = limits is not None

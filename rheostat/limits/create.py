@@ -29,7 +29,7 @@ from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.planning.placement import PolicyViolation, place
 
 _CLIENT_ID = "rheostat-limits"
-READ_BACK_S_MAX = 15.0  # On a busy cluster up to so many seconds pass until every partition has a leader.
+READ_BACK_S_MAX = 15.0  # On a busy cluster it takes up to this long until every partition has a leader.
 _POLL_S = 0.2
 
 Placement = Sequence[Sequence[int]]
@@ -143,10 +143,11 @@ def _wait_for_placement(client: PlacingClient, topic: str, placement: Placement)
     until_s = time.monotonic() + READ_BACK_S_MAX
     while True:
         states = {state.partition: state for state in client.partitions([topic])}
-        if all(
+        are_placed = all(
             n in states and states[n].leader >= 0 and states[n].replicas == tuple(brokers)
             for n, brokers in enumerate(placement)
-        ) and len(states) == len(placement):
+        )
+        if are_placed and len(states) == len(placement):
             return True
         if time.monotonic() >= until_s:
             return False

@@ -59,9 +59,8 @@ def _read_samples(reader: KafkaConsumer, topic: str, cluster: str) -> Histories:
     ends = reader.end_offsets(partitions)
     first_records = reader.offsets_for_times(dict.fromkeys(partitions, 0)).values()
     oldest = [record.timestamp for record in first_records if record]
-    newest = [
-        at_ms for p, end_offset in ends.items() if (at_ms := _last_timestamp_ms(reader, p, end_offset)) is not None
-    ]
+    last_timestamps = [_last_timestamp_ms(reader, partition, end_offset) for partition, end_offset in ends.items()]
+    newest = [at_ms for at_ms in last_timestamps if at_ms is not None]
     if not oldest or not newest:
         return Histories(missing_reason=f"there are no signals in {topic}: `rheostat run` writes them")
     begin_ms = min(oldest)
@@ -72,7 +71,7 @@ def _read_samples(reader: KafkaConsumer, topic: str, cluster: str) -> Histories:
         at_ms = begin_ms + n * (end_ms - begin_ms) // (SAMPLES - 1)
         for broker, count in sorted(_read_sample(reader, partitions, at_ms, cluster).items()):
             by_broker.setdefault(broker, []).append((at_ms / 1000, count))
-        if begin_ms == end_ms:
+        if begin_ms == end_ms:  # All signals fit into one sample.
             break
     return Histories(by_broker)
 
@@ -81,7 +80,7 @@ def _last_timestamp_ms(reader: KafkaConsumer, partition: TopicPartition, end_off
     """Returns the timestamp of the last record; None: the partition has none, or did not answer in time."""
     if end_offset <= 0:
         return None
-    # Else the poll might return a record of another partition.
+    # Without the pause the poll might return a record of another partition.
     reader.pause(*(reader.assignment() - {partition}))
     reader.resume(partition)
     reader.seek(partition, end_offset - 1)

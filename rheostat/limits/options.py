@@ -30,7 +30,7 @@ _BrokerLimit = Annotated[
     list[str] | None,
     typer.Option("--broker-limit", metavar="BROKER=N", help="most replicas that one broker may host; may be repeated"),
 ]
-_OPTIONS = {
+_OPTIONS = {  # By name of the parameter.
     "preset": _Preset,
     "max_broker_partitions": _BrokerMax,
     "max_partitions": _ClusterMax,
@@ -57,8 +57,13 @@ def takes_limits(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**arguments: Any) -> None:
-        preset, broker_max, cluster_max, by_broker = (arguments.pop(name) for name in _OPTIONS)
-        command(**arguments, overrides=LimitOverrides(preset, broker_max, cluster_max, tuple(by_broker or ())))
+        overrides = LimitOverrides(
+            preset=arguments.pop("preset"),
+            broker_partitions_max=arguments.pop("max_broker_partitions"),
+            partitions_max=arguments.pop("max_partitions"),
+            by_broker=tuple(arguments.pop("broker_limit") or ()),
+        )
+        command(**arguments, overrides=overrides)
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run

@@ -19,7 +19,11 @@ _BROKER_LIMIT = re.compile(r"(\d{1,9})=(\d{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class LimitOverrides:
-    """Limits from the command line; None or empty: not given. ``by_broker`` has texts such as "3=2000"."""
+    """Limits from the command line; None or empty: not given.
+
+    Attributes:
+        by_broker: exceptions for single brokers, as texts such as "3=2000".
+    """
 
     preset: str | None = None
     broker_partitions_max: int | None = None
@@ -52,9 +56,9 @@ class LimitOverrides:
         preset = PartitionLimits() if self.preset is None else PRESETS[self.preset].limits
         broker_max = limit_or_none(preset.broker_partitions_max)
         return PartitionLimits(
-            _first_set(self.broker_partitions_max, broker_max, base.broker_partitions_max),
-            _first_set(self.partitions_max, preset.cluster_max, base.partitions_max),
-            {**base.by_broker, **by_broker},
+            broker_partitions_max=_first_set(self.broker_partitions_max, broker_max, base.broker_partitions_max),
+            partitions_max=_first_set(self.partitions_max, preset.cluster_max, base.partitions_max),
+            by_broker={**base.by_broker, **by_broker},
         )
 
 

@@ -1,4 +1,4 @@
-"""Reports how full the brokers and the cluster are (KIP-578), and converts the report to JSON. Pure."""
+"""Reports how full the brokers and the cluster are (KIP-578), and converts the report to JSON. Does no I/O."""
 
 from __future__ import annotations
 
@@ -85,19 +85,35 @@ def build_report(
     alive_histories = {broker: history for broker, history in (histories or {}).items() if broker in racks}
 
     def forecast_for(broker: int | None) -> FillForecast | None:
+        """Returns when the broker (None: the cluster) reaches its limit; None: there is no history."""
         history = sum_histories(alive_histories) if broker is None else alive_histories.get(broker)
         if not history:
             return None
         limit = limits.partitions_max if broker is None else limits.for_broker(broker)
         count = counts.total if broker is None else counts.on_broker(broker)
-        return forecast(history, None if limit_or_none(limit) is None else limit - count)
+        headroom = None if limit_or_none(limit) is None else limit - count
+        return forecast(history, headroom)
 
     rows = tuple(
-        BrokerLimitRow(b, counts.on_broker(b), limits.for_broker(b), b in racks, racks.get(b), forecast_for(b))
+        BrokerLimitRow(
+            broker=b,
+            partitions=counts.on_broker(b),
+            limit=limits.for_broker(b),
+            alive=b in racks,
+            rack=racks.get(b),
+            forecast=forecast_for(b),
+        )
         for b in sorted({*racks, *counts.by_broker})
     )
     cluster = BrokerLimitRow(None, counts.total, limits.partitions_max, forecast=forecast_for(None))
-    return LimitsReport(source, limits, are_set, cluster, rows, missing_reason)
+    return LimitsReport(
+        source=source,
+        limits=limits,
+        are_set=are_set,
+        cluster=cluster,
+        brokers=rows,
+        why_no_forecast=missing_reason,
+    )
 
 
 def as_record(report: LimitsReport) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rheostat.limits.overrides import limit_text
 from rheostat.limits.report import BrokerLimitRow, Fill, LimitsReport
 from streaming.shared.units import share_text, span_text
-from tuner.core.partition_limits import PRESETS
+from tuner.core.partition_limits import PRESETS, limit_or_none
 from tuner.planning.fill_forecast import HISTORY_S_MIN, RISES_MIN, FillForecast, FillOutlook
 
 ROWS_MAX = 30
@@ -106,14 +106,14 @@ def _table(report: LimitsReport) -> Table:
     table.add_column("rack")
     table.add_column("")
     for row in (report.cluster, *rows[:ROWS_MAX]):
-        limited = limit_text(row.limit).isdigit()  # Otherwise the text is "unlimited".
+        is_limited = limit_or_none(row.limit) is not None
         notes = [_FILL_TEXT[row.fill], *([] if row.alive else ["down"])]
         table.add_row(
             "cluster" if row.broker is None else f"broker {row.broker}",
             str(row.partitions),
             limit_text(row.limit),
-            share_text(row.share) if limited else "",
-            str(row.headroom) if limited else "",
+            share_text(row.share) if is_limited else "",
+            str(row.headroom) if is_limited else "",
             row.rack or "",
             ", ".join(note for note in notes if note),
             style=_COLOUR[row.fill],

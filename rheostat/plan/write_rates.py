@@ -19,7 +19,7 @@ from tuner.runtime.observe.signals_reader import SignalReader
 
 WATCHING = "Watching how fast the logs grow"
 SIGNAL_AGE_S_MAX = 600.0  # SignalCache forgets older signals.
-_BACKLOG_RECORDS = 400  # So many of the newest signal records are read.
+_BACKLOG_RECORDS = 400  # Newest signal records that are read.
 
 Notify = Callable[[str], None]  # Shows a line to the operator.
 
@@ -72,9 +72,10 @@ def estimate_write_rates(
             f"--measure-for 0: no signal of the last {span_text(SIGNAL_AGE_S_MAX)} has the rate that clients write to broker "
             f"{', '.join(map(str, missing))}. Start `rheostat run`, or let this command measure the rate: --measure-for 10s."
         )
-    oldest_s = max((max(0.0, (at_ms - recent[b].sampled_at_ms) / 1000) for b in leading), default=0.0)
+    ages_s = [(at_ms - recent[b].sampled_at_ms) / 1000 for b in leading]
+    age_s_max = max([0.0, *ages_s])  # An age is negative if the broker's clock is ahead.
     notify(
-        f"Write rates are estimates from signals up to {span_text(oldest_s)} old: the rate that clients write to each broker, "
+        f"Write rates are estimates from signals up to {span_text(age_s_max)} old: the rate that clients write to each broker, "
         "divided among the partitions that it leads by the size of their logs. --measure-for 10s measures each partition."
     )
     return divide_by_size(rates, leaders, size_bytes)

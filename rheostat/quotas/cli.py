@@ -77,8 +77,9 @@ def explain(
     from rheostat.quotas.explain import BurstExample, run_explain
     from tuner.core.token_bucket import MutationQuota
 
-    bucket = MutationQuota(quota, samples, sample_length_s)
-    raise typer.Exit(run_explain(BurstExample(bucket, bucket.burst if burst is None else burst), as_json=as_json))
+    mutation_quota = MutationQuota(rate_per_s=quota, samples=samples, window_s=sample_length_s)
+    example = BurstExample(mutation_quota, mutation_quota.burst if burst is None else burst)
+    raise typer.Exit(run_explain(example, as_json=as_json))
 
 
 @app.command("plan", **with_example("rheostat quotas plan --topics 5000 --partitions 4 --quota 20"))
@@ -133,12 +134,17 @@ def plan(
     from tuner.planning.quota_time import Creation
 
     question = QuotaQuestion(
-        Creation(topics, partitions, topics_per_request, request_rate),
-        MutationQuota(quota, samples, sample_length_s),
-        controller,
-        _milliseconds(time_per_topic_s),
-        _milliseconds(time_per_partition_s),
-        max_wait,
+        creation=Creation(
+            topics,
+            partitions_per_topic=partitions,
+            topics_per_request=topics_per_request,
+            requests_per_s=request_rate,
+        ),
+        quota=MutationQuota(rate_per_s=quota, samples=samples, window_s=sample_length_s),
+        controller=controller,
+        per_topic_ms=_milliseconds(time_per_topic_s),
+        per_partition_ms=_milliseconds(time_per_partition_s),
+        wait_s_max=max_wait,
     )
     raise typer.Exit(run_plan(question, as_json=as_json))
 

@@ -12,6 +12,8 @@ from rheostat.quotas.numbers import amount_text
 from streaming.shared.units import span_text
 from tuner.core.token_bucket import MeanRate, MutationQuota, TokenBucket
 
+_NOW_MS = 0  # The time of the burst; all results are for this moment.
+
 
 @dataclass(frozen=True, slots=True)
 class BurstExample:
@@ -23,12 +25,12 @@ class BurstExample:
     @property
     def tokens(self) -> float:
         """Returns the tokens after the burst; a negative number is a debt."""
-        return TokenBucket.full(self.quota, 0).with_admitted(self.quota, self.burst, 0).tokens
+        return TokenBucket.full(self.quota, _NOW_MS).with_admitted(self.quota, self.burst, _NOW_MS).tokens
 
     @property
     def throttle_s(self) -> float:
         """Returns how long Kafka refuses further requests after the burst."""
-        return TokenBucket(self.tokens, 0).throttle_ms(self.quota, 0) / 1000
+        return TokenBucket(self.tokens, _NOW_MS).throttle_ms(self.quota, _NOW_MS) / 1000
 
     @property
     def full_again_s(self) -> float:
@@ -37,7 +39,7 @@ class BurstExample:
 
     @property
     def mean_rate(self) -> MeanRate:
-        return MeanRate().with_burst(self.burst, 0)
+        return MeanRate().with_burst(self.burst, _NOW_MS)
 
 
 def run_explain(example: BurstExample, *, as_json: bool) -> int:
@@ -61,9 +63,9 @@ def as_record(example: BurstExample) -> dict[str, Any]:
             "full_again_s": example.full_again_s,
         },
         "mean_rate": {
-            "rate_per_s": mean.per_s(quota, 0),
-            "throttle_s": mean.throttle_s(quota, 0),
-            "refused_s": mean.refused_s(quota, 0),
+            "rate_per_s": mean.per_s(quota, _NOW_MS),
+            "throttle_s": mean.throttle_s(quota, _NOW_MS),
+            "refused_s": mean.refused_s(quota, _NOW_MS),
         },
     }
 
@@ -85,12 +87,12 @@ def lines(example: BurstExample) -> list[str]:
         )
     else:
         sentences.append(f"All of them are admitted, and so is the next request: {tokens} tokens are left.")
-    per_s = amount_text(mean.per_s(quota, 0))
-    if mean.refused_s(quota, 0) > 0:
+    per_s = amount_text(mean.per_s(quota, _NOW_MS))
+    if mean.refused_s(quota, _NOW_MS) > 0:
         sentences.append(
             f"A quota by mean rate over the same window, like Kafka's other quotas, would measure {per_s}/s. It would return a "
-            f"throttle time of {span_text(mean.throttle_s(quota, 0))}, but refuse requests for "
-            f"{span_text(mean.refused_s(quota, 0))}, until the burst has left the window."
+            f"throttle time of {span_text(mean.throttle_s(quota, _NOW_MS))}, but refuse requests for "
+            f"{span_text(mean.refused_s(quota, _NOW_MS))}, until the burst has left the window."
         )
     else:
         sentences.append(

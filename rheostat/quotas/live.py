@@ -43,8 +43,9 @@ from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.runtime.observe.cluster_reader import read_quota_windows
 from tuner.runtime.observe.signals_reader import SignalCache, SignalReader
 
-_SIGNAL_BACKLOG = 2_000  # So many of the newest signal records are read.
+_SIGNAL_BACKLOG = 2_000  # Newest signal records that are read.
 _WATCH_S = 5.0
+_NO_QUOTA_MIN = 1e19  # Kafka reports about 1e20 where no quota applies.
 _NOT_PROBED = (
     "this command could not measure the topic-create latency (create_probe_p90_ms_max); a running tuner measures it"
 )
@@ -106,29 +107,38 @@ def evaluate_now(
         create_p90_ms: topic-create latency; None: not measured, so its objective is left out.
         windows: quota windows in the brokers' settings; used unless the settings file of rheostat sets a window.
     """
-    configured = settings.tuner.mutation_quota
+    quota_settings = settings.tuner.mutation_quota
     policy = settings.tuner.mutation_policy(settings.limits.limits()) or MutationPolicy()
-    if configured is None or not configured.window_is_given:
+    if quota_settings is None or not quota_settings.window_is_given:
         policy = with_broker_window(policy, windows)
-    not_probed = create_p90_ms is None and policy.objective.create_probe_p90_ms_max is not None
-    if not_probed:
+    lacks_probe = create_p90_ms is None and policy.objective.create_probe_p90_ms_max is not None
+    if lacks_probe:
         policy = replace(policy, objective=replace(policy.objective, create_probe_p90_ms_max=None))
     cluster_wide = cluster_wide_measures(
         signals.controllers, signals.brokers, now_ms, policy.limits.hold_age_s, create_p90_ms
     )
-    view = QuotaView(now_ms, quotas, dict(signals.controllers), tuple(signals.tenants.values()), cluster_wide)
+    view = QuotaView(
+        now_ms,
+        quotas,
+        controllers=dict(signals.controllers),
+        tenants=tuple(signals.tenants.values()),
+        cluster_wide=cluster_wide,
+    )
     step = step_with_orders(view, memory, policy, orders)
     report = quotas_json(QuotaSnapshot(view, step, step.memory))
-    return report | {"holds": [*report["holds"], _NOT_PROBED]} if not_probed else report
+    if lacks_probe:
+        report["holds"] = [*report["holds"], _NOT_PROBED]
+    return report
 
 
 def tenant_label(row: Mapping[str, Any]) -> str:
     """Returns the tenant of a row as text, such as ``user alice client-id app``."""
-    return " ".join(part for part in (_part("user", row["user"]), _part("client-id", row["client_id"])) if part)
+    names = (("user", row["user"]), ("client-id", row["client_id"]))
+    return " ".join(f"{kind} {escape.printable_name(name)}" for kind, name in names if name is not None)
 
 
 def run_quotas(settings: Settings, *, as_json: bool, watch: bool = False) -> int:
-    """Prints the report. Returns exit code 1 if a quota limits a tenant or the controller exceeds its objective."""
+    """Prints the report, once or until Ctrl-C, and returns the exit code."""
     console = console_for(sys.stdout)
     report = gather(settings)
     if as_json:
@@ -158,11 +168,11 @@ def watch_quotas(
 
 
 def exit_code(report: dict[str, Any]) -> int:
+    """Returns exit code 1 if a quota limits a tenant, or the controller exceeds its objective, or neither could be evaluated."""
     over_objective = report["pressure"] is not None and report["pressure"] > 1
-    # Without an assessment of the tenants, the cluster is not known to be healthy.
-    assessed = report["tenants"] is not None or report["paused"] is not None
-    limited = any(row["throttled"] for row in report["tenants"] or ())
-    return EXIT_NOT_WELL if over_objective or limited or not assessed else EXIT_DONE
+    is_evaluated = report["tenants"] is not None or report["paused"] is not None  # While paused, nothing is evaluated.
+    limits_a_tenant = any(row["throttled"] for row in report["tenants"] or ())
+    return EXIT_NOT_WELL if over_objective or limits_a_tenant or not is_evaluated else EXIT_DONE
 
 
 def _read_windows(settings: Settings) -> Set[QuotaWindow]:
@@ -226,11 +236,9 @@ def print_quotas(report: dict[str, Any], console: Console) -> None:
         )
 
 
-def _part(kind: str, name: str | None) -> str:
-    return "" if name is None else f"{kind} {escape.printable_name(name)}"
-
-
 def _number(value: float | None) -> str:
     if value is None:
         return "–"
-    return "no quota" if value > 1e19 else f"{value:g}" if abs(value) < 1 else f"{value:.1f}"
+    if value > _NO_QUOTA_MIN:
+        return "no quota"
+    return f"{value:g}" if abs(value) < 1 else f"{value:.1f}"

@@ -109,9 +109,12 @@ def estimate_creation(question: QuotaQuestion) -> QuotaEstimate:
     max_rate = None
     if question.wait_s_max is not None:
         max_rate = rate_per_s_max(creation, cost, question.wait_s_max, quota.samples, quota.window_s)
-    busy = min(1.0, steady_busy_ratio(creation, quota, cost))
     return QuotaEstimate(
-        question, simulate_creation(creation, quota, cost), simulate_creation(creation, None, cost), busy, max_rate
+        question,
+        under_quota=simulate_creation(creation, quota, cost),
+        without_quota=simulate_creation(creation, None, cost),
+        steady_busy_ratio=min(1.0, steady_busy_ratio(creation, quota, cost)),
+        rate_per_s_max=max_rate,
     )
 
 

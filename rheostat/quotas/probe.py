@@ -12,15 +12,15 @@ from streaming.shared.kafka.controller_ping import ControllerPing
 from tuner.control.mutation_quota.probe_window import COUNT_MIN, ProbeRequest, ProbeWindow
 from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX, ProbeClient
 
-_REQUESTS = COUNT_MIN + 10
+_REQUESTS = COUNT_MIN + 10  # Some requests may fail, and a p90 needs at least COUNT_MIN answers.
 _PAUSE_S = 0.05
 _DURATION_S_MAX = 10.0
 
 
 def measure_create_p90_ms(settings: Settings) -> float | None:
     """Returns the p90 latency in ms; None if no objective needs it, or too few requests were answered."""
-    configured = settings.tuner.mutation_quota
-    if configured is None or configured.objective.create_probe_p90_ms_max is None:
+    quota_settings = settings.tuner.mutation_quota
+    if quota_settings is None or quota_settings.objective.create_probe_p90_ms_max is None:
         return None
     client = ControllerPing(settings.kafka, "rheostat-quotas-probe", settings.topic_names().journal)
     try:
@@ -49,7 +49,7 @@ def probe_create_p90_ms(
     for n in range(_REQUESTS if connected else 0):
         if monotonic() >= until_s:
             break
-        sleep(rng.uniform(0.5, 1.5) * _PAUSE_S)
+        sleep(rng.uniform(0.5, 1.5) * _PAUSE_S)  # Random, so that the requests do not follow a periodic load.
         broker, began_s = connected[n % len(connected)], monotonic()
         if client.ping(broker) is None:
             window.add(ProbeRequest(began_s, monotonic() - began_s, broker))

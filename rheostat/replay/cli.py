@@ -58,4 +58,7 @@ def replay(
     from rheostat.replay.command import ReplayRequest, run_replay
 
     set_up_logs()
-    raise typer.Exit(run_replay(ReplayRequest(since, until, config, journal, tuner_settings, export), as_json=as_json))
+    request = ReplayRequest(
+        from_text=since, to_text=until, config=config, journal=journal, tuner_settings=tuner_settings, export=export
+    )
+    raise typer.Exit(run_replay(request, as_json=as_json))

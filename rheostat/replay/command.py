@@ -30,7 +30,12 @@ _DEFAULT_FROM = "-1h"
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """The options of the command; ``from_text`` None means the last hour, or the whole file."""
+    """The options of the command.
+
+    Attributes:
+        from_text: the start of the range; None: the last hour, or the whole journal file.
+        tuner_settings: a file with settings to decide with instead of the recorded ones.
+    """
 
     from_text: str | None
     to_text: str
@@ -54,9 +59,8 @@ def run_replay(request: ReplayRequest, *, as_json: bool) -> int:
     if from_ms >= to_ms:
         raise BadInputError(f"--from {from_text}: expected a time before --to {request.to_text}")
     inputs = _read_inputs(request, from_ms, to_ms)
-    missed = MissedSteps(
-        unreadable=inputs.unreadable, older=inputs.older
-    )  # recorded_steps adds the steps that it skips.
+    missed = MissedSteps(unreadable=inputs.unreadable, older=inputs.older)
+    # ``recorded_steps`` adds the steps that it skips to ``missed``.
     steps = list(recorded_steps(inputs.chunks, missed))
     if not any(from_ms <= step.now_ms <= to_ms for step in steps):
         raise BadInputError(
@@ -91,33 +95,32 @@ def _read_inputs(request: ReplayRequest, from_ms: int, to_ms: int) -> RecordedIn
 
 
 def _make_replayer(request: ReplayRequest, steps: list[RecordedStep], from_ms: int) -> Replayer:
-    """Returns a replayer with the settings of `--tuner-settings`; keys that the file lacks have their first recorded values."""
+    """Returns a replayer with the settings of `--tuner-settings`; keys that the file lacks have their first recorded values.
+
+    Without such a file, the replayer uses the recorded settings of each step.
+    """
     if request.tuner_settings is None:
         return Replayer()
-    recorded = next(step for step in steps if step.now_ms >= from_ms).settings
-    quota_step = next((step for step in steps if step.kind == "quotas" and step.now_ms >= from_ms), None)
+    steps_in_range = [step for step in steps if step.now_ms >= from_ms]
+    recorded = steps_in_range[0].settings
+    # Only the steps of mutation quotas record the settings of mutation quotas.
+    quota_step = next((step for step in steps_in_range if step.kind == "quotas"), None)
     if quota_step is not None:
         recorded = replace(recorded, quotas=quota_step.settings.quotas)
     return Replayer(load_tuner_settings(request.tuner_settings, recorded, has_quotas=quota_step is not None))
 
 
 def _missed_text(missed: MissedSteps) -> str:
-    texts = [
-        text
-        for count, text in (
-            (
-                missed.before_a_frame,
-                f"{missed.before_a_frame} steps have no frame (record of the whole state) before them",
-            ),
-            (missed.unfinished, f"{missed.unfinished} steps were not written completely"),
-            (
-                missed.older,
-                f"an earlier version of rheostat wrote {missed.older} records: replay them with that version",
-            ),
-            (missed.unreadable, f"{missed.unreadable} records are damaged or of a later version of rheostat"),
-        )
-        if count
-    ]
+    """Returns the steps and records that cannot be replayed, in parentheses after a space; empty if there are none."""
+    texts = []
+    if missed.before_a_frame:
+        texts.append(f"{missed.before_a_frame} steps have no frame (record of the whole state) before them")
+    if missed.unfinished:
+        texts.append(f"{missed.unfinished} steps were not written completely")
+    if missed.older:
+        texts.append(f"an earlier version of rheostat wrote {missed.older} records: replay them with that version")
+    if missed.unreadable:
+        texts.append(f"{missed.unreadable} records are damaged or of a later version of rheostat")
     return f" ({', '.join(texts)})" if texts else ""
 
 

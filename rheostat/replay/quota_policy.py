@@ -15,15 +15,16 @@ WITHOUT_EFFECT = ("cycle_s",)  # Settings that determine when a cycle runs, but 
 
 def settings_of(policy: MutationPolicy) -> dict[str, Any]:
     """Returns the settings section that yields this policy."""
-    limits, default_rules = policy.limits, MutationQuotaSettings().policy(1.0).rules
-    names = get_args(MutationQuotaSettings.model_fields["default_entity"].annotation)
-    defaults = {MutationQuotaSettings(default_entity=name).policy(1.0).default_entity: name for name in names}
+    limits, default_rules = policy.limits, _policy(MutationQuotaSettings()).rules
+    # The setting names the default entity in words, so the words are found through the entity that each yields.
+    words = get_args(MutationQuotaSettings.model_fields["default_entity"].annotation)
+    words_by_entity = {_policy(MutationQuotaSettings(default_entity=word)).default_entity: word for word in words}
     return {
         "objective": asdict(policy.objective),
         "tenants": [asdict(rule) for rule in policy.rules if rule not in default_rules],
         "rate_per_s_max": limits.rate_per_s_max,
         "over_allocation": limits.over_allocation,
-        "default_entity": defaults[policy.default_entity],
+        "default_entity": words_by_entity[policy.default_entity],
         "measure": policy.enable_metering,
         "existing_quotas": "adopt" if policy.adopt_existing else "preserve",
         "partitions_max": policy.partitions_max,
@@ -32,6 +33,11 @@ def settings_of(policy: MutationPolicy) -> dict[str, Any]:
         "quota_window_s": limits.window_s,
         "tenants_max": limits.tenants_max,
     }
+
+
+def _policy(settings: MutationQuotaSettings) -> MutationPolicy:
+    """Returns the policy of these settings. Its ``external_change_hold_s``, a setting of another section, is arbitrary."""
+    return settings.policy(external_change_hold_s=1.0)
 
 
 def merge_section(section: Any, recorded: MutationPolicy | None) -> Any:

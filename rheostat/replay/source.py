@@ -25,7 +25,7 @@ from tuner.replay.recording import RecordingChunk, decode_chunk
 # may be recorded this long after the range.
 _BEFORE_MS = round(1.5 * FRAME_EVERY_S * 1000)
 _AFTER_MS = 60_000
-_NEWEST_OFFSETS = 500  # The newest record is searched among so many offsets before the end of the topic.
+_NEWEST_OFFSETS = 500  # The newest record of the cluster is searched in the last offsets of the topic, this many.
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,21 +113,28 @@ def _decode(lines: list[bytes], available: str) -> RecordedInputs:
 def _read(
     cluster: str, reader: KafkaConsumer, topic: str, since_ms: int | None, back: int = 0
 ) -> Iterator[tuple[int, bytes]]:
-    """Yields the records of one cluster, each with the broker's timestamp."""
+    """Yields the records of one cluster, each with the broker's timestamp.
+
+    Args:
+        since_ms: only records from this time on; None: only the last ``back`` offsets.
+    """
     for record in read_inputs(reader, topic, since_ms, back=back):
         if record.key == cluster.encode() and record.value is not None:
             yield record.timestamp, record.value
 
 
 def _available_text(cluster: str, reader: KafkaConsumer, topic: str) -> str:
+    """Returns which times the records of the cluster cover, as text for a message."""
     oldest = next(_read(cluster, reader, topic, 0), None)
     if oldest is None:
         return (
             f"topic {topic} has no records of cluster {cluster}: an active tuner or a dry run (tuner.dry_run) records decisions "
             "while partitions move"
         )
-    newest_ms = max((at_ms for at_ms, _ in _read(cluster, reader, topic, None, _NEWEST_OFFSETS)), default=oldest[0])
-    return _span_text(oldest[0], max(oldest[0], newest_ms))
+    oldest_ms, _ = oldest
+    newest_records = _read(cluster, reader, topic, None, back=_NEWEST_OFFSETS)
+    newest_ms = max([oldest_ms, *(at_ms for at_ms, _ in newest_records)])
+    return _span_text(oldest_ms, newest_ms)
 
 
 def _span_text(oldest_ms: int, newest_ms: int) -> str:

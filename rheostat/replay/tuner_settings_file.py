@@ -20,7 +20,7 @@ from tuner.settings.tuner import TunerSettings
 
 # Settings that no decision on recorded inputs depends on.
 _WITHOUT_EFFECT = ("dry_run", "cycle_s", "http", "capacity", "reassign")
-# Settings that a decision depends on, and their fields in ThrottleLimits.
+# Settings of throttle decisions, and their fields in ThrottleLimits. The settings of the objective are applied separately.
 _LIMITS_FIELDS = {
     "rate_bytes_per_s_max": "rate_bytes_per_s_max",
     "rate_bytes_per_s_min": "rate_bytes_per_s_min",
@@ -94,17 +94,19 @@ def _with_settings(recorded: SettingsSnapshot, settings: TunerSettings, keys: se
     """Returns the recorded settings with the values of ``keys``."""
     limits, law, objective = settings.limits(), recorded.law, recorded.objective
     changes = {field: getattr(limits, field) for key, field in _LIMITS_FIELDS.items() if key in keys}
-    if law is not None:
+    if law is not None:  # The control law of the closed loop has its own copy of the minimum and maximum rate.
         law = replace(law, **{name: value for name, value in changes.items() if name.startswith("rate_bytes_per_s_")})
     if "objective" in keys:
         objective = settings.control_objective()
         changes |= {field: getattr(limits, field) for field in ("closed_loop", "throttles_all_moves", "finish_at_ms")}
-    has_writes_max = "config_writes_per_s_max" in keys
+    writes_max = recorded.writes_max
+    if "config_writes_per_s_max" in keys:
+        writes_max = writes_per_tick_max(settings.config_writes_per_s_max)
     return replace(
         recorded,
         limits=replace(recorded.limits, **changes),
         objective=objective,
         law=law,
-        writes_max=writes_per_tick_max(settings.config_writes_per_s_max) if has_writes_max else recorded.writes_max,
+        writes_max=writes_max,
         quotas=quota_policy.policy_of(settings, keys, recorded.quotas),
     )

@@ -53,11 +53,11 @@ def stream(
 
 def tune(config: Config, wait: WaitForCluster = False, dry_run: DryRun = False) -> None:
     """Runs only the tuner, which reads the signals, decides, and sets throttles and quotas."""
-    _run_part("tune", config, wait, dry_run)
+    _run_part("tune", config, wait, dry_run=dry_run)
 
 
 def _run_part(
-    name: str, config: Path, wait: bool, dry_run: bool = False, variables: dict[str, str] | None = None
+    name: str, config: Path, wait: bool, *, dry_run: bool = False, variables: dict[str, str] | None = None
 ) -> None:
     """Runs one process until it is stopped.
 

@@ -89,6 +89,7 @@ class _ScrapeSender:
         self._retry_s = 0.0  # Before this time (``time.monotonic``) no record is sent.
 
     def publish(self, scrape: Scrape) -> None:
+        """Sends the record, or only counts it as failed for ``pause_s`` seconds after Kafka has refused a record."""
         # While Kafka accepts no records, each send blocks. A thousand blocked sends would delay the round by minutes.
         if time.monotonic() < self._retry_s:
             self._counts.add_failed_record()
@@ -109,7 +110,7 @@ class _ScrapeSender:
 def _summarise(counts: Counts, stop: threading.Event) -> None:
     log = structlog.get_logger("collector")
     while not stop.wait(_SUMMARY_S):
-        failures = sorted(counts.scrape_failures.items(), key=lambda item: -item[1])
+        failures = sorted(counts.scrape_failures.items(), key=lambda item: item[1], reverse=True)
         log.info(
             "summary since the start",
             rounds=counts.rounds,

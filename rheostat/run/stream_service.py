@@ -55,13 +55,12 @@ def run_stream(
     artifacts = resolve_artifacts(log.info)
     jars = stream_jars(artifacts, log.info)
     archive = ClassArchive(artifacts.class_archive(java, jars))
-    names = settings.topic_names()
-    until_topics(settings, stop, [names.metrics, names.signals, names.rejects])
+    topics = settings.topic_names()
+    until_topics(settings, stop, [topics.metrics, topics.signals, topics.rejects])
     if stop.is_set():
         return
     counts = StreamCounts()
     events = _StreamLog(log, counts, began_s)
-    topics = settings.topic_names()
     sources = feeds(
         settings.kafka,
         topics,
@@ -70,13 +69,13 @@ def run_stream(
         own_interval_s=settings.collector.interval_s,
     )
     listener = ProgressListener(
-        events.progressed,
-        events.restarted,
-        events.backlog_progressed,
-        events.backlog_failed,
-        events.halved,
-        events.quarantined,
-        _java_log(stop),
+        progress=events.progressed,
+        restart=events.restarted,
+        backlog=events.backlog_progressed,
+        backlog_failed=events.backlog_failed,
+        halved=events.halved,
+        quarantined=events.quarantined,
+        java=_java_log(stop),
     )
     with ExitStack() as stack:
         if settings.stream.http.port is not None:
@@ -146,15 +145,16 @@ class _StreamLog:
 
     def halved(self, records: int, kept: int) -> None:
         self._log.warning(
-            f"a batch of {records} records ended the stream more than once: it reads {kept} of them first, to find the cause",
+            f"a batch of {records} records ended the stream more than once: the stream reads {kept} of these records first, to "
+            "find the cause",
         )
 
     def quarantined(self, refused: Quarantined) -> None:
         self._counts.quarantined += refused.records
         self._log.error(
             f"records {refused.first_offset} to {refused.last_offset} of topic {refused.topic}, partition {refused.partition}, end "
-            "the stream whenever it reads them: they are left out, and named in the rejects topic. Find the client that wrote "
-            "them, and correct it or remove its right to write",
+            "the stream whenever it reads them: these records are left out, and named in the rejects topic. Find the client that "
+            "wrote them, and correct that client or remove its right to write",
             kafka=refused.kafka_id,
         )
 

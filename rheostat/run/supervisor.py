@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -27,21 +27,21 @@ STREAM_NICE = 5
 BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 30.0
 WELL_AFTER_S = 60.0  # A child that ran for this long has recovered: its next restart has the shortest back-off again.
 _CHECK_EVERY_S = 0.2
-_STDERR = 2
+_STDERR = 2  # File descriptor.
 
 
 @dataclass(slots=True)
 class Child:
-    """A child process, and the time of its next start."""
+    """A part of rheostat that runs as a child process."""
 
     name: str
     command: Sequence[str]
     nice: int = 0
-    process: subprocess.Popen[bytes] | None = None
-    started_s: float = 0.0
-    backoff_s: float = BACKOFF_S_MIN
-    start_at_s: float = 0.0
-    restarts: int = field(default=0)
+    process: subprocess.Popen[bytes] | None = None  # None: it does not run now.
+    started_s: float = 0.0  # When it was last started.
+    backoff_s: float = BACKOFF_S_MIN  # The delay of the next restart.
+    start_at_s: float = 0.0  # When to start it, if it does not run.
+    restarts: int = 0
 
 
 class Supervisor:
@@ -110,14 +110,10 @@ class Supervisor:
 
 def children_for(config: Path, *, dry_run: bool) -> list[Child]:
     """Returns the children for one settings file; each runs one command of this program."""
-    program = [sys.executable, "-m", "rheostat"]
-    extra = {"tune": ["--dry-run"] if dry_run else []}
-    nice = {"stream": STREAM_NICE}
-    return [
-        Child(
-            part,
-            [*program, part, "--config", str(config), "--wait-for-cluster", *extra.get(part, [])],
-            nice.get(part, 0),
-        )
-        for part in PARTS
-    ]
+    children = []
+    for part in PARTS:
+        command = [sys.executable, "-m", "rheostat", part, "--config", str(config), "--wait-for-cluster"]
+        if part == "tune" and dry_run:
+            command.append("--dry-run")
+        children.append(Child(part, command, nice=STREAM_NICE if part == "stream" else 0))
+    return children

@@ -71,7 +71,9 @@ def signals(
     set_up_logs()
     settings = load_settings(config)
     signal_filter = live.SignalFilter(
-        None if all_clusters else settings.cluster, frozenset(kind or ()), frozenset(node or ())
+        cluster=None if all_clusters else settings.cluster,
+        kinds=frozenset(kind or ()),
+        nodes=frozenset(node or ()),
     )
     if raw:
         raise typer.Exit(live.follow(settings, signal_filter, duration_s))

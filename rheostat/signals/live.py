@@ -41,7 +41,7 @@ from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 from tuner.runtime.observe.signals_reader import SignalCache
 
 REFRESH_S = 2.0
-_BACKLOG_RECORDS = 400  # So many of the newest signal records are read at the start.
+_BACKLOG_RECORDS = 400  # Newest signal records that are read at the start.
 _POLL_MS = 200
 _CHECK_SERVICES = "are `rheostat collect` and `rheostat stream`, or `rheostat run`, running?"
 
@@ -56,7 +56,9 @@ class SignalFilter:
 
     def fits(self, signal: Signal) -> bool:
         """Returns whether the kind and the node of a signal match the filter; ``SignalsView`` compares the cluster."""
-        return (not self.kinds or signal_kind(signal) in self.kinds) and (not self.nodes or _node(signal) in self.nodes)
+        fits_kind = not self.kinds or signal_kind(signal) in self.kinds
+        fits_node = not self.nodes or _node(signal) in self.nodes
+        return fits_kind and fits_node
 
 
 class SignalsView:
@@ -76,6 +78,7 @@ class SignalsView:
         self._by_cluster: dict[str, SignalCache] = {}
 
     def take(self, value: bytes | None) -> None:
+        """Adds the value of one record."""
         try:
             signal = decode_signal(value or b"")
         except ContractError:
@@ -90,6 +93,7 @@ class SignalsView:
 
     @property
     def backlog(self) -> int:
+        """The number of signals made from old records that waited during an outage."""
         return sum(cache.backlog for cache in self._by_cluster.values())
 
     def usable(self, now_ms: int) -> list[Signal]:
@@ -100,8 +104,7 @@ class SignalsView:
             signals += (signal for _, signal in sorted(cache.brokers.items()))
             signals += (signal for _, signal in sorted(cache.moves.items()))
             signals += (signal for _, signal in sorted(cache.controllers.items()))
-            tenants = sorted(cache.tenants.values(), key=lambda s: (s.node, s.user or "", s.client_id or ""))
-            signals += tenants
+            signals += sorted(cache.tenants.values(), key=lambda s: (s.node, s.user or "", s.client_id or ""))
         return signals
 
     def matching(self, now_ms: int) -> list[Signal]:
@@ -118,7 +121,7 @@ def describe_problem(
         return None
     if view.newest_ms is not None:
         subject = "The one signal is" if len(matching) == 1 else "All signals are"
-        ahead_s = (view.newest_ms - now_ms) / 1000
+        ahead_s = (view.newest_ms - now_ms) / 1000  # Negative: the signal is in the past.
         if ahead_s > age_s_max:
             return (
                 f"{subject} stale: the newest has the time {clock(view.newest_ms)}, {span_text(ahead_s)} ahead of this machine's "
@@ -199,25 +202,28 @@ def watch(settings: Settings, signal_filter: SignalFilter, duration_s: float | N
                     break
                 stop.wait(REFRESH_S)
                 trouble = _try_take(view, tail.poll)
-    fresh = describe_problem(view, signal_filter, topic, _now_ms(), age_s_max) is None
-    return EXIT_DONE if stop.is_set() or fresh else EXIT_NOT_WELL
+    has_fresh_signal = describe_problem(view, signal_filter, topic, _now_ms(), age_s_max) is None
+    return EXIT_DONE if stop.is_set() or has_fresh_signal else EXIT_NOT_WELL
 
 
 def follow(settings: Settings, signal_filter: SignalFilter, duration_s: float | None) -> int:
     """Prints every record as it arrives, backlog included, until Ctrl-C or for ``duration_s``. Returns the exit code."""
-    has_printed, until_s = False, None if duration_s is None else time.monotonic() + duration_s
+    has_printed = False
+    until_s = None if duration_s is None else time.monotonic() + duration_s
     last_trouble: str | None = None
     with _open_tail(settings) as tail:
         stop = stop_on_signals()
         while not stop.is_set() and (until_s is None or time.monotonic() < until_s):
             try:
-                records, trouble = list(tail.poll(_POLL_MS)), None
+                records = list(tail.poll(_POLL_MS))
             except KAFKA_ERRORS as error:
-                records, trouble = [], f"the signals cannot be read: {error}"
+                trouble = f"the signals cannot be read: {error}"
+                if trouble != last_trouble:
+                    tell(trouble)
+                last_trouble = trouble
                 stop.wait(1.0)
-            if trouble not in (None, last_trouble):
-                tell(str(trouble))
-            last_trouble = trouble
+                continue
+            last_trouble = None
             for record in records:
                 if (line := raw_line(record.value, signal_filter)) is not None:
                     has_printed = True
@@ -323,15 +329,14 @@ def render_tables(
             blocks += tables(
                 sheet, of_kind, now_ms, age_s_max, console, wide=wide, has_cluster_column=has_cluster_column
             )
-    left_out = [
-        f"{text}: {count}"
-        for count, text in (
-            (view.backlog, "signals of backlog records"),
-            (view.unreadable, "unreadable records"),
-        )
-        if count
-    ]
-    return [*blocks, styled(f"Not shown: {', '.join(left_out)}.")] if left_out else blocks
+    left_out = []
+    if view.backlog:
+        left_out.append(f"signals of backlog records: {view.backlog}")
+    if view.unreadable:
+        left_out.append(f"unreadable records: {view.unreadable}")
+    if left_out:
+        blocks.append(styled(f"Not shown: {', '.join(left_out)}."))
+    return blocks
 
 
 def _node(signal: Signal) -> int:

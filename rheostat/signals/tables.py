@@ -30,12 +30,12 @@ _DASH = "–"
 _AGE = "age"
 _PADDING = (0, 1, 0, 0)
 _COLUMN_GAP = 2  # Characters between two columns with this padding.
-_UNBOUNDED = 100_000
-_LARGEST = 3  # Of the largest partitions of a move, so many are shown.
+_UNBOUNDED = 100_000  # A console width that no table exceeds.
+_LARGEST = 3  # Largest partitions of a move that are shown.
 _TOKENS_WITHOUT_QUOTA = 1e15  # A broker reports more tokens than this for a tenant without a quota.
 
-Figure = Callable[[Any], str]
-Columns = tuple[tuple[str, Figure], ...]
+Figure = Callable[[Any], str]  # Returns the text of one value of a signal.
+Columns = tuple[tuple[str, Figure], ...]  # Header and value of each column.
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,9 @@ def tables(
         age_s_max: older signals are stale.
         has_cluster_column: the first column names the cluster.
     """
-    about = ((("cluster", lambda s: s.cluster),) if has_cluster_column else ()) + sheet.about
+    about = sheet.about
+    if has_cluster_column:
+        about = (("cluster", lambda signal: signal.cluster), *about)
 
     def make_table(figures: Columns) -> Table:
         return _table(sheet.title, about, figures, signals, now_ms, age_s_max)
@@ -96,36 +98,43 @@ def _table(
     for name in (_AGE, *(name for name, _ in figures)):
         table.add_column(name, justify="right", overflow="fold")
     for signal in signals:
-        fresh = freshness(signal, now_ms, age_s_max) is Freshness.FRESH
+        is_fresh = freshness(signal, now_ms, age_s_max) is Freshness.FRESH
         table.add_row(
             *(figure(signal) for _, figure in about),
-            styled(_age(signal, now_ms, fresh), "" if fresh else "red"),
+            styled(_age(signal, now_ms, is_fresh), "" if is_fresh else "red"),
             *(figure(signal) for _, figure in figures),
         )
     return table
 
 
 def _fit(table: Table, console: Console) -> Table:
-    """Returns the table. If it is too wide and narrow columns make it fit, headers are broken between words; values are not."""
+    """Returns the table. If it is too wide and narrow columns make it fit, headers are broken between words; values are not.
+
+    The only value that is broken is an age such as "3 min, stale".
+    """
     if _width(table, console) <= console.width:
         return table
-    narrow = [max(map(len, [*str(column.header).split(), *map(str, column.cells)])) for column in table.columns]
-    age = next(i for i, column in enumerate(table.columns) if column.header == _AGE)
-    narrow[age] = max(
-        len(part) for cell in table.columns[age].cells for part in str(cell).replace(", ", ",\n").split("\n")
-    )
-    if sum(narrow) + _COLUMN_GAP * len(narrow) <= console.width:
-        for column, width in zip(table.columns, narrow, strict=True):
+    widths = []
+    for column in table.columns:
+        cells = [str(cell) for cell in column.cells]
+        if column.header == _AGE:
+            cells = [part for cell in cells for part in cell.replace(", ", ",\n").split("\n")]
+        else:
+            cells += str(column.header).split()
+        widths.append(max(map(len, cells)))
+    if sum(widths) + _COLUMN_GAP * len(widths) <= console.width:
+        for column, width in zip(table.columns, widths, strict=True):
             column.width = width
     return table
 
 
 def _width(table: Table, console: Console) -> int:
+    """Returns the width of the table if nothing is broken."""
     return Measurement.get(console, console.options.update_width(_UNBOUNDED), table).maximum
 
 
-def _age(signal: Signal, now_ms: int, fresh: bool) -> str:
-    if fresh:
+def _age(signal: Signal, now_ms: int, is_fresh: bool) -> str:
+    if is_fresh:
         return span_text(age_s(signal, now_ms))
     ahead_s = (signal.sampled_at_ms - now_ms) / 1000
     return f"{span_text(ahead_s)} ahead, stale" if ahead_s > 0 else f"{span_text(-ahead_s)}, stale"

@@ -61,7 +61,8 @@ def _sides(title: str, trace: Trace, side: str, mean: Callable[[Floats], list[fl
     copied = trace.catch_up_out_bytes_per_s if side == "leader" else trace.catch_up_in_bytes_per_s
     limits = trace.leader_rate_bytes_per_s if side == "leader" else trace.follower_rate_bytes_per_s
     total = copied.sum(axis=0)
-    busiest = sorted(int(i) for i in np.argsort(-total, kind="stable")[:_BROKERS_MAX] if total[i] > 0)
+    by_total = np.argsort(-total, kind="stable")  # Indexes of the brokers, the busiest first.
+    busiest = sorted(int(i) for i in by_total[:_BROKERS_MAX] if total[i] > 0)
     lines = []
     for i, colour in zip(busiest, COLOURS, strict=False):
         broker = trace.world.brokers[i].broker

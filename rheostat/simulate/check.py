@@ -130,12 +130,14 @@ def _check_disturbances(schema: ScenarioSchema) -> Iterator[Fault]:
         yield from _check_time((*at, "at"), disturbance.at, schema.duration)
         for key in ("broker", "brokers", "to"):
             value = getattr(disturbance, key, None)  # One broker, several brokers, or not a key of this disturbance.
-            yield from _find_unknown_brokers((*at, key), [value] if isinstance(value, int) else value or (), known)
+            brokers = (value,) if isinstance(value, int) else value or ()
+            yield from _find_unknown_brokers((*at, key), brokers, known)
         if isinstance(disturbance, LeaderChange):
             yield from _check_partition(at, disturbance.topic, disturbance.partition, counts)
 
 
 def _partition_counts(schema: ScenarioSchema) -> dict[str, int]:
+    """Returns the number of partitions of each topic."""
     return {t.name: len(t.replicas) if t.replicas is not None else t.partitions or 0 for t in schema.topics}
 
 
@@ -158,6 +160,12 @@ def _find_unknown_brokers(at: Path, brokers: Iterable[int], known: set[int]) -> 
 
 
 def _find_duplicates(at: Path, values: Sequence[object], kind: str, key: str | None = None) -> Iterator[Fault]:
+    """Yields a fault for each value that is listed twice.
+
+    Args:
+        kind: what the values are, for the message.
+        key: the key of the value in each item of the list; None: the items are the values.
+    """
     for i, value in enumerate(values):
         if value in values[:i]:
             yield (*at, i, *([key] if key else [])), f"{kind} {value} is listed twice"

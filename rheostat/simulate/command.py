@@ -27,7 +27,7 @@ from tuner.simulation.run import run
 from tuner.simulation.world import World
 
 _LINE_EVERY_S = 5.0
-_TICKS_PER_UPDATE = 40
+_TICKS_PER_UPDATE = 40  # Ticks of the simulation between two updates of the progress.
 
 
 def run_simulate(scenario_name: str, *, policy: str, seed: int | None, plot: Path | None, as_json: bool) -> int:
@@ -98,11 +98,12 @@ def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
                 lambda simulated: bar.update(task, completed=max(0.0, total - _remaining_bytes(simulated))),
             )
         return
-    printed_at = [time.monotonic()]
+    printed_s = time.monotonic()
 
     def show(simulated: SimulatedCluster) -> None:
-        if time.monotonic() - printed_at[0] >= _LINE_EVERY_S:
-            printed_at[0] = time.monotonic()
+        nonlocal printed_s
+        if time.monotonic() - printed_s >= _LINE_EVERY_S:
+            printed_s = time.monotonic()
             _print_progress(
                 f"{units.span_text(simulated.cluster.now_s)} simulated, {units.size_text(_remaining_bytes(simulated))} left to copy"
             )
@@ -111,7 +112,7 @@ def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
 
 
 def _call_every(ticks: int, show: Callable[[SimulatedCluster], None]) -> Callable[[SimulatedCluster], None]:
-    """Returns a function that calls ``show`` only at every so many ticks."""
+    """Returns a function that calls ``show`` once in ``ticks`` ticks of the simulation."""
 
     def watch(simulated: SimulatedCluster) -> None:
         if simulated.cluster.ticks % ticks == 0:

@@ -79,18 +79,19 @@ def find_latency_facts(trace: Trace) -> LatencyFacts | None:
     p99_ms = trace.p99_ms[begin : begin + math.ceil(trace.summary.duration_s)]
     if not p99_ms.size:
         return None
-    second, broker_index = (int(i) for i in divmod(int(p99_ms.argmax()), p99_ms.shape[1]))
+    # The table has a row for each second and a column for each broker.
+    second, broker_index = divmod(int(p99_ms.argmax()), p99_ms.shape[1])
     at_s = begin + second
     utilisation = float(trace.utilisation[at_s, broker_index])
-    resource = max(_resources(trace, at_s, broker_index), key=lambda found: found.known_utilisation)
+    resource = max(_resources(trace, at_s, broker_index), key=lambda candidate: candidate.known_utilisation)
     other = max(0.0, utilisation * resource.capacity_bytes_per_s - resource.copied_bytes_per_s)
-    bounded = min(resource.copied_bytes_per_s, resource.throttle_bytes_per_s)
+    copied_at_throttle = min(resource.copied_bytes_per_s, resource.throttle_bytes_per_s)
     facts = LatencyFacts(
-        cause=LatencyCause.WITHIN_OBJECTIVE,
+        cause=LatencyCause.WITHIN_OBJECTIVE,  # Replaced below.
         broker=trace.world.brokers[broker_index].broker,
         at_s=at_s,
         p99_ms=float(p99_ms[second, broker_index]),
-        p99_ms_at_throttle=_p99_ms(trace, (other + bounded) / resource.capacity_bytes_per_s),
+        p99_ms_at_throttle=_p99_ms(trace, (other + copied_at_throttle) / resource.capacity_bytes_per_s),
         objective_ms=model.objective_ms,
         resource=resource.name,
         capacity_bytes_per_s=resource.capacity_bytes_per_s,
@@ -102,7 +103,8 @@ def find_latency_facts(trace: Trace) -> LatencyFacts | None:
         seconds_over=int((p99_ms.max(axis=1) > model.objective_ms).sum()),
         seconds=len(p99_ms),
     )
-    return _with_cause(facts, _p99_ms(trace, other / resource.capacity_bytes_per_s))
+    p99_ms_without_copies = _p99_ms(trace, other / resource.capacity_bytes_per_s)
+    return _with_cause(facts, p99_ms_without_copies)
 
 
 def latency_sentences(facts: LatencyFacts) -> list[str]:
@@ -139,16 +141,14 @@ def _reason_sentences(facts: LatencyFacts) -> list[str]:
 
 
 def _with_cause(facts: LatencyFacts, p99_ms_without_copies: float) -> LatencyFacts:
+    exceeds_throttle = facts.copied_bytes_per_s > _BURST_RATIO_MIN * facts.throttle_bytes_per_s
     if facts.p99_ms <= facts.objective_ms:
         cause = LatencyCause.WITHIN_OBJECTIVE
     elif p99_ms_without_copies > facts.objective_ms:
         cause = LatencyCause.CLIENTS
     elif not math.isfinite(facts.throttle_bytes_per_s):
         cause = LatencyCause.NO_THROTTLE
-    elif (
-        facts.copied_bytes_per_s > _BURST_RATIO_MIN * facts.throttle_bytes_per_s
-        and facts.p99_ms_at_throttle <= facts.objective_ms
-    ):
+    elif exceeds_throttle and facts.p99_ms_at_throttle <= facts.objective_ms:
         cause = LatencyCause.BURST
     else:
         cause = LatencyCause.THROTTLE

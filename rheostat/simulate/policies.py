@@ -65,7 +65,7 @@ def _parse_objective(text: str, goal: str, scenario: Scenario) -> tuple[Scenario
     """Returns the scenario with the deadline to meet, and the objective."""
     mode, _, amount = goal.partition(":")
     if not goal:
-        mode = Mode.DEADLINE if scenario.deadline_s else Mode.SHARE if scenario.share_max else Mode.FAST
+        mode = _scenario_mode(scenario)
     objective = Objective(scenario.world.latency.objective_ms)
     match mode, amount:
         case Mode.FAST | Mode.GENTLE, "":
@@ -88,6 +88,12 @@ def _parse_objective(text: str, goal: str, scenario: Scenario) -> tuple[Scenario
             objective = replace(objective, mode=Mode.DEADLINE, finish_at_ms=finish_at_ms)
             return replace(scenario, deadline_s=deadline_s), objective
     raise _unknown(text)
+
+
+def _scenario_mode(scenario: Scenario) -> Mode:
+    if scenario.deadline_s:
+        return Mode.DEADLINE
+    return Mode.SHARE if scenario.share_max else Mode.FAST
 
 
 def _parse_amount(policy: str, parse: Callable[[str], float], text: str) -> float:

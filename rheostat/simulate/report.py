@@ -73,8 +73,14 @@ def judge_run(scenario: Scenario, trace: Trace, journal: Sequence[Entry] = ()) -
     """
     diagnoses = tuple(_find_diagnoses(journal))
     if trace.summary.completed:
-        return SimulationVerdict(scenario, trace, (), (), diagnoses)
-    return SimulationVerdict(scenario, trace, tuple(_find_blocked(trace)), tuple(_last_decisions(journal)), diagnoses)
+        return SimulationVerdict(scenario, trace, blocked=(), diagnoses=diagnoses)
+    return SimulationVerdict(
+        scenario,
+        trace,
+        blocked=tuple(_find_blocked(trace)),
+        last_decisions=tuple(_last_decisions(journal)),
+        diagnoses=diagnoses,
+    )
 
 
 def _find_diagnoses(journal: Sequence[Entry]) -> Iterator[Entry]:
@@ -97,19 +103,22 @@ def _last_decisions(journal: Sequence[Entry]) -> list[Entry]:
 
 def _find_blocked(trace: Trace) -> Iterator[BlockedSide]:
     index_of = {spec.broker: i for i, spec in enumerate(trace.world.brokers)}
-    for side, load in sum_side_loads(trace.world).items():
-        rates = rate_series(trace, side[1])
-        if len(rates) and rates[-1][index_of[side[0]]] <= load.steady_state_bytes_per_s:
-            rate = int(rates[-1][index_of[side[0]]])
-            yield BlockedSide(side, rate, load.steady_state_bytes_per_s, rate_bytes_per_s_min(load))
+    for (broker, side), load in sum_side_loads(trace.world).items():
+        rates = rate_series(trace, side)  # A row for each second, a column for each broker.
+        if not len(rates):
+            continue
+        rate = rates[-1][index_of[broker]]
+        if rate <= load.steady_state_bytes_per_s:
+            yield BlockedSide((broker, side), int(rate), load.steady_state_bytes_per_s, rate_bytes_per_s_min(load))
 
 
 def to_record(verdict: SimulationVerdict) -> dict[str, Any]:
     """Returns the outcome as a JSON object."""
-    world, summary = verdict.trace.world, verdict.trace.summary
+    trace, world, summary = verdict.trace, verdict.trace.world, verdict.trace.summary
+    remaining_bytes = float(trace.remaining_bytes[-1]) if len(trace.remaining_bytes) else 0.0
     return {
         "scenario": verdict.scenario.name,
-        "policy": verdict.trace.policy,
+        "policy": trace.policy,
         "seed": world.seed,
         "brokers": len(world.brokers),
         "partitions": len(world.partitions),
@@ -118,7 +127,7 @@ def to_record(verdict: SimulationVerdict) -> dict[str, Any]:
         **asdict(summary),
         "deadline_s": verdict.scenario.deadline_s,
         "in_time": verdict.in_time,
-        "remaining_bytes": round(float(verdict.trace.remaining_bytes[-1])) if len(verdict.trace.remaining_bytes) else 0,
+        "remaining_bytes": round(remaining_bytes),
         "blocked": [
             {
                 "broker": blocked.side[0],
@@ -198,12 +207,9 @@ def _conclude_moves(verdict: SimulationVerdict) -> str:
         if summary.optimum_s is None:
             return f"{unfinished}, and no schedule that keeps {goal} could end them in that time."
         if verdict.blocked:
-            count = len(verdict.blocked)
-            cause = (
-                "the throttle of one broker side leaves"
-                if count == 1
-                else f"the throttles of {count} broker sides leave"
-            )
+            cause = "the throttle of one broker side leaves"
+            if len(verdict.blocked) > 1:
+                cause = f"the throttles of {len(verdict.blocked)} broker sides leave"
             return f"{unfinished}: {cause} nothing for the copy, because replication of new writes needs all of it."
         return f"{unfinished}; the shortest schedule that keeps {goal} takes {span_text(summary.optimum_s)}."
     if summary.optimum_s is None:

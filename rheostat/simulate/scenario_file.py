@@ -48,7 +48,7 @@ from tuner.simulation.world import (
     World,
 )
 
-# Share of the slowest link. Of the rest, one tenth is left for unmeasured traffic, and one tenth for the latency objective.
+# The default ceiling, as a share of the slowest link: one tenth is left for unmeasured traffic, and one for the latency objective.
 _CEILING_SHARE = 0.8
 
 
@@ -103,12 +103,19 @@ def parse_scenario(text: str, file: str, *, name: str, seed: int | None = None) 
         if fastest_s is not None and schema.deadline < fastest_s:
             message = f"expected at least {span_text(fastest_s)}, the fastest possible schedule, found {span_text(schema.deadline)}"
             raise BadInputError(source.fault(("deadline",), message))
-    slowest = min(min(b.link_in_bytes_per_s, b.link_out_bytes_per_s) for b in world.brokers)
-    ceiling = schema.ceiling if schema.ceiling is not None else _CEILING_SHARE * slowest
-    return Scenario(name, " ".join(schema.about.split()), world, ceiling, schema.deadline, schema.share)
+    slowest_link = min(min(b.link_in_bytes_per_s, b.link_out_bytes_per_s) for b in world.brokers)
+    return Scenario(
+        name=name,
+        about=" ".join(schema.about.split()),
+        world=world,
+        rate_bytes_per_s_max=schema.ceiling if schema.ceiling is not None else _CEILING_SHARE * slowest_link,
+        deadline_s=schema.deadline,
+        share_max=schema.share,
+    )
 
 
 def _move_kind(schema: ScenarioSchema) -> str:
+    """Returns the only key of ``move`` that is set: add, drain, replace or plan."""
     return next(key for key in type(schema.move).model_fields if getattr(schema.move, key) is not None)
 
 
@@ -118,7 +125,14 @@ def _build_world(schema: ScenarioSchema, seed: int) -> World:
     world = World(
         seed=seed,
         brokers=tuple(
-            BrokerSpec(b.id, *[b.link or schema.link] * 2, *[b.disk or schema.disk] * 2) for b in schema.brokers
+            BrokerSpec(
+                b.id,
+                link_in_bytes_per_s=b.link or schema.link,
+                link_out_bytes_per_s=b.link or schema.link,
+                disk_write_bytes_per_s=b.disk or schema.disk,
+                disk_read_bytes_per_s=b.disk or schema.disk,
+            )
+            for b in schema.brokers
         ),
         partitions=tuple(_apply_move(schema, lay_out(_build_topics(schema), seed))),
         loads=tuple(
@@ -149,11 +163,11 @@ def _build_world(schema: ScenarioSchema, seed: int) -> World:
             base_ms=1000 * schema.latency.base, objective_utilisation=1 - schema.latency.base / schema.latency.objective
         ),
         delivery=SignalDelivery(
-            schema.signals.every,
-            schema.signals.window,
-            schema.signals.delay,
-            schema.signals.delay_max,
-            schema.signals.loss,
+            scrape_every_s=schema.signals.every,
+            window_s=schema.signals.window,
+            delay_s_min=schema.signals.delay,
+            delay_s_max=schema.signals.delay_max,
+            loss_ratio=schema.signals.loss,
         ),
     )
     return world if schema.throttle is None else with_throttle(world, round(schema.throttle))

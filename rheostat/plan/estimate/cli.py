@@ -107,9 +107,22 @@ def estimate(
     from rheostat.plan.estimate.sources import EstimateInputs
 
     set_up_logs()
-    question = EstimateQuestion(throttle, within, share, capacity, network)
+    question = EstimateQuestion(
+        rate_bytes_per_s=throttle,
+        time_s=within,
+        share=share,
+        capacity_bytes_per_s=capacity,
+        network_bytes_per_s=network,
+    )
     inputs = EstimateInputs(
-        size, write_rate, move_ratio, log_size_per_broker, brokers, max_bytes_in, max_response_size, quota_window
+        size_bytes=size,
+        write_bytes_per_s=write_rate,
+        move_ratio=move_ratio,
+        log_bytes_per_broker=log_size_per_broker,
+        brokers=brokers,
+        bytes_in_per_s_max=max_bytes_in,
+        response_bytes_max=max_response_size,
+        window_s=quota_window,
     )
     raise typer.Exit(
         run_estimate(

@@ -1,7 +1,7 @@
 """Runs `rheostat plan estimate`: how long a reassignment takes, which throttle ends it in time, and which limit prevents that.
 
-Every question is answered twice: by KIP-73's formula for the whole cluster, and for each broker side of the plan. The command
-changes nothing. "The limits cannot be met" is a valid answer, with exit code 1.
+Every question is answered twice: by KIP-73's formula for the whole cluster, and for each side of the plan (a broker as leader or as
+follower). The command changes nothing. "The limits cannot be met" is a valid answer, with exit code 1.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ def run_estimate(
 def _read_figures(
     inputs: EstimateInputs, plan: Path | None, config: Path | None, current: Path | None, measure_s: float
 ) -> EstimateFigures:
-    # The plan comes first: its faults can be found without a cluster.
-    target = None if plan is None else sources.read_plan(plan)
+    # The plan is read first: its faults can be found without a cluster.
+    plan_file = None if plan is None else sources.read_plan(plan)
     if current is not None:
-        if target is None:
+        if plan_file is None:
             raise BadInputError("--current gives the current assignment: name a plan file with the desired one as well")
-        return sources.from_files(target, sources.read_current(current), current, inputs)
-    numbers = (inputs.move_ratio, inputs.log_bytes_per_broker, inputs.brokers, inputs.bytes_in_per_s_max)
+        return sources.from_files(plan_file, sources.read_current(current), current, inputs)
+    kip73_inputs = (inputs.move_ratio, inputs.log_bytes_per_broker, inputs.brokers, inputs.bytes_in_per_s_max)
     # Without a plan, and with all figures of KIP-73 on the command line, no cluster is needed even if --config is given.
-    if config is None or (target is None and None not in numbers):
-        if target is not None:
+    if config is None or (plan_file is None and None not in kip73_inputs):
+        if plan_file is not None:
             raise BadInputError(
                 f"{plan}: the current leaders and replicas of the partitions are not known: give --config for the live cluster, "
                 "or with --current the assignment that kafka-reassign-partitions --generate prints under "
@@ -69,4 +69,4 @@ def _read_figures(
         return sources.from_numbers(inputs)
     from rheostat.plan.estimate.live_figures import from_cluster
 
-    return from_cluster(load_settings(config), target, inputs, measure_s, tell)
+    return from_cluster(load_settings(config), plan_file, inputs, measure_s, tell)

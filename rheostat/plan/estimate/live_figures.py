@@ -102,47 +102,52 @@ def _read(
     check_leaders({(t.topic, t.partition): states[(t.topic, t.partition)].leader for t in targets})
 
     notes = plan_notes(targets)
-    first = last = _read_log_sizes(client, brokers, states)
-    growth: dict[TopicPartition, int] = {}
-    estimated: Mapping[TopicPartition, float] = {}
+    sizes = _read_log_sizes(client, brokers, states)
     bytes_in = _read_bytes_in(client, settings, brokers)
-    if inputs.write_bytes_per_s is None:
-        if measure_s == 0:
-            leaders = {key: state.leader for key, state in states.items()}
-            sizes = {key: float(first.of_leader(state)) for key, state in states.items()}
-            estimated = estimate_write_rates(read_broker_signals(client, settings), brokers, leaders, sizes, notify)
-        else:
-            count_down(measure_s, f"{WATCHING} (--write-rate gives the rate instead)", notify)
-            last = _read_log_sizes(client, brokers, states)
-            growth = {key: last.of_leader(state) - first.of_leader(state) for key, state in states.items()}
-            notes += _shrunk_log_note(growth, targets)
-    watched_s = max(last.at_s - first.at_s, 1e-3)
-
-    def write_rate(key: TopicPartition) -> float:
-        if inputs.write_bytes_per_s is not None:
-            return inputs.write_bytes_per_s
-        return estimated[key] if measure_s == 0 else max(0, growth[key]) / watched_s
+    rates: Mapping[TopicPartition, float]  # Bytes/s by partition.
+    if inputs.write_bytes_per_s is not None:
+        # The rate of --write-rate applies only to the partitions of the plan; measured rates are known for all partitions.
+        rates = dict.fromkeys(((t.topic, t.partition) for t in targets), inputs.write_bytes_per_s)
+    elif measure_s == 0:
+        leaders = {key: state.leader for key, state in states.items()}
+        size_bytes = {key: float(sizes.of_leader(state)) for key, state in states.items()}
+        rates = estimate_write_rates(read_broker_signals(client, settings), brokers, leaders, size_bytes, notify)
+    else:
+        first = sizes
+        count_down(measure_s, f"{WATCHING} (--write-rate gives the rate instead)", notify)
+        sizes = _read_log_sizes(client, brokers, states)
+        growth = {key: sizes.of_leader(state) - first.of_leader(state) for key, state in states.items()}
+        watched_s = max(sizes.at_s - first.at_s, 1e-3)
+        rates = {key: max(0, grown_bytes) / watched_s for key, grown_bytes in growth.items()}
+        notes += _shrunk_log_note(growth, targets)
 
     planned = tuple(
-        _plan_partition(states[(t.topic, t.partition)], t, last, write_rate((t.topic, t.partition))) for t in targets
+        _plan_partition(states[(t.topic, t.partition)], t, sizes, rates[(t.topic, t.partition)]) for t in targets
     )
-    notes += _growth_note(planned) if plan is not None else ()
+    if plan is not None:
+        notes += _growth_note(planned)
     if bytes_in is None:
-        # The rate of --write-rate applies only to the partitions of the plan; measured rates are known for all partitions.
-        with_rate = states if inputs.write_bytes_per_s is None else {(t.topic, t.partition) for t in targets}
-        bytes_in = [sum(write_rate(key) for key in with_rate if states[key].leader == broker) for broker in brokers]
+        bytes_in = [sum(rate for key, rate in rates.items() if states[key].leader == broker) for broker in brokers]
     kip = kip73_figures(
-        sum(bool(p.lacking_bytes) for p in planned),
-        max(1, len(states)),
-        [sum(last.by_broker[broker].values()) for broker in brokers],
-        bytes_in,
+        partitions_to_move=sum(bool(partition.lacking_bytes) for partition in planned),
+        partitions=max(1, len(states)),
+        log_bytes=[sum(sizes.by_broker[broker].values()) for broker in brokers],
+        bytes_in_per_s=bytes_in,
     )
-    response_bytes, window_s = _read_quota_settings(client, brokers)
-    source = f"the live cluster at {settings.kafka.bootstrap_servers}"
-    return apply_overrides(EstimateFigures(source, kip, planned, response_bytes, window_s, notes), inputs)
+    response_bytes_max, window_s = _read_quota_settings(client, brokers)
+    figures = EstimateFigures(
+        source=f"the live cluster at {settings.kafka.bootstrap_servers}",
+        kip73=kip,
+        partitions=planned,
+        response_bytes_max=response_bytes_max,
+        window_s=window_s,
+        notes=notes,
+    )
+    return apply_overrides(figures, inputs)
 
 
 def _targets_in_progress(moving: Mapping[TopicPartition, PartitionState]) -> tuple[Target, ...]:
+    """Returns the targets of the reassignments in progress; raises CommandError if there are none."""
     if not moving:
         raise CommandError("Nothing is moving: name a plan file for kafka-reassign-partitions.")
     return tuple(
@@ -167,13 +172,14 @@ def _plan_partition(
     # A replica that a reassignment in progress is adding already has a part of the log, so only the rest is to be copied.
     complete = set(state.replicas) - set(state.adding)
     key, size_bytes = (state.topic, state.partition), sizes.of_leader(state)
+    copied_bytes = {b: sizes.by_broker.get(b, {}).get(key, 0) for b in target.replicas if b not in complete}
     return PlannedPartition(
         state.topic,
         state.partition,
-        state.leader,
-        frozenset(state.isr),
-        write_bytes_per_s,
-        {b: max(0, size_bytes - sizes.by_broker.get(b, {}).get(key, 0)) for b in target.replicas if b not in complete},
+        leader=state.leader,
+        isr=frozenset(state.isr),
+        write_bytes_per_s=write_bytes_per_s,
+        lacking_bytes={broker: max(0, size_bytes - copied) for broker, copied in copied_bytes.items()},
     )
 
 
@@ -200,17 +206,18 @@ def _shrunk_log_note(growth: Mapping[TopicPartition, int], targets: Sequence[Tar
 
 
 def _read_bytes_in(client: ClusterClient, settings: Settings, brokers: Sequence[int]) -> list[float] | None:
-    """Returns BytesInPerSec of every broker from the newest signals; None unless all signals are fresh."""
+    """Returns BytesInPerSec of every broker from the newest signals; None unless every broker has a fresh signal with that rate."""
     signals = read_broker_signals(client, settings)
     now_ms = round(time.time() * 1000)
-    fresh = [
-        signal.client_in_bytes_per_s
-        for broker in brokers
-        if (signal := signals.get(broker)) is not None
-        and freshness(signal, now_ms, settings.tuner.signal_age_s_max) is Freshness.FRESH
-    ]
-    known = [value for value in fresh if value is not None]
-    return known if len(known) == len(brokers) else None
+    rates = []
+    for broker in brokers:
+        signal = signals.get(broker)
+        if signal is None or signal.client_in_bytes_per_s is None:
+            return None
+        if freshness(signal, now_ms, settings.tuner.signal_age_s_max) is not Freshness.FRESH:
+            return None
+        rates.append(signal.client_in_bytes_per_s)
+    return rates
 
 
 def _read_quota_settings(client: ClusterClient, brokers: Sequence[int]) -> tuple[float, float]:

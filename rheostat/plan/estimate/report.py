@@ -1,6 +1,7 @@
 """Estimates the throttle rate and the duration of a reassignment, and converts the estimate to JSON. Does no I/O.
 
-There are two answers: by KIP-73's formula for the whole cluster, and, more precisely, from the load of each broker side.
+There are two answers: by KIP-73's formula for the whole cluster, and, more precisely, from the load of each side. A side is a
+broker in one role of replication, leader or follower; each side has its own throttle.
 """
 
 from __future__ import annotations
@@ -122,13 +123,14 @@ def estimate_plan(figures: EstimateFigures, question: EstimateQuestion) -> Estim
     """
     question.check()
     loads = side_loads(figures.partitions)
-    limits = {"rate_bytes_per_s_max": question.rate_bytes_per_s_max, "time_s_max": question.time_s}
+    rate_max, time_s_max = question.rate_bytes_per_s_max, question.time_s
+    whole_cluster = {_WHOLE_CLUSTER: figures.kip73.load()}
     return EstimateReport(
-        figures,
-        question,
-        estimate_rate({_WHOLE_CLUSTER: figures.kip73.load()}, **limits),
-        loads,
-        estimate_rate(loads, **limits) if loads else None,
+        figures=figures,
+        question=question,
+        kip73=estimate_rate(whole_cluster, rate_bytes_per_s_max=rate_max, time_s_max=time_s_max),
+        loads=loads,
+        per_side=estimate_rate(loads, rate_bytes_per_s_max=rate_max, time_s_max=time_s_max) if loads else None,
     )
 
 
@@ -167,7 +169,8 @@ def _per_side_record(report: EstimateReport, estimate: RateEstimate[BrokerSide])
         "slowest_side": _side_record(estimate.slowest_side),
         "sides": [
             {
-                **(_side_record(side) or {}),
+                "broker": side[0],
+                "side": side[1].value,
                 "remaining_bytes": load.remaining_bytes,
                 "steady_state_bytes_per_s": load.steady_state_bytes_per_s,
                 "rate_bytes_per_s_min": rate_bytes_per_s_min(load),

@@ -88,7 +88,8 @@ def from_numbers(inputs: EstimateInputs) -> EstimateFigures:
             f"{', '.join(missing)}: missing. Give a plan with --config (the live cluster) or --current (a file), or all four "
             f"figures of KIP-73's formula: {', '.join(options)}."
         )
-    placeholder = Kip73Figures(0.0, 0.0, 1, 0.0)  # All four are given, so the overrides replace them.
+    # All four figures are given, so the overrides replace these values.
+    placeholder = Kip73Figures(move_ratio=0.0, log_bytes_per_broker=0.0, brokers=1, bytes_in_per_s_max=0.0)
     return apply_overrides(EstimateFigures("the command line", placeholder), inputs)
 
 
@@ -158,34 +159,42 @@ def from_files(plan: PlanFile, current: CurrentFile, current_path: Path, inputs:
         BadInputError: the files do not fit together, or figures are missing.
     """
     check_targets_exist(plan, current.brokers, current.partitions)
-    named = {b for s in current.partitions.values() for b in s.replicas} | {b for t in plan.targets for b in t.replicas}
-    brokers = sorted(current.brokers if current.brokers is not None else named)
+    if current.brokers is not None:
+        brokers = sorted(current.brokers)
+    else:
+        hosts = {b for state in current.partitions.values() for b in state.replicas}
+        brokers = sorted(hosts | {b for target in plan.targets for b in target.replicas})
     # Every partition of ``states`` has a size and a write rate; ``or 0.0`` below only satisfies the type checker.
     states = {key: _fill_in(state, inputs, current_path) for key, state in current.partitions.items()}
-    planned = tuple(
-        PlannedPartition(
-            t.topic,
-            t.partition,
-            state.leader,
-            frozenset(state.isr),
-            state.write_bytes_per_s or 0.0,
-            {broker: state.size_bytes or 0.0 for broker in t.replicas if broker not in state.replicas},
-        )
-        for t in plan.targets
-        for state in (states[(t.topic, t.partition)],)
-    )
+    planned = tuple(_plan_partition(states[(target.topic, target.partition)], target) for target in plan.targets)
     held_bytes, led_bytes_per_s = defaultdict[int, float](float), defaultdict[int, float](float)
     for state in states.values():
         led_bytes_per_s[state.leader] += state.write_bytes_per_s or 0.0
         for broker in state.replicas:
             held_bytes[broker] += state.size_bytes or 0.0
-    moving = sum(bool(p.lacking_bytes) for p in planned)
+    moving = sum(bool(partition.lacking_bytes) for partition in planned)
     kip = kip73_figures(moving, len(states), [held_bytes[broker] for broker in brokers], led_bytes_per_s.values())
     return apply_overrides(EstimateFigures(str(current_path), kip, planned, notes=plan_notes(plan.targets)), inputs)
 
 
+def _plan_partition(state: CurrentPartition, target: Target) -> PlannedPartition:
+    size_bytes = state.size_bytes or 0.0
+    return PlannedPartition(
+        target.topic,
+        target.partition,
+        leader=state.leader,
+        isr=frozenset(state.isr),
+        write_bytes_per_s=state.write_bytes_per_s or 0.0,
+        lacking_bytes={broker: size_bytes for broker in target.replicas if broker not in state.replicas},
+    )
+
+
 def _fill_in(state: CurrentPartition, inputs: EstimateInputs, path: Path) -> CurrentPartition:
-    """Returns the partition with size and write rate, from the command line if the file has none."""
+    """Returns the partition with size and write rate, from the command line if the file has none.
+
+    Raises:
+        BadInputError: naming the figures that are missing.
+    """
     size = inputs.size_bytes if state.size_bytes is None else state.size_bytes
     rate = inputs.write_bytes_per_s if state.write_bytes_per_s is None else state.write_bytes_per_s
     if size is None or rate is None:

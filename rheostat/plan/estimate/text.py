@@ -17,9 +17,8 @@ _BROKERS_SHOWN = 5
 # Kafka 4.2 passes 0.8 to 1.0 of a replication quota at its defaults. Steady-state replication still gets its full rate, so the
 # missing part is taken from the catch-up alone.
 _PASSED_RATIO_MIN = 0.8
-_LATE_RATIO = (
-    2.0  # The operator is warned if the missing part makes the reassignment take more than this many times as long.
-)
+# The operator is warned if the missing part makes the reassignment take more than this many times as long.
+_LATE_RATIO = 2.0
 
 
 def side_name(side: BrokerSide) -> str:
@@ -96,6 +95,9 @@ def _exact(bytes_per_s: int, question: EstimateQuestion | None = None) -> str:
     return f"{rate_text(bytes_per_s)} ({bytes_per_s} bytes/s{share})"
 
 
+# KIP-73's formula has no broker sides: its estimate has a text instead of a side, and the sentences then name none.
+
+
 def _on_side(side: Any) -> str:
     return f" on the {side_name(side)}" if isinstance(side, tuple) else " (max BytesInPerSec)"
 
@@ -149,11 +151,12 @@ def remarks(report: EstimateReport) -> list[str]:
 
 
 def _remark_idle(report: EstimateReport) -> list[str]:
-    idle = {b: v for b, v in sorted(idle_steady_state_bytes_per_s(report.figures.partitions).items()) if v > 0}
+    by_broker = sorted(idle_steady_state_bytes_per_s(report.figures.partitions).items())
+    idle = [f"{rate_text(rate)} on broker {broker}" for broker, rate in by_broker if rate > 0]
     if not idle:
         return []
     count = sum(not p.lacking_bytes for p in report.figures.partitions)
-    shown = join_names((f"{rate_text(v)} on broker {b}" for b, v in idle.items()), _BROKERS_SHOWN)
+    shown = join_names(idle, _BROKERS_SHOWN)
     return [
         f"Partitions of the plan that do not move: {count}. kafka-reassign-partitions throttles them, too, so their followers "
         f"use the leaders' throttles: {shown}. Leave them out of the plan."

@@ -59,14 +59,19 @@ def generate(
 
     set_up_logs()
     request = PlanRequest(
-        tuple(add_broker or ()), tuple(drain_broker or ()), tuple(replace or ()), rebalance, tolerance
+        add=tuple(add_broker or ()),
+        drain=tuple(drain_broker or ()),
+        replace=tuple(replace or ()),
+        rebalance=rebalance,
+        tolerance=tolerance,
     )
     raise typer.Exit(
         run_generate(
             config,
             request,
             overrides,
-            EstimateQuestion(throttle, within),  # The plan is printed with an estimate of its duration.
+            # The plan is printed with an estimate of its duration.
+            EstimateQuestion(rate_bytes_per_s=throttle, time_s=within),
             write_bytes_per_s=write_rate,
             measure_s=measure_s,
             out=out,

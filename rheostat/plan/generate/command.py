@@ -62,7 +62,7 @@ def run_generate(
         check_nothing_moves(layout)
         sizes = read_log_bytes(client, layout)
         loads = make_loads(layout, sizes, limits)
-        held_bytes_before, hosted_before = dict(loads.held_bytes), dict(loads.hosted)
+        held_bytes_before, hosted_before = dict(loads.held_bytes), dict(loads.hosted)  # ``generate`` changes the loads.
         try:
             plan = request.generate(loads)
         except NoPlacementError as error:
@@ -79,7 +79,12 @@ def run_generate(
         rates = dict.fromkeys(sizes, write_bytes_per_s)
     estimate = estimate_generated(layout, sizes, held_bytes_before, plan, rates, question)
     report = GeneratedPlanReport(
-        layout.source, plan, held_bytes_before, hosted_before, estimate, leaderless_note(layout)
+        source=layout.source,
+        plan=plan,
+        held_bytes_before=held_bytes_before,
+        hosted_before=hosted_before,
+        estimate=estimate,
+        notes=leaderless_note(layout),
     )
     if out is not None and plan.targets:
         _write_plan(plan, out)
@@ -118,26 +123,27 @@ def estimate_generated(
         held_bytes: bytes on each broker before the plan.
         write_rates: bytes/s that clients write to each partition.
     """
-    planned = tuple(
-        PlannedPartition(
-            t.topic,
-            t.partition,
-            state.leader,
-            frozenset(state.isr),
-            write_rates.get(key, 0.0),
-            {b: sizes[key] for b in t.replicas if b not in state.replicas},
+    planned = []
+    for target in plan.targets:
+        key = (target.topic, target.partition)
+        state = layout.partitions[key]
+        planned.append(
+            PlannedPartition(
+                target.topic,
+                target.partition,
+                leader=state.leader,
+                isr=frozenset(state.isr),
+                write_bytes_per_s=write_rates.get(key, 0.0),
+                lacking_bytes={broker: sizes[key] for broker in target.replicas if broker not in state.replicas},
+            )
         )
-        for t in plan.targets
-        for key in [(t.topic, t.partition)]
-        for state in [layout.partitions[key]]
-    )
-    if not any(p.lacking_bytes for p in planned):
+    if not any(partition.lacking_bytes for partition in planned):
         return None
     led_bytes_per_s: dict[int, float] = {}
     for key, state in layout.partitions.items():
         led_bytes_per_s[state.leader] = led_bytes_per_s.get(state.leader, 0.0) + write_rates.get(key, 0.0)
     kip = kip73_figures(len(planned), len(layout.partitions), held_bytes.values(), led_bytes_per_s.values())
-    return estimate_plan(EstimateFigures(layout.source, kip, planned), question)
+    return estimate_plan(EstimateFigures(layout.source, kip, tuple(planned)), question)
 
 
 def check_nothing_moves(layout: ClusterLayout) -> None:

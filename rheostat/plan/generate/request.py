@@ -62,7 +62,7 @@ class PlanRequest:
             duplicates = sorted({b for b in brokers if list(brokers).count(b) > 1})
             if duplicates:
                 raise BadInputError(f"{option}: broker {duplicates[0]} is given twice")
-        self.pairs()
+        self.pairs()  # Raises an error for a wrong pair.
 
     def pairs(self) -> dict[int, int]:
         """Returns the new broker of each old one in ``replace``.
@@ -119,4 +119,6 @@ class PlanRequest:
             return extend_to_brokers(loads, self.add, tolerance)
         if self.drain:
             return drain_brokers(loads, self.drain)
-        return replace_brokers(loads, self.pairs()) if self.replace else rebalance(loads, tolerance)
+        if self.replace:
+            return replace_brokers(loads, self.pairs())
+        return rebalance(loads, tolerance)
