@@ -32,16 +32,15 @@ def read_throttle_settings(client: ClusterClient) -> ThrottleSettings:
     )
     partitions = client.partitions()
     moving = {(move.topic, move.partition) for move in moves}
+    lost_replicas = [
+        _lost_replicas(state, brokers) for state in partitions if (state.topic, state.partition) not in moving
+    ]
     return ThrottleSettings(
         rates=_read_rates(client, brokers),
         default_rates=_read_default_rates(client),
         lists=_read_lists(client, {state.topic for state in partitions}),
         moves=moves,
-        lost=tuple(
-            lost
-            for state in partitions
-            if (state.topic, state.partition) not in moving and (lost := _lost_replicas(state, brokers)) is not None
-        ),
+        lost=tuple(lost for lost in lost_replicas if lost is not None),
     )
 
 
