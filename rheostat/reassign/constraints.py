@@ -110,7 +110,7 @@ def select_constraints(
         ceiling_bytes_per_s=tuner.rate_bytes_per_s_max,
         throttle=throttle,
         objective=_objective_text(tuner.objective_latency_ms, tuner.objective_mode),
-        leaders_ratio=tuner.effective_leader_ratio,
+        effective_leader_ratio=tuner.effective_leader_ratio,
         tuner=executor,
         no_executor=None if executor is not None else _no_executor_text(settings, tuners),
         differences=tuple(_differences(settings, tuner)),
@@ -171,7 +171,7 @@ def _from_settings(
         ceiling_bytes_per_s=tuner.rate_bytes_per_s_max,
         throttle=throttle,
         objective=None if objective is None else _objective_text(objective.latency_ms, objective.mode.value),
-        leaders_ratio=tuner.effective_leader_ratio(),
+        effective_leader_ratio=tuner.effective_leader_ratio(),
         no_executor=no_executor,
     )
 
