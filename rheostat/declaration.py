@@ -1,4 +1,4 @@
-"""What the declaration of a command needs: its class, and the form of its example."""
+"""The class of a command and the form of its example, for the declaration of each command."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ def unacknowledged_text(tuners: Sequence[TunerPresence]) -> str:
         tuners: the running tuners as ``read_tuners`` returns them: an active one first.
     """
     if not tuners:
-        return f"No tuner has acknowledged it, because no tuner runs. {_NEXT}"
+        return f"No tuner has acknowledged the order, because no tuner runs. {_NEXT}"
     first = tuners[0]
     if first.mode is TunerMode.ACTING:
         problem = f" ({first.waits_for})" if first.waits_for else ""
-        return f"The active tuner, {first.holder}, has not acknowledged it yet{problem}. `rheostat status` shows its state."
+        return f"The active tuner, {first.holder}, has not acknowledged the order yet{problem}. `rheostat status` shows its state."
     if first.mode is TunerMode.DRY_RUN:
-        return f"No tuner has acknowledged it: {first.holder} is in a dry run and follows no orders. {_NEXT}"
+        return f"No tuner has acknowledged the order: {first.holder} is in a dry run and follows no orders. {_NEXT}"
     problem = f": {first.waits_for}" if first.waits_for else ""
-    return f"No tuner has acknowledged it yet: {first.holder} is not active{problem}. {_NEXT}"
+    return f"No tuner has acknowledged the order yet: {first.holder} is not active{problem}. {_NEXT}"

@@ -84,8 +84,8 @@ class StatusEvaluator:
         observation = Observation(
             now_ms,
             live,
-            dict(signals.brokers) if signals is not None else {},
-            dict(signals.moves) if signals is not None else {},
+            brokers=dict(signals.brokers) if signals is not None else {},
+            moves=dict(signals.moves) if signals is not None else {},
             setpoints=self._setpoints(live),
             orders=orders,
             plan_moves=plan_moves,
@@ -105,7 +105,7 @@ class StatusEvaluator:
             self._limits,
             observation,
             replace(state, stalls=stalls),
-            # This command does not act, so it has no setpoints, events, decisions and failures.
+            # This command sets no throttle, so its result has no setpoints, events, decisions and failures of its own.
             setpoints={},
             recent_events=[],
             decision_counts={},

@@ -176,7 +176,7 @@ def test_running_tuner_pauses_resumes_and_releases(
     file, port = config
     alone = rheostat("pause", "--config", file)
     assert alone.returncode == EXIT_NOT_ACKNOWLEDGED
-    assert alone.stdout.startswith("The pause is recorded. No tuner has acknowledged it")
+    assert alone.stdout.startswith("The pause is recorded. No tuner has acknowledged the order")
     for look in (("status",), ("status", "--watch", "--duration", "1")):
         shown = rheostat(*look, "--config", file).stdout
         assert "Paused by" in shown, (look, shown)
@@ -255,7 +255,7 @@ def test_dangerous_orders_require_confirmation(lab: Lab, config: tuple[Path, int
 
     agreed = rheostat(*override, "--throttle", "8MB/s", "--yes")
     assert agreed.returncode == EXIT_NOT_ACKNOWLEDGED
-    assert agreed.stdout.startswith("The override is recorded. No tuner has acknowledged it")
+    assert agreed.stdout.startswith("The override is recorded. No tuner has acknowledged the order")
     lowered = rheostat(*override, "--throttle", "6MB/s")
     assert (lowered.returncode, lowered.stderr) == (EXIT_NOT_ACKNOWLEDGED, "")
     cleared = rheostat("override", "--config", file, "--broker", "1", "--clear")

@@ -82,10 +82,13 @@ def presence(mode: TunerMode, waits_for: str = "") -> TunerPresence:
     ("tuners", "why"),
     [
         ((), "because no tuner runs. The next active tuner will apply it."),
-        ((presence(TunerMode.ACTING),), "The active tuner, host-1:7, has not acknowledged it yet. `rheostat status`"),
+        (
+            (presence(TunerMode.ACTING),),
+            "The active tuner, host-1:7, has not acknowledged the order yet. `rheostat status`",
+        ),
         (
             (presence(TunerMode.ACTING, "no signal"),),
-            "The active tuner, host-1:7, has not acknowledged it yet (no signal). `rheostat status`",
+            "The active tuner, host-1:7, has not acknowledged the order yet (no signal). `rheostat status`",
         ),
         ((presence(TunerMode.DRY_RUN),), "host-1:7 is in a dry run and follows no orders."),
         ((presence(TunerMode.STARTING, "the cluster"),), "host-1:7 is not active: the cluster. The next"),
