@@ -23,7 +23,11 @@ _LIST_REMAINS = "not removed, because a throttled-replica list is still set: its
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The end of one removal. ``failure``: why the setting is still there; None: it is removed, and a broker confirms it."""
+    """The result for one throttle.
+
+    Attributes:
+        failure: why the setting is still there; None: the setting is removed, and a broker confirms that.
+    """
 
     row: AuditRow
     failure: Failure | None
@@ -48,6 +52,7 @@ def clear_throttles(
 
 
 def _remove(row: AuditRow, seen: ThrottleSettings, throttles: Throttles, client: ClusterClient) -> Failure | None:
+    """Removes one setting. Returns why it is not removed; None: it is removed."""
     side = Side(row.side)
     try:
         if row.topic is not None:
@@ -60,8 +65,8 @@ def _remove(row: AuditRow, seen: ThrottleSettings, throttles: Throttles, client:
             return str(current)
         if current != row.rate_bytes_per_s:
             return CHANGED_EXTERNALLY
-        removed: Mapping[tuple[int, Side], int | None] = {key: None}
-        return throttles.write_rates(removed)[key] or throttles.confirm_rates(removed)[key]
+        no_rate: Mapping[tuple[int, Side], int | None] = {key: None}
+        return throttles.write_rates(no_rate)[key] or throttles.confirm_rates(no_rate)[key]
     except ClusterError as error:
         return str(error)
 

@@ -85,6 +85,7 @@ def run_clear(config: Path, *, yes: bool, as_json: bool) -> int:
 
 
 def _clearable(client: ClusterClient, history: ThrottleHistory) -> tuple[ThrottleSettings, list[AuditRow]]:
+    """Reads all throttles, and returns them with the rows of those that can be cleared."""
     settings = read_throttle_settings(client)
     return settings, [row for row in throttle_rows(settings, history, {}, _now_ms()) if row.can_be_cleared]
 

@@ -39,12 +39,12 @@ class AuditRow:
         topic: the topic of a list.
         rate_bytes_per_s: None: a list.
         replicas: the number of listed replicas; None: a rate, or a list of all replicas ("*").
-        owner: who set it: "rheostat", "operator" (an override), "other" (another tool or an operator), "broker file".
-        serves: "moves", "recovery" or "nothing".
-        since_ms: when it was set or last changed, epoch ms; None: unknown.
-        since_is_exact: False: it is at least that old.
+        owner: the origin of its value: "rheostat", "operator" (an override), "other" (another tool or an operator), "broker file".
+        serves: "moves", "recovery" (a replica that catches up) or "nothing".
+        since_ms: when the throttle was set or last changed, epoch ms; None: unknown.
+        since_is_exact: False: the throttle is at least that old.
         passing_bytes_per_s: the traffic that counts against a rate; None: not measured, or a list.
-        removal: how to remove it, or when it is removed.
+        removal: how to remove the throttle, or when it is removed.
     """
 
     kind: str
@@ -73,14 +73,14 @@ class AuditRow:
     def value_text(self) -> str:
         if self.rate_bytes_per_s is not None:
             return rate_text(self.rate_bytes_per_s)
-        return (
-            "all replicas" if self.replicas is None else f"{self.replicas} replica{'s' if self.replicas != 1 else ''}"
-        )
+        if self.replicas is None:
+            return "all replicas"
+        return f"{self.replicas} replica{'s' if self.replicas != 1 else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class ThrottleHistory:
-    """What rheostat knows about throttles beside their values.
+    """The state and the orders of rheostat that concern throttles, besides the values in Kafka.
 
     Attributes:
         entries: the newest journal entries, oldest first.
@@ -116,32 +116,58 @@ def _rate_row(
     traffic: Mapping[BrokerSide, float],
     now_ms: int,
 ) -> AuditRow:
-    side = None if rate.broker is None else (rate.broker, rate.side)
-    override = history.orders.overrides.get(side) if side is not None else None
-    owner = "rheostat" if rate.managed else "broker file" if rate.source is RateSource.FILE else "other"
-    if override is not None and now_ms < override.until_ms:
-        owner = "operator"
-    can_be_cleared = owner == "other" and rate.serves is Serves.NOTHING
+    side = None if rate.broker is None else (rate.broker, rate.side)  # None: the cluster-wide default.
+    owner, key = _rate_owner(rate, history.orders, now_ms), RATE_KEYS[rate.side]
     idle = history.memory.idle_rates_since.get(side) if side is not None else None
     idle_since_ms = idle.since_ms if idle is not None and idle.bytes_per_s == rate.bytes_per_s else None
     since_ms, is_exact = _since(idle_since_ms, changed_ms.get(side))
     return AuditRow(
-        "rate", RATE_KEYS[rate.side], rate.broker, None, rate.side.value, rate.bytes_per_s, None, owner, rate.serves.value,
-        since_ms, is_exact, traffic.get(side) if side is not None else None,
-        _removal(owner, rate.serves, RATE_KEYS[rate.side], rate.broker), can_be_cleared,
-    )  # fmt: skip
+        kind="rate",
+        setting=key,
+        broker=rate.broker,
+        topic=None,
+        side=rate.side.value,
+        rate_bytes_per_s=rate.bytes_per_s,
+        replicas=None,
+        owner=owner,
+        serves=rate.serves.value,
+        since_ms=since_ms,
+        since_is_exact=is_exact,
+        passing_bytes_per_s=traffic.get(side) if side is not None else None,
+        removal=_removal(owner, rate.serves, key, rate.broker),
+        can_be_cleared=owner == "other" and rate.serves is Serves.NOTHING,
+    )
+
+
+def _rate_owner(rate: AuditedRate, orders: Orders, now_ms: int) -> str:
+    override = orders.overrides.get((rate.broker, rate.side)) if rate.broker is not None else None
+    if override is not None and now_ms < override.until_ms:
+        return "operator"
+    if rate.managed:
+        return "rheostat"
+    return "broker file" if rate.source is RateSource.FILE else "other"
 
 
 def _list_row(audited: AuditedList, history: ThrottleHistory, changed_ms: Mapping[object, int]) -> AuditRow:
-    owner = "rheostat" if audited.managed else "other"
-    can_be_cleared = owner == "other" and audited.managed_entries == 0 and audited.serves is Serves.NOTHING
-    topic = audited.topic
+    owner, key, topic = "rheostat" if audited.managed else "other", LIST_KEYS[audited.side], audited.topic
     since_ms, is_exact = _since(history.memory.idle_lists_since_ms.get(topic), changed_ms.get(topic))
-    replicas = None if audited.replicas.all_replicas else len(audited.replicas.pairs)
     return AuditRow(
-        "list", LIST_KEYS[audited.side], None, audited.topic, audited.side.value, None, replicas, owner, audited.serves.value,
-        since_ms, is_exact, None, _removal(owner, audited.serves, LIST_KEYS[audited.side], None), can_be_cleared,
-    )  # fmt: skip
+        kind="list",
+        setting=key,
+        broker=None,
+        topic=topic,
+        side=audited.side.value,
+        rate_bytes_per_s=None,
+        replicas=None if audited.replicas.all_replicas else len(audited.replicas.pairs),
+        owner=owner,
+        serves=audited.serves.value,
+        since_ms=since_ms,
+        since_is_exact=is_exact,
+        passing_bytes_per_s=None,
+        removal=_removal(owner, audited.serves, key, None),
+        # A list that rheostat manages in part stays.
+        can_be_cleared=owner == "other" and audited.managed_entries == 0 and audited.serves is Serves.NOTHING,
+    )
 
 
 def _removal(owner: str, serves: Serves, key: str, broker: int | None) -> str:
@@ -177,8 +203,8 @@ def _since(idle_since_ms: int | None, recorded_ms: int | None) -> tuple[int | No
     """Returns when a throttle was last changed (epoch ms), and whether this time is exact.
 
     Args:
-        idle_since_ms: the first idle cycle in which a tuner saw it; it may be older.
-        recorded_ms: its last change in the journal.
+        idle_since_ms: the first idle cycle in which a tuner saw the throttle; the throttle may be older.
+        recorded_ms: the throttle's last change in the journal.
     """
     if recorded_ms is not None and recorded_ms >= (idle_since_ms or 0):
         return recorded_ms, True
