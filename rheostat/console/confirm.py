@@ -43,9 +43,8 @@ def confirm(changes: Sequence[str], *, yes: bool, word: str | None = None) -> No
         return
     if sys.stdin.isatty():  # Input typed before the question is not an answer.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
-    question, accepted = "Continue? [y/N] ", ("y", "yes")
-    if word is not None:
-        question, accepted = f"Type {word} to continue: ", (word,)
+    question = "Continue? [y/N] " if word is None else f"Type {word} to continue: "
+    accepted = ["y", "yes"] if word is None else [word]
     tell(question, end="")
     if sys.stdin.readline().strip().lower() not in accepted:
         raise NotConfirmedError("Not confirmed. Nothing was changed.")

@@ -104,7 +104,8 @@ class SignalsView:
             signals += (signal for _, signal in sorted(cache.brokers.items()))
             signals += (signal for _, signal in sorted(cache.moves.items()))
             signals += (signal for _, signal in sorted(cache.controllers.items()))
-            signals += sorted(cache.tenants.values(), key=lambda s: (s.node, s.user or "", s.client_id or ""))
+            tenants = sorted(cache.tenants.values(), key=lambda s: (s.node, s.user or "", s.client_id or ""))
+            signals += tenants
         return signals
 
     def matching(self, now_ms: int) -> list[Signal]:
