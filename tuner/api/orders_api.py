@@ -157,9 +157,13 @@ class KafkaOrderService:
                 self._write(orders)
                 has_written = True
                 recorded = self._read_recorded()
-                # At position 0 no record precedes the new one, so no other order was overlooked. An order that is not found counts
-                # as at position 0: compaction may have removed its record.
-                position = recorded.index(orders) if orders in recorded else 0
+                if orders not in recorded:
+                    raise OrderNotRecorded(
+                        f"it is unknown whether the order is in effect, because {self._topic} does not show it: check `rheostat "
+                        "status` before you give it again"
+                    )
+                position = recorded.index(orders)
+                # At position 0 no record precedes the new one, so no other order was overlooked.
                 if position == 0 or recorded[position - 1] == expected_predecessor:
                     return orders
                 # Another order was written between the read and the write: apply this change on top of that order.

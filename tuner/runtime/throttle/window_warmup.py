@@ -1,9 +1,9 @@
 """Warms up quota windows: tracks how full Kafka's quota windows are, and lowers a throttle before a step begins on an idle side.
 
 A side is a broker in its role as leader or as follower of the replicas that move. Kafka averages the throttle of a side over a
-window of 11 samples of one second. On an idle side this window is empty, so a first burst passes unthrottled, and producers wait
-behind the burst. The tuner therefore lowers the throttle before a step begins on an idle side, and raises it to the previous rate
-while the window fills.
+window, 11 samples of one second by default. On an idle side this window is empty, so a first burst passes unthrottled, and
+producers wait behind the burst. The tuner therefore lowers the throttle before a step begins on an idle side, and raises it to
+the previous rate while the window fills.
 
 Invariants:
     A warm-up ends at the previous rate, unless the tuner has chosen another setpoint meanwhile.

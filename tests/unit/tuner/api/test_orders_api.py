@@ -195,6 +195,15 @@ def test_order_is_unknown_if_merge_with_another_is_refused(broker: Broker, monke
     assert give(broker).startswith(NOT_KNOWN)
 
 
+def test_order_that_cannot_be_found_after_the_write_is_unknown(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other clients have written more records since than the service reads back."""
+    monkeypatch.setattr(broker, "read_recent", lambda *_: [])
+    assert give(broker) == (
+        "it is unknown whether the order is in effect, because rheostat.orders does not show it: check `rheostat status` before you "
+        "give it again"
+    )
+
+
 # -- plans ----------------------------------------------------------------------------------------------------------------
 
 
