@@ -17,7 +17,7 @@ def draw_rescue(recording: Recording) -> str:
     throttles = (
         Line("leader side", _values(recording.leader_throttle_bytes_per_s), COLOURS[1], stepped=True),
         Line("follower side", _values(recording.follower_throttle_bytes_per_s), COLOURS[0], stepped=True),
-        Line("needed to keep up", [recording.steady_state_bytes_per_s] * seconds, GREY, dashed=True),
+        Line("steady-state replication", [recording.steady_state_bytes_per_s] * seconds, GREY, dashed=True),
     )
     latencies = (
         Line("slowest of 20 records", _values(recording.produce_max_ms), COLOURS[1]),

@@ -65,7 +65,13 @@ def test_chart_has_units_legend_and_marks() -> None:
     picture = draw_rescue(recording([(101.4, "move starts"), (114.5, "move complete")]))
     root = ElementTree.fromstring(picture)
     words = {element.text for element in root.iter(f"{SVG}text")}
-    assert {"leader side", "follower side", "needed to keep up", "all partitions", "slowest of 20 records"} <= words
+    assert {
+        "leader side",
+        "follower side",
+        "steady-state replication",
+        "all partitions",
+        "slowest of 20 records",
+    } <= words
     assert {
         "move starts",
         "move complete",
