@@ -1,7 +1,8 @@
 """The reference of error messages, collected from the ``raise`` statements of the code.
 
-A message is the first literal argument of the exception. Its variable parts become capitals: ``{path}`` becomes PATH, and an
-expression becomes an ellipsis. An exception that only passes on the text of another one adds no entry.
+A message is the first literal argument of the exception. A variable becomes a placeholder in capitals: ``{path}`` becomes PATH.
+An ellipsis stands for an expression, for a variable whose name tells a reader nothing, and for several variables without a word
+between them. A constant of the code becomes its value. An exception that only passes on the text of another one adds no entry.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 from docs_build.error_cures import CURES, DEFAULT_CURES
 from docs_build.page import ROOT, sentence
@@ -27,6 +29,36 @@ PRINTED = frozenset(
 # A ValueError reaches the operator where it is raised by a check of the settings, of a scenario, or of a number with a unit.
 CHECKS = ("settings", "units.py", "scenario_schema.py", "schema_types.py", "numbers.py")
 NOT_CHECKS = ("throttle_settings.py", "settings_snapshot.py")
+
+ELLIPSIS = "…"
+# Variables whose placeholder is another word than their name.
+PLACEHOLDERS = MappingProxyType(
+    {
+        "at": "FILE:LINE: KEY: …",
+        "ca": "PATH",
+        "call": "REQUEST",
+        "caller_name": "NAME",
+        "file_name": "FILE",
+        "from_text": "TIME",
+        "home": "FOLDER",
+        "i": "NUMBER",
+        "invoked_subcommand": "COMMAND",
+        "major": "VERSION",
+        "parent": "FOLDER",
+        "password": "PATH",
+        "plan_id": "ID",
+        "position": "FILE:LINE",
+        "to_text": "TIME",
+    }
+)
+# Variables that hold a whole phrase, or any value. Their names would only confuse a reader.
+PHRASES = frozenset(
+    {
+        "available", "check", "choices", "configs", "difference", "expected", "fault", "found", "given", "last_problem", "moving", "place",
+        "problem", "progress", "reason", "refusal", "shown", "start", "strerror", "text", "value", "verify_message", "vital_end",
+        "what", "where",
+    }
+)  # fmt: skip
 
 # A heading, and the start of the paths whose errors stand below it. The first that fits counts.
 GROUPS = (
@@ -108,9 +140,11 @@ def collect_messages(root: Path = ROOT) -> tuple[ErrorMessage, ...]:
         for path in sorted((root / folder).rglob("*.py"))
     }
     printed = PRINTED | command_errors(trees.values())
+    constants = {path: _constants_of(tree) for path, tree in trees.items()}
     messages: dict[tuple[str, str], ErrorMessage] = {}
     for path, tree in trees.items():
-        for kind, text in _raised(path, tree, printed):
+        known = {**_imported_constants(tree, constants), **constants[path]}
+        for kind, text in _raised(path, tree, printed, known):
             messages.setdefault((text, path), ErrorMessage(kind, text, path))
     return tuple(messages.values())
 
@@ -129,14 +163,33 @@ def command_errors(trees: Iterable[ast.Module]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _raised(path: str, tree: ast.Module, printed: frozenset[str]) -> Iterator[tuple[str, str]]:
-    constants = {
+def _constants_of(tree: ast.Module) -> dict[str, object]:
+    return {
         node.targets[0].id: node.value.value
         for node in tree.body
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
         and isinstance(node.value, ast.Constant)
     }
+
+
+def _imported_constants(tree: ast.Module, constants: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+    """Returns the constants that a module imports from other modules by name.
+
+    Args:
+        constants: the constants of each module, by its path.
+    """
+    imported = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            source = constants.get(f"{node.module.replace('.', '/')}.py", {})
+            imported |= {name.asname or name.name: source[name.name] for name in node.names if name.name in source}
+    return imported
+
+
+def _raised(
+    path: str, tree: ast.Module, printed: frozenset[str], constants: Mapping[str, object]
+) -> Iterator[tuple[str, str]]:
     name = path.rpartition("/")[2]
     is_check = any(part in path for part in CHECKS) and name not in NOT_CHECKS
     for node in ast.walk(tree):
@@ -169,22 +222,45 @@ def pattern_of(node: ast.expr, constants: Mapping[str, object]) -> str | None:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         text = node.value
     elif isinstance(node, ast.JoinedStr):
-        text = "".join(_piece(part, constants) for part in node.values)
+        text = _joined_pattern(node, constants)
     else:
         return None
     text = " ".join(text.split())
     return text if any(letter.islower() for letter in text) else None
 
 
-def _piece(node: ast.expr, constants: Mapping[str, object]) -> str:
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    assert isinstance(node, ast.FormattedValue)
-    inner = node.value
-    if isinstance(inner, ast.Name) and inner.id in constants:
-        return str(constants[inner.id])
-    if isinstance(inner, ast.Name):
-        return inner.id.strip("_").upper()
-    if isinstance(inner, ast.Attribute):
-        return inner.attr.strip("_").upper()
-    return "…"
+def _joined_pattern(node: ast.JoinedStr, constants: Mapping[str, object]) -> str:
+    parts, follows_variable = list[str](), False
+    for part in node.values:
+        literal = _literal_of(part, constants)
+        if literal is not None:
+            parts.append(literal)
+        elif follows_variable:
+            parts[-1] = ELLIPSIS
+        else:
+            parts.append(_placeholder(part))
+        follows_variable = literal is None
+    text = "".join(parts)
+    # An ellipsis ends a sentence without a full stop.
+    return text.removesuffix(".") if text.endswith(f"{ELLIPSIS}.") else text
+
+
+def _literal_of(part: ast.expr, constants: Mapping[str, object]) -> str | None:
+    """Returns the text of a literal part or of a constant; None for a variable or an expression."""
+    if isinstance(part, ast.Constant):
+        return str(part.value)
+    assert isinstance(part, ast.FormattedValue)
+    inner = part.value
+    return str(constants[inner.id]) if isinstance(inner, ast.Name) and inner.id in constants else None
+
+
+def _placeholder(part: ast.expr) -> str:
+    """Returns what stands for a variable or an expression."""
+    assert isinstance(part, ast.FormattedValue)
+    inner = part.value
+    name = inner.id if isinstance(inner, ast.Name) else inner.attr if isinstance(inner, ast.Attribute) else ""
+    name = name.strip("_")
+    # ``type(error).__name__`` is the name of a class.
+    if not name or name in PHRASES or (isinstance(inner, ast.Attribute) and inner.attr == "__name__"):
+        return ELLIPSIS
+    return PLACEHOLDERS.get(name, name.upper())

@@ -36,8 +36,8 @@ class YamlFile:
             body = yaml.safe_load(text)
         except (yaml.YAMLError, ValueError) as error:  # An impossible date, 2026-02-30, raises a plain ValueError.
             mark = getattr(error, "problem_mark", None)
-            where = name if mark is None else f"{name}:{mark.line + 1}"
-            raise BadInputError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
+            position = name if mark is None else f"{name}:{mark.line + 1}"
+            raise BadInputError(f"{position}: not YAML: {getattr(error, 'problem', None) or error}") from error
         if body is None and may_be_empty:
             body = {}
         if not isinstance(body, dict):

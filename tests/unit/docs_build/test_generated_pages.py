@@ -10,7 +10,7 @@ import pytest
 
 from docs_build import __main__ as program
 from docs_build.commands import walk_commands
-from docs_build.error_cures import CURES
+from docs_build.error_cures import CURES, TABLES
 from docs_build.errors import GROUPS, collect_messages, command_errors, group_of, pattern_of
 from docs_build.page import BEGIN, END, REFERENCE, GeneratedPage, cell
 from docs_build.reasons import SECTIONS
@@ -93,6 +93,7 @@ def test_errors_page_has_every_message_with_a_cure() -> None:
     assert len(patterns) > 200
     unused = {part for part in CURES if not any(part in pattern for pattern in patterns)}
     assert not unused, "a cure belongs to a message that no longer exists"
+    assert sum(map(len, TABLES)) == len(CURES), "two tables have a cure for the same part of a message"
     assert all(message.cure for message in collect_messages())
 
 
@@ -109,6 +110,9 @@ def test_every_message_has_a_group_of_its_own() -> None:
         ('f"{path}: cannot be read: {error.strerror or error}"', "PATH: cannot be read: …"),
         ('f"Plan {self.plan.id} has  ended"', "Plan ID has ended"),
         ('f"more than {LIMIT}"', "more than 3"),
+        ('f"{at}: expected {expected}, found {shown}{hint}"', "FILE:LINE: KEY: …: expected …, found …"),
+        ('f"{topic} cannot be read: {type(error).__name__}: {error}"', "TOPIC cannot be read: …: ERROR"),
+        ('f"it runs on {host}{port}. Active plans: {names()}."', "it runs on …. Active plans: …"),
         ("str(error)", None),
         ('f"{a}: {b}"', None),
     ],

@@ -1,0 +1,8 @@
+"""Phrases that several cures use."""
+
+from __future__ import annotations
+
+RIGHTS = "[Permissions](permissions.md) lists the rights of each process"
+DOCTOR = "run `rheostat doctor`: it names the listener, the broker or the right that is missing"
+TOKEN = "make one with `openssl rand -hex 24`; a token has at least 16 characters, and no spaces"
+REINSTALL = "install rheostat with its locked dependencies, as [Install](../how-to/install.md) says"

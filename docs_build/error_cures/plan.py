@@ -1,0 +1,90 @@
+"""Cures of errors of the commands that plan: plan, limits and fetchers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+CURES: Mapping[str, str] = MappingProxyType(
+    {
+        "the current leaders and replicas of the partitions are not known": (
+            "give `--config`, so that the command can read the cluster"
+        ),
+        "partition TOPIC-PARTITION lacks": (
+            "a plan file has the format of `kafka-reassign-partitions`: `topic`, `partition` and `replicas` for each "
+            "partition"
+        ),
+        "partitions are being reassigned, …-… among them": (
+            "wait until `rheostat status` shows that nothing moves, and make the plan then"
+        ),
+        "No leader: …": (
+            "start a broker that has an in-sync replica of the partition. `kafka-topics --describe "
+            "--unavailable-partitions` lists such partitions"
+        ),
+        "POLICY_VIOLATION": (
+            "the plan or topic would exceed a limit of the settings section `limits`: move or delete partitions, add "
+            "brokers, or raise the limit"
+        ),
+        "INVALID_REPLICATION_FACTOR": (
+            "give a replication factor of at most the number of brokers that are alive, or start more brokers"
+        ),
+        "every change of num.replica.fetchers restarts all fetcher threads: nothing was changed. Try again": (
+            "wait until nothing moves; `rheostat status` shows the expected end"
+        ),
+        "missing, and topic TOPIC does not exist": "give `--replication`, or the name of an existing topic",
+        "Nothing is moving: name a plan file": (
+            "give the plan file, or start the move first: the command estimates a move in progress"
+        ),
+        "Topic NAME was just created by another client": (
+            "use another name, or add partitions to that topic with `rheostat limits place`"
+        ),
+        "has not ended, and every change of num.replica.fetchers": (
+            "wait until the plan has ended, or pause it with `rheostat reassign pause`"
+        ),
+        "lead partitions, but the cluster does not list them as alive": (
+            "wait a minute, and repeat the command; if it fails again, check the brokers that the message names"
+        ),
+        "no signal of the last … has the rate that clients write": (
+            "start `rheostat run` and wait for the first signals, or give `--measure-for 10s`"
+        ),
+        "--plot: expected a file named": "let the name of the file end in `.svg` or `.txt`",
+        "nothing is changed without --apply": "add `--apply`, or remove the options at the beginning of the message",
+        "threads are compared by partitions, not by rates": "remove `--thread-rate`, or remove `--by partitions`",
+        "this option stands before the command": (
+            "move the option behind the name of the command, as in `rheostat limits place --json …`"
+        ),
+        "No plan can be made: ERROR": (
+            "change the request by the reason after the colon: name other brokers, or add brokers. `rheostat limits` shows "
+            "which brokers are full"
+        ),
+        "--partitions: Kafka creates at most 10000": "create the topic with 10,000 partitions, and add the others afterwards",
+        "and Kafka cannot remove partitions": "give `--partitions` the new total number, above the present one",
+        "which its new partitions also get": "remove `--replication`: new partitions get the replication factor of their topic",
+        "already exists, with … partitions": "give another name, or add partitions to the topic with `rheostat limits place`",
+        "--topic: expected 1 to 249 letters": "give a topic name that Kafka accepts: letters, digits, `.`, `_` and `-`",
+        "--preset: expected one of": "give one of the presets that the message lists",
+        "--broker-limit: expected": "give the broker id and its limit, for example `--broker-limit 3=2000`",
+        "--broker-limit: broker … is given twice": "keep one `--broker-limit` for this broker",
+        "--topic-config: expected": "give the key and its value, for example `--topic-config retention.ms=86400000`",
+        "--topic-config: … is given twice": "keep one `--topic-config` for this key",
+        "--current gives the current assignment": "add the path of the plan file to the command",
+        "--size: the live cluster reports": "remove `--size`; it belongs to `--current`, which reads no cluster",
+        "--share: the capacity is missing": "add `--capacity RATE`, the network rate of one broker",
+        "--throttle and --capacity: both limit": "remove `--throttle` or `--capacity`",
+        "--share: 0 % of capacity": "give `--share` a value above 0%",
+        "or all four figures of KIP-73's formula": (
+            "add `--config FILE` and a plan file, or add all the options at the end of the message"
+        ),
+        "Give exactly one of --add-broker": "keep one of the four options: one command plans one kind of move",
+        "does not rebalance: leave --tolerance out": "remove `--tolerance`",
+        "cannot be replaced and be a replacement at once": "name another replacement for this broker",
+        "--add-broker: there is no other broker": (
+            "name only the new brokers: at least one broker with data must remain beside them"
+        ),
+        "--drain-broker: no living broker": "drain fewer brokers, or start the brokers that are down",
+        "broker … is given twice": "name each broker once",
+        "--replace: expected OLD=NEW": "give the old and the new broker id, for example `--replace 2=5`",
+        "--replace: broker OLD is given twice": "keep one `--replace` for this broker",
+        "OPTION: broker BROKER …": "give the option one of the brokers that the message lists",
+    }
+)

@@ -1,0 +1,117 @@
+"""Cures of errors in the settings file and in environment variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from docs_build.error_cures.phrases import TOKEN
+
+_SECURE = "[Secure rheostat](../how-to/secure.md)"
+_CHOOSE_ONE_SIDE = "both settings are paths of PEM files: give both, or neither"
+
+CURES: Mapping[str, str] = MappingProxyType(
+    {
+        "is repeated; it is already in line": "YAML would use the last of the two values: remove one of the lines",
+        "FILE:LINE: not YAML": "correct the line that the message names; most often an indentation or a missing quote is wrong",
+        "expected keys and values, found": "begin the file with a section such as `kafka:`; `conf/rheostat.yaml` is an example",
+        "sets a part of a value that another variable sets as a whole": (
+            "unset one of the two environment variables: the shorter name sets the whole value, the longer one a part "
+            "of it"
+        ),
+        "expected JSON, a mapping or a list": "write the value of the environment variable as JSON, for example `'{\"1\": 5}'`",
+        "capacity is used with an objective only": (
+            "set `tuner.objective.latency_ms`, or remove `tuner.capacity`; without an objective rheostat only resolves "
+            "stalls"
+        ),
+        "objective needs capacity": (
+            "set `tuner.capacity.in_bytes_per_s` and `out_bytes_per_s` to what the network of a broker carries; see "
+            "[Set an objective](../how-to/set-an-objective.md)"
+        ),
+        "rate_bytes_per_s_min (": "lower `tuner.rate_bytes_per_s_min`, or raise `tuner.rate_bytes_per_s_max`",
+        "so the metrics are not served: set read_token": (
+            f"set `read_token` in the section that the message is about, or bind to 127.0.0.1. To get a token, {TOKEN}"
+        ),
+        "so the tuner does not start: set read_token": (
+            f"set `tuner.http.read_token` and `tuner.http.operate_token`, or bind to 127.0.0.1. To get a token, {TOKEN}"
+        ),
+        "read_token and operate_token are the same": f"give the two settings different tokens; {TOKEN}",
+        "KEY: read_token …": TOKEN,
+        "in PEM form, and Java's client wants": (
+            "convert the key with the `openssl` command in the message, and let the setting name the new file"
+        ),
+        "kafka.SETTING: PATH cannot be read": "let the setting name an existing PEM file that the user of rheostat can read",
+        "security_protocol SECURITY_PROTOCOL also needs": (
+            f"set the keys that the message names under `kafka:`, or choose another `security_protocol`; see {_SECURE}"
+        ),
+        "ssl_certfile and ssl_keyfile go together": _CHOOSE_ONE_SIDE,
+        "tls_certfile and tls_keyfile go together": _CHOOSE_ONE_SIDE,
+        "tls_cert_file and tls_key_file go together": _CHOOSE_ONE_SIDE,
+        "username and password_file go together": "give both settings, or neither",
+        "mode deadline needs finish_at": (
+            "set `tuner.objective.finish_at` to the time by which moves are to end, in UTC or with an offset"
+        ),
+        "unthrottled_moves: throttle needs": (
+            "set `tuner.objective.latency_ms` and `tuner.capacity`, or remove `tuner.unthrottled_moves`"
+        ),
+        "expected host:port, or several": (
+            "write `kafka.bootstrap_servers` as `broker1:9092,broker2:9092`, without a scheme such as `kafka://`"
+        ),
+        "collector.interval_s (": "lower `collector.interval_s`, or raise `stream.window_s` to at least twice the interval",
+        "is more than 45: counters": (
+            "let the other collector write at least every 45 s, and set `interval_s` of the source to that"
+        ),
+        "is not a multiple of slide_s": "set `stream.window_s` to a multiple of `stream.slide_s`, such as 10 s and 5 s",
+        "is rheostat's own topic, which is always read": (
+            "remove the entry from `stream.sources`: it is for the topics of other collectors"
+        ),
+        "master MASTER needs driver_host": (
+            "set `stream.driver_host` to an address of this machine that the Spark workers can reach"
+        ),
+        "KEY: expected …, found …": "write the value of this key in the form that follows `expected`",
+        "expected a time such as": "write the time in one of the forms that the message shows, for example `90s`",
+        "expected a time above 0": "write a time above 0 in one of the forms that the message shows, for example `90s`",
+        "expected a size such as": "write the size as a number of MiB, or with a unit: `1024MiB`, `2GiB`",
+        "expected a share from 0%": "write the share as `25%` or `0.25`",
+        "expected more than 0, found": "write a number above 0, or leave the key out to use its default",
+        "backfill_after_s (BACKFILL": (
+            "raise `stream.backfill_after_s` to at least the figure in parentheses, or leave it out to use its default"
+        ),
+        "exempt tenants have no managed quota": (
+            "remove `exempt` from this entry of `tuner.mutation_quota.tenants`, or remove its `rate_per_s_min`"
+        ),
+        "expected at least one of …: without any, no load is too high": (
+            "set at least one of the keys in the message under `tuner.mutation_quota.objective`"
+        ),
+        "expected user, client_id, or both: name the tenants": (
+            "add `user`, `client_id` or both to this entry of `tuner.mutation_quota.tenants`"
+        ),
+        "ip: Kafka keeps no mutation quotas": "remove `ip` from this entry, and name the tenant by `user`, `client_id` or both",
+        "finish_at is for mode deadline": "remove `tuner.objective.finish_at`, or set `tuner.objective.mode: deadline`",
+        "share_max is for mode share": "remove `tuner.objective.share_max`, or set `tuner.objective.mode: share`",
+        "mode share needs share_max": (
+            "set `tuner.objective.share_max` to the part of the capacity that moves may use, for example `0.25`"
+        ),
+        "measure is for default_entity none": (
+            "remove `tuner.mutation_quota.measure`: with the `<default>` quota Kafka already measures every tenant"
+        ),
+        "slots_min (SLOTS_MIN) is above slots_max": (
+            "lower `tuner.reassign.slots_min`, or raise `tuner.reassign.slots_max`"
+        ),
+        "sources[NUMBER].interval_s (INTERVAL_S) is more than half": (
+            "raise `stream.window_s` to at least twice the interval of the other collector, or let that collector write "
+            "more often and lower `interval_s` of the source"
+        ),
+        "is listed twice: its records would count twice": "remove one of the two entries of this topic from `stream.sources`",
+        "contains a user or password: use username": (
+            "write the URL without `USER:PASSWORD@`, and set `collector.username` and `collector.password_file`"
+        ),
+        "is not http(s)://host:port/path": (
+            "write the URL of the node's metrics agent in full, for example `http://broker1:7071/metrics`"
+        ),
+        "username contains a colon": "use a user name without a colon for the agents, and set `collector.username` to it",
+        "… is outdated: the settings in the code": (
+            "run `make format` in the source tree, and commit the file; only developers of rheostat see this message"
+        ),
+    }
+)

@@ -1,0 +1,74 @@
+"""Cures of errors of the commands that try something out: simulate, replay, demo and lab."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+CURES: Mapping[str, str] = MappingProxyType(
+    {
+        "PATH: cannot be read: … expected a file, or one of": (
+            "correct the path, or give the name of one of the scenarios that the message lists"
+        ),
+        "--controllers: expected 1 or 3": "give `--controllers 1` or `--controllers 3`",
+        "expected a time before --to": "give `--from` an earlier time, or `--to` a later one",
+        "Nothing can be replayed between": (
+            "choose a range inside the recorded time, which the end of the message names"
+        ),
+        "give --config, the settings file of the cluster, or --journal": (
+            "add `--config FILE` to read the cluster's records, or `--journal FILE` to read a file that `--export` wrote"
+        ),
+        "The recorded inputs are damaged": (
+            "choose a range without these records, and check who may write to the inputs topic: `rheostat doctor`"
+        ),
+        "KEY: …: give a range with an objective": (
+            "the recorded range cannot test `objective` of the file of `--tuner-settings`. Choose a range in which the tuner had "
+            "an objective, or use `rheostat simulate`"
+        ),
+        "KEY: …: leave it out, or give a range": (
+            "the recorded range cannot test `mutation_quota` of the file of `--tuner-settings`. Remove the key, or choose a range "
+            "in which rheostat set mutation quotas"
+        ),
+        "replay the file with the version that wrote it": (
+            "another version of rheostat wrote this line of the file: install that version beside this one, and replay with it"
+        ),
+        "expected a line as `rheostat replay --export` writes it": (
+            "give a file that `rheostat replay --export` wrote, without changes by an editor"
+        ),
+        "OPTION: expected a moment such as": "give the time as a date with an hour, as a distance such as `-2h`, or as `now`",
+        "--policy POLICY: ERROR": "correct the policy file, or the name of the policy, as the text after the colon says",
+        "the share is missing: give it": "add the share to the policy (`rheostat:share:25%`) or to the scenario",
+        "the deadline is missing: give it": "add the deadline to the policy (`rheostat:deadline:2h`) or to the scenario",
+        "KEY: expected a number of brokers": (
+            "write `brokers` of the scenario as a number, or as a list with an entry for each broker"
+        ),
+        "expected 1 to 10000 brokers": "give the scenario between 1 and 10,000 brokers",
+        "expected exactly one of add, drain, replace, plan": "keep one of the four keys under `move` of the scenario",
+        "expected delay_max of at least delay": "raise `delay_max` of the scenario, or lower its `delay`",
+        "expected an objective above base": "set the objective of the scenario between the two latencies in the message",
+        "expected `until` to be later than `at`": "raise `until` of this event of the scenario, or lower its `at`",
+        "expected brokers that hold nothing yet": "let `move.add` name brokers on which the scenario places no topics",
+        "expected a broker without a replica of": "name another broker, which holds no replica of this partition yet",
+        "expected a broker that can take": "add a broker to the scenario, or lower the replication factor of its topic",
+        "the brokers of the journal do not answer": "nothing: the simulator makes the journal fail on purpose",
+        "A process of the demo ended by itself": (
+            "correct the cause that the end of the message names (memory, a port, Java), and start the demo again"
+        ),
+        "Kafka's ProducerPerformance, which writes the load": (
+            "Kafka's own message follows the colon. If the brokers of the lab have ended or the machine is too busy, start again "
+            "with fewer other programs"
+        ),
+        "kafka-reassign-partitions … failed": "Kafka's own message follows the colon: correct its cause, and repeat the command",
+        "Not all brokers of the lab started": (
+            "read the last lines of the logs that the message names; most often memory is short or a port is in use"
+        ),
+        "Lab node NAME ended while starting": (
+            "read the log that the message names; most often memory is short or a port is in use"
+        ),
+        "Lab NAME is STATE already": "stop that lab with `rheostat lab down --name NAME`, or give the new one another `--name`",
+        "The lab did not start in time": (
+            "end other programs, and start the lab again; the log that the message names has the cause"
+        ),
+        "this machine is too busy for the demo": "end other programs, and start the demo again",
+    }
+)
