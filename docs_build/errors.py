@@ -54,9 +54,9 @@ PLACEHOLDERS = MappingProxyType(
 # Variables that hold a whole phrase, or any value. Their names would only confuse a reader.
 PHRASES = frozenset(
     {
-        "available", "check", "choices", "configs", "difference", "expected", "fault", "found", "given", "last_problem", "moving", "place",
-        "problem", "progress", "reason", "refusal", "shown", "start", "strerror", "text", "value", "verify_message", "vital_end",
-        "what", "where",
+        "available", "check", "choices", "configs", "difference", "expected", "fault", "found", "given", "last_problem",
+        "moving", "place", "problem", "progress", "reason", "refusal", "shown", "start", "strerror", "text", "value",
+        "verify_message", "vital_end", "what", "where",
     }
 )  # fmt: skip
 
@@ -70,7 +70,8 @@ GROUPS = (
     ("Stream", ("streaming/checkpoint.py", "streaming/runner.py", "streaming/sources.py", "streaming/storage.py",
                 "streaming/session.py", "streaming/formats/", "streaming/failure_causes.py")),
     ("Cluster and journal", ("streaming/shared/", "tuner/journal/", "rheostat/journal/", "rheostat/tuner_presence.py")),
-    ("rheostat status, signals, doctor", ("rheostat/status/", "rheostat/signals/", "rheostat/doctor/")),
+    ("rheostat status, signals, throttles, doctor", ("rheostat/status/", "rheostat/signals/", "rheostat/throttles/",
+                                                     "rheostat/doctor/")),
     ("rheostat pause, resume, override, release", ("rheostat/orders/", "tuner/api/orders_api.py", "rheostat/console/")),
     ("rheostat plan", ("rheostat/plan/", "tuner/planning/")),
     ("rheostat reassign", ("rheostat/reassign/",)),

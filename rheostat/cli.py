@@ -51,7 +51,7 @@ _WATCH, _PLAN, _ACT, _RUN, _TRY = "Watch", "Plan", "Act", "Run", "Try"  # Panels
 app = typer.Typer(
     name="rheostat",
     cls=PlainGroup,
-    help="Adjusts Kafka's replication throttles continuously, so that reassignments finish without disturbing clients.",
+    help="Adjusts Kafka's replication throttles continuously, so that reassignments finish with little effect on clients.",
     epilog="Exit codes of all commands: "
     + "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
     + ".",

@@ -1,4 +1,4 @@
-"""Cures of errors of the commands that watch: status, signals, doctor and quotas."""
+"""Cures of errors of the commands that watch: status, signals, throttles, doctor and quotas."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from docs_build.error_cures.phrases import DOCTOR, RIGHTS
 
 CURES: Mapping[str, str] = MappingProxyType(
     {
+        "The throttles cannot be read: ERROR": DOCTOR,
+        "The throttles of broker BROKER cannot be read": (
+            "check that the broker is alive, and grant DescribeConfigs on the cluster to the user of the command"
+        ),
+        "The throttled-replica lists of topic TOPIC cannot be read": (
+            "correct the value that the message names with `kafka-configs`; it is a list of `PARTITION:BROKER`, or `*`"
+        ),
+        "The journal was not read to its end": (
+            "check that the leader of the journal's topic is alive, and repeat the command after a minute"
+        ),
         "The signals cannot be read: missing right": f"grant Read on the signals topic to the user of the command; {RIGHTS}",
         "The topic TOPIC does not exist yet": "start `rheostat run`; if it runs, its log says why the topic is not created",
         "The cluster's settings cannot be read": "grant DescribeConfigs on the cluster to the user of the command",
