@@ -123,14 +123,16 @@ def between(spark: SparkSession, feed: Feed, start: Offsets, end: Offsets) -> Da
     return frame
 
 
-# Longest wait of a fetch for new data, half a second by default. A batch that ends at the topic's end would wait that long.
+# Longest wait of a fetch for new data, half a second by default. The last fetch of a batch finds no data after the topic's end, and
+# would delay the batch by this time.
 _NO_WAIT = {"kafka.fetch.max.wait.ms": "20"}
 
 
 def _options(reader: Any, feed: Feed) -> Any:
     for name, value in (kafka_options(feed.kafka) | _TIMEOUTS | _NO_WAIT).items():
         reader = reader.option(name, value)
-    # Retention may delete records during an outage. The query must start anyway; age and completeness of signals show the gap.
+    # Retention may delete records during an outage. The query must start anyway; the signals that it
+    # computes show the gap in their age and completeness.
     return reader.option("failOnDataLoss", "false")
 
 
@@ -165,8 +167,8 @@ def equal_share(records_max: int, feeds: Sized) -> int:
 def feed_shares(records_max: int, waiting: Sequence[int]) -> list[int]:
     """Returns each feed's share of ``records_max`` records per batch.
 
-    A running query cannot change the shares. So one half of a batch is divided in proportion to unread records, which also
-    reflect the usual load. The other half is divided equally, for feeds that are silent at the start.
+    The shares stay for the whole life of a query. One half of a batch is divided in proportion to the unread records, as a measure
+    of each feed's load. The other half is divided equally, so that a feed without unread records now has a share too.
 
     Args:
         waiting: unread records of each feed.

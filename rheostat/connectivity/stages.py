@@ -105,7 +105,7 @@ def _uses_tls(server: str, connect_s_max: float) -> bool:
 
 def _open_session(exchange: KafkaExchange, kafka: KafkaSettings) -> None:
     """Exchanges the API versions, logs in if the settings have a login, and sends a first metadata request."""
-    # Every broker supports version 0 of this request; its response lists the versions that the broker supports of all requests.
+    # Every broker supports version 0 of this request; its response lists the supported versions of every request.
     versions = exchange.request(
         ApiVersionsRequest(version=0), ProbeOutcome.NOT_KAFKA, "closed the connection on the first Kafka request"
     )

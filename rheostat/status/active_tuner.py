@@ -17,7 +17,7 @@ def tuner_json(tuners: Sequence[TunerPresence], rate_bytes_per_s_max: float) -> 
     """Returns the most relevant tuner as JSON values: the active one, else a dry run, else a starting one or a standby.
 
     Args:
-        tuners: the running tuners, an active one first.
+        tuners: the running tuners, sorted in that order.
         rate_bytes_per_s_max: the value in this command's settings file.
     """
     tuner = tuners[0] if tuners else None
@@ -46,7 +46,7 @@ def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
     lines = [
         {
             TunerMode.ACTING: f"Tuner: acting {where}.",
-            TunerMode.DRY_RUN: f"Tuner: dry run {where}. It decides and changes nothing; no tuner acts.",
+            TunerMode.DRY_RUN: f"Tuner: dry run {where}. It decides, but changes nothing; no tuner acts.",
             TunerMode.STARTING: f"Tuner: starting {where}; no tuner acts yet.",
             TunerMode.STANDBY: f"Tuner: standby {where}; no tuner acts.",
         }[TunerMode(state)]

@@ -176,7 +176,7 @@ def test_absent_cluster_is_reported_within_ten_seconds(tmp_path: Path, commands:
         said = done.stdout if command == "doctor" else done.stderr
         assert len([line for line in said.splitlines() if "127.0.0.1:9" in line]) == 1
         if command in {"run", "tune"}:  # Their first line says whether the tuner acts.
-            assert said.splitlines()[0].count("Dry run: the tuner decides and changes nothing") == 1
+            assert said.splitlines()[0].count("Dry run: the tuner decides, but changes nothing") == 1
             assert len(said.strip().splitlines()) == 2
         elif command != "doctor":  # It also tells what it thinks of this machine.
             assert len(said.strip().splitlines()) == 1

@@ -185,7 +185,7 @@ def test_stalled_state_is_visible_on_a_phone(browser: Browser, dark: bool) -> No
         assert box is not None
         assert 0 < box["x"] < box["x"] + box["width"] <= 390
         # The first screen shows the mode and the state.
-        expect(seat.page.locator("#mode")).to_contain_text("Dry run. The tuner decides and changes nothing")
+        expect(seat.page.locator("#mode")).to_contain_text("Dry run. The tuner decides, but changes nothing")
         for name in ("#mode", "#headline"):
             place = seat.page.locator(name).bounding_box()
             assert place is not None

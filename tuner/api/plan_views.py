@@ -77,7 +77,10 @@ def limits_json(limits: BatchLimits) -> dict[str, int | None]:
 
 
 def copied_bytes(decision: PlanDecision, measurements: PartitionMeasurements) -> float:
-    """Returns the bytes that the plan has copied: those of finished partitions, and of running steps what does not remain."""
+    """Returns the bytes that the plan has copied: all bytes of finished partitions, and the copied part of running steps.
+
+    A running step whose remaining bytes are not measured counts as not begun.
+    """
     plan = decision.plan
     copied = sum(bytes_to_copy(plan.partitions[key]) for key in decision.progress.arrived)
     for key, step in decision.progress.running.items():

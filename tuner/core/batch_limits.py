@@ -1,4 +1,4 @@
-"""Chooses which partitions take their next reassignment step now: KIP-435's batch, with a new step for each one that ends.
+"""Chooses which partitions take their next reassignment step now: as KIP-435, but without waiting for the end of a batch.
 
 Steps are chosen in this order, each kind in the caller's order:
 
@@ -10,11 +10,11 @@ A new step is chosen as soon as a running one ends. The KIP's controller waits f
 idle. The KIP's text and its pseudocode differ on the limit of leader movements; this module follows the text: steps over that limit
 are left out and make room for others.
 
-Invariant: running steps and chosen steps together stay within the limits. After a limit is lowered, the running steps may end, and
-no step is chosen until there is room.
+Invariant: running steps and chosen steps together stay within the limits. After a limit is lowered, running steps continue,
+and no step is chosen until there is room.
 
-The executor of plans uses only ``BatchLimits``; its own order (tuner/control/reassignment/scheduler.py) starts with the broker that
-has most to copy. The benchmark benchmarks/moves/rivals.py compares it with the order of this module.
+``next_batch`` is the rival in a benchmark (benchmarks/moves/rivals.py). The executor of plans uses only ``BatchLimits``; its own
+order (tuner/control/reassignment/scheduler.py) starts with the broker that has most to copy.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ def dry_run_notice(*, by_default: bool) -> str:
     """
     if by_default:
         return (
-            "Dry run: the tuner decides and changes nothing, because tuner.dry_run is not in the settings. "
+            "Dry run: the tuner decides, but changes nothing, because tuner.dry_run is not in the settings. "
             "To let it act, write dry_run: false under tuner: and restart it."
         )
     return (
-        "Dry run: the tuner decides and changes nothing, as tuner.dry_run: true or --dry-run asks. "
+        "Dry run: the tuner decides, but changes nothing, as tuner.dry_run: true or --dry-run asks. "
         "To let it act, set tuner.dry_run: false, leave out --dry-run and restart it."
     )

@@ -6,7 +6,7 @@ below 0, and then refuses all requests until the debt is refilled. So even a lar
     burst          B = Q × S × W, with S samples of W seconds: controller.quota.window.num and .size.seconds, 11 × 1 s
     refill         K = min(K + Q × Δt, B)
     admitted       while K ≥ 0, and then K = K − partitions, however far below 0 that is
-    throttle time  −K ÷ Q   (the KIP writes −K × R once; its example and Kafka divide)
+    throttle time  −K ÷ Q   (in one place the KIP multiplies; its example and Kafka divide)
 
 A mean rate keeps a burst until its sample leaves the window. So one large burst blocks its tenant for all of S × W seconds,
 although Kafka tells the tenant a shorter throttle time, for the excess only.
@@ -71,7 +71,7 @@ class TokenBucket:
     def with_admitted(self, quota: MutationQuota, partitions: float, now_ms: float) -> TokenBucket:
         """Returns the bucket after the partitions were admitted, without checking ``admits``."""
         refilled = self.refilled(quota, now_ms)
-        return TokenBucket(min(quota.burst, refilled.tokens - partitions), now_ms)
+        return TokenBucket(refilled.tokens - partitions, now_ms)
 
     def throttle_ms(self, quota: MutationQuota, now_ms: float) -> int:
         """Returns the throttle time in the response to a refused client; 0 if admitted. Half a millisecond is rounded up."""
@@ -93,7 +93,7 @@ class MeanRate:
         return sum(in_window) / quota.span_s
 
     def throttle_s(self, quota: MutationQuota, now_ms: float) -> float:
-        """Returns the throttle time in the response to the client: (R − Q) ÷ Q × S × W."""
+        """Returns the throttle time in the response to the client: (mean rate − Q) ÷ Q × S × W."""
         excess = self.per_s(quota, now_ms) - quota.rate_per_s
         return max(0.0, excess / quota.rate_per_s * quota.span_s)
 
@@ -104,4 +104,4 @@ class MeanRate:
         expiries_ms = (at_ms + quota.span_s * 1000 for at_ms, _ in self.recorded)
         later_ms = sorted(at_ms for at_ms in expiries_ms if at_ms > now_ms)
         refused_s = next((at_ms - now_ms) / 1000 for at_ms in later_ms if self.per_s(quota, at_ms) <= quota.rate_per_s)
-        return min(quota.span_s, refused_s)  # A large sum loses its last digits, so the difference can be too large.
+        return min(quota.span_s, refused_s)  # Rounding of large epoch times can make the difference a little too large.

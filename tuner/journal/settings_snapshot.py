@@ -23,7 +23,7 @@ class SettingsSnapshot:
     """All settings that decisions depend on.
 
     Attributes:
-        objective: the latency objective; None: the tuner only rescues, it does not steer.
+        objective: the latency objective; None: the tuner only rescues stalled moves, and does not steer.
         law: the limits of the control law; None exactly if ``objective`` is None.
         writes_max: most config writes of one steering tick.
         quotas: the mutation quota policy; None: mutation quotas are not managed.
@@ -93,7 +93,10 @@ def _quotas_of(body: Mapping[str, Any]) -> MutationPolicy:
 def _known_values(
     kind: type[ThrottleLimits | StallLimits | ControlLimits | MutationLimits], body: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns the values that this version knows. A dropped value that mattered shows as a difference of the replayed decisions."""
+    """Returns the values that this version knows, without those of other versions.
+
+    If a decision depended on a value that is left out, the replay shows a different decision.
+    """
     return {f.name: body[f.name] for f in fields(kind) if f.name in body}
 
 

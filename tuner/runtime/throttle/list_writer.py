@@ -62,7 +62,8 @@ class ReplicaListWriter:
         adds = [d for d in decisions if isinstance(d, AddPairs)]
         unset: set[BrokerSide] = set()
         if starts:
-            # Replicas of a side may be listed only once the side has a rate. So the order is: removals, rates, additions.
+            # Replicas of a side may be listed only once the side has a rate, so rates come before additions. Removals come first,
+            # because they make room on lists that are full.
             self._edit(removals, adds=())
             unset, removals = self._start_rates(starts), []
         unlisted = self._edit(removals, without_sides(adds, unset))
@@ -145,7 +146,7 @@ class ReplicaListWriter:
             topics = {change.topic for change in removed}
             memory = None
             if removed:
-                # The journal goes on naming the replicas that are added to a list of the same topic next.
+                # The record of a topic has its whole list, so it must also name the replicas that are about to be added.
                 still_intended = [add for add in adds if add.topic in topics]
                 memory = record_pairs_to_add(record_removed_pairs(self._recorder.memory, removed), still_intended)
             self._recorder.add_outcome(entry, memory)

@@ -67,7 +67,7 @@ def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest
     ("tuners", "lines"),
     [
         ([ACTS], [f"Tuner: acting {AT}."]),
-        ([DRY], [f"Tuner: dry run {AT}. It decides and changes nothing; no tuner acts."]),
+        ([DRY], [f"Tuner: dry run {AT}. It decides, but changes nothing; no tuner acts."]),
         ([STARTS], [f"Tuner: starting {AT}; no tuner acts yet.", "It waits: Spark starts."]),
         ([WAITS], [f"Tuner: standby {AT}; no tuner acts.", "It waits: another tuner has the lease."]),
         ([], ["Tuner: none runs. No throttle is changed, and existing throttles stay. `rheostat run` starts a tuner."]),

@@ -185,7 +185,7 @@ def test_page_of_a_tuner_that_cannot_act_says_why(rig: Rig) -> None:
 def test_dry_run_is_the_mode_of_a_paused_tuner_that_runs_dry() -> None:
     rig = Rig(dry_run=True)
     rig.cycle(orders=Orders(5, Pause(NOW_MS, "kim")))
-    assert mode_on_page(rig).startswith("Dry run. The tuner decides and changes nothing")
+    assert mode_on_page(rig).startswith("Dry run. The tuner decides, but changes nothing")
     assert ">paused</span>" in rig.get("/page/now").text
 
 

@@ -66,7 +66,7 @@ class CopyPaths:
         return self._moves.keys()
 
     def sides(self) -> list[BrokerSide]:
-        """Returns all sides that moves copy through: leaders first, each group sorted by broker."""
+        """Returns the leader sides of all sources, then the follower sides of all destinations, each sorted by broker."""
         leaders: list[BrokerSide] = [(broker, Side.LEADER) for broker in sorted(self.destinations_of)]
         return leaders + [(broker, Side.FOLLOWER) for broker in sorted(self._moves)]
 
@@ -130,7 +130,8 @@ class CycleCache:
         self._listed_moves_cache: CycleCache | None = None
         self._moves: tuple[PartitionMove, ...] = ()
         self._new_moves: Sequence[PartitionMove] = ()
-        self._recorded: RecordedReplicas | None = None  # Has all of ``_moves`` but ``_new_moves``.
+        # The mapping of the controller's state that has the replicas of all moves except ``_new_moves``; None: unknown.
+        self._recorded: RecordedReplicas | None = None
 
     def follow(self, moves: tuple[PartitionMove, ...]) -> None:
         """Updates the cache to the moves of a new snapshot."""
@@ -142,17 +143,18 @@ class CycleCache:
         self.paths.add(removed, -1)
         self._update_topics(removed, added)
         if self._new_moves:
-            self._recorded = None  # The previous new moves were never recorded.
+            # ``mark_recorded`` was not called for the previous new moves, so no mapping has all moves before ``added``.
+            self._recorded = None
         self._new_moves, self._moves = added, moves
 
     def for_listed_moves(self) -> CycleCache:
-        """Returns a second cache, for use if only some of the moves have to be listed."""
+        """Returns the cache for a subset of the moves: those that throttled-replica lists have to name."""
         if self._listed_moves_cache is None:
             self._listed_moves_cache = CycleCache()
         return self._listed_moves_cache
 
     def moves_not_in(self, recorded: RecordedReplicas) -> Sequence[PartitionMove]:
-        """Returns moves that may be missing in ``recorded``; all moves if ``recorded`` was not marked (``mark_recorded``)."""
+        """Returns the moves that ``recorded`` may lack: only the new ones if it is the mapping of the last ``mark_recorded``."""
         return self._new_moves if recorded is self._recorded else self._moves
 
     def mark_recorded(self, recorded: RecordedReplicas) -> None:
