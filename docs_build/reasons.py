@@ -32,7 +32,7 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     ),
     (
         "Mutation quotas: the total rate",
-        "The total is the rate of mutations that all tenants together may reach. A reason says why it stays or changes.",
+        "The total rate is the rate of mutations that all tenants together may reach. A reason says why it stays or changes.",
         quota.TOTAL_REASONS,
     ),
     (
@@ -42,8 +42,8 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     ),
     (
         "Plans: partitions at a time",
-        "For each side of a broker the tuner chooses a number: how many partitions of plans may be copied at a time. One of these "
-        "reasons says why the number stays or changes.",
+        "For each side of a broker the tuner decides how many partitions of plans are copied at a time. One of these reasons says "
+        "why the number stays or changes.",
         reassignment.CONCURRENCY_REASON_TEXTS,
     ),
     (
