@@ -142,7 +142,7 @@ def limits() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Replicas, by broker",
-                "Internal topics included, and the lowest limit of any broker. Near the limit, move partitions to "
+                "The count includes internal topics. The line is the lowest limit of any broker. Near the limit, move partitions to "
                 "other brokers.",
                 COUNT,
                 query(per_broker(TunerMetric.PARTITIONS), "broker {{broker}}"),

@@ -42,7 +42,7 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     ),
     (
         "Plans: partitions at a time",
-        "For each side of a broker the tuner decides how many partitions of plans are copied at a time. One of these reasons says "
+        "For each side of a broker the tuner decides how many partitions it copies for plans at a time. One of these reasons says "
         "why the number stays or changes.",
         reassignment.CONCURRENCY_REASON_TEXTS,
     ),

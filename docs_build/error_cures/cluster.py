@@ -44,7 +44,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "raise `stream.driver_memory_mb` and restart the stream, if a record that causes this is not found after "
             "some restarts"
         ),
-        "There is no folder for Spark's scratch space": (
+        "No folder for temporary files can hold Spark's scratch space": (
             "free some space in the folder for temporary files, or set `TMPDIR` to another one"
         ),
         "TOPIC cannot be written: another tuner has taken the journal over": (
@@ -75,7 +75,9 @@ CURES: Mapping[str, str] = MappingProxyType(
             "grant Read on the journal, and Describe on the group of the tuner, to the user of the command"
         ),
         "group GROUP cannot be described": f"grant Describe on the group to the user of this process; {RIGHTS}",
-        "The stream cannot start. …": "the message names the cause, and the log above it has Spark's own message",
+        "The stream cannot start. …": (
+            "remove the cause that the message names; if it names none, look for Spark's own message in the log above it"
+        ),
         "The stream's Spark query was stopped from outside": (
             "start the stream again, unless an operator or a supervisor stopped it on purpose"
         ),

@@ -37,7 +37,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "read_token and operate_token are the same": f"give the two settings different tokens; {TOKEN}",
         "KEY: read_token …": TOKEN,
-        "in PEM form, and Java's client wants": (
+        "in PEM form, but the Kafka client of Spark needs": (
             "convert the key with the `openssl` command in the message, and let the setting name the new file"
         ),
         "kafka.SETTING: PATH cannot be read": "let the setting name an existing PEM file that the user of rheostat can read",

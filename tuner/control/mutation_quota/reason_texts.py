@@ -144,7 +144,7 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
 TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
     {
         QuotaReason.FAIR_SHARE: ReasonText(
-            cause="the tenant could use more than its share of the total rate by weight",
+            cause="the tenant wants more than its share of the total rate; its weight sets this share",
             effect="sets the tenant's quota to this share",
             advice="nothing, or raise the tenant's `weight`",
         ),

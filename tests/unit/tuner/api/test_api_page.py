@@ -238,7 +238,12 @@ def test_page_shows_the_end_of_each_move_only_if_there_are_several(rig: Rig) -> 
             "preserved",
             "the quota existed before rheostat, and `existing_quotas` is `preserve`",
         ),
-        ("quotas", "set_quota", "fair_share", "the tenant could use more than its share of the total rate by weight"),
+        (
+            "quotas",
+            "set_quota",
+            "fair_share",
+            "the tenant wants more than its share of the total rate; its weight sets this share",
+        ),
         (
             "decision",
             "total",
