@@ -142,8 +142,8 @@ def limits() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Replicas, by broker",
-                "The count includes internal topics. The line is the lowest limit of any broker. Near the limit, move partitions to "
-                "other brokers.",
+                "The count includes internal topics. The line is the lowest limit of any broker. Near the limit, move "
+                "partitions to other brokers.",
                 COUNT,
                 query(per_broker(TunerMetric.PARTITIONS), "broker {{broker}}"),
                 query(f'min({TunerMetric.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=~"$broker|"}})', "limit"),

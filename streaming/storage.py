@@ -74,8 +74,8 @@ def folders(settings: StreamSettings) -> tuple[StorageFolder, StorageFolder]:
         scratch = Path(tempfile.gettempdir())
     except FileNotFoundError as error:  # Python could write to none of the usual folders.
         raise StreamError(
-            f"No folder for temporary files can hold Spark's scratch space ({error.strerror}): set TMPDIR to a folder that this user "
-            f"may write, with at least {_mb(START_BYTES_MIN)} free."
+            f"No folder for temporary files can hold Spark's scratch space ({error.strerror}): set TMPDIR to a folder that this "
+            f"user may write, with at least {_mb(START_BYTES_MIN)} free."
         ) from error
     return (
         StorageFolder("the checkpoint", settings.checkpoint_dir, setting="stream.checkpoint_dir"),
