@@ -134,6 +134,6 @@ def _pem(setting: str, path: str, kind: str) -> str:
         f": openssl pkcs8 -topk8 -nocrypt -in {path} -out NEW_FILE" if other_kinds and kind == "PRIVATE KEY" else ""
     )
     raise PemError(
-        f"kafka.{setting}: {path} holds {other_kinds or 'nothing'} in PEM form, but the Kafka client of Spark needs a block of type "
-        f"{kind}{convert}"
+        f"kafka.{setting}: {path} holds {other_kinds or 'nothing'} in PEM form, but the Kafka client of Spark needs a block of "
+        f"type {kind}{convert}"
     )

@@ -101,7 +101,7 @@ def test_folders_without_temporary_folder_name_remedy(monkeypatch: pytest.Monkey
         raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
 
     monkeypatch.setattr(storage.tempfile, "gettempdir", none)
-    with pytest.raises(StreamError, match="set TMPDIR to one"):
+    with pytest.raises(StreamError, match="set TMPDIR to a folder"):
         storage.folders(stream(tmp_path))
 
 
