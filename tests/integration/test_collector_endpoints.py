@@ -283,7 +283,7 @@ def test_tls_agent_is_read_with_its_ca(certificates: Certificates) -> None:
     ("server", "ca", "said"),
     [
         ("good", "other-ca.pem", "not signed by a known authority"),
-        ("good", None, "name the right one in collector.tls_ca_file"),
+        ("good", None, "name the right authority in collector.tls_ca_file"),
         ("expired", "ca.pem", "has expired): renew it on the node"),
         ("elsewhere", "ca.pem", "certificate is for another host"),
     ],
