@@ -83,7 +83,7 @@ def observe_again(tuner: SimulatedTuner, brokers: Any = None, moves: Any = None)
     """Runs a cycle with the last observation and changed signals."""
     snapshot = tuner.board.snapshot()
     assert snapshot.observation is not None
-    signals = {"brokers": brokers, "moves": moves}
+    signals = {"broker_signals": brokers, "move_signals": moves}
     changed = {
         name: {key: replace(signal, **more) for key, signal in getattr(snapshot.observation, name).items()}
         for name, more in signals.items()

@@ -157,8 +157,8 @@ def observation(now_ms: int) -> Observation:
     return Observation(
         now_ms,
         live,
-        brokers={b: _broker(b, now_ms) for b in (1, 2, 3, 4)},
-        moves={side: _move(side, now_ms) for side in SIDES},
+        broker_signals={b: _broker(b, now_ms) for b in (1, 2, 3, 4)},
+        move_signals={side: _move(side, now_ms) for side in SIDES},
         setpoints={(1, L): Setpoint(12.0 * MB), (2, L): Setpoint(5.0 * MB, no_headroom=True)},
         orders=Orders(
             now_ms,

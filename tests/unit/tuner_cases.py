@@ -149,8 +149,8 @@ def observation(
     return Observation(
         now_ms,
         cluster,
-        brokers={s.broker: s for s in brokers},
-        moves={(s.broker, s.side): s for s in signals},
+        broker_signals={s.broker: s for s in brokers},
+        move_signals={(s.broker, s.side): s for s in signals},
         ramping=frozenset(busy),
         setpoints=courses or {},
     )

@@ -24,7 +24,7 @@ def broker_families(store: StatusStore, result: CycleResult, now_ms: int, labels
         finish_at_ms = store.objective.finish_at_ms
         yield metric_family(TunerMetric.DEADLINE, {labels: finish_at_ms / 1000} if finish_at_ms is not None else {})
     yield from _capacity_families(store, labels)
-    brokers = result.observation.brokers if result.observation is not None else {}
+    brokers = result.observation.broker_signals if result.observation is not None else {}
     if not brokers:
         return
     ages = {broker: age_s(signal, now_ms) for broker, signal in brokers.items()}

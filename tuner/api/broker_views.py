@@ -17,7 +17,7 @@ from tuner.core.freshness import age_s
 
 def brokers_json(snapshot: StatusSnapshot, brokers: Sequence[int]) -> list[dict[str, Any]]:
     result, observation = snapshot.cycle.result, snapshot.observation
-    signals = observation.brokers if observation is not None else {}
+    signals = observation.broker_signals if observation is not None else {}
     now_ms = observation.now_ms if observation is not None else 0
     rows = []
     for broker in brokers:

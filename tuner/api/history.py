@@ -108,7 +108,7 @@ class RateHistoryStore:
             self._max_rates = [*self._max_rates[-(self._slots - 1) :], limits.rate_bytes_per_s_max]
             if not isinstance(live, LiveCluster):
                 return
-            brokers = {broker for broker, _ in (*live.rates, *observation.moves)}
+            brokers = {broker for broker, _ in (*live.rates, *observation.move_signals)}
             start = self._cycle % self._slots * _WIDTH
             for broker in brokers:
                 rows = self._rows.get(broker)
@@ -145,10 +145,10 @@ class RateHistoryStore:
         return columns
 
     def _row(self, broker: int, observation: Observation, live: LiveCluster, limits: ThrottleLimits) -> list[float]:
-        signal = observation.brokers.get(broker)
+        signal = observation.broker_signals.get(broker)
         row: list[float] = [self._cycle % _STAMP_MAX]
         for side in (Side.LEADER, Side.FOLLOWER):
-            setting, move = live.rates.get((broker, side)), observation.moves.get((broker, side))
+            setting, move = live.rates.get((broker, side)), observation.move_signals.get((broker, side))
             throttled = None
             if signal is not None:
                 throttled = (
@@ -165,7 +165,7 @@ class RateHistoryStore:
                 if steady_state is None
                 else current_min_rate_bytes_per_s(steady_state, observation.setpoints.get((broker, side)), limits),
             ]
-        inbound = observation.moves.get((broker, Side.FOLLOWER))
+        inbound = observation.move_signals.get((broker, Side.FOLLOWER))
         remaining = inbound.remaining_bytes if inbound is not None and inbound.moving_partitions else None
         row.append(_NAN if remaining is None else remaining)
         row.append(_NAN if signal is None or signal.produce_p99_ms is None else signal.produce_p99_ms)
@@ -180,7 +180,7 @@ class RateHistoryStore:
         peaks = {broker: peak for broker, peak in known_peaks.items() if broker in destinations}
         ended_bytes = sum(peak.remaining_bytes for broker, peak in known_peaks.items() if broker not in destinations)
         for broker in destinations:
-            signal = observation.moves.get((broker, Side.FOLLOWER))
+            signal = observation.move_signals.get((broker, Side.FOLLOWER))
             if signal is None or not signal.moving_partitions or signal.remaining_bytes is None:
                 continue
             peak = peaks.get(broker)

@@ -67,10 +67,10 @@ def _input_ages(result: CycleResult, now_ms: int) -> dict[str, float]:
     observation, ages = result.observation, dict[str, float]()
     if result.cluster_seen_at_ms is not None:
         ages["cluster"] = max(0.0, (now_ms - result.cluster_seen_at_ms) / 1000)
-    if observation is not None and observation.brokers:
-        ages["broker_signals"] = min(age_s(signal, now_ms) for signal in observation.brokers.values())
-    if observation is not None and observation.moves:
-        ages["move_signals"] = min(age_s(signal, now_ms) for signal in observation.moves.values())
+    if observation is not None and observation.broker_signals:
+        ages["broker_signals"] = min(age_s(signal, now_ms) for signal in observation.broker_signals.values())
+    if observation is not None and observation.move_signals:
+        ages["move_signals"] = min(age_s(signal, now_ms) for signal in observation.move_signals.values())
     return ages
 
 

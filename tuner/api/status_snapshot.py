@@ -59,7 +59,7 @@ class StatusSnapshot:
     def brokers(self) -> list[int]:
         """All known brokers: those with a stalled move first, then by remaining bytes, then those with a throttle."""
         live = self.cycle.result.live
-        known = set(self.observation.brokers if self.observation is not None else ()) | set(
+        known = set(self.observation.broker_signals if self.observation is not None else ()) | set(
             live.brokers if live is not None else ()
         )
         remaining_bytes: dict[int, float] = {}

@@ -135,7 +135,7 @@ class StatusStore:
             self._setpoints, self._memory, self._cycle_decisions, self._cluster_seen_at_ms = {}, Memory(), (), None
 
     def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
-        newest_ms = max(map(_SAMPLED_AT_MS, observation.brokers.values()), default=None)
+        newest_ms = max(map(_SAMPLED_AT_MS, observation.broker_signals.values()), default=None)
         with self._lock:
             self._observation, self._memory, self._cycle_decisions = observation, memory, decisions
             self._signal_ages = signal_age.record_age(
@@ -349,7 +349,7 @@ class CycleResult:
         """Returns the fresh move signals. Old ones are ignored: after the last move no newer signal replaces them."""
         if self._moves is None:
             observation = self.observation
-            moves = observation.moves.items() if observation is not None else ()
+            moves = observation.move_signals.items() if observation is not None else ()
             now_ms, age_s_max = observation.now_ms if observation is not None else 0, self.limits.signal_age_s_max
             self._moves = {side: s for side, s in moves if freshness(s, now_ms, age_s_max) is Freshness.FRESH}
         return self._moves

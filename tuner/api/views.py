@@ -86,7 +86,7 @@ def _throttles_json(snapshot: StatusSnapshot) -> dict[str, Any]:
 
 def _latency_json(snapshot: StatusSnapshot) -> dict[str, Any]:
     observation = snapshot.observation
-    signals = observation.brokers if observation is not None else {}
+    signals = observation.broker_signals if observation is not None else {}
     p99s = [(signal.produce_p99_ms, b) for b, signal in signals.items() if signal.produce_p99_ms is not None]
     p99_ms, broker = max(p99s, default=(None, None))
     ages_s = [age_s(signal, observation.now_ms) for signal in signals.values()] if observation is not None else []

@@ -104,7 +104,7 @@ class Observation:
     Attributes:
         ramping: sides whose rate is being changed in steps right now.
         setpoints: setpoints of the sides that the control law steers now.
-        brokers, moves: the newest signals, by broker and by side.
+        broker_signals, move_signals: the newest signals, by broker and by side.
         empty_windows: sides whose rate must rise step by step, because their quota window is empty and a full rate would pass at
             once: a plan is about to copy through them, or their warm-up is running or was interrupted.
         plan_moves: partitions that plans of rheostat move now or are about to move, with the throttle of their plan.
@@ -112,8 +112,8 @@ class Observation:
 
     now_ms: int
     live: LiveCluster | ClusterUnreadable
-    brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
-    moves: Mapping[BrokerSide, MoveSignal] = field(default_factory=dict)
+    broker_signals: Mapping[int, BrokerSignal] = field(default_factory=dict)
+    move_signals: Mapping[BrokerSide, MoveSignal] = field(default_factory=dict)
     ramping: frozenset[BrokerSide] = frozenset()
     setpoints: Mapping[BrokerSide, Setpoint] = field(default_factory=dict)
     orders: Orders = field(default_factory=Orders)

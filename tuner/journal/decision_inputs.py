@@ -33,7 +33,7 @@ class DecisionInputs:
 
     def for_side(self, side: BrokerSide) -> dict[str, Any]:
         """Returns the inputs of one side. The caller must not change the result: sides share parts of it."""
-        signal = self._observation.moves.get(side)
+        signal = self._observation.move_signals.get(side)
         return {
             "move": _move_row(signal) if signal is not None else None,
             "broker": self._broker_row(side[0]),
@@ -42,7 +42,7 @@ class DecisionInputs:
         }
 
     def _broker_row(self, broker: int) -> dict[str, Any] | None:
-        signal = self._observation.brokers.get(broker)
+        signal = self._observation.broker_signals.get(broker)
         if broker not in self._broker_rows and signal is not None:
             self._broker_rows[broker] = _row(signal)
         return self._broker_rows.get(broker)

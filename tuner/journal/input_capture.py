@@ -28,8 +28,8 @@ def capture_cycle(observation: Observation, before: Memory) -> StateValues:
     return {
         "not_seen": None if isinstance(live, LiveCluster) else live.reason,
         **(prefix_fields("live", live) if isinstance(live, LiveCluster) else {}),
-        "signals.brokers": observation.brokers,
-        "signals.moves": observation.moves,
+        "signals.brokers": observation.broker_signals,
+        "signals.moves": observation.move_signals,
         "ramping": observation.ramping,
         "empty_windows": observation.empty_windows,
         "orders": observation.orders,

@@ -70,7 +70,7 @@ def _find_sides_kept_open(observation: Observation, live: LiveCluster, limits: T
     Lost replicas catch up through these throttles, and writes may be blocked until they are back in sync. Sides with an operator's
     override are not returned: the override applies in any case.
     """
-    fresh_brokers = fresh_signals(observation.brokers, observation.now_ms, limits.signal_age_s_max)
+    fresh_brokers = fresh_signals(observation.broker_signals, observation.now_ms, limits.signal_age_s_max)
     overridden = {side for side, order in observation.orders.overrides.items() if observation.now_ms < order.until_ms}
     return sides_possibly_blocking_writes(live, fresh_brokers) - overridden
 

@@ -49,7 +49,7 @@ def find_superseded_changes(
     live, now_ms = observation.live, observation.now_ms
     blocking: frozenset[BrokerSide] | None = None  # None: unknown, as the cluster cannot be read.
     if isinstance(live, LiveCluster):
-        fresh_brokers = fresh_signals(observation.brokers, now_ms, limits.signal_age_s_max)
+        fresh_brokers = fresh_signals(observation.broker_signals, now_ms, limits.signal_age_s_max)
         blocking = sides_blocking_writes(live, fresh_brokers)
     causes = {}
     for side, change in changes.items():

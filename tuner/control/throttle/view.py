@@ -72,17 +72,17 @@ class MovesView:
         self.moves_to_list = select_moves_to_list(live.moves, self._plan_moves, limits, listed)
         self.plan_rates = plan_setpoints(live.moves, self._plan_moves, limits)
         self._limiting_rates = plan_setpoints(live.moves, self._plan_moves, limits, may_lead=True)
-        fresh_brokers = fresh_signals(observation.brokers, self.now_ms, limits.signal_age_s_max)
+        fresh_brokers = fresh_signals(observation.broker_signals, self.now_ms, limits.signal_age_s_max)
         self.blocking_writes = sides_blocking_writes(live, fresh_brokers)
         self._unmeasured_brokers = live.brokers - fresh_brokers.keys()
-        self._signals = observation.moves
-        self._brokers = observation.brokers
+        self._signals = observation.move_signals
+        self._brokers = observation.broker_signals
         self._paths = cache.paths
         self.destinations = frozenset(cache.paths.destinations)
         self.sides = cache.paths.sides()
         self.side_set = frozenset(self.sides)
         self.contradictions = find_contradictions(
-            self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits
+            self.sides, live, observation.broker_signals, observation.move_signals, observation.now_ms, limits
         )
         # The next four mappings are filled on request.
         self._fresh_brokers: dict[int, BrokerSignal | None] = {}  # None: old or missing.

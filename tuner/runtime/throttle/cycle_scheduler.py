@@ -105,7 +105,7 @@ class CycleScheduler:
     def await_signals(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         """Notes the signals that this cycle lacked, so that their arrival causes an early cycle."""
         self._missing_signals = find_missing_signals(
-            decisions, observation.moves, observation.now_ms, self._signal_age_s_max
+            decisions, observation.move_signals, observation.now_ms, self._signal_age_s_max
         )
 
     def end_cycle(self, took_s: float, processor_s: float) -> None:

@@ -112,7 +112,7 @@ class SteeringTick:
             now_s=self._clock.monotonic_s(),
             stalled=sides_of_stalled_moves(live, self._recorder.memory),
             recovering=sides_blocking_writes(
-                live, fresh_signals(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)
+                live, fresh_signals(observation.broker_signals, observation.now_ms, self._limits.signal_age_s_max)
             ),
             # 0: there was no rate before.
             restore_rates={side: managed.before_bytes_per_s or 0 for side, managed in owned.items()},

@@ -110,7 +110,7 @@ def test_next_steps_name_end_of_active_overrides_only() -> None:
     orders = Orders(
         5, overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "kim"), TARGET: Override(5 * MB, NOW_MS, "kim")}
     )
-    found = steps(Observation(seen.now_ms, seen.live, seen.brokers, seen.moves, orders=orders))
+    found = steps(Observation(seen.now_ms, seen.live, seen.broker_signals, seen.move_signals, orders=orders))
     assert found == [
         "The override of broker 1 leader throttle ends at 2023-11-14 22:14:20 UTC; then the tuner controls it again."
     ]
@@ -123,7 +123,9 @@ def test_next_steps_of_large_move_have_no_forecast(monkeypatch: pytest.MonkeyPat
         "When the moves have ended: every throttle is restored to its rate before them."
     ]
     seen = observation(cluster)
-    paused = Observation(seen.now_ms, cluster, seen.brokers, seen.moves, orders=Orders(5, Pause(NOW_MS, "kim")))
+    paused = Observation(
+        seen.now_ms, cluster, seen.broker_signals, seen.move_signals, orders=Orders(5, Pause(NOW_MS, "kim"))
+    )
     assert steps(paused)[1].startswith("After that: not known before the first cycle;")
 
 

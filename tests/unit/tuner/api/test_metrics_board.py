@@ -155,8 +155,8 @@ def test_vanished_broker_has_no_series_on_metrics_page(everything: Everything) -
             whole.live, brokers=frozenset({1, 2, 4}), moves=tuple(m for m in whole.live.moves if 3 not in m.adding),
             rates={side: rate for side, rate in whole.live.rates.items() if side[0] != 3},
         ),
-        brokers={b: s for b, s in whole.brokers.items() if b != 3},
-        moves={side: s for side, s in whole.moves.items() if side[0] != 3},
+        broker_signals={b: s for b, s in whole.broker_signals.items() if b != 3},
+        move_signals={side: s for side, s in whole.move_signals.items() if side[0] != 3},
         orders=Orders(),
     )  # fmt: skip
     told(everything, gone, Memory())
@@ -341,8 +341,9 @@ def many(everything: Everything, no_headroom: set[int], under_min: dict[int, flo
     whole = observation(now_ms)
     crowd = replace(
         whole,
-        brokers={
-            b: replace(whole.brokers[1], broker=b, under_min_isr_partitions=under_min.get(b, 0.0)) for b in range(count)
+        broker_signals={
+            b: replace(whole.broker_signals[1], broker=b, under_min_isr_partitions=under_min.get(b, 0.0))
+            for b in range(count)
         },
         setpoints={
             (b, side): Setpoint(5.0 * MB, no_headroom=b in no_headroom) for b in range(count) for side in (L, F)
@@ -379,9 +380,9 @@ def test_lag_metric_names_brokers_with_largest_lag(everything: Everything) -> No
     assert series(everything, "rheostat_move_lag_messages") == {("3",): 60_000.0, ("4",): 60_000.0}
     now_ms = round(NOW_S * 1000)
     whole = observation(now_ms)
-    some = whole.moves[(3, F)]
+    some = whole.move_signals[(3, F)]
     crowd = {(b, F): replace(some, broker=b, lag_messages=float(b) if b % 2 else None) for b in range(300)}
-    told(everything, replace(whole, moves=crowd), Memory())
+    told(everything, replace(whole, move_signals=crowd), Memory())
     found = series(everything, "rheostat_move_lag_messages")
     assert found == {(str(b),): float(b) for b in range(101, 300, 2)}, "who has not told is not at 0"
 

@@ -195,8 +195,8 @@ def test_input_log_large_cycle_is_spread_over_writes() -> None:
         for piece in step.pieces or ():
             apply_piece(known, piece)
         then = large(cycle)
-        assert known["signals.brokers"] == then.brokers
-        assert known["signals.moves"] == then.moves
+        assert known["signals.brokers"] == then.broker_signals
+        assert known["signals.moves"] == then.move_signals
         assert (known["live.moves"], known["live.rates"]) == (then.live.moves, then.live.rates)  # type: ignore[union-attr]
 
 

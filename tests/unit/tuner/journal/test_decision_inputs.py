@@ -23,8 +23,8 @@ def test_decision_inputs_leader_has_stalls_of_its_destinations() -> None:
     stood = DecisionInputs(SEEN, MEMORY, LIMITS)
     leader, other, follower = stood.for_side((1, L)), stood.for_side((2, L)), stood.for_side((4, F))
     assert leader == {
-        "move": asdict(SEEN.moves[(1, L)]),
-        "broker": asdict(SEEN.brokers[1]),
+        "move": asdict(SEEN.move_signals[(1, L)]),
+        "broker": asdict(SEEN.broker_signals[1]),
         "stalls": {"3": asdict(WELL), "4": asdict(STALLED)},
         "limits": asdict(LIMITS),
     }

@@ -423,7 +423,7 @@ def decided(
 
 
 def test_plan_side_needs_no_measurement_for_its_rate() -> None:
-    found = decided(moves={}, brokers={})
+    found = decided(move_signals={}, broker_signals={})
     assert isinstance(found, SetRate)
     assert (found.reason, found.setpoint_bytes_per_s) == (Reason.PLAN_RATE, LEADER_MAX)
     assert "10.0 MB/s → 44.2 MB/s: the rate of a rheostat plan" in found.text

@@ -98,7 +98,7 @@ def test_warmup_without_objective_or_plan_is_none() -> None:
 def test_warmup_skips_sides_that_block_writes() -> None:
     behind = replace(broker_signal(1), under_min_isr_partitions=1)
     recovers = replace(move(), isr=(1,))
-    found = decided(live=live(moves=(recovers,)), brokers={1: behind, 3: broker_signal(3)})
+    found = decided(live=live(moves=(recovers,)), broker_signals={1: behind, 3: broker_signal(3)})
     assert found.reason is not Reason.WINDOW_WARMUP
 
 

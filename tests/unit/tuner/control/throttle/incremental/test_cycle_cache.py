@@ -54,7 +54,7 @@ def test_decisions_with_cache_equal_those_without(
         # What moves as it did is the object that it was, as a look has it.
         same = tuple(known.setdefault(move, move) for move in (reversed(look) if reversed_order else look))
         seen = Observation(
-            NOW_MS, LiveCluster(BROKERS, same, RATES, dict(lists)), moves=SIGNALS,
+            NOW_MS, LiveCluster(BROKERS, same, RATES, dict(lists)), move_signals=SIGNALS,
             orders=Orders(pause=Pause(0, "a test")) if at in paused else Orders(),
         )  # fmt: skip
         found, decisions = decide(seen, memory, THROTTLES, STALL, kept)
@@ -144,5 +144,5 @@ def test_externally_changed_list_is_recomputed() -> None:
 
 
 def _list_writer(live: LiveCluster, memory: Memory, kept: CycleCache) -> tuple[Memory, list[AddPairs | RemovePairs]]:
-    memory, decisions = decide(Observation(NOW_MS, live, moves=SIGNALS), memory, THROTTLES, STALL, kept)
+    memory, decisions = decide(Observation(NOW_MS, live, move_signals=SIGNALS), memory, THROTTLES, STALL, kept)
     return memory, [decision for decision in decisions if isinstance(decision, AddPairs | RemovePairs)]

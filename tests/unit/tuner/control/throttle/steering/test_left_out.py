@@ -54,7 +54,17 @@ def test_every_other_input_is_recorded() -> None:
 def test_all_observed_fields_are_recorded() -> None:
     """Of what is remembered, and of the cluster, new fields go on record by themselves; of these three they do not."""
     told = "what is new here belongs into journal/input_capture.py, journal/codec.py and replay/replayer.py"
-    seen = {"now_ms", "live", "brokers", "moves", "ramping", "setpoints", "orders", "empty_windows", "plan_moves"}
+    seen = {
+        "now_ms",
+        "live",
+        "broker_signals",
+        "move_signals",
+        "ramping",
+        "setpoints",
+        "orders",
+        "empty_windows",
+        "plan_moves",
+    }
     assert {f.name for f in fields(Observation)} == seen, told
     asked = {
         "now_ms", "brokers", "moves", "current_rates", "capacities", "stalled_sides", "recovering_sides", "restore_rates",
