@@ -127,7 +127,7 @@ def itself() -> list[stat.Panel]:
             "Active tuner",
             "Whether a tuner of this cluster holds the lease; a dry run does not count. None: throttles and "
             "quotas keep their values, so start a tuner.",
-            f"max({select(TunerMetric.ACTING)} unless {select(TunerMetric.DRY_RUN)} == 1) or vector(0)",
+            f"max({select(TunerMetric.ACTIVE)} unless {select(TunerMetric.DRY_RUN)} == 1) or vector(0)",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "none", "1": "yes"},
             alert="TunerNotLeading",
@@ -138,7 +138,7 @@ def itself() -> list[stat.Panel]:
             "does not count.",
             least(TunerMetric.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
-            words={"0": "acting", "1": "dry run"},
+            words={"0": "active", "1": "dry run"},
         ),
         verdict(
             "Paused",

@@ -67,7 +67,7 @@ def wrong() -> list[stat.Panel]:
             "does not count.",
             least(TunerMetric.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
-            words={"0": "acting", "1": "dry run"},
+            words={"0": "active", "1": "dry run"},
         ),
         verdict(
             "Oldest signal",

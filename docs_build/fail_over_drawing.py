@@ -1,4 +1,4 @@
-"""Draws a fail-over over time: the acting tuner is suspended, and the standby takes over. The times are those of the code."""
+"""Draws a fail-over over time: the active tuner is suspended, and the standby takes over. The times are those of the code."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _NEXT_REPORT_S_MAX = REPORT_EVERY_S + 1.5
 _READ_S_MAX = 10.0
 _POLL_MS = 200
 _CLOCK_NOISE_MS = 2000  # A report may seem to be this far in the future, as clocks are never exactly equal.
-_ORDER = (TunerMode.ACTING, TunerMode.DRY_RUN, TunerMode.STARTING, TunerMode.STANDBY)
+_ORDER = (TunerMode.ACTIVE, TunerMode.DRY_RUN, TunerMode.STARTING, TunerMode.STANDBY)
 
 
 def read_tuners(settings: Settings, now_ms: int) -> tuple[TunerPresence, ...]:
@@ -77,7 +77,7 @@ def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
     """
 
     def sort_key(tuner: TunerPresence) -> tuple[int, int, str]:
-        since_ms = -tuner.since_ms if tuner.mode is TunerMode.ACTING else tuner.since_ms
+        since_ms = -tuner.since_ms if tuner.mode is TunerMode.ACTIVE else tuner.since_ms
         return _ORDER.index(tuner.mode), since_ms, tuner.holder
 
     return tuple(sorted(tuners, key=sort_key))
@@ -85,8 +85,8 @@ def _sorted(tuners: Iterable[TunerPresence]) -> tuple[TunerPresence, ...]:
 
 def active_tuner(tuners: Iterable[TunerPresence]) -> TunerPresence | None:
     """Returns the active tuner; of two that report as active, the one that took over last; None: no tuner is active."""
-    acting = [t for t in tuners if t.mode is TunerMode.ACTING]
-    return max(acting, key=lambda t: t.since_ms, default=None)
+    active = [t for t in tuners if t.mode is TunerMode.ACTIVE]
+    return max(active, key=lambda t: t.since_ms, default=None)
 
 
 def _read(reader: KafkaConsumer, partition: TopicPartition, prefix: bytes, now_ms: int) -> tuple[TunerPresence, ...]:

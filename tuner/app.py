@@ -261,7 +261,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         context = _term_context(process, current, journal, inputs, cleanups)
         throttles = throttle_controller(context, process.client, memory)
         log.info(
-            "acting" if lease is not None else "dry run: deciding without writing",
+            "active" if lease is not None else "dry run: deciding without writing",
             holder=process.holder,
             owned=len(memory.owned),
             rate_bytes_per_s_max=settings.rate_bytes_per_s_max,

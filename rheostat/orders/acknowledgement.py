@@ -18,7 +18,7 @@ def unacknowledged_text(tuners: Sequence[TunerPresence]) -> str:
     if not tuners:
         return f"No tuner has acknowledged the order, because no tuner runs. {_NEXT}"
     first = tuners[0]
-    if first.mode is TunerMode.ACTING:
+    if first.mode is TunerMode.ACTIVE:
         problem = f" ({first.waits_for})" if first.waits_for else ""
         return f"The active tuner, {first.holder}, has not acknowledged the order yet{problem}. `rheostat status` shows its state."
     if first.mode is TunerMode.DRY_RUN:

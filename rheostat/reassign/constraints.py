@@ -178,7 +178,7 @@ def _from_settings(
 
 def _mode_text(tuner: TunerPresence) -> str:
     match tuner.mode:
-        case TunerMode.ACTING:
+        case TunerMode.ACTIVE:
             return "which is active"
         case TunerMode.DRY_RUN:
             return "which is in a dry run"

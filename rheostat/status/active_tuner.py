@@ -23,7 +23,6 @@ def tuner_json(tuners: Sequence[TunerPresence], rate_bytes_per_s_max: float) -> 
     tuner = tuners[0] if tuners else None
     return {
         "state": tuner.mode.value if tuner is not None else "none",
-        "acting": tuner is not None and tuner.mode is TunerMode.ACTING,
         "holder": tuner.holder if tuner is not None else None,
         "since_ms": tuner.since_ms if tuner is not None else None,
         "version": tuner.version if tuner is not None else None,
@@ -45,15 +44,15 @@ def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
     where = f"on {tuner['holder']} since {moment(tuner['since_ms'])}"
     lines = [
         {
-            TunerMode.ACTING: f"Tuner: acting {where}.",
+            TunerMode.ACTIVE: f"Tuner: active {where}.",
             TunerMode.DRY_RUN: f"Tuner: dry run {where}. It decides, but changes nothing; no tuner acts.",
             TunerMode.STARTING: f"Tuner: starting {where}; no tuner acts yet.",
             TunerMode.STANDBY: f"Tuner: standby {where}; no tuner acts.",
         }[TunerMode(state)]
     ]
     if tuner["waits_for"]:
-        # An acting tuner waits for nothing, and reports a problem in the same field.
-        lines.append(f"{'It has a problem' if tuner['acting'] else 'It waits'}: {tuner['waits_for']}.")
+        # An active tuner waits for nothing, and reports a problem in the same field.
+        lines.append(f"{'It has a problem' if state == TunerMode.ACTIVE else 'It waits'}: {tuner['waits_for']}.")
     if tuner["page"]:
         lines.append(f"Status page: {tuner['page']}")
     if tuner["rate_bytes_per_s_max"] != tuner["settings_rate_bytes_per_s_max"]:

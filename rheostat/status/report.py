@@ -48,7 +48,7 @@ DECISIONS_SHOWN = 10
 _UNFIXABLE_REASONS = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_LIMITED}
 _SIGNAL_BACKLOG = 400  # Newest records read of each signals partition.
 # Tuners in these modes detect stalls, so the command shows the stalls that they have recorded, besides its own.
-_EVALUATING_MODES = {TunerMode.ACTING, TunerMode.DRY_RUN}
+_EVALUATING_MODES = {TunerMode.ACTIVE, TunerMode.DRY_RUN}
 _RATE_CHANGES = {"set", "start", "restore"}  # Actions of journal entries that change a throttle.
 # Fields that are the same as in the API status.
 _API_STATUS_FIELDS = (
@@ -161,7 +161,7 @@ def status_json(
         row["broker"]: {side["side"]: side for side in row["sides"]}
         for row in brokers_json(snapshot, list(live.brokers))
     }
-    if tuner["acting"]:
+    if tuner["state"] == TunerMode.ACTIVE:
         next_steps = steps_of_active_tuner(
             snapshot, decisions, steering_ticks, is_state_known=journal.memory is not None
         )
@@ -292,7 +292,7 @@ def unfixable_by_throttle(status: dict[str, Any]) -> list[str]:
 
 def needs_a_tuner(status: dict[str, Any]) -> bool:
     """Returns whether a move has stalled or can never end while no tuner acts."""
-    return not status["tuner"]["acting"] and bool(status["stalled_brokers"] or status["infeasible"])
+    return status["tuner"]["state"] != TunerMode.ACTIVE and bool(status["stalled_brokers"] or status["infeasible"])
 
 
 def last_entries(settings: Settings, count: int = DECISIONS_SHOWN, ring: str = "entry") -> list[Entry]:

@@ -124,7 +124,7 @@ class TunerMetric:
     READY = _gauge("rheostat_tuner_ready", unit=Unit.TRUTH, labels=_CLUSTER,
         meaning="1 while the tuner has current data of the cluster and signals; 0 once they are older than 2 × "
         "tuner.signal_age_s_max.")
-    ACTING = _gauge("rheostat_tuner_acting", unit=Unit.TRUTH, labels=_CLUSTER,
+    ACTIVE = _gauge("rheostat_tuner_active", unit=Unit.TRUTH, labels=_CLUSTER,
         meaning="1 while this tuner holds the lease or is in a dry run (see rheostat_tuner_dry_run); 0 on standby.")
     DRY_RUN = _gauge("rheostat_tuner_dry_run", unit=Unit.TRUTH, labels=_CLUSTER,
         meaning="1 while the tuner decides but writes nothing.")

@@ -181,7 +181,7 @@ class Stage:
         self._next = Tuner(self.folder, self.config)
 
     def start_two(self) -> tuple[Tuner, Tuner]:
-        """Returns the acting tuner and the standby."""
+        """Returns the active tuner and the standby."""
         one = self.start_tuner()
         self.until("the first tuner acts", one.acts, 45)
         other = self.start_tuner()

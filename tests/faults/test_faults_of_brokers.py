@@ -192,7 +192,7 @@ def test_journal_without_a_leader_stops_rate_writes(make_stage: MakeStage, recor
     stage.move()
     stage.wait_until_raised()
     kill_broker(stage, 2)
-    stage.until("the tuner reports the journal", lambda: "journal" in tuner.said().rpartition("acting")[2], 40)
+    stage.until("the tuner reports the journal", lambda: "journal" in tuner.said().rpartition('"active"')[2], 40)
     stood = stage.rates()
     marked = len(tuner.steps())
     stage.until("the tuner has tried again", lambda: len(tuner.steps()) > marked + 2, 60)

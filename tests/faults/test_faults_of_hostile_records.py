@@ -21,7 +21,7 @@ Tell = Callable[[str, object], None]
 DEEP = b'{"v": 3, "later": ' + b"[" * 100_000
 INFINITE = b'{"v": 3, "at_ms": 1, "pause": null, "resumed_at_ms": 0, "overrides": [[1, "leader", Infinity, 9e15, "x"]]}'
 HUGE = b"1" + b"0" * 400
-MENDED_S_MAX = 60.0  # A tuner that was killed counts as acting for 20 s.
+MENDED_S_MAX = 60.0  # A tuner that was killed counts as active for 20 s.
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
 

@@ -57,7 +57,7 @@ def test_plan_of_200_partitions_survives_three_kills(lab: Lab, tmp_path: Path) -
         records = record_count(lab)
         for life in range(KILLS):
             with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / f"life-{life}.log") as tune:
-                until(lambda tune=tune: '"acting"' in tune.said(), 60, "the tuner acts")
+                until(lambda tune=tune: '"active"' in tune.said(), 60, "the tuner acts")
                 if life == 0:
                     given = rheostat(
                         "reassign", "start", plan, "-c", config, "--measure-for", "0", "--yes", "--detach", "--partition-movements", "12",
@@ -100,7 +100,7 @@ def test_partitions_of_dead_target_wait_and_others_continue(lab: Lab, tmp_path: 
             return {s.partition for s in client.partitions(["waits"]) if list(s.replicas) == target[s.partition]}
 
         tune = stack.enter_context(running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log"))
-        until(lambda: '"acting"' in tune.said(), 60, "the tuner acts")
+        until(lambda: '"active"' in tune.said(), 60, "the tuner acts")
         given = rheostat(
             "reassign", "start", plan, "-c", config, "--measure-for", "0", "--yes", "--detach", "--partition-movements", "4",
         )  # fmt: skip

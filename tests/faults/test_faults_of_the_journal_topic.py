@@ -28,6 +28,6 @@ def test_deleted_journal_topic_stops_writes_and_is_recreated(make_stage: MakeSta
     stage.until("the topic exists again", lambda: stage.client.partitions([stage.topics.journal]), 30)
     (configs,) = stage.client.topic_configs([stage.topics.journal], ["cleanup.policy"]).values()
     assert configs["cleanup.policy"] == "compact"
-    stage.until("the tuner acts again", lambda: any(line["event"] == "acting" for line in tuner.lines()[said:]), 60)
+    stage.until("the tuner acts again", lambda: any(line["event"] == "active" for line in tuner.lines()[said:]), 60)
     stage.end(120)
     record_property("told", "acted no more, made the topic anew, and went on without a restart")

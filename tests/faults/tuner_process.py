@@ -62,15 +62,15 @@ class Tuner:
         ]
 
     def acts(self) -> bool:
-        """Returns whether the tuner's last message about its role is "acting"."""
+        """Returns whether the tuner's last message about its role is "active"."""
         words = [line["event"] for line in self.lines()]
-        turns = [word for word in words if word == "acting" or "all writes stopped" in word]
-        return turns[-1:] == ["acting"]
+        turns = [word for word in words if word == "active" or "all writes stopped" in word]
+        return turns[-1:] == ["active"]
 
     def stands_by(self) -> bool:
         words = [line["event"] for line in self.lines()]
-        turns = [word for word in words if word == "acting" or "standing by" in word or "all writes stopped" in word]
-        return bool(turns) and turns[-1] != "acting"
+        turns = [word for word in words if word == "active" or "standing by" in word or "all writes stopped" in word]
+        return bool(turns) and turns[-1] != "active"
 
     def decided(self, *reasons: str) -> bool:
         return any(line.get("reason") in reasons for line in self.lines())

@@ -70,7 +70,7 @@ def test_tuner_without_rights_on_plan_topics_fires_alert(tmp_path: Path) -> None
             running(*RHEOSTAT, "tune", "--config", tuners, log=tmp_path / "tune.log") as tune,
             Monitoring(tmp_path / "monitoring", ports) as monitoring,
         ):
-            until(lambda: '"acting"' in tune.said(), 60, "the tuner acts")
+            until(lambda: '"active"' in tune.said(), 60, "the tuner acts")
             given = rheostat("reassign", "start", plan, "-c", admins, "--measure-for", "0", "--yes", "--detach")
             # Given it is, and acknowledged not: whoever cannot see the plan's partitions begins nothing.
             assert "is on record: 1 partition." in given.stdout + given.stderr

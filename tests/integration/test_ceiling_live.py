@@ -141,7 +141,7 @@ def test_plan_without_objective_stays_below_ceiling(
         return not plan_store.read_plans(settings).active
 
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
-        until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
+        until(lambda: '"active"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         dry = rheostat("reassign", "start", plan, "-c", other, "--measure-for", "0", "--dry-run", "--json")
         foretold = json.loads(dry.stdout)

@@ -59,7 +59,7 @@ class Tuner:
 
     def terms(self) -> int:
         """Returns how often the tuner has begun to act."""
-        return len(self.told("acting"))
+        return len(self.told("active"))
 
     def told(self, event: str) -> list[dict[str, Any]]:
         return [line for line in self.run.lines() if line["event"] == event]
@@ -101,7 +101,7 @@ def test_suspended_tuner_is_replaced_and_stays_inactive_after_wake(two: tuple[Tu
         return [line["holder"] for line in leader.run.lines() if "all writes stopped" in line["event"]]
 
     def acted() -> list[str]:
-        return [line["holder"] for line in leader.told("acting")]
+        return [line["holder"] for line in leader.told("active")]
 
     until(lambda: lost() and lost() == acted(), 10, "each term of it is said to be over")
     assert stand_by.acts()

@@ -150,21 +150,21 @@ def test_running_tuners_report_their_presence_until_they_end(lab: Lab, config: t
         return rheostat("status", "--config", acts).stdout.splitlines()[0]
 
     with running(*RHEOSTAT, "tune", "--config", acts, log=acts.with_suffix(".log")) as first:
-        until(lambda: modes() == [TunerMode.ACTING], 40, "the tuner reports that it acts")
+        until(lambda: modes() == [TunerMode.ACTIVE], 40, "the tuner reports that it acts")
         with running(*RHEOSTAT, "tune", "--config", looks, log=looks.with_suffix(".log")) as second:
-            until(lambda: modes() == [TunerMode.ACTING, TunerMode.DRY_RUN], 40, "the dry run reports itself, too")
-            acting, dry = read_tuners(settings, round(time.time() * 1000))
-            assert (acting.rate_bytes_per_s_max, dry.rate_bytes_per_s_max) == (
+            until(lambda: modes() == [TunerMode.ACTIVE, TunerMode.DRY_RUN], 40, "the dry run reports itself, too")
+            active, dry = read_tuners(settings, round(time.time() * 1000))
+            assert (active.rate_bytes_per_s_max, dry.rate_bytes_per_s_max) == (
                 settings.tuner.rate_bytes_per_s_max,
                 7 * MB,
             )
-            assert acting.waits_for
-            assert status().startswith(f"Tuner: acting on {acting.holder} since ")
+            assert active.waits_for
+            assert status().startswith(f"Tuner: active on {active.holder} since ")
             first_line = second.said().splitlines()[0]
             assert "because tuner.dry_run is not in the settings. To let it act, write dry_run: false" in first_line
             assert "The tuner acts once it has the lease" in first.said().splitlines()[0]
             second.end(signal.SIGTERM)
-            assert modes() == [TunerMode.ACTING]
+            assert modes() == [TunerMode.ACTIVE]
         first.end(signal.SIGTERM)
         assert modes() == []
         assert status().startswith("Tuner: none runs.")

@@ -120,7 +120,7 @@ def started(run: Running, event: str) -> None:
 
 @pytest.mark.campaign
 def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path) -> None:
-    """The whole chain runs: metrics, signals, an acting tuner, and an operator who pauses it."""
+    """The whole chain runs: metrics, signals, an active tuner, and an operator who pauses it."""
     for name in ("collector", "stream", "tuner", "dry"):
         (tmp_path / name).mkdir()
     files = {
@@ -137,7 +137,7 @@ def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path
         running(*RHEOSTAT, "tune", "--config", files["tuner"], log=tmp_path / "tune.log") as tune,
         running(*RHEOSTAT, "tune", "--config", files["dry"], log=tmp_path / "dry.log") as dry,
     ):
-        started(tune, "acting")
+        started(tune, "active")
         started(dry, "dry run: deciding without writing")
         started(stream, "first batch")
         seen = rheostat("signals", "--config", files["reader"], "--duration", "20")
@@ -194,7 +194,7 @@ def test_tuner_waits_while_the_journal_topic_deletes_records(lab: Lab, tmp_path:
                 until(lambda: "could not be read back, so no tuner acts" in tune.said(), STARTED_S_MAX, tune.said)
                 assert f"--entity-name {TOPICS.journal} --add-config cleanup.policy=compact" in tune.said()
                 set_policy("compact")
-                started(tune, "acting")
+                started(tune, "active")
         finally:
             set_policy("compact")
 

@@ -119,7 +119,7 @@ def test_plan_survives_sigkill_and_reaches_its_target(
     settings = load_settings(config, {})
     file = plan_file(tmp_path, "moved", TARGET)
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "first.log") as tune:
-        until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
+        until(lambda: '"active"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         given = rheostat(
             "reassign", "start", file, "-c", config, "--measure-for", "0", "--yes", "--detach", "--partition-movements", "2",
@@ -176,7 +176,7 @@ def test_moves_of_unreadable_plan_keep_their_throttle_after_restart(
         return client.topic_configs(["kept"], LIST_KEYS.values()).get("kept")
 
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "first.log") as tune:
-        until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
+        until(lambda: '"active"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         given = rheostat("reassign", "start", file, "-c", config, "--measure-for", "0", "--yes", "--detach")
         assert given.returncode == 0, given.stderr
@@ -191,7 +191,7 @@ def test_moves_of_unreadable_plan_keep_their_throttle_after_restart(
     orders.close()
     assert plan_store.read_plans(settings).plans == ()
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "second.log") as tune:
-        until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
+        until(lambda: '"active"' in tune.said(), 40, "the tuner acts")
         until_s = time.monotonic() + 8  # Some cycles.
         until(lambda: time.monotonic() > until_s or not lists() or rates_of(client) != rates, 10, "it is looked at")
         assert client.reassignments(), "it still moves"
@@ -235,7 +235,7 @@ def test_plan_step_is_listed_as_throttled_before_it_copies(
         return not plan_store.read_plans(settings).active
 
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
-        until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
+        until(lambda: '"active"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         given = rheostat(
             "reassign",
@@ -265,7 +265,7 @@ def test_cancelled_plan_rolls_back_running_partitions(
     make_topic(lab, "back", before, 8)
     file = plan_file(tmp_path, "back", target)
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
-        until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
+        until(lambda: '"active"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(lease_group("lab")), 10, "its group is seen")
         given = rheostat(
             "reassign", "start", file, "-c", config, "--measure-for", "0", "--yes", "--detach", "--partition-movements", "2",

@@ -70,7 +70,7 @@ def test_recompressed_journal_is_never_read_as_empty(lab: Lab, tmp_path: Path) -
             as_sent = {topic: {"compression.type": "producer"} for topic in OLD}
             assert set(client.alter_topic_configs(as_sent).values()) == {None}
             until(lambda: f"of {TOPICS.journal}, partition 0, are not read" in tune.said(), SAID_S_MAX, said)
-            assert not any(line["event"] == "acting" for line in tune.lines())
+            assert not any(line["event"] == "active" for line in tune.lines())
             tune.end(signal.SIGTERM)
         status = rheostat("status", "--config", config)
         assert status.returncode != 0

@@ -44,7 +44,7 @@ def test_reload_applies_new_ceiling_and_ignores_invalid_file(lab: Lab, tmp_path:
 
     def in_force() -> float | None:
         found = status()
-        return found["rate_bytes_per_s_max"] if found.get("acting") and found["last_cycle_at_ms"] else None
+        return found["rate_bytes_per_s_max"] if found.get("active") and found["last_cycle_at_ms"] else None
 
     def told(name: str, labels: str = "") -> float:
         (value,) = re.findall(rf"^{name}{{[^}}]*{labels}[^}}]*}} (\S+)$", asked(port, "/metrics"), re.M)
@@ -85,6 +85,6 @@ def test_reload_applies_new_ceiling_and_ignores_invalid_file(lab: Lab, tmp_path:
         assert told("rheostat_config_last_reload_successful") == 1
         assert (in_force(), run.alive()) == (20_000_000, True)
 
-        assert len([line for line in run.lines() if line["event"] == "acting"]) == 2
+        assert len([line for line in run.lines() if line["event"] == "active"]) == 2
         assert "another tuner" not in run.said()
         assert run.end(signal.SIGTERM) == 0

@@ -141,7 +141,7 @@ def tuner(lab: Lab, file: Path, log: Path) -> Iterator[tuple[Running, Stream]]:
 
 def acts(run: Running, stream: Stream) -> bool:
     stream.goes_on()
-    return any(line["event"] == "acting" for line in run.lines())
+    return any(line["event"] == "active" for line in run.lines())
 
 
 def wait_until_steered(throttles: KafkaThrottles, stream: Stream) -> None:

@@ -311,8 +311,8 @@ def test_dry_run_needs_no_alter_rights(lab: Lab, tmp_path: Path) -> None:
         for found in advised.values()
     )
 
-    acting = load_settings(config_of(lab, OBSERVER, tmp_path), {})
-    assert [f.found.split("missing right: ")[1] for f in failed(list(examine(acting, create=True)))] == [
+    active = load_settings(config_of(lab, OBSERVER, tmp_path), {})
+    assert [f.found.split("missing right: ")[1] for f in failed(list(examine(active, create=True)))] == [
         "AlterConfigs on Cluster",
         "AlterConfigs on Topic",
         f"Read on Group {LEASE}",

@@ -88,7 +88,7 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                 assert tuner.process is not None
                 tuner.process.kill()
                 rheostat.until("it is started again", lambda: tuner.restarts and tuner.process, 30)
-                rheostat.until("it says that it acts", lambda: status_begins(rheostat, "Tuner: acting on "), 60)
+                rheostat.until("it says that it acts", lambda: status_begins(rheostat, "Tuner: active on "), 60)
                 rheostat.until("the move ends", lambda: not moving(client), 150)
                 rheostat.until("nothing is left", lambda: not rates(client), 60)
                 live = ClusterReader(client).snapshot(full=True)

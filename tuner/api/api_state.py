@@ -45,7 +45,7 @@ class ApiState:
     def version(self) -> object:
         """Returns a value that changes with each cycle, and when the tuner becomes active or a standby."""
         store = self.observers.status
-        return self.observers.version, store.cycled_at_s, store.acting
+        return self.observers.version, store.cycled_at_s, store.active
 
     def snapshot(self) -> StatusSnapshot:
         """Returns the snapshot of the newest cycle; it is built once per cycle."""
@@ -132,7 +132,7 @@ class ApiState:
             "version": self._rheostat_version,
             "ready": ready,
             "ready_text": why,
-            "acting": store.acting,
+            "active": store.active,
             "dry_run": store.dry_run,
             "dry_run_by_default": store.dry_run_by_default,
             "role": role,

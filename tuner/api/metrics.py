@@ -39,7 +39,7 @@ class StatusCollector(Collector):
         labels = (store.cluster,)
         yield metric_family(TunerMetric.READY, {labels: float(store.ready()[0])})
         yield metric_family(TunerMetric.PLAN_EXECUTOR_FAILED, {labels: float(PLANS in store.suspended_controllers)})
-        yield metric_family(TunerMetric.ACTING, {labels: float(store.acting)})
+        yield metric_family(TunerMetric.ACTIVE, {labels: float(store.active)})
         yield metric_family(TunerMetric.DRY_RUN, {labels: float(store.dry_run)})
         yield metric_family(TunerMetric.CYCLE_SECONDS, {labels: round(store.cycle_s, 6)})
         at_s = store.cycled_at_s

@@ -144,7 +144,7 @@ class _Orders:
             HTTPException: this tuner cannot record or acknowledge orders now.
         """
         store = self._observers.status
-        if not store.acting or self._order_service is None:
+        if not store.active or self._order_service is None:
             _, why = store.ready()
             # The last word of the name is the command, also of "end of override".
             raise HTTPException(

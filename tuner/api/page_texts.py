@@ -51,7 +51,7 @@ def mode_line(status: Mapping[str, Any], *, is_standby: bool, closed_loop: bool)
     paused = status["paused"]
     if is_standby:
         return ModeLine("Standby", _STANDBY, is_limited=True)
-    if not status["acting"]:
+    if not status["active"]:
         return ModeLine("Starting", "This tuner cannot act yet, and changes nothing until it can.", is_limited=True)
     if status["dry_run"]:
         notice = dry_run_notice(by_default=status["dry_run_by_default"]).removeprefix("Dry run: ")
@@ -103,7 +103,7 @@ def tenant_meaning(reason: str) -> str:
 def waiting_text(store: StatusStore, snapshot: StatusSnapshot) -> str | None:
     """Returns what the tuner waits for before it can show the cluster; None: it has read the cluster."""
     observation = snapshot.observation
-    if not store.acting:
+    if not store.active:
         return _NOT_ACTIVE
     if observation is None:
         return _NO_CYCLE

@@ -81,7 +81,9 @@ class Status(BaseModel):
     version: str
     ready: bool
     ready_text: str
-    acting: bool
+    active: bool = Field(
+        description="the tuner holds the lease, or is in a dry run; false on standby and during the start"
+    )
     dry_run: bool
     dry_run_by_default: bool = Field(description="the tuner is in a dry run because tuner.dry_run is not set")
     role: str = Field(description="the role of the caller: read or operate")

@@ -98,7 +98,7 @@ class StatusStore:
         # When the last successful cycle ended; None: no cycle has ended since this tuner became active.
         self.cycled_at_s: float | None = None
         self._active_since_s: float | None = None
-        self.acting = False
+        self.active = False
         self._waiting_for = STANDBY_REASON  # Why this tuner does not act; not used while it acts.
         # The controllers of quotas or plans that pause after an error, by name; the value is the reason.
         self.suspended_controllers: dict[str, str] = {}
@@ -114,9 +114,9 @@ class StatusStore:
     # -- called by the loop ----------------------------------------------------------------------------------------------
 
     def become_active(self) -> None:
-        """Notes that this tuner holds the lease and acts."""
+        """Notes that this tuner holds the lease, or begins its dry run."""
         self._active_since_s = self._wall_clock()
-        self.acting = True
+        self.active = True
         self.suspended_controllers.clear()
         self.reset_failures()
 
@@ -128,7 +128,7 @@ class StatusStore:
         """
         with self._lock:
             self._waiting_for = waiting_for or STANDBY_REASON
-            self.acting, self._observation, self.cycled_at_s, self._last_end_s = False, None, None, None
+            self.active, self._observation, self.cycled_at_s, self._last_end_s = False, None, None, None
             self.suspended_controllers.clear()
             self.reset_failures()
             self._signal_ages, self._active_since_s = SignalAges(), None
@@ -243,7 +243,7 @@ class StatusStore:
     @property
     def is_standby(self) -> bool:
         """Whether only the missing lease keeps this tuner from acting."""
-        return not self.acting and self._waiting_for == STANDBY_REASON
+        return not self.active and self._waiting_for == STANDBY_REASON
 
     @property
     def _is_failing(self) -> bool:
@@ -253,7 +253,7 @@ class StatusStore:
         """Returns whether all inputs are available, the public text, and the text with host names and errors."""
         if self.is_standby:
             return False, STANDBY_REASON, STANDBY_REASON
-        if not self.acting:
+        if not self.active:
             return False, "the tuner cannot act yet", self._waiting_for
         with self._lock:
             observation, ages = self._observation, self._signal_ages

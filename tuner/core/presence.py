@@ -13,7 +13,7 @@ ALIVE_S_MAX = 20.0
 class TunerMode(StrEnum):
     """What a running tuner does."""
 
-    ACTING = "acting"
+    ACTIVE = "active"
     DRY_RUN = "dry_run"
     STANDBY = "standby"  # Another tuner has the lease.
     STARTING = "starting"  # Not ready to act; ``waits_for`` has the reason.

@@ -54,9 +54,9 @@ def current_presence(
 
 
 def _mode(status: StatusStore) -> TunerMode:
-    if not status.acting:
+    if not status.active:
         return TunerMode.STANDBY if status.is_standby else TunerMode.STARTING
-    return TunerMode.DRY_RUN if status.dry_run else TunerMode.ACTING
+    return TunerMode.DRY_RUN if status.dry_run else TunerMode.ACTIVE
 
 
 class PresenceReporter:

@@ -103,7 +103,7 @@ def status_of(hostile: str) -> dict[str, Any]:
         "broker": 2, "done_ratio": 0.5, "remaining_bytes": 1e6, "remaining_slope_bytes_per_s": -1.0, "eta_s": 60.0, "stalled": True,
         "stalled_since_ms": NOW_MS, "progress_lost_s": 0.0,
     }  # fmt: skip
-    tuner = TunerPresence(hostile, TunerMode.ACTING, NOW_MS, hostile, 1e6, 1e5, page=hostile, waits_for=hostile)
+    tuner = TunerPresence(hostile, TunerMode.ACTIVE, NOW_MS, hostile, 1e6, 1e5, page=hostile, waits_for=hostile)
     plan = {"plan": hostile, "desired": hostile, "partitions": 1, "moving": 1, "blockers": [hostile]}
     return {
         "cluster": hostile, "now_ms": NOW_MS, "headline": hostile, "done_ratio": 0.5, "eta_s": 60, "ends_at_ms": NOW_MS,

@@ -134,7 +134,7 @@ class Topic:
     """The journal's topic as the commands see it."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, *records: tuple[bytes, bytes | None], acting: bool = False
+        self, monkeypatch: pytest.MonkeyPatch, *records: tuple[bytes, bytes | None], active: bool = False
     ) -> None:
         self.records = list(records)
         self.looks = 0
@@ -142,7 +142,7 @@ class Topic:
         settings: Any = type("S", (), {"cluster": "c", "kafka": None, "topic_names": lambda _: type("T", (), topics)})()
         monkeypatch.setattr(command, "load_settings", lambda _: settings)
         monkeypatch.setattr(command, "_scan", self._scan)
-        tuners = (TunerPresence("host:1", TunerMode.ACTING, 0, "1", 5e6, 1e6),) if acting else ()
+        tuners = (TunerPresence("host:1", TunerMode.ACTIVE, 0, "1", 5e6, 1e6),) if active else ()
         monkeypatch.setattr(command, "read_tuners", lambda *_: tuners)
         monkeypatch.setattr(command, "Sender", self._sender)
         self.topic = ""
@@ -205,7 +205,7 @@ def test_repair_writes_only_after_confirmation(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_repair_leaves_a_tuners_own_records_alone_while_one_acts(monkeypatch: pytest.MonkeyPatch) -> None:
-    topic = Topic(monkeypatch, (orders_key("c"), BAD), (memory_key("c"), BAD), acting=True)
+    topic = Topic(monkeypatch, (orders_key("c"), BAD), (memory_key("c"), BAD), active=True)
     assert command.repair(None, yes=True) == EXIT_NOT_WELL  # type: ignore[arg-type]
     assert list(scan_of(*topic.records).in_force) == [memory_key("c")]
 

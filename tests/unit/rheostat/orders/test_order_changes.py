@@ -83,11 +83,11 @@ def presence(mode: TunerMode, waits_for: str = "") -> TunerPresence:
     [
         ((), "because no tuner runs. The next active tuner will apply it."),
         (
-            (presence(TunerMode.ACTING),),
+            (presence(TunerMode.ACTIVE),),
             "The active tuner, host-1:7, has not acknowledged the order yet. `rheostat status`",
         ),
         (
-            (presence(TunerMode.ACTING, "no signal"),),
+            (presence(TunerMode.ACTIVE, "no signal"),),
             "The active tuner, host-1:7, has not acknowledged the order yet (no signal). `rheostat status`",
         ),
         ((presence(TunerMode.DRY_RUN),), "host-1:7 is in a dry run and follows no orders."),
@@ -104,11 +104,11 @@ def test_unacknowledged_text_names_the_tuner_and_the_cause(tuners: tuple[TunerPr
         ((), 40 * MB, None),
         ((), 60 * MB, r"is above tuner.rate_bytes_per_s_max \(50.0 MB/s\).*raise the maximum in the settings\.$"),
         (
-            (replace(presence(TunerMode.ACTING), rate_bytes_per_s_max=20e6),),
+            (replace(presence(TunerMode.ACTIVE), rate_bytes_per_s_max=20e6),),
             40 * MB,
             r"of the active tuner, host-1:7\.$",
         ),
-        ((replace(presence(TunerMode.ACTING), rate_bytes_per_s_max=90e6),), 60 * MB, None),
+        ((replace(presence(TunerMode.ACTIVE), rate_bytes_per_s_max=90e6),), 60 * MB, None),
         ((replace(presence(TunerMode.DRY_RUN), rate_bytes_per_s_max=20e6),), 40 * MB, None),
     ],
 )

@@ -20,9 +20,9 @@ kafka: {bootstrap_servers: "localhost:9092"}
 stream: {checkpoint_dir: /tmp/checkpoint}
 tuner: {rate_bytes_per_s_max: 12000000}
 """
-ACTING = TunerPresence("one:1", TunerMode.ACTING, 0, "1.0", rate_bytes_per_s_max=12 * MB, rate_bytes_per_s_min=5 * MB)
-STANDBY = replace(ACTING, holder="two:2", mode=TunerMode.STANDBY)
-DRY_RUN = replace(ACTING, holder="three:3", mode=TunerMode.DRY_RUN, executes_plans=False)
+ACTIVE = TunerPresence("one:1", TunerMode.ACTIVE, 0, "1.0", rate_bytes_per_s_max=12 * MB, rate_bytes_per_s_min=5 * MB)
+STANDBY = replace(ACTIVE, holder="two:2", mode=TunerMode.STANDBY)
+DRY_RUN = replace(ACTIVE, holder="three:3", mode=TunerMode.DRY_RUN, executes_plans=False)
 NO_THROTTLE = PlanThrottle()
 
 
@@ -32,8 +32,8 @@ def settings() -> Settings:
 
 
 def test_constraints_come_from_the_acting_tuner(settings: Settings) -> None:
-    constraints = select_constraints(settings, [ACTING, STANDBY], NO_THROTTLE, standalone=False)
-    assert (constraints.no_executor, constraints.tuner, constraints.differences) == (None, ACTING, ())
+    constraints = select_constraints(settings, [ACTIVE, STANDBY], NO_THROTTLE, standalone=False)
+    assert (constraints.no_executor, constraints.tuner, constraints.differences) == (None, ACTIVE, ())
     assert constraints.rate_bytes_per_s == 12 * MB
     assert describe_rate(constraints) == [
         "At most 12.0 MB/s for each broker and side: the ceiling of the tuner on one:1, which is active. No latency objective is set, so "
@@ -42,7 +42,7 @@ def test_constraints_come_from_the_acting_tuner(settings: Settings) -> None:
 
 
 def test_constraints_name_differences_between_file_and_tuner(settings: Settings) -> None:
-    other = replace(ACTING, rate_bytes_per_s_max=50 * MB, objective_mode="fast", objective_latency_ms=25.0)
+    other = replace(ACTIVE, rate_bytes_per_s_max=50 * MB, objective_mode="fast", objective_latency_ms=25.0)
     constraints = select_constraints(settings, [other], NO_THROTTLE, standalone=False)
     assert constraints.rate_bytes_per_s == 50 * MB
     rate, difference = describe_rate(constraints)
@@ -59,7 +59,7 @@ def test_constraints_name_differences_between_file_and_tuner(settings: Settings)
     [
         ([], "No tuner runs for cluster lab"),
         ([DRY_RUN], "The tuner on three:3 runs in a dry run and executes no plans"),
-        ([replace(ACTING, executes_plans=False)], "The tuner on one:1, which is active, executes no plans"),
+        ([replace(ACTIVE, executes_plans=False)], "The tuner on one:1, which is active, executes no plans"),
     ],
 )
 def test_no_executor_text_tells_why(settings: Settings, tuners: list[TunerPresence], reason: str) -> None:
@@ -69,13 +69,13 @@ def test_no_executor_text_tells_why(settings: Settings, tuners: list[TunerPresen
 
 
 def test_starting_tuner_will_execute_the_plan(settings: Settings) -> None:
-    starting = replace(ACTING, mode=TunerMode.STARTING, waits_for="the journal")
+    starting = replace(ACTIVE, mode=TunerMode.STARTING, waits_for="the journal")
     assert select_constraints(settings, [starting], NO_THROTTLE, standalone=False).no_executor is None
 
 
 def test_drop_ended_tuners_without_lease_keeps_only_dry_runs() -> None:
-    assert drop_killed_tuners([ACTING, DRY_RUN, STANDBY], lease_has_members=False) == [DRY_RUN]
-    assert drop_killed_tuners([ACTING, DRY_RUN], lease_has_members=True) == [ACTING, DRY_RUN]
+    assert drop_killed_tuners([ACTIVE, DRY_RUN, STANDBY], lease_has_members=False) == [DRY_RUN]
+    assert drop_killed_tuners([ACTIVE, DRY_RUN], lease_has_members=True) == [ACTIVE, DRY_RUN]
 
 
 def test_standalone_constraints_come_from_the_settings_file(settings: Settings) -> None:
@@ -88,18 +88,18 @@ def test_standalone_constraints_come_from_the_settings_file(settings: Settings) 
 def test_throttle_above_the_tuners_ceiling_is_refused(settings: Settings) -> None:
     throttle = PlanThrottle(20 * MB)
     with pytest.raises(BadInputError, match=r"--throttle 20\.0 MB/s is above the ceiling of 12\.0 MB/s"):
-        check_throttle(select_constraints(settings, [ACTING], throttle, standalone=False))
+        check_throttle(select_constraints(settings, [ACTIVE], throttle, standalone=False))
     with pytest.raises(BadInputError, match="the lowest rate that Kafka accepts is 1 B/s"):
-        check_throttle(select_constraints(settings, [ACTING], PlanThrottle(0.5), standalone=False))
-    higher = replace(ACTING, rate_bytes_per_s_max=50 * MB)
+        check_throttle(select_constraints(settings, [ACTIVE], PlanThrottle(0.5), standalone=False))
+    higher = replace(ACTIVE, rate_bytes_per_s_max=50 * MB)
     constraints = check_throttle(select_constraints(settings, [higher], throttle, standalone=False))
     assert constraints.rate_bytes_per_s == 20 * MB
 
 
 def test_describe_rate_names_throttle_and_unthrottled(settings: Settings) -> None:
-    (slow,) = describe_rate(select_constraints(settings, [ACTING], PlanThrottle(3 * MB), standalone=False))
+    (slow,) = describe_rate(select_constraints(settings, [ACTIVE], PlanThrottle(3 * MB), standalone=False))
     assert "At most 3.00 MB/s for each broker and side: the throttle of this plan; 12.0 MB/s is the ceiling of" in slow
-    constraints = select_constraints(settings, [ACTING], PlanThrottle(unthrottled=True), standalone=False)
+    constraints = select_constraints(settings, [ACTIVE], PlanThrottle(unthrottled=True), standalone=False)
     assert constraints.rate_bytes_per_s is None
     assert "Not throttled (--unthrottled)" in describe_rate(constraints)[0]
     assert "also above the ceiling of 12.0 MB/s" in describe_rate(constraints)[0]

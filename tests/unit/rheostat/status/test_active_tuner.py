@@ -60,29 +60,29 @@ def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest
         ),
     }.items():
         monkeypatch.setattr(status_module, name, value)
-    assert status_module.read_status(SETTINGS)["tuner"]["acting"]
+    assert status_module.read_status(SETTINGS)["tuner"]["state"] == "active"
 
 
 @pytest.mark.parametrize(
     ("tuners", "lines"),
     [
-        ([ACTS], [f"Tuner: acting {AT}."]),
+        ([ACTS], [f"Tuner: active {AT}."]),
         ([DRY], [f"Tuner: dry run {AT}. It decides, but changes nothing; no tuner acts."]),
         ([STARTS], [f"Tuner: starting {AT}; no tuner acts yet.", "It waits: Spark starts."]),
         ([WAITS], [f"Tuner: standby {AT}; no tuner acts.", "It waits: another tuner has the lease."]),
         ([], ["Tuner: none runs. No throttle is changed, and existing throttles stay. `rheostat run` starts a tuner."]),
-        ([ACTS, WAITS, DRY], [f"Tuner: acting {AT}.", "Other tuners: standby on host:7, dry run on host:7."]),
+        ([ACTS, WAITS, DRY], [f"Tuner: active {AT}.", "Other tuners: standby on host:7, dry run on host:7."]),
         (
             [replace(ACTS, rate_bytes_per_s_max=12e6, page="http://host:9464/")],
             [
-                f"Tuner: acting {AT}.",
+                f"Tuner: active {AT}.",
                 "Status page: http://host:9464/",
                 "Its maximum rate is 12.0 MB/s; this command's settings file has 50.0 MB/s.",
             ],
         ),
         (
             [replace(ACTS, waits_for="no broker signal has arrived yet")],
-            [f"Tuner: acting {AT}.", "It has a problem: no broker signal has arrived yet."],
+            [f"Tuner: active {AT}.", "It has a problem: no broker signal has arrived yet."],
         ),
     ],
 )
@@ -100,7 +100,7 @@ def test_status_lines_follow_the_order_of_the_runbook() -> None:
     last = Entry(NOW_MS, "decision", "hold", "stalled_source_bound", why, {"broker": 3, "side": "follower"})
     text = text_of(status(measured(still_for(60)), None, last, tuners=[ACTS]))
     asked = [
-        "Tuner: acting", "Now: 1 partition is moving onto broker 3; 600 MB remain. The move onto broker 3 has stalled.",
+        "Tuner: active", "Now: 1 partition is moving onto broker 3; 600 MB remain. The move onto broker 3 has stalled.",
         "Stalled: the move onto broker 3 since 2023-11-14 22:12:50 UTC.", "Next: ", "Last decision of each throttle:",
         f"  2023-11-14 22:13:20 {why} (no change)",
     ]  # fmt: skip
@@ -194,7 +194,7 @@ def test_status_follows_the_presence_of_tuners() -> None:
     assert [t.mode for t in followed.tuners(NOW_MS)] == [TunerMode.DRY_RUN]
     take(key, encode_presence(ACTS), NOW_MS + 5_000)
     take(presence_key("other", "x:1"), encode_presence(ACTS))
-    assert [t.mode for t in followed.tuners(NOW_MS + 24_000)] == [TunerMode.ACTING]
+    assert [t.mode for t in followed.tuners(NOW_MS + 24_000)] == [TunerMode.ACTIVE]
     assert followed.tuners(NOW_MS + 26_000) == (), "it has not reported for 21 s"
     take(key, b"not a presence")
     assert followed.tuners(NOW_MS) == ()

@@ -125,7 +125,7 @@ def test_status_and_watch_show_the_same_records_alike(
 def test_watch_shows_orders_plans_and_unreadable_records(monkeypatch: pytest.MonkeyPatch) -> None:
     followed, _ = Cluster(monkeypatch, JOURNAL, ORDERS, 3).observers()
     found = shown(followed)
-    assert found["tuner"]["acting"]
+    assert found["tuner"]["state"] == "active"
     assert [(plan["plan"], plan["moving"]) for plan in found["plans"]] == [("p", 1)]
     assert [row["rate_bytes_per_s"] for row in found["overrides"]] == [5 * MB]
     assert len(found["unreadable_records"]) == 1

@@ -52,7 +52,7 @@ SETTINGS = settings_of()
 STEERED = settings_of(", objective: {latency_ms: 30}, capacity: {in_bytes_per_s: 1e9, out_bytes_per_s: 1e9}")
 QUOTAS = settings_of(", mutation_quota: {}")
 MEMORY = Memory(owned={SOURCE: owned(None, 10 * MB)}, throttled=True)
-ACTS = TunerPresence("host:7", TunerMode.ACTING, NOW_MS - 60_000, "1.0", 50e6, 1e6, reported_at_ms=NOW_MS)
+ACTS = TunerPresence("host:7", TunerMode.ACTIVE, NOW_MS - 60_000, "1.0", 50e6, 1e6, reported_at_ms=NOW_MS)
 ORDERS = Orders(5, Pause(NOW_MS, "kim"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "li, until later")})
 
 
@@ -113,7 +113,7 @@ def test_screen_shows_progress_rates_orders_and_decisions() -> None:
     assert "Broker 1 leader throttle: 5.00 MB/s by order of li, until later." in text
     assert "The tuner changes nothing, and waits for an operator to resume." in text
     assert "22:13:20 all is well (failed: refused)" in text
-    assert text.startswith("Tuner: acting on host:7 since 2023-11-14 22:12:20 UTC.")
+    assert text.startswith("Tuner: active on host:7 since 2023-11-14 22:12:20 UTC.")
     assert "the maximum rate is 50.0 MB/s" in text
     move = next(line for line in text.splitlines() if "less" in line)
     assert " ".join(move.split()[-9:]) == "75% 150 MB 2.00 MB/s less 75 s progressing"

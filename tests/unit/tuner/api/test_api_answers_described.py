@@ -50,7 +50,7 @@ def nowhere(rig: Any, method: str, path: str, _: pytest.MonkeyPatch) -> int:
 
 
 def standing_by(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
-    patch.setattr(rig.board, "acting", False)
+    patch.setattr(rig.board, "active", False)
     return asked(rig, method, path)
 
 

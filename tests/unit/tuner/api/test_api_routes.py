@@ -115,7 +115,7 @@ def test_status_shows_moves_objective_throttles_and_next_steps(rig: Rig) -> None
     assert found["headline"] == (
         "1 partition is moving onto broker 3; 600 MB remain. The move onto broker 3 has stalled."
     )
-    assert (found["cluster"], found["ready"], found["role"], found["acting"]) == ("lab", True, "read", True)
+    assert (found["cluster"], found["ready"], found["role"], found["active"]) == ("lab", True, "read", True)
     assert (found["remaining_bytes"], found["eta_s"], found["stalled_brokers"]) == (600 * MB, None, [3])
     assert (found["produce_p99_ms_max"], found["objective"]["latency_ms"]) == (9.0, 30.0)
     assert (found["rate_bytes_per_s_max"], found["throttles"], found["throttles_managed"]) == (50 * MB, 2, 1)
@@ -156,7 +156,7 @@ def test_move_state_on_page_follows_its_slope(rig: Rig) -> None:
 def test_standby_tuner_shows_no_moves(rig: Rig) -> None:
     rig.board.become_standby()
     found = rig.get("/api/v1/status").json()
-    assert (found["acting"], found["moving_partitions"], found["last_cycle_at_ms"]) == (False, None, None)
+    assert (found["active"], found["moving_partitions"], found["last_cycle_at_ms"]) == (False, None, None)
     assert rig.get("/api/v1/moves").json()["moves"] == []
 
 

@@ -268,7 +268,7 @@ def test_standby_tuner_exports_no_cluster_metrics(everything: Everything) -> Non
     assert series(everything, "rheostat_throttle_needs_attention") == {}
     assert series(everything, "rheostat_input_age_seconds") == {}
     assert series(everything, "rheostat_tuner_last_cycle_timestamp_seconds") == {}
-    assert series(everything, "rheostat_tuner_acting") == {(): 0.0}
+    assert series(everything, "rheostat_tuner_active") == {(): 0.0}
     assert 'broker="3"' not in render_page(everything.registries()["tune"]).decode()
 
 

@@ -23,19 +23,19 @@ from tuner.runtime.presence import PresenceReporter, current_presence
 from tuner.settings.tuner import TunerSettings
 
 NOW_MS = 1_000_000
-ACTING = TunerPresence("a:1", TunerMode.ACTING, 5, "0.1", 50e6, 5e6, "fast", 50.0, "throttle", reported_at_ms=NOW_MS)
+ACTIVE = TunerPresence("a:1", TunerMode.ACTIVE, 5, "0.1", 50e6, 5e6, "fast", 50.0, "throttle", reported_at_ms=NOW_MS)
 
 
 def test_presence_record_encoded_and_decoded_is_equal() -> None:
-    assert decode_presence(encode_presence(ACTING), NOW_MS) == ACTING
+    assert decode_presence(encode_presence(ACTIVE), NOW_MS) == ACTIVE
 
 
 @pytest.mark.parametrize(
     "value",
     [
         b"", b"\xff", b"[]", b"1", b'{"v": 2}', b'{"v": 1}', b"[" * 100_000,
-        encode_presence(ACTING).replace(b'"acting"', b'"flying"'),
-        encode_presence(ACTING).replace(b"50000000.0", b'"much"'),
+        encode_presence(ACTIVE).replace(b'"active"', b'"flying"'),
+        encode_presence(ACTIVE).replace(b"50000000.0", b'"much"'),
     ],
 )  # fmt: skip
 def test_malformed_presence_record_is_a_value_error(value: bytes) -> None:
@@ -44,9 +44,9 @@ def test_malformed_presence_record_is_a_value_error(value: bytes) -> None:
 
 
 def test_running_tuners_drops_silent_ones_and_sorts_active_first() -> None:
-    standby = replace(ACTING, holder="b:2", mode=TunerMode.STANDBY)
-    silent = replace(ACTING, holder="c:3", reported_at_ms=NOW_MS - round(ALIVE_S_MAX * 1000) - 1)
-    assert running_tuners([standby, silent, ACTING], NOW_MS) == (ACTING, standby)
+    standby = replace(ACTIVE, holder="b:2", mode=TunerMode.STANDBY)
+    silent = replace(ACTIVE, holder="c:3", reported_at_ms=NOW_MS - round(ALIVE_S_MAX * 1000) - 1)
+    assert running_tuners([standby, silent, ACTIVE], NOW_MS) == (ACTIVE, standby)
 
 
 class Journal:
@@ -75,7 +75,7 @@ class Journal:
 PARTITION = TopicPartition("journal", 0)
 
 
-def report(at_ms: int, tuner: TunerPresence | None = ACTING) -> SimpleNamespace:
+def report(at_ms: int, tuner: TunerPresence | None = ACTIVE) -> SimpleNamespace:
     value = encode_presence(tuner) if tuner is not None else None
     return SimpleNamespace(key=presence_key("c", "a:1"), value=value, timestamp=at_ms)
 
@@ -97,13 +97,13 @@ def test_tuner_with_overdue_report_is_gone(now_ms: int, monkeypatch: pytest.Monk
 
 
 def test_later_of_two_acting_reports_wins() -> None:
-    killed = replace(ACTING, holder="b:2", since_ms=1)
-    assert active_tuner([killed, ACTING, replace(ACTING, mode=TunerMode.STANDBY, since_ms=9)]) == ACTING
+    killed = replace(ACTIVE, holder="b:2", since_ms=1)
+    assert active_tuner([killed, ACTIVE, replace(ACTIVE, mode=TunerMode.STANDBY, since_ms=9)]) == ACTIVE
     assert active_tuner([]) is None
-    assert running_tuners([killed, ACTING], NOW_MS)[0] == ACTING, "a plan is foretold by the limits of the first"
+    assert running_tuners([killed, ACTIVE], NOW_MS)[0] == ACTIVE, "a plan is foretold by the limits of the first"
 
 
-@pytest.mark.parametrize(("dry_run", "mode"), [(True, TunerMode.DRY_RUN), (False, TunerMode.ACTING)])
+@pytest.mark.parametrize(("dry_run", "mode"), [(True, TunerMode.DRY_RUN), (False, TunerMode.ACTIVE)])
 def test_presence_of_board_follows_its_state(dry_run: bool, mode: TunerMode) -> None:
     settings = TunerSettings(rate_bytes_per_s_max=50e6, dry_run=dry_run)
     board = StatusStore("c", settings.limits(), dry_run=dry_run, wall_clock=lambda: 0.0)
@@ -146,7 +146,7 @@ def test_reporter_goes_on_after_an_error_of_any_kind(monkeypatch: pytest.MonkeyP
     def presence() -> TunerPresence:
         if left:
             raise left.pop(0)
-        return ACTING
+        return ACTIVE
 
     made: Any = producer
     reporter = PresenceReporter(lambda: made, "rheostat.journal", "c", "a:1", presence, Clock(lambda: 5.0, lambda: 0.0))

@@ -137,7 +137,7 @@ JOURNAL = {
     "entry": Kind(entries.entry_key("entry", "c", 7), entries.encode_entry(ENTRY), entries.decode_entry, entries.encode_entry),
     "tuner": Kind(
         presence_records.presence_key("c", "h:1"),
-        presence_records.encode_presence(TunerPresence("h:1", TunerMode.ACTING, 5, "1", 5e6, 1e6)),
+        presence_records.encode_presence(TunerPresence("h:1", TunerMode.ACTIVE, 5, "1", 5e6, 1e6)),
         lambda value: presence_records.decode_presence(value, 0), presence_records.encode_presence,
     ),
 }  # fmt: skip

@@ -41,7 +41,7 @@ from tuner.runtime.reload import NoReloads
 from tuner.runtime.throttle.cleanup import WRITES_PER_CYCLE_MAX
 from tuner.runtime.throttle.cycle_scheduler import FULL_SCAN_EVERY
 
-# -- acting ------------------------------------------------------------------------------------------------------------
+# -- the active tuner --------------------------------------------------------------------------------------------------
 
 
 def test_intent_and_ownership_are_recorded_before_first_write() -> None:
@@ -226,7 +226,7 @@ def test_unreadable_orders_end_term() -> None:
         cycle_s=5.0, stop=threading.Event(), clock=rig.clock,
     )  # fmt: skip
     assert rig.throttles.rates == Rig().throttles.rates
-    assert not board.acting
+    assert not board.active
     assert board.ready() == (False, "records 3 to 5 are not read")
 
 
