@@ -1,4 +1,4 @@
-"""The mutation quotas' loop of test_mutation_quota_loop.py with everything that it decides on put on record, and replayed."""
+"""The mutation quotas' loop of test_mutation_quota_controller.py with everything that it decides on put on record, and replayed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fake_quotas import FakeQuotas
 from mutation_rig import START_MS
-from test_mutation_quota_loop import FakeJournal, Rig
+from test_mutation_quota_controller import FakeJournal, Rig
 from tuner_cases import LIMITS, STALL
 
 from tuner.control.mutation_quota.model import MutationPolicy

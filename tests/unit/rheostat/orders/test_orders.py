@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from loop_rig import Rig, raised
-from test_steering import seconds, steered
+from test_steering_tick import seconds, steered
 from tuner_cases import NOW_MS, OWN_LISTS, SOURCE, STALLED, TARGET, WELL, F, L
 
 from rheostat.orders import send as commands

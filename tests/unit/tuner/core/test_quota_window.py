@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 from fake_quotas import FakeQuotas
 from mutation_rig import START_MS, controller, tenant
-from test_live_reader import FakeClusterClient, reader_of
-from test_mutation_quota_loop import ALICE, Rig
+from test_cluster_reader import FakeClusterClient, reader_of
+from test_mutation_quota_controller import ALICE, Rig
 
 from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Unreachable
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, with_broker_window

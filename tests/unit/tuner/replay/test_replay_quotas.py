@@ -11,7 +11,7 @@ from fake_quotas import FakeQuotas
 from mutation_rig import controller, tenant
 from quota_film import BEGAN_S, Filmed, FilmedJournal, differing, replayed
 from replay_rig import FilmedRig
-from test_mutation_quota_loop import ALICE, BOB, PAUSED, RELEASED
+from test_mutation_quota_controller import ALICE, BOB, PAUSED, RELEASED
 from tuner_cases import LIMITS, STALL
 
 from streaming.shared.contract import BrokerSignal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from test_steering import loaded, seconds, steered
+from test_steering_tick import loaded, seconds, steered
 from tuner_cases import (
     LIMITS,
     SOURCE,

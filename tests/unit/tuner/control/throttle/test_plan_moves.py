@@ -10,7 +10,7 @@ from loop_rig import Rig
 from reassign_rig import still
 from test_list_writer import NOTHING, WANTED, cycle, listed
 from test_prepared_moves import Announced
-from test_steering import OBJECTIVE
+from test_steering_tick import OBJECTIVE
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, F, L, live, move, observation, owned
 
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate, StartRate

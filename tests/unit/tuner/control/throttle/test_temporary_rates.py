@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from loop_rig import Rig
 from test_list_writer import NOTHING, cycle
-from test_steering import OBJECTIVE
+from test_steering_tick import OBJECTIVE
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, broker_signal, live, move, observation, owned
 
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate

@@ -13,7 +13,7 @@ import pytest
 from loop_rig import Rig
 from test_list_writer import unthrottled
 from test_plan_moves import plan
-from test_steering import seconds, steered
+from test_steering_tick import seconds, steered
 from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, WELL, move, throttle
 
 from streaming.shared.throttle_settings import TopicThrottle

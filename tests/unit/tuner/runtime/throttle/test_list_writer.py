@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from loop_rig import Rig
-from test_steering import OBJECTIVE, loaded, seconds
+from test_steering_tick import OBJECTIVE, loaded, seconds
 from tuner_cases import LIMITS, NOW_MS, SEEN, SOURCE, STALL, TARGET, L, move, move_signal, owned, throttle
 
 from streaming.shared.throttle_settings import TopicThrottle

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from fake_throttles import FakeThrottles
 from loop_rig import Rig
-from test_steering import OBJECTIVE, loaded, seconds, steered
+from test_steering_tick import OBJECTIVE, loaded, seconds, steered
 from tuner_cases import NOW_MS, SEEN, SOURCE, STALL, TARGET, WELL, F, L, move_signal, owned
 
 from streaming.shared.contract import ContractError, MoveStep, decode_signal, encode_signal

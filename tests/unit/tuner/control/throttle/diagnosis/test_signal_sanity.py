@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from loop_rig import RAISED, Rig, raised
-from test_steering import loaded, seconds, steered
+from test_steering_tick import loaded, seconds, steered
 from tuner_cases import (
     LIMITS,
     NOW_MS,
