@@ -15,7 +15,7 @@ Vocabulary:
     every_ms  the source's scrape interval; it decides how long a gauge is valid.
     whole     a format that brings a whole scrape in one record. Other formats bring one metric per record; ``signals`` joins them
               by ``own_ms``, so nothing may be summed or multiplied across samples here.
-    sure      the row has a sample that proves the node's kind (``BROKER_ONLY_SAMPLES``); many metrics exist on both kinds.
+    proven    the row has a sample that proves the node's kind (``BROKER_ONLY_SAMPLES``); many metrics exist on both kinds.
     sums      counters that are summed over labels: index of the counter, labels, value. Only in rows that are not whole.
     row       the binary form of these values in the state (kernel/Row.java).
 """

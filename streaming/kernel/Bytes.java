@@ -16,32 +16,32 @@ final class Bytes {
     private byte[] bytes;
     private int length;
 
-    Bytes(int expected) {
-        bytes = new byte[expected];
+    Bytes(int initialBytes) {
+        bytes = new byte[initialBytes];
     }
 
     Bytes int8(int value) {
-        room(Byte.BYTES);
+        ensureCapacity(Byte.BYTES);
         bytes[length++] = (byte) value;
         return this;
     }
 
     Bytes int16(int value) {
-        room(Short.BYTES);
+        ensureCapacity(Short.BYTES);
         INT16.set(bytes, length, (short) value);
         length += Short.BYTES;
         return this;
     }
 
     Bytes int32(int value) {
-        room(Integer.BYTES);
+        ensureCapacity(Integer.BYTES);
         INT32.set(bytes, length, value);
         length += Integer.BYTES;
         return this;
     }
 
     Bytes int64(long value) {
-        room(Long.BYTES);
+        ensureCapacity(Long.BYTES);
         INT64.set(bytes, length, value);
         length += Long.BYTES;
         return this;
@@ -54,9 +54,9 @@ final class Bytes {
     /** Cuts a text above 65,535 bytes; Kafka's names are far shorter. */
     Bytes shortText(String text) {
         byte[] raw = text.getBytes(StandardCharsets.UTF_8);
-        int kept = Math.min(raw.length, SHORT_TEXT_MAX);
-        int16(kept);
-        return raw(raw, kept);
+        int written = Math.min(raw.length, SHORT_TEXT_MAX);
+        int16(written);
+        return raw(raw, written);
     }
 
     Bytes raw(byte[] more) {
@@ -64,7 +64,7 @@ final class Bytes {
     }
 
     private Bytes raw(byte[] more, int count) {
-        room(count);
+        ensureCapacity(count);
         System.arraycopy(more, 0, bytes, length, count);
         length += count;
         return this;
@@ -72,7 +72,7 @@ final class Bytes {
 
     /** Appends a text that must be ASCII. */
     Bytes ascii(String text) {
-        room(text.length());
+        ensureCapacity(text.length());
         for (int i = 0; i < text.length(); i++) {
             bytes[length++] = (byte) text.charAt(i);
         }
@@ -83,7 +83,7 @@ final class Bytes {
         return bytes.length == length ? bytes : Arrays.copyOf(bytes, length);
     }
 
-    private void room(int more) {
+    private void ensureCapacity(int more) {
         if (length + more > bytes.length) {
             bytes = Arrays.copyOf(bytes, Math.max(2 * bytes.length, length + more));
         }

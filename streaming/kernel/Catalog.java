@@ -28,16 +28,16 @@ public final class Catalog implements FunctionCatalog {
 
     @Override
     public Identifier[] listFunctions(String[] namespace) {
-        return functions.keySet().stream().map(one -> Identifier.of(namespace, one)).toArray(Identifier[]::new);
+        return functions.keySet().stream().map(function -> Identifier.of(namespace, function)).toArray(Identifier[]::new);
     }
 
     @Override
     public UnboundFunction loadFunction(Identifier identifier) {
-        UnboundFunction found = functions.get(identifier.name());
-        if (found == null) {
+        UnboundFunction function = functions.get(identifier.name());
+        if (function == null) {
             throw new IllegalArgumentException(
                     "no function " + identifier.name() + " in catalog " + name + "; there are " + functions.keySet());
         }
-        return found;
+        return function;
     }
 }

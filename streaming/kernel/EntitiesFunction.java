@@ -60,22 +60,22 @@ final class EntitiesFunction extends KernelFunction {
                 continue;
             }
             InternalRow scrape = scrapes.getStruct(i, SCRAPE_FIELDS);
-            String reason = reason(scrape);
+            String reason = refusalReason(scrape);
             if (reason != null) {
                 entities.add(record.refused(reason, tables.scrapeVersion));
                 continue;
             }
             Fold fold = new Fold(tables, whole);
             ArrayData samples = scrape.isNullAt(SAMPLES) ? null : scrape.getArray(SAMPLES);
-            for (int k = 0; samples != null && k < samples.numElements(); k++) {
-                if (!samples.isNullAt(k)) {
-                    InternalRow sample = samples.getStruct(k, SAMPLE_FIELDS);
+            for (int index = 0; samples != null && index < samples.numElements(); index++) {
+                if (!samples.isNullAt(index)) {
+                    InternalRow sample = samples.getStruct(index, SAMPLE_FIELDS);
                     boolean known = !sample.isNullAt(2);
                     fold.sample(text(sample, 0), text(sample, 1), known ? sample.getDouble(2) : Double.NaN, known);
                 }
             }
-            boolean timed = !scrape.isNullAt(TS);
-            Row.Times times = times(timed, timed ? scrape.getLong(TS) : 0, record.atMs, record.nowMs, in.getLong(7));
+            boolean hasTime = !scrape.isNullAt(TS);
+            Row.Times times = times(hasTime, hasTime ? scrape.getLong(TS) : 0, record.atMs, record.nowMs, in.getLong(7));
             fold.into(entities, scrape.getUTF8String(CLUSTER), scrape.getInt(NODE), text(scrape, ROLE), times);
         }
         return Fold.array(entities);
@@ -85,7 +85,7 @@ final class EntitiesFunction extends KernelFunction {
      * Returns why the scrape is refused, or null. Also checks fields that every format must set, because the query would fail
      * without them.
      */
-    private static String reason(InternalRow scrape) {
+    private static String refusalReason(InternalRow scrape) {
         if (!scrape.isNullAt(REASON)) {
             return scrape.getUTF8String(REASON).toString();
         }
@@ -110,10 +110,10 @@ final class EntitiesFunction extends KernelFunction {
     }
 
     /** Returns the times of a row. A sender's time far out of range would overflow sums and is ignored. */
-    static Row.Times times(boolean timed, long ts, long atMs, long nowMs, long everyMs) {
-        long ownMs = timed && ts >= 0 && ts <= OWN_MS_MAX ? ts : atMs;
-        boolean agrees = ownMs >= atMs - CLOCK_ERROR_MS_MAX && ownMs <= atMs + CLOCK_ERROR_MS_MAX;
-        return new Row.Times(nowMs, ownMs, agrees ? ownMs : atMs, atMs, everyMs);
+    static Row.Times times(boolean hasTime, long ts, long atMs, long nowMs, long everyMs) {
+        long ownMs = hasTime && ts >= 0 && ts <= OWN_MS_MAX ? ts : atMs;
+        boolean clocksAgree = ownMs >= atMs - CLOCK_ERROR_MS_MAX && ownMs <= atMs + CLOCK_ERROR_MS_MAX;
+        return new Row.Times(nowMs, ownMs, clocksAgree ? ownMs : atMs, atMs, everyMs);
     }
 
     /** Origin and time of a record. */
@@ -142,20 +142,20 @@ final class EntitiesFunction extends KernelFunction {
 
         /** Returns an entity with key and value of a record for the rejects topic (shared/contract/scrapes.py). */
         InternalRow refused(String reason, int scrapeVersion) {
-            Json note = new Json().open().field("v", scrapeVersion);
+            Json reject = new Json().open().field("v", scrapeVersion);
             if (!kafka.isEmpty()) {
-                note.field("kafka", kafka);
+                reject.field("kafka", kafka);
             }
             byte[] head = Arrays.copyOf(value, Math.min(value.length, HEAD_BYTES));
-            note.field("topic", topic).field("partition", partition).field("offset", offset).field("reason", reason);
-            note.field("head", Base64.getEncoder().encodeToString(head)).close();
+            reject.field("topic", topic).field("partition", partition).field("offset", offset).field("reason", reason);
+            reject.field("head", Base64.getEncoder().encodeToString(head)).close();
 
             // The reject is written in the batch that read it, and its state should be removed soon: otherwise a flood of rejects
             // would fill the heap while the watermark waits for the slowest source. Its time must not be behind the watermark.
             long slotMs = extraDelayMs > 0 ? Math.min(atMs, nowMs - extraDelayMs) : atMs;
-            String of = (kafka.isEmpty() ? "" : kafka + "|") + topic + "-" + partition;
-            UTF8String slot = UTF8String.fromString(of + "-" + (rejectSlots > 0 ? offset % rejectSlots : offset));
-            byte[] row = Row.refusal(nowMs, slotMs, Fold.utf8(of + "-" + offset), note.toArray());
+            String origin = (kafka.isEmpty() ? "" : kafka + "|") + topic + "-" + partition;
+            UTF8String slot = UTF8String.fromString(origin + "-" + (rejectSlots > 0 ? offset % rejectSlots : offset));
+            byte[] row = Row.refusal(nowMs, slotMs, Fold.utf8(origin + "-" + offset), reject.toArray());
             return Fold.entity(UTF8String.EMPTY_UTF8, REJECT, NO_NODE, slot, slotMs, row);
         }
     }

@@ -63,7 +63,7 @@ final class EntitiesOfJsonFunction extends KernelFunction {
             if (!scrape.read(json, tables.scrapeVersion) || json.nextToken() != null) {
                 return null;
             }
-        } catch (IOException wrong) {
+        } catch (IOException invalid) {
             return null;
         }
         long nowMs = in.getLong(2);
@@ -75,8 +75,8 @@ final class EntitiesOfJsonFunction extends KernelFunction {
     }
 
     private static boolean isUtf8(byte[] value) {
-        for (byte one : value) {
-            if (one < 0) {
+        for (byte unit : value) {
+            if (unit < 0) {  // Not ASCII.
                 return Arrays.equals(new String(value, StandardCharsets.UTF_8).getBytes(StandardCharsets.UTF_8), value);
             }
         }
@@ -89,7 +89,8 @@ final class EntitiesOfJsonFunction extends KernelFunction {
         int node = -1;
         String role;
         long ts;
-        private int seen;
+        /** The fields that were read, as a sum of the constants below. */
+        private int fieldsRead;
 
         private static final int VERSION = 1;
         private static final int CLUSTER = 2;
@@ -108,23 +109,23 @@ final class EntitiesOfJsonFunction extends KernelFunction {
             json.nextToken();
             for (String field = json.nextFieldName(); field != null; field = json.nextFieldName()) {
                 JsonToken token = json.nextToken();
-                boolean well =
+                boolean valid =
                         switch (field) {
-                            case "v" -> once(VERSION) && isWhole(token) && json.getLongValue() == scrapeVersion;
-                            case "cluster" -> once(CLUSTER)
+                            case "v" -> isFirst(VERSION) && isWhole(token) && json.getLongValue() == scrapeVersion;
+                            case "cluster" -> isFirst(CLUSTER)
                                     && token == JsonToken.VALUE_STRING
                                     && EntitiesFunction.isName(cluster = json.getText());
-                            case "node" -> once(NODE) && isWhole(token) && (node = json.getIntValue()) >= 0;
-                            case "role" -> once(ROLE) && token == JsonToken.VALUE_STRING && isRole(role = json.getText());
-                            case "ts" -> once(TS) && isWhole(token) && time(json);
-                            case "samples" -> once(SAMPLES) && token == JsonToken.START_ARRAY && samples(json);
-                            default -> passedOver(json);
+                            case "node" -> isFirst(NODE) && isWhole(token) && (node = json.getIntValue()) >= 0;
+                            case "role" -> isFirst(ROLE) && token == JsonToken.VALUE_STRING && isRole(role = json.getText());
+                            case "ts" -> isFirst(TS) && isWhole(token) && time(json);
+                            case "samples" -> isFirst(SAMPLES) && token == JsonToken.START_ARRAY && samples(json);
+                            default -> skip(json);
                         };
-                if (!well) {
+                if (!valid) {
                     return false;
                 }
             }
-            return seen == ALL && json.currentToken() == JsonToken.END_OBJECT;
+            return fieldsRead == ALL && json.currentToken() == JsonToken.END_OBJECT;
         }
 
         private boolean time(JsonParser json) throws IOException {
@@ -132,7 +133,7 @@ final class EntitiesOfJsonFunction extends KernelFunction {
             return true;
         }
 
-        private static boolean passedOver(JsonParser json) throws IOException {
+        private static boolean skip(JsonParser json) throws IOException {
             json.skipChildren();
             return true;
         }
@@ -172,9 +173,10 @@ final class EntitiesOfJsonFunction extends KernelFunction {
             return false;
         }
 
-        private boolean once(int field) {
-            boolean isNew = (seen & field) == 0;
-            seen |= field;
+        /** Notes that a field was read. Returns whether it was the first time. */
+        private boolean isFirst(int field) {
+            boolean isNew = (fieldsRead & field) == 0;
+            fieldsRead |= field;
             return isNew;
         }
 

@@ -51,7 +51,8 @@ final class Fold {
         final double[] gauges;
         /** Whether the gauge was present, even without a valid number. */
         final boolean[] gaugePresent;
-        boolean sure;
+        /** Whether a sample proves that the process is this kind of node. */
+        boolean kindProven;
         List<Row.Sum> sums;
         double[] totals;
 
@@ -63,28 +64,30 @@ final class Fold {
             gaugePresent = new boolean[gauges.length];
         }
 
-        void count(int place, double value) {
-            counters[place] = isCount(value) ? (long) value : Row.ABSENT;
+        void count(int index, double value) {
+            counters[index] = isCount(value) ? (long) value : Row.ABSENT;
         }
 
-        void gauge(int place, double value, boolean known) {
-            gauges[place] = known && isNumber(value) ? value : Double.NaN;
-            gaugePresent[place] = known;
+        void gauge(int index, double value, boolean known) {
+            gauges[index] = known && isNumber(value) ? value : Double.NaN;
+            gaugePresent[index] = known;
         }
 
-        void add(int place, double value) {
+        /** Adds the value of one label to the sum of a counter. */
+        void addToTotal(int index, double value) {
             if (totals == null) {
                 totals = new double[counters.length];
                 Arrays.fill(totals, Double.NaN);
             }
-            totals[place] = Double.isNaN(totals[place]) ? value : totals[place] + value;
-            count(place, totals[place]);
+            totals[index] = Double.isNaN(totals[index]) ? value : totals[index] + value;
+            count(index, totals[index]);
         }
 
-        void sum(int place, String labels, double value) {
+        /** Keeps the value of one label separately. */
+        void keepLabel(int index, String labels, double value) {
             if (isCount(value)) {
                 sums = sums == null ? new ArrayList<>() : sums;
-                sums.add(new Row.Sum(place, labels, (long) value));
+                sums.add(new Row.Sum(index, labels, (long) value));
             }
         }
 
@@ -121,8 +124,8 @@ final class Fold {
         if (labels.isEmpty()) {
             Tables.Slot slot = tables.single.get(name);
             if (slot != null) {
-                broker.sure |= slot.provesBroker;
-                controller.sure |= slot.provesController;
+                broker.kindProven |= slot.provesBroker;
+                controller.kindProven |= slot.provesController;
                 // In a whole scrape, a sample without labels is not part of the sum over labels.
                 if (!(slot.summed && whole)) {
                     put(slot, value, known);
@@ -132,7 +135,7 @@ final class Fold {
         }
         if (name.startsWith(tables.partitions.prefix)) {
             if (known && isNumber(value)) {
-                ofPartition(name, labels, value);
+                partitionSample(name, labels, value);
             }
             return;
         }
@@ -149,17 +152,17 @@ final class Fold {
         }
         Integer gauge = tables.tenantGauges.get(name);
         if (gauge != null) {
-            ofTenant(labels, gauge, known && isNumber(value) ? value : Double.NaN);
+            tenantSample(labels, gauge, known && isNumber(value) ? value : Double.NaN);
         }
     }
 
     private void put(Tables.Slot slot, double value, boolean known) {
-        double counted = known ? value : Double.NaN;
+        double count = known ? value : Double.NaN;
         if (slot.brokerCounter >= 0) {
-            broker.count(slot.brokerCounter, counted);
+            broker.count(slot.brokerCounter, count);
         }
         if (slot.controllerCounter >= 0) {
-            controller.count(slot.controllerCounter, counted);
+            controller.count(slot.controllerCounter, count);
         }
         if (slot.brokerGauge >= 0) {
             broker.gauge(slot.brokerGauge, value, known);
@@ -178,15 +181,16 @@ final class Fold {
         }
     }
 
-    private void sum(Node node, int place, String labels, double value) {
+    private void sum(Node node, int index, String labels, double value) {
         if (whole) {
-            node.add(place, value);
+            node.addToTotal(index, value);
         } else {
             // Other labels may arrive in another record.
-            node.sum(place, labels, value);
+            node.keepLabel(index, labels, value);
         }
     }
 
+    // Positions of the values of one partition, on the leader side and on the follower side.
     private static final int SIZE = 0;
     private static final int COUNTED = 1;
     private static final int REMAINING = 2;
@@ -194,46 +198,46 @@ final class Fold {
     private static final int ADDING = 3;
     private static final int LAG = 4;
 
-    private void ofPartition(String name, String labels, double value) {
+    private void partitionSample(String name, String labels, double value) {
         Tables.PartitionNames names = tables.partitions;
         if (name.equals(names.ledSize)) {
-            ofLed(labels)[SIZE] = value;
+            ledValues(labels)[SIZE] = value;
         } else if (name.equals(names.ledCounted)) {
-            ofLed(labels)[COUNTED] = value;
+            ledValues(labels)[COUNTED] = value;
         } else if (name.equals(names.ledRemaining)) {
-            ofLed(labels)[REMAINING] = value;
+            ledValues(labels)[REMAINING] = value;
         } else if (name.equals(names.followedSize)) {
-            ofFollowed(labels)[SIZE] = value;
+            followedValues(labels)[SIZE] = value;
         } else if (name.equals(names.followedLeaderSize)) {
-            ofFollowed(labels)[LEADER_SIZE] = value;
+            followedValues(labels)[LEADER_SIZE] = value;
         } else if (name.equals(names.followedCounted)) {
-            ofFollowed(labels)[COUNTED] = value;
+            followedValues(labels)[COUNTED] = value;
         } else if (name.equals(names.followedAdding)) {
-            ofFollowed(labels)[ADDING] = value;
+            followedValues(labels)[ADDING] = value;
         } else if (name.equals(names.followedLag)) {
-            ofFollowed(labels)[LAG] = value;
+            followedValues(labels)[LAG] = value;
         }
     }
 
-    private double[] ofLed(String labels) {
+    private double[] ledValues(String labels) {
         led = led.isEmpty() ? new LinkedHashMap<>() : led;
-        return led.computeIfAbsent(labels, none -> unknown());
+        return led.computeIfAbsent(labels, absent -> unknownValues());
     }
 
-    private double[] ofFollowed(String labels) {
+    private double[] followedValues(String labels) {
         followed = followed.isEmpty() ? new LinkedHashMap<>() : followed;
-        return followed.computeIfAbsent(labels, none -> unknown());
+        return followed.computeIfAbsent(labels, absent -> unknownValues());
     }
 
-    private static double[] unknown() {
+    private static double[] unknownValues() {
         double[] values = new double[LAG + 1];
         Arrays.fill(values, Double.NaN);
         return values;
     }
 
-    private void ofTenant(String labels, int gauge, double value) {
+    private void tenantSample(String labels, int gauge, double value) {
         tenants = tenants.isEmpty() ? new LinkedHashMap<>() : tenants;
-        Double[] gauges = tenants.computeIfAbsent(labels, none -> new Double[tables.tenantFields.length]);
+        Double[] gauges = tenants.computeIfAbsent(labels, absent -> new Double[tables.tenantFields.length]);
         if (gauges[gauge] == null) {
             gauges[gauge] = value;
         }
@@ -247,14 +251,14 @@ final class Fold {
     void into(List<Object> entities, UTF8String cluster, int node, String role, Row.Times times) {
         boolean isController = "controller".equals(role);
         if (!isController) {
-            ofNode(entities, cluster, BROKER, node, broker, broker.sure || "broker".equals(role), times);
+            addNode(entities, cluster, BROKER, node, broker, broker.kindProven || "broker".equals(role), times);
         }
         // A process may be both broker and controller.
-        if (controller.sure || role == null) {
-            ofNode(entities, cluster, CONTROLLER, node, controller, controller.sure, times);
+        if (controller.kindProven || role == null) {
+            addNode(entities, cluster, CONTROLLER, node, controller, controller.kindProven, times);
         }
-        ofMove(entities, cluster, node, LEADER, ledPartitions(), times);
-        ofMove(entities, cluster, node, FOLLOWER, followedPartitions(), times);
+        addMove(entities, cluster, node, LEADER, ledPartitions(), times);
+        addMove(entities, cluster, node, FOLLOWER, followedPartitions(), times);
         tenants.forEach((labels, values) -> {
             double[] gauges = new double[values.length];
             for (int i = 0; i < gauges.length; i++) {
@@ -265,16 +269,22 @@ final class Fold {
         });
     }
 
-    private static void ofNode(
-            List<Object> entities, UTF8String cluster, UTF8String kind, int node, Node found, boolean sure, Row.Times times) {
+    private static void addNode(
+            List<Object> entities,
+            UTF8String cluster,
+            UTF8String kind,
+            int node,
+            Node values,
+            boolean kindProven,
+            Row.Times times) {
         // A row without values for this kind of node is left out.
-        if (sure || found.hasValues()) {
-            byte[] row = Row.bytes(times, sure, found.counters, found.gauges, found.sums, null);
+        if (kindProven || values.hasValues()) {
+            byte[] row = Row.bytes(times, kindProven, values.counters, values.gauges, values.sums, null);
             entities.add(entity(cluster, kind, node, NONE, times.atMs(), row));
         }
     }
 
-    private static void ofMove(
+    private static void addMove(
             List<Object> entities,
             UTF8String cluster,
             int node,
@@ -288,28 +298,28 @@ final class Fold {
     }
 
     private Map<String, Partition> ledPartitions() {
-        Map<String, Partition> found = new LinkedHashMap<>(2 * led.size());
+        Map<String, Partition> partitions = new LinkedHashMap<>(2 * led.size());
         led.forEach((labels, values) -> {
             boolean adding = !Double.isNaN(values[REMAINING]);
             double remaining = adding ? values[REMAINING] : 0.0;
-            found.put(
+            partitions.put(
                     labels,
                     new Partition(values[SIZE], Double.NaN, Partition.orZero(values[COUNTED]), adding, remaining, Double.NaN));
         });
-        return found;
+        return partitions;
     }
 
     private Map<String, Partition> followedPartitions() {
-        Map<String, Partition> found = new LinkedHashMap<>(2 * followed.size());
+        Map<String, Partition> partitions = new LinkedHashMap<>(2 * followed.size());
         followed.forEach((labels, values) -> {
             boolean adding = values[ADDING] > 0;
-            double leader = values[LEADER_SIZE];
-            double own = values[SIZE];
-            double remaining = adding ? Partition.excess(leader, own) : 0.0;
+            double leaderBytes = values[LEADER_SIZE];
+            double ownBytes = values[SIZE];
+            double remaining = adding ? Partition.excess(leaderBytes, ownBytes) : 0.0;
             double lag = adding ? values[LAG] : Double.NaN;
-            found.put(labels, new Partition(leader, own, Partition.orZero(values[COUNTED]), adding, remaining, lag));
+            partitions.put(labels, new Partition(leaderBytes, ownBytes, Partition.orZero(values[COUNTED]), adding, remaining, lag));
         });
-        return found;
+        return partitions;
     }
 
     static InternalRow entity(UTF8String cluster, UTF8String kind, int node, UTF8String part, long atMs, byte[] row) {

@@ -5,10 +5,10 @@ import java.nio.charset.StandardCharsets;
 
 /** Writes nested JSON objects field by field, and omits unknown values (NaN, null). */
 final class Json {
-    private static final int EXPECTED = 1024;
+    private static final int INITIAL_BYTES = 1024;
     private static final char[] HEX = "0123456789ABCDEF".toCharArray();
 
-    private final Bytes out = new Bytes(EXPECTED);
+    private final Bytes out = new Bytes(INITIAL_BYTES);
     private boolean first = true;
 
     Json open() {
@@ -86,13 +86,13 @@ final class Json {
 
     private void text(String value) {
         out.int8('"');
-        for (byte one : value.getBytes(StandardCharsets.UTF_8)) {
-            if (one == '"' || one == '\\') {
-                out.int8('\\').int8(one);
-            } else if (one >= 0 && one < ' ') {
-                out.ascii("\\u00").int8(HEX[one >> 4]).int8(HEX[one & 0xF]);
+        for (byte unit : value.getBytes(StandardCharsets.UTF_8)) {
+            if (unit == '"' || unit == '\\') {
+                out.int8('\\').int8(unit);
+            } else if (unit >= 0 && unit < ' ') {
+                out.ascii("\\u00").int8(HEX[unit >> 4]).int8(HEX[unit & 0xF]);
             } else {
-                out.int8(one);
+                out.int8(unit);
             }
         }
         out.int8('"');

@@ -23,8 +23,8 @@ abstract class KernelFunction implements UnboundFunction, ScalarFunction<Object>
     }
 
     @Override
-    public BoundFunction bind(StructType given) {
-        StructField[] fields = given.fields();
+    public BoundFunction bind(StructType argumentTypes) {
+        StructField[] fields = argumentTypes.fields();
         if (fields.length != arguments.length) {
             throw new UnsupportedOperationException(
                     name + " takes " + arguments.length + " arguments and was given " + fields.length);

@@ -21,7 +21,7 @@ import java.util.regex.Pattern;
  * computation is linear in the number of partitions.
  */
 final class Moving {
-    private static final int LARGEST = 5;
+    private static final int LARGEST_SHOWN = 5;
     /** Most steps in a signal (two per second for a minute); without a limit the signal could become too large for Kafka. */
     private static final int STEPS_MAX = 120;
     private static final double STEP_S_MAX = Rates.STEP_MS_MAX / 1000.0;
@@ -30,11 +30,13 @@ final class Moving {
 
     private final List<Row> scrapes = new ArrayList<>();
     private final List<Step> steps = new ArrayList<>();
-    private final Map<String, Growth> growth = new LinkedHashMap<>();
-    private final Map<String, Partition> now;
+    private final Map<String, Growth> growthByLabels = new LinkedHashMap<>();
+    /** Partitions of the newest scrape, by labels. */
+    private final Map<String, Partition> newest;
 
-    /** Change between two successive scrapes; closed is the change of the remaining bytes. */
-    private record Step(long atMs, double seconds, double gained, double written, double remaining, double closed) {}
+    /** Change between two successive scrapes, in bytes; {@code remaining} is the value after it. */
+    private record Step(
+            long atMs, double seconds, double gained, double written, double remaining, double remainingChange) {}
 
     /** Growth of a leader's log, and the seconds of the steps in which it is known. */
     private static final class Growth {
@@ -58,36 +60,36 @@ final class Moving {
             }
         }
         for (Row scrape : scrapes) {
-            grow(scrape);
+            addGrowth(scrape);
         }
         for (int i = 1; i < scrapes.size(); i++) {
-            step(scrapes.get(i - 1), scrapes.get(i));
+            addStep(scrapes.get(i - 1), scrapes.get(i));
         }
-        now = scrapes.get(scrapes.size() - 1).partitions();
+        newest = scrapes.get(scrapes.size() - 1).partitions();
     }
 
-    private void grow(Row scrape) {
+    private void addGrowth(Row scrape) {
         Map<String, Partition> partitions = scrape.partitions();
-        growth.forEach((labels, one) -> one.bytes = partitions.containsKey(labels) ? one.bytes : Double.NaN);
+        growthByLabels.forEach((labels, growth) -> growth.bytes = partitions.containsKey(labels) ? growth.bytes : Double.NaN);
         partitions.forEach((labels, partition) -> {
-            Growth one = growth.computeIfAbsent(labels, none -> new Growth());
-            double grown = partition.leaderBytes() - one.bytes;
-            double seconds = (scrape.ownMs - one.ownMs) / 1000.0;
+            Growth growth = growthByLabels.computeIfAbsent(labels, absent -> new Growth());
+            double grown = partition.leaderBytes() - growth.bytes;
+            double seconds = (scrape.ownMs - growth.ownMs) / 1000.0;
             boolean inStep = seconds > 0
                     && seconds <= STEP_S_MAX
-                    && Rates.sameClock(one.ownMs, one.atMs, scrape.ownMs, scrape.atMs);
+                    && Rates.sameClock(growth.ownMs, growth.atMs, scrape.ownMs, scrape.atMs);
             if (inStep && grown >= 0) {
-                one.grown += grown;
-                one.seconds += seconds;
+                growth.grown += grown;
+                growth.seconds += seconds;
             }
-            one.bytes = partition.leaderBytes();
-            one.ownMs = scrape.ownMs;
-            one.atMs = scrape.atMs;
+            growth.bytes = partition.leaderBytes();
+            growth.ownMs = scrape.ownMs;
+            growth.atMs = scrape.atMs;
         });
     }
 
     /** Adds a step if something moved in it. A step longer than STEP_S_MAX is a gap or a clock that was set. */
-    private void step(Row before, Row after) {
+    private void addStep(Row before, Row after) {
         double seconds = (after.ownMs - before.ownMs) / 1000.0;
         if (!(seconds > 0 && seconds <= STEP_S_MAX)
                 || !Rates.sameClock(before.ownMs, before.atMs, after.ownMs, after.atMs)) {
@@ -97,23 +99,23 @@ final class Moving {
         double gained = 0;
         double written = 0;
         double remaining = 0;
-        double closed = 0;
-        for (Map.Entry<String, Partition> one : before.partitions().entrySet()) {
-            Partition p = one.getValue();
-            Partition q = after.partitions().get(one.getKey());
+        double remainingChange = 0;
+        for (Map.Entry<String, Partition> entry : before.partitions().entrySet()) {
+            Partition earlier = entry.getValue();
+            Partition later = after.partitions().get(entry.getKey());
             // A partition that has just finished counts too, because its last bytes arrived in this step.
-            if (q == null || !(p.adding() || q.adding())) {
+            if (later == null || !(earlier.adding() || later.adding())) {
                 continue;
             }
             moving++;
-            gained += Partition.orZero(Partition.excess(q.ownBytes(), p.ownBytes()));
-            written += Partition.orZero(Partition.excess(q.leaderBytes(), p.leaderBytes()));
-            remaining += Partition.orZero(q.remainingBytes());
-            closed += p.adding() ? Partition.orZero(q.remainingBytes() - p.remainingBytes()) : 0;
+            gained += Partition.orZero(Partition.excess(later.ownBytes(), earlier.ownBytes()));
+            written += Partition.orZero(Partition.excess(later.leaderBytes(), earlier.leaderBytes()));
+            remaining += Partition.orZero(later.remainingBytes());
+            remainingChange += earlier.adding() ? Partition.orZero(later.remainingBytes() - earlier.remainingBytes()) : 0;
         }
         // A value that overflows is unknown, and a step with unknown values is dropped.
         if (moving > 0 && Fold.isNumber(gained) && Fold.isNumber(written) && Fold.isNumber(remaining)) {
-            steps.add(new Step(after.ts, seconds, gained, written, remaining, closed));
+            steps.add(new Step(after.ts, seconds, gained, written, remaining, remainingChange));
         }
     }
 
@@ -142,17 +144,17 @@ final class Moving {
         int listedRated = 0;
         int moving = 0;
         int movingRated = 0;
-        int lags = 0;
+        int lagCount = 0;
         double steadyState = 0;
         double write = 0;
         double remaining = 0;
         double lag = 0;
-        for (Map.Entry<String, Growth> one : growth.entrySet()) {
-            Partition partition = now.get(one.getKey());
+        for (Map.Entry<String, Growth> entry : growthByLabels.entrySet()) {
+            Partition partition = newest.get(entry.getKey());
             if (partition == null) {
                 continue;
             }
-            double rate = one.getValue().perSecond();
+            double rate = entry.getValue().perSecond();
             boolean rated = !Double.isNaN(rate);
             if (partition.counted() > 0) {
                 listed++;
@@ -166,66 +168,67 @@ final class Moving {
             }
             remaining += partition.remainingBytes();
             if (!Double.isNaN(partition.lagMessages())) {
-                lags++;
+                lagCount++;
                 lag += partition.lagMessages();
             }
         }
         out.field("moving_partitions", moving).field("listed_partitions", listed).field("done_partitions", done());
         out.field("remaining_bytes", remaining);
-        out.field("lag_messages", lags > 0 ? lag : Double.NaN);
+        out.field("lag_messages", lagCount > 0 ? lag : Double.NaN);
         out.field("steady_state_bytes_per_s", listed == 0 || listedRated > 0 ? steadyState : Double.NaN);
         out.field("write_bytes_per_s", moving == 0 || movingRated > 0 ? write : Double.NaN);
     }
 
     /** Returns the number of partitions that moved in this window and no longer move in its newest scrape. */
     private int done() {
-        Set<String> gone = new HashSet<>();
+        Set<String> finished = new HashSet<>();
         for (Row scrape : scrapes) {
             scrape.partitions().forEach((labels, partition) -> {
                 if (partition.adding()) {
-                    gone.add(labels);
+                    finished.add(labels);
                 }
             });
         }
-        now.forEach((labels, partition) -> {
+        newest.forEach((labels, partition) -> {
             if (partition.adding()) {
-                gone.remove(labels);
+                finished.remove(labels);
             }
         });
-        return gone.size();
+        return finished.size();
     }
 
     /**
-     * Adds the slope of a least-squares line through the running sum of closed bytes, which has no jumps when partitions join. A
-     * flat line has r² = 1. Two points always fit, so they have no r².
+     * Adds the slope of a least-squares line: x is the time since the first scrape, and y the sum of the changes of the remaining
+     * bytes, which has no jumps when partitions join. A flat line has r² = 1. Two points always fit, so they have no r².
      */
     private void slope(Json out) {
-        // The point (0, 0).
-        double n = 1;
+        // The line begins with the point (0, 0), which adds nothing to the sums.
+        double points = 1;
         double x = 0;
         double y = 0;
-        double sx = 0;
-        double sy = 0;
-        double sxx = 0;
-        double sxy = 0;
-        double syy = 0;
+        double sumX = 0;
+        double sumY = 0;
+        double sumXX = 0;
+        double sumXY = 0;
+        double sumYY = 0;
         for (Step step : steps) {
             x += step.seconds;
-            y += step.closed;
-            n += 1;
-            sx += x;
-            sy += y;
-            sxx += x * x;
-            sxy += x * y;
-            syy += y * y;
+            y += step.remainingChange;
+            points += 1;
+            sumX += x;
+            sumY += y;
+            sumXX += x * x;
+            sumXY += x * y;
+            sumYY += y * y;
         }
-        double xx = n * sxx - sx * sx;
-        double xy = n * sxy - sx * sy;
-        double yy = n * syy - sy * sy;
-        out.field("remaining_slope_bytes_per_s", xx == 0 ? Double.NaN : xy / xx);
-        if (n > 2) {
-            double fit = xy * xy / (xx * yy);
-            out.field("remaining_slope_r2", yy <= 0 ? 1.0 : Double.isNaN(fit) ? 1.0 : Math.min(fit, 1.0));
+        // Variances and covariance, each times points².
+        double varianceX = points * sumXX - sumX * sumX;
+        double covariance = points * sumXY - sumX * sumY;
+        double varianceY = points * sumYY - sumY * sumY;
+        out.field("remaining_slope_bytes_per_s", varianceX == 0 ? Double.NaN : covariance / varianceX);
+        if (points > 2) {
+            double r2 = covariance * covariance / (varianceX * varianceY);
+            out.field("remaining_slope_r2", varianceY <= 0 || Double.isNaN(r2) ? 1.0 : Math.min(r2, 1.0));
         }
     }
 
@@ -240,30 +243,31 @@ final class Moving {
         return lastMs == Long.MIN_VALUE ? Double.NaN : (sampledAtMs - lastMs) / 1000.0;
     }
 
-    private record Largest(String labels, int partition, double remaining) {}
+    private record MovingPartition(String labels, int partition, double remaining) {}
 
     /**
      * Adds the moving partitions of the newest scrape with the most remaining bytes. Labels without a partition number are
      * skipped.
      */
     private void largest(Json out) {
-        List<Largest> moving = new ArrayList<>();
-        now.forEach((labels, partition) -> {
-            Matcher named = partition.adding() ? PARTITION.matcher(labels) : null;
-            if (named != null && named.matches()) {
-                moving.add(new Largest(labels, Integer.parseInt(named.group(1)), partition.remainingBytes()));
+        List<MovingPartition> moving = new ArrayList<>();
+        newest.forEach((labels, partition) -> {
+            Matcher number = partition.adding() ? PARTITION.matcher(labels) : null;
+            if (number != null && number.matches()) {
+                moving.add(new MovingPartition(labels, Integer.parseInt(number.group(1)), partition.remainingBytes()));
             }
         });
-        // Unknown ones last.
-        moving.sort(Comparator.<Largest>comparingDouble(one -> Double.isNaN(one.remaining) ? Double.NEGATIVE_INFINITY : one.remaining + 0.0)
-                .thenComparing(Largest::labels)
+        // Partitions with unknown remaining bytes come last. Adding 0.0 makes −0.0 equal to 0.0.
+        moving.sort(Comparator.<MovingPartition>comparingDouble(
+                        partition -> Double.isNaN(partition.remaining) ? Double.NEGATIVE_INFINITY : partition.remaining + 0.0)
+                .thenComparing(MovingPartition::labels)
                 .reversed());
         out.openList("largest");
-        for (Largest one : moving.subList(0, Math.min(LARGEST, moving.size()))) {
-            int topic = one.labels.lastIndexOf(TOPIC);
-            out.open().field("topic", topic < 0 ? one.labels : one.labels.substring(topic + TOPIC.length()));
-            out.field("partition", one.partition).field("remaining_bytes", one.remaining);
-            out.field("write_bytes_per_s", growth.get(one.labels).perSecond()).close();
+        for (MovingPartition largest : moving.subList(0, Math.min(LARGEST_SHOWN, moving.size()))) {
+            int topicAt = largest.labels.lastIndexOf(TOPIC);
+            out.open().field("topic", topicAt < 0 ? largest.labels : largest.labels.substring(topicAt + TOPIC.length()));
+            out.field("partition", largest.partition).field("remaining_bytes", largest.remaining);
+            out.field("write_bytes_per_s", growthByLabels.get(largest.labels).perSecond()).close();
         }
         out.closeList();
     }

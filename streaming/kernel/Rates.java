@@ -52,9 +52,9 @@ final class Rates {
         for (Row row : history) {
             counts.add(withTotals(row, table));
         }
-        double[] rates = isEven(history, counts)
-                ? betweenTheEnds(history, counts)
-                : stepwise(history, counts, table.counters.length);
+        double[] rates = isRegular(history, counts)
+                ? betweenEnds(history, counts)
+                : rowByRow(history, counts, table.counters.length);
         addSums(rates, history);
         for (int i = 0; i < rates.length; i++) {
             rates[i] = Fold.isNumber(rates[i]) ? rates[i] : Double.NaN;
@@ -69,10 +69,10 @@ final class Rates {
      * @param history rows of the window; shows which labels exist
      */
     static double[] step(Row before, Row newest, List<Row> history, Tables.NodeTable table) {
-        List<Row> two = List.of(before, newest);
+        List<Row> pair = List.of(before, newest);
         long stepMs = newest.ownMs - before.ownMs;
         long driftMs = Math.abs(stepMs - (newest.atMs - before.atMs));
-        if (driftMs > stepMs * STEP_DRIFT_RATIO_MAX || !isEven(two, List.of(before.counters(), newest.counters()))) {
+        if (driftMs > stepMs * STEP_DRIFT_RATIO_MAX || !isRegular(pair, List.of(before.counters(), newest.counters()))) {
             return null;
         }
         if (!sameLabels(before.sums(), newest.sums())) {
@@ -83,7 +83,7 @@ final class Rates {
                 return null;
             }
         }
-        return perSecond(two, table);
+        return perSecond(pair, table);
     }
 
     private static int count(Row.Sum[] sums) {
@@ -126,6 +126,7 @@ final class Rates {
      * errors.
      */
     private static long total(double product) {
+        // The negation also catches NaN.
         if (!(product >= 0 && product <= TOTAL_MAX)) {
             return Row.ABSENT;
         }
@@ -134,7 +135,7 @@ final class Rates {
     }
 
     /** Returns whether no counter was reset or is missing in some rows, and the clock is regular; almost always true. */
-    private static boolean isEven(List<Row> history, List<long[]> counts) {
+    private static boolean isRegular(List<Row> history, List<long[]> counts) {
         for (int i = 1; i < history.size(); i++) {
             Row before = history.get(i - 1);
             Row row = history.get(i);
@@ -142,10 +143,11 @@ final class Rates {
             if (stepMs <= 0 || stepMs > STEP_MS_MAX || !sameClock(before.ownMs, before.atMs, row.ownMs, row.atMs)) {
                 return false;
             }
-            long[] p = counts.get(i - 1);
-            long[] q = counts.get(i);
-            for (int k = 0; k < q.length; k++) {
-                if (q[k] < p[k] || (p[k] == Row.ABSENT) != (q[k] == Row.ABSENT)) {
+            long[] countsBefore = counts.get(i - 1);
+            long[] countsNow = counts.get(i);
+            for (int index = 0; index < countsNow.length; index++) {
+                boolean wasReset = countsNow[index] < countsBefore[index];
+                if (wasReset || (countsBefore[index] == Row.ABSENT) != (countsNow[index] == Row.ABSENT)) {
                     return false;
                 }
             }
@@ -153,44 +155,44 @@ final class Rates {
         return history.size() > 1;
     }
 
-    private static double[] betweenTheEnds(List<Row> history, List<long[]> counts) {
+    /** Returns the rates between the first and the newest row. */
+    private static double[] betweenEnds(List<Row> history, List<long[]> counts) {
         int last = history.size() - 1;
         double seconds = (history.get(last).ownMs - history.get(0).ownMs) / MS_PER_S;
-        long[] p = counts.get(0);
-        long[] q = counts.get(last);
-        double[] rates = new double[q.length];
-        for (int k = 0; k < q.length; k++) {
-            rates[k] = q[k] == Row.ABSENT ? Double.NaN : (double) (q[k] - p[k]) / seconds;
+        long[] first = counts.get(0);
+        long[] newest = counts.get(last);
+        double[] rates = new double[newest.length];
+        for (int i = 0; i < newest.length; i++) {
+            rates[i] = newest[i] == Row.ABSENT ? Double.NaN : (double) (newest[i] - first[i]) / seconds;
         }
         return rates;
     }
 
-    /** Returns rates summed from row to row. Values after the first {@code counters} are totals. */
-    private static double[] stepwise(List<Row> history, List<long[]> counts, int counters) {
-        int all = counts.get(0).length;
-        double[] rates = new double[all];
-        for (int k = 0; k < all; k++) {
-            Counting one = new Counting(k < counters ? 1.0 : TOTAL_RESET_RATIO_MAX);
+    /** Returns rates summed from row to row. Values after the first {@code counterCount} are totals. */
+    private static double[] rowByRow(List<Row> history, List<long[]> counts, int counterCount) {
+        double[] rates = new double[counts.get(0).length];
+        for (int index = 0; index < rates.length; index++) {
+            Increase increase = new Increase(index < counterCount ? 1.0 : TOTAL_RESET_RATIO_MAX);
             for (int i = 0; i < history.size(); i++) {
-                one.add(history.get(i), counts.get(i)[k]);
+                increase.add(history.get(i), counts.get(i)[index]);
             }
-            rates[k] = one.perSecond();
+            rates[index] = increase.perSecond();
         }
         return rates;
     }
 
     /** Increase of one counter, and the time in which it was measured. */
-    private static final class Counting {
-        private final double kept;
+    private static final class Increase {
+        private final double resetRatioMax;
         private long count = Row.ABSENT;
         private long ownMs;
         private long atMs;
-        private double increase;
-        private long ms;
+        private double total;
+        private long measuredMs;
 
-        /** @param kept a fall to this share of the last value, or below, counts as a reset */
-        Counting(double kept) {
-            this.kept = kept;
+        /** @param resetRatioMax a fall to this share of the last value, or below, counts as a reset */
+        Increase(double resetRatioMax) {
+            this.resetRatioMax = resetRatioMax;
         }
 
         void add(Row row, long now) {
@@ -203,8 +205,8 @@ final class Rates {
                     return;
                 }
                 if (stepMs > 0 && stepMs <= STEP_MS_MAX && sameClock(ownMs, atMs, row.ownMs, row.atMs)) {
-                    increase += now >= count ? now - count : now > count * kept ? 0 : now;
-                    ms += stepMs;
+                    total += now >= count ? now - count : now > count * resetRatioMax ? 0 : now;
+                    measuredMs += stepMs;
                 }
             }
             count = now;
@@ -213,7 +215,7 @@ final class Rates {
         }
 
         double perSecond() {
-            return ms == 0 ? Double.NaN : increase / (ms / MS_PER_S);
+            return measuredMs == 0 ? Double.NaN : total / (measuredMs / MS_PER_S);
         }
     }
 
@@ -230,20 +232,20 @@ final class Rates {
                 return byCounter != 0 ? byCounter : labels.compareTo(other.labels);
             }
         }
-        Map<Label, Counting> labels = new LinkedHashMap<>();
+        Map<Label, Increase> increases = new LinkedHashMap<>();
         for (Row row : history) {
             if (row.sums() != null) {
                 for (Row.Sum sum : row.sums()) {
                     // A repeated label in a row is ignored, because its time is not later.
-                    labels.computeIfAbsent(new Label(sum.counter(), sum.labels()), none -> new Counting(1.0))
+                    increases.computeIfAbsent(new Label(sum.counter(), sum.labels()), absent -> new Increase(1.0))
                             .add(row, sum.value());
                 }
             }
         }
         double[] sums = new double[rates.length];
         Arrays.fill(sums, Double.NaN);
-        labels.forEach((label, one) -> {
-            double rate = one.perSecond();
+        increases.forEach((label, increase) -> {
+            double rate = increase.perSecond();
             if (!Double.isNaN(rate)) {
                 sums[label.counter] = Double.isNaN(sums[label.counter]) ? rate : sums[label.counter] + rate;
             }

@@ -40,19 +40,19 @@ final class RecordsFunction extends KernelFunction {
             Row.Refusal refusal = Row.Refusal.of(in.getBinary(5));
             return refusal.seenMs() == nowMs ? new GenericArrayData(new Object[] {record(refusal.key(), refusal.value())}) : NONE;
         }
-        Shape shape = new Shape(in.getLong(6), in.getLong(8), in.getLong(9));
-        ArrayData kept = in.getArray(4);
-        Row[] rows = new Row[kept.numElements()];
+        Span span = new Span(in.getLong(6), in.getLong(8), in.getLong(9));
+        ArrayData storedRows = in.getArray(4);
+        Row[] rows = new Row[storedRows.numElements()];
         for (int i = 0; i < rows.length; i++) {
-            rows[i] = Row.of(kept.getBinary(i));
+            rows[i] = Row.of(storedRows.getBinary(i));
         }
         Arrays.sort(rows, Row.IN_ORDER);
         Signal.Entity entity =
                 new Signal.Entity(in.getUTF8String(0).toString(), kind, in.getInt(2), in.getUTF8String(3).toString());
-        Signal signal = new Signal(tables, entity, shape.windowMs, in.getBoolean(10));
+        Signal signal = new Signal(tables, entity, span.windowMs, in.getBoolean(10));
         List<Object> records = new ArrayList<>();
-        for (long endMs : shape.due(rows, nowMs)) {
-            byte[] value = signal.value(history(rows, endMs, shape.windowMs, kind), endMs);
+        for (long endMs : span.due(rows, nowMs)) {
+            byte[] value = signal.value(history(rows, endMs, span.windowMs, kind), endMs);
             if (value != null) {
                 records.add(record(entity.key(endMs), value));
             }
@@ -64,8 +64,8 @@ final class RecordsFunction extends KernelFunction {
         return new GenericInternalRow(new Object[] {key, value});
     }
 
-    /** Window geometry of a span: it is two windows long, and produces the windows that end in its second half. */
-    private record Shape(long startMs, long windowMs, long hopMs) {
+    /** A span of time: it is two windows long, and produces the windows that end in its second half. */
+    private record Span(long startMs, long windowMs, long hopMs) {
         long halfMs() {
             return startMs + windowMs;
         }
@@ -101,44 +101,44 @@ final class RecordsFunction extends KernelFunction {
                 times.add(row.ownMs);
             }
         }
-        return kind.equals("move") || times.size() == inside.size() ? inside : putTogether(inside);
+        return kind.equals("move") || times.size() == inside.size() ? inside : joinScrapes(inside);
     }
 
     /** Joins rows of the same scrape, for formats with one record per metric and for records delivered twice. */
-    private static List<Row> putTogether(List<Row> rows) {
+    private static List<Row> joinScrapes(List<Row> rows) {
         // A sender's clock that was set back shows the same time twice; Kafka's time distinguishes the two scrapes.
-        record When(long ownMs, long about) {}
-        Map<When, List<Row>> scrapes = new LinkedHashMap<>();
+        record ScrapeTime(long ownMs, long kafkaTimeSlot) {}
+        Map<ScrapeTime, List<Row>> scrapes = new LinkedHashMap<>();
         for (Row row : rows) {
-            When when = new When(row.ownMs, Math.floorDiv(row.atMs, Rates.CLOCK_STEP_MS_MAX));
-            scrapes.computeIfAbsent(when, none -> new ArrayList<>()).add(row);
+            ScrapeTime time = new ScrapeTime(row.ownMs, Math.floorDiv(row.atMs, Rates.CLOCK_STEP_MS_MAX));
+            scrapes.computeIfAbsent(time, absent -> new ArrayList<>()).add(row);
         }
-        List<Row> whole = new ArrayList<>(scrapes.size());
-        scrapes.values().forEach(parts -> whole.add(one(parts)));
-        return whole;
+        List<Row> joined = new ArrayList<>(scrapes.size());
+        scrapes.values().forEach(parts -> joined.add(joinParts(parts)));
+        return joined;
     }
 
-    private static Row one(List<Row> parts) {
+    private static Row joinParts(List<Row> parts) {
         if (parts.size() == 1) {
             return parts.get(0);
         }
         // The earliest time, because a record delivered again later was still measured then.
         long atMs = Long.MAX_VALUE;
-        boolean sure = false;
+        boolean kindProven = false;
         long[] counters = {};
         double[] gauges = {};
         List<Row.Sum> sums = new ArrayList<>();
         for (Row part : parts) {
             atMs = Math.min(atMs, part.atMs);
-            sure |= part.sure;
+            kindProven |= part.kindProven;
             counters = latest(counters, part.counters());
             gauges = Signal.latest(gauges, part.gauges());
             if (part.sums() != null) {
                 sums.addAll(Arrays.asList(part.sums()));
             }
         }
-        Row.Sum[] all = sums.isEmpty() ? null : sums.toArray(new Row.Sum[0]);
-        return new Row(parts.get(parts.size() - 1), atMs, sure, counters, gauges, all);
+        Row.Sum[] allSums = sums.isEmpty() ? null : sums.toArray(new Row.Sum[0]);
+        return new Row(parts.get(parts.size() - 1), atMs, kindProven, counters, gauges, allSums);
     }
 
     private static long[] latest(long[] older, long[] now) {

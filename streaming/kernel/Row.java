@@ -15,8 +15,8 @@ import java.util.Map;
  * <p>Layout, big-endian. LAYOUT in streaming/kernel/__init__.py is its version; a checkpoint of another version is refused.
  *
  * <pre>
- *   seen, own, ts, at, every   8 bytes each, ms
- *   sure                       1 byte
+ *   seen, own, ts, at, every   8 bytes each, ms; see Times
+ *   kindProven                 1 byte: whether a sample proves the kind of the node
  *   counters                   2 bytes: number, or -1; 8 each, ABSENT if missing
  *   gauges                     2 bytes: number, or -1; 8 each, NaN if missing
  *   sums                       4 bytes: number, or -1; each has 2: index of counter, 2: length of labels, the labels, 8: value
@@ -46,14 +46,14 @@ final class Row {
     final long ts;
     final long atMs;
     final long everyMs;
-    final boolean sure;
+    final boolean kindProven;
 
     private final byte[] bytes;
     private long[] counters;
     private double[] gauges;
     private Sum[] sums;
     private Map<String, Partition> partitions;
-    private boolean read;
+    private boolean decoded;
 
     /** Value of one label of a counter that is summed over labels. */
     record Sum(int counter, String labels, long value) {}
@@ -66,22 +66,22 @@ final class Row {
         ts = in.getLong();
         atMs = in.getLong();
         everyMs = in.getLong();
-        sure = in.get() != 0;
+        kindProven = in.get() != 0;
     }
 
-    /** A row joined from others; never stored. */
-    Row(Row like, long atMs, boolean sure, long[] counters, double[] gauges, Sum[] sums) {
-        this.bytes = like.bytes;
-        this.seenMs = like.seenMs;
-        this.ownMs = like.ownMs;
-        this.ts = like.ts;
+    /** A row joined from others; never stored. Times that are not given are those of the template. */
+    Row(Row template, long atMs, boolean kindProven, long[] counters, double[] gauges, Sum[] sums) {
+        this.bytes = template.bytes;
+        this.seenMs = template.seenMs;
+        this.ownMs = template.ownMs;
+        this.ts = template.ts;
         this.atMs = atMs;
-        this.everyMs = like.everyMs;
-        this.sure = sure;
+        this.everyMs = template.everyMs;
+        this.kindProven = kindProven;
         this.counters = counters;
         this.gauges = gauges;
         this.sums = sums;
-        this.read = true;
+        this.decoded = true;
     }
 
     static Row of(byte[] bytes) {
@@ -90,29 +90,29 @@ final class Row {
 
     /** Null if the row has none. */
     long[] counters() {
-        read();
+        decode();
         return counters;
     }
 
     double[] gauges() {
-        read();
+        decode();
         return gauges;
     }
 
     /** Null if the row has none. */
     Sum[] sums() {
-        read();
+        decode();
         return sums;
     }
 
     /** Partitions by labels, in the order of the scrape. */
     Map<String, Partition> partitions() {
-        read();
+        decode();
         return partitions;
     }
 
-    private void read() {
-        if (read) {
+    private void decode() {
+        if (decoded) {
             return;
         }
         ByteBuffer in = ByteBuffer.wrap(bytes).position(AFTER_TIMES + 1);
@@ -140,7 +140,7 @@ final class Row {
         for (int i = 0; i < count; i++) {
             partitions.put(text(in), Partition.read(in));
         }
-        read = true;
+        decoded = true;
     }
 
     private static String text(ByteBuffer in) {
@@ -152,10 +152,10 @@ final class Row {
 
     /** Encodes a row; null means none. */
     static byte[] bytes(
-            Times times, boolean sure, long[] counters, double[] gauges, List<Sum> sums, Map<String, Partition> partitions) {
+            Times times, boolean kindProven, long[] counters, double[] gauges, List<Sum> sums, Map<String, Partition> partitions) {
         Bytes out = new Bytes(256);
         out.int64(times.seenMs()).int64(times.ownMs()).int64(times.ts()).int64(times.atMs()).int64(times.everyMs());
-        out.int8(sure ? 1 : 0);
+        out.int8(kindProven ? 1 : 0);
         out.int16(counters == null ? -1 : counters.length);
         if (counters != null) {
             for (long counter : counters) {
@@ -201,6 +201,14 @@ final class Row {
         }
     }
 
-    /** Times of one scrape in ms; streaming/entities.py defines them. */
+    /**
+     * Times of one scrape in ms.
+     *
+     * @param seenMs time of the batch that read the record
+     * @param ownMs the sender's clock
+     * @param ts the time in the signal
+     * @param atMs Kafka's timestamp of the record
+     * @param everyMs scrape interval of the source
+     */
     record Times(long seenMs, long ownMs, long ts, long atMs, long everyMs) {}
 }

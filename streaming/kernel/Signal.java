@@ -13,7 +13,7 @@ final class Signal {
     private static final double GAUGE_INTERVALS = 1.5;
 
     private static final double MS_PER_S = 1000.0;
-    /** A step takes at least the interval divided by this. */
+    /** The two rows of a step are at least the scrape interval divided by this apart. */
     private static final double STEP_PARTS_MAX = 4.0;
     private static final String[] STEP_FIELDS = {"reassignment_in", "reassignment_out", "network_out"};
     // Kafka URL-encodes special characters in these labels.
@@ -28,8 +28,8 @@ final class Signal {
     /** The subject of a signal. */
     record Entity(String cluster, String kind, int node, String part) {
         byte[] key(long endMs) {
-            String named = part.isEmpty() ? "" : part + "|";
-            return Fold.utf8(cluster + "|" + kind + "|" + node + "|" + named + endMs);
+            String partText = part.isEmpty() ? "" : part + "|";
+            return Fold.utf8(cluster + "|" + kind + "|" + node + "|" + partText + endMs);
         }
     }
 
@@ -51,7 +51,7 @@ final class Signal {
         Json out = new Json().open();
         switch (entity.kind) {
             case "broker" -> {
-                if (history.stream().noneMatch(row -> row.sure)) {
+                if (history.stream().noneMatch(row -> row.kindProven)) {
                     return null;
                 }
                 head(out, history, newest, endMs);
@@ -59,7 +59,7 @@ final class Signal {
                 step(out, history);
             }
             case "controller" -> {
-                if (history.stream().noneMatch(row -> row.sure)) {
+                if (history.stream().noneMatch(row -> row.kindProven)) {
                     return null;
                 }
                 head(out, history, newest, endMs);
@@ -149,15 +149,15 @@ final class Signal {
      */
     private void step(Json out, List<Row> history) {
         Row newest = history.get(history.size() - 1);
-        int from = history.size() - 2;
+        int index = history.size() - 2;
         // A closer row is a duplicate, or follows too soon for a meaningful rate.
-        while (from >= 0 && newest.ownMs - history.get(from).ownMs < newest.everyMs / STEP_PARTS_MAX) {
-            from--;
+        while (index >= 0 && newest.ownMs - history.get(index).ownMs < newest.everyMs / STEP_PARTS_MAX) {
+            index--;
         }
-        if (from < 0) {
+        if (index < 0) {
             return;
         }
-        Row before = history.get(from);
+        Row before = history.get(index);
         double[] perS = Rates.step(before, newest, history, tables.broker);
         if (perS == null || !isKnown(inboundBytesPerS(perS)) && !isKnown(perS[tables.broker.index("network_out")])) {
             return;
@@ -183,19 +183,19 @@ final class Signal {
             throttled(out, isKnown(leader) ? leader : 0.0, isKnown(follower) ? follower : 0.0, "quota");
             return;
         }
-        for (String by : new String[] {"reassignment", "replication"}) {
-            leader = rates[table.index(by + "_out")];
-            follower = rates[table.index(by + "_in")];
+        for (String source : new String[] {"reassignment", "replication"}) {
+            leader = rates[table.index(source + "_out")];
+            follower = rates[table.index(source + "_in")];
             if (isKnown(leader) || isKnown(follower)) {
-                throttled(out, leader, follower, by);
+                throttled(out, leader, follower, source);
                 return;
             }
         }
     }
 
-    private static void throttled(Json out, double leader, double follower, String by) {
+    private static void throttled(Json out, double leader, double follower, String source) {
         out.field("leader_throttled_bytes_per_s", leader).field("follower_throttled_bytes_per_s", follower);
-        out.field("throttled_by", by);
+        out.field("throttled_by", source);
     }
 
     private void controller(Json out, double[] perS, double[] gauges) {
@@ -217,12 +217,12 @@ final class Signal {
     }
 
     private String label(Pattern pattern) {
-        Matcher found = pattern.matcher(entity.part);
-        if (!found.find() || found.group(1).isEmpty()) {
+        Matcher matcher = pattern.matcher(entity.part);
+        if (!matcher.find() || matcher.group(1).isEmpty()) {
             return null;
         }
         try {
-            return URLDecoder.decode(found.group(1), StandardCharsets.UTF_8);
+            return URLDecoder.decode(matcher.group(1), StandardCharsets.UTF_8);
         } catch (IllegalArgumentException notEncoded) {
             return null;
         }

@@ -13,7 +13,7 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Maps samples to the fields of signals, as defined by streaming/signal_fields.py and passed on by streaming/kernel/tables.py. A
- * JVM has one object per text; deserialization in a task returns the existing object.
+ * JVM has one object per text; deserialization in a task returns that object.
  */
 final class Tables implements Serializable {
     private static final long serialVersionUID = 1;
@@ -43,22 +43,22 @@ final class Tables implements Serializable {
     private Tables(String text) {
         this.text = text;
         try {
-            JsonNode all = new ObjectMapper().readTree(text);
-            scrapeVersion = all.get("scrape_version").intValue();
-            signalVersion = all.get("signal_version").intValue();
-            broker = new NodeTable(all.get("broker"));
-            controller = new NodeTable(all.get("controller"));
-            tenantFields = texts(all.get("tenant_fields"));
-            String[] tenantNames = texts(all.get("tenant_names"));
+            JsonNode tables = new ObjectMapper().readTree(text);
+            scrapeVersion = tables.get("scrape_version").intValue();
+            signalVersion = tables.get("signal_version").intValue();
+            broker = new NodeTable(tables.get("broker"));
+            controller = new NodeTable(tables.get("controller"));
+            tenantFields = texts(tables.get("tenant_fields"));
+            String[] tenantNames = texts(tables.get("tenant_names"));
             for (int i = 0; i < tenantNames.length; i++) {
                 tenantGauges.put(tenantNames[i], i);
             }
-            partitions = new PartitionNames(all.get("partitions"));
+            partitions = new PartitionNames(tables.get("partitions"));
         } catch (IOException error) {
             throw new UncheckedIOException("the tables cannot be read", error);
         }
-        place(broker, true);
-        place(controller, false);
+        assignSlots(broker, true);
+        assignSlots(controller, false);
         broker.provingSamples.forEach(name -> single.get(name).provesBroker = true);
         controller.provingSamples.forEach(name -> single.get(name).provesController = true);
     }
@@ -67,12 +67,12 @@ final class Tables implements Serializable {
         return of(text);
     }
 
-    private void place(NodeTable table, boolean ofBroker) {
+    private void assignSlots(NodeTable table, boolean ofBroker) {
         for (int i = 0; i < table.counters.length; i++) {
-            slot(table.counters[i]).into(ofBroker, true, i);
+            slot(table.counters[i]).assign(ofBroker, true, i);
         }
         for (int i = 0; i < table.gauges.length; i++) {
-            slot(table.gauges[i]).into(ofBroker, false, i);
+            slot(table.gauges[i]).assign(ofBroker, false, i);
         }
     }
 
@@ -90,17 +90,17 @@ final class Tables implements Serializable {
     }
 
     private static String[] texts(JsonNode list) {
-        List<String> found = new ArrayList<>();
-        list.forEach(one -> found.add(one.isNull() ? null : one.textValue()));
-        return found.toArray(new String[0]);
+        List<String> texts = new ArrayList<>();
+        list.forEach(item -> texts.add(item.isNull() ? null : item.textValue()));
+        return texts.toArray(new String[0]);
     }
 
     private static int[] numbers(JsonNode list) {
-        int[] found = new int[list.size()];
-        for (int i = 0; i < found.length; i++) {
-            found[i] = list.get(i).intValue();
+        int[] numbers = new int[list.size()];
+        for (int i = 0; i < numbers.length; i++) {
+            numbers[i] = list.get(i).intValue();
         }
-        return found;
+        return numbers;
     }
 
     /** A sample used by a signal; labels are null if it is summed over all labels. */
@@ -121,21 +121,22 @@ final class Tables implements Serializable {
             this.summed = summed;
         }
 
-        void into(boolean ofBroker, boolean counter, int place) {
-            int taken = counter
+        /** Sets the position of the sample in the counters or gauges of one kind of node. */
+        void assign(boolean ofBroker, boolean isCounter, int index) {
+            int assigned = isCounter
                     ? (ofBroker ? brokerCounter : controllerCounter)
                     : (ofBroker ? brokerGauge : controllerGauge);
-            if (taken >= 0) {
+            if (assigned >= 0) {
                 throw new IllegalArgumentException("two fields of one kind of node are made of the same sample");
             }
-            if (ofBroker && counter) {
-                brokerCounter = place;
+            if (ofBroker && isCounter) {
+                brokerCounter = index;
             } else if (ofBroker) {
-                brokerGauge = place;
-            } else if (counter) {
-                controllerCounter = place;
+                brokerGauge = index;
+            } else if (isCounter) {
+                controllerCounter = index;
             } else {
-                controllerGauge = place;
+                controllerGauge = index;
             }
         }
     }
@@ -162,31 +163,31 @@ final class Tables implements Serializable {
         /** Indexes of the rates and gauges that the kernel uses by name. */
         final Map<String, Integer> indexes = new HashMap<>();
 
-        NodeTable(JsonNode all) {
-            counters = sample(all.get("counters"));
-            gauges = sample(all.get("gauges"));
-            provingSamples = List.of(texts(all.get("proving_samples")));
-            totalFactorGauges = numbers(all.get("total_factor_gauges"));
-            totalFactorCounters = numbers(all.get("total_factor_counters"));
-            rates = texts(all.get("rates"));
-            smoothed = numbers(all.get("smoothed"));
-            copiedGauges = texts(all.get("copied_gauges"));
-            copiedGaugeIndexes = numbers(all.get("copied_gauge_indexes"));
-            means = texts(all.get("means"));
-            meanNumerators = numbers(all.get("mean_numerators"));
-            meanDenominators = numbers(all.get("mean_denominators"));
-            all.get("indexes").fields().forEachRemaining(entry -> indexes.put(entry.getKey(), entry.getValue().intValue()));
+        NodeTable(JsonNode table) {
+            counters = samples(table.get("counters"));
+            gauges = samples(table.get("gauges"));
+            provingSamples = List.of(texts(table.get("proving_samples")));
+            totalFactorGauges = numbers(table.get("total_factor_gauges"));
+            totalFactorCounters = numbers(table.get("total_factor_counters"));
+            rates = texts(table.get("rates"));
+            smoothed = numbers(table.get("smoothed"));
+            copiedGauges = texts(table.get("copied_gauges"));
+            copiedGaugeIndexes = numbers(table.get("copied_gauge_indexes"));
+            means = texts(table.get("means"));
+            meanNumerators = numbers(table.get("mean_numerators"));
+            meanDenominators = numbers(table.get("mean_denominators"));
+            table.get("indexes").fields().forEachRemaining(entry -> indexes.put(entry.getKey(), entry.getValue().intValue()));
         }
 
         int index(String field) {
             return indexes.get(field);
         }
 
-        private static SampleName[] sample(JsonNode list) {
-            List<SampleName> found = new ArrayList<>();
-            list.forEach(one -> found.add(
-                    new SampleName(one.get(0).textValue(), one.get(1).isNull() ? null : one.get(1).textValue())));
-            return found.toArray(new SampleName[0]);
+        private static SampleName[] samples(JsonNode list) {
+            List<SampleName> samples = new ArrayList<>();
+            list.forEach(pair -> samples.add(
+                    new SampleName(pair.get(0).textValue(), pair.get(1).isNull() ? null : pair.get(1).textValue())));
+            return samples.toArray(new SampleName[0]);
         }
     }
 
@@ -202,16 +203,16 @@ final class Tables implements Serializable {
         final String followedAdding;
         final String followedLag;
 
-        PartitionNames(JsonNode all) {
-            prefix = all.get("prefix").textValue();
-            ledSize = all.get("led_size").textValue();
-            ledCounted = all.get("led_counted").textValue();
-            ledRemaining = all.get("led_remaining").textValue();
-            followedSize = all.get("followed_size").textValue();
-            followedLeaderSize = all.get("followed_leader_size").textValue();
-            followedCounted = all.get("followed_counted").textValue();
-            followedAdding = all.get("followed_adding").textValue();
-            followedLag = all.get("followed_lag").textValue();
+        PartitionNames(JsonNode names) {
+            prefix = names.get("prefix").textValue();
+            ledSize = names.get("led_size").textValue();
+            ledCounted = names.get("led_counted").textValue();
+            ledRemaining = names.get("led_remaining").textValue();
+            followedSize = names.get("followed_size").textValue();
+            followedLeaderSize = names.get("followed_leader_size").textValue();
+            followedCounted = names.get("followed_counted").textValue();
+            followedAdding = names.get("followed_adding").textValue();
+            followedLag = names.get("followed_lag").textValue();
         }
     }
 }

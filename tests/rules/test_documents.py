@@ -226,7 +226,7 @@ def unknown_keys(value: dict[str, Any], model: type[BaseModel]) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PAGES[1:], ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_page_has_the_same_parts_on_the_site_and_in_the_repository(path: Path) -> None:
+def test_page_has_equal_parts_on_site_and_in_repository(path: Path) -> None:
     """The site wants an indent of four spaces inside a list, and a blank line before a list or a fence."""
     text = re.sub(r"\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"), flags=re.S)
     on_site = Markdown(extensions=SITE_EXTENSIONS).convert(text)

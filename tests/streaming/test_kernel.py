@@ -122,7 +122,7 @@ def as_layout_1(row: bytes) -> dict[str, Any]:
         return take(f"{take('H')}s").decode()
 
     found: dict[str, Any] = {name: take("q") for name in ("seen", "own", "ts", "at", "every")}
-    found["sure"] = take("?")
+    found["proven"] = take("?")
     found["counters"] = [take("q") for _ in range(take("h"))]
     found["gauges"] = [take("d") for _ in range(take("h"))]
     found["sums"] = [(take("h"), text(), take("q")) for _ in range(take("i"))]
@@ -148,7 +148,7 @@ def test_kernel_state_row_has_layout_1(spark: SparkSession, monkeypatch: pytest.
     assert times.items() <= broker.items()
     assert times.items() <= move.items()
     unknown = -(1 << 63)
-    assert broker["sure"]
+    assert broker["proven"]
     assert broker["counters"] == [7 if name == Metric.CLIENT_IN else unknown for name, _ in BROKER_COUNTERS.values()]
     gauges = [0.5 if name == Metric.HANDLER_IDLE else None for name, _ in BROKER_GAUGES.values()]
     assert [None if isnan(gauge) else gauge for gauge in broker["gauges"]] == gauges

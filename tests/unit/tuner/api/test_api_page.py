@@ -163,7 +163,7 @@ def test_mode_line_names_rescue_and_steering(rig: Rig) -> None:
     assert 'class="mode warn"' not in rig.get("/page/now").text
 
 
-def test_mode_line_of_a_paused_or_released_tuner_says_it_changes_nothing(rig: Rig) -> None:
+def test_mode_line_of_pause_or_release_says_nothing_changes(rig: Rig) -> None:
     rig.cycle(orders=Orders(5, Pause(NOW_MS, "kim")))
     assert mode_on_page(rig) == "Paused. The tuner changes nothing until an operator resumes it."
     rig.cycle(orders=Orders(6, Pause(NOW_MS, "kim", released=True)))
@@ -182,7 +182,7 @@ def test_page_of_a_tuner_that_cannot_act_says_why(rig: Rig) -> None:
     assert "The journal topic is missing." in rig.get("/page/now").text
 
 
-def test_dry_run_is_the_mode_of_a_paused_tuner_that_runs_dry() -> None:
+def test_paused_dry_run_has_the_mode_dry_run() -> None:
     rig = Rig(dry_run=True)
     rig.cycle(orders=Orders(5, Pause(NOW_MS, "kim")))
     assert mode_on_page(rig).startswith("Dry run. The tuner decides, but changes nothing")
@@ -218,7 +218,7 @@ def test_tenants_part_says_why_it_is_empty(rig: Rig) -> None:
     assert "is suspended after an error" in rig.get("/page/tenants").text
 
 
-def test_page_shows_the_end_of_each_move_only_if_there_are_several(rig: Rig) -> None:
+def test_page_with_several_moves_shows_the_end_of_each(rig: Rig) -> None:
     slow = move_signal(*TARGET, slope=-2 * MB)
     rig.cycle(memory=Memory(), signals=[slow])
     assert "done in about" in rig.get("/page/now").text
