@@ -1,4 +1,4 @@
-"""A tuner's HTTP side without a tuner: the real board, fed what a cycle would see, and a desk that keeps the orders it is given."""
+"""The tuner's HTTP server with the real status stores, without a tuner: tests publish cycles; a fake service stores orders."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Clock:
 
 
 class KeptDesk:
-    """Keeps orders as the journal's topic does: the last one wins."""
+    """A fake order service. It keeps the newest orders only, as the orders topic does."""
 
     def __init__(self) -> None:
         self.orders = Orders()
@@ -141,7 +141,7 @@ def entry(
 
 
 def many_brokers(count: int) -> tuple[LiveCluster, dict[str, Any]]:
-    """Every broker sends and receives; what ``observation`` takes."""
+    """Returns a cluster in which every broker is a source and a destination, and arguments for ``observation``."""
     sides = [(broker, side) for broker in range(1, count + 1) for side in Side]
     cluster = live(dict.fromkeys(sides, 10 * MB), brokers=range(1, count + 1))
     signals = [move_signal(broker, side) for broker, side in sides]

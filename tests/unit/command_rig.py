@@ -1,4 +1,4 @@
-"""One of the program's commands, run in this process: what it said, its record, or how it refused."""
+"""Runs one command of the program in this process, and returns its output, its JSON record or its refusal."""
 
 from __future__ import annotations
 

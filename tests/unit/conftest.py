@@ -1,4 +1,4 @@
-"""Unit tests: literal numbers in, decisions out; no broker, no Spark, no clock but the test's own."""
+"""Fixtures of the unit tests. Unit tests use no broker, no Spark and no real clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-# The fake that passes the contract suite is the one used here.
+# Unit tests use the fakes that pass the contract suite.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "contract"))
 # Some tests share values with another file of tests.
 sys.path.extend(sorted({str(file.parent) for file in Path(__file__).parent.rglob("test_*.py")}))
@@ -18,7 +18,7 @@ sys.path.extend(sorted({str(file.parent) for file in Path(__file__).parent.rglob
 
 @pytest.fixture(autouse=True)
 def _logs_of_its_own() -> Iterator[None]:
-    """A command sets up logs on the stream it was run with, which is closed by the time of the next test."""
+    """Restores logging: a command logs to the stream of its own test, which is closed before the next test."""
     handlers = list(logging.root.handlers)
     yield
     structlog.reset_defaults()

@@ -22,7 +22,7 @@ NESTED = [b"[" * 5_000, b'{"v":3,"a":' * 5_000, b'{"v": 3, "x": ' + b"[" * 900 +
 
 
 def paths(body: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in ``body``, by the keys and indices that lead to it."""
+    """Returns the path of every value in ``body``, as keys and indices."""
     found = [at] if at else []
     if isinstance(body, dict | list):
         for key, inner in body.items() if isinstance(body, dict) else enumerate(body):
@@ -32,7 +32,7 @@ def paths(body: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def records(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
-    """A record of ``whole`` with one to three values replaced or left out; seldom with bytes that are no JSON any more."""
+    """Draws a record of ``whole`` with one to three values replaced or removed; seldom with bytes that are not JSON."""
     value = draw(whole)
     if draw(st.integers(0, 30)) == 0:
         return draw(st.sampled_from(NESTED))

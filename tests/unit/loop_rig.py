@@ -1,4 +1,4 @@
-"""A loop in the middle of a move, with everything that it touches, all of it in plain sight."""
+"""A throttle controller in the middle of a move, with fakes of all its ports."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Events = list[tuple[Any, ...]]
 
 
 class FakeLive:
-    """Looks at the very settings that FakeThrottles holds."""
+    """A cluster reader that returns the settings of ``FakeThrottles``."""
 
     def __init__(self, throttles: FakeThrottles) -> None:
         self.throttles = throttles
@@ -156,9 +156,9 @@ class FakeJournal:
 class FakeOrders:
     latest: Orders = field(default_factory=Orders)
     superseded: tuple[Orders, ...] = ()
-    coming: list[Orders] = field(default_factory=list)  # Given, and not heard yet.
+    coming: list[Orders] = field(default_factory=list)  # Recorded, but not read yet.
 
-    def follow(self, wait_ms: int = 0) -> None:  # noqa: ARG002 - the orders' shape
+    def follow(self, wait_ms: int = 0) -> None:  # noqa: ARG002 - the port's signature
         while self.coming:
             self.superseded, self.latest = (*self.superseded, self.latest), self.coming.pop(0)
 
@@ -176,7 +176,7 @@ class FakeWatcher:
 
 
 class Rig:
-    """A loop in the middle of the standard move, with everything that it touches."""
+    """A throttle controller in the middle of the standard move, and the fakes of its ports."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Rig:
         self.orders = FakeOrders()
         self.outbox = Outbox()
         self.now_s = 0.0
-        self.now_ms = NOW_MS  # Stands still where a test does not move it: signals stay as old as they are.
+        self.now_ms = NOW_MS  # Advanced by tests only, so the age of signals stays the same.
         self.clock = Clock(lambda: self.now_ms / 1000, lambda: self.now_s)
         port: Throttles = DryRunThrottles(self.throttles) if dry_run else self.throttles
         self.limits = replace(LIMITS, closed_loop=objective is not None, throttles_all_moves=throttles_moves)
@@ -240,22 +240,22 @@ class Rig:
         self.loop = loop(Memory(stalls={3: STALLED}) if memory is None else memory)
 
     def set_ceiling(self, rate_bytes_per_s: int) -> None:
-        """In the settings, which are read again."""
+        """Changes the maximum rate, as a reload of the settings does."""
         self.limits = replace(self.limits, rate_bytes_per_s_max=rate_bytes_per_s)
         self.loop = self._make_loop(self.loop.memory)
 
     def respect(self) -> None:
-        """As tuner.existing_throttles says it."""
+        """Sets ``tuner.existing_throttles: preserve``."""
         self.limits = replace(self.limits, adopts_existing=False)
         self.loop = self._make_loop(self.loop.memory)
 
     def die_and_start_again(self) -> None:
-        """What was in memory is gone; what is on record comes back as it was written."""
+        """Starts another process: it knows the journal only."""
         self.outbox = Outbox()
         self.begin_another_term()
 
     def begin_another_term(self) -> None:
-        """Of the same process, and nobody has acted meanwhile."""
+        """Starts another leadership term of the same process, with the state of the journal and the outbox of the process."""
         recorded = self.journal.memories[-1] if self.journal.memories else Memory()
         memory = decode_memory(encode_memory(recorded))
         listed = {topic: pairs for topic, pairs in {**memory.listed, **self.journal.listed}.items() if pairs}
@@ -293,7 +293,7 @@ RAISED = Memory(
 
 
 def raised() -> Rig:
-    """The ramps are over: both sides stand at 50, which is ours."""
+    """Returns a rig after the ramps: both sides have a managed rate of 50 MB/s."""
     rig = Rig(RAISED)
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
     return rig

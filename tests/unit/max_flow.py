@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def max_flow(edges: Mapping[tuple[str, str], int], source: str, sink: str) -> int:
-    """Edmonds and Karp's, in whole numbers."""
+    """Returns the maximum flow in whole numbers, by the algorithm of Edmonds and Karp."""
     room: dict[str, dict[str, int]] = {}
     for (start, end), capacity in edges.items():
         room.setdefault(start, {})[end] = capacity

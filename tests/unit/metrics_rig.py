@@ -1,7 +1,7 @@
-"""Everything that a process can tell about itself, told at once: what no single cluster would have, every panel has to show.
+"""A process in a state in which every metric has a value, so that every panel shows something. No single cluster has this state.
 
-Of the real classes: only what happened is made up. Brokers 1 and 2 lead, 3 and 4 receive; the move onto 3 is stalled by its
-throttle, the one onto 4 by something else.
+The metrics classes are the real ones; only the values are invented. Brokers 1 and 2 lead, 3 and 4 are destinations. The move onto 3
+has stalled because of its throttle, the move onto 4 for another reason.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ class Backlog:
 
 @dataclass
 class Everything:
-    """``beat`` lets every counter go on, as a cycle, a round and a batch would."""
+    """The stores of all processes. ``beat`` advances every counter, as a cycle, a round and a batch do."""
 
     wall_clock: Callable[[], float]
     named: int = 2
     beats: int = 0
-    has_end: bool = False  # No move stalls and no plan waits, so the end of everything is known.
+    has_end: bool = False  # No move stalls and no plan waits, so the expected end is known.
     board: StatusStore = field(init=False)
     quotas: QuotaStatusStore = field(init=False)
     plans: PlanStatusStore = field(default_factory=lambda: PlanStatusStore(CLUSTER))
@@ -89,7 +89,7 @@ class Everything:
         )
 
     def registries(self) -> dict[str, CollectorRegistry]:
-        """By process."""
+        """Returns the Prometheus registry of each process, by its command."""
 
         def own(part: str) -> ProcessMetricsCollector:
             state = ConfigState(is_valid=True, valid_at_s=self.wall_clock(), is_applied=True)
@@ -146,7 +146,12 @@ class Everything:
 def observation(now_ms: int) -> Observation:
     moves = tuple(
         PartitionMove("orders", p, 1 + p % 2, (t, 1, 2), (t,), (2,), isr=(1,) if p == 0 else (1, 2))
-        for p, t in ((0, 3), (2, 3), (1, 4), (3, 4))  # Of each destination both hang on one thread of two.
+        for p, t in (
+            (0, 3),
+            (2, 3),
+            (1, 4),
+            (3, 4),
+        )  # Both partitions of each destination share one of its two fetcher threads.
     )
     live = LiveCluster(
         frozenset({1, 2, 3, 4}),
@@ -205,7 +210,7 @@ def _move(side: tuple[int, Side], now_ms: int) -> MoveSignal:
 
 
 def plan(name: str = "move-7") -> PlanDecision:
-    """Five partitions: one is there, one moves, two wait of which one begins now, and one is no more."""
+    """Returns a plan of five partitions: one has arrived, one moves, one starts now, one waits, and one no longer exists."""
     keys = [("orders", partition) for partition in range(5)]
     way = PartitionTransition("orders", 2, (1, 2), (3, 1), 1, frozenset({1, 2}))
     step = ReassignmentStep("orders", 2, (3, 1, 2), (3,), (), StepReason.REPLICAS, False, False, False)

@@ -1,4 +1,4 @@
-"""A controller and tenants as the tests of mutation quotas write them, and the cycles of the law over them."""
+"""Signals of a controller and of tenants, and cycles of the mutation quota policy on them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tenant(at_ms: int, rate: float | None = 0.0, tokens: float | None = 1e20, *,
 
 @dataclass
 class Rig:
-    """Quotas that stand, and a law that writes them; ``dry`` writes nothing."""
+    """A cluster's quotas, and the policy that changes them. With ``dry`` nothing is written."""
 
     policy: MutationPolicy = field(default_factory=MutationPolicy)
     quotas: dict[QuotaEntity, float] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Rig:
         beside: ClusterWideMeasures | None = None,
         unseen: bool = False,
     ) -> QuotaStep:
-        """One turn now; then five seconds pass. Without a controller, one that is well."""
+        """Runs one cycle and advances the time by five seconds. Without ``controllers`` there is one healthy controller."""
         found = [controller(self.now_ms)] if controllers is None else controllers
         quotas: Mapping[QuotaEntity, float] | ClusterUnreadable = (
             ClusterUnreadable("no answer") if unseen else self.quotas

@@ -1,6 +1,6 @@
-"""A world for the law of mutation quotas: news that are late or wrong, people who write, writes that fail.
+"""Random worlds for the mutation quota policy: late or wrong signals, an operator who changes quotas, and writes that fail.
 
-Checked after every step: what every reader of design.md may rely on, whatever happened.
+``World`` checks the guarantees to operators after every step.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PEOPLE = [
     QuotaEntity(DEFAULT, "app"),
 ]
 
-# Mostly well, so that the law has something to write and people something to change.
+# Mostly healthy, so that the policy writes quotas and the operator has quotas to change.
 books = st.tuples(
     st.none() | st.floats(0, 1e4), st.sampled_from([-5.0, -5.0, 1e20, 3.0, None]), st.sampled_from([1, 1, 1, 2])
 )
@@ -69,12 +69,12 @@ policies = st.builds(
 
 
 class World:
-    """Quotas that stand, a law that writes some of them, and a person who writes others."""
+    """A cluster's quotas; the policy changes some of them, and an operator others."""
 
     def __init__(self, policy: MutationPolicy, standing: dict[QuotaEntity, float]) -> None:
         self.policy = policy
         self.quotas = dict(standing)
-        self.meant = dict(standing)  # What stands if we take back all that is ours.
+        self.meant = dict(standing)  # The quotas that remain after a release.
         self.memory = MutationMemory()
         self.now_ms = START_MS
         self.theirs_at_ms: dict[QuotaEntity, int] = {}
@@ -105,7 +105,7 @@ class World:
         self.now_ms += event["passes_s"] * 1000
 
     def set_back(self, back_s: int) -> None:
-        """The clock, by so much."""
+        """Sets the clock back."""
         held = {entity: at_ms for entity, at_ms in self.theirs_at_ms.items() if self.now_ms - at_ms < 3_600_000}
         self.now_ms -= back_s * 1000
         self.theirs_at_ms = {entity: min(at_ms, self.now_ms) for entity, at_ms in held.items()}
@@ -117,7 +117,7 @@ class World:
             _put(self.meant, entity, value)
             self._noted(entity, value)
         elif any(_same(value, may_stand) for may_stand in ours.possible_per_s):
-            # What we would have written: nobody could tell. Also if it stood otherwise for a moment, or was away.
+            # The operator set the tuner's own value, which cannot be told apart from the tuner's write.
             _put(self.meant, entity, ours.before_per_s)
             self.theirs_at_ms.pop(entity, None)
         else:
@@ -125,8 +125,11 @@ class World:
             self.theirs_at_ms[entity] = self.now_ms
 
     def _noted(self, entity: QuotaEntity, value: float | None) -> None:
-        """Where none is ours: what was not there with the last look is theirs from now on, and before the first everything was
-        there. While it is theirs already, another value makes that no longer."""
+        """Notes an operator's value for a quota that is not managed.
+
+        A value that was not there at the last snapshot is externally owned from now on; values before the first snapshot are not. A
+        second change of an externally owned value ends the hold.
+        """
         if entity in self.memory.externally_owned_until_ms:
             return
         if (
@@ -148,14 +151,14 @@ class World:
             entity, stands = decision.entity, self.quotas.get(decision.entity)
             assert decision.current_per_s == stands
             assert decision.setpoint_per_s >= 0.1, "Kafka refuses 0, and a tiny quota is a debt of hours"
-            assert self.now_ms - self.theirs_at_ms.get(entity, 0) >= 3_600_000, "somebody else's"
+            assert self.now_ms - self.theirs_at_ms.get(entity, 0) >= 3_600_000, "externally owned"
             assert stands is None or entity in self.memory.owned or self.policy.adopt_existing, "preserved"
-            # Of who is exempt, only what lifts it out of a default of ours.
+            # An exempt tenant only gets the quota that exempts it from a managed default.
             assert entity.user != "bob" or not self.policy.rules or decision.setpoint_per_s == 1e9, "exempt"
             if blind or unmeasured:
                 held = stands if stands is not None else self._in_force(entity)
-                assert held is not None, "who is blind starts nothing"
-                assert decision.setpoint_per_s < held, "no news raise nothing"
+                assert held is not None, "without signals no quota is added"
+                assert decision.setpoint_per_s < held, "without signals no quota is raised"
 
     def _in_force(self, entity: QuotaEntity) -> float | None:
         found = next((find_quota_in_force(self.quotas, name) for name in NAMES if name.entity == entity), None)
@@ -164,7 +167,7 @@ class World:
     def written(self, decision: Any, *, fails: bool) -> None:
         self.memory = note_pending_write(self.memory, decision)
         if fails:
-            return  # Also a crash: what was intended is on record, and what stands is what stood.
+            return  # Also a crash: the intent is recorded, and the quota is unchanged.
         match decision:
             case SetQuota(entity=entity, setpoint_per_s=value) | RestoreQuota(entity=entity, value_per_s=float(value)):
                 self.quotas[entity] = value
@@ -181,5 +184,5 @@ def _put(quotas: dict[QuotaEntity, float], entity: QuotaEntity, value: float | N
 
 
 def _same(found: float | None, value: float | None) -> bool:
-    """As quotas are compared: Kafka says in decimals what it keeps as doubles."""
+    """Compares quotas with a tolerance, because Kafka returns doubles as decimals."""
     return found is value if found is None or value is None else math.isclose(found, value, rel_tol=1e-9)

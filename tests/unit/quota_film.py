@@ -1,4 +1,4 @@
-"""The mutation quotas' loop of test_mutation_quota_controller.py with everything that it decides on put on record, and replayed."""
+"""The mutation quota controller of test_mutation_quota_controller.py, with all inputs recorded for replay."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BEGAN_S = START_MS / 1000
 
 @dataclass
 class FilmedJournal(FakeJournal):
-    """Takes the inputs with each write, all of it or nothing, as the topic does."""
+    """Records the inputs with each journal write, in one transaction."""
 
     inputs: InputLog | None = None
     runs: int = 0
@@ -44,7 +44,7 @@ class FilmedJournal(FakeJournal):
 
 
 class Filmed(Rig):
-    """One run of a tuner; another one after it is given its journal, and the quotas that stand."""
+    """One run of a tuner. A later run gets the journal and the quotas of an earlier one."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A cluster that reassigns as Kafka does, and the executor of plans over it, which can be killed anywhere."""
+"""A simulated cluster that reassigns as Kafka does, and a plan executor that can be killed between any two actions."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ START_S = 1_600_000_000.0
 
 
 class Killed(BaseException):
-    """The tuner is gone, between two of its acts."""
+    """The process of the tuner was killed between two actions."""
 
 
 @dataclass
 class Cluster:
-    """Steps end when ``finish`` says so, if all that they leave are alive; what a broker shows may be behind."""
+    """A cluster whose steps end at ``finish``, if all remaining replicas are on live brokers."""
 
     partitions: dict[TopicPartition, CurrentAssignment]
     online: set[int]
@@ -54,18 +54,18 @@ class Cluster:
     under_way_most: int = 0
     refuses: dict[TopicPartition, str] = field(default_factory=dict)
     min_in_sync: dict[str, int] = field(default_factory=dict)
-    silent: bool = False  # Takes what it is asked, and does not answer.
-    deaf: bool = False  # Does neither.
+    silent: bool = False  # Executes requests without an answer.
+    deaf: bool = False  # Neither executes nor answers requests.
     away: bool = False
     topic_ids: dict[str, str] = field(default_factory=dict)
-    kill_after: int | None = None  # So many partitions asked for, within a request or after it.
+    kill_after: int | None = None  # After this many requested partitions, also within a request.
 
     def read_snapshot(
         self,
-        topics: Collection[str],  # noqa: ARG002 - the port's shape
-        measured: Collection[TopicPartition] = (),  # noqa: ARG002 - the port's shape
+        topics: Collection[str],  # noqa: ARG002 - the port's signature
+        measured: Collection[TopicPartition] = (),  # noqa: ARG002 - the port's signature
         *,
-        all_topics: bool = False,  # noqa: ARG002 - the port's shape
+        all_topics: bool = False,  # noqa: ARG002 - the port's signature
     ) -> ReassignmentSnapshot | ClusterError:
         if self.away:
             return ClusterError("nobody answers")
@@ -81,7 +81,7 @@ class Cluster:
                 raise Killed
             if self.kill_after is not None:
                 self.kill_after -= 1
-            assert key in on_record, "asked for, and not on record"
+            assert key in on_record, "requested without a record"
             assert on_record[key].cancel_requested if wanted is None else on_record[key].replicas == wanted
             if key in self.refuses:
                 outcome[key] = StepRefusal(self.refuses[key])
@@ -103,7 +103,7 @@ class Cluster:
         return dict.fromkeys(partitions)
 
     def reassign(self, key: TopicPartition, wanted: tuple[int, ...] | None) -> None:
-        """As anybody may."""
+        """Changes the target replicas of a partition, as any tool may; None cancels its reassignment."""
         now = self.partitions[key]
         standing = tuple(b for b in now.replicas if b not in now.adding)
         if wanted is None:
@@ -130,7 +130,7 @@ class Journal:
     records: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     away: bool = False
-    kills: int | None = None  # Writes until the tuner dies, with the write done.
+    kills: int | None = None  # The tuner is killed after this many further writes.
 
     def write(
         self, entries: Sequence[Entry] = (), *, other_records: Mapping[bytes, bytes | None] | None = None
@@ -163,7 +163,7 @@ class Signals:
 
 
 class AtOnce:
-    """A caller whose calls are done when they are begun; who is killed in one is gone."""
+    """A caller that runs each call at once, in the same thread; ``Killed`` in a call ends the tuner."""
 
     def start(self, call: Callable[[], T], /) -> Future[T]:
         answer: Future[T] = Future()
@@ -191,7 +191,7 @@ class Rig:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Another life of the tuner, from the journal."""
+        """Starts a new process of the tuner, with the state of the journal."""
         self.journal.kills = self.cluster.kill_after = None
         clock = Clock(self._now, self._now)
         ports = ExecutorPorts(
@@ -215,7 +215,7 @@ class Rig:
         plan: str = "p",
         throttle: PlanThrottle | None = None,
     ) -> None:
-        """What a person's program puts on record."""
+        """Submits a plan, as `rheostat reassign start` does."""
         before = self.cluster.partitions
         many = Counter(topic for topic, _ in before)
         parts = {
@@ -239,7 +239,11 @@ class Rig:
         )  # fmt: skip
 
     def say(self, wanted: DesiredPlanState | None, limits: BatchLimits | None = None, *, plan: str = "p") -> None:
-        """Args: wanted: None: a word about the limits alone."""
+        """Records an order for a plan.
+
+        Args:
+            wanted: the desired state; None: the order changes the limits only.
+        """
         head = self.plan(plan).head
         now_ms = max(round(self.now_s * 1000), head.ordered_at_ms + 1)
         self._say(
@@ -250,7 +254,7 @@ class Rig:
         )  # fmt: skip
 
     def leave(self, *, plan: str = "p") -> None:
-        """Cancelled, and nothing is put back."""
+        """Cancels a plan without rollback."""
         head = self.plan(plan).head
         now_ms = max(round(self.now_s * 1000), head.ordered_at_ms + 1)
         self._say(
@@ -274,7 +278,7 @@ class Rig:
         return next(p for p in self.loop.recorder.book.plans if p.id == plan)
 
     def cycle(self, *, finish: bool = True) -> None:
-        """It looks, decides and asks; is answered; and what runs ends."""
+        """Runs one cycle: snapshot, decision, requests and their answers. Then all running steps end if ``finish``."""
         self.now_s += 1.0
         for _ in range(3):
             self.loop.tick()

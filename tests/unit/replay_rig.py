@@ -1,4 +1,4 @@
-"""The standard rig with everything it decides on put on record, as the Kafka journal would write it."""
+"""The standard rig, which records all inputs of its decisions as the Kafka journal does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WRITES_PER_S_MAX = 50.0
 
 @dataclass
 class FilmedJournal(FakeJournal):
-    """Takes the inputs with each write, all of it or nothing, as the topic does."""
+    """Records the inputs with each journal write, in one transaction."""
 
     inputs: InputLog | None = None
     records: list[bytes] = field(default_factory=list)
@@ -54,7 +54,7 @@ class FilmedJournal(FakeJournal):
 
 
 class FilmedRig(Rig):
-    """Ends, starts again, and is replayed."""
+    """A rig that can end, start again and be replayed."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class FilmedRig(Rig):
         return ThrottleController(ports, config, self.clock, memory=memory, ramps=RampExecutor(port), steering=steering)
 
     def goes_on(self, seconds: int, *, gained_bytes_per_s: float = 0.0, cycle_s: int = 5) -> None:
-        """Time goes by, and signals come as the stream sends them: all sides anew every five seconds."""
+        """Advances the time; every five seconds new signals of all sides arrive."""
         for _ in range(seconds):
             self.now_s += 1.0
             self.now_ms += 1000

@@ -1,4 +1,4 @@
-"""Small clusters to judge. What a test does not name is healthy: one move, 1 → 3, throttled on both sides, half way."""
+"""Small clusters as inputs of decisions. The default is healthy: one move from 1 to 3, throttled on both sides, half done."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tuner.core.throttle_limits import MB, StallLimits, ThrottleLimits
 NOW_MS = 1_700_000_000_000
 CLUSTER = "lab"
 L, F = Side.LEADER, Side.FOLLOWER
-SOURCE: BrokerSide = (1, L)  # The one leader of the standard move …
-TARGET: BrokerSide = (3, F)  # … and its destination.
+SOURCE: BrokerSide = (1, L)  # The leader of the standard move.
+TARGET: BrokerSide = (3, F)  # Its destination.
 
 LIMITS = ThrottleLimits(
     rate_bytes_per_s_max=50 * MB, idle_snapshots_before_cleanup=2
-)  # Shorter than the 3 that ship, see test_policy.
+)  # The default is 3; see test_policy.
 STALL = StallLimits()
 
 WELL = StallState(judged_until_ms=NOW_MS, observed_s=60.0)
@@ -168,7 +168,7 @@ def traced(
     remaining_bytes: float = 2_000 * MB,
     start_ms: int = NOW_MS,
 ) -> list[MoveStep]:
-    """One step of ``dt_s`` for each rate; what remains follows from the gains and the writes."""
+    """Returns one step of ``dt_s`` for each rate; the remaining bytes follow from gained and written bytes."""
     steps = []
     for i, rate in enumerate(gained_bytes_per_s, start=1):
         gained, written = rate * dt_s, write_bytes_per_s * dt_s
