@@ -1,2 +1,5 @@
-"""Benchmarks on real parts. Each prints a table for people and, with ``--json``, one JSON object; each figure comes with the
-bound it is measured against. ``python -m benchmarks`` runs them all."""
+"""Benchmarks of the real components.
+
+Each benchmark prints a table and, with ``--json``, one JSON object. Each figure is compared with a bound.
+``python -m benchmarks`` runs all of them.
+"""

@@ -1,4 +1,4 @@
-"""Runs every benchmark, one after another; the one on real links last, as it takes longest and needs root."""
+"""Runs all benchmarks in turn. The benchmark on limited links comes last, as it takes longest and needs root."""
 
 from __future__ import annotations
 

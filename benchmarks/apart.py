@@ -1,4 +1,4 @@
-"""A part of a benchmark in a process of its own: what is timed must not wait for what else the benchmark does in Python."""
+"""Runs one part of a benchmark in its own process, so that other Python code does not delay what is timed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DIES_S = 1.0
 
 
 class Apart:
-    """``target`` is called there, with the other end of ``line`` and what else it is given; it ends when that end is closed."""
+    """A child process that calls ``target`` with its end of a pipe and further arguments. It ends when the pipe is closed."""
 
     def __init__(self, target: Callable[..., None], *asked: object, ends_s_max: float = 5.0) -> None:
         self.line, theirs = _SPAWN.Pipe()
@@ -23,9 +23,10 @@ class Apart:
         theirs.close()
 
     def tell(self, what: object) -> None:
-        """
+        """Sends a value to the process.
+
         Raises:
-            ClusterError: it died.
+            ClusterError: the process has died.
         """
         try:
             self.line.send(what)
@@ -33,9 +34,10 @@ class Apart:
             raise self._died() from None
 
     def answer(self, within_s: float | None = None) -> Any:
-        """
+        """Returns the next value that the process sends.
+
         Raises:
-            ClusterError: it died, or says nothing in time.
+            ClusterError: the process has died, or sends nothing in time.
         """
         try:
             if within_s is not None and not self.line.poll(within_s):
@@ -45,7 +47,7 @@ class Apart:
             raise self._died() from None
 
     def end(self) -> None:
-        """It sees the end of its line, and has some seconds."""
+        """Closes the pipe and waits some seconds for the process to end."""
         self.line.close()
         self._process.join(timeout=self._ends_s_max)
         if self._process.is_alive():

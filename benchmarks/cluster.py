@@ -1,16 +1,15 @@
-"""How close does a move come to the shortest time there is on real brokers behind slow links, and what do clients pay?
+"""Compares moves on real brokers behind slow links with the shortest possible time, and measures client latency.
 
-The same reassignment under no throttle, static throttles (25 to 100 % of what clients leave of the link) and rheostat, on a real
-cluster whose links are limited (links/net.py says how, links/size.py how slow and why, links/run.py what a run is). T*
-divides the bytes to be moved by what the link leaves them, both measured in the same run: the link with a transfer, the clients
-before the move begins. Latency is that of a client, from send to acknowledgement, over the same client's before the move, and over
-all runs that of the one idle cluster; where clients come in a burst, what its own producer tells is told beside it.
+The same reassignment runs without a throttle, with static throttles (25 to 100 % of the bandwidth that clients leave) and with
+rheostat. The links are limited: links/net.py has the method, links/size.py the rates and their reason, links/run.py one run.
+T* is the number of bytes to move, divided by the free bandwidth; both are measured in the same run before the move begins. Latency
+is measured by a client, from send to acknowledgement, relative to the latency before the move, and over all runs relative to the
+idle cluster. In scenarios with a burst the producer's own figures are shown too.
 
-Needs root and iproute2. A run takes three to eight minutes; ``--save`` keeps each as it ends, so that a campaign goes on where it
-was stopped. Nothing else should run: the share of the machine's processors that was used is told beside every figure, and
-from 85 % on it is the machine that is measured.
+Needs root and iproute2. A run takes three to eight minutes. ``--save`` stores each finished run, so that an interrupted campaign
+can continue. Nothing else should run: every row shows the used share of the processors, and above 85 % the machine is the limit.
 
-Bounds: rheostat ends within 1.25 × T* and leaves nothing behind, and no static throttle is both as fast and as gentle.
+Bounds: rheostat needs at most 1.25 × T* and leaves no setting behind, and no static throttle is at once as fast and as gentle.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _INTERRUPTED = 130
 
 
 def measure(given: argparse.Namespace, rows: list[Row]) -> None:
-    """Adds to ``rows``, and to the file where they are kept, whatever is not there yet."""
+    """Adds the missing runs to ``rows`` and to the file of saved runs."""
     began_s = time.monotonic()
     size = Size(given.link_mbit, given.moved_mb * 1e6, given.latency_ms)
     for turn in range(given.runs):
@@ -79,10 +78,10 @@ def _chosen(scenario: Scenario, given: argparse.Namespace) -> list[Policy]:
 
 
 def kept(file: Path | None) -> list[Row]:
-    """The runs that a file holds.
+    """Returns the runs of a file.
 
     Raises:
-        BadInputError: something else is in it.
+        BadInputError: the file has other contents.
     """
     if file is None or not file.exists():
         return []
@@ -142,7 +141,7 @@ def _told_burst(average_ms: float | None) -> str:
 
 
 def _plots(file: Path, found: dict[str, Any]) -> None:
-    """One picture a scenario and figure, beside each other: FILE is made to FILE-steady-p99.svg and so on."""
+    """Writes one picture per scenario and figure: FILE becomes FILE-steady-p99.svg and so on."""
     for name in found["front"]:
         own = [total for total in found["totals"] if total["scenario"] == name]
         for key in ("average", "p99"):
@@ -231,7 +230,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _end(number: int, _: object) -> None:
-    """As Ctrl-C does: what was made is put back on the way out."""
+    """Ends as Ctrl-C does, so that namespaces and clusters are removed."""
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 

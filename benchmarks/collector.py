@@ -1,9 +1,8 @@
-"""What the collector costs at 100 and 1,000 nodes: time and CPU of a round, memory.
+"""Measures the collector with 100 and 1,000 nodes: duration and CPU time of a round, and memory.
 
-A real collector process (`rheostat collect`) against a real, small cluster. Only the HTTP edge is a stand-in: one server
-that gives each node the same recorded answer of a real broker, which follows 400 partitions (a thousand brokers with
-200,000 partitions of three replicas each). Beside it stands a bare client that fetches the same bodies as many at a
-time and throws them away: that much is not ours to save.
+A real collector process (`rheostat collect`) reads a small real cluster. Only the HTTP endpoints are fake: one server returns for
+each node the recorded response of a real broker that follows 400 partitions, as in a cluster of a thousand brokers with 200,000
+partitions and three replicas each. A bare client that fetches the same bodies with the same concurrency is the lower bound.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def measure() -> dict[str, Any]:
 
 
 def _recorded(lab: Lab) -> bytes:
-    """The answer of broker 2, once it follows its partitions."""
+    """Returns the response of broker 2, once it follows its partitions."""
     with lab.admin() as admin:
         leaders = {p: [1, 2] for p in range(FOLLOWED)}
         admin.create_topics(
@@ -168,7 +167,7 @@ def _one(lab: Lab, folder: Path, port: int, nodes: int) -> dict[str, Any]:
 
 
 def _await_rounds(http: int, rounds: int, until_s: float) -> dict[str, float]:
-    """The collector's own metrics when ``rounds`` have begun, hence the one before has ended."""
+    """Returns the collector's own metrics after ``rounds`` rounds have begun, so that the previous one has ended."""
     while time.monotonic() < until_s:
         try:
             found = _own(http)
@@ -194,7 +193,7 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 def _bare(urls: list[str]) -> tuple[float, float]:
-    """Seconds and CPU seconds of fetching all bodies once and doing nothing with them."""
+    """Returns seconds and CPU seconds for fetching all bodies once."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         began_s, cpu_s = time.perf_counter(), time.process_time()
         for _ in pool.map(_fetch, urls):

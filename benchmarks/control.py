@@ -1,18 +1,18 @@
-"""How close does a move come to the shortest time there is, and what does it cost the clients meanwhile?
+"""Compares control laws by the time of a move and by client latency, on simulated clusters.
 
-Every law turns the throttles of the same simulated clusters: ours, static rates, and the laws of autothrottle and Cruise
-Control. The time is divided by T*, which no schedule beats that leaves the clients their latency. A client's p99 is
-5 ms ÷ (1 − u), u the utilisation of its broker's busiest direction; the objective is its value at u = 0.9, and it is missed
-in a share of all seconds (or bins of five) of all brokers while something moves.
+The laws are rheostat's, static rates, and those of autothrottle and Cruise Control. The time is divided by T*, the shortest time of
+any schedule that keeps client latency. A client's p99 is 5 ms ÷ (1 − u), with u the utilisation of its broker's busier direction.
+The objective is the value at u = 0.9. Its misses are a share of all seconds (or bins of five seconds) of all brokers during the
+move.
 
-The clairvoyant knows the next second and what every quota's window holds, and turns the same throttles: what it leaves over the
-objective, no law can do without. It is no rival.
+The clairvoyant knows the next second and the contents of every quota window, and controls the same throttles. Its misses are those
+that no law can avoid. It is not a rival.
 
-A rival beats ours where it ends sooner and hurts less, be it in bins of five seconds or of one: whoever looks at either width
-alone must find the claim true.
+A rival beats rheostat if it ends sooner and has fewer misses, in bins of five seconds or of one second. Both widths count, so that
+the claim holds for either.
 
-The constants of the law were tuned on the seeds 1 and 11; the one judged by default is another. Two worlds
-were made easier after their figures had been seen; those whose names end in "-busy" are the same with the clients of the others.
+The constants of the law were tuned on the seeds 1 and 11; the default seed is another one. Two worlds were made easier after their
+figures had been seen. The worlds with names that end in "-busy" are the same, with the client load of the others.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Row = dict[str, Any]
 
 
 def measure(seed: int, *, only: Sequence[str] = (), ours_alone: bool = False, samples: int | None = None) -> list[Row]:
-    """One row per scenario and law; ``samples`` is replication.quota.window.num where it is not Kafka's default."""
+    """Returns one row per scenario and law. ``samples`` is replication.quota.window.num, if not Kafka's default."""
     rows = []
     for name, drawn in worlds(seed).items():
         if not only or name in only:
@@ -71,7 +71,7 @@ def _scenario(name: str, world: World, ours_alone: bool) -> list[Row]:
 
 
 def totals(rows: Sequence[Row]) -> list[Row]:
-    """Of every law, over the scenarios; a law that does not end one has no mean time."""
+    """Returns the totals of every law over all scenarios. A law that does not end one of them has no mean time."""
     found = []
     for policy in dict.fromkeys(row["policy"] for row in rows):
         own = [row for row in rows if row["policy"] == policy]
@@ -93,7 +93,7 @@ def totals(rows: Sequence[Row]) -> list[Row]:
 
 
 def missed(rows: Sequence[Row]) -> list[str]:
-    """The bounds that our law does not keep, in words."""
+    """Returns a sentence for each bound that rheostat's law misses."""
     ours = next(total for total in totals(rows) if total["policy"] == OURS)
     found = [
         f"{what} is {ours[key]:.4f}, at most {bound} is allowed"
@@ -112,7 +112,7 @@ def missed(rows: Sequence[Row]) -> list[str]:
 
 
 def beaten(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """Where a rival ends sooner and hurts less, on either width of bins: (scenario, rival); who knows the future is none."""
+    """Returns scenario and rival where the rival ends sooner and has fewer misses, in either width of bins; not the clairvoyant."""
     ours = {row["scenario"]: row for row in rows if row["policy"] == OURS}
     found = []
     for row in rows:

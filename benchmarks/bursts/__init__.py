@@ -1,1 +1,1 @@
-"""Changes of a throttle on a pair of brokers: how they are written, what is read off them, and recordings of real ones."""
+"""Rate changes on a pair of brokers: methods of changing a throttle, their figures, and recordings of real brokers."""

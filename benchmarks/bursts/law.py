@@ -1,6 +1,6 @@
-"""The law as the tuner asks it, at one pair of brokers between which a copy goes on: by turns the rate that it means is changed.
+"""Runs the control law on one pair of brokers while a copy is in progress, and changes its setpoint from time to time.
 
-The simulated plant and real brokers are both turned by this file, so that what it does to one says something of the other.
+The simulated plant and real brokers use this same file, so that their results can be compared.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Write = Callable[[Mapping[BrokerSide, int]], None]
 
 
 class Law:
-    """Decides once a second, with signals of what came through, some seconds late; what is meant is a share of the link.
+    """Decides once a second, with throughput signals that are some seconds old. The setpoint is a share of the link.
 
-    It paces the leader side through the quota's window and lets the follower's stand a little above.
+    The leader's throttle compensates for the contents of the quota window; the follower's throttle is a little higher.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Law:
         self._moves: dict[BrokerSide, MoveSignal] = {}
 
     def to(self, rate_bytes_per_s: int) -> None:
-        """From now on this rate is meant."""
+        """Sets the setpoint."""
         self._objective = _share_of(rate_bytes_per_s)
 
     def act(self) -> float:
-        """Does what is due; the time at which something will be due again."""
+        """Makes the writes that are due, and returns the time of the next ones."""
         now_s = self._now_s()
         if now_s < self._next_s:
             return self._next_s
@@ -69,7 +69,7 @@ class Law:
         return self._next_s
 
     def _hear(self, now_s: float) -> None:
-        """The newest scrape that has come through the stream by now."""
+        """Takes the newest scrape that the stream would have delivered by now."""
         scrapes = int((now_s - LATE_S - self._began_s) / SCRAPE_S)
         to_s = self._began_s + max(0, scrapes) * SCRAPE_S
         steps = min(max(1, scrapes), STEPS)

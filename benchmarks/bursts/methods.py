@@ -1,6 +1,6 @@
-"""5 MB/s, then 20, then 5 again: the ways in which a throttle can be brought from one to the next, and what is read off.
+"""Methods of changing a throttle from 5 MB/s to 20 and back, and the figures of the result.
 
-The simulated plant and the recorder of real brokers both go by this file, so that they are asked the same.
+The simulated plant and the recorder of real brokers both use this file, so that they run the same experiment.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def linear(steps: int, step_s: float) -> Method:
 
 
 def changes(moments: tuple[float, float]) -> list[tuple[float, float, float]]:
-    """When, from which rate, to which.
+    """Returns time, old rate and new rate of each change.
 
     Args:
-        moments: how much later the two changes come, each after the one before.
+        moments: delays of the two changes; the second one counts from the first.
     """
     up_at_s = UP_S + moments[0]
     return [(0.0, 0.0, LOW), (up_at_s, LOW, HIGH), (up_at_s + DOWN_S + moments[1], HIGH, LOW)]
@@ -48,7 +48,7 @@ def changes(moments: tuple[float, float]) -> list[tuple[float, float, float]]:
 
 @dataclass(frozen=True)
 class Bytes:
-    """Bytes that reached the follower's disk, tick by tick."""
+    """Bytes that reached the follower's disk, by tick."""
 
     by_tick: Floats
     tick_s: float
@@ -57,7 +57,7 @@ class Bytes:
         return Bytes(self.by_tick[round(from_s / self.tick_s) : round(to_s / self.tick_s)], self.tick_s)
 
     def peak_mb(self, span_s: float = 1.0) -> float:
-        """The largest that passed within ``span_s``."""
+        """Returns the most megabytes that passed within any ``span_s``."""
         return float(np.convolve(self.by_tick, np.ones(round(span_s / self.tick_s))).max()) / MB
 
     def silence_s(self) -> float:
@@ -73,7 +73,7 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Phases:
-    """What came through at each of the three rates, on a pair of brokers: four partitions, no production."""
+    """Throughput at each of the three rates, on a pair of brokers with four partitions and no producers."""
 
     start: Bytes
     up: Bytes
@@ -89,16 +89,16 @@ def phases_of(flow: Bytes, moments: tuple[float, float]) -> Phases:
 
 @dataclass(frozen=True)
 class Feedback:
-    """The bound follows what passed: (bytes of the last 11 s + a second's worth of the target) ÷ 11, then the target."""
+    """Sets (bytes of the last 11 s + one second at the target rate) ÷ 11 until the change is over, and then the target rate."""
 
     every_s: float
     lasts_s: float = 13.0
 
     def writes(self, target: float, since_s: float, got_bytes: float) -> list[float]:
-        """The rate to set ``since_s`` after the change, if it is time to.
+        """Returns the rate to set ``since_s`` after the change; empty if no write is due.
 
         Args:
-            got_bytes: what passed in the last 11 s.
+            got_bytes: bytes that passed in the last 11 s.
         """
         if since_s > self.lasts_s or since_s % self.every_s > 1e-6:
             return []
@@ -112,7 +112,7 @@ def each(read: Callable[[Phases], float], runs: Sequence[Phases]) -> list[float]
 
 
 def typical(read: Callable[[Phases], float], runs: Sequence[Phases]) -> float:
-    """The mean of the middle half: whole responses and whole backoffs make a median jump from one to the next."""
+    """Returns the interquartile mean. A median would jump, because responses and backoffs are discrete."""
     found = each(read, runs)
     quarter = len(found) // 4
     return statistics.mean(found[quarter : len(found) - quarter])

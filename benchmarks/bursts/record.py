@@ -1,8 +1,8 @@
-"""Records changes of a throttle on real brokers: ``python -m benchmarks.bursts.record [--runs N] [--into FOLDER] [--only NAME]``.
+"""Records rate changes on real brokers: ``python -m benchmarks.bursts.record [--runs N] [--into FOLDER] [--only NAME]``.
 
-Four pairs of brokers, each with a quota of its own, so that they do not share a limit; a pair makes one run after another, each
-a fresh copy of the same topic, and begins the next when the quota has forgotten the last. Both changes of a run come at
-another moment of the quota's cycle than those of the run before, as the moment makes the most of what is seen.
+Four pairs of brokers have their own quotas, so they do not share a limit. Each pair makes one run after another, each with a fresh
+copy of the same topic, and starts when its quota window is empty again. The peak depends on the phase of the quota window, so each
+run makes its two changes at another phase.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ PAIRS = (
 
 
 class Follower:
-    """How large the topic's logs are at the follower, looked at every tenth of a second."""
+    """Sizes of the topic's logs on the follower, read every tenth of a second."""
 
     def __init__(self, home: Path, topic: str) -> None:
         self._folders = [home / f"{topic}-{p}" for p in range(PARTITIONS)]
@@ -104,11 +104,11 @@ class Follower:
         return size
 
     def passed(self, from_s: float) -> int:
-        """Bytes since then."""
+        """Returns the bytes that have arrived since ``from_s``."""
         return self.looks[-1][1] - next((size for at_s, size in reversed(self.looks) if at_s <= from_s), 0)
 
     def grown_kb(self, from_s: float) -> tuple[int, ...]:
-        """By tick, from then on."""
+        """Returns the growth per tick from ``from_s`` on."""
         ats, sizes = zip(*self.looks, strict=True)
         ticks = int((ats[-1] - from_s) / TICK_S)
         edges = [_at(from_s + i * TICK_S, ats, sizes) for i in range(ticks + 1)]
@@ -116,7 +116,7 @@ class Follower:
 
 
 def _at(at_s: float, ats: tuple[float, ...], sizes: tuple[int, ...]) -> float:
-    """The size at the last look until then: between two looks nothing is known to have come."""
+    """Returns the last size that was read before ``at_s``."""
     low, high = 0, len(ats)
     while low < high:
         middle = (low + high) // 2
@@ -189,7 +189,7 @@ class Recorder:
 
 
 class _Hand:
-    """Writes what a method says, when it says it."""
+    """Writes the rates of a method at their times."""
 
     def __init__(self, story: Story, moments: tuple[float, float], write_rate: Callable[[float], None]) -> None:
         self._method = story.method
@@ -205,7 +205,7 @@ class _Hand:
             ]
 
     def start(self) -> None:
-        """What stands when the copy begins."""
+        """Sets the rates with which the copy begins."""
         if isinstance(self._method, Feedback):
             self._write(LOW / QUOTA_S)
             self._asks.pop(0)
@@ -213,10 +213,11 @@ class _Hand:
             self._write(self._due.pop(0)[1])
 
     def act(self, at_s: float, got_bytes: int) -> None:
-        """
+        """Writes the rates that are due.
+
         Args:
-            at_s: since the follower's first byte.
-            got_bytes: what passed in the last 11 s.
+            at_s: seconds since the follower's first byte.
+            got_bytes: bytes that passed in the last 11 s.
         """
         if isinstance(self._method, Feedback):
             while self._asks and self._asks[0][0] + self._asks[0][1] <= at_s:

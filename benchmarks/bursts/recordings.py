@@ -1,6 +1,6 @@
-"""Recorded changes of a throttle on real brokers: one JSONL file a way of changing it, every line a run of all three rates.
+"""Recorded rate changes on real brokers: one JSONL file per method, one run per line.
 
-A line: the two moments (see ``methods.changes``), and what the follower's log grew by, in kB every tenth of a second from its first
+A line has the two delays (see ``methods.changes``) and the growth of the follower's log in kB per tenth of a second, from its first
 byte on.
 """
 
@@ -28,7 +28,7 @@ class Run:
 
 
 def read(name: str, folder: Path = FOLDER) -> list[Run]:
-    """Raises ValueError with file and line when it is not what ``write`` makes."""
+    """Returns the recorded runs. Raises ValueError with file and line if a line has another form."""
     runs = []
     file = folder / f"{name}.jsonl"
     for number, line in enumerate(file.read_text().splitlines(), start=1):

@@ -1,1 +1,1 @@
-"""The parts of ``benchmarks.controller``: storms on a real cluster, storms in the simulation, and what a cycle costs."""
+"""The parts of ``benchmarks.controller``: storms on a real cluster, simulated storms, and the cost of a cycle."""

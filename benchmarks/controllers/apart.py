@@ -1,8 +1,7 @@
-"""Who blows and who feels, each in a process of its own.
+"""Runs the storm and the latency probe in processes of their own.
 
-In one process, who encodes a storm's requests, or reads signals, keeps those waiting that are timed beside it: a well-behaved
-tenant's creation was late for the benchmark's sake, and more so the more of a storm there was. In life they are different
-machines.
+In one process, encoding the requests of a storm or reading signals delays the requests that are timed: the measured latency of a
+well-behaved tenant would grow with the size of the storm. In production these are different machines.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ANSWERS_S_MAX = 10.0
 
 
 class Crowds:
-    """Groups of tenants, all of which begin at the same moment."""
+    """Processes with groups of tenants; all groups begin at the same time."""
 
     def __init__(self, servers: Sequence[str], crowds: Sequence[Sequence[StormTenant]], seconds: float) -> None:
         self._seconds = seconds
@@ -39,10 +38,10 @@ class Crowds:
         return time.monotonic() - self._began_s
 
     def blown(self, every_s: float, look: Callable[[float], None]) -> list[Request]:
-        """What came of all requests, in the end; ``look`` is called meanwhile.
+        """Returns the results of all requests at the end of the storm; calls ``look`` in the meantime.
 
         Raises:
-            ClusterError: a process died, does not begin, or does not end.
+            ClusterError: a process has died, does not begin, or does not end.
         """
         requests: list[Request] = []
         pending = {part.line: part for part in self._parts}
@@ -67,7 +66,7 @@ class Crowds:
 
 
 class Feeling:
-    """What 9 of 10 creations wait for, as rheostat's own asker feels it, and independent of it."""
+    """Measures the p90 of the topic-create latency with rheostat's probe, independently of rheostat."""
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
         self._part = Apart(_feel, settings, topic)

@@ -1,8 +1,8 @@
-"""A controller as it feels creations: one line of events, one at a time, with KIP-599's buckets at its door.
+"""A simulated controller: one queue of events, served one at a time, with the token buckets of KIP-599 before it.
 
-What a topic costs is a number of the world. With it the controller of the KIP is one (5,000 topics of 4 partitions, three times
-replicated on 9 brokers, asked for within ten seconds, keep it busy for two minutes), and KRaft's another. Whoever comes, waits
-for all that came before, heartbeats and elections too; a creation's answer takes a little longer than its turn.
+The cost of a topic is a parameter. It selects between the ZooKeeper controller of the KIP (5,000 topics of 4 partitions with 3
+replicas on 9 brokers, created within ten seconds, keep it busy for two minutes) and a KRaft controller. An event waits for all
+earlier events, also heartbeats and elections. The response to a create request takes a little longer than its service.
 
 Times are seconds since the start of the simulation.
 """
@@ -33,7 +33,7 @@ class QueueModel:
 
 @dataclass(slots=True)
 class Counted:
-    """What happened in one stretch of time."""
+    """Counts of one interval."""
 
     busy_s: float = 0.0
     events: int = 0
@@ -48,7 +48,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """To one request."""
+    """The response to one request."""
 
     topics: int  # Admitted.
     took_s: float
@@ -67,11 +67,11 @@ class ControllerQueue:
     _events_due: float = 0.0
 
     def wait_s(self, now_s: float) -> float:
-        """For whoever comes now."""
+        """Returns how long an event that arrives now waits in the queue."""
         return max(0.0, self._free_at_s - now_s)
 
     def felt_s(self, now_s: float) -> float:
-        """By whoever asks now for nothing that is written: he is answered when all that was written before him is committed."""
+        """Returns the latency of a request that changes nothing: its response waits until all earlier changes are committed."""
         return max(self.wait_s(now_s), self._committed_at_s - now_s) + self.model.way_s
 
     def tokens(self, client_id: str, now_s: float) -> float | None:
@@ -84,7 +84,7 @@ class ControllerQueue:
         self.quotas.update(quotas)
 
     def ask(self, now_s: float, client_id: str, topics: int, partitions_per_topic: int) -> Answered:
-        """One request for so many topics: each passes while there is no debt, and the rest are refused (strict)."""
+        """Handles one request: each topic passes while its bucket has no debt; the other topics are refused (strict quota)."""
         self.advance(now_s)
         quota = self._quota(client_id)
         admitted, throttle_s = topics, 0.0
@@ -115,7 +115,7 @@ class ControllerQueue:
         return Answered(admitted, took_s, throttle_s)
 
     def advance(self, now_s: float) -> None:
-        """Time goes on; the events of others come and wait."""
+        """Advances the time; background events arrive and wait."""
         step_s = now_s - self._until_s
         if step_s <= 0:
             return
@@ -130,12 +130,12 @@ class ControllerQueue:
         self._until_s = now_s
 
     def taken_count(self) -> Counted:
-        """Since it was last taken."""
+        """Returns the counts since the last call."""
         counted, self.counted = self.counted, Counted()
         return counted
 
     def fail_over(self, now_s: float) -> None:
-        """Another node takes over: its line is empty, and its buckets are full."""
+        """Another node becomes the controller, with an empty queue and full buckets."""
         self.advance(now_s)
         self._buckets.clear()
         self._free_at_s = self._committed_at_s = now_s

@@ -1,4 +1,4 @@
-"""What of a storm is reported, and how it is worked out: the same words for the real cluster and for the simulation."""
+"""The figures of a storm, defined in one place for the real cluster and for the simulation."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def mean(values: Sequence[float]) -> float | None:
 
 
 def jain(done: Sequence[float]) -> float | None:
-    """1 where all have the same; 1 ÷ n where one has all."""
+    """Returns Jain's index: 1 if all tenants have the same, 1 ÷ n if one tenant has everything."""
     squares = math.fsum(one * one for one in done)
     return math.fsum(done) ** 2 / (len(done) * squares) if squares else None
 
 
 def settled_after_s(pressures: Sequence[tuple[float, float]], storm_at_s: float) -> float | None:
-    """From the storm's beginning until the objective was missed for the last time by over a tenth; None: to the end."""
+    """Returns the seconds from the start of the storm to the last miss of the objective by over a tenth; None: it never settles."""
     if not pressures:
         return None
     over = [at_s for at_s, ratio in pressures if at_s >= storm_at_s and ratio > 1.1]
@@ -42,7 +42,7 @@ def settled_after_s(pressures: Sequence[tuple[float, float]], storm_at_s: float)
 
 
 def writes_per_tenant_min(writes: Mapping[str, Sequence[float]], from_s: float) -> float:
-    """The most that one tenant had in any minute after ``from_s``."""
+    """Returns the highest number of writes for one tenant in any minute after ``from_s``."""
     most = 0
     for times in writes.values():
         late = sorted(at_s for at_s in times if at_s >= from_s)
@@ -51,7 +51,7 @@ def writes_per_tenant_min(writes: Mapping[str, Sequence[float]], from_s: float) 
 
 
 def missed(rows: Sequence[Row], ours: str = "rheostat") -> list[str]:
-    """What of the bounds ours does not hold, against the best static quota of the same table."""
+    """Returns a sentence for each bound that rheostat misses, compared with the best static quota of the same table."""
     found = [row for row in rows if row["policy"] == ours]
     if not found:
         return []
@@ -83,7 +83,7 @@ def missed(rows: Sequence[Row], ours: str = "rheostat") -> list[str]:
 
 
 def best_static(rows: Sequence[Row]) -> Row | None:
-    """The static quota under which most is done, of those that hold the objective as well as ours is asked to."""
+    """Returns the static quota with the highest goodput among those that keep the objective as well as rheostat has to."""
     held = [
         row
         for row in rows
@@ -95,8 +95,10 @@ def best_static(rows: Sequence[Row]) -> Row | None:
 
 
 def static_goodput_at(rows: Sequence[Row], pressure: float) -> float | None:
-    """What the best static quota lets through at this pressure, between those of the table that are next to it: where one of a
-    few that were tried happens to stand is chance. None: none was measured."""
+    """Returns the goodput of static quotas at this pressure; None: it was not measured.
+
+    The value is interpolated between the nearest rows, because the tried quotas hit a given pressure by chance only.
+    """
     points = _statics(rows)
     if not points:
         return None
@@ -113,15 +115,17 @@ def static_goodput_at(rows: Sequence[Row], pressure: float) -> float | None:
 
 
 def presses_less_than_statics(rows: Sequence[Row], ours: Sequence[str]) -> bool:
-    """Whether one of ours has less pressure than every static quota of the table: then none of them says what there is to let
-    through at as little."""
+    """Returns whether a row of rheostat has less pressure than every static quota of the table.
+
+    No row then shows the goodput of a static quota at that pressure.
+    """
     held = [float(row["pressure_p99"]) for row in rows if row["policy"] in ours and row["pressure_p99"] is not None]
     statics = _statics(rows)
     return bool(held) and bool(statics) and min(held) < min(pressure for pressure, _ in statics)
 
 
 def _statics(rows: Sequence[Row]) -> list[tuple[float, float]]:
-    """Pressure and partitions/s of each."""
+    """Returns pressure and partitions/s of each static quota."""
     return [
         (float(row["pressure_p99"]), float(row["goodput_partitions_per_s"]))
         for row in rows

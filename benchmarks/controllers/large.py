@@ -1,8 +1,8 @@
-"""What a cycle of the mutation quotas costs with a thousand tenants on a large cluster, and how near to the optimum it deals.
+"""Measures the cost of a mutation quota cycle with a thousand tenants on a large cluster, and the distance to the optimum.
 
-All that a cycle does is counted, CPU time of the process, garbage collection included: the view, the law, what it puts on record
-(made and packed, sent nowhere) and the status board. The optimum is the exact max–min share, worked out in the tests' own way:
-the height that everybody is raised to is found by halving, here.
+The cost is the CPU time of the process for the whole cycle, garbage collection included: view, policy, journal records (encoded but
+not sent) and status store. The optimum is the exact max–min share. Its level is found by bisection here, independently of the code
+under test.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class _Cluster:
-    """Quotas that stand, and the signals of a thousand tenants: two thirds of them storm, the others want a little."""
+    """Quotas and signals of a thousand tenants: two thirds of them storm, the others send little."""
 
     def __init__(self) -> None:
         self.rates: dict[QuotaEntity, float] = {}
@@ -163,7 +163,7 @@ def measure() -> dict[str, Any]:
 
 
 def _off_optimum(memory: MutationMemory, cluster: _Cluster, policy: MutationPolicy) -> float:
-    """Of those who could use more: how far the quota that stands is from its exact share, at the most."""
+    """Returns the largest relative distance between a quota and its exact share, among tenants that could use more."""
     assert memory.total is not None
     weights = {tenant: 1.0 + int((tenant.user or "").split("-")[1]) % 3 for tenant in memory.tenants}
     wants = {tenant: demand_per_s(state, policy.limits) for tenant, state in memory.tenants.items()}

@@ -1,9 +1,9 @@
-"""Where does a quiet tenant wait beside a busy one? By the broker that each of them comes through.
+"""Shows where a well-behaved tenant waits beside a busy one: at the broker that both use.
 
-Brokers hand requests on to the controller one at a time (performance.md). One client creates and deletes topics several
-times a second through the first broker; another creates one now and then, through the same broker, through another one, and with
-nobody beside it; twice in turn, on three controllers and three brokers with nothing else. No bound: it says where; how often, by
-what a quota lets through, line_model.py does.
+Brokers forward requests to the controller one at a time (performance.md). One client creates and deletes topics several times a
+second through the first broker. Another client sometimes creates one: through the same broker, through another broker, and without
+the busy client. Each case runs twice, on three controllers and three idle brokers. There is no bound. How the wait depends on the
+quota is computed by line_model.py.
 
     python -m benchmarks.controllers.line
 """
@@ -28,10 +28,10 @@ _WAYS = {"the same broker": 0, "another broker": 1, "nobody beside it": None}
 
 
 def took_ms(servers: Sequence[str], busy_at: int | None, turn: int) -> list[float]:
-    """What the quiet one's creations took; it comes through the first of ``servers``.
+    """Returns the create latencies of the well-behaved client, which uses the first of ``servers``.
 
     Args:
-        busy_at: through which of them the busy one comes; None: there is none.
+        busy_at: index of the broker that the busy client uses; None: there is no busy client.
     """
     own = f"{turn}-{busy_at}"
     quiet = StormTenant(f"quiet-{own}", 2, partitions=2, replication_factor=3, connections=1, topics_max=1, varies=True)

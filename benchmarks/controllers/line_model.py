@@ -1,15 +1,12 @@
-"""How long does a quiet tenant wait, by how much of the brokers' lines a storm takes? A model of nothing but the lines.
+"""Computes the wait of a well-behaved tenant from the share of the brokers' forwarding time that a storm takes.
 
-Intuition: a counter with one clerk per broker, who walks each form to the same office and waits there until it is stamped. The
-office stamps all that lie on its desk every so often; who comes while the clerk is away waits for somebody else's stamp first.
+Every broker forwards one request at a time. A request that changes something opens a batch or joins the open one. The batch is
+written ``LINGER_S`` after it was opened (controller.quorum.append.linger.ms), and committed a little later. A request that changes
+nothing (a refusal, or rheostat's probe) is answered at once, or with the previous batch if that is not committed yet. Requests
+arrive at random times. The two well-behaved tenants are those of the benchmark: each creates one topic a second through two brokers
+in turn, and then deletes one.
 
-Every broker hands on one request at a time. What changes something opens a batch, or joins one that is open; the batch is written
-``LINGER_S`` after it was opened (controller.quorum.append.linger.ms) and committed a little later. What changes nothing (a refusal,
-or what rheostat's own asker asks) is answered at once, or with the batch before it if that is not committed yet. Requests come at
-any moment. The well-behaved tenants are those of the benchmark: two of them, each creates a topic a second by two brokers in turn,
-and deletes one after it.
-
-Invariant: what is open is never more than one batch, and commits keep their order. The same seed says the same.
+Invariant: at most one batch is open, and commits keep their order. The same seed gives the same result.
 
     python -m benchmarks.controllers.line_model
 """
@@ -69,9 +66,10 @@ class _Broker:
 
 
 def waits(storm_per_s: float, seconds: int = SECONDS, seed: int = 1) -> Found:
-    """
+    """Returns the waits of the well-behaved tenants.
+
     Args:
-        storm_per_s: partitions/s of a storm that are let through.
+        storm_per_s: partitions/s of the storm that the quotas admit.
     """
     rng = random.Random(seed)
     controller, brokers = _Controller(rng), [_Broker() for _ in range(BROKERS)]

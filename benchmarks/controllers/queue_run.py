@@ -1,7 +1,6 @@
-"""Storms at the made-up controller, and who deals the quotas: the law, fixed numbers, or nobody.
+"""Runs storms at the simulated controller with quotas from rheostat's policy, with fixed quotas, or without quotas.
 
-Invariant: two runs of one world and one hand are equal. What is random, the moments at which a quiet tenant comes, is drawn from
-the world's seed.
+Invariant: two runs with the same world and the same dealer are equal. The random request times come from the world's seed.
 """
 
 from __future__ import annotations
@@ -53,16 +52,16 @@ class QueueWorld:
 
 
 class QuotaDealer(Protocol):
-    """Who deals the quotas."""
+    """Sets the quotas of a run."""
 
     def deal(self, now_s: float, stream: ControllerStream, quotas: dict[str, float]) -> dict[str, float]:
-        """Quotas that are to be written, by client-id; asked every five seconds."""
+        """Returns the quotas to write, by client-id. It is called every five seconds."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What an operator sets once."""
+    """Quotas that an operator sets once."""
 
     quotas: dict[str, float] = field(default_factory=dict)
 
@@ -104,7 +103,7 @@ def _entity(client_id: str) -> QuotaEntity:
 
 @dataclass(slots=True)
 class QueueOutcome:
-    """What came of it, over time."""
+    """The result of a run, over time."""
 
     waits_s: list[tuple[float, float]] = field(default_factory=list)  # For whoever comes at that moment.
     # By client-id, of what passed, from when it was first asked for.
@@ -182,7 +181,7 @@ def _asked(
     at_s: float,
     rng: np.random.Generator,
 ) -> float:
-    """One request of this client; when it comes next."""
+    """Makes one request of a client, and returns the time of its next one."""
     spec = client.spec
     topics = client.refused or spec.topics_per_request
     client.since_s = client.since_s if client.refused else at_s
@@ -197,5 +196,5 @@ def _asked(
 
 
 def alone(world: QueueWorld, client_id: str) -> QueueWorld:
-    """The same world with nobody but this tenant in it."""
+    """Returns the same world with this tenant only."""
     return replace(world, tenants=tuple(spec for spec in world.tenants if spec.client_id == client_id))

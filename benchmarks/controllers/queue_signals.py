@@ -1,7 +1,6 @@
-"""What the stream would say of the made-up controller and its tenants: windows of 30 s every 5 s, some seconds late.
+"""Produces the signals of the simulated controller and its tenants: windows of 30 s every 5 s, some seconds late.
 
-Fields and their meaning are the contract's; beside them stand those that it does not carry yet. The tenants' rates are Kafka's
-own mean of 30 to 60 s.
+The fields are those of the contract. Tenant rates are Kafka's own mean over 30 to 60 s.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ class ControllerStream:
         self.newest: tuple[ControllerSignal, tuple[TenantSignal, ...], ClusterWideMeasures] | None = None
 
     def done(self, now_s: float, client_id: str, partitions: float) -> None:
-        """A tenant's books."""
+        """Adds a tenant's mutations to its metered rate."""
         self._rates.setdefault(client_id, deque()).append((now_s, partitions))
 
     def feel(self, now_s: float) -> None:
-        """A request of rheostat's own, that changes nothing and costs next to nothing."""
+        """Makes one probe request of rheostat, which changes nothing and costs almost nothing."""
         self._felt.add(ProbeRequest(now_s, self._queue.felt_s(now_s), 0), FEEL_EVERY_S)
 
     def fail_over(self) -> None:

@@ -1,16 +1,16 @@
-"""Storms on a real cluster: three controllers, three brokers, tenants that create and delete topics as fast as they are let.
+"""Runs storms on a real cluster of three controllers and three brokers; tenants create and delete topics as fast as they may.
 
-First the well-behaved tenants are alone: what their creations take then is what all else is held against, and the objective
-comes of it. Then the same storm under no quotas, under static ones (a search: doubled while they hold the objective, halved while
-they don't, then between), and under rheostat; and where that presses the controller less than each of the static ones, under
-smaller ones, so that there is one to hold it against. All rows are measured by the same signals, which rheostat's own stream makes
-all the time; between two rows everything is taken back, and the storm's topics are deleted. Rheostat begins twice: as in life it
-is there before the storm, and knows nothing; and it comes into a storm that has blown for a while, where it is far too much.
+First the well-behaved tenants run alone. Their create latency is the reference for all rows, and the objective follows from it.
+Then the same storm runs without quotas, with static quotas (a search: doubled while they keep the objective, halved while they miss
+it, then in between), and with rheostat. If rheostat has less pressure than every static quota, smaller static quotas follow for
+comparison. Rheostat's own stream produces the signals for all rows. Between two rows all quotas are restored and the storm's topics
+deleted. Rheostat runs twice: started before the storm without any knowledge, and started into a storm that has overloaded the
+controller for a while.
 
-The well-behaved tenants are known by name, and promised what they want; a static row has the same number for all others.
+The well-behaved tenants are named in the settings, with a guaranteed rate. A static row has the same quota for all others.
 
-Whatever runs here is felt by the tenants, as all of it shares two cores; in life rheostat is on other machines. So all of it is
-there in every row: where it does not act, a tuner looks on and asks the controller as often (a dry run).
+All processes share two cores, so rheostat's load affects the tenants; in production it runs on other machines. Therefore it runs in
+every row: where it does not act, a tuner runs in a dry run with the same probe rate.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _AGE_S_MAX = 15.0
 
 @dataclass
 class Seen:
-    """What was looked at once a second while a storm blew."""
+    """Values that were read once a second during a storm."""
 
     pressures: list[tuple[float, float]] = field(default_factory=list)
     signals: list[tuple[float, ControllerSignal]] = field(default_factory=list)
@@ -165,7 +165,7 @@ class Bench:
         )
 
     def _statics(self, most: int) -> Iterator[Row]:
-        """The same quota for every client-id but the well-behaved ones, partitions/s."""
+        """Yields a row for each static quota in partitions/s; it applies to every client-id except the well-behaved ones."""
         low, high, each = 0.0, 0.0, _STATIC_FIRST
         for _ in range(most):
             row = self._static(each)
@@ -210,7 +210,7 @@ class Bench:
         return sum(done) < _QUIET_PER_S
 
     def _resume(self) -> None:
-        """A row of rheostat's ends with a release, which stands until a person takes it back."""
+        """Ends the release with which a row of rheostat ends."""
         if self._was_released:
             send.submit(self._settings, send.resume)
             self._was_released = False
@@ -228,10 +228,11 @@ class Bench:
         after: Callable[[], None] | None = None,
         meanwhile: tuple[float, Callable[[], None]] | None = None,
     ) -> Row:
-        """
+        """Runs one row.
+
         Args:
-            after: takes the quotas back, before what is left of the storm is deleted.
-            meanwhile: what is done while it blows, and when.
+            after: restores the quotas, before the remaining topics of the storm are deleted.
+            meanwhile: actions during the storm, with their times.
         """
         self._run += 1
         storms = [
@@ -361,7 +362,7 @@ class Bench:
         return found_now
 
     def _clear(self, tenants: Sequence[StormTenant]) -> None:
-        """What is left of their topics. A broker that is late still shows some that are gone: asked for again until none is."""
+        """Deletes the remaining topics of the tenants until no broker shows one; a lagging broker still shows deleted ones."""
         prefixes = ("storm-calm-", *(f"storm-{tenant.client_id}-" for tenant in tenants))
         with self._lab.admin("bench-clears") as admin:
 
@@ -437,10 +438,11 @@ class Bench:
 
 
 def measure(statics: int, keep: Path | None = None, *, late: bool = True) -> list[Row]:
-    """
+    """Returns the rows.
+
     Args:
-        late: rheostat comes into a storm as well.
-        keep: where the logs are copied to.
+        late: rheostat also starts during a storm.
+        keep: folder to which the logs are copied.
     """
     spec = LabSpec(
         brokers=3,

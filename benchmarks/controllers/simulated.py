@@ -1,4 +1,4 @@
-"""Storms in the simulation: the controller of KIP-599, which one keeps busy for minutes, and KRaft's, which hardly feels it."""
+"""Runs storms in the simulation, with the controller of KIP-599, which stays busy for minutes, and with that of KRaft."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STEPS = 6
 
 @dataclass
 class _Watched:
-    """A hand, and the pressure while it deals: over half a minute, also where Kafka's figure is of five seconds."""
+    """A quota dealer, and the pressure during its run: means over half a minute, also where Kafka's metric covers five seconds."""
 
     hand: QuotaDealer
     objective: ControllerObjective
@@ -62,7 +62,7 @@ class _Watched:
 
 
 def world_of(kind: str, seed: int) -> QueueWorld:
-    """Ten storms from the first minute on, and five tenants that want little all the time."""
+    """Returns a world with ten storms from the first minute on, and five tenants with a low, constant rate."""
     rng = np.random.default_rng([seed, 1])
     quiet = tuple(TenantSpec(name, 0.1, 1, 4, at_random=True) for name in _QUIET)
     if kind == "zookeeper":
@@ -79,7 +79,7 @@ def world_of(kind: str, seed: int) -> QueueWorld:
 
 
 def measure(kind: str, seed: int) -> list[Row]:
-    """No quotas, the best static one that a search finds, and the law."""
+    """Returns rows for no quotas, for the best static quota of a search, and for rheostat's policy."""
     world, objective = world_of(kind, seed), OBJECTIVES[kind]
     by_itself = percentile(_took_ms(run_queue(alone(world, _QUIET[0]), Fixed())), 99)
     assert by_itself is not None
@@ -131,5 +131,5 @@ def _settled(points: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def _took_ms(felt: QueueOutcome) -> list[float]:
-    """Of creations by quiet tenants, once everything has settled."""
+    """Returns the create latencies of well-behaved tenants after settling."""
     return [1000 * took for name in _QUIET for took in _settled(felt.took_s.get(name, []))]

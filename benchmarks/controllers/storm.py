@@ -1,18 +1,18 @@
-"""Storms on the controller: many tenants that create and delete topics, each under its own client-id and at its own rate.
+"""Storms on the controller: many tenants create and delete topics, each with its own client-id and rate.
 
-Intuition: what a storm does is seen in how long requests take, and a client that waits for each answer before the next request
-hides just that. So requests are due at set times, whatever came of those before, and each is told from when it was due. Set times
-of several tenants keep step with each other, and with quotas that let one through every so many seconds: who ``varies`` is due at
-any moment of each of his intervals instead, drawn from his name.
+Requests are due at set times, whatever happened to earlier ones, and their latency counts from the due time. A client that waits
+for each response before the next request would hide the effect of the storm. Set times of several tenants would stay in step with
+each other and with the quotas. A tenant that ``varies`` therefore has a random due time in each of its intervals, drawn from its
+name.
 
-A tenant has as many connections as it is given; requests beyond those wait, and are told as late. Kafka's own clients wait for
-the time a refusal tells them (KIP-599). A tenant that does not ``honour`` it asks again on a new connection, as the broker reads
-nothing from the old one until that time is over; between two tries it waits as Kafka's clients do by default after any other
-error: 0.1 s, twice as long each time, at most 1 s.
+A tenant has a fixed number of connections; requests beyond those wait, and count as late. Kafka's clients wait for the throttle
+time of a refusal (KIP-599). A tenant that does not ``honour`` it repeats the request on a new connection, because the broker does
+not read the old one until that time has passed. Between two tries it waits like Kafka's clients after any other error: 0.1 s,
+doubled each time, at most 1 s.
 
 Vocabulary:
     due     when the tenant wanted the request to begin.
-    tries   how often it was sent: refused ones are sent again until all of their topics are through.
+    tries   how often the request was sent; refused ones are repeated until all their topics have passed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _RETRY_S, _RETRY_S_MAX = 0.1, 1.0
 
 @dataclass(frozen=True, slots=True)
 class StormTenant:
-    """What one client-id does. Every request creates ``topics_per_request`` topics of ``partitions`` each."""
+    """The behaviour of one client-id. Every request creates ``topics_per_request`` topics of ``partitions`` partitions each."""
 
     client_id: str
     requests_per_s: float
@@ -65,7 +65,7 @@ class StormTenant:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What came of one request. Seconds since the storm began."""
+    """The result of one request. Times are seconds since the start of the storm."""
 
     client_id: str
     creates: bool
@@ -79,7 +79,7 @@ class Request:
 
 
 def due_times_s(tenant: StormTenant) -> Iterator[float]:
-    """When its requests are due, without an end."""
+    """Yields the due times of a tenant's requests, without an end."""
     rng = random.Random(tenant.client_id)
     for number in itertools.count():
         yield (number + (rng.random() if tenant.varies else 0.0)) / tenant.requests_per_s
@@ -87,7 +87,7 @@ def due_times_s(tenant: StormTenant) -> Iterator[float]:
 
 @dataclass
 class Storm:
-    """``run`` it with tenants; ``requests`` grows while it runs."""
+    """A storm: ``run`` starts it with tenants, and ``requests`` grows meanwhile."""
 
     servers: Sequence[str]
     requests: list[Request] = field(default_factory=list)
@@ -102,11 +102,10 @@ class Storm:
         *,
         began_s: float | None = None,
     ) -> list[Request]:
-        """Blocks until the time is over, or ``ended`` is set, and what was under way has ended; what had not begun by then is
-        left out.
+        """Runs until the time is over or ``ended`` is set, and all requests in progress have ended. Later requests are left out.
 
         Args:
-            began_s: when it is to begin, on the machine's monotonic clock; None: now.
+            began_s: start time on the machine's monotonic clock; None: now.
         """
         self._ended = ended
         self.began_s = time.monotonic() if began_s is None else began_s
@@ -166,7 +165,7 @@ class _Caller:
             self._free.put_nowait(line)
 
     async def _ask(self, line: _Line, due_s: float, names: list[str], *, creates: bool) -> bool:
-        """Until all topics are through, or one of them failed."""
+        """Repeats a request until all its topics have passed or one of them has failed."""
         began_s, throttled_s, failed = self._storm.now_s(), 0.0, None
         left, tries = names, 0
         while left and failed is None:
@@ -220,7 +219,7 @@ class _Caller:
 
 
 def back_off_s(tries: int) -> float:
-    """Until the next one, after so many."""
+    """Returns the pause after this number of tries."""
     doublings = min(tries - 1, 10)  # More would only be a number too large for a float.
     return min(_RETRY_S_MAX, _RETRY_S * 2.0**doublings)
 
@@ -233,7 +232,7 @@ def _deletion(names: list[str]) -> Any:
 
 
 class _Line:
-    """One connection of a client that is nobody's library: nothing is paused, nothing tried again."""
+    """One connection without a client library: it neither pauses nor retries."""
 
     def __init__(self, server: str, client_id: str) -> None:
         self._host, _, port = server.rpartition(":")
@@ -243,9 +242,10 @@ class _Line:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, request: Any) -> Any:
-        """
+        """Sends a request and returns its response.
+
         Raises:
-            OSError, TimeoutError: no answer; the next request has a new connection.
+            OSError, TimeoutError: no response; the next request uses a new connection.
         """
         try:
             async with asyncio.timeout(_ANSWER_S_MAX):
