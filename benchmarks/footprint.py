@@ -1,7 +1,6 @@
-"""What the tuner costs: how soon it answers, how much memory it takes, and that no JVM comes with it.
+"""Measures the tuner's start time and memory, and checks that it loads no JVM.
 
-A real tuner process against a real cluster on which nothing moves. The bare interpreter that loads the same Kafka client
-stands beside it: that much is not ours to save.
+A real tuner process runs against a real idle cluster. A bare interpreter with the same Kafka client is the lower bound.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def measure() -> dict[str, Any]:
 
 
 def _until_first_cycle(port: int, deadline_s: float) -> None:
-    """The tuner counts as ready when it answers with what it saw of the cluster, not when its port is open."""
+    """Waits until the tuner has read the cluster; an open port alone does not count."""
     while time.monotonic() < deadline_s:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=1) as answer:

@@ -1,9 +1,9 @@
-"""Does a forecast of a broker's client load pay? One period ahead, 5 s and 60 s, on stored traces.
+"""Compares forecasts of a broker's client load one period ahead (5 s and 60 s) on stored traces.
 
-The bound is what costs nothing: the last value and the value a day before, whichever is better. A model pays on a trace
-when its error is below both by 5 % at least. Two errors: the mean absolute one, and the pinball loss of the 90 % quantile,
-which is what a throttle that has to leave room asks for; every model gets the same running quantile of its own errors.
-Settings are chosen on the first half of a trace, errors are of the second.
+The bound is the better of two free forecasts: the last value, and the value a day before. A model is useful on a trace if its error
+is at least 5 % lower. There are two errors: the mean absolute error, and the pinball loss of the 90 % quantile, which matters for a
+throttle that has to leave bandwidth. Every model gets the same running quantile of its own errors. Parameters are chosen on the
+first half of a trace, and errors are measured on the second half.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUANTILE_STEP = 0.02  # Of the mean error, a value.
 
 
 def errors(model: Forecast, values: list[float]) -> tuple[list[float], list[float]]:
-    """Absolute error and pinball loss of every value, in MB/s, each forecast before the value was told."""
+    """Returns absolute error and pinball loss of every value in MB/s; the model forecasts each value before it sees it."""
     absolute, pinball = [], []
     above = mean = 0.0
     for value in values:

@@ -1,1 +1,1 @@
-"""What benchmarks.forecast is made of."""
+"""The parts of benchmarks.forecast."""

@@ -1,8 +1,8 @@
-"""The forecasts that are compared: each told one value after another, each asked for the next before it is told.
+"""The forecast models. Each is asked for the next value before it sees that value.
 
-Four need no library: the last value, the value a day before, a level with a trend, and what the law itself goes by. The
-others are river's. All of them learn as they go; those with settings have them chosen on the first half of each trace, the
-law's has the constants that ship.
+Four need no library: the last value, the value a day before, a level with a trend, and the feed-forward of the control law. The
+others are those of river. All models learn online. Their parameters are chosen on the first half of each trace; the feed-forward
+has its default constants.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ DAY_S = 86_400
 
 class Forecast(Protocol):
     def next(self) -> float:
-        """The value that comes, in MB/s."""
+        """Returns the forecast of the next value in MB/s."""
 
     def tell(self, value: float) -> None:
-        """The value that came."""
+        """Takes the next value."""
 
 
 class LastValue:
@@ -42,7 +42,7 @@ class LastValue:
 
 
 class DailyNaive:
-    """Before a day has passed: the last value."""
+    """The value a day before; during the first day, the last value."""
 
     def __init__(self, period_s: int) -> None:
         self._day: deque[float] = deque(maxlen=DAY_S // period_s)
@@ -57,7 +57,7 @@ class DailyNaive:
 
 
 class Holt:
-    """Level and trend; with ``beta`` 0 an exponential mean."""
+    """Level and trend (Holt's method); with ``beta`` 0 an exponential mean."""
 
     def __init__(self, period_s: int, alpha: float, beta: float) -> None:  # noqa: ARG002 - as all of them are made.
         self._alpha, self._beta = alpha, beta
@@ -77,7 +77,7 @@ class Holt:
 
 
 class OfTheLaw:
-    """The feed-forward of tuner/control/throttle/steering/headroom.py, without what it adds to be on the careful side."""
+    """The feed-forward of tuner/control/throttle/steering/headroom.py, without its safety margin."""
 
     def __init__(self, period_s: int) -> None:
         self._period_s = float(period_s)
@@ -94,7 +94,7 @@ class OfTheLaw:
 
 
 class _OfRiver:
-    """A forecaster of river's time_series. It answers only once it has seen enough; until then the last value stands."""
+    """A model of river's time_series. Until it has enough values, the forecast is the last value."""
 
     def __init__(self, model: Any, ready_after: int) -> None:
         self._model, self._ready_after = model, ready_after
@@ -127,7 +127,7 @@ def _snarimax(period_s: int, p: int, d: int) -> Forecast:  # noqa: ARG001 - as a
 
 
 class Regression:
-    """River's online linear regression of the change to the next value, on recent changes and on the time of day."""
+    """River's online linear regression: the change to the next value, from recent changes and the time of day."""
 
     LAGS = 3
     HARMONICS = 2

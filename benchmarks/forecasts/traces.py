@@ -1,8 +1,7 @@
-"""Load of one broker by its clients, as stored traces; made once from a seed, with ``python -m benchmarks.forecasts.traces``.
+"""Stored traces of the client load of one broker, generated from a seed with ``python -m benchmarks.forecasts.traces``.
 
-Intuition: what could be forecast is a day's shape; what spoils it are steps that come unannounced and the noise between
-two looks. Four brokers differ in how much they have of each. One value a line in 0.1 MB/s, compressed; the name carries
-the shape and the seconds between two values.
+The daily pattern can be forecast; unannounced steps and noise cannot. The four brokers have different shares of each. A file has
+one value per line in 0.1 MB/s, compressed; its name contains the pattern and the seconds between two values.
 
 Units: bytes/s, as means over the time between two values.
 """
@@ -32,7 +31,7 @@ class LoadTrace:
 
 
 def stored(folder: Path = FOLDER) -> list[LoadTrace]:
-    """Raises ValueError naming the file that is not a column of whole numbers."""
+    """Returns the stored traces. Raises ValueError naming a file that is not a column of whole numbers."""
     return [read(file) for file in sorted(folder.glob("*.csv.gz"))]
 
 
@@ -50,7 +49,7 @@ def read(file: Path) -> LoadTrace:
 
 
 def _daily(at_s: float) -> float:
-    """A working day: low at night, two humps, weaker on two days of seven."""
+    """Returns the share of load on a working day: low at night, two peaks, lower on two days of seven."""
     hour = at_s % DAY_S / 3600
     humps = math.exp(-(((hour - 11) / 3) ** 2)) + 0.8 * math.exp(-(((hour - 19.5) / 2.5) ** 2))
     weekend = 0.6 if at_s // DAY_S % 7 >= 5 else 1.0
@@ -58,7 +57,7 @@ def _daily(at_s: float) -> float:
 
 
 def _hourly_batch(at_s: float) -> float:
-    """Jobs at the full hour, for nine minutes, on top of a weak day."""
+    """Returns a weak daily pattern plus jobs of nine minutes at each full hour."""
     return 6 + 0.3 * _daily(at_s) + (25 if at_s % 3600 < 540 else 0)
 
 

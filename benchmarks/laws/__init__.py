@@ -1,1 +1,1 @@
-"""What benchmarks.control is made of."""
+"""The parts of benchmarks.control."""

@@ -1,10 +1,10 @@
-"""Perfect sight through Kafka's own quota: what no law can pass that turns throttles and nothing else.
+"""The best result that any law can reach by changing throttles: control with perfect information.
 
-Intuition: a law errs in what it thinks of the clients, of the moves and of the quota's windows. This one errs in none: it reads
-them off the simulated cluster, the clients' next second included. What is left over the objective is the throttle's own doing:
-responses pass whole, in the same breath where several threads wait, and a setting takes its time to reach a broker.
+A law has errors in its estimates of client load, moves and quota windows. The clairvoyant reads all of these from the simulated
+cluster, including the client load of the next second. Its remaining misses of the objective come from the throttle itself: a
+response passes as a whole, several threads may pass at the same time, and a setting takes time to reach a broker.
 
-Invariant: it changes the cluster only by writing throttles, once a second, as every law does.
+Invariant: it changes the cluster by writing throttles once a second only, as every law does.
 
 Vocabulary:
     reserve   bytes of a second that it leaves unused beside its share of the link: one whole response.
@@ -63,7 +63,7 @@ class _Hand:
         self.simulated.throttles.write_rates(rates)
 
     def _wanted(self) -> Floats:
-        """By sensor: all pairs at the pace at which the busiest broker fills its share of the link, and what keeps up."""
+        """Returns the rate of each sensor: all pairs at the rate that fills the busiest broker's share, plus steady-state replication."""
         cluster = self.simulated.cluster
         replicas, count = cluster.replicas, cluster.count
         second = cluster.ticks * cluster.world.tick_ms // 1000
@@ -83,7 +83,7 @@ class _Hand:
 
 
 def _response_bytes(world: World) -> float:
-    """Of one thread that catches up."""
+    """Returns the bytes of one response to a fetcher thread that catches up."""
     moving = len({(p.topic, p.partition) for p in world.moving})
     return min(world.fetch.response_bytes_max, moving * world.fetch.partition_bytes_max)
 

@@ -1,7 +1,7 @@
-"""The laws that are compared: ours, and what people and tools do today.
+"""The laws that are compared: rheostat's, and those of other tools.
 
-Every rival gets what it knows in real life, and the clairvoyant ones more: the capacity of the links, for
-Static the fluid optimum of the world it is about to see. None of them has a ramp, as none has one in real life.
+Every rival has the information that it has in production. The static rates have more: the link capacity, and the fluid optimum of
+the world. None of them has a ramp, as none has one in production.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HABIT_BYTES_PER_S = 50_000_000
 
 
 def policies(world: World) -> list[Policy]:
-    """Ours first."""
+    """Returns the laws, rheostat's first."""
     mean = clairvoyant_bytes_per_s(world)
     statics = [(f"static {share:.0%}", round(share * mean)) for share in (0.25, 0.5, 1.0)]
     return [
@@ -46,7 +46,7 @@ def policies(world: World) -> list[Policy]:
 
 
 def clairvoyant_bytes_per_s(world: World) -> float:
-    """The one rate, the same everywhere as people set it, at which the busiest side is done just at T*."""
+    """Returns the uniform rate at which the busiest side ends exactly at T*."""
     ends_s = optimum_s(world)
     if not ends_s:
         return float(_HABIT_BYTES_PER_S)
@@ -75,7 +75,7 @@ def capacities(world: World) -> dict[int, Capacity]:
 
 @dataclass(slots=True)
 class _Tuner:
-    """rheostat's law by itself: pure functions of what the view shows."""
+    """rheostat's policy without a controller: pure functions of the input."""
 
     world: World
     limits: ControlLimits
@@ -96,7 +96,7 @@ class _Tuner:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """Ours, asked once a second."""
+    """rheostat's control law, called once a second."""
 
     limits: ControlLimits = field(default_factory=ControlLimits)
     name: str = OURS
@@ -107,7 +107,7 @@ class Law:
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """One rate, everywhere, for all of the move; None: no throttle."""
+    """One rate for all throttles and the whole move; None: no throttle."""
 
     rate_bytes_per_s: int | None
 
@@ -117,9 +117,9 @@ class Static:
 
 @dataclass(slots=True)
 class _Autothrottle:
-    """DataDog's autothrottle, with its defaults: capacity less what the network carries beside the throttle that was set.
+    """DataDog's autothrottle with its defaults: link capacity minus all other network traffic.
 
-    Every 180 s, 90 % of what is free, at least 10 MB/s, written when it differs by 10 %.
+    Every 180 s it sets 90 % of the free bandwidth, at least 10 MB/s, if that differs by 10 % from the current rate.
     """
 
     world: World
@@ -146,10 +146,10 @@ class _Autothrottle:
 
 @dataclass(slots=True)
 class _CruiseControl:
-    """Cruise Control's adjuster: per broker 5 moves at a time to begin with, every 6 minutes one more or half as many.
+    """Cruise Control's concurrency adjuster: 5 moves per broker at first; every 6 minutes one more, or half as many.
 
-    All moves of a world begin together, so a move that would not have been started yet is stood for by its share of the
-    rate: 10 MB/s a move, at most 12.
+    All moves of a world begin at once. A move that Cruise Control would not have started yet is represented by its share of the
+    rate: 10 MB/s per move, at most 12 moves.
     """
 
     world: World
@@ -173,7 +173,7 @@ class _CruiseControl:
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """A rule with a memory, made anew for every cluster it sits at."""
+    """A rule with state. Each cluster gets a new instance."""
 
     name: str
     rule: type[_Autothrottle] | type[_CruiseControl]

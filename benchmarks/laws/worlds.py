@@ -1,13 +1,12 @@
-"""The worlds in which laws are compared: small clusters on gigabit links, each with one thing that goes on or goes wrong.
+"""The worlds in which laws are compared: small clusters with gigabit links, each with one disturbance.
 
-Rates that a person set by hand stand at the start, 50 MB/s on either side, for all laws alike. Every broker follows every
-other in something, at a trickle: a fetcher thread that is refused then asks again when it hears of that, and need not wait.
-Worlds leave a quarter of the busiest link or more to the move, but for the two that are called busy: with a tenth, any margin
-costs a multiple of the time.
+At the start all throttles are 50 MB/s, as set by an operator. Every broker follows every other one with a small rate, so that a
+refused fetcher thread retries as soon as new data arrives. The worlds leave at least a quarter of the busiest link to the move,
+except for the two that are called busy: with a tenth, any margin would cost a multiple of the time.
 
-Of the scenarios that ship ``fetcher-collision`` is not here: one thread of 60 MB/s holds it, and the optimum knows links and disks
-only, so every law ends at 14.65 times it, and none can be told from another by that. ``brokers-1000`` is here as it ships, and
-``brokers-100`` with links and loads like the others': the shipped one is over in three minutes, most of them beginning and end.
+Of the shipped scenarios ``fetcher-collision`` is missing: there a single fetcher thread of 60 MB/s is the limit, which T* does not
+contain, so every law needs 14.65 times T*. ``brokers-1000`` is the shipped scenario. ``brokers-100`` has links and loads like the
+other worlds, because the shipped scenario takes three minutes only, most of them start and end.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _TOPIC = "orders"
 
 
 def worlds(seed: int) -> dict[str, World]:
-    """By name, in the order of the table; those of another seed have other sizes, loads and noise."""
+    """Returns the worlds by name, in the order of the table. Another seed gives other sizes, loads and noise."""
     return {name: make(np.random.default_rng([seed, i]), seed) for i, (name, make) in enumerate(_MAKERS.items())}
 
 
@@ -56,7 +55,11 @@ def _world(
     disk_bytes_per_s: float = DISK,
     trickle: Sequence[tuple[int, int]] | None = None,
 ) -> World:
-    """``trickle``: who follows whom beside the move; without it every broker every other."""
+    """Returns a world.
+
+    Args:
+        trickle: the brokers that follow each other beside the move; by default every broker follows every other one.
+    """
     moving = [p for p in partitions if p.adding]
     old = sorted({b for p in moving for b in p.replicas})
     new = sorted({b for p in moving for b in p.adding})
@@ -82,7 +85,7 @@ def _world(
 
 
 def _in_sync(pairs: Sequence[tuple[int, int]]) -> list[PartitionSpec]:
-    """What every cluster has beside a move: brokers follow each other in something, at a trickle."""
+    """Returns small partitions beside the move, through which brokers follow each other with a small rate."""
     return [PartitionSpec("rest", i, 1 * MB, 0.05 * MB, pair) for i, pair in enumerate(pairs)]
 
 
@@ -93,7 +96,7 @@ def _pairs(brokers: Sequence[int]) -> list[tuple[int, int]]:
 def _load(
     rng: np.random.Generator, brokers: Sequence[int], low: float = 0.3, high: float = 0.5, **others: float
 ) -> list[ClientLoad]:
-    """Each broker's clients use a drawn share of its link, with noise of 5 % that forgets itself in 10 s."""
+    """Returns client loads: a random share of each broker's link, with noise of 5 % and a correlation time of 10 s."""
     drawn = {b: float(rng.uniform(low, high)) * LINK for b in brokers}
     return [ClientLoad(b, 0.8 * used, used, noise_ratio=0.05, **others) for b, used in drawn.items()]
 
@@ -107,7 +110,7 @@ def _moves(
     write_bytes_per_s: float = 1.0 * MB,
     gives_up: bool = True,
 ) -> list[PartitionSpec]:
-    """``count`` partitions of drawn sizes; the i-th stands on the i-th of ``old`` and goes to the i-th of ``new``, in turn."""
+    """Returns ``count`` partitions of random sizes; each has its replica on one of ``old`` and moves to one of ``new``, in turn."""
     drawn = rng.lognormal(0.0, 0.3, count)
     sizes = drawn / drawn.sum() * total_bytes
     return [
@@ -141,12 +144,12 @@ def _two_to_one(rng: np.random.Generator, seed: int) -> World:
 
 
 def _one_to_two_produce(rng: np.random.Generator, seed: int) -> World:
-    """Clients write 16 MB/s to what moves, which the two new brokers have to keep up with."""
+    """Two destinations; clients write 16 MB/s to the moving partitions."""
     return _world(seed, (1, 2, 3), _moves(rng, 8, 30e9, [(1,)], [2, 3], 2 * MB), _load(rng, (1, 2, 3), 0.2, 0.3))
 
 
 def _two_to_one_produce(rng: np.random.Generator, seed: int) -> World:
-    """The same onto one broker, while the second replica follows, too."""
+    """The same with one destination, while the second replica also follows."""
     moves = _moves(rng, 8, 30e9, [(1, 2), (2, 1)], [3], 2 * MB)
     return _world(seed, (1, 2, 3), moves, _load(rng, (1, 2, 3), 0.2, 0.3))
 
@@ -157,7 +160,7 @@ def _broker_add(rng: np.random.Generator, seed: int) -> World:
 
 
 def _broker_replace(rng: np.random.Generator, seed: int) -> World:
-    """Broker 4 is gone for good; what it had goes to broker 5."""
+    """Broker 4 is lost; broker 5 takes over its replicas."""
     old = [(1, 2, 4), (2, 3, 4), (3, 1, 4)]
     return _world(
         seed,
@@ -177,7 +180,7 @@ def _decommission(
 
 
 def _decommission_busy(rng: np.random.Generator, seed: int) -> World:
-    """The broker that leaves leads all of it, and its clients leave it little."""
+    """The broker that is removed leads all partitions, and its clients leave little bandwidth."""
     return _decommission(rng, seed, 0.3, 0.5, 7_200.0)
 
 
@@ -188,12 +191,12 @@ def _hot_partition(rng: np.random.Generator, seed: int, low: float = 0.1, high: 
 
 
 def _hot_partition_busy(rng: np.random.Generator, seed: int) -> World:
-    """What keeps up and what clients read leave the move a few per cent of the link."""
+    """Steady-state replication and client reads leave a few per cent of the link to the move."""
     return _hot_partition(rng, seed, 0.3, 0.5)
 
 
 def _diurnal(rng: np.random.Generator, seed: int) -> World:
-    """A day in 15 minutes."""
+    """The load of a day within 15 minutes."""
     loads = _load(rng, range(1, 5), daily_ratio=0.35, day_s=900.0, daily_phase_s=float(rng.uniform(0.0, 900.0)))
     return _world(seed, range(1, 5), _moves(rng, 12, 60e9, [(1, 2), (2, 3), (3, 1)], [4]), loads)
 
@@ -206,20 +209,20 @@ def _load_step(rng: np.random.Generator, seed: int) -> World:
 
 
 def _disk_bound(rng: np.random.Generator, seed: int) -> World:
-    """Disks that write less than the link brings."""
+    """Disks that are slower than the links."""
     moves = _moves(rng, 9, 25e9, [(1, 2), (2, 3), (3, 1)], [4])
     return _world(seed, range(1, 5), moves, _load(rng, range(1, 5), 0.2, 0.35), disk_bytes_per_s=90 * MB)
 
 
 def _flapping_isr(rng: np.random.Generator, seed: int) -> World:
-    """An old replica is away for twenty seconds every three minutes."""
+    """A replica that does not move is offline for twenty seconds every three minutes."""
     losses = [BrokerLoss(at_s, at_s + 20.0, 3) for at_s in (100.0, 280.0, 460.0)]
     moves = _moves(rng, 10, 35e9, [(1, 2, 3), (2, 1, 3)], [4, 5])
     return _world(seed, range(1, 6), moves, _load(rng, range(1, 6)), disturbances=losses)
 
 
 def _stale_metrics(rng: np.random.Generator, seed: int) -> World:
-    """A tenth of the looks is lost, the rest comes late, and twice a broker is not seen at all."""
+    """A tenth of the scrapes is lost, the others come late, and a broker twice sends none."""
     outages = [SignalOutage(90.0, 170.0, (1,)), SignalOutage(260.0, 320.0, (4,))]
     moves = _moves(rng, 12, 40e9, [(1, 2), (2, 3), (3, 1)], [4])
     world = _world(seed, range(1, 5), moves, _load(rng, range(1, 5)), disturbances=outages)
@@ -227,7 +230,7 @@ def _stale_metrics(rng: np.random.Generator, seed: int) -> World:
 
 
 def _brokers_100(rng: np.random.Generator, seed: int) -> World:
-    """Ten brokers join ninety."""
+    """Ten brokers join a cluster of ninety."""
     brokers, new = range(1, 101), range(91, 101)
     old = [(b, b % 90 + 1, (b + 1) % 90 + 1) for b in range(1, 91)]
     moves = _moves(rng, 180, 250e9, old, new)

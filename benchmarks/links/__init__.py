@@ -1,1 +1,1 @@
-"""What benchmarks.cluster is made of."""
+"""The parts of benchmarks.cluster."""

@@ -1,12 +1,12 @@
-"""The cluster of benchmarks.cluster: four brokers behind links, their clients, and rheostat's measuring.
+"""The cluster of benchmarks.cluster: four brokers behind limited links, their clients, and rheostat.
 
-Clients write to partitions of 1, 2 and 3; broker 4 is new and takes over the second replicas of a topic that broker 1 leads, so
-the way out of broker 1 is what the move and the clients share. Brokers fetch in pieces scaled with the links: with Kafka's own
-sizes one answer would hold a slow link for a second, under any throttle.
+Clients write to partitions on 1, 2 and 3. Broker 4 is new and takes over the second replicas of a topic that broker 1 leads, so the
+move and the clients share the outbound link of broker 1. The fetch sizes are scaled with the links: with Kafka's defaults one
+response would occupy a slow link for a second, under any throttle.
 
-Collector and Spark stream run all the time, so that what measures costs every policy the same.
+Collector and Spark stream run in every run, so that their load is the same for every policy.
 
-Invariant: whatever was begun ends with the ``with`` block, last begun first.
+Invariant: everything ends with the ``with`` block, in reverse order of its start.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _KEPT = {"retention.bytes": str(32 * MB), "segment.bytes": str(8 * MB)}  # A par
 
 
 class BenchLab:
-    """A cluster with one setting of the quota's window. Use it as a context manager."""
+    """A cluster with one setting of the quota window. Use it as a context manager."""
 
     def __init__(self, links: Links, size: Size, quota_samples: int) -> None:
         self.links = links
@@ -175,7 +175,7 @@ class BenchLab:
         return (*_FIRST, *self.links.prefix(LOAD))
 
     def tuner(self, *, acts: bool) -> Supervisor:
-        """Begun; whoever asked for it stops it."""
+        """Returns a started tuner; the caller stops it."""
         supervisor = self._rheostat("tune", dry_run=not acts)
         supervisor.check()
         return supervisor
@@ -187,7 +187,7 @@ class BenchLab:
         return Supervisor(children, log_to=self._log)
 
     def move_back(self) -> None:
-        """As it was; links should not be limited."""
+        """Restores the original replicas. The links should not be limited meanwhile."""
         states = {s.partition: s for s in self.client.partitions([MOVED])}
         if any(list(state.replicas) != BEFORE for state in states.values()):
             with self.lab.admin() as admin:
@@ -202,7 +202,7 @@ class BenchLab:
         )
 
     def forget(self) -> None:
-        """A broker's p99 remembers minutes: what rheostat goes by must not be what was done to clients before."""
+        """Waits until the brokers' p99 metrics, which cover minutes, no longer contain the previous run."""
         began_s = time.monotonic()
         while (p99_ms := self.broker_p99_ms().get("Produce", 0.0)) > CALM * self.size.latency_ms:
             if time.monotonic() - began_s > FORGOTTEN_S_MAX:
@@ -221,7 +221,7 @@ class BenchLab:
         return bool(status and status["ready"])
 
     def leader_rate(self) -> int | None:
-        """The throttle of the source, as it stands."""
+        """Returns the current throttle of the source."""
         live = self._reader.snapshot(full=False)
         rate = live.rates.get((SOURCE, Side.LEADER)) if isinstance(live, LiveCluster) else None
         return rate.bytes_per_s if rate is not None else None
@@ -233,19 +233,20 @@ class BenchLab:
         return len(live.rates) + len(live.lists)
 
     def broker_p99_ms(self) -> dict[str, float]:
-        """As the source tells it, by request. A consumer's includes its wait for records that are not there yet."""
+        """Returns the source's p99 by request. That of fetches includes a consumer's wait for new records."""
         with urllib.request.urlopen(self.lab.nodes[SOURCE].jmx_url, timeout=5) as answer:
             return {name: round(float(ms), 1) for name, ms in _P99.findall(answer.read().decode())}
 
     def size_bytes(self, broker: int) -> int:
-        """Of what moves, as far as this broker has it."""
+        """Returns the size of the moving topic on this broker."""
         found = self.client.log_sizes([broker], [(MOVED, p) for p in range(PARTITIONS)])[broker]
         return sum(found.values()) if isinstance(found, dict) else 0
 
     def latency(self, from_s: float, to_s: float) -> Latency:
-        """
+        """Returns the acknowledgement latency in this interval.
+
         Raises:
-            CommandError: too few acknowledgements in that time.
+            CommandError: there are too few acknowledgements.
         """
         samples = []
         for line in self._acks.read_text().splitlines():

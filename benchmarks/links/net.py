@@ -1,4 +1,4 @@
-"""Brokers behind slow links on one machine: a network namespace for each, one bridge between them, a token bucket both ways.
+"""Brokers behind slow links on one machine: each has a network namespace, one bridge connects them, token buckets limit them.
 
     root namespace                 <lan>: br0                   <b1> … <bN>, <load>
     controller, rheostat ── veth ──┤
@@ -6,15 +6,14 @@
                                    ├── … ── broker N
                                    └── veth ── producers (not limited)
 
-Intuition: what makes clients suffer from a move is the queue before a link that is full, and loopback has no such queue.
+A move delays clients through the queue before a full link, which loopback does not have.
 
-Invariant: whatever was made is gone when the ``with`` block ends, last made first. The bridge sits in a namespace of its own,
-so nothing of the machine's own network is changed: no address but one on a veth, no route, no rule, no sysctl. Where a
-Docker engine runs, frames of a bridge pass iptables, whose FORWARD policy drops them: that holds for bridges in the root
-namespace alone, and is why this one is elsewhere. What a killed run leaves are namespaces named after its process;
-they are found, named and removed by the next one.
+Invariant: everything is removed at the end of the ``with`` block, in reverse order. The bridge has its own namespace, so the
+machine's network is not changed: no address except one on a veth, no route, no rule, no sysctl. Where a Docker engine runs, the
+frames of a bridge pass iptables, whose FORWARD policy drops them. That applies only to bridges in the root namespace. A killed run
+leaves namespaces named after its process; the next run finds, names and removes them.
 
-Vocabulary: out and in are meant from the broker.
+Vocabulary: out and in are seen from the broker.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _ABSENT = re.compile(r"No such file or directory|Cannot find device")
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """Bytes since the link was made, headers included but for those that segmentation adds (about 2 %)."""
+    """Bytes since the link was created, with headers, except those of segmentation (about 2 %)."""
 
     out_bytes: int
     in_bytes: int
@@ -57,7 +56,7 @@ class Passed:
 
 @dataclass(slots=True)
 class Links:
-    """Use it as a context manager, as root. Links are not limited until ``limit`` is called."""
+    """The links; use it as a context manager, as root. They are not limited before ``limit`` is called."""
 
     brokers: int
     subnet: ipaddress.IPv4Network = field(default_factory=lambda: _free_subnet())
@@ -108,14 +107,14 @@ class Links:
         _run("ip", "netns", "add", name)
 
     def host(self, node: int | None) -> str:
-        """The address of a broker, of the producers (LOAD), or of the root namespace (None)."""
+        """Returns the address of a broker, of the producers (LOAD), or of the root namespace (None)."""
         return str(self.subnet[1 if node is None else 10 + node])
 
     def prefix(self, node: int) -> tuple[str, ...]:
         return ("ip", "netns", "exec", _name(str(node)))
 
     def limit(self, mbit_per_s: float) -> None:
-        """Every broker's link carries so much, each way, from now on.
+        """Limits the link of every broker, in both directions.
 
         Raises:
             SetupError: the kernel has no tbf.
@@ -142,7 +141,7 @@ class Links:
         return [(_name("lan"), f"v{b}") for b in brokers] + [(_name(str(b)), "eth0") for b in brokers]
 
     def passed(self) -> dict[int, Passed]:
-        """By broker; LOAD is the producers."""
+        """Returns the bytes by broker; LOAD stands for the producers."""
         found = json.loads(_run("ip", "-n", _name("lan"), "-j", "-s", "link", "show"))
         return {
             int(link["ifname"][1:]): Passed(link["stats64"]["rx"]["bytes"], link["stats64"]["tx"]["bytes"])
@@ -151,13 +150,15 @@ class Links:
         }
 
     def dropped(self, broker: int) -> int:
-        """Packets that the queue before this broker's way out had no room for."""
+        """Returns the packets that the full queue of this broker's outbound link has dropped."""
         text = _run("tc", "-n", _name(str(broker)), "-s", "qdisc", "show", "dev", "eth0")
         return sum(int(count) for count in _DROPS.findall(text))
 
     def capacity_bytes_per_s(self, source: int, target: int) -> float:
-        """What one TCP connection carries of payload between two brokers: the best of some tries, for whatever else the machine
-        does can only make it less. Nothing else should go over their links."""
+        """Returns the payload rate of one TCP connection between two brokers: the best of some tries.
+
+        Other load on the machine can only lower the result. Nothing else should use these links meanwhile.
+        """
         return max(self._carried_bytes_per_s(source, target) for _ in range(_PROBES))
 
     def _carried_bytes_per_s(self, source: int, target: int) -> float:
@@ -182,9 +183,10 @@ class Links:
 
 
 def check_machine() -> None:
-    """
+    """Checks that the benchmark can create namespaces.
+
     Raises:
-        SetupError: not root, or iproute2 is missing.
+        SetupError: the user is not root, or iproute2 is missing.
     """
     missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
     if missing:
@@ -197,17 +199,16 @@ def check_machine() -> None:
 
 
 def before_others(autogroup_nice: int) -> tuple[str, ...]:
-    """What a command starts with that comes before others on the processors; it has to be given a session of its own.
+    """Returns the prefix of a command that gets a high CPU priority; the command needs a session of its own.
 
-    Where the kernel gives every session a share of its own (sched_autogroup, see sched(7)), nice(1) orders only what is in one
-    session, and each of our processes is in another.
+    With sched_autogroup (see sched(7)) the kernel shares CPU time between sessions, and nice(1) works within one session only.
     """
     script = f'{{ echo {autogroup_nice} > /proc/self/autogroup; }} 2> /dev/null; exec nice -n {autogroup_nice} "$@"'
     return ("sh", "-c", script, "sh")
 
 
 def sweep() -> list[str]:
-    """Removes what runs that were killed have left, and says so; those of living runs stay."""
+    """Removes the namespaces of killed runs, and returns a line for each. Those of running processes stay."""
     swept = []
     for name in _namespaces():
         if name.startswith(PREFIX) and not psutil.pid_exists(int(name[len(PREFIX) :].split("-")[0])):
@@ -249,7 +250,7 @@ def _run(*command: str) -> str:
 
 
 def _gone(what: str, *command: str) -> None:
-    """One step of the way back: it says what it could not do and lets the next one do its part."""
+    """Runs one step of the removal; a failure is reported and does not stop the next step."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_S_MAX, check=False)
     if done.returncode != 0 and not _ABSENT.search(done.stderr):
         print(f"the {what} {command[-1]} is left: {done.stderr.strip()}", file=sys.stderr)

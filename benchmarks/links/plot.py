@@ -1,4 +1,4 @@
-"""The front as a picture: time against latency, one point a policy, a line through those that no other beats."""
+"""Draws the Pareto front: time against latency, one point per policy, and a line through the policies that no other one beats."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _TICKS = 6
 
 
 def svg(title: str, found: Sequence[Row], key: str) -> str:
-    """
+    """Returns the picture.
+
     Args:
-        found: totals of one scenario; a policy that did not end has no place in it.
+        found: totals of one scenario; a policy that did not end is left out.
         key: average or p99.
     """
     points = [
@@ -67,7 +68,7 @@ def svg(title: str, found: Sequence[Row], key: str) -> str:
 
 
 def _step(highest: float) -> float:
-    """The distance of two ticks: 1, 2 or 5 times a power of ten."""
+    """Returns the distance of two ticks: 1, 2 or 5 times a power of ten."""
     if highest <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(highest / _TICKS))

@@ -1,6 +1,6 @@
-"""What a link carries: one end sends as fast as it can, the other counts.
+"""Measures the capacity of a link: one end sends as fast as it can, the other end counts.
 
-``receive HOST PORT`` prints bytes/s; ``send HOST PORT SECONDS``. The first second, in which TCP finds its speed, is not counted.
+``receive HOST PORT`` prints bytes/s; ``send HOST PORT SECONDS``. The first second, TCP's slow start, is not counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One run of one policy: the same reassignment, by Kafka's own tool, and what it took and cost.
+"""One run of one policy: the same reassignment with Kafka's own tool, its duration and its effect on clients.
 
-In every run all of rheostat goes; where it is not rheostat's turn its tuner runs dry. T* is of this very run: what the
-link leaves is measured before the move begins.
+All processes of rheostat run in every run; where rheostat may not act, its tuner is in a dry run. T* is that of the same run: the
+free bandwidth is measured before the move.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Run:
         return row
 
     def _idle(self) -> tuple[Latency, float]:
-        """What clients wait for, and what they send through the source's way out, while nothing moves."""
+        """Returns the clients' latency and their outbound bytes/s at the source before the move."""
         lab = self._lab
         began_s, before = time.monotonic(), lab.links.passed()[SOURCE]
         lab.pause(IDLE_S)
@@ -116,7 +116,7 @@ class Run:
         return throttle_bytes_per_s(self._policy.throttle_share, free_bytes_per_s, in_sync)
 
     def _move(self, throttle: int | None, longest_s: float, watch: Watch) -> tuple[float, float]:
-        """When the move began and ended, or when it was given up."""
+        """Runs the move, and returns the times of its start and of its end or of the timeout."""
         lab = self._lab
         options = ["--execute", *(["--throttle", str(throttle)] if throttle is not None else [])]
         tool = Aside(lambda: reassign_partitions(lab.lab.artifacts, lab.lab.bootstrap_servers, _TARGET, *options))
@@ -147,7 +147,7 @@ class Run:
         self._burst_said = burst.output()
 
     def _put_back(self, completed: bool) -> int:
-        """How many throttle settings stand when all is over: rheostat clears them where it acts, else the operator's tool."""
+        """Returns the number of remaining throttle settings; rheostat removes them where it acts, otherwise the operator's tool."""
         lab = self._lab
         if not completed:
             with lab.lab.admin() as admin:
@@ -162,7 +162,7 @@ class Run:
 
 
 def stretches(free_bytes_per_s: float, size: Size, scenario: Scenario) -> list[tuple[float, float]]:
-    """What the link has for the move, less what is written to it meanwhile, from so many seconds on."""
+    """Returns start times and the free bandwidth from then on, minus the write rate of the moving topic."""
     steady = free_bytes_per_s - size.moved_bytes_per_s
     return [(0.0, steady), *((s.at_s, steady - (size.burst_bytes_per_s if s.on else 0.0)) for s in scenario.steps)]
 

@@ -1,8 +1,8 @@
-"""A client that measures what it waits for: small records at an even pace, each timed from ``send`` to its acknowledgement.
+"""A client that measures acknowledgement latency with small records at a constant rate.
 
-``python -m benchmarks.links.sampler BOOTSTRAP TOPIC FILE``: one line a record, when it was sent (monotonic clock, s) and the
-milliseconds until all in-sync replicas had it. It takes the partitions in turn, so every pair of brokers has its share.
-A broker's own p99 looks back over minutes and begins when a request has come; this begins where a client does.
+``python -m benchmarks.links.sampler BOOTSTRAP TOPIC FILE`` writes one line per record: its send time (monotonic clock, s), and the
+milliseconds until all in-sync replicas have it. It uses the partitions in turn, so every pair of brokers is covered. A broker's own
+p99 covers minutes and starts when the request has arrived; this latency starts at the client.
 """
 
 from __future__ import annotations

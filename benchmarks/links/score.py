@@ -1,12 +1,12 @@
-"""What a run is worth: its time over T*, its clients' latency over that before it, and which policies nothing else beats.
+"""The figures of a run: its time relative to T*, its latency relative to the idle cluster, and the Pareto front.
 
-Intuition: a policy is good where it is fast and gentle at once. Nobody can be faster than T* without taking from the
-clients what they send, so time is told as a share of it; the front are those that no other policy beats in both.
+A policy should be fast and gentle at once. No policy can be faster than T* without taking bandwidth from clients, so its time is
+given as a multiple of T*. The front are the policies that no other one beats in both figures.
 
-Invariant: figures of figures only; no clock, no cluster.
+Invariant: these functions only compute; they use no clock and no cluster.
 
 Vocabulary:
-    free      bytes/s that the clients leave of the moving side's link.
+    free      bytes/s that clients leave of the link of the moving side.
     optimum   T*: the least T with ∫₀ᵀ (free − written to the moving replicas) dt ≥ the bytes to be moved.
 """
 
@@ -30,7 +30,7 @@ _TOLD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``throttle_share`` is of the free link, set once by the operator's tool; ``acts`` says whether rheostat may turn it."""
+    """A policy. ``throttle_share`` is the operator's share of the free bandwidth; with ``acts`` rheostat may change the throttle."""
 
     name: str
     throttle_share: float | None
@@ -52,7 +52,7 @@ POLICIES = (
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Of acknowledgements, in milliseconds."""
+    """Acknowledgement latencies in milliseconds."""
 
     samples: int
     average_ms: float
@@ -61,7 +61,7 @@ class Latency:
 
 
 def latency(samples_ms: Sequence[float]) -> Latency | None:
-    """None of fewer than a hundred: their 99th percentile would be their largest."""
+    """Returns the latency; None for fewer than a hundred samples, whose p99 would be their maximum."""
     if len(samples_ms) < 100:
         return None
     ordered = sorted(samples_ms)
@@ -70,14 +70,12 @@ def latency(samples_ms: Sequence[float]) -> Latency | None:
 
 
 def optimum_s(size_bytes: float, free: Sequence[tuple[float, float]]) -> float | None:
-    """
-    Args:
-        size_bytes: what there is to be moved at the beginning.
-        free: (from so many seconds on, bytes/s free less what is written to the moving replicas); the first from 0 on, the
-            last for ever.
+    """Returns T* in seconds; None: the free bandwidth does not suffice.
 
-    Returns:
-        Seconds; None when the last stretch leaves nothing and those before it did not do.
+    Args:
+        size_bytes: bytes to move at the beginning.
+        free: start times in seconds, and bytes/s from then on (free minus written to the moving replicas); the first is at 0, and
+            the last has no end.
     """
     left = size_bytes
     ends = [begin for begin, _ in free[1:]] + [math.inf]
@@ -89,7 +87,7 @@ def optimum_s(size_bytes: float, free: Sequence[tuple[float, float]]) -> float |
 
 
 def throttle_bytes_per_s(share: float, free_bytes_per_s: float, in_sync_bytes_per_s: float) -> int:
-    """The quota that lets a share of the free link through: in-sync followers of listed partitions count against it as well."""
+    """Returns the quota that admits a share of the free bandwidth; in-sync followers of listed partitions use the quota too."""
     return round(share * free_bytes_per_s + in_sync_bytes_per_s)
 
 
@@ -101,8 +99,10 @@ def ratios(idle: Latency, during: Latency) -> dict[str, float]:
 
 
 def load_told(said: str) -> dict[str, float] | None:
-    """What the burst's own producer tells of itself, every five seconds: from send to acknowledgement, what waited in the producer
-    included. Without its first words, which are of a JVM that starts; None where there are no others."""
+    """Returns the figures that the burst's producer prints every five seconds; None if there are none.
+
+    Its latency is from send to acknowledgement, with the wait in the producer. The first line is left out, as the JVM starts.
+    """
     told = [tuple(map(float, found)) for found in _TOLD.findall(said)][1:]
     records = sum(sent for sent, *_ in told)
     if not records:
@@ -118,10 +118,10 @@ def load_told(said: str) -> dict[str, float] | None:
 
 
 def totals(rows: Sequence[Row]) -> list[Row]:
-    """Of every scenario and policy: medians over its runs. A policy of which one run did not end has no time.
+    """Returns medians over the runs of each scenario and policy. A policy with an unfinished run has no time.
 
-    Latency is told over that of the idle cluster, which is the same for all: the median of all runs. Of 25 s the 99th percentile
-    is by chance 8 or 28 ms, and a run's own would tell of nothing else.
+    Latency is relative to that of the idle cluster: the median of all runs. The p99 of 25 s varies between 8 and 28 ms by chance,
+    so the idle latency of a single run would dominate the ratio.
     """
     found = []
     idle = {
@@ -160,8 +160,11 @@ def _median(found: Sequence[float]) -> float | None:
 
 
 def beaten_by(total: Row, others: Sequence[Row], key: str) -> list[str]:
-    """Those that are at least as fast and at least as gentle; ``key`` is what gentleness is told by, average or p99. Where clients
-    come in a burst, to those as well, by their average."""
+    """Returns the policies that are at least as fast and at least as gentle.
+
+    Args:
+        key: the measure of gentleness: average or p99. In scenarios with a burst, its clients count too, with their average.
+    """
     return [other["policy"] for other in others if other is not total and _as_good(other, total, key)]
 
 
@@ -177,14 +180,14 @@ def _as_good(one: Row, other: Row, key: str) -> bool:
 
 
 def front(found: Sequence[Row], key: str) -> list[str]:
-    """The policies of one scenario that no other is as good as, fastest first."""
+    """Returns the policies of one scenario that no other one beats, fastest first."""
     ended = [total for total in found if total["ratio_to_optimum"] is not None]
     best = [total for total in ended if not beaten_by(total, ended, key)]
     return [total["policy"] for total in sorted(best, key=lambda total: float(total["ratio_to_optimum"]))]
 
 
 def missed(rows: Sequence[Row]) -> list[str]:
-    """Every bound that does not hold, as a sentence."""
+    """Returns a sentence for each missed bound."""
     found = totals(rows)
     failures = []
     for total in found:
@@ -207,7 +210,7 @@ def missed(rows: Sequence[Row]) -> list[str]:
 
 
 def in_turn(policies: Sequence[Policy], turn: int) -> dict[int, list[Policy]]:
-    """Those of every setting of the brokers' window, which are started anew for it; each turn begins with another policy."""
+    """Returns the policies by window setting, for which the brokers restart; the first policy differs from turn to turn."""
     found = {}
     for samples in sorted({policy.quota_samples for policy in policies}, reverse=True):
         group = [policy for policy in policies if policy.quota_samples == samples]

@@ -1,12 +1,12 @@
-"""How much of everything benchmarks.cluster uses, as shares of a broker's link, and the stories it tells.
+"""The sizes of benchmarks.cluster, as shares of a broker's link, and its scenarios.
 
-Intuition: one machine carries brokers, clients and rheostat, and at 200 Mbit/s its two processors were what limited (82 to
-90 % of them were used), not the links. So the links are slow, and everything that is counted in bytes is scaled with them: what
-is left to the processors is rheostat's work, which does not grow with a link. A move takes about 100 s, for real ones take
-hours: the seconds until there are signals of it, and the law's way up, are no more than a part of it.
+One machine runs brokers, clients and rheostat. At 200 Mbit/s its two processors were the limit (82 to 90 % used), not the links.
+Therefore the links are slow, and all byte rates are scaled with them. The remaining load is rheostat's own, which does not depend
+on the links. A move takes about 100 s, because real ones take hours: the delay of the signals and the ramp must be a small part of
+it.
 
-Invariant: two sizes of one shape differ in their links alone; the clients' share of a link and the time for which one answer
-holds it are the same.
+Invariant: two sizes of one shape differ in their links only; the clients' share of a link, and the time that one response occupies
+the link, are the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RECORDS_A_BATCH, _RECORD_OVERHEAD_BYTES = 8, 20
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Bytes/s are payload as producers write it, before replication."""
+    """Sizes for one link rate. Bytes/s are payload as producers send it, before replication."""
 
     link_mbit_per_s: float = 40.0
     moved_bytes: float = 400 * MB
@@ -43,39 +43,42 @@ class Size:
 
     @property
     def moved_bytes_per_s(self) -> float:
-        """Written to the topic that moves."""
+        """The write rate of the moving topic."""
         return _MOVED * self.link_bytes_per_s
 
     @property
     def burst_bytes_per_s(self) -> float:
-        """In the middle of the move, to a partition led by its source."""
+        """The write rate of the burst in the middle of the move, to a partition that the source leads."""
         return _BURST * self.link_bytes_per_s
 
     @property
     def rate_bytes_per_s_min(self) -> int:
-        """rheostat's floor: what it is by default is a link."""
+        """rheostat's minimum rate; the default is as much as a link."""
         return round(_FLOOR * self.link_bytes_per_s)
 
     @property
     def answer_bytes(self) -> int:
-        """To a follower, of all partitions."""
+        """The maximum size of a fetch response, all partitions together."""
         return round(_ANSWER_S * self.link_bytes_per_s)
 
     @property
     def fetch_bytes(self) -> int:
-        """To a follower, of one partition."""
+        """The maximum size of one partition in a fetch response."""
         return self.answer_bytes // _PARTITIONS_AN_ANSWER
 
     @property
     def record_bytes(self) -> int:
-        """So that a full batch is what one fetch asks for. Of a batch that does not fit in any more a broker sends the beginning,
-        which the follower throws away: with batches of seven eighths of a fetch that was an eighth of the link."""
+        """The record size at which a full batch has exactly the size of one fetch.
+
+        If a batch does not fit, a broker sends its beginning, which the follower discards. With batches of seven eighths of a
+        fetch that used an eighth of the link.
+        """
         return self.fetch_bytes // _RECORDS_A_BATCH - _RECORD_OVERHEAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From then on, seconds after the move began, the burst is on or off."""
+    """The burst starts or ends ``at_s`` seconds after the start of the move."""
 
     at_s: float
     on: bool

@@ -1,4 +1,4 @@
-"""What a run is watched with: the move second by second, the processors, and a word on what is going on."""
+"""Observes a run: the move second by second, and the load of the processors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Watch:
-    """What is seen of a move, second by second."""
+    """Values of a move, second by second."""
 
     at_s: list[float] = field(default_factory=list)
     out_bytes: list[int] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Watch:
         self.rates.append(rate_bytes_per_s)
 
     def told(self, began_s: float) -> list[Row]:
-        """MB/s out of the source and its leader rate, by look; seconds are of the move."""
+        """Returns outbound MB/s and leader rate of the source for each second of the move."""
         return [
             {
                 "t_s": round(t - began_s, 1),
@@ -48,20 +48,20 @@ class Watch:
 
 
 class Processors:
-    """How busy the machine is from its making on, and how much of that is ours."""
+    """The load of the processors since the creation of this object, in total and by the benchmark's own processes."""
 
     def __init__(self) -> None:
         psutil.cpu_percent()
         self._ours_s = _ours_s()
 
     def shares(self, lasted_s: float) -> tuple[float, float]:
-        """Ours; and all of it, with whatever else runs and what the kernel does for the links."""
+        """Returns the share of the benchmark's processes, and that of everything, including the kernel's work for the links."""
         ours_s = _ours_s() - self._ours_s
         return ours_s / lasted_s / (psutil.cpu_count() or 1), psutil.cpu_percent() / 100
 
 
 def _ours_s() -> float:
-    """Of this process and all that it has started and that live; what ended meanwhile is small."""
+    """Returns the CPU seconds of this process and its living children; those of ended ones are few."""
     total, own = 0.0, psutil.Process()
     for process in (own, *own.children(recursive=True)):
         try:
@@ -73,7 +73,7 @@ def _ours_s() -> float:
 
 
 class Aside:
-    """A call that goes on beside us; what it raised comes out at ``join``."""
+    """A call in another thread; ``join`` raises its error."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._error: BaseException | None = None
@@ -98,10 +98,10 @@ class Aside:
 
 
 def awaited(what: str, probe: Callable[[], T], timeout_s: float, *, every_s: float = 0.3) -> T:
-    """What ``probe`` says once it says something.
+    """Returns the first result of ``probe`` that is not None.
 
     Raises:
-        CommandError: not in time.
+        CommandError: there is none in time.
     """
     deadline = time.monotonic() + timeout_s
     while not (found := probe()):
