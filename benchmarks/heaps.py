@@ -1,7 +1,7 @@
-"""How the brokers of a benchmark collect memory: as they do by default, and with room for what the benchmark gives them.
+"""Garbage collection settings for brokers of a benchmark.
 
-The lab's own collector and heap are made for small clusters: with 1,600 partitions they stop a broker for a quarter of a second to
-one and a half at a time, with 200 that move for up to two, and whoever creates a topic or writes waits with it.
+The lab's own collector and heap are made for small clusters. With 1,600 partitions they stop a broker for 0.25 to 1.5 s at a time,
+with 200 moving partitions for up to 2 s, and all its clients wait.
 """
 
 HEAP_MB = 1_200

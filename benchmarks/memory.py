@@ -1,8 +1,7 @@
-"""Where the brokers of a benchmark keep their logs: in memory, where that has room.
+"""Stores the logs of a benchmark's brokers in memory, if there is enough of it.
 
-Brokers have disks of their own. Those of a lab share one, each waits for what all have written whenever one of them makes sure of a
-record, and while files of one are deleted the others stand still: for half a second to two when partitions move or are deleted.
-Clients' latency is then the disk's.
+Production brokers have their own disks; those of a lab share one. A flush of one broker then waits for the writes of all, and while
+files are deleted the others stop for half a second to two seconds. Client latency would be that of the disk.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _LEAST_BYTES = 8e9
 
 
 def in_memory() -> Path | None:
-    """A folder for a lab; None, and said, where there is no room."""
+    """Returns a folder for a lab; None, with a message, if there is not enough memory."""
     free = min(shutil.disk_usage(_MEMORY).free, psutil.virtual_memory().available) if _MEMORY.is_dir() else 0
     if free >= _LEAST_BYTES:
         return _MEMORY

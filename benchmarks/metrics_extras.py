@@ -1,4 +1,4 @@
-"""What a large cluster's page tells besides its brokers: people's orders, tenants and their quotas, plans, partitions by name."""
+"""Content of a large cluster's metrics page beside its brokers: orders, tenants and quotas, plans, and named partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HOUR_MS = 3_600_000
 
 
 def orders(now_ms: int) -> Orders:
-    """Of people, on the leader side of the first brokers."""
+    """Returns operator orders for the leader side of the first brokers."""
     until_ms = now_ms + _HOUR_MS
     return Orders(
         now_ms, overrides={(b, Side.LEADER): Override(30 * MB + b, until_ms, "kim") for b in range(OVERRIDES)}
@@ -34,12 +34,12 @@ def orders(now_ms: int) -> Orders:
 
 
 def externally_owned_until_ms(now_ms: int) -> dict[tuple[int, Side], int]:
-    """Throttles that somebody else has changed a minute ago."""
+    """Returns throttles that another tool changed a minute ago."""
     return {(b, Side.FOLLOWER): now_ms + _HOUR_MS - 60_000 for b in range(YIELDS)}
 
 
 def quotas(cluster: str, now_ms: int) -> QuotaStatusStore:
-    """A controller that is pressed, and half of its tenants held back."""
+    """Returns a status store with a loaded controller and half of the tenants throttled."""
     controller = ControllerSignal(
         cluster,
         5_000,
@@ -78,7 +78,7 @@ def quotas(cluster: str, now_ms: int) -> QuotaStatusStore:
 
 
 def plans(cluster: str) -> PlanStatusStore:
-    """As many as the page names, each of a thousand partitions of which a fifth has arrived."""
+    """Returns as many plans as the page names, with a thousand partitions each, a fifth of them done."""
     board = PlanStatusStore(cluster)
     board.record_step(turns(), BatchLimits())
     return board

@@ -1,7 +1,7 @@
-"""Records of a made-up cluster for the benchmarks: what a broker's scrape looks like, thousands of times a second.
+"""Generates collector records of an invented cluster, thousands per second.
 
-Every record is built once, with a place for the time and one for a counter, and filled by slicing: building JSON anew would
-measure this file.
+Every record is encoded once with placeholders for the time and for one counter. Encoding JSON each time would dominate the
+benchmark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Shape:
 
 
 class Template:
-    """One node's record, with the two numbers that change left open."""
+    """The record of one node, with placeholders for its two changing numbers."""
 
     def __init__(self, node: int, shape: Shape, rng: random.Random) -> None:
         counters = [name for name, labels in BROKER_COUNTERS.values() if labels is not None]
@@ -69,7 +69,7 @@ def templates(shape: Shape, seed: int = 1) -> list[Template]:
 
 
 def history(shape: Shape, scrapes: int, until_ms: int) -> Iterator[tuple[bytes, bytes, int]]:
-    """Key, value and time of ``scrapes`` scrapes of every node, the last of them at ``until_ms``, in the order of time."""
+    """Yields key, value and time of ``scrapes`` scrapes of every node in the order of time; the last is at ``until_ms``."""
     nodes = templates(shape)
     for back in range(scrapes - 1, -1, -1):
         for i, node in enumerate(nodes):

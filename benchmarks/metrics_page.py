@@ -1,12 +1,11 @@
-"""What the tuner's /metrics costs on large clusters: how long a page takes to make, and how long it is.
+"""Measures the tuner's /metrics page of large clusters: the time to render it, and its length.
 
-The worst that a cluster can be: every broker takes part in a move on both sides and carries a throttle there, the law means
-something for each, an objective, capacities and limits are set, and everything is measured; 200 partitions a broker, a quarter
-of them moving; tenants and their quotas, plans, overrides and named partitions as they come with it (metrics_extras.py); and
-once more with all of it stalled. The cluster's name, which stands in every line, has twenty letters. Figures are CPU time of
-the process, the median of some pages, garbage collection included; beside it the first page, for which fetcher threads are
-counted (of a large move once a minute), and the same page as prometheus_client makes it. Bounds, at 1,000 brokers: time and
-length of the page.
+The cluster is the worst case: every broker takes part in a move and has a throttle and a setpoint on both sides; objective,
+capacities and limits are set, and all values are measured. There are 200 partitions per broker, a quarter of them moving, and
+tenants, quotas, plans, overrides and named partitions in proportion (metrics_extras.py). A second case has all moves stalled. The
+cluster name, which is in every line, has twenty letters. Figures are CPU time of the process, the median of some pages, garbage
+collection included. The first page is shown separately, because it counts fetcher threads (for a large move once a minute). So is
+the same page as rendered by prometheus_client. Bounds, at 1,000 brokers: time and length of the page.
 """
 
 from __future__ import annotations
@@ -56,15 +55,15 @@ Row = dict[str, Any]
 
 
 class _Signals(SignalCache):
-    """Filled here."""
+    """A signal reader whose signals the benchmark sets."""
 
 
 def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> CollectorRegistry:
-    """Of a tuner whose last cycle saw a cluster of that size, with everything there is to tell.
+    """Returns the registry of a tuner after a cycle on a cluster of that size, with a value for every metric.
 
     Args:
-        stalled: every move is, and no throttle is what holds it.
-        fetchers: num.replica.fetchers of every broker; with Kafka's 1 no threads need be counted.
+        stalled: all moves have stalled, and not because of a throttle.
+        fetchers: num.replica.fetchers of every broker; with Kafka's default 1 no threads have to be counted.
     """
     cluster, signals, cycle = LargeCluster(sized(brokers), _SEED, throttled=True), _Signals(), 1
     for value in records(cluster.size, cycle, drained=0.9):
@@ -110,7 +109,7 @@ def measure(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
 
 
 def missed(rows: list[Row]) -> list[str]:
-    """What is over its bound, in words."""
+    """Returns a sentence for each missed bound."""
     at = [row for row in rows if row["brokers"] == BOUND_AT]
     slow = [
         f"{name} takes {row[key]:.0f} ms, allowed are {PAGE_MS_MAX:.0f}"

@@ -1,15 +1,15 @@
-"""What it costs to be looked at: the page's first view and its updates, and the API beside a tuner that works.
+"""Measures the status page (first view, updates), the API, and their effect on the tuner's cycles.
 
-The tuner is the production loop of a large cluster, a process of its own (benchmarks/pages/large.py). Asked is over kept-alive
-connections, a request every 20 ms on time whether or not the one before was answered, over all that can be read; the
-answer's time counts from when the request was due. Beside them /metrics is scraped every five seconds.
+The tuner is the production controller of a large cluster in its own process (benchmarks/pages/large.py). Requests to all read
+routes go over kept-alive connections, one every 20 ms whether or not the previous one was answered; latency counts from the due
+time. /metrics is scraped every five seconds.
 
-Cycles are timed in pairs, one with and one without all that, right after each other and the first of them by turns: a machine's
-speed may double from one second to the next, so only neighbours are compared, and the verdict is the median of their ratios.
-A browser's events and updates count as load, too. As many pairs are made as there is time for, at most ``--rounds``.
+Cycles are timed in adjacent pairs, one with and one without load, in alternating order: the speed of a machine may double from one
+second to the next, so only neighbours are compared, and the result is the median of their ratios. The events and updates of a
+browser are part of the load. As many pairs are timed as there is time for, at most ``--rounds``.
 
-Bounds, at 1,000 brokers: the first view within 1 s from this machine, an update of 100 KB at most, p99 of 50 ms at 50 requests/s,
-a cycle no more than a tenth longer.
+Bounds, at 1,000 brokers: first view within 1 s on this machine, an update of at most 100 KB, p99 of 50 ms at 50 requests/s, and a
+cycle at most a tenth longer.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ UPDATE = (
 
 
 def update_kb(port: int, brokers: list[int]) -> float:
-    """All that a page takes in after a cycle, with headers; the events themselves are a few bytes."""
+    """Returns the size of everything that a page loads after a cycle, headers included; the events are a few bytes."""
     newest_ms = _json(port, f"/api/v1/history?broker={brokers[0]}")["times_ms"]
     since_ms = newest_ms[-2] if len(newest_ms) > 1 else 0
     charts = f"/api/v1/history?since_ms={since_ms}&" + "&".join(f"broker={broker}" for broker in brokers)
@@ -55,10 +55,10 @@ def update_kb(port: int, brokers: list[int]) -> float:
 
 
 def first_view_ms(port: int, ends_at_s: float) -> list[float] | None:
-    """Until headline, cards and charts are there, in a browser that has nothing of the page yet; None: there is none.
+    """Returns the times until headline, cards and charts are visible in a browser with an empty cache; None: there is no browser.
 
     Raises:
-        TooLong: they are not there at ``ends_at_s``, by time.monotonic().
+        TooLong: they are not visible at ``ends_at_s``, by time.monotonic().
     """
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
@@ -87,12 +87,13 @@ def first_view_ms(port: int, ends_at_s: float) -> list[float] | None:
 
 
 def measure(brokers: int, rounds: int, seconds: float) -> dict[str, Any]:
-    """
+    """Returns all figures.
+
     Args:
-        rounds: pairs of cycles at most.
+        rounds: maximum number of pairs of cycles.
 
     Raises:
-        TooLong: fewer than ``ROUNDS_MIN`` pairs, or not even that what comes before them, fit into ``seconds``.
+        TooLong: ``seconds`` do not suffice for ``ROUNDS_MIN`` pairs.
     """
     ends_at_s = time.monotonic() + seconds
     child = Child(brokers, ends_at_s)
@@ -130,7 +131,7 @@ def measure(brokers: int, rounds: int, seconds: float) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Asked:
-    """What came of all requests."""
+    """The results of all requests."""
 
     times_ms: list[tuple[str, float]] = field(default_factory=list)
     scrapes_ms: list[float] = field(default_factory=list)
@@ -139,7 +140,7 @@ class Asked:
 
 
 class Pair(NamedTuple):
-    """Two neighbouring cycles: what each took by the clock and of its thread's CPU, in ms."""
+    """Two adjacent cycles: the time of each by the clock, and the CPU time of its thread, in ms."""
 
     alone: dict[str, float]
     watched: dict[str, float]
@@ -161,7 +162,7 @@ def _pair(child: Child, asked: Asked, *, watched_first: bool) -> Pair:
 
 
 def cycle_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Medians; of ratios those of neighbours, not the ratio of medians."""
+    """Returns medians; a ratio is the median of the ratios of neighbours."""
     ratios = sorted(pair.ratio("wall_ms") for pair in pairs)
     return {
         "pairs": len(pairs),
@@ -175,7 +176,7 @@ def cycle_figures(pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def verdicts(found: dict[str, Any]) -> list[tuple[str, str, float | None, float]]:
-    """Name, unit, figure, bound; no figure where it could not be measured."""
+    """Returns name, unit, figure and bound; the figure is None if it could not be measured."""
     return [
         ("first view", "ms", found["first_view_ms"], VIEW_MS_MAX),
         ("update", "KB", found["update_kb"], UPDATE_KB_MAX),
@@ -185,7 +186,7 @@ def verdicts(found: dict[str, Any]) -> list[tuple[str, str, float | None, float]
 
 
 def _slowest(times_ms: list[tuple[str, float]]) -> Iterator[tuple[str, float]]:
-    """The p99 of each path, the slowest first."""
+    """Yields the p99 of each path, the slowest first."""
     by_path: dict[str, list[float]] = {}
     for path, took in times_ms:
         by_path.setdefault(path, []).append(took)
@@ -211,7 +212,7 @@ def _length(port: int, path: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit code 1 when a bound is broken."""
+    """Returns the exit code: 1 if a bound is missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout, nothing else there")
     parser.add_argument("--brokers", type=int, default=BROKERS)

@@ -1,15 +1,15 @@
-"""What the measuring pipeline carries, how late it is, what it costs, and how that grows.
+"""Measures throughput, latency and cost of the metrics pipeline, and how they grow.
 
-Everything against a real broker on the same machine. Six parts, each of which checks how many records went in:
+Everything runs with a real broker on the same machine. There are six parts, and each checks the number of its records:
 
-    throughput   the same full topic through Spark reading and parsing alone, and through the whole pipeline into Kafka, in
-                 turns in one warm session; the ratio of the two is what the pipeline adds. Beside them the same parsing as
-                 anybody would write it, and a plain kafka-python consumer with json and dicts.
-    live         `stream_child` as a process, under a steady load: start to first signal, publication to readable signal,
-                 memory, rows of state at the begin and at the end.
-    hour         an hour of 100 brokers worked off: rows of state and heap at its begin and at its end.
-    flood        5,000 refused records a second for a minute: all of them told, and the state no larger than its places.
-    growth       throughput and state at 1, 10 and 100 times the brokers, and with 4,000 moving partitions a broker.
+    throughput   the same full topic through Spark's reading and parsing alone, and through the whole pipeline into Kafka, in turn
+                 in one warm session. Their ratio is the cost that the pipeline adds. For comparison: the same parsing with
+                 plain Spark expressions, and a plain kafka-python consumer with json and dicts.
+    live         the stream as a process under a constant load: time to the first signal, publication to readable signal, memory,
+                 rows of state at the start and at the end.
+    hour         an hour of 100 brokers as a backlog: rows of state and heap at its start and at its end.
+    flood        5,000 refused records a second for a minute: all are reported, and the state stays within its slots.
+    growth       throughput and state at 1, 10 and 100 times the brokers, and with 4,000 moving partitions per broker.
     cluster      the whole pipeline on a standalone cluster with two workers.
 """
 

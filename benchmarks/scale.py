@@ -1,17 +1,15 @@
-"""What one decision cycle costs on large clusters, and how that grows.
+"""Measures the cost of one decision cycle on large clusters, and its growth.
 
-A cycle is all that the tuner thinks, with everything observed: what it decides for every side, what it remembers and what it
-puts on record, and then the law's second, which turns every side (there are five in a cycle: the median one, and in the worst
-cycle the worst). Beside it, on lines of their own: reading signals and the cluster's answers into values. Figures are CPU time
-of a process of its own for each size, garbage collection included, so that neither a busy machine nor another size shows in
-them. 200 partitions a broker, a quarter of them moving, each from and to brokers of its own; one in 250 moves ends from one
-cycle to the next, and another begins. Nobody has throttled the moves, so the tuner sets the rates and keeps the
-throttled-replica lists exact, cycle after cycle, as it does wherever an objective is set.
+A cycle is the whole computation of the tuner after the inputs are read: the decision for every side, the new state and its
+records, and then one steering tick, which sets every side. (There are five ticks per cycle: the median cycle contains the median
+tick, and the worst cycle the worst tick.) Decoding signals and the cluster's responses is shown separately. Figures are CPU time
+of one process per size, garbage collection included, so that other load and other sizes do not matter. There are 200 partitions
+per broker, a quarter of them moving, each between its own brokers. Per cycle one in 250 moves ends, and another begins. The moves
+have no throttle, so the tuner sets the rates and keeps the throttled-replica lists exact, as it does with every objective.
 
-Bounds, at 1,000 brokers: the median cycle and the worst, and the most memory that a process ever had, that of the stall of
-everything at once too. Growth: the CPU a broker at 5,000 brokers over that at 1,000. The two cycles with which a move opens, which
-set and list everything and put every side on record, and the one that answers a stall of everything, which sets every throttle,
-come once in a move: they are told and not held to the bound of time.
+Bounds, at 1,000 brokers: the median and the worst cycle, and the peak memory of the process, also when everything stalls at once.
+Growth: CPU per broker at 5,000 brokers relative to 1,000. Three cycles happen once per move and are shown without a time bound: the
+first two, which set and list everything, and the cycle after a stall of everything, which sets every throttle.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ def _run(brokers: int, seed: int, *options: str) -> dict[str, Any]:
 
 
 def _row(run: dict[str, Any]) -> Row:
-    """The figures of one size: medians, and the worst of the cycle."""
+    """Returns the figures of one size: medians, and the worst cycle."""
     cycles = run.pop("cycles")
     first, second = run.pop("opening")
     medians = {part: round(statistics.median(cycle[part] for cycle in cycles), 1) for part in PARTS}
@@ -76,7 +74,7 @@ def _row(run: dict[str, Any]) -> Row:
 
 
 def _answer(run: dict[str, Any]) -> Row:
-    """The cycle that answers a stall of every move."""
+    """Returns the figures of the cycle after a stall of all moves."""
     answer = max(run["cycles"], key=lambda cycle: int(cycle["set"]))
     return {
         "brokers": run["brokers"],
@@ -88,9 +86,9 @@ def _answer(run: dict[str, Any]) -> Row:
 
 
 def growth(rows: Sequence[Row]) -> dict[str, float] | None:
-    """From the bound's size to the largest; None where one of them was not measured.
+    """Returns the growth from the bound's size to the largest; None if one of them was not measured.
 
-    ``ratio`` is CPU a broker over CPU a broker, ``exponent`` that of brokers in the CPU of a cycle: 1 is linear.
+    ``ratio`` is CPU per broker relative to CPU per broker; ``exponent`` is that of the brokers in the CPU of a cycle: 1 is linear.
     """
     at = {row["brokers"]: row["cycle_ms"] for row in rows}
     if BOUND_AT not in at or GROWN_TO not in at:
@@ -101,7 +99,7 @@ def growth(rows: Sequence[Row]) -> dict[str, float] | None:
 
 
 def missed(found: dict[str, Any]) -> list[str]:
-    """Every bound that does not hold, as a sentence."""
+    """Returns a sentence for each missed bound."""
     failures = []
     for row in found["sizes"]:
         if row["brokers"] != BOUND_AT:

@@ -1,9 +1,8 @@
-"""How well the stall judge sees: recall, precision, delay and false alarms, at 1, 5 and 10 s between two looks.
+"""Measures the stall detector: recall, precision, delay and false alarms, with samples every 1, 5 and 10 s.
 
-The judge is the one that runs in production, with its constants. Its rivals are tuned on traces of other seeds than those
-that all are scored on. A stall counts as seen within 120 s; delays are pooled over dead, slow (25 % of the expected drain),
-growing, hopeless (throttle below keep-up) and recovering stalls, the same number of each. Recordings of real brokers are
-judged beside them.
+The detector has its production constants. The rivals are tuned on traces of other seeds than those for the score. A stall counts as
+detected within 120 s. Delays are pooled over stalls that are dead, slow (25 % of the expected drain), growing, hopeless (a throttle
+below steady-state replication) and recovering, with the same number of each. Recordings of real brokers are scored separately.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ TRADE_OFF = tuple((share, lost_s) for share in (0.4, 0.5, 0.6) for lost_s in (10
 
 
 def ours(one: Sampled, limits: StallLimits) -> list[bool]:
-    """What the production judge says after every step."""
+    """Returns the detector's result after every step."""
     state, alarms = StallState(), []
     for step, expected in zip(one.steps, one.expected_bytes_per_s, strict=True):
         state = judge_steps(state, [step], expected, limits)
@@ -94,7 +93,7 @@ def _rivals(unseen: Sequence[Sampled], tuning: Sequence[Sampled]) -> list[dict[s
 
 
 def _at(unseen: Sequence[Sampled], limits: StallLimits, share: float, lost_s: float) -> dict[str, Any]:
-    """Our own judge at another place of the curve between early and quiet."""
+    """Returns the score of the detector at another point between early and quiet."""
     moved = replace(limits, share_expected=share, stalled_lost_s=lost_s)
     settings = {"share_expected": share, "stalled_lost_s": lost_s}
     return settings | _score(unseen, partial(ours, limits=moved)).as_json()

@@ -63,7 +63,7 @@ class _Hand:
         self.simulated.throttles.write_rates(rates)
 
     def _wanted(self) -> Floats:
-        """Returns the rate of each sensor: all pairs at the rate that fills the busiest broker's share, plus steady-state replication."""
+        """Returns the rate of each sensor: the rate that fills the busiest broker's share, plus steady-state replication."""
         cluster = self.simulated.cluster
         replicas, count = cluster.replicas, cluster.count
         second = cluster.ticks * cluster.world.tick_ms // 1000

@@ -30,7 +30,7 @@ _TOLD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy. ``throttle_share`` is the operator's share of the free bandwidth; with ``acts`` rheostat may change the throttle."""
+    """A policy. ``throttle_share`` is of the free bandwidth; with ``acts`` rheostat may change the throttle."""
 
     name: str
     throttle_share: float | None

@@ -1,1 +1,1 @@
-"""What benchmarks/move.py is made of."""
+"""The parts of benchmarks/move.py."""

@@ -1,12 +1,11 @@
-"""What is elsewhere in life, or long done, gives way to what is timed.
+"""Gives background processes a lower CPU priority than the processes that are timed.
 
-Rheostat has machines of its own, and what brokers do was compiled weeks ago; in a benchmark both share two cores with the brokers
-and clients whose time is measured. nice(1) is too little: the kernel first shares the processors out by session, so that the
-compiler of one broker is the equal of all that another one serves, and who wakes up beside it waits for the end of its turn, some
-milliseconds at each of the hops that a record makes. Whoever wakes up beside a cgroup of the idle class goes first.
+In production rheostat runs on other machines, and the code of brokers is compiled long ago. In a benchmark both share two cores
+with the brokers and clients that are timed. nice(1) is not enough: the kernel first shares CPU time between sessions, so the
+compiler of one broker competes with the request threads of another, and delays each hop of a record by some milliseconds. A thread
+that wakes up runs before threads in a cgroup of the idle class.
 
-Threads can be put there one by one in the first version of cgroups only. Where there is none, or for who may not, nice(1) is what
-is left.
+Single threads can be moved only with version 1 of cgroups. Without it, or without the right, nice(1) is used.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _COMPILERS = ("C1 CompilerThre", "C2 CompilerThre")  # Linux keeps fifteen lette
 
 
 class Behind:
-    """A cgroup of the idle class, for as long as it is open; all that is in it must have ended by then.
+    """A cgroup of the idle class. All processes in it must have ended when it is closed.
 
-    ``cpu`` is where the kernel's processor controller is mounted.
+    ``cpu`` is the mount point of the kernel's cpu controller.
     """
 
     def __init__(self, cpu: Path = _CPU) -> None:
@@ -60,9 +59,9 @@ class Behind:
         return self._group is not None
 
     def put(self, processes: Iterable[int]) -> list[int]:
-        """With all that they have started and will start.
+        """Moves processes and their present and future children to the cgroup.
 
-        Returns: those that are in the cgroup now; none where there is nice(1) alone, with which they were started.
+        Returns: the moved processes; none if only nice(1) is available, with which they were started.
         """
         found: list[int] = []
         for pid in processes:
@@ -72,9 +71,9 @@ class Behind:
         return [pid for pid in found if self._group is not None and _written(self._group / "cgroup.procs", pid)]
 
     def put_compilers(self, processes: Iterable[int]) -> list[int]:
-        """Those of Java in these processes, which starts and ends them as it needs them.
+        """Moves the Java compiler threads of these processes; Java starts and ends them as needed.
 
-        Returns: the threads that give way now.
+        Returns: the threads that were moved.
         """
         found = []
         for pid in processes:

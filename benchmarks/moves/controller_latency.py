@@ -1,10 +1,10 @@
-"""What the line before the simulated controller is like for whoever comes, and what the stream would say of it.
+"""Computes the waiting time in the queue of the simulated controller, and the signals about it.
 
-Intuition: a heartbeat or an election that comes at some moment waits until all is done that came before. So the wait is looked at
-twenty times a second, as such events come, whether or not a plan has just asked for something.
+A heartbeat or an election waits until all earlier events are done. Such events arrive at any time, so the wait is sampled twenty
+times a second, independently of a plan's requests.
 
-Its time is that of the events of a plan (steps asked for, replicas that join) and of every other write; each takes what an
-operation takes in this world, whether it comes alone or a thousand in one request.
+The controller's work is the events of a plan (requested steps, replicas that join) and all other writes. Each takes the time of one
+operation, alone or in a request with a thousand others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WINDOW_S = 30.0
 
 
 class ControllerLine:
-    """Follows the submits of a controller as time goes on."""
+    """The queue of a controller over time."""
 
     def __init__(self, controller: Controller, epoch_ms: int, *, every_s: float = 5.0, late_s: float = 3.0) -> None:
         self._controller = controller
@@ -59,7 +59,7 @@ class ControllerLine:
         self._on_the_way.append((now_s + self._late_s, signal))
 
     def waits_s(self, from_s: float, until_s: float) -> Floats:
-        """How long each of the events waits that come in this time."""
+        """Returns the waits of sampled events that arrive in this interval."""
         line = self._controller.submissions
         at_s = np.arange(from_s, until_s, 1 / _EVENTS_PER_S)
         if not line:
@@ -73,14 +73,14 @@ class ControllerLine:
         return waits
 
     def p99_ms_max(self, until_s: float) -> float:
-        """Of all windows of half a minute the worst p99."""
+        """Returns the worst p99 of all windows of half a minute."""
         waits = self.waits_s(0.0, until_s)
         size = round(WINDOW_S * _EVENTS_PER_S)
         parts = [waits[i : i + size] for i in range(0, max(1, len(waits) - size + 1), size)]
         return 1000 * max((float(np.quantile(part, 0.99)) for part in parts if len(part)), default=0.0)
 
     def _done_s(self, until_s: float) -> float:
-        """Work that it has done by then."""
+        """Returns the work done until then."""
         line = self._controller.submissions
         end = _first_at(line, until_s)
         asked_s = sum(work_s for _, work_s, _ in line[:end])
@@ -88,7 +88,7 @@ class ControllerLine:
 
 
 def _first_at(line: list[tuple[float, float, float]], at_s: float) -> int:
-    """The first submit after this moment."""
+    """Returns the index of the first submit after this time."""
     low, high = 0, len(line)
     while low < high:
         middle = (low + high) // 2

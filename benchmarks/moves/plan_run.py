@@ -1,4 +1,4 @@
-"""A world, rates that stand, somebody who executes its plan → how long that takes and what it costs others."""
+"""Runs a plan with one executor at fixed throttles on a simulated cluster."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def run_plan(
     look_every_s: float = LOOK_EVERY_S,
     watch: Callable[[SimulatedCluster, SimulatedReassignments], None] | None = None,
 ) -> PlanRun:
-    """Until every partition of the plan is where it shall be, or the world's time is over.
+    """Runs until every partition has its target replicas, or the time of the world is over.
 
     Args:
-        world: its moves never begin by themselves (``moves_begin_s`` is infinite).
-        watch: called after every look; for checkers. It must not change anything.
+        world: its moves do not begin by themselves (``moves_begin_s`` is infinite).
+        watch: called after every snapshot, for checks; it must not change anything.
     """
     cluster = Cluster(world)
     simulated, port = SimulatedCluster.at(cluster), SimulatedReassignments(cluster)

@@ -1,9 +1,9 @@
-"""What planning a very large plan costs, and `rheostat fetchers` for the same cluster; each in a process of its own.
+"""Measures the cost of planning a very large plan, and of `rheostat fetchers` for the same cluster, each in its own process.
 
-200,000 partitions on 1,000 brokers, each with one replica that moves. Planning is reading the plan's JSON, the optimum, the first
-refill of all slots, and the steps of every partition to its end, as ``--dry-run`` tells them. Fetchers is what that command
-computes and prints for machines. CPU seconds of the process after its imports, the making of the input left out, and the most
-memory that it ever had, its input and its imports included.
+The cluster has 200,000 partitions on 1,000 brokers; one replica of each moves. Planning reads the plan's JSON, and computes the
+optimum, the first schedule of all slots, and the steps of every partition, as ``--dry-run`` does. For `rheostat fetchers` the JSON
+output is computed. Figures are CPU seconds of the process after its imports and without the creation of the input, and its peak
+memory, imports and input included.
 """
 
 from __future__ import annotations

@@ -1,23 +1,22 @@
-"""The same on real brokers: 200 partitions of mixed size go from broker to broker under rheostat's throttles, whoever begins them.
+"""Runs plans on real brokers: 200 partitions of mixed size move under rheostat's throttles, with rheostat's executor and rivals.
 
-Four brokers on one machine. Before every run an operator's rates are put on, on both sides of every broker; rheostat runs all of
-the time and turns them, by the same objective for the clients' latency. The lists are made by whoever begins the partitions: by
-rheostat for its own, and for the others as kafka-reassign-partitions makes them, with all partitions of the batch before it begins.
-So the executors differ in nothing but in what they begin when. Each run goes the other way than the one before it, and by symmetry
-weighs the same on every broker.
+Four brokers run on one machine. Before every run an operator's rates are set on both sides of every broker; rheostat always runs
+and controls them, with the same latency objective. The executor of a run makes the throttled-replica lists: rheostat its own, and
+rivals as kafka-reassign-partitions does, with all partitions of a batch before it begins. So executors differ only in what they
+begin and when. Each run moves back what the previous one moved; by symmetry every broker has the same load.
 
-Clients write to the largest topic all of the time, a fourth of what a throttle lets through. A throttle counts all that is
-listed, in sync or not, so that whoever has much under way at once spends much of it on keeping up. Retention keeps that topic
-as large as it was filled. T* is what the busiest side needs at that throttle with nothing written: nobody gets there.
+Clients constantly write to the largest topic, at a quarter of the throttle. A throttle counts all listed partitions, in sync or
+not, so an executor with many moves at once spends much of it on steady-state replication. Retention keeps that topic at its initial
+size. T* is the time of the busiest side at this throttle without writes; no executor can reach it.
 
-One client, in a process of its own, writes numbered records to all other topics; its latency is from ``send`` to the
-acknowledgement of all in-sync replicas, and in the end every acknowledged record must be read.
+One client in its own process writes numbered records to all other topics. Its latency is from ``send`` to the acknowledgement of
+all in-sync replicas. At the end every acknowledged record must be readable.
 
-Fetch sizes are scaled with the throttle: one answer of Kafka's 10 MiB would be three and a half seconds of it, where of
-the usual 50 MB/s it is a fifth of one. So are followers' waits: a copy ends every 0.4 s here, where it takes minutes in life, and
-whoever writes to a partition that has just been copied waits for as long as the fetch does that it was left out of; shorter ones
-cost the processors more than they are worth (performance.md). And batches fit into what is fetched of a partition at a time:
-of one that does not fit whole the leader sends the beginning, counts it, and the follower throws it away.
+Fetch sizes are scaled with the throttle: a response of Kafka's 10 MiB would take 3.5 s of it, and with the usual 50 MB/s it takes
+0.2 s. So are followers' waits: here a copy ends every 0.4 s, in production every few minutes, and a producer to a partition that
+was just copied waits for the current fetch, which does not contain it. Shorter waits cost more CPU than they gain
+(performance.md). Batches fit into one fetch of a partition: of a larger batch the leader sends and counts the beginning, which the
+follower discards.
 """
 
 from __future__ import annotations
@@ -154,13 +153,13 @@ class Bench:
         return row
 
     def _rate(self, bytes_per_s: int | None) -> None:
-        """As an operator does, on every broker."""
+        """Sets the throttle rate on every broker, as an operator does."""
         rates = {(b, side): bytes_per_s for b in range(1, BROKERS + 1) for side in Side}
         answers = KafkaThrottles(self._client).write_rates(rates)
         assert not any(answers.values()), answers
 
     def _list(self, goal: Target) -> dict[str, TopicThrottle]:
-        """As kafka-reassign-partitions does, of all that is about to begin."""
+        """Sets the lists of all partitions that are about to begin, as kafka-reassign-partitions does."""
         states = {(s.topic, s.partition): s for s in self._client.partitions(list(MEGABYTES_OF))}
         lists = {}
         for topic in MEGABYTES_OF:
@@ -177,7 +176,7 @@ class Bench:
         return lists
 
     def _optimum_s(self, goal: Target) -> float:
-        """What the busiest side needs at the operator's rate, if nothing is written."""
+        """Returns the time of the busiest side at the operator's rate without writes."""
         states = {(s.topic, s.partition): s for s in self._client.partitions(list(MEGABYTES_OF))}
         sizes = self._client.log_sizes(range(1, BROKERS + 1), goal)
         takes: dict[tuple[int, Side], int] = {}
@@ -229,7 +228,7 @@ class Bench:
         return isinstance(live, LiveCluster) and not live.lists
 
     def unreadable(self) -> int:
-        """Acknowledged records that cannot be read; those that come meanwhile are not looked for."""
+        """Returns the number of acknowledged records that cannot be read; records acknowledged during the check do not count."""
         promised = self._writer.promised()
         found: set[int] = set()
         parts = [TopicPartition(topic, p) for topic in NUMBERED for p in range(PARTITIONS_EACH)]
@@ -335,9 +334,9 @@ def bench() -> Iterator[Bench]:
 
 
 def measure(policies: Sequence[str] = POLICIES, rounds: int = 1) -> tuple[list[Row], int]:
-    """A row for each policy and round; and how many of the acknowledged records could not be read in the end.
+    """Returns a row for each policy and round, and the number of acknowledged records that could not be read at the end.
 
-    Every round begins with another policy than the one before it, so that none always comes first, or always goes the same way.
+    Every round begins with another policy, so that no policy always comes first or always moves in the same direction.
     """
     with bench() as made:
         for policy in WARMS_UP:
@@ -347,7 +346,7 @@ def measure(policies: Sequence[str] = POLICIES, rounds: int = 1) -> tuple[list[R
 
 
 def of_rounds(rows: Sequence[Row]) -> list[Row]:
-    """By policy, the middle of its rounds in everything, and the least and the most of what is judged."""
+    """Returns for each policy the medians of its rounds, and the ranges of the figures that have a bound."""
     found = []
     for policy in dict.fromkeys(row["policy"] for row in rows):
         own = [row for row in rows if row["policy"] == policy]

@@ -1,8 +1,8 @@
-"""How plans are executed today: all at once, in batches, by Cruise Control's executor; they get the same throttles and lists.
+"""Other executors of plans: all at once, in batches, and Cruise Control's. They have the same throttles and lists.
 
-Each looks every five seconds, as Cruise Control does and ours; people's scripts look less often. All at once is what
-kafka-reassign-partitions does with a plan, a batch what people cut it to: the next one begins when all of the one before it
-is done. None of them looks at sizes, as none does in real life unless it is told to.
+Each has a snapshot every five seconds, as Cruise Control and rheostat; operators' scripts look less often. All at once is a plan in
+kafka-reassign-partitions. In batches an operator splits the plan: a batch begins when all of the previous one is done. None of them
+considers sizes, as they do not by default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tuner.simulation.world import PartitionSpec
 
 @dataclass(slots=True)
 class AllAtOnce:
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the
+    executor's shape
         left = [i for i in port.plan if not port.asked[i]]
         # No request takes more than the controller's ten thousand records.
         return [left[i : i + REQUEST_PARTITIONS_MAX] for i in range(0, len(left), REQUEST_PARTITIONS_MAX)]
@@ -30,7 +31,8 @@ class AllAtOnce:
 class Batches:
     partitions: int
 
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the
+    executor's shape
         if len(port.running()):
             return []
         return [[i for i in port.plan if not port.asked[i]][: self.partitions]]
@@ -38,13 +40,14 @@ class Batches:
 
 @dataclass(slots=True)
 class KipBatches:
-    """KIP-435 to the letter, with its limits as given: leader movements first, and slots filled again as steps end."""
+    """KIP-435 with its own limits: movements of leaders first, and slots are filled again as steps end."""
 
     limits: BatchLimits
     _ways: dict[int, PartitionTransition] = field(default_factory=dict)
     _steps: dict[int, ReassignmentStep] = field(default_factory=dict)
 
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the
+    executor's shape
         if not self._ways:
             self._ways = {i: _way(port.cluster.world.partitions[i]) for i in port.plan}
         running = [self._steps[i] for i in port.running().tolist()]
@@ -70,8 +73,11 @@ def _way(spec: PartitionSpec) -> PartitionTransition:
 
 @dataclass(slots=True)
 class CruiseControl:
-    """Its concurrency adjuster, switched on: moves a broker takes part in, from 5 on, one more every six minutes while its
-    latency is well, half as many when it isn't, at most 12; 1,250 in the cluster. Slots are refilled as moves end."""
+    """Cruise Control's executor with its concurrency adjuster.
+
+    A broker takes part in 5 moves at first: one more every six minutes while its latency is good, half as many otherwise, at most
+    12, and 1,250 in the cluster. Slots are filled again as moves end.
+    """
 
     objective_ms: float
     slots: dict[int, int] = field(default_factory=dict)

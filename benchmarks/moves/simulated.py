@@ -1,4 +1,4 @@
-"""One plan, one executor: a process of its own, so that a run's memory and time are its own."""
+"""Runs one plan with one executor in its own process, so that its memory and CPU time can be measured."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rates_of(world: World) -> dict[tuple[int, Any], float]:
 
 
 def optimum(world: World) -> FluidBound:
-    """T* of the plan at the throttles that stand."""
+    """Returns T* of the plan at the current throttles."""
     plan = [
         PlannedPartition(
             p.topic,

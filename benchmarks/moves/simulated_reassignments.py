@@ -1,8 +1,8 @@
-"""A plan executed on the simulated cluster, by the production decisions or by a rival's: steps asked for, and what came of it.
+"""Executes a plan on the simulated cluster, with rheostat's executor or with a rival.
 
-Every partition of a plan exchanges replicas in one step here: what KIP-435 does with one partition is decided apart, and is no
-matter of time and controller. A step's request stands in the controller's line like everything else; when it is through, the
-brokers hear of it a propagation later, and begin to fetch. What moves is on the throttled-replica lists, and nothing else.
+Every partition of a plan exchanges its replicas in one step; the further steps of KIP-435 have no effect on time and controller. A
+request waits in the controller's queue. When it is done, the brokers hear of it after the propagation delay and begin to fetch. The
+throttled-replica lists contain exactly what moves.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LOOK_EVERY_S = 5.0  # Of whoever executes a plan: Cruise Control's and ours.
 
 
 class SimulatedReassignments:
-    """AlterPartitionReassignments and ListPartitionReassignments of a simulated cluster; partitions by their index."""
+    """AlterPartitionReassignments and ListPartitionReassignments of a simulated cluster; partitions are identified by index."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -56,7 +56,7 @@ class SimulatedReassignments:
         self.requests: list[tuple[float, int]] = []
 
     def ask(self, partitions: Sequence[int]) -> None:
-        """With one request."""
+        """Requests the reassignment of these partitions in one request."""
         if not partitions:
             return
         cluster, model = self.cluster, self.cluster.world.controller
@@ -67,7 +67,7 @@ class SimulatedReassignments:
         heapq.heappush(self._begins, (done_s + model.propagation_s_max, len(self.requests), those))
 
     def advance(self) -> None:
-        """What has come through the controller begins."""
+        """Begins the requests that the controller has handled."""
         due: list[Ints] = []
         while self._begins and self._begins[0][0] <= self.cluster.now_s:
             due.append(heapq.heappop(self._begins)[2])
@@ -75,12 +75,12 @@ class SimulatedReassignments:
             self.cluster.start_moves(np.concatenate(due))
 
     def running(self) -> Ints:
-        """Asked for and not at its end, as a look tells."""
+        """Returns the partitions that were requested and are not done, as a snapshot shows them."""
         return np.flatnonzero(self.asked & ~self.done)
 
     @property
     def unheard(self) -> Bools:
-        """Asked for, and no broker has heard of it."""
+        """Returns the partitions that were requested and that no broker has heard of yet."""
         waits = np.zeros(len(self.asked), dtype=np.bool_)
         for _, _, partitions in self._begins:
             waits[partitions] = True
@@ -95,12 +95,12 @@ class SimulatedReassignments:
 
 class Executor(Protocol):
     def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
-        """Asked every few seconds: requests to be made now, each with the partitions that begin with it."""
+        """Returns the requests to make now, each with the partitions that it begins. It is called every few seconds."""
 
 
 @dataclass(slots=True)
 class Ours:
-    """The production decisions: how many by ``decide_concurrency``, which ones by ``schedule``."""
+    """rheostat's executor: ``decide_concurrency`` decides how many partitions begin, and ``schedule`` which ones."""
 
     rates: Mapping[BrokerSide, float]  # That stand, as a person has set them.
     line: ControllerLine

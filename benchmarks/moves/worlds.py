@@ -1,8 +1,7 @@
-"""The plan that is executed: brokers join a cluster of a hundred, and a share of all its partitions goes to them; or the few of
-the benchmark on real brokers.
+"""The plans: brokers join a cluster of a hundred and take over a share of all partitions; or the plan of the real brokers.
 
-Sizes are skewed as those of real topics are: most partitions are small, a few are hundreds of times larger. What is written to a
-partition goes with its size, more or less, and one in twenty is hot. All drawn from the seed.
+Sizes are skewed like those of production topics: most partitions are small, and a few are hundreds of times larger. The write rate
+of a partition roughly follows its size, and one in twenty is hot. Everything is drawn from the seed.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ def joining(
     partitions: int = PARTITIONS,
     drains_s: float = 1_500.0,
 ) -> World:
-    """Some of the brokers have just joined: one replica of every partition of the plan goes to one of them.
+    """Returns a world in which new brokers have joined: one replica of every partition of the plan moves to one of them.
 
     Args:
-        new: how many have; a fifth of all.
-        drains_s: how long the new ones would take for it at their throttles, if it were even and nothing was written.
+        new: number of new brokers; by default a fifth of all.
+        drains_s: time of the new brokers at their throttles, if load were even and nothing were written.
     """
     new = brokers // 5 if new is None else new
     rng = np.random.default_rng([seed, 8])
@@ -49,7 +48,7 @@ def joining(
 
 
 def evening(seed: int, *, brokers: int = BROKERS, partitions: int = PARTITIONS, drains_s: float = 1_000.0) -> World:
-    """One replica of every partition of the plan goes from one broker to another, whichever."""
+    """Returns a world in which one replica of every partition of the plan moves from one random broker to another."""
     rng = np.random.default_rng([seed, 9])
     every = np.arange(brokers)
     total_bytes = drains_s * RATE_BYTES_PER_S * brokers
@@ -57,18 +56,19 @@ def evening(seed: int, *, brokers: int = BROKERS, partitions: int = PARTITIONS, 
 
 
 def ends(number: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Where one of the few is, and where it shall be: its leader stays, its follower goes to a broker that has none of it."""
+    """Returns present and target replicas: the leader stays, and the follower moves to a broker without a replica."""
     first = number % FOUR_BROKERS
     old, new = ((1, 2), (2, 3), (3, 1))[number // FOUR_BROKERS % 3]
     return (first, (first + old) % FOUR_BROKERS), (first, (first + new) % FOUR_BROKERS)
 
 
 def four_brokers(seed: int, *, heard_after_s: float = 0.041) -> World:
-    """As on the real brokers (real.py): 200 partitions of five sizes, the largest of which are written to. Leaders stay, and by
-    symmetry every side has the same to copy.
+    """Returns the world of real.py: 200 partitions of five sizes; clients write to the largest.
+
+    Leaders stay, and by symmetry every side copies the same amount.
 
     Args:
-        heard_after_s: from a step's decision to its first byte: it is announced, throttled, asked for, heard of.
+        heard_after_s: time from the decision on a step to its first byte: prepare handshake, throttle, request, propagation.
     """
     partitions = []
     for topic, megabytes in FOUR_MEGABYTES_OF.items():

@@ -1,6 +1,6 @@
-"""One client that writes numbered records to all topics but the largest, and remembers how long each took.
+"""A client that writes numbered records to all topics except the largest, and stores the latency of each.
 
-In a process of its own: latency is from ``send`` to the acknowledgement, and must not wait for what else the benchmark looks at.
+It runs in its own process, so that the benchmark's other work does not delay it. Latency is from ``send`` to the acknowledgement.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ _FLUSH_S_MAX = 20.0
 
 
 class Writer:
-    """Times are seconds of the machine's monotonic clock."""
+    """The writing client. Times are seconds of the machine's monotonic clock."""
 
     def __init__(self, bootstrap_servers: str, topics: Sequence[str], partitions_each: int) -> None:
         self._part = Apart(_write, bootstrap_servers, list(topics), partitions_each, ends_s_max=2 * _FLUSH_S_MAX + 5.0)
 
     def latencies_ms(self, from_s: float, to_s: float) -> list[float]:
-        """Of all that were acknowledged, by when they were sent."""
+        """Returns the latencies of the acknowledged records that were sent in this interval."""
         return list(self._acknowledged(from_s, to_s).values())
 
     def promised(self) -> set[int]:
-        """The numbers of those that were acknowledged."""
+        """Returns the numbers of the acknowledged records."""
         return set(self._acknowledged(float("-inf"), float("inf")))
 
     def stop(self) -> None:
         self._part.end()
 
     def _acknowledged(self, from_s: float, to_s: float) -> dict[int, float]:
-        """Milliseconds, by number."""
+        """Returns the latency in milliseconds of each acknowledged record, by number."""
         self._part.tell((from_s, to_s))
         found: dict[int, float] = self._part.answer(_ANSWERS_S_MAX)
         return found

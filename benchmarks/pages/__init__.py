@@ -1,1 +1,1 @@
-"""What the benchmark of the page and the tests of the page share: a tuner that one can look at, without a cluster."""
+"""A tuner with a status page but without a cluster, for the benchmark and the tests of the page."""

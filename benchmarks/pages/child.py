@@ -1,4 +1,4 @@
-"""The tuner's process: told how many cycles to do, it says what each took; nobody waits for it for ever."""
+"""Runs the tuner in a child process: the parent sends a number of cycles, and the child returns their times."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import Any
 
 
 class TooLong(Exception):
-    """The benchmark has had its time."""
+    """The time of the benchmark is over."""
 
 
 class Child:
-    """The tuner's process."""
+    """The process of the tuner."""
 
     def __init__(self, brokers: int, ends_at_s: float) -> None:
-        """
-        Args:
-            ends_at_s: the moment, by time.monotonic(), after which nothing is waited for any more.
+        """Args:
+        ends_at_s: the time, by time.monotonic(), at which all waits end.
         """
         self._ends_at_s = ends_at_s
         self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -35,9 +34,10 @@ class Child:
             raise
 
     def cycles(self, count: int, *, paced: bool = True) -> Any:
-        """
+        """Runs cycles and returns their times.
+
         Args:
-            paced: one every five seconds, as a tuner does; otherwise one right after the other.
+            paced: one cycle every five seconds, as in a tuner; otherwise without pauses.
         """
         assert self._process.stdin is not None
         self._process.stdin.write(f"{count} {'paced' if paced else 'at_once'}\n")

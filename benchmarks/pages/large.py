@@ -1,8 +1,8 @@
-"""A tuner of a large cluster that is looked at, in a process of its own: ``python -m benchmarks.pages.large BROKERS``.
+"""A tuner of a large cluster with its status page, in its own process: ``python -m benchmarks.pages.large BROKERS``.
 
-The production loop steers every side of every broker, at the pace of a real one: a cycle every five seconds, the law every
-second between. Beside it runs the real HTTP server. For each line of stdin, a number of cycles and ``paced`` or ``at_once``, it
-does these and tells a line of JSON: what each took by the clock and of its thread's CPU, the law's seconds with it.
+The production controller steers every side of every broker, at the usual rate: a cycle every five seconds, and the control law
+every second. The real HTTP server runs beside it. Each line of stdin has a number of cycles and ``paced`` or ``at_once``. The
+answer is a line of JSON: the time of each cycle with its steering ticks, by the clock and by the CPU time of its thread.
 """
 
 from __future__ import annotations
@@ -105,10 +105,10 @@ class LargeTuner:
         return self._now_ms / 1000
 
     def cycle(self, *, paced: bool = True) -> dict[str, float]:
-        """What one cycle and its seconds of the law took, in ms.
+        """Returns the time of one cycle and its steering ticks in ms.
 
         Args:
-            paced: it takes five seconds, as in a tuner.
+            paced: the cycle takes five seconds, as in a tuner.
         """
         self._cycle += 1
         self._cluster.cycle, self._now_ms = self._cycle, now_ms(self._cycle)

@@ -1,7 +1,7 @@
-"""What asks the API beside a tuner that works: over kept-alive connections, on time whether or not the one before was answered.
+"""Sends requests to the API at a fixed rate over kept-alive connections, whether or not earlier ones were answered.
 
-Beside it Prometheus scrapes, three times as often as it is told to in conf/. Its page has a bound of its own (metrics_page.py) and
-is none of the API's answers, but it is made while they are asked for.
+Prometheus scrapes meanwhile, three times as often as conf/ sets it. Its page has a bound of its own (metrics_page.py) and is not
+part of the API figures.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NEWEST = "/api/v1/decisions?limit=1"
 
 
 class Load:
-    """Requests at a fixed pace; ``times_ms`` is how long each took from when it was due."""
+    """Requests at a fixed rate; ``times_ms`` has the latency of each from its due time."""
 
     def __init__(self, port: int, per_s: float) -> None:
         self._port = port
@@ -99,7 +99,7 @@ class Load:
 
 
 def asked(connection: http.client.HTTPConnection, path: str) -> tuple[int, bytes]:
-    """Status and body; 0 where there was no answer."""
+    """Returns status and body; status 0: there was no response."""
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

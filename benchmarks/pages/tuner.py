@@ -1,7 +1,8 @@
-"""A tuner with its HTTP server, whose cluster is simulated and whose clock is turned by hand.
+"""A tuner with its HTTP server, a simulated cluster and a simulated clock.
 
-All of it is the production code but for the cluster: loop, judge, law, slew, recorder, board, routes. Orders given over HTTP
-reach the loop, as through the journal's topic. The simulated clock begins when the tuner is made, so that times look like now.
+Everything except the cluster is production code: controller, stall detector, control law, ramps, recorder, status stores, routes.
+Orders over HTTP reach the controller as through the orders topic. The simulated clock begins at the present time, so that times
+look current.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _WRITES_PER_S_MAX = 50.0
 
 
 class KeptOrders:
-    """The desk that takes orders, and the loop's reader of them, in one: the last order wins."""
+    """The order service and the controller's reader of orders in one object; it keeps the newest orders only."""
 
     def __init__(self) -> None:
         self._given = Orders()
@@ -59,10 +60,9 @@ class SimulatedTuner:
     def __init__(
         self, scenario: str, *, steers: bool = True, tokens: Tokens | None = None, dry_run: bool = False
     ) -> None:
-        """
-        Args:
-            scenario: one that comes with rheostat.
-            steers: with the objective of the scenario's world; else it only rescues.
+        """Args:
+        scenario: name of a shipped scenario.
+        steers: with the objective of the scenario's world; otherwise without an objective.
         """
         found = load_scenario(scenario)
         self._epoch_s = float(round(time.time()))
@@ -148,7 +148,7 @@ class SimulatedTuner:
         return self._cluster.moves_ended_s is None
 
     def advance(self, seconds: float) -> None:
-        """So much later, as fast as this machine computes it."""
+        """Advances the simulated time, as fast as this machine computes it."""
         until_s = self._cluster.now_s + seconds
         while self._cluster.now_s < until_s:
             self._stream.advance()
@@ -165,7 +165,7 @@ class SimulatedTuner:
             self._cluster.step()
 
     def cycle(self) -> float:
-        """One more look at what is there; its CPU time."""
+        """Runs one cycle, and returns its CPU time."""
         began_s = time.thread_time()
         self._loop.cycle()
         return time.thread_time() - began_s

@@ -1,1 +1,1 @@
-"""What benchmarks.scale is made of."""
+"""The parts of benchmarks.scale."""

@@ -1,13 +1,12 @@
-"""The cycles of one tuner at one size, in a process of its own: ``python -m benchmarks.sizes.cycle BROKERS SEED [rescue]``.
+"""Runs the cycles of one tuner at one size in its own process: ``python -m benchmarks.sizes.cycle BROKERS SEED [rescue]``.
 
-The production loop, with the status board, a journal that makes and packs Kafka's records of everything and sends none of
-them, and logs that go nowhere. What is observed is handed in; what it costs to make values of it is measured beside. All
-figures are CPU time of the process, garbage collection included.
+It is the production controller, with the status store, a journal that encodes and packs all records without sending them, and logs
+without output. Inputs are prepared; the cost of decoding them is measured separately. All figures are CPU time of the process,
+garbage collection included.
 
-    steered   an objective is set, and nobody has throttled the moves: in its first cycle the tuner sets a rate on every side and
-              lists what moves, in its second it decides on every side; from then on the law turns them all every second, what
-              is done goes off the lists and what begins comes onto them
-    rescue    none is set, the throttle came with the moves, and all stall at once: the cycle that answers sets every rate
+    steered   an objective is set, and the moves have no throttle. The first cycle sets a rate on every side and lists the moves;
+              the second decides on every side; then the control law sets all sides every second, and the lists follow the moves
+    rescue    no objective is set, the throttle was set with the moves, and all moves stall at once: one cycle sets every rate
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ T = TypeVar("T")
 
 
 class SilentJournal:
-    """Makes and packs the records that the Kafka journal would send."""
+    """Encodes and packs the records that the Kafka journal would send."""
 
     def __init__(self) -> None:
         self._entries = self._saves = self._bytes = self._input_bytes = 0
@@ -101,7 +100,7 @@ class SilentJournal:
             gzip.compress(batch)
 
     def take(self) -> dict[str, int]:
-        """What has come since the last call."""
+        """Returns the counts since the last call."""
         found = {
             "entries": self._entries,
             "memory_records": self._saves,
@@ -113,14 +112,14 @@ class SilentJournal:
 
 
 class Observed(SignalCache):
-    """The newest signals, polled before."""
+    """A signal reader with prepared signals."""
 
     def poll(self) -> int:
         return 0
 
 
 class Looked:
-    """The newest look, taken before."""
+    """A cluster reader with a prepared snapshot."""
 
     def __init__(self) -> None:
         self.live: LiveCluster | ClusterUnreadable = ClusterUnreadable("not looked yet")
@@ -130,7 +129,7 @@ class Looked:
 
 
 class NoOrders:
-    """Nobody gives any."""
+    """An orders reader without orders."""
 
     latest = Orders()
     superseded: tuple[Orders, ...] = ()
@@ -140,7 +139,7 @@ class NoOrders:
 
 
 class Tuner:
-    """All that takes part in a cycle, and a clock that the benchmark turns."""
+    """All parts of a cycle, with a simulated clock."""
 
     def __init__(self, brokers: int, seed: int, *, steers: bool) -> None:
         self.size = sized(brokers)
@@ -185,7 +184,7 @@ class Tuner:
         )
 
     def cycle(self, *, drained: float) -> dict[str, Any]:
-        """One more cycle and the seconds up to the next; CPU ms of the parts, and what the cycle left in the journal."""
+        """Runs a cycle and its steering ticks; returns CPU ms of the parts, and the counts of the journal."""
         self._cycle += 1
         self.cluster.cycle, self._now_ms = self._cycle, now_ms(self._cycle)
         told: dict[str, Any] = {"signals_ms": self._hear(drained)}
@@ -242,7 +241,7 @@ def measure(brokers: int, seed: int, *, rescue: bool) -> dict[str, Any]:
 
 
 def _batches(records: Iterable[bytes]) -> Iterator[bytes]:
-    """Records of one batch after another; one that is larger than a batch is alone in it."""
+    """Yields the records of one batch at a time; a record that is larger than a batch is alone."""
     batch: list[bytes] = []
     size = 0
     for record in records:

@@ -1,8 +1,8 @@
-"""A large cluster as the tuner sees it: what the Admin API answers, and what the stream says, cycle after cycle.
+"""A large cluster as input of the tuner: responses of the Admin API, and signals, cycle after cycle.
 
-Every broker leads, follows and receives; destinations are drawn from all brokers, as a rebalance over the whole cluster
-does it, so that nearly every copy has its own pair of brokers. A few moves end and as many begin from one cycle to the
-next. Nothing here is simulated: the tuner's cost depends on how much there is to look at, and hardly on what happens.
+Every broker leads, follows and receives. Destinations are random, as in a rebalance of the whole cluster, so nearly every copy has
+its own pair of brokers. In each cycle a few moves end, and as many begin. Nothing is simulated: the tuner's cost depends on the
+size of its inputs, and hardly on their values.
 """
 
 from __future__ import annotations
@@ -48,15 +48,17 @@ class Size:
 
 
 def sized(brokers: int) -> Size:
-    """200 partitions a broker, a quarter of them moving."""
+    """Returns the size: 200 partitions per broker, a quarter of them moving."""
     return Size(brokers, 200 * brokers, 50 * brokers)
 
 
 class LargeCluster:
-    """The Admin API's answers, as ``LiveReader`` asks for them; ``cycle`` is moved on by the benchmark."""
+    """The Admin API's responses for the cluster reader; the benchmark advances ``cycle``."""
 
     def __init__(self, size: Size, seed: int, *, throttled: bool) -> None:
-        """Args: throttled: rates and lists stand as kafka-reassign-partitions sets them, or else nothing does."""
+        """Args:
+        throttled: rates and lists are set as by kafka-reassign-partitions; otherwise there are none.
+        """
         self.size = size
         self.cycle = 0
         random = Random(seed)
@@ -76,7 +78,7 @@ class LargeCluster:
         return [self._state(i % self.size.partitions) for i in range(first, first + self.size.moving)]
 
     def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
-        """One of each topic is all that is looked at."""
+        """Returns one partition per topic, as no reader needs more."""
         asked = None if topics is None else set(topics)
         firsts = enumerate(range(0, self.size.partitions, PARTITIONS_OF_A_TOPIC))
         return [self._state(i) for topic, i in firsts if asked is None or self._names[topic] in asked]
@@ -112,7 +114,7 @@ class LargeCluster:
         return dict.fromkeys(changes)
 
     def _lists_of(self, topic: int) -> dict[str, str]:
-        """As kafka-reassign-partitions makes them for a plan that names every partition."""
+        """Returns the lists of a topic, as kafka-reassign-partitions sets them for a plan of all partitions."""
         leader, follower = [], []
         first = topic * PARTITIONS_OF_A_TOPIC
         for i in range(first, min(first + PARTITIONS_OF_A_TOPIC, self.size.partitions)):
@@ -139,7 +141,7 @@ class LargeCluster:
 
 
 def _changed(text: str | None, change: Change) -> str | None:
-    """A list setting after an incremental change, as Kafka leaves it: its entries in order, and empty text for none."""
+    """Returns a list setting after an incremental change, as Kafka does: sorted entries, and an empty text for none."""
     entries = text.split(",") if text else []
     match change:
         case Append(entries=added):
@@ -157,10 +159,10 @@ def now_ms(cycle: int) -> int:
 
 
 def records(size: Size, cycle: int, *, drained: float) -> Iterator[bytes]:
-    """What the signals topic brings in one cycle: a record for each broker and for each of its sides.
+    """Yields the signal records of one cycle, one for each broker and for each of its sides.
 
     Args:
-        drained: share of what the throttles allow that the moves have made of it.
+        drained: share of the throttle that the moves have used.
     """
     sampled_at_ms = now_ms(cycle) - 2_000
     share = size.moving // size.brokers

@@ -1,1 +1,1 @@
-"""What benchmarks.stall is made of."""
+"""The parts of benchmarks.stall."""

@@ -1,7 +1,7 @@
 """Records moves on real brokers for ``benchmarks.stall``: ``python -m benchmarks.stalls.record [NAME ...]``.
 
-One lab of three brokers; one story after another, each with a topic of its own that moves from [1, 2] to [1, 3] under a
-throttle. A look a second; what it takes is in ``stalls/watch.py``.
+A lab of three brokers runs one story after another. Each has its own topic, which moves from [1, 2] to [1, 3] under a throttle.
+There is one sample a second; ``stalls/watch.py`` takes it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Story:
 
 @dataclass(slots=True)
 class Stage:
-    """The move that is running, for the acts to change."""
+    """The running move, for the actions of a story."""
 
     lab: Lab
     client: ClusterClient

@@ -1,7 +1,7 @@
-"""Recorded moves of real brokers: one JSONL file each, its first line the label, every further line one look.
+"""Recorded moves of real brokers: one JSONL file each, with the label in the first line, and one sample per further line.
 
-Sums over the partitions that were in two successive looks, as the signals have them; seconds since the first look. A look
-that a broker did not answer is left out, so it comes back as a gap.
+The sums cover the partitions of two successive samples, as in signals; times are seconds since the first sample. A sample that a
+broker did not answer is missing, and becomes a gap.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def recordings(folder: Path = FOLDER) -> list[Trace]:
 
 
 def read(file: Path) -> Trace:
-    """Raises ValueError with file and line when it is not what ``write`` makes."""
+    """Returns the recorded move. Raises ValueError with file and line if it has another form."""
     label: dict[str, Any] = {}
     ticks = []
     for number, line in enumerate(file.read_text().splitlines(), start=1):

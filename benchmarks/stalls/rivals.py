@@ -1,11 +1,10 @@
-"""The judges that ours is compared with, each with the settings it may be tuned to.
+"""Rival stall detectors, each with the parameters that may be tuned.
 
-Intuition: a rival gets all that helps ours: bytes instead of messages, drain instead of lag (so that a batch that joins
-is no jump), what the throttle allows to drain, and the rule that near the end nothing is lost. Only the law differs.
+A rival has the same inputs as rheostat's detector: bytes instead of messages, drain instead of lag (so that a joining batch is no
+jump), the drain that the throttle allows, and the rule that nothing is lost near the end. Only the algorithm differs.
 
-Those of river look for a change and know nothing of a required pace, and they count samples instead of seconds. So they
-see stretches of a given length instead of single steps, and a change that they report is a stall only when the pace is
-below half; it ends when the pace is back there.
+Those of river detect changes. They know no required rate, and they count samples instead of seconds. Therefore their samples are
+intervals of a given length, and a detected change counts as a stall only while the rate is below half of the expected one.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Detector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A trace as the rivals look at it."""
+    """A trace as input of the rivals."""
 
     at_s: np.ndarray[Any, np.dtype[np.float64]]
     dt_s: np.ndarray[Any, np.dtype[np.float64]]  # 0 where the step is a gap.
@@ -67,7 +66,7 @@ def _seen(sampled: Sampled) -> _Seen:
 
 
 def _windows(seen: _Seen, window_s: float) -> list[tuple[int, slice | None]]:
-    """For every step its window of ``window_s``, None while less than that was seen or no look is due."""
+    """Returns for every step its window of ``window_s``; None while the trace is shorter, or if no test is due."""
     found: list[tuple[int, slice | None]] = []
     first, looked_s = 0, -math.inf
     for i, at_s in enumerate(seen.at_s):
@@ -80,7 +79,7 @@ def _windows(seen: _Seen, window_s: float) -> list[tuple[int, slice | None]]:
 
 
 def _held(seen: _Seen, looks: Mapping[int, bool]) -> list[bool]:
-    """The last look's answer stands until the next."""
+    """Holds the result of the last test until the next one."""
     alarm, alarms = False, []
     for i in range(len(seen.at_s)):
         alarm = looks.get(i, alarm) and not seen.near_end[i]
@@ -89,7 +88,7 @@ def _held(seen: _Seen, looks: Mapping[int, bool]) -> list[bool]:
 
 
 def theil_sen(sampled: Sampled, window_s: float, pace: float) -> list[bool]:
-    """The median of the slopes between all pairs of points is below a share of the expected drain."""
+    """Alarms if the median slope between all pairs of points is below a share of the expected drain."""
     seen, looks = _seen(sampled), {}
     for i, window in _windows(seen, window_s):
         if window is not None:
@@ -100,7 +99,7 @@ def theil_sen(sampled: Sampled, window_s: float, pace: float) -> list[bool]:
 
 
 def mann_kendall(sampled: Sampled, window_s: float, z: float) -> list[bool]:
-    """What remains does not fall significantly: more pairs would have to be in falling order."""
+    """Alarms if the remaining bytes do not fall significantly (Mann–Kendall trend test)."""
     seen, looks = _seen(sampled), {}
     for i, window in _windows(seen, window_s):
         if window is not None:
@@ -113,7 +112,7 @@ def mann_kendall(sampled: Sampled, window_s: float, z: float) -> list[bool]:
 
 
 def ewma(sampled: Sampled, tau_s: float, pace: float) -> list[bool]:
-    """The exponentially weighted mean of the drain is below a share of the expected."""
+    """Alarms if the exponentially weighted mean of the drain is below a share of the expected drain."""
     seen, alarms = _seen(sampled), []
     mean, before = 1.0, 0.0
     for i, dt_s in enumerate(seen.dt_s):
@@ -126,7 +125,7 @@ def ewma(sampled: Sampled, tau_s: float, pace: float) -> list[bool]:
 
 
 def burrow(sampled: Sampled, samples: int) -> list[bool]:
-    """Burrow's rules on a window of samples: nothing was gained, or what remains never fell."""
+    """Burrow's rules on a window of samples: alarms if nothing was gained, or the remaining bytes never fell."""
     seen, alarms = _seen(sampled), []
     gained = np.cumsum([s.gained_bytes for s in sampled.steps])
     for i in range(len(gained)):
@@ -137,7 +136,7 @@ def burrow(sampled: Sampled, samples: int) -> list[bool]:
 
 
 def _change(sampled: Sampled, detector: Detector, stretch_s: float) -> list[bool]:
-    """A detector of river on stretches of at least ``stretch_s``."""
+    """Runs a detector of river on intervals of at least ``stretch_s``."""
     seen, alarms = _seen(sampled), []
     alarm, stretch, closed = False, 0.0, 0.0
     recent: list[tuple[float, float]] = []

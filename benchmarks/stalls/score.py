@@ -1,13 +1,12 @@
-"""How well a judge did on labelled traces.
+"""Scores a stall detector on labelled traces.
 
-Intuition: an operator asks three things of an alarm: does it come when something is wrong, does it come soon, and does it
-keep quiet otherwise. A stall seen after two minutes counts as missed; every alarm outside a stall counts as false, also
-before the stall begins and after it has ended.
+An alarm should come if something is wrong, come soon, and otherwise be silent. A stall that is detected after two minutes counts as
+missed. Every alarm outside a stall counts as false, also before its start and after its end.
 
 Vocabulary:
-    alarm      the moment at which the word "stalled" is first said; while it stands it is the same alarm.
-    delay      from the first second of the stall to its alarm, in the traces' own time: what the pipeline takes comes on top.
-    pooled     over all stalls, every kind having the same number of traces; each kind's own median stands beside it.
+    alarm      the moment at which the state becomes "stalled"; while it lasts, it is the same alarm.
+    delay      from the first second of the stall to its alarm, without the delay of the pipeline.
+    pooled     over all stalls, with the same number of traces of each kind; the median of each kind is shown too.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SEEN_S_MAX = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One trace, judged."""
+    """The score of one trace."""
 
     kind: str
     stall: bool
@@ -54,7 +53,7 @@ class Score:
 
 
 def verdict(sampled: Sampled, alarms: Sequence[bool]) -> Verdict:
-    """``alarms`` says of every step whether the word stands after it."""
+    """Scores one trace. ``alarms`` has the detector's state after every step."""
     stall = sampled.trace.stall_s
     was, delay_s, clear_s = False, None, None
     false_alarms, well_s = 0, 0.0
@@ -75,7 +74,7 @@ def verdict(sampled: Sampled, alarms: Sequence[bool]) -> Verdict:
 
 
 def score(verdicts: Iterable[Verdict]) -> Score:
-    """A stall that was missed has an endless delay, so that the medians can't be bought by missing the hard ones."""
+    """Returns the score of all traces. A missed stall has an infinite delay, so that missing hard ones does not improve medians."""
     found = list(verdicts)
     stalls = [v for v in found if v.stall]
     delays = sorted(math.inf if v.delay_s is None else v.delay_s for v in stalls)
@@ -99,10 +98,10 @@ def score(verdicts: Iterable[Verdict]) -> Score:
 
 
 def worth(found: Score) -> float:
-    """What tuning maximises: recall and precision, less a hundredth for every 3 s of delay."""
+    """Returns the target of the tuning: recall + precision, minus 0.01 for every 3 s of delay."""
     return found.recall + found.precision - min(found.delay_s_median, SEEN_S_MAX) / 300
 
 
 def _told(value: float) -> float | None:
-    """Endless has no number in JSON."""
+    """Returns None for infinity, which JSON does not have."""
     return round(value, 3) if math.isfinite(value) else None

@@ -1,12 +1,12 @@
-"""Labelled traces for the stall judge, made from a seed: fine-grained worlds, looked at every 1, 5 or 10 s.
+"""Labelled traces for stall detectors, generated from a seed: a fine-grained simulation, sampled every 1, 5 or 10 s.
 
-Intuition: what makes a judge wrong is not the plain stop but the healthy move that looks like one. So half of the traces are
-well and each has a trouble of its own; the other half goes wrong at a known second, and has those troubles too.
+The hard case for a detector is a healthy move that looks like a stall. So half of the traces are healthy, each with a disturbance;
+the other half stall at a known second, and have such disturbances too.
 
 Vocabulary:
-    stall      from the first to the last second in which the move goes at 25 % of what its throttle allows, or less.
+    stall      from the first to the last second in which the move has at most 25 % of the drain that its throttle allows.
     thin       a throttle little above W: the healthy drain is small beside the writes, and comes in clumps of 11 s.
-    hopeless   a throttle below W: falls behind for ever, yet a clump passes every 11 s.
+    hopeless   a throttle below W: the move falls behind for ever, yet a clump passes every 11 s.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What the judge gets to see: steps, and beside each what the throttles allow to drain."""
+    """The input of a detector: steps, and the drain that the throttles allow in each."""
 
     trace: Trace
     steps: tuple[MoveStep, ...]
@@ -49,7 +49,7 @@ class Sampled:
 
 
 def made(seed: int, each: int) -> list[Trace]:
-    """``each`` traces of every kind of stall, and as many that are well as there are stalls."""
+    """Returns ``each`` traces of every kind of stall, and as many healthy ones in total."""
     random_ = random.Random(seed)
     stalled = [_stalled(kind, random_) for kind in STALLS for _ in range(each)]
     well = [_well(WELL[i % len(WELL)], random_) for i in range(len(stalled))]
@@ -57,7 +57,7 @@ def made(seed: int, each: int) -> list[Trace]:
 
 
 def sampled(trace: Trace, period_s: float, seed: int) -> Sampled:
-    """Looks every ``period_s`` with a jitter of a tenth; some are missed."""
+    """Returns samples every ``period_s`` with a jitter of a tenth; some are missing."""
     random_ = random.Random(f"{seed} {period_s}")
     ticks, limits = trace.ticks, StallLimits()
     steps, expected = [], []
@@ -90,7 +90,7 @@ def _constant(value: float) -> Callable[[float], float]:
 
 
 def _world(random_: random.Random, lasts_s: float) -> World:
-    """A healthy one: what is written, what counts and what the throttle leaves differ, the rest is in order."""
+    """Returns a healthy world with random writes, replicas and throttle."""
     write, counted = random_.uniform(0.5, 10) * MB, random_.choice((1, 2, 3))
     surplus = random_.uniform(2, 40) * MB
     return World(
@@ -106,7 +106,7 @@ def _world(random_: random.Random, lasts_s: float) -> World:
 
 
 def _swinging(random_: random.Random, mean: float, share: float) -> Callable[[float], float]:
-    """Writes that change every two seconds."""
+    """Returns a write rate that changes every two seconds."""
     values = [mean * random_.uniform(1 - share, 1 + share) for _ in range(600)]
     return lambda at_s: values[int(at_s / 2) % len(values)]
 

@@ -1,7 +1,7 @@
-"""One look at a move as the collector and the stream see it: the same calls, the same sums, without a pipeline between.
+"""Samples a move with the calls and sums of collector and stream, without a pipeline.
 
-Bytes are taken by partition and counted only where two successive looks have it, so that one which joins is no jump. A
-broker that does not answer makes a look that is missing.
+Bytes are compared by partition, and count only if two successive samples have the partition, so that a joining one is no jump. If a
+broker does not answer, the sample is missing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENDLESS = 1e12  # What a side without a throttle lets through.
 
 @dataclass(slots=True)
 class Watch:
-    """Looks at one topic and sums what the signals would."""
+    """Samples one topic, and sums its bytes as signals do."""
 
     client: ClusterClient
     topic: str
@@ -34,7 +34,7 @@ class Watch:
     _writes: list[tuple[float, dict[int, int]]] = field(default_factory=list)
 
     def look(self) -> bool:
-        """Whether the move still runs."""
+        """Takes a sample, and returns whether the move still runs."""
         try:
             moving = [s for s in self.client.reassignments() if s.topic == self.topic]
             at_s = time.monotonic() - self.began_s
@@ -62,7 +62,7 @@ class Watch:
         return True
 
     def _surplus(self, moving: Sequence[PartitionState], source: object, at_s: float) -> float | None:
-        """The tighter side's throttle less what keeping up takes, by the writes of the last half minute."""
+        """Returns the tighter side's throttle minus steady-state replication, by the writes of the last half minute."""
         if not isinstance(source, dict):
             return None
         self._writes.append((at_s, {s.partition: source.get((self.topic, s.partition), 0) for s in moving}))

@@ -1,12 +1,12 @@
-"""One moving replica under Kafka's replication quota, second by second: what the made-up traces are cut from.
+"""Simulates one moving replica under Kafka's replication quota, second by second, for the generated traces.
 
-Intuition: the quota is a mean over 11 windows of 1 s that is looked at before a fetch and added to after it. That alone
-makes the rhythm which a judge must not take for a stall: a clump, then silence until the clump leaves the windows. So the
-rhythm is not drawn into the traces; the same rule makes it here, and what goes wrong is put on top.
+The quota is a mean over 11 windows of 1 s, which is compared before a fetch and updated after it. This causes clumps that a
+detector must not take for a stall: a clump, then silence until it leaves the windows. The simulation uses the same rule, so that
+the clumps are real; the disturbances are added to it.
 
 Vocabulary:
-    W          what keeping up takes of the quota: write rate × replicas that count on the throttled side.
-    surplus    quota less W: what the throttle allows to drain.
+    W          steady-state replication: write rate × replicas that count on the throttled side.
+    surplus    quota minus W: the drain that the throttle allows.
     room       bytes that may pass before the mean reaches the quota.
 """
 
@@ -24,7 +24,7 @@ MB = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """From ``from_s`` to ``until_s`` the replica fetches writes × ``of_writes`` + surplus × ``of_surplus`` at most."""
+    """From ``from_s`` to ``until_s`` the replica fetches at most writes × ``of_writes`` + surplus × ``of_surplus``."""
 
     from_s: float
     until_s: float
@@ -33,7 +33,7 @@ class Hold:
 
 
 class Start(Enum):
-    """What the quota's windows hold when the trace begins; it decides the rhythm of all that follows."""
+    """The contents of the quota windows at the start of the trace, on which all later clumps depend."""
 
     EVEN = "even"  # As after a ramp: little rhythm.
     IDLE = "idle"  # Keep-up traffic only, as when a leader-side throttle begins: a burst, then its echoes.
@@ -57,7 +57,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Sums since the start, and what the throttle allows by what was measured of the writes."""
+    """Sums since the start, and the drain that the throttle allows at the measured writes."""
 
     at_s: float
     gained_bytes: float
@@ -67,7 +67,7 @@ class Tick:
 
 
 def run(world: World) -> list[Tick]:
-    """Every tick until the end of the trace, or until nothing remains for 5 s."""
+    """Returns every tick until the end of the trace, or until nothing has remained for 5 s."""
     quota, write = world.quota_bytes_per_s(0.0), world.write_bytes_per_s(0.0)
     windows = _at_start(world, quota, world.counted * write)
     gained = written = 0.0

@@ -1,1 +1,1 @@
-"""What benchmarks.pipeline is made of."""
+"""The parts of benchmarks.pipeline."""

@@ -1,4 +1,4 @@
-"""What the parts of ``benchmarks.pipeline`` share: a broker, topics, and a history to work off."""
+"""Shared by the parts of ``benchmarks.pipeline``: a broker, topics, and a history of records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Bench:
 
 
 def fill(bench: Bench, topic: str, shape: Shape, scrapes: int) -> int:
-    """A topic with that history, at the times it claims; how many records."""
+    """Fills a topic with a history, with the timestamps of that history; returns the number of records."""
     # CreateTime and no retention: the past must be where it says it is.
     bench.create(topic, 2, retention_ms="-1", message_timestamp_type="CreateTime")
     count = 0

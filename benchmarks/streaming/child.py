@@ -1,4 +1,4 @@
-"""The stream processor as a process of its own, one JSON line a batch on standard output: what a benchmark watches."""
+"""Runs the stream processor in its own process; prints one JSON line per batch for the benchmark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streaming.sources import feeds
 
 
 def main(bootstrap_servers: str, prefix: str, settings: str) -> None:
-    """``settings``: those of the stream, as JSON."""
+    """Runs the stream; ``settings`` are those of the section ``stream`` as JSON."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     kafka = KafkaSettings(bootstrap_servers=bootstrap_servers)

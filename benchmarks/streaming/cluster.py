@@ -1,4 +1,4 @@
-"""The whole pipeline on a standalone cluster with two workers; in a process of its own: a process has one JVM."""
+"""Runs the whole pipeline on a standalone cluster with two workers, in its own process because a process has one JVM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streaming.shared.kafka import KafkaSettings
 
 @contextlib.contextmanager
 def standalone(home: Path) -> Iterator[str]:
-    """A master and two workers from PySpark's own jars; the master's address."""
+    """Yields the address of a master with two workers, from PySpark's own jars."""
     spark_home, executable = Path(pyspark.__file__).parent, find_java().executable
     core = next(spark_home.glob("jars/spark-core_*.jar")).name
     port = free_ports(1)[0]
@@ -67,7 +67,7 @@ def standalone(home: Path) -> Iterator[str]:
 
 
 def on_cluster(kafka: KafkaSettings, topic: str, records: int, per_scrape: int, batch: int) -> float:
-    """In a process of its own: this one's session is local, and a process has one JVM."""
+    """Returns the throughput, measured in a child process: the session of this process is local, and a process has one JVM."""
     with tempfile.TemporaryDirectory(prefix="rheostat-bench-") as folder, standalone(Path(folder)) as master:
         command = [sys.executable, "-m", "benchmarks.streaming.cluster", master, topic, str(records), str(batch)]
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a flood of refused records costs: every one of them is told, and the state has an end."""
+"""Measures a flood of refused records: all of them are reported, and the state is bounded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RECORD = b'{"v":1,"cluster":"bench","node":1,"role":"broker","ts":' + b" " * 70
 
 
 def flood(bench: Bench, session: Session) -> dict[str, Any]:
-    """A minute of them, in batches of the size that ``stream.max_records_per_trigger`` has by default."""
+    """Processes a minute of refused records, in batches of the default ``stream.max_records_per_trigger``."""
     topic = "flood"
     bench.create(topic, 2, retention_ms="-1", message_timestamp_type="CreateTime")
     for kind in ("signals", "rejects"):

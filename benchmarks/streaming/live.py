@@ -1,4 +1,4 @@
-"""How late signals are, and what the stream costs: as a process of its own, under a steady load."""
+"""Measures latency of the signals and cost of the stream, as its own process under a constant load."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from streaming.shared.kafka import consumer, producer
 
 
 class Load:
-    """Scrapes at a steady pace, each sent when it is due. ``sent_s``: by node and time of the scrape, when."""
+    """Scrapes at a constant rate, each sent when it is due. ``sent_s`` has the send times by node and time of the scrape."""
 
     def __init__(self, bench: Bench, topic: str, shape: Shape) -> None:
         self._nodes = templates(shape)
@@ -116,7 +116,7 @@ def _quantile(values: list[float], q: float) -> float:
 
 @contextlib.contextmanager
 def _tail(bench: Bench, topic: str) -> Iterator[Iterator[tuple[float, float]]]:
-    """(received, sampled at) of every signal as it becomes readable, epoch seconds."""
+    """Yields (received, sampled at) of every signal as soon as it is readable, in epoch seconds."""
     reader = consumer(bench.kafka, "bench-tail", fetch_max_wait_ms=20, auto_offset_reset="earliest")
     reader.assign([TopicPartition(topic, 0)])
 

@@ -1,4 +1,4 @@
-"""How much the pipeline carries: a full topic worked off, by parts of the work, by sizes of the cluster."""
+"""Measures the throughput of the pipeline on a full topic: by parts of the work, and by sizes of the cluster."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _SCRAPE = "v long, cluster string, node int, role string, ts long, samples array
 
 
 class Session:
-    """One warm Spark session in this process, and queries that work a topic off and end.
+    """One warm Spark session in this process, with queries that process a topic and end.
 
-    What the whole is measured against is Spark's own reading and parsing, by its expressions, at the pipeline's settings, which
-    are quicker than its own. The kernel reads our format quicker than both, and is no measure for that.
+    The reference is reading and parsing with Spark's own expressions at the pipeline's settings, which are faster than Spark's
+    defaults. The kernel reads rheostat's format faster than both, so it is no reference.
     """
 
     def __init__(self, bench: Bench, *, compiler: Compiler, master: str = "local", shuffle_partitions: int = 2) -> None:
@@ -65,7 +65,7 @@ class Session:
         return self._work_off(parsed.writeStream.format("noop"), records)["records_per_s"]
 
     def plain_parse(self, topic: str, records: int, batch: int) -> float:
-        """Reading and parsing as anybody would write it, with Spark's own settings and those of its Kafka source."""
+        """Reads and parses with plain expressions, with Spark's own settings and those of its Kafka source."""
         plain = self.spark.newSession()
         for name in _OURS:
             plain.conf.unset(name)
@@ -81,7 +81,7 @@ class Session:
         return self._work_off(parsed.writeStream.format("noop"), records)["records_per_s"]
 
     def fold_only(self, topic: str, records: int, batch: int) -> float:
-        """Reading, and parsing and folding as the pipeline does it in one go: what of the whole needs no state."""
+        """Reads, and parses and folds in one step as the pipeline does: the part of the work without state."""
         folded = entities(self._read(topic, batch), "rheostat_json", Source(CLUSTER), 5000)
         return self._work_off(folded.writeStream.format("noop"), records)["records_per_s"]
 
@@ -92,7 +92,7 @@ class Session:
         return self._work_off(sinks.to_kafka(built, self._bench.kafka, checkpoint_dir=nowhere, trigger_ms=0), records)
 
     def heap_mb(self) -> float:
-        """What is in use once garbage is collected."""
+        """Returns the used heap after a garbage collection."""
         runtime = self.spark._jvm.java.lang.Runtime.getRuntime()  # type: ignore[union-attr]  # none before a session
         runtime.gc()
         return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
@@ -168,7 +168,7 @@ def throughput(
 
 
 def signals_in(bench: Bench, topic: str) -> int:
-    """How many different ones; what is written twice is one."""
+    """Returns the number of different signals; one that was written twice counts once."""
     reader = consumer(bench.kafka, "bench-signals", auto_offset_reset="earliest", max_poll_records=5000)
     partitions = [TopicPartition(topic, p) for p in sorted(reader.partitions_for_topic(topic) or ())]
     reader.assign(partitions)
@@ -183,7 +183,7 @@ def signals_in(bench: Bench, topic: str) -> int:
 
 
 def hour(bench: Bench, session: Session, shape: Shape) -> dict[str, Any]:
-    """An hour of a cluster, as fast as it goes: what is kept must not grow."""
+    """Processes an hour of a cluster as fast as possible; the state must not grow."""
     topic = "hour"
     records = fill(bench, topic, shape, scrapes=int(3600 / shape.every_s))
     for kind in ("signals", "rejects"):
@@ -215,7 +215,7 @@ def hour(bench: Bench, session: Session, shape: Shape) -> dict[str, Any]:
 
 
 def python_consumer(bench: Bench, topic: str, records: int, per_scrape: int) -> float:
-    """Samples/s of one process: consume, json, a dict of first, last and reset-proof increase per series and window."""
+    """Returns samples/s of one process: consume, json, and a dict of first, last and reset-proof increase per series and window."""
     reader = consumer(bench.kafka, "bench-python", auto_offset_reset="earliest", max_poll_records=2000)
     partitions = [TopicPartition(topic, p) for p in sorted(reader.partitions_for_topic(topic) or ())]
     reader.assign(partitions)
