@@ -20,8 +20,7 @@ from tuner.simulation.world import PartitionSpec
 
 @dataclass(slots=True)
 class AllAtOnce:
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the
-    executor's shape
+    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
         left = [i for i in port.plan if not port.asked[i]]
         # No request takes more than the controller's ten thousand records.
         return [left[i : i + REQUEST_PARTITIONS_MAX] for i in range(0, len(left), REQUEST_PARTITIONS_MAX)]
@@ -31,8 +30,7 @@ class AllAtOnce:
 class Batches:
     partitions: int
 
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the
-    executor's shape
+    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
         if len(port.running()):
             return []
         return [[i for i in port.plan if not port.asked[i]][: self.partitions]]
@@ -46,8 +44,7 @@ class KipBatches:
     _ways: dict[int, PartitionTransition] = field(default_factory=dict)
     _steps: dict[int, ReassignmentStep] = field(default_factory=dict)
 
-    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the
-    executor's shape
+    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
         if not self._ways:
             self._ways = {i: _way(port.cluster.world.partitions[i]) for i in port.plan}
         running = [self._steps[i] for i in port.running().tolist()]

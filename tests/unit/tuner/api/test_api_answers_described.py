@@ -1,4 +1,4 @@
-"""Each refusal that the API's description names is one that it gives, and it gives no other."""
+"""The API gives exactly the refusals that its description names."""
 
 from __future__ import annotations
 

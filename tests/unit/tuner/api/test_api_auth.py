@@ -1,4 +1,4 @@
-"""Tokens: who is who, what a faulty file is told, and that a token is never told."""
+"""Tokens: the caller of each token, messages about a faulty file, and that no message contains a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest decisions: one row for an act and what came of it, found by what a person asks for."""
+"""The newest decisions: one row for a decision and its outcome, and the filters of the route."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Server-sent events: told at once, and never waited for."""
+"""Server-sent events arrive at once, and a slow client delays nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values at the ends of what may be: every route answers, and none of them with an error of its own."""
+"""Extreme values: every route answers without an error of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the charts show: slots that come round again, gaps, who has gone, and how far a move is."""
+"""The history of the charts: reused slots, gaps, removed brokers, and the progress of a move."""
 
 from __future__ import annotations
 

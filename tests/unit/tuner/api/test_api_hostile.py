@@ -1,4 +1,4 @@
-"""Those who reach the tuner's HTTP server and mean no good, or do not know what they do."""
+"""Hostile or careless clients of the tuner's HTTP server."""
 
 from __future__ import annotations
 

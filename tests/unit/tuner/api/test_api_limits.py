@@ -1,4 +1,4 @@
-"""Buckets: how much one caller may ask."""
+"""Token buckets limit the requests of one caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API is what its description says: schemathesis asks what the description allows, and a bit beside it."""
+"""The API conforms to its OpenAPI description, for valid requests and for invalid ones (schemathesis)."""
 
 from __future__ import annotations
 

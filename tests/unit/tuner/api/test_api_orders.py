@@ -1,4 +1,4 @@
-"""Orders over HTTP: who may, what is refused in which words, and what comes on record."""
+"""Orders over HTTP: rights, refusals and their texts, and the record of an order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page's files: what is vendored is what is named, nothing comes from elsewhere, and the parts are what was seen."""
+"""The page's files: vendored files match their list, nothing is loaded from other hosts, and the parts show the cycle."""
 
 from __future__ import annotations
 

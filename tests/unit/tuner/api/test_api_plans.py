@@ -1,4 +1,4 @@
-"""Plans over HTTP and on the page: what runs, how far it is, when it ends, how much at a time, and what holds it up."""
+"""Plans over HTTP and on the page: progress, expected end, concurrency and blockers."""
 
 from __future__ import annotations
 

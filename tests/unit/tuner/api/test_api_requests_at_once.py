@@ -1,4 +1,4 @@
-"""How many requests are answered at once, of one address and in all."""
+"""The limits of requests in progress, per address and in total."""
 
 from __future__ import annotations
 

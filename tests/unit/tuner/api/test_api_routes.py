@@ -1,4 +1,4 @@
-"""What can be read over HTTP, by whom, and in which words a refusal comes."""
+"""The read routes: their contents, the rights of callers, and the texts of refusals."""
 
 from __future__ import annotations
 

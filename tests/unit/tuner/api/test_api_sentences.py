@@ -1,4 +1,4 @@
-"""What a person reads first: the headline, times as people say them, and what comes next."""
+"""Sentences for operators: the headline, times, and the next steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tuner.http: what is refused before anything starts, by name; and that a token given there is told nowhere."""
+"""tuner.http: settings that are refused at the start, by name; a token in the settings appears nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP server over TLS, with the certificate that the settings name, and with the next one when its files change."""
+"""The HTTP server over TLS: the configured certificate, and its replacement when the files change."""
 
 from __future__ import annotations
 

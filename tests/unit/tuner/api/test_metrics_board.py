@@ -1,4 +1,4 @@
-"""Every metric of every process: defined, told, named as Prometheus asks, and gone with what it was about."""
+"""Every metric of every process is defined, has a value, follows Prometheus' naming rules, and ends with its subject."""
 
 from __future__ import annotations
 

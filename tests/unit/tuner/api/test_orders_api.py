@@ -1,4 +1,4 @@
-"""Orders and words about plans that are written while brokers refuse, are silent or die: what is said of them is so."""
+"""Orders while brokers refuse, do not answer or die: the reported result of each order is true."""
 
 from __future__ import annotations
 

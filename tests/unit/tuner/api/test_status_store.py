@@ -1,4 +1,4 @@
-"""What others see: every number from the last cycle, and nothing of what has vanished since."""
+"""The status store has the values of the last cycle, and nothing that no longer exists."""
 
 from __future__ import annotations
 

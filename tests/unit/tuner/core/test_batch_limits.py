@@ -1,4 +1,4 @@
-"""Which steps go now: KIP-435's order, its three limits, and slots that are filled again without a barrier."""
+"""The steps that start now: KIP-435's order, its three limits, and slots that are filled again without a barrier."""
 
 from __future__ import annotations
 

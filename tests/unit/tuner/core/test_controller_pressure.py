@@ -1,4 +1,4 @@
-"""How hard the controller is pressed, where a time has a rest below which it never goes."""
+"""The pressure on the controller, for latencies that have a minimum even without load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time from rate, rate from time, and which of the two gives: with the lab's figures, and for any figures at all."""
+"""Time from rate, rate from time, and the limiting one of both: with the lab's figures, and for any figures."""
 
 from __future__ import annotations
 

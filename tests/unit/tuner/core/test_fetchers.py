@@ -1,4 +1,4 @@
-"""Fetcher threads: Java's arithmetic to the bit, LINE's experiment, and what is advised."""
+"""Fetcher threads: Java's hash arithmetic, LINE's experiment, and the advice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines of brokers to the controller: how much of the time they are taken, and the law that keeps that within bounds."""
+"""The share of time in which brokers forward requests to the controller, and the law that limits it."""
 
 from __future__ import annotations
 

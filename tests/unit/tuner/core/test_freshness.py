@@ -1,4 +1,4 @@
-"""Old news may hold a decision back and never push one on."""
+"""Stale signals may prevent a decision and never cause one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosted replicas beside their limits, as signals tell them."""
+"""Hosted replicas and their limits, from signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When everything ends: of moves alone, of plans, and of what has no end."""
+"""The expected end of moves and of plans, and moves that never end."""
 
 from __future__ import annotations
 

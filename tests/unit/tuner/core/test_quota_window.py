@@ -1,4 +1,4 @@
-"""How large a tenant's bucket is, as brokers have it: what they have alike is believed, and decides who is held back."""
+"""The quota window that all brokers share sets the size of token buckets, and so which tenants are throttled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KIP-435's steps: its examples to the letter, and for any partition that they end, where they should, and safely."""
+"""KIP-435's steps: its own examples; and for any partition: they end, at the target, and safely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KIP-599's bucket with the KIP's own example, what was measured on Kafka 4.2, and what holds for every bucket."""
+"""KIP-599's token bucket: the KIP's example, measurements of Kafka 4.2, and properties of every bucket."""
 
 from __future__ import annotations
 

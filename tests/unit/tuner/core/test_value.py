@@ -1,4 +1,4 @@
-"""Values that are made by the thousand: as frozen ones, but for how long it takes to make one."""
+"""Value classes behave like frozen dataclasses, and are faster to create."""
 
 from __future__ import annotations
 

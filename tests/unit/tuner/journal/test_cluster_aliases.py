@@ -1,4 +1,4 @@
-"""What is found in the journal under other names of the cluster."""
+"""Journal records of other names of the same cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has changed between two looks, written and read again, makes of the first the second; also a large one, in pieces."""
+"""The encoded difference of two cycles turns the first into the second; large differences are split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry says that its decision stood on: of a leader all that it copies to, made once for all that it concerns."""
+"""The inputs of a decision in its journal entry: a leader has those of all its destinations; each is encoded once."""
 
 from __future__ import annotations
 

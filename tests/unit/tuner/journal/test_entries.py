@@ -1,4 +1,4 @@
-"""The journal's records: what goes in comes out, and what we cannot read is refused and not guessed."""
+"""Journal records survive encoding and decoding; an unreadable record is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line for one event: on the page, in the log and among the events, however many throttles it is about."""
+"""One line per event: on the page, in the log and in the event stream, however many throttles it concerns."""
 
 from __future__ import annotations
 

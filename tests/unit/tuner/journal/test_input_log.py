@@ -1,4 +1,4 @@
-"""The inputs go beside the journal, in the very transaction of what was decided on them."""
+"""The inputs are recorded in the same transaction as the decisions on them."""
 
 from __future__ import annotations
 

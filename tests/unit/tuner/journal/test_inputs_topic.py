@@ -1,4 +1,4 @@
-"""The topic of the inputs is read from a moment on, or from so many records before its end."""
+"""The inputs topic is read from a time, or from a number of records before its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tuner that waits for its turn makes the journal's topic anew where it is gone, and says what it waits for."""
+"""A waiting tuner creates a missing journal topic again, and reports what it waits for."""
 
 from __future__ import annotations
 

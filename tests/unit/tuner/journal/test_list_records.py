@@ -1,4 +1,4 @@
-"""What is ours on the lists, in the journal: it comes back as it was, older records have none, and an entry stays small."""
+"""Managed list entries in the journal: round trip, records without them, and the size of an entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders apart from the journal: what is read of which topic, what goes where, and what holds where one was emptied."""
+"""The orders topic and the journal: which records are read from and written to each, and what applies if one was emptied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans on record: what is written is read back, half of one is none, and what a person writes is not undone by an echo."""
+"""Plan records: round trip, incomplete plans, and operator records that an older copy does not undo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stand-by does where the journal cannot be read ahead. That it reads what is there: tests/integration/test_read_ahead_live.py."""
+"""A standby that cannot read the journal ahead. The normal case is in tests/integration/test_read_ahead_live.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tuner that starts takes out of the journal: the newest word of each kind, and nothing that cannot be read."""
+"""The state that a starting tuner reads from the journal: the newest record of each kind, and no unreadable one."""
 
 from __future__ import annotations
 

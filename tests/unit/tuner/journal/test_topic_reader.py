@@ -1,4 +1,4 @@
-"""Reading a topic whole, with kafka-python's own reader of batches: what cannot be unpacked is never passed over."""
+"""Reading a whole topic with kafka-python's batch reader: a batch that cannot be unpacked is not skipped."""
 
 from __future__ import annotations
 

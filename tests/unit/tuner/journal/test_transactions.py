@@ -1,4 +1,4 @@
-"""A transaction that has to be given up is waited for, and not taken for the end of the journal; one of unknown end is."""
+"""An aborting transaction is awaited and is not the end of the journal; one of unknown outcome is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns and shapes: what goes on record comes back bit for bit, however much of it there is."""
+"""Columns of values survive encoding and decoding bit for bit, in any number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where num.replica.fetchers is written, through which values, whose value is left alone; and when a change does harm."""
+"""Changes of num.replica.fetchers: which setting is written, the steps in between, and harmful changes."""
 
 from __future__ import annotations
 

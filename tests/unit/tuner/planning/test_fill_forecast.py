@@ -1,4 +1,4 @@
-"""When a limit is reached, and when that cannot be said."""
+"""The forecast of when a limit is reached, and the reasons for having none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of the four moves: literal ones, and for any cluster what each has to keep, against a maximum flow where room is short."""
+"""Generated plans: literal cases, invariants for any cluster, and a maximum flow as reference where capacity is short."""
 
 from __future__ import annotations
 

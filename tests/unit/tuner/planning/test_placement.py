@@ -1,4 +1,4 @@
-"""KIP-578: its examples, and for any cluster that nothing is refused which a maximum flow could place."""
+"""KIP-578: its examples, and any cluster: nothing is refused that a maximum flow could place."""
 
 from __future__ import annotations
 

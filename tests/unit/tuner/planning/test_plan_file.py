@@ -1,4 +1,4 @@
-"""Plan files: what is wrong is named with its line and key, all of it at once, and what is right is read as it stands."""
+"""Plan files: every fault is named with line and key, all at once; valid files are read unchanged."""
 
 from __future__ import annotations
 

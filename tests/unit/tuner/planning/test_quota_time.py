@@ -1,4 +1,4 @@
-"""What a creation takes under a quota: the KIP's experiment, small sums by hand, and the bound of every bucket."""
+"""The time of topic creations under a quota: the KIP's experiment, cases by hand, and the bound of every bucket."""
 
 from __future__ import annotations
 

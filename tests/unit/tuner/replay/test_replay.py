@@ -1,4 +1,4 @@
-"""The journal replays to the same decisions, bit for bit; and what is not the same is found."""
+"""The journal replays to the same decisions, bit for bit; differences are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cycles of the mutation quotas replay to the same decisions, bit for bit; and what is not the same is found."""
+"""Mutation quota cycles replay to the same decisions, bit for bit; differences are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What falls behind, and what was too much once: with literal numbers."""
+"""The apply lag, and limits learned from earlier overload, with literal numbers."""
 
 from __future__ import annotations
 

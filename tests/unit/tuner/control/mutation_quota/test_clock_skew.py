@@ -1,4 +1,4 @@
-"""A clock that was set back by an hour: nothing waits for it to come round again."""
+"""A clock that is set back by an hour delays nothing."""
 
 from __future__ import annotations
 

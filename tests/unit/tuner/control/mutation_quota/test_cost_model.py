@@ -1,4 +1,4 @@
-"""What is learned of the cost when the news are odd: storms that fade, other work that comes and goes, nothing to measure."""
+"""The cost model with odd signals: storms that fade, changing background work, nothing to measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's order of precedence for client quotas, and which bucket comes of it."""
+"""Kafka's order of precedence for client quotas, and the bucket that results."""
 
 from __future__ import annotations
 

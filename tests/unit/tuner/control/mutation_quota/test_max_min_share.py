@@ -1,4 +1,4 @@
-"""Max–min fairness: sums by hand, and an exact solver in fractions that agrees in any world."""
+"""Max–min fairness: small cases by hand, and agreement with an exact solver in any case."""
 
 from __future__ import annotations
 

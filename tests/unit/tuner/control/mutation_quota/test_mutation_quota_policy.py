@@ -1,4 +1,4 @@
-"""One cycle of the law for mutation quotas, with literal numbers: not knowing, sharing, lending, other people's quotas, limits."""
+"""One cycle of the mutation quota policy with literal numbers: missing signals, shares, external quotas, limits."""
 
 from __future__ import annotations
 

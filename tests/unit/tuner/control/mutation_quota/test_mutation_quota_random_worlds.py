@@ -1,4 +1,4 @@
-"""The law for mutation quotas in any world: news that are late or wrong, people who write, writes that fail, crashes, fail-overs."""
+"""The mutation quota policy in random worlds: late signals, operators, failed writes, crashes, fail-overs."""
 
 from __future__ import annotations
 

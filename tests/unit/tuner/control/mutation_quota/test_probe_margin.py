@@ -1,4 +1,4 @@
-"""As wide as what is felt is seen to waver, and no wider."""
+"""The margin of the create probe follows the measured variation of its latency."""
 
 from __future__ import annotations
 

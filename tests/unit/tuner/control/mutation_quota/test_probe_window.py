@@ -1,4 +1,4 @@
-"""What is felt of creations, from single answers."""
+"""The p90 of the topic-create latency from single probe responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rule a tenant falls under, and what is known of its demand."""
+"""The rule that applies to a tenant, and the estimate of its demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pressure, cost, and how much all tenants may ask for together: each rule with literal numbers."""
+"""Pressure, cost and total rate of all tenants: each rule with literal numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the executor reckons with: throttles as they are meant and as they may become, and the plans' parts in one line."""
+"""Admission of plan partitions: current and possible throttles, and one queue for all plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may begin waits for others that may, and never so long that a side stands empty or a producer waits."""
+"""A step waits for others to share a batch, but no side becomes idle and no producer waits."""
 
 from __future__ import annotations
 

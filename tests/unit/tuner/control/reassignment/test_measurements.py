@@ -1,4 +1,4 @@
-"""What partitions weigh and how fast they grow."""
+"""Sizes and write rates of a plan's partitions."""
 
 from __future__ import annotations
 

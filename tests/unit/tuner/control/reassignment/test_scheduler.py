@@ -1,4 +1,4 @@
-"""Which partitions begin now: the slowest side first, the largest on it, and never more than a quota can keep up with."""
+"""The scheduler starts the slowest side first and its largest partition, within what the quotas can replicate."""
 
 from __future__ import annotations
 

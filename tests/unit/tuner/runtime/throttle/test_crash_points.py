@@ -1,4 +1,4 @@
-"""SIGKILL between every two steps: before and after each record and each write, one run for each, none left out.
+"""SIGKILL between any two steps: before and after each record and each write, one run for each.
 
 Whatever the moment, the tuner that starts afterwards takes what it finds for its own and for nobody else's, and when all is
 over what stood before stands again. A person's value stands throughout.

@@ -1,4 +1,4 @@
-"""Who holds a stalled move back, where no throttle does: told from whom else the same brokers serve, and from who is busy."""
+"""The bottleneck of a stalled move that no throttle limits, found from other copies of its brokers and from their load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A move that its fetcher threads hold back: told from one that a throttle holds, and from one that nothing comes through."""
+"""Moves limited by fetcher threads differ from throttle-bound moves and from moves without any progress."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What is not known: a row a case. Signals that are old, missing or contradict each other first hold, then let sink, and never
-raise; and whoever reads the journal is told which it was."""
+"""Old, missing or contradictory signals, one case per row: rates hold, then decay, and never rise."""
 
 from __future__ import annotations
 

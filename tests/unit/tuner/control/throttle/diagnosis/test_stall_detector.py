@@ -1,4 +1,4 @@
-"""The stall judge on traces: what Kafka's quota does when all is well, and what it does when nothing will ever end."""
+"""The stall detector on traces of healthy and of stalled moves under Kafka's quota."""
 
 from __future__ import annotations
 

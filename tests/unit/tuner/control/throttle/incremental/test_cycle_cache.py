@@ -1,4 +1,4 @@
-"""What is kept from look to look changes no decision: cycle after cycle it is what a new one comes to."""
+"""The cycle cache changes no decision: every cycle decides as with an empty cache."""
 
 from __future__ import annotations
 

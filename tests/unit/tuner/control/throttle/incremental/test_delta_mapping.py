@@ -1,4 +1,4 @@
-"""A mapping that tells what it has over the one before, and what is made of that for the journal."""
+"""A mapping that knows its difference to the previous one, and its journal records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The difference of two long sequences, held against what sets say of them."""
+"""The difference of two long sequences equals that of sets."""
 
 from __future__ import annotations
 

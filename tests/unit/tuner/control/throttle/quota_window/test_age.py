@@ -1,4 +1,4 @@
-"""How old what a side's quota counts may be, by what successive looks saw move."""
+"""The age of the contents of a side's quota window, from successive snapshots."""
 
 from __future__ import annotations
 

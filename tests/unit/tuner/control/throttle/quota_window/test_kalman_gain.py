@@ -1,4 +1,4 @@
-"""Uneven seconds are told apart from steps of five, for they come back every twelve."""
+"""The Kalman gain tells uneven seconds, which return every twelve seconds, from real steps of five seconds."""
 
 from __future__ import annotations
 

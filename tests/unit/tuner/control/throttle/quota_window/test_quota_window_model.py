@@ -1,4 +1,4 @@
-"""The window's model: what it holds, what it lets through, and how far a measured step is believed."""
+"""The model of the quota window: contents, admitted bytes, and the weight of a measured step."""
 
 from __future__ import annotations
 

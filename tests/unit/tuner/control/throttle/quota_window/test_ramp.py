@@ -1,4 +1,4 @@
-"""The ramp: stopping anywhere leaves a rate that either end would have allowed, and the writes keep to their budget."""
+"""Ramps: every intermediate rate is between both ends, and the writes keep their budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that no throttled-replica list has room for wait, take no place from what moves, and are let in when others are done."""
+"""Plan steps wait for room in a throttled-replica list, take none from running moves, and start when it is free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of plans are throttled before they begin: as moves that have copied nothing yet, by the loop, and only then asked for."""
+"""Plan steps are throttled and listed before they are requested, like moves that have not copied anything yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker's signals teach of its margin: by misses, by another load, by a shrunken ISR."""
+"""The estimate of a broker's margin: from misses, changes of load, and a shrunken ISR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The law's order of things in one second: hold, sink, open, push, and what it lets be tested by latency."""
+"""The order of rules in a control step: hold, decay, ramp, boost, and the latency margin."""
 
 from __future__ import annotations
 

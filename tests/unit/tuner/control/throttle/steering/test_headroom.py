@@ -1,4 +1,4 @@
-"""The newest step, the forecast of the load, and the margin that latency asks for."""
+"""The newest step, the forecast of the load, and the latency margin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka's p99 has not forgotten, and how much of this moment is in it, by the mean of the window beside it."""
+"""The latency filter: the part of Kafka's p99 that is old, and its fast component, from the mean of the same window."""
 
 from __future__ import annotations
 

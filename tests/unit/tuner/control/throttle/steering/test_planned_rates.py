@@ -1,4 +1,4 @@
-"""The rates of a side on which a plan still has something to begin: they stand still, drain, and keep followers above leaders."""
+"""The rates of sides with waiting plan steps: constant, draining, and followers above leaders."""
 
 from __future__ import annotations
 

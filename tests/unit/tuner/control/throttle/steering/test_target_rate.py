@@ -1,4 +1,4 @@
-"""The rates that end all moves together: bounds, modes, take-over, and what old signals do to them."""
+"""The rates at which all moves end at the same time: bounds, modes, takeover, and stale signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the rate that is meant to the setting: the leader's follows the window, the follower's does not come down before it."""
+"""From setpoint to setting: the leader's follows the quota window, the follower's is lowered after it."""
 
 from __future__ import annotations
 
