@@ -123,8 +123,8 @@ class Replayer:
         observation = Observation(
             now_ms=step.now_ms,
             live=live,
-            brokers=state["signals.brokers"],
-            moves=state["signals.moves"],
+            broker_signals=state["signals.brokers"],
+            move_signals=state["signals.moves"],
             ramping=state["ramping"],
             setpoints=setpoints,
             orders=state["orders"],
