@@ -21,7 +21,7 @@ from tuner.core.throttle_limits import MB
 PARTITIONS_NAMED = 100
 OVERRIDES = 20
 YIELDS = 20
-TENANTS = 200  # Of whom the page names fifty.
+TENANTS = 200  # The page names fifty of them.
 _HOUR_MS = 3_600_000
 
 

@@ -16,7 +16,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.runtime.throttle.steering_controller import TICK_EVERY_S
 
 LINK = Capacity(100e6, 100e6)
-# The take-over of a rate that stands is another story: here it is over at once. Nor are the rates of a lab those of a floor.
+# Takeover is not measured here, so its ramp is short. The rates of a lab are below the default minimum.
 LIMITS = ControlLimits(rate_bytes_per_s_min=0.5e6, rate_bytes_per_s_max=50e6, takeover_ramp_s=1.0)
 SCRAPE_S, STEPS = 5.0, 5  # The stream's window.
 LATE_S = 2.0  # What the tuner hears of is so old.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 MB = 1e6
 LOW, HIGH = 5 * MB, 20 * MB
-UP_S, DOWN_S, END_S = 25.0, 25.0, 35.0  # How long each of the three rates stands.
+UP_S, DOWN_S, END_S = 25.0, 25.0, 35.0  # Duration of each of the three rates.
 QUOTA_S = 11  # What the broker's quota looks back over.
 
 Writes = list[tuple[float, float]]  # (when, rate in bytes/s)

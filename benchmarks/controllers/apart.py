@@ -20,8 +20,8 @@ from streaming.shared.kafka.controller_ping import ControllerPing
 from tuner.runtime.mutation_quota.creation_probe import CreationProbe
 
 _STARTS_S_MAX = 60.0
-_BEGINS_S = 0.5  # Until all have heard when to begin.
-# What is under way when the time is over is waited for; where nearly nothing is let through that takes minutes.
+_BEGINS_S = 0.5  # Until all processes know when to begin.
+# Requests in progress at the end are awaited. If quotas admit almost nothing, that takes minutes.
 _ENDS_S_MAX = 300.0
 _ANSWERS_S_MAX = 10.0
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from tuner.core.token_bucket import SAMPLES, WINDOW_S, MutationQuota, TokenBucket
 from tuner.planning.quota_time import ControllerCost
 
-EVERYBODY_ELSE = "<default>"  # Under which the quota stands of who has none by name; each has a bucket of that size.
+EVERYBODY_ELSE = "<default>"  # Key of the quota for client-ids without their own; each has its own bucket.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Answered:
 @dataclass(slots=True)
 class ControllerQueue:
     model: QueueModel
-    quotas: dict[str, float] = field(default_factory=dict)  # By client-id; without one nobody is held back.
+    quotas: dict[str, float] = field(default_factory=dict)  # By client-id; a client without a quota is not throttled.
     counted: Counted = field(default_factory=Counted)
     _buckets: dict[str, TokenBucket] = field(default_factory=dict)
     _free_at_s: float = 0.0

@@ -104,7 +104,7 @@ def static_goodput_at(rows: Sequence[Row], pressure: float) -> float | None:
         return None
     below, above = [p for p in points if p[0] <= pressure], [p for p in points if p[0] > pressure]
     if not below:
-        # Whoever is below all of them has left unused what the least of them let through.
+        # Below all measured pressures the smallest static quota is the reference.
         return min(points)[1]
     low = max(below, key=lambda point: point[1])
     more = [point for point in above if point[1] > low[1]]

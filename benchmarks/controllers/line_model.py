@@ -24,9 +24,9 @@ from enum import Enum
 from benchmarks.controllers.figures import percentile
 
 LINGER_S, COMMIT_S = 0.025, 0.007
-_WAY_S = 0.0018  # There and back, on average, and as much again before a commit is seen: what is left is chance.
+_WAY_S = 0.0018  # Mean round trip, and mean time until a commit is seen; the rest is random.
 BROKERS, CALM, PARTITIONS = 3, 2, 4
-ASKS_PER_S, REFUSED_RATIO = 20.0, 0.36 * PARTITIONS  # Of a storm's topics that are let through.
+ASKS_PER_S, REFUSED_RATIO = 20.0, 0.36 * PARTITIONS  # Per admitted topic of a storm.
 SECONDS = 4_000
 RATES_PER_S = (0.0, 4.0, 8.0, 12.0, 18.0, 25.0, 36.0)
 

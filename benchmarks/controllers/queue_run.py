@@ -37,7 +37,7 @@ class TenantSpec:
     partitions_per_topic: int = 4
     at_s: float = 0.0
     until_s: float = float("inf")
-    honours: bool = True  # Waits as long as it is told; else it comes again as if nothing had been said.
+    honours: bool = True  # Waits for the throttle time of a refusal; otherwise retries at once.
     at_random: bool = False  # Comes so often on average: half as long apart, or half as long again.
     pause_every_s: float = 0.0  # Works for so long, and rests for as long; 0: never rests.
 
@@ -105,7 +105,7 @@ def _entity(client_id: str) -> QuotaEntity:
 class QueueOutcome:
     """The result of a run, over time."""
 
-    waits_s: list[tuple[float, float]] = field(default_factory=list)  # For whoever comes at that moment.
+    waits_s: list[tuple[float, float]] = field(default_factory=list)  # Time, and wait of an event that arrives then.
     # By client-id, of what passed, from when it was first asked for.
     took_s: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     partitions: dict[str, list[tuple[float, float]]] = field(default_factory=dict)

@@ -54,32 +54,32 @@ from tuner.runtime.observe.signals_reader import SignalReader
 EVERYBODY = QuotaEntity(client_id=DEFAULT)
 OURS = ("rheostat", "rheostat-late")
 STORMS, CALM = 4, 2
-# The objective: 9 of 10 who ask wait no longer than an ordinary creation takes in a calm. Up to one commit's height it says little,
-# and so there is nothing to steer by far below it; with a tenth on it what is worst for well-behaved tenants takes 1.2 to 1.9 ×
-# what it takes alone, where 1.5 × is asked for.
+# The objective is the create latency without a storm, as a p90. Below the time of one commit the latency contains little
+# information, so a lower objective could not be controlled. With a tenth more, the worst latency of well-behaved tenants is 1.2 to
+# 1.9 × that without a storm, and the bound is 1.5 ×.
 FELT_RATIO = 1.0
-# And what is worst for well-behaved tenants is another's commit before their own, in the line of a broker (performance.md):
-# the storm may take so much of a line beyond what they take alone. In a model of such lines (line_model.py) it is then 1.4 × alone.
+# The worst delay of well-behaved tenants is the commit of another request before their own, in the forwarding queue of a broker
+# (performance.md). The storm may use this share of a queue in addition. By line_model.py their latency is then 1.4 × that alone.
 FORWARDING_BUSY_BESIDE = 0.045
-# What is known of them is told: they want 4/s, and a quarter is left. Whoever sets one number for all others knows it as well.
+# Guaranteed rate of the well-behaved tenants: they need 4/s, plus a quarter. Static rows exempt them too.
 CALM_RATE_PER_S_MIN = 5.0
-# As long as nobody knows what that is, so that the tuner that looks on asks all the same.
+# Until the latency is known, so that the tuner in a dry run sends its probes as well.
 _FELT_MS_MAX_START = 1_000.0
-# Idle it moves between 0 and 520 ms, as the controller writes something twice a second.
+# On an idle cluster the lag is 0 to 520 ms, because the controller writes twice a second.
 APPLY_LAG_MS_MAX, CALM_LAG_MS = 1_000.0, 600.0
-# Four minutes are measured of a static quota, and eight of ours and of the time alone, by which all rows are judged: of fewer
-# looks the 99th of a hundred is chance. Two are enough of what is far off.
+# Four minutes of a static quota are measured, and eight of rheostat's and of the time alone, to which all rows are compared: with
+# fewer samples a p99 is random. Two minutes suffice for values that are far off.
 ALONE_S, NONE_S, STATIC_S, OURS_S = 525.0, 165.0, 285.0, 960.0
-WARM_UP_S = 45.0  # Signals look back for half a minute; by then storms delete as much as they create.
-# How much what is felt wavers is known after two minutes at one total, and a step of it takes one.
+WARM_UP_S = 45.0  # Signals cover half a minute; by then storms delete as much as they create.
+# The probe's variation is known after two minutes at one total rate, and a step of it takes one minute.
 OURS_SETTLED_S = 480.0
-LATE_S = 60.0  # So long a storm blows before rheostat comes, where it comes late.
-# What is done in the last minute before it begins is taken for what is done.
+LATE_S = 60.0  # How long a storm runs before rheostat starts, in the late row.
+# The background rate is that of the last minute before the storm.
 _QUIET_S, _QUIET_PER_S = 60.0, 1.0
 _STATIC_FIRST = 10.0
 _STEPS = 5
-_BELOW = 2  # So many more static quotas at most, where rheostat presses the controller less than all that were tried.
-# Kafka takes deleted logs off the disk a minute later, which a row of two minutes would not see and the next one would pay for.
+_BELOW = 2  # Further static quotas at most, if rheostat has less pressure than all static rows.
+# By default Kafka removes deleted logs after a minute; the load of a row would then fall into the next one.
 _SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 _READY_S_MAX = 240.0
 _LOOK_S = 1.0
@@ -199,7 +199,7 @@ class Bench:
                 row = self._row(policy, late_s + OURS_S, late_s + OURS_SETTLED_S, self._release, (late_s, begin))
             else:
                 begin()
-                # Whoever comes anew finds the quota of <default>.
+                # A new client-id gets the quota of <default>.
                 self._until(lambda: EVERYBODY in self._quotas.mutation_quotas(), "the tuner to keep a default")
                 row = self._row(policy, OURS_S, OURS_SETTLED_S, self._release)
         return row | {"left_behind": len(self._quotas.mutation_quotas())}

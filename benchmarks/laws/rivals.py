@@ -123,7 +123,7 @@ class _Autothrottle:
     """
 
     world: World
-    link_share: float  # What is given to it as the capacity of a link.
+    link_share: float  # Share of the link that it is configured with.
 
     def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
         capacity = {b.broker: b for b in self.world.brokers}

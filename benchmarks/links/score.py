@@ -38,10 +38,10 @@ class Policy:
     quota_samples: int = 11  # replication.quota.window.num of the brokers.
 
 
-# A careful operator's choice; rheostat begins where it stands.
+# A careful operator's choice, and the initial rate for rheostat.
 START_SHARE = 0.5
 POLICIES = (
-    # First what goes by the brokers' p99, which remembers the policy before.
+    # First the policies that use the brokers' p99, which still contains the previous policy.
     Policy(OURS, START_SHARE, acts=True),
     Policy(OURS_CALM, START_SHARE, acts=True, quota_samples=3),
     Policy(UNTHROTTLED, None),

@@ -84,7 +84,7 @@ class Aside:
     def _run(self) -> None:
         try:
             self._call()
-        except Exception as error:  # noqa: BLE001 - handed to whoever joins.
+        except Exception as error:  # noqa: BLE001 - raised again in ``join``.
             self._error = error
 
     def failed(self) -> bool:

@@ -59,14 +59,14 @@ from tuner.runtime.throttle.actuator import KafkaThrottles
 
 MB = 1_000_000
 CAPACITY_BYTES_PER_S = 12.5 * MB
-RATE_BYTES_PER_S = 3.0 * MB  # The operator's throttle; rheostat may turn it up to this, and down.
-# Whoever begins what: about twice the p99 that clients have with nothing under way, on the machine of performance.md.
+RATE_BYTES_PER_S = 3.0 * MB  # The operator's throttle, and rheostat's maximum rate.
+# For every executor: about twice the clients' p99 without moves, on the machine of performance.md.
 OBJECTIVE_MS = 15
 MEGABYTES_OF = {"sand": 0.25, "gravel": 0.5, "stones": 1.0, "rocks": 3.0, "boulders": 12.0}  # Of each partition.
 OURS = "rheostat reassign"
 JUDGED = ("move_s", "p99_ms")
 POLICIES = (OURS, "all at once", "batches of 50", "batches of 5")
-# Before anything is measured, until brokers have compiled what all of them do: what runs a few times a second takes long to be.
+# Runs before the measurement, until the brokers' code is compiled; code that runs a few times a second is compiled late.
 WARMS_UP = (OURS, "batches of 50", *(2 * (OURS, "batches of 5")))
 LOADED, LOAD_BYTES_PER_S = "boulders", 0.25 * RATE_BYTES_PER_S * BROKERS
 NUMBERED = [topic for topic in MEGABYTES_OF if topic != LOADED]

@@ -20,9 +20,7 @@ from tuner.planning.fluid_bound import FluidBound, fluid_bound
 from tuner.simulation.world import World
 
 OURS = "rheostat"
-RIVAL_OVER_OPTIMUM_MAX = (
-    3.0  # Who is not done by then is given up: how long it would take is hours, and changes nothing.
-)
+RIVAL_OVER_OPTIMUM_MAX = 3.0  # A slower run is stopped: it would take hours and change no verdict.
 _MAKERS: dict[str, Callable[[World, ControllerLine], Executor]] = {
     OURS: lambda world, line: Ours(rates_of(world), line),
     "all at once": lambda _world, _line: AllAtOnce(),

@@ -40,7 +40,7 @@ from tuner.simulation.numbers import Bools, Ints
 from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
 
 _SIZES_EVERY_S = 60.0  # Of partitions that wait: they hardly grow.
-LOOK_EVERY_S = 5.0  # Of whoever executes a plan: Cruise Control's and ours.
+LOOK_EVERY_S = 5.0  # Interval of snapshots of all executors.
 
 
 class SimulatedReassignments:

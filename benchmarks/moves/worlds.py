@@ -13,7 +13,7 @@ from tuner.simulation.world import BrokerSpec, ClientLoad, ControllerModel, Init
 
 MB = 1e6
 LINK = 1_250 * MB  # 10 Gbit/s.
-RATE_BYTES_PER_S = 150_000_000  # The throttle that stands on every side, for everybody.
+RATE_BYTES_PER_S = 150_000_000  # The throttle on every side.
 BROKERS, PARTITIONS = 100, 20_000
 FOUR_BROKERS, FOUR_PARTITIONS_EACH, FOUR_RATE_BYTES_PER_S = 4, 40, 3_000_000
 FOUR_MEGABYTES_OF = {"sand": 0.25, "gravel": 0.5, "stones": 1.0, "rocks": 3.0, "boulders": 13.0}  # Of each partition.
@@ -21,7 +21,7 @@ FOUR_LOADED, FOUR_LOAD_BYTES_PER_S = "boulders", 3.0 * MB
 _TOPICS = 200
 _REPLICATION = 3
 _SIZE_SIGMA = 1.5  # Of the logarithm: the largest of 20,000 is a hundred times the mean.
-_KEPT_S = 6 * 3600.0  # So long what is written stays.
+_KEPT_S = 6 * 3600.0  # Retention.
 _HOT_SHARE, _HOT_BYTES_PER_S = 0.05, 1 * MB
 _UNEVEN_SIGMA = 0.3  # Of how many partitions a broker leads.
 

@@ -94,7 +94,7 @@ class SilentJournal:
                 yield record
 
         self._input_bytes += sum(map(len, inputs))
-        # As kafka-python packs them: what is written together is a batch, as far as one holds it. Records are made as they are
+        # kafka-python packs records that are written together into batches of limited size. Records are encoded while they are
         # packed, as in the Kafka journal.
         for batch in itertools.chain(_batches(counted()), _batches(inputs)):
             gzip.compress(batch)

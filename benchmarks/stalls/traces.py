@@ -140,7 +140,7 @@ def _well(kind: str, random_: random.Random) -> Trace:
             world = replace(world, write_bytes_per_s=_batches(random_, write))
             peak = world.counted * write * 2
             world = replace(world, quota_bytes_per_s=_constant(peak + random_.uniform(4, 40) * MB))
-        case "rate_steps":  # Somebody else turns the throttle.
+        case "rate_steps":  # Another tool changes the throttle.
             world = replace(world, quota_bytes_per_s=_rate_steps(random_, steady_state))
         case "gaps":
             gap_share = 0.3

@@ -80,7 +80,9 @@ def live(bench: Bench, *, shape: Shape, seconds: float, settings: dict[str, Any]
             start_s = time.monotonic() - began
             latencies: list[float] = []
             until = time.monotonic() + seconds
-            warm = time.monotonic() + seconds / 2  # The JIT has seen the code by then; before it is told apart.
+            warm = (
+                time.monotonic() + seconds / 2
+            )  # Earlier signals are reported separately, because the JVM still compiles its code.
             early: list[float] = []
             while time.monotonic() < until:
                 received_s, sampled_s = next(tail)
