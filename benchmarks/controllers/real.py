@@ -61,7 +61,7 @@ FELT_RATIO = 1.0
 # The worst delay of well-behaved tenants is the commit of another request before their own, in the forwarding queue of a broker
 # (performance.md). The storm may use this share of a queue in addition. By line_model.py their latency is then 1.4 × that alone.
 FORWARDING_BUSY_BESIDE = 0.045
-# Guaranteed rate of the well-behaved tenants: they need 4/s, plus a quarter. Static rows exempt them too.
+# Guaranteed rate of the well-behaved tenants: they need 4/s, plus a quarter. Static rows give it to them too.
 CALM_RATE_PER_S_MIN = 5.0
 # Until the latency is known, so that the tuner in a dry run sends its probes as well.
 _FELT_MS_MAX_START = 1_000.0
@@ -165,7 +165,7 @@ class Bench:
         )
 
     def _statics(self, most: int) -> Iterator[Row]:
-        """Yields a row for each static quota in partitions/s; it applies to every client-id except the well-behaved ones."""
+        """Yields a row for each static quota in partitions/s. Well-behaved tenants have at least their guaranteed rate."""
         low, high, each = 0.0, 0.0, _STATIC_FIRST
         for _ in range(most):
             row = self._static(each)
