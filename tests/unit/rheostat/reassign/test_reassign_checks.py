@@ -82,7 +82,7 @@ def test_expected_duration_includes_the_lower_rate_of_leaders() -> None:
 
 
 @pytest.mark.parametrize(("mode", "ratio"), [("fast", 0.92), ("gentle", 1.0), (None, 0.92)])
-def test_effective_leader_ratio_is_lower_in_fast_mode_and_without_objective(mode: str | None, ratio: float) -> None:
+def test_effective_leader_ratio_by_mode(mode: str | None, ratio: float) -> None:
     objective = None if mode is None else ObjectiveSettings.model_validate({"latency_ms": 50, "mode": mode})
     capacity = None if mode is None else CapacitySettings(in_bytes_per_s=1e8, out_bytes_per_s=1e8)
     settings = TunerSettings(rate_bytes_per_s_max=50_000_000, objective=objective, capacity=capacity)

@@ -289,7 +289,7 @@ def test_objective_replaces_rescue() -> None:
     assert rig.throttles.rates[SOURCE] > 11 * MB
 
 
-def test_longer_quota_samples_end_steering_until_brokers_have_one_second_again() -> None:
+def test_longer_quota_samples_end_steering_until_brokers_have_one_second() -> None:
     """Broker 3 has restarted with samples of two seconds: the law cannot compute its window."""
     rig = steered()
     rig.live.quota_sample_s = {3: 2}

@@ -19,8 +19,8 @@ from tuner.journal.type_codec import OMITTED_FIELDS
 CONTROL = Path(tuner.control.__file__).parent
 CORE = CONTROL.parent / "core"
 QUOTAS = [*sorted((CONTROL / "mutation_quota").glob("*.py")), CORE / "controller_pressure.py"]
-# The executor of plans is not recorded, so what it reads of a move that it prepares is not looked at; nor is what
-# reads no signals, but plans of fetcher threads.
+# Not checked: modules for moves that the executor prepares, as the executor's inputs are not recorded, and modules that read no
+# signals but plans of fetcher threads.
 ELSE = {"prepared_moves.py", "capacity.py", "fetcher_load.py", "fetcher_choice.py"}
 THROTTLES = [path for path in sorted((CONTROL / "throttle").rglob("*.py")) if path.name not in ELSE]
 THROTTLES += [CORE / "freshness.py"]
@@ -40,11 +40,11 @@ def read_by(paths: Iterable[Path]) -> set[str]:
     ids=["throttles", "mutation quotas"],
 )
 def test_decisions_read_no_omitted_input(paths: Sequence[Path], signals: tuple[type, ...], found: str) -> None:
-    """Those who decide about throttles see signals of brokers and moves, the others those of controllers and tenants."""
+    """Throttle decisions read signals of brokers and moves, mutation quota decisions those of controllers and tenants."""
     read = read_by(paths)
     assert found in read, "the search above finds nothing"
     left_out = {name for signal in signals for name in OMITTED_FIELDS[signal]}
-    assert read & left_out == set(), "take them off LEFT_OUT: what is decided by has to be on record"
+    assert read & left_out == set(), "remove them from OMITTED_FIELDS: inputs of decisions must be recorded"
 
 
 def test_every_other_input_is_recorded() -> None:
@@ -52,8 +52,8 @@ def test_every_other_input_is_recorded() -> None:
 
 
 def test_all_observed_fields_are_recorded() -> None:
-    """Of what is remembered, and of the cluster, new fields go on record by themselves; of these three they do not."""
-    told = "what is new here belongs into journal/input_capture.py, journal/codec.py and replay/replayer.py"
+    """New fields of the state and of the cluster are recorded automatically, but new fields of these three classes are not."""
+    told = "add new fields to journal/input_capture.py, journal/codec.py and replay/replayer.py"
     seen = {
         "now_ms",
         "live",
