@@ -100,8 +100,8 @@ def _fetcher_setting(configs: Mapping[str, ConfigValue]) -> FetcherSetting:
     config = configs.get(NUM_REPLICA_FETCHERS)
     if config is None:
         return FetcherSetting(NUM_REPLICA_FETCHERS_DEFAULT)
-    is_own = config.source == kafka_names.SOURCE_DYNAMIC_BROKER
-    return FetcherSetting(int(config.value), is_own=is_own)
+    is_set_on_broker = config.source == kafka_names.SOURCE_DYNAMIC_BROKER
+    return FetcherSetting(int(config.value), is_set_on_broker=is_set_on_broker)
 
 
 class InterruptibleClock:

@@ -84,8 +84,8 @@ class StatusEvaluator:
         observation = Observation(
             now_ms,
             live,
-            brokers=dict(signals.brokers) if signals is not None else {},
-            moves=dict(signals.moves) if signals is not None else {},
+            broker_signals=dict(signals.brokers) if signals is not None else {},
+            move_signals=dict(signals.moves) if signals is not None else {},
             setpoints=self._setpoints(live),
             orders=orders,
             plan_moves=plan_moves,

@@ -29,11 +29,11 @@ class FetcherSetting:
     """The setting in force on one broker.
 
     Attributes:
-        is_own: the value was set on this broker at runtime; False: it comes from the cluster's default, the broker's file or Kafka.
+        is_set_on_broker: set on this broker at runtime; False: from the cluster's default, the broker's file or Kafka's default.
     """
 
     value: int
-    is_own: bool = False
+    is_set_on_broker: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def plan_resize(settings: Mapping[int, FetcherSetting], default: int | None, des
     left_alone = {
         b: setting.value for b, setting in sorted(settings.items()) if setting.value not in (current, desired)
     }
-    inherited_values = {setting.value for setting in settings.values() if not setting.is_own}
-    own_values = {b: current for b in changing if settings[b].is_own}
+    inherited_values = {setting.value for setting in settings.values() if not setting.is_set_on_broker}
+    own_values = {b: current for b in changing if settings[b].is_set_on_broker}
     if inherited_values <= {current}:
         targets: dict[ConfigTarget, int | None] = {CLUSTER_DEFAULT: default} if inherited_values else {}
         return ResizePlan(current, desired, changing, {**targets, **own_values}, left_alone)

@@ -26,8 +26,8 @@ class Rig:
     """Fake brokers that accept what Kafka accepts, and a clock that only waiting advances."""
 
     def __init__(self, settings: Mapping[int, FetcherSetting], default: int | None = None) -> None:
-        self.own = {b: one.value for b, one in settings.items() if one.is_own}
-        self.file = {b: one.value for b, one in settings.items() if not one.is_own}
+        self.own = {b: one.value for b, one in settings.items() if one.is_set_on_broker}
+        self.file = {b: one.value for b, one in settings.items() if not one.is_set_on_broker}
         self.default = default
         self.written: list[tuple[ConfigTarget, int | None]] = []
         self.said: list[str] = []
@@ -103,7 +103,11 @@ def test_resize_run_doubles_and_reports_every_step() -> None:
 
 
 def test_resize_run_changes_own_values_and_leaves_others() -> None:
-    settings = {1: FetcherSetting(2, is_own=True), 2: FetcherSetting(2, is_own=True), 3: FetcherSetting(7, is_own=True)}
+    settings = {
+        1: FetcherSetting(2, is_set_on_broker=True),
+        2: FetcherSetting(2, is_set_on_broker=True),
+        3: FetcherSetting(7, is_set_on_broker=True),
+    }
     rig = Rig(settings)
     assert applied(rig, 3, settings=settings) == ResizeOutcome(3, changed=True)
     assert rig.read_values() == {1: 3, 2: 3, 3: 7}
@@ -185,7 +189,7 @@ def test_resize_run_reassignment_between_steps_keeps_good_step() -> None:
 
 
 def test_resize_run_refused_target_restores_the_others() -> None:
-    settings = {b: FetcherSetting(2, is_own=True) for b in (1, 2)}
+    settings = {b: FetcherSetting(2, is_set_on_broker=True) for b in (1, 2)}
     rig = Rig(settings)
     rig.refuses = lambda _, place, value: "missing right" if (place, value) == (2, 4) else None
     found = applied(rig, 8, settings=settings)
@@ -214,7 +218,7 @@ def test_resize_run_broker_without_new_value_is_named() -> None:
 
 
 def test_resize_run_failed_restore_names_values_and_remedy() -> None:
-    settings = {b: FetcherSetting(1, is_own=True) for b in (1, 2)}
+    settings = {b: FetcherSetting(1, is_set_on_broker=True) for b in (1, 2)}
     rig = Rig(settings)
     rig.health = lambda r: FollowerSample(r.at_s, len(r.written), 0, 0)
     rig.refuses = lambda rig, place, _: "nobody answers" if place == 2 and len(rig.written) >= 2 else None

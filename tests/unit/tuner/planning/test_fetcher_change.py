@@ -23,22 +23,26 @@ def test_plan_resize_inherited_value_changes_the_default() -> None:
 
 
 def test_plan_resize_own_values_are_changed_on_brokers() -> None:
-    found = plan_resize({1: FetcherSetting(2, is_own=True), 2: FetcherSetting(2, is_own=True)}, None, 4)
+    found = plan_resize(
+        {1: FetcherSetting(2, is_set_on_broker=True), 2: FetcherSetting(2, is_set_on_broker=True)}, None, 4
+    )
     assert found.targets == {1: 2, 2: 2}
-    mixed = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(2, is_own=True)}, 2, 4)
+    mixed = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(2, is_set_on_broker=True)}, 2, 4)
     assert mixed.targets == {CLUSTER_DEFAULT: 2, 3: 2}
     assert mixed.brokers == (1, 2, 3)
 
 
 def test_plan_resize_different_own_value_is_left_alone() -> None:
-    found = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(8, is_own=True)}, None, 4)
+    found = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(8, is_set_on_broker=True)}, None, 4)
     assert (found.targets, found.brokers, found.left_alone) == ({CLUSTER_DEFAULT: None}, (1, 2), {3: 8})
-    has_it = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(4, is_own=True)}, None, 4)
+    has_it = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(4, is_set_on_broker=True)}, None, 4)
     assert (has_it.brokers, has_it.left_alone) == ((1, 2), {})
 
 
 def test_plan_resize_different_files_do_not_change_the_default() -> None:
-    found = plan_resize({1: FetcherSetting(2), 2: FetcherSetting(2, is_own=True), 3: FetcherSetting(3)}, None, 4)
+    found = plan_resize(
+        {1: FetcherSetting(2), 2: FetcherSetting(2, is_set_on_broker=True), 3: FetcherSetting(3)}, None, 4
+    )
     assert (found.targets, found.left_alone) == ({1: None, 2: 2}, {3: 3})
     lower = plan_resize({1: FetcherSetting(1), 2: FetcherSetting(3)}, None, 3)
     assert (lower.current, lower.targets, lower.brokers, lower.left_alone) == (1, {1: None}, (1,), {})
