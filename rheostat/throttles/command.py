@@ -68,13 +68,14 @@ def run_clear(config: Path, *, yes: bool, as_json: bool) -> int:
                 out(json.dumps([]))
             return EXIT_DONE
         confirm([f"Remove {_row_text(row)}." for row in shown], yes=yes)
-        # A move may have begun while the operator read the question.
-        seen, current = _clearable(client, history)
-        rows = [row for row in shown if row in current]
+        # While the operator read the question, a move may have begun, or a tuner may have taken a throttle over.
+        seen, current = _clearable(client, _read_history(settings))
+        rows = [row for row in current if _row_text(row) in {_row_text(each) for each in shown}]
         if rows:
             send.submit(settings, send.clear([_row_text(row) for row in rows]))
         removals = clear_throttles(rows, seen, KafkaThrottles(client), client)
-    kept = [row for row in shown if row not in rows]
+    names = {row.name for row in rows}
+    kept = [row for row in shown if row.name not in names]
     for row in kept:
         tell(f"{row.name}: not removed: it has changed, or a move or a recovery uses it now.")
     for removal in removals:

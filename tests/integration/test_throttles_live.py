@@ -57,6 +57,13 @@ def test_leftover_throttles_are_listed_and_cleared(lab_config_file: Path, leftov
     table = rheostat("throttles", "--config", config)
     assert "4 throttle settings; 4 of them serve neither a move" in table.stdout
 
+    doctor = rheostat("doctor", "--config", config, "--json")
+    (finding,) = [finding for finding in json.loads(doctor.stdout) if finding["check"] == "leftover throttles"]
+    assert finding["verdict"] == "advice"
+    assert finding["found"].endswith(
+        "broker 1 leader throttle, follower throttle of all brokers, leader list of topic logs, follower list of topic logs"
+    )
+
     refused = rheostat("throttles", "clear", "--config", config)
     assert refused.returncode == EXIT_NOT_CONFIRMED
     assert len(listed(lab_config_file)[1]) == len(before)
