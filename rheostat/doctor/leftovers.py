@@ -13,7 +13,7 @@ from rheostat.orders import send
 from rheostat.throttles.cluster_settings import read_throttle_settings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.short_lists import join_names
-from tuner.control.throttle.audit import Serves, ThrottleSettings, audit_lists, audit_rates
+from tuner.control.throttle.audit import Serves, ThrottleSettings, audit_lists, audit_log_dir_rates, audit_rates
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import side_name
 
@@ -53,4 +53,9 @@ def leftover_names(throttles: ThrottleSettings, memory: Memory) -> list[str]:
         for replicas in audit_lists(throttles, memory)
         if replicas.serves is Serves.NOTHING and replicas.managed_entries == 0
     ]
-    return rates + lists
+    disks = [
+        "log directory throttle of " + ("all brokers" if limit.broker is None else f"broker {limit.broker}")
+        for limit in audit_log_dir_rates(throttles)
+        if limit.serves is Serves.NOTHING
+    ]
+    return rates + lists + disks

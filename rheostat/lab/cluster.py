@@ -53,6 +53,7 @@ class LabSpec:
             listener without SASL has all rights.
         java_options: options of every node's JVM.
         places: address of each node that does not listen on the loopback interface.
+        log_dir_count: number of log directories of each broker.
         folder: parent of the lab's folder; None: the folder for temporary files.
     """
 
@@ -65,6 +66,7 @@ class LabSpec:
     users: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ()
     places: Mapping[int, NodeAddress] = field(default_factory=dict)
+    log_dir_count: int = 1
     folder: Path | None = None
 
     def __post_init__(self) -> None:
@@ -166,6 +168,7 @@ class Lab:
                 heap_mb=spec.heap_mb,
                 java_options=(*spec.java_options, *use_archive),
                 place=spec.places.get(node_id, NodeAddress()),
+                log_dir_count=spec.log_dir_count if role is NodeRole.BROKER else 1,
             )
         if not use_archive:
             self._recording_node = self.nodes[ids[-1][0]]

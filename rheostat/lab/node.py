@@ -64,7 +64,13 @@ class Node:
     settings: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ()
     place: NodeAddress = NodeAddress()
+    log_dir_count: int = 1
     process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log_dirs(self) -> list[Path]:
+        """The folders of the partitions' logs."""
+        return [self.home / ("data" if number == 0 else f"data-{number}") for number in range(self.log_dir_count)]
 
     @property
     def name(self) -> str:
@@ -80,12 +86,13 @@ class Node:
 
     def prepare(self, cluster_id: str) -> None:
         """Writes the files that ``kafka-storage format`` would write; the tool needs 1.5 s per node to start its JVM."""
-        data = self.home / "data"
-        data.mkdir(parents=True, exist_ok=True)
-        (data / "meta.properties").write_text(
-            f"version=1\ncluster.id={cluster_id}\nnode.id={self.node_id}\ndirectory.id={kafka_uuid()}\n"
-        )
-        node_settings = {"node.id": str(self.node_id), "process.roles": str(self.role), "log.dirs": str(data)}
+        for folder in self.log_dirs:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "meta.properties").write_text(
+                f"version=1\ncluster.id={cluster_id}\nnode.id={self.node_id}\ndirectory.id={kafka_uuid()}\n"
+            )
+        log_dirs = ",".join(map(str, self.log_dirs))
+        node_settings = {"node.id": str(self.node_id), "process.roles": str(self.role), "log.dirs": log_dirs}
         lines = "".join(f"{key}={value}\n" for key, value in {**node_settings, **self.settings}.items())
         (self.home / "server.properties").write_text(lines)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rheostat.throttles.report import AuditRow
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka_names import LOG_DIR_RATE
 from streaming.shared.throttle_settings import RATE_KEYS
 from tuner.control.throttle.audit import ThrottleSettings
 from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
@@ -44,7 +45,8 @@ def clear_throttles(
     lists = [Removal(row, _remove(row, seen, throttles, client)) for row in rows if row.topic is not None]
     lists_are_removed = all(removal.failure is None for removal in lists)
     rates = [
-        Removal(row, _remove(row, seen, throttles, client) if lists_are_removed else _LIST_REMAINS)
+        # The limit of copies between log directories has no list.
+        Removal(row, _remove(row, seen, throttles, client) if lists_are_removed or row.side is None else _LIST_REMAINS)
         for row in rows
         if row.topic is None
     ]
@@ -53,8 +55,10 @@ def clear_throttles(
 
 def _remove(row: AuditRow, seen: ThrottleSettings, throttles: Throttles, client: ClusterClient) -> Failure | None:
     """Removes one setting. Returns why it is not removed; None: it is removed."""
-    side = Side(row.side)
     try:
+        if row.side is None:
+            return _remove_log_dir_rate(client, row)
+        side = Side(row.side)
         if row.topic is not None:
             return throttles.clear_lists(row.topic, [side], seen.lists[row.topic])
         if row.broker is None:
@@ -75,4 +79,17 @@ def _remove_default(client: ClusterClient, key: str, seen_bytes_per_s: int) -> F
     if client.default_config(key) != str(seen_bytes_per_s):
         return CHANGED_EXTERNALLY
     error = client.alter_default_config(key, None)
+    return None if error is None else str(error)
+
+
+def _remove_log_dir_rate(client: ClusterClient, row: AuditRow) -> Failure | None:
+    if row.broker is None:
+        assert row.rate_bytes_per_s is not None, "a limit has a rate"
+        return _remove_default(client, LOG_DIR_RATE, row.rate_bytes_per_s)
+    configs = client.broker_configs([row.broker], [LOG_DIR_RATE])[row.broker]
+    if isinstance(configs, ClusterError):
+        return str(configs)
+    if LOG_DIR_RATE not in configs or configs[LOG_DIR_RATE].value != str(row.rate_bytes_per_s):
+        return CHANGED_EXTERNALLY
+    error = client.alter_broker_configs({row.broker: {LOG_DIR_RATE: None}})[row.broker]
     return None if error is None else str(error)

@@ -8,6 +8,7 @@ from rheostat.errors import CommandError
 from streaming.shared import kafka_names
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
+from streaming.shared.kafka_names import LOG_DIR_RATE
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.control.throttle.audit import LostReplicas, RateSource, ThrottleSettings
 from tuner.core.cluster import BrokerSide, PartitionMove
@@ -35,12 +36,15 @@ def read_throttle_settings(client: ClusterClient) -> ThrottleSettings:
     lost_replicas = [
         _lost_replicas(state, brokers) for state in partitions if (state.topic, state.partition) not in moving
     ]
+    log_dir_rates = _read_log_dir_rates(client, brokers)
     return ThrottleSettings(
         rates=_read_rates(client, brokers),
         default_rates=_read_default_rates(client),
         lists=_read_lists(client, {state.topic for state in partitions}),
         moves=moves,
         lost=tuple(lost for lost in lost_replicas if lost is not None),
+        log_dir_rates=log_dir_rates,
+        log_dir_copies=_read_log_dir_copies(client, brokers) if log_dir_rates else frozenset(),
     )
 
 
@@ -51,6 +55,24 @@ def _read_rates(client: ClusterClient, brokers: list[int]) -> dict[BrokerSide, t
             raise CommandError(f"The throttles of broker {broker} cannot be read: {configs}.") from configs
         rates |= {(broker, side): _rate(configs[key]) for side, key in RATE_KEYS.items() if key in configs}
     return rates
+
+
+def _read_log_dir_rates(client: ClusterClient, brokers: list[int]) -> dict[int | None, tuple[int, RateSource]]:
+    """Returns the limits of copies between log directories; the key None has the cluster-wide default."""
+    rates: dict[int | None, tuple[int, RateSource]] = {}
+    for broker, configs in client.broker_configs(brokers, [LOG_DIR_RATE]).items():
+        if not isinstance(configs, ClusterError) and LOG_DIR_RATE in configs:
+            rate = _rate(configs[LOG_DIR_RATE])
+            rates |= {} if rate[1] is RateSource.DEFAULT else {broker: rate}
+    default = client.default_config(LOG_DIR_RATE)
+    return rates if default is None else {**rates, None: (int(default), RateSource.DEFAULT)}
+
+
+def _read_log_dir_copies(client: ClusterClient, brokers: list[int]) -> frozenset[int]:
+    """Returns the brokers that copy between their log directories; a broker that does not answer counts as one of them."""
+    return frozenset(
+        broker for broker, logs in client.future_logs(brokers).items() if isinstance(logs, ClusterError) or logs
+    )
 
 
 def _rate(config: ConfigValue) -> tuple[int, RateSource]:

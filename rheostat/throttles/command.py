@@ -38,8 +38,9 @@ def run_throttles(config: Path, *, as_json: bool) -> int:
     with _open_client(settings) as client:
         history = _read_history(settings)
         now_ms = _now_ms()
-        traffic = measure_traffic(client, settings, now_ms)
-        rows = throttle_rows(read_throttle_settings(client), history, traffic, now_ms)
+        throttles = read_throttle_settings(client)
+        traffic = measure_traffic(client, settings, now_ms, log_dirs=throttles.log_dir_rates.keys())
+        rows = throttle_rows(throttles, history, traffic, now_ms)
     if as_json:
         out(json.dumps(report_json(settings.cluster, rows, now_ms), indent=2))
     else:

@@ -7,26 +7,30 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from streaming.shared.contract import Side
+from streaming.shared.kafka_names import LOG_DIR_RATE
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from streaming.shared.units import rate_text
 from tuner.api.decisions import throttles_of
 from tuner.control.throttle.audit import (
     AuditedList,
+    AuditedLogDirRate,
     AuditedRate,
     RateSource,
     Serves,
     ThrottleSettings,
     audit_lists,
+    audit_log_dir_rates,
     audit_rates,
 )
 from tuner.control.throttle.state import Memory
-from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
 from tuner.journal.entries import Entry
 
 # Actions of journal entries after which a throttle has another value or another owner.
 _CHANGES = frozenset({"set", "start", "restore", "relinquish", "add_pairs", "remove_pairs"})
 _CLEAR = "rheostat throttles clear"
+
+Traffic = Mapping[tuple[int, Side | None], float]  # Bytes/s by broker and side; side None: between log directories.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class AuditRow:
         setting: Kafka's name of the setting.
         broker: the broker of a rate; None: a list, or the cluster-wide default.
         topic: the topic of a list.
+        side: None: the limit of copies between log directories.
         rate_bytes_per_s: None: a list.
         replicas: the number of listed replicas; None: a rate, or a list of all replicas ("*").
         owner: the origin of its value: "rheostat", "operator" (an override), "other" (another tool or an operator), "broker file".
@@ -51,7 +56,7 @@ class AuditRow:
     setting: str
     broker: int | None
     topic: str | None
-    side: str
+    side: str | None
     rate_bytes_per_s: int | None
     replicas: int | None
     owner: str
@@ -67,7 +72,7 @@ class AuditRow:
         if self.topic is not None:
             return f"topic {self.topic} {self.side} list"
         where = "all brokers" if self.broker is None else f"broker {self.broker}"
-        return f"{where} {self.side} throttle"
+        return f"{where} {self.side or 'log directory'} throttle"
 
     @property
     def value_text(self) -> str:
@@ -92,17 +97,18 @@ class ThrottleHistory:
 
 
 def throttle_rows(
-    settings: ThrottleSettings, history: ThrottleHistory, traffic: Mapping[BrokerSide, float], now_ms: int
+    settings: ThrottleSettings, history: ThrottleHistory, traffic: Traffic, now_ms: int
 ) -> list[AuditRow]:
-    """Returns all throttles: first rates, then lists.
+    """Returns all throttles: first rates, then lists, then the limits of copies between log directories.
 
     Args:
-        traffic: bytes/s that count against the rate of a side.
+        traffic: bytes/s that count against each rate.
     """
     changed_ms = _last_changes(history.entries)
     rates = [_rate_row(rate, history, changed_ms, traffic, now_ms) for rate in audit_rates(settings, history.memory)]
     lists = [_list_row(replicas, history, changed_ms) for replicas in audit_lists(settings, history.memory)]
-    return rates + lists
+    disks = [_log_dir_row(rate, traffic) for rate in audit_log_dir_rates(settings)]
+    return rates + lists + disks
 
 
 def report_json(cluster: str, rows: Iterable[AuditRow], now_ms: int) -> dict[str, Any]:
@@ -113,7 +119,7 @@ def _rate_row(
     rate: AuditedRate,
     history: ThrottleHistory,
     changed_ms: Mapping[object, int],
-    traffic: Mapping[BrokerSide, float],
+    traffic: Traffic,
     now_ms: int,
 ) -> AuditRow:
     side = None if rate.broker is None else (rate.broker, rate.side)  # None: the cluster-wide default.
@@ -167,6 +173,26 @@ def _list_row(audited: AuditedList, history: ThrottleHistory, changed_ms: Mappin
         removal=_removal(owner, audited.serves, key, None),
         # A list that rheostat manages in part stays.
         can_be_cleared=owner == "other" and audited.managed_entries == 0 and audited.serves is Serves.NOTHING,
+    )
+
+
+def _log_dir_row(rate: AuditedLogDirRate, traffic: Traffic) -> AuditRow:
+    owner = "broker file" if rate.source is RateSource.FILE else "other"
+    return AuditRow(
+        kind="log_dir_rate",
+        setting=LOG_DIR_RATE,
+        broker=rate.broker,
+        topic=None,
+        side=None,
+        rate_bytes_per_s=rate.bytes_per_s,
+        replicas=None,
+        owner=owner,
+        serves=rate.serves.value,
+        since_ms=None,
+        since_is_exact=False,
+        passing_bytes_per_s=traffic.get((rate.broker, None)) if rate.broker is not None else None,
+        removal=_removal(owner, rate.serves, LOG_DIR_RATE, rate.broker),
+        can_be_cleared=owner == "other" and rate.serves is Serves.NOTHING,
     )
 
 

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from rheostat.config.settings import Settings
 from rheostat.plan.write_rates import read_broker_signals
+from rheostat.throttles.report import Traffic
 from streaming.collector import jmx
 from streaming.collector.jmx import AgentAccessError
 from streaming.shared.contract import Metric, Side
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.core.cluster import BrokerSide
 from tuner.core.freshness import fresh_signals
 
 SIGNAL_AGE_S_MAX = 60.0
-_METRICS = {Metric.LEADER_THROTTLED: Side.LEADER, Metric.FOLLOWER_THROTTLED: Side.FOLLOWER}
+_METRICS: Mapping[str, Side | None] = {
+    Metric.LEADER_THROTTLED: Side.LEADER,
+    Metric.FOLLOWER_THROTTLED: Side.FOLLOWER,
+    "kafka_server_alterlogdirsreplication_byte_rate": None,  # No signal has it.
+}
 
 
-def measure_traffic(client: ClusterClient, settings: Settings, now_ms: int) -> dict[BrokerSide, float]:
-    """Returns bytes/s by side; a side that neither a signal nor an agent reports is absent."""
+def measure_traffic(
+    client: ClusterClient, settings: Settings, now_ms: int, *, log_dirs: Collection[int | None] = ()
+) -> Traffic:
+    """Returns bytes/s by broker and side; a side that neither a signal nor an agent reports is absent.
+
+    Args:
+        log_dirs: brokers whose copies between log directories are limited, so their agents are read in any case.
+    """
     signals = fresh_signals(read_broker_signals(client, settings), now_ms, SIGNAL_AGE_S_MAX)
-    traffic: dict[BrokerSide, float] = {}
+    traffic: dict[tuple[int, Side | None], float] = {}
     for broker, signal in signals.items():
         by_side = {
             Side.LEADER: signal.leader_throttled_bytes_per_s,
@@ -29,11 +39,12 @@ def measure_traffic(client: ClusterClient, settings: Settings, now_ms: int) -> d
         }
         traffic |= {(broker, side): rate for side, rate in by_side.items() if rate is not None}
     hosts = {endpoint.node: endpoint.host for endpoint in client.brokers()}
-    unmeasured = {b: url for b, url in settings.collector.agent_urls(hosts).items() if b in hosts and b not in signals}
-    return traffic | _scrape(settings, unmeasured)
+    urls = settings.collector.agent_urls(hosts)
+    scraped = {b: url for b, url in urls.items() if b in hosts and (b not in signals or b in log_dirs)}
+    return {**_scrape(settings, scraped), **traffic}
 
 
-def _scrape(settings: Settings, urls: Mapping[int, str]) -> dict[BrokerSide, float]:
+def _scrape(settings: Settings, urls: Mapping[int, str]) -> dict[tuple[int, Side | None], float]:
     if not urls:
         return {}
     try:
@@ -41,7 +52,7 @@ def _scrape(settings: Settings, urls: Mapping[int, str]) -> dict[BrokerSide, flo
     except AgentAccessError:
         return {}  # `rheostat doctor` names the file; the traffic is only one column of this report.
 
-    def scrape(url: str) -> dict[Side, float]:
+    def scrape(url: str) -> dict[Side | None, float]:
         try:
             samples = jmx.read_samples(url, settings.collector.timeout_s, access)
         except (OSError, ValueError):

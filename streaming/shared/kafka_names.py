@@ -5,6 +5,7 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 ALL_REPLICAS = "*"
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 QUOTA_SAMPLES = "replication.quota.window.num"
 QUOTA_SAMPLES_DEFAULT = 11
 QUOTA_SAMPLE_S = "replication.quota.window.size.seconds"

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_parts import rheostat, until
+from lab_parts import MakeLab, rheostat, until
 
 from rheostat.config.settings import load_settings
 from rheostat.errors import EXIT_DONE, EXIT_NOT_CONFIRMED, EXIT_NOT_WELL
 from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.load import ProducerLoad
 from rheostat.orders.send import read_orders
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka_names import LOG_DIR_RATE
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from tuner.core.throttle_limits import MB
 
@@ -79,3 +82,31 @@ def test_leftover_throttles_are_listed_and_cleared(lab_config_file: Path, leftov
     again = rheostat("throttles", "clear", "--config", config, "--yes")
     assert again.returncode == EXIT_DONE
     assert "Nothing to remove" in again.stderr
+
+
+def test_log_directory_throttle_is_shown_while_it_copies_and_cleared_after(make_lab: MakeLab, tmp_path: Path) -> None:
+    lab = make_lab(LabSpec(brokers=1, log_dir_count=2))
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(lab_config(lab))
+    with ClusterClient(lab.kafka_settings(), "test") as client, lab.admin() as admin:
+        client.create_topic("logs", 1, 1, {})
+        with ProducerLoad(
+            lab.artifacts, lab.bootstrap_servers, "logs", rate_bytes_per_s=None, total_bytes=40 * MB
+        ) as load:
+            load.wait(60)
+        assert client.alter_broker_configs({1: {LOG_DIR_RATE: str(MB)}}) == {1: None}
+        (place,) = [folder for folder in lab.nodes[1].log_dirs if not (folder / "logs-0").exists()]
+        admin.alter_replica_log_dirs({("logs", 0, 1): str(place)})
+        until(lambda: bool(client.future_logs([1])[1]), 20, "the copy begins")
+
+        (row,) = listed(config)[1]
+        assert (row["kind"], row["broker"], row["serves"], row["can_be_cleared"]) == ("log_dir_rate", 1, "moves", False)
+        kept = rheostat("throttles", "clear", "--config", config, "--yes")
+        assert "Nothing to remove" in kept.stderr
+
+        assert client.alter_broker_configs({1: {LOG_DIR_RATE: str(500 * MB)}}) == {1: None}
+        until(lambda: not client.future_logs([1])[1], 60, "the copy ends")
+        assert listed(config)[1][0]["serves"] == "nothing"
+        cleared = rheostat("throttles", "clear", "--config", config, "--yes")
+        assert "broker 1 log directory throttle: removed." in cleared.stderr
+        assert listed(config) == (EXIT_DONE, [])

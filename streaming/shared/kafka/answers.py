@@ -80,6 +80,20 @@ def read_log_sizes(answer: Any) -> dict[TopicPartition, int]:
     return sizes
 
 
+def read_future_logs(answer: Any) -> frozenset[TopicPartition]:
+    """Returns the partitions that the broker copies between two of its disks, from a DescribeLogDirs response."""
+    if not answer.results:
+        raise MissingPermission("Describe on Cluster", "to describe log dirs")
+    return frozenset(
+        (str(topic.name), int(p.partition_index))
+        for directory in answer.results
+        if directory.error_code == kafka_names.ERROR_NONE  # The others are failed disks.
+        for topic in directory.topics
+        for p in topic.partitions
+        if p.is_future_key
+    )
+
+
 def read_configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
     """Returns the non-default settings by resource name; unknown topics are absent.
 

@@ -38,6 +38,7 @@ from streaming.shared.kafka.answers import (
     raise_for_code,
     read_alter_result,
     read_configs,
+    read_future_logs,
     read_log_sizes,
     read_or_error,
 )
@@ -308,6 +309,13 @@ class ClusterClient:
             "describe log dirs", {b: DescribeLogDirsRequest(topics=topics) for b in set(brokers)}
         )
         return {broker: read_or_error(answer, read_log_sizes) for broker, answer in answers.items()}
+
+    def future_logs(self, brokers: Iterable[int]) -> dict[int, frozenset[TopicPartition] | ClusterError]:
+        """Returns the partitions that each broker copies between two of its log directories (KIP-113)."""
+        answers = self._wire.send_each(
+            "describe log dirs", {b: DescribeLogDirsRequest(topics=None) for b in set(brokers)}
+        )
+        return {broker: read_or_error(answer, read_future_logs) for broker, answer in answers.items()}
 
     def end_offsets(self, partitions: Iterable[PartitionState]) -> dict[TopicPartition, int]:
         """Returns the high watermarks, from the leaders. Partitions whose leader does not answer are absent."""

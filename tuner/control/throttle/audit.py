@@ -49,6 +49,8 @@ class ThrottleSettings:
     Attributes:
         rates: bytes/s in force on each side, and their source.
         default_rates: bytes/s of the cluster-wide default, by side. A broker with a rate of its own does not use it.
+        log_dir_rates: bytes/s at which a broker copies between its log directories, and their source; None: the default.
+        log_dir_copies: brokers that copy between their log directories now.
     """
 
     rates: Mapping[BrokerSide, tuple[int, RateSource]] = field(default_factory=dict)
@@ -56,6 +58,18 @@ class ThrottleSettings:
     lists: Mapping[str, TopicThrottle] = field(default_factory=dict)
     moves: tuple[PartitionMove, ...] = ()
     lost: tuple[LostReplicas, ...] = ()
+    log_dir_rates: Mapping[int | None, tuple[int, RateSource]] = field(default_factory=dict)
+    log_dir_copies: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedLogDirRate:
+    """The limit of copies between the log directories of one broker (``broker`` None: of all brokers), in bytes/s."""
+
+    broker: int | None
+    bytes_per_s: int
+    source: RateSource
+    serves: Serves
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +131,17 @@ def audit_lists(settings: ThrottleSettings, memory: Memory) -> list[AuditedList]
         for side in Side
         if (replicas := throttle.for_side(side))
     ]
+
+
+def audit_log_dir_rates(settings: ThrottleSettings) -> list[AuditedLogDirRate]:
+    """Returns the limits of copies between log directories by broker, the cluster-wide default last."""
+    rates = settings.log_dir_rates
+    limited_by_default = settings.log_dir_copies - {broker for broker in rates if broker is not None}
+    audited = []
+    for broker in sorted(rates, key=lambda broker: (broker is None, broker or 0)):
+        is_used = bool(limited_by_default) if broker is None else broker in settings.log_dir_copies
+        audited.append(AuditedLogDirRate(broker, *rates[broker], Serves.MOVES if is_used else Serves.NOTHING))
+    return audited
 
 
 _Brokers = Mapping[int, frozenset[int]]  # By partition of one topic.

@@ -11,7 +11,7 @@ from rich.console import Console
 from tuner_cases import NOW_MS, F, L, move, owned, throttle
 
 from rheostat.throttles.clear import clear_throttles
-from rheostat.throttles.report import AuditRow, ThrottleHistory, throttle_rows
+from rheostat.throttles.report import AuditRow, ThrottleHistory, Traffic, throttle_rows
 from rheostat.throttles.view import show, summary
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
@@ -31,7 +31,7 @@ LEFTOVERS = ThrottleSettings(
 )
 
 
-def rows(settings: ThrottleSettings, traffic: dict[BrokerSide, float] | None = None, **history: Any) -> list[AuditRow]:
+def rows(settings: ThrottleSettings, traffic: Traffic | None = None, **history: Any) -> list[AuditRow]:
     known = ThrottleHistory(history.pop("memory", Memory()), history.pop("orders", Orders()), **history)
     return throttle_rows(settings, known, traffic or {}, NOW_MS)
 
@@ -184,6 +184,13 @@ class FakeThrottles:
 def clear(cluster: FakeThrottles) -> list[str | None]:
     clearable = [row for row in rows(LEFTOVERS) if row.can_be_cleared]
     return [removal.failure for removal in clear_throttles(clearable, LEFTOVERS, cluster, cluster)]  # type: ignore[arg-type]
+
+
+def test_log_dir_rate_is_shown_with_its_traffic_and_can_be_cleared_when_idle() -> None:
+    settings = ThrottleSettings(log_dir_rates={1: RATE, 2: RATE}, log_dir_copies=frozenset({2}))
+    idle, used = rows(settings, {(1, None): 0.0, (2, None): 3.0 * MB})
+    assert (idle.name, idle.kind, idle.can_be_cleared) == ("broker 1 log directory throttle", "log_dir_rate", True)
+    assert (used.serves, used.passing_bytes_per_s, used.can_be_cleared) == ("moves", 3.0 * MB, False)
 
 
 def test_lists_are_removed_before_rates() -> None:

@@ -12,6 +12,7 @@ from tuner.control.throttle.audit import (
     Serves,
     ThrottleSettings,
     audit_lists,
+    audit_log_dir_rates,
     audit_rates,
 )
 from tuner.control.throttle.state import Memory
@@ -83,3 +84,15 @@ def test_managed_means_that_rheostat_has_set_all_of_it() -> None:
     assert [rate.managed for rate in audit_rates(settings, memory)] == [True, False]
     audited = audit_lists(settings, memory)
     assert [(replicas.managed, replicas.managed_entries) for replicas in audited] == [(True, 1), (False, 1)]
+
+
+@pytest.mark.parametrize(
+    ("copies", "serves"),
+    [((), [NOTHING, NOTHING, NOTHING]), ((1,), [MOVES, NOTHING, NOTHING]), ((3,), [NOTHING, NOTHING, MOVES])],
+)
+def test_log_dir_rates_serve_copies_on_their_brokers(copies: tuple[int, ...], serves: list[Serves]) -> None:
+    """Broker 3 has no rate of its own, so the default limits it."""
+    rates = {None: (5 * MB, RateSource.DEFAULT), 2: (7, RateSource.FILE), 1: RATE}
+    audited = audit_log_dir_rates(ThrottleSettings(log_dir_rates=rates, log_dir_copies=frozenset(copies)))
+    assert [limit.broker for limit in audited] == [1, 2, None]
+    assert [limit.serves for limit in audited] == serves
