@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from rheostat.throttles.report import AuditRow
 from streaming.shared.contract import Side
-from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.default_config import DefaultConfigClient
 from streaming.shared.kafka_names import LOG_DIR_RATE
 from streaming.shared.throttle_settings import RATE_KEYS
 from tuner.control.throttle.audit import ThrottleSettings
@@ -35,7 +36,7 @@ class Removal:
 
 
 def clear_throttles(
-    rows: Sequence[AuditRow], seen: ThrottleSettings, throttles: Throttles, client: ClusterClient
+    rows: Sequence[AuditRow], seen: ThrottleSettings, throttles: Throttles, client: DefaultConfigClient
 ) -> list[Removal]:
     """Removes the settings of these rows, and returns the result of each.
 
@@ -53,7 +54,7 @@ def clear_throttles(
     return lists + rates
 
 
-def _remove(row: AuditRow, seen: ThrottleSettings, throttles: Throttles, client: ClusterClient) -> Failure | None:
+def _remove(row: AuditRow, seen: ThrottleSettings, throttles: Throttles, client: DefaultConfigClient) -> Failure | None:
     """Removes one setting. Returns why it is not removed; None: it is removed."""
     try:
         if row.side is None:
@@ -75,14 +76,14 @@ def _remove(row: AuditRow, seen: ThrottleSettings, throttles: Throttles, client:
         return str(error)
 
 
-def _remove_default(client: ClusterClient, key: str, seen_bytes_per_s: int) -> Failure | None:
+def _remove_default(client: DefaultConfigClient, key: str, seen_bytes_per_s: int) -> Failure | None:
     if client.default_config(key) != str(seen_bytes_per_s):
         return CHANGED_EXTERNALLY
     error = client.alter_default_config(key, None)
     return None if error is None else str(error)
 
 
-def _remove_log_dir_rate(client: ClusterClient, row: AuditRow) -> Failure | None:
+def _remove_log_dir_rate(client: DefaultConfigClient, row: AuditRow) -> Failure | None:
     if row.broker is None:
         assert row.rate_bytes_per_s is not None, "a limit has a rate"
         return _remove_default(client, LOG_DIR_RATE, row.rate_bytes_per_s)

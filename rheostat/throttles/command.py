@@ -25,7 +25,8 @@ from rheostat.throttles.clear import clear_throttles
 from rheostat.throttles.cluster_settings import read_throttle_settings
 from rheostat.throttles.report import AuditRow, ThrottleHistory, report_json, throttle_rows
 from rheostat.throttles.traffic import measure_traffic
-from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
+from streaming.shared.kafka.cluster import ClusterError, Unreachable
+from streaming.shared.kafka.default_config import DefaultConfigClient
 from tuner.control.throttle.audit import ThrottleSettings
 from tuner.runtime.throttle.actuator import KafkaThrottles
 
@@ -86,7 +87,7 @@ def run_clear(config: Path, *, yes: bool, as_json: bool) -> int:
     return EXIT_NOT_WELL if kept or any(removal.failure is not None for removal in removals) else EXIT_DONE
 
 
-def _clearable(client: ClusterClient, history: ThrottleHistory) -> tuple[ThrottleSettings, list[AuditRow]]:
+def _clearable(client: DefaultConfigClient, history: ThrottleHistory) -> tuple[ThrottleSettings, list[AuditRow]]:
     """Reads all throttles, and returns them with the rows of those that can be cleared."""
     settings = read_throttle_settings(client)
     return settings, [row for row in throttle_rows(settings, history, {}, _now_ms()) if row.can_be_cleared]
@@ -106,9 +107,9 @@ def _read_history(settings: Settings) -> ThrottleHistory:
 
 
 @contextmanager
-def _open_client(settings: Settings) -> Iterator[ClusterClient]:
+def _open_client(settings: Settings) -> Iterator[DefaultConfigClient]:
     probe(settings)
-    with ClusterClient(settings.kafka, _CLIENT_ID) as client:
+    with DefaultConfigClient(settings.kafka, _CLIENT_ID) as client:
         try:
             yield client
         except Unreachable as error:

@@ -68,7 +68,7 @@ def test_only_known_requests_write() -> None:
         "ElectLeadersRequest(",
     )
     knowing = {f.relative_to(root).as_posix() for f in files if any(word in f.read_text() for word in changing)}
-    commands = {"streaming/shared/kafka/fetchers.py", "streaming/shared/kafka/placed_topics.py"}
+    commands = {"streaming/shared/kafka/default_config.py", "streaming/shared/kafka/placed_topics.py"}
     looked_at = "streaming/shared/kafka/controller_ping.py"
     assert knowing == {
         "streaming/shared/kafka/cluster.py",

@@ -16,7 +16,7 @@ from rheostat.lab.keeper import lab_config
 from rheostat.lab.load import ProducerLoad
 from rheostat.orders.send import read_orders
 from streaming.shared.contract import Side
-from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.default_config import DefaultConfigClient
 from streaming.shared.kafka_names import LOG_DIR_RATE
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from tuner.core.throttle_limits import MB
@@ -28,7 +28,7 @@ LEADER, FOLLOWER = Side.LEADER, Side.FOLLOWER
 @pytest.fixture
 def leftovers(lab: Lab) -> Any:
     """A rate of one broker, a rate of all brokers, and the lists of a topic, all left behind."""
-    with ClusterClient(lab.kafka_settings(), "test") as client:
+    with DefaultConfigClient(lab.kafka_settings(), "test") as client:
         client.create_topic("logs", 2, 2, {})
         until(lambda: len(client.partitions(["logs"])) == 2, 10, "the topic")
         assert client.alter_broker_configs({1: {RATE_KEYS[LEADER]: str(5 * MB)}}) == {1: None}
@@ -45,7 +45,7 @@ def listed(config: Path) -> tuple[int, list[dict[str, Any]]]:
     return result.returncode, json.loads(result.stdout)["throttles"]
 
 
-def test_leftover_throttles_are_listed_and_cleared(lab_config_file: Path, leftovers: ClusterClient) -> None:
+def test_leftover_throttles_are_listed_and_cleared(lab_config_file: Path, leftovers: DefaultConfigClient) -> None:
     config = str(lab_config_file)
     code, before = listed(lab_config_file)
     assert code == EXIT_NOT_WELL
@@ -88,7 +88,7 @@ def test_log_directory_throttle_is_shown_while_it_copies_and_cleared_after(make_
     lab = make_lab(LabSpec(brokers=1, log_dir_count=2))
     config = tmp_path / "rheostat.yaml"
     config.write_text(lab_config(lab))
-    with ClusterClient(lab.kafka_settings(), "test") as client, lab.admin() as admin:
+    with DefaultConfigClient(lab.kafka_settings(), "test") as client, lab.admin() as admin:
         client.create_topic("logs", 1, 1, {})
         with ProducerLoad(
             lab.artifacts, lab.bootstrap_servers, "logs", rate_bytes_per_s=None, total_bytes=40 * MB

@@ -84,8 +84,8 @@ def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         SteeringController,
         "next_changes",
-        lambda self, now_s, ms, brokers, moves, *more: next_changes(
-            self, now_s, ms, young(brokers, ms), young(moves, ms), *more
+        lambda self, now_s, ms, brokers, moves, **more: next_changes(
+            self, now_s, ms, young(brokers, ms), young(moves, ms), **more
         ),
     )
 

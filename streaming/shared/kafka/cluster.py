@@ -57,7 +57,7 @@ from streaming.shared.kafka.values import (
 from streaming.shared.kafka.wire import Wire
 
 # Resource name of the cluster-wide default of broker settings, for which kafka-python has no method.
-_CLUSTER_DEFAULT = ""
+CLUSTER_DEFAULT = ""
 _LATEST = -1
 # Values of ``replica_id`` in a ListOffsets request: Kafka returns the high watermark to a consumer, and the leader's log end offset
 # to a debugging client.
@@ -433,22 +433,12 @@ class ClusterClient:
             MissingPermission: DescribeConfigs on Cluster.
         """
         request = DescribeConfigsRequest(
-            resources=[(kafka_names.RESOURCE_BROKER, _CLUSTER_DEFAULT, [key])], include_synonyms=False
+            resources=[(kafka_names.RESOURCE_BROKER, CLUSTER_DEFAULT, [key])], include_synonyms=False
         )
         answer = self._wire.send_any("describe the cluster's default configs", request)
-        config = read_configs(answer, "DescribeConfigs on Cluster").get(_CLUSTER_DEFAULT, {}).get(key)
+        config = read_configs(answer, "DescribeConfigs on Cluster").get(CLUSTER_DEFAULT, {}).get(key)
         is_default = config is not None and config.source == kafka_names.SOURCE_DYNAMIC_DEFAULT_BROKER
         return config.value if config is not None and is_default else None
-
-    def alter_default_config(self, key: str, value: str | None) -> ClusterError | None:
-        """Sets or removes (None) the cluster-wide default. Returns the error; None for success."""
-        changes = alter_operations({key: value})
-        request = IncrementalAlterConfigsRequest(
-            resources=[(kafka_names.RESOURCE_BROKER, _CLUSTER_DEFAULT, changes)], validate_only=False
-        )
-        return read_alter_result(
-            self._wire.send_any("alter the cluster's default configs", request), "AlterConfigs on Cluster"
-        )
 
     def alter_topic_configs(
         self, changes: Mapping[str, Mapping[str, Change]], *, validate_only: bool = False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.default_config import DefaultConfigClient
 from streaming.shared.kafka.values import PartitionState
 
 
-class FetcherClient(ClusterClient):
+class FetcherClient(DefaultConfigClient):
     """An admin connection for changing the number of fetcher threads. Not thread-safe."""
 
     def lag_and_log_end(self, partitions: Iterable[PartitionState]) -> tuple[int, int]:
