@@ -22,13 +22,13 @@ venv: .venv/.synced ## the Python environment of the lock files (again only when
 demo: venv ## a stalled reassignment on a real cluster is rescued; about two minutes
 	$(BIN)/rheostat demo $(ARGS)
 
-test: venv ## every test that fits a laptop: unit, streaming, real brokers; about twenty minutes; only some with ARGS="tests/..."
+test: venv ## every test that fits a laptop: unit, streaming, real brokers; about half an hour; only some with ARGS="tests/..."
 	$(if $(ARGS),$(BIN)/python -m pytest $(ARGS),bash ci/run-tests.sh)
 
 test-fast: venv ## what only computes: no broker, no Spark, no test that takes long; about four minutes
 	$(BIN)/python -m pytest -n auto -m 'not campaign and not slow' tests/unit tests/simulation tests/rules $(wildcard tests/test_*.py) $(ARGS)
 
-faults: venv ## the fault campaign on real brokers, one thing that goes wrong a row; about an hour
+faults: venv ## the fault campaign on real brokers, one thing that goes wrong a row; an hour and a half
 	$(BIN)/python -m pytest tests/faults -m "" $(ARGS)
 
 stories: venv ## long stories on real brokers, with every process as shipped, and every alert that fires; about half an hour
