@@ -64,7 +64,7 @@ def test_leftover_throttles_are_listed_and_cleared(lab_config_file: Path, leftov
     (finding,) = [finding for finding in json.loads(doctor.stdout) if finding["check"] == "leftover throttles"]
     assert finding["verdict"] == "advice"
     assert finding["found"].endswith(
-        "broker 1 leader throttle, follower throttle of all brokers, leader list of topic logs, follower list of topic logs"
+        "broker 1 leader throttle, all brokers follower throttle, topic logs leader list, topic logs follower list"
     )
 
     refused = rheostat("throttles", "clear", "--config", config)
