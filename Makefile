@@ -61,11 +61,11 @@ format: venv ## rewrite the code in the house format
 	$(BIN)/python -m docs_build
 	$(BIN)/python -m benchmarks.performance_page
 
-lock: $(UV) ## write requirements*.lock anew from pyproject.toml
+lock: $(UV) ## write requirements*.lock again from pyproject.toml
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
-screenshots: venv ## the pictures of the page that the README shows, taken anew of a plan on a real cluster
+screenshots: venv ## the pictures of the page that the README shows, taken again of a plan on a real cluster
 	RHEOSTAT_SCREENSHOTS=1 $(BIN)/python -m pytest tests/ui/test_ui_plan.py -m ""
 
 image: ## the container image, tagged rheostat:dev
@@ -82,6 +82,6 @@ $(TOOLS)/uv/bin/uv:
 	@test -x $(BIN)/python || $(UV) venv -q --python "$$(command -v $(PYTHON))" .venv
 	$(UV) pip sync -q --compile-bytecode --python $(BIN)/python $(LOCKS)
 	$(UV) pip install -q --python $(BIN)/python --no-deps --editable .
-	@# Where PYTHONDONTWRITEBYTECODE is set every start would else compile all of it anew: two seconds of three and a half.
+	@# Where PYTHONDONTWRITEBYTECODE is set every start would else compile all of it again: two seconds of three and a half.
 	@$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@

@@ -57,7 +57,7 @@ class Template:
         self._reset_s = rng.uniform(60, 2000)
 
     def at(self, ts_ms: int) -> bytes:
-        # A restart now and then: the counters begin anew.
+        # A restart now and then: the counters begin again.
         count = repr(round(self._rate * math.fmod(ts_ms / 1000, self._reset_s), 1)).encode()
         head, tail = self._parts
         return head + str(ts_ms).encode() + count.join(tail)

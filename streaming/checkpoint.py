@@ -2,7 +2,7 @@
 
     <checkpoint_dir>/rheostat.json   the record; replaced atomically, so a crash leaves the old or the new one
     <checkpoint_dir>/live-<n>/       Spark's files of the running query; the record names <n>
-    <checkpoint_dir>.lock            the lock; outside the folder, because an operator may remove the folder to start anew
+    <checkpoint_dir>.lock            the lock; outside the folder, because an operator may remove the folder to start again
 
 Spark does not record the settings that its state was made with. With another window length or row layout Spark fails late and
 obscurely, or continues with wrong results. So the record holds these values, and every start compares them.
@@ -258,7 +258,7 @@ def _read(file: Path) -> CheckpointRecord:
         if version != _RECORD_VERSION:
             raise StreamError(
                 f"Another version of rheostat wrote the checkpoint {file.parent} (record version {version}, this one reads "
-                f"{_RECORD_VERSION}); it is not damaged. Run that version, or begin anew. {_remedy(file.parent)}"
+                f"{_RECORD_VERSION}); it is not damaged. Run that version, or begin again. {_remedy(file.parent)}"
             )
         made_with: dict[str, Any] = {k: tuple(v) if k in _LISTS else v for k, v in body["made_with"].items()}
         record = CheckpointRecord(**body)  # Its nested values are still JSON.

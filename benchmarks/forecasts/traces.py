@@ -43,7 +43,7 @@ def read(file: Path) -> LoadTrace:
         return LoadTrace(name, int(period.removesuffix("s")), values)
     except (ValueError, OSError) as error:
         raise ValueError(
-            f"{file.name}: {error}. Expected NAME_PERIODs.csv.gz with one whole number a line, in 0.1 MB/s; make it anew with "
+            f"{file.name}: {error}. Expected NAME_PERIODs.csv.gz with one whole number a line, in 0.1 MB/s; make it again with "
             "python -m benchmarks.forecasts.traces"
         ) from error
 

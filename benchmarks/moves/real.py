@@ -117,7 +117,7 @@ class Bench:
     def run(self, policy: str) -> Row:
         goal = target(back=self._back)
         self._back = not self._back
-        # Before every run: Java starts and ends threads of its compilers, and a part of rheostat's that died is started anew.
+        # Before every run: Java starts and ends threads of its compilers, and a part of rheostat's that died is started again.
         self._behind.put(part.process.pid for part in self._rheostat.children if part.process is not None)
         brokers = [node.process.pid for node in self._lab.nodes.values() if node.process is not None]
         compilers = self._behind.put_compilers(brokers)

@@ -105,7 +105,7 @@ def asked(connection: http.client.HTTPConnection, path: str) -> tuple[int, bytes
         answer = connection.getresponse()
         return answer.status, answer.read()
     except (OSError, http.client.HTTPException):
-        connection.close()  # The next request opens it anew.
+        connection.close()  # The next request opens it again.
         return 0, b""
 
 

@@ -37,7 +37,7 @@ def read(file: Path) -> Trace:
                 "[at_s, gained_bytes, written_bytes, remaining_bytes, surplus_bytes_per_s] a line"
             ) from error
     if len(ticks) < 2:
-        raise ValueError(f"{file.name}: {len(ticks)} looks; expected at least 2, record it anew")
+        raise ValueError(f"{file.name}: {len(ticks)} looks; expected at least 2, record it again")
     return Trace(label["kind"], file.stem, stall_s, tuple(ticks), noise_bytes=0.0)
 
 

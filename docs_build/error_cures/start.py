@@ -128,7 +128,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "does not tell its version": "install a Java 17 or newer, or let `JAVA_HOME` name one; test it with `java -version`",
         "reinstall pyspark": REINSTALL,
-        "install rheostat anew": REINSTALL,
-        "install it anew": REINSTALL,
+        "reinstall rheostat": REINSTALL,
+        "reinstall it": REINSTALL,
     }
 )

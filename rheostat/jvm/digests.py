@@ -31,11 +31,11 @@ def read_digests(ivy_xml: Path) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
-        raise SetupError(f"{path} cannot be read ({error}): install rheostat anew.") from error
+        raise SetupError(f"{path} cannot be read ({error}): reinstall rheostat.") from error
     matches = [_LINE.fullmatch(line) for line in lines]
     digests = {match[2]: match[1] for match in matches if match is not None}
     if not digests or len(digests) != len(lines):
-        raise SetupError(f"{path} is not a list of SHA-256 digests: install rheostat anew.")
+        raise SetupError(f"{path} is not a list of SHA-256 digests: reinstall rheostat.")
     return digests
 
 

@@ -54,7 +54,7 @@ def kernel_jar(artifacts: Artifacts, progress: Progress = silent) -> Path:
     """
     sources = sorted(_folder_of("streaming").joinpath("kernel").glob("*.java"))
     if not sources:
-        raise SetupError("This installation of rheostat lacks the Java sources of streaming/kernel: install it anew.")
+        raise SetupError("This installation of rheostat lacks the Java sources of streaming/kernel: reinstall it.")
     digest = hashlib.sha256(f"{artifacts.compiler.name} {JAVA_MAJOR_MIN} {metadata.version('pyspark')}".encode())
     for source in sources:
         digest.update(source.name.encode() + source.read_bytes())

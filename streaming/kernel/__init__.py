@@ -3,7 +3,7 @@
 An entity is the subject of a signal, for example one broker (``entities.py``). A span is the rows of one entity over two windows
 (``signals.py``).
 
-The loops are in Java because Spark interprets expressions on arrays element by element, and plans them anew for every batch.
+The loops are in Java because Spark interprets expressions on arrays element by element, and plans them again for every batch.
 Written as Spark expressions, the two loops took three quarters of the pipeline's time (docs/explanation/performance.md). Spark
 still does the reading, ordering, state, restarts and distribution.
 

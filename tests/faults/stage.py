@@ -185,7 +185,7 @@ class Stage:
         one = self.start_tuner()
         self.until("the first tuner acts", one.acts, 45)
         other = self.start_tuner()
-        # Whoever joins makes the group deal anew; the lease may change hands, and does so at most once.
+        # Whoever joins makes the group deal again; the lease may change hands, and does so at most once.
         self.until("the second tuner stands by or acts", lambda: other.stands_by() or other.acts(), 45)
         self.until("exactly one tuner acts", lambda: one.acts() != other.acts(), 20)
         return (one, other) if one.acts() else (other, one)

@@ -113,7 +113,7 @@ def ownership_proved(journal: KafkaJournal) -> bool:
     try:
         journal.prove_ownership()
     except JournalLost as error:
-        pytest.fail(f"given up, so that lease and journal have to be had anew: {error}")
+        pytest.fail(f"given up, so that lease and journal have to be had again: {error}")
     except JournalError:
         return False
     return True

@@ -30,4 +30,4 @@ def test_deleted_journal_topic_stops_writes_and_is_recreated(make_stage: MakeSta
     assert configs["cleanup.policy"] == "compact"
     stage.until("the tuner acts again", lambda: any(line["event"] == "active" for line in tuner.lines()[said:]), 60)
     stage.end(120)
-    record_property("told", "acted no more, made the topic anew, and went on without a restart")
+    record_property("told", "acted no more, made the topic again, and went on without a restart")

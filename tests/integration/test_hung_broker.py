@@ -46,7 +46,7 @@ def test_hung_brokers_cost_one_timeout_and_delay_no_others(lab: Lab) -> None:
             who, took_s = answering_brokers(client)
             assert who == {1}
             assert took_s < TIMEOUT_S + 1.5, "one timeout for both"
-            # A while after, with their requests given up and made anew: a second now and then, and mostly nothing.
+            # A while after, with their requests given up and made again: a second now and then, and mostly nothing.
             ends_s, found = time.monotonic() + 2.5 * TIMEOUT_S, []
             while time.monotonic() < ends_s:
                 who, took_s = answering_brokers(client)

@@ -44,7 +44,7 @@ from tuner.api.uvicorn_server import LimitedServer
 
 STOP_S_MAX = 10.0
 _CYCLES_MISSED_MAX = 12  # The health check fails once no cycle has ended for this many intervals.
-_FIRST_CYCLE_S_MAX = 300.0  # The first cycle reads the whole cluster; a restart would begin it anew.
+_FIRST_CYCLE_S_MAX = 300.0  # The first cycle reads the whole cluster; a restart would begin it again.
 _UNREAD_MS_MAX = 60_000  # The kernel closes a connection whose peer acknowledges no data for this long.
 _MESSAGES_MAX = 5
 _QUOTABLE_KEY = re.compile(r"[A-Za-z_.]{1,40}")  # Any other text is not quoted, as it may be a misplaced token.

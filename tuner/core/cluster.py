@@ -1,4 +1,4 @@
-"""One snapshot of the cluster: the running moves and the throttles that are set. It is read anew every cycle."""
+"""One snapshot of the cluster: the running moves and the throttles that are set. It is read again every cycle."""
 
 from __future__ import annotations
 

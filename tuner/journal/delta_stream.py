@@ -60,7 +60,7 @@ class DeltaStream:
     """Encodes the steps of one stream.
 
     Attributes:
-        is_running: the next step continues its predecessor. Otherwise it begins anew, with a frame.
+        is_running: the next step continues its predecessor. Otherwise it begins again, with a frame.
         frame_weight: how much of a first frame the next write may take in addition to the steps.
     """
 

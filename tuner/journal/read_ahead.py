@@ -154,7 +154,7 @@ class ReadAhead:
         return knowledge if is_same_topic else None
 
     def _check_topic(self) -> None:
-        """Drops the knowledge if the topic was created anew, and opens the consumer."""
+        """Drops the knowledge if the topic was created again, and opens the consumer."""
         topic_id = self._topic_ids((self._topic,)).get(self._topic)
         if topic_id is None or topic_id != self._topic_id:
             self.stop()

@@ -118,7 +118,7 @@ class SimulatedQuotas:
         if not np.count_nonzero(leaves):
             return by_growth_s
         # Without a leaving bucket, growth alone opens the sensor. With one, growth counts only if it opens the sensor before the
-        # bucket is emptied; otherwise the room is computed anew from that moment on.
+        # bucket is emptied; otherwise the room is computed again from that moment on.
         in_time = (after_s < leave_after_s) & (by_growth_s < leave_after_s)
         by_growth_s = np.where(~leaves | in_time, by_growth_s, _NEVER)
         from_s = np.where(leaves, np.maximum(after_s, leave_after_s), 0.0)

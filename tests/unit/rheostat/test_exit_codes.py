@@ -76,7 +76,7 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
             yield (*path, name)
 
 
-COMMAND = typer.main.get_command(cli.app)  # Once: typer makes all of them anew with each call.
+COMMAND = typer.main.get_command(cli.app)  # Once: typer makes all of them again with each call.
 ALL = sorted(commands(COMMAND))
 
 

@@ -105,7 +105,7 @@ def test_open_record_of_other_version_names_remedy(whole: Path, version: int) ->
     message = refusal(whole)
     assert message.startswith(
         f"Another version of rheostat wrote the checkpoint {whole} (record version {version}, this one reads 2); it is not damaged. "
-        f"Run that version, or begin anew. Remove the folder {whole}, or set another stream.checkpoint_dir"
+        f"Run that version, or begin again. Remove the folder {whole}, or set another stream.checkpoint_dir"
     )
     assert "\n" not in message
 

@@ -41,7 +41,7 @@ def source(end: Any, latest: Any) -> dict[str, Any]:
         ([], None),
         ([source({"t": {"0": 5, "1": 7}}, {"t": {"0": 9, "1": 7}})], 4),
         ([source({"t": {"0": 5}}, {"t": {"0": 9}}), source({"u": {"0": 1}}, {"u": {"0": 3}})], 6),
-        ([source({"t": {"0": 9}}, {"t": {"0": 5}})], 0),  # A topic that was made anew.
+        ([source({"t": {"0": 9}}, {"t": {"0": 5}})], 0),  # A topic that was made again.
         (
             [source({"t": {"0": 5}}, {"t": {"0": 5, "1": 8}})],
             0,

@@ -188,7 +188,7 @@ def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: ThrottleLimit
 def _track_idle_throttles(live: LiveCluster, memory: Memory, now_ms: int) -> Memory:
     """Returns the state with the time since which each rate and list has been set while nothing moves.
 
-    The time of a rate starts anew when the rate changes. A list keeps its time, because it has no single value.
+    The time of a rate starts again when the rate changes. A list keeps its time, because it has no single value.
     """
     known, known_lists = memory.idle_rates_since, memory.idle_lists_since_ms
     # The times on brokers that cannot be read are kept.

@@ -255,7 +255,7 @@ class KafkaThrottles:
             if not changes:
                 self._pause(CONFIRM_PAUSE_S)
             elif (writes := writes + 1) <= _WRITES_AWAITED_MAX:
-                deadline_s = float("inf")  # The next read starts it anew.
+                deadline_s = float("inf")  # The next read starts it again.
 
 
 def _not_shown_text(topic: str, written: bool) -> Failure:

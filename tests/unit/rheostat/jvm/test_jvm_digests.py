@@ -54,7 +54,7 @@ def test_mismatch_missing_file_is_named(folder: Path, ivy_xml: Path) -> None:
 )
 def test_read_digests_malformed_list_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "ivy.sha256").write_text(text)
-    with pytest.raises(SetupError, match=r"ivy\.sha256 is not a list of SHA-256 digests: install rheostat anew"):
+    with pytest.raises(SetupError, match=r"ivy\.sha256 is not a list of SHA-256 digests: reinstall rheostat"):
         read_digests(tmp_path / "ivy.xml")
 
 

@@ -148,7 +148,7 @@ def test_loaded_history_follows_newer_rows_without_duplicates() -> None:
 
 
 def test_row_ids_and_page_positions_survive_a_restart() -> None:
-    """The next process reads what this one has put on record, from somewhere on, and numbers nothing anew."""
+    """The next process reads what this one has put on record, from somewhere on, and numbers nothing again."""
     change = SetRate(*SOURCE, 10 * MB, 11 * MB, Reason.FOLLOWS_CLIENTS, "10 → 11")
     # Many of one cycle, with seconds of the law between them, and what came of some.
     record = [

@@ -302,7 +302,7 @@ def seen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Seen:
 def test_alias_with_managed_throttles_blocks_tuner(seen: Seen) -> None:
     """The block lasts until the throttles are released; meanwhile this tuner leaves the group, so it does not count as running."""
     alone, left, waits = seen(Read(OWNS, OWNS, ENDED))
-    assert not alone, "it asks for its turn anew"
+    assert not alone, "it asks for its turn again"
     assert (left, len(waits)) == (1, 2)
     assert "also as cluster 'old', with 1 throttle to be ended under that name: set `cluster: old`" in waits[0]
 

@@ -166,7 +166,7 @@ def test_external_change_is_recorded_together_with_memory() -> None:
 
 
 def test_recorded_outbox_entry_is_not_repeated() -> None:
-    """Nobody heard how the write ended, so the journal was lost, and read anew by the next term."""
+    """Nobody heard how the write ended, so the journal was lost, and read again by the next term."""
     owed = Outbox()
     recorder = given_up(FakeJournal([]), owed)
     recorder.add_outcome(HAPPENED)

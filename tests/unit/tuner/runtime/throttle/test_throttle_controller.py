@@ -1021,7 +1021,7 @@ def test_return_from_isr_recovery_stops_when_more_is_needed() -> None:
 
 
 def test_return_from_isr_recovery_is_no_rescue() -> None:
-    """An order of 1 MB/s has stalled the move; what stands after it is judged anew before it is raised."""
+    """An order of 1 MB/s has stalled the move; what stands after it is judged again before it is raised."""
     rig, whole = recovering()
     rig.live.moves = (whole,)
     rig = Rig(replace(rig.loop.memory, stalls={3: STALLED}))
