@@ -51,6 +51,11 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
         "A step changes the replicas of one partition. These reasons say why the tuner chose the step.",
         reassignment.STEP_REASON_TEXTS,
     ),
+    (
+        "Plans: the outcome of steps",
+        "Each entry of the journal about the outcome of steps has one of these reasons.",
+        reassignment.STEP_OUTCOME_REASON_TEXTS,
+    ),
 )
 
 

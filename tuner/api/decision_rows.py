@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tuner.api.decisions import EventRow, JournaledAct
-from tuner.journal.entries import CONCURRENCY, DEFERRED, ORDER, QUOTAS, STEERING, STEP_OUTCOMES, STEPS, Entry
+from tuner.core.reassignment_steps import StepOutcomeReason
+from tuner.journal.entries import CONCURRENCY, ORDER, QUOTAS, STEERING, STEP_OUTCOMES, STEPS, Entry
 from tuner.journal.event_lines import event_text, failures_text
 
 _TOPICS_MAX = 20
@@ -87,7 +88,7 @@ def _act_outcome(entry: Entry, outcome: Entry | None) -> str:
     if outcome is not None or entry.kind == "outcome":
         return "done"
     if entry.kind == STEP_OUTCOMES:
-        return "waiting" if entry.reason == DEFERRED else "done"
+        return "waiting" if entry.reason == StepOutcomeReason.DEFERRED else "done"
     if entry.kind == CONCURRENCY:
         return "done"
     # Entries of this kind keep the throttle, except for allow_steering. They execute nothing, so a dry run has the same outcome.

@@ -11,12 +11,16 @@ from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.api.status_store import StatusStore
 from tuner.control.mutation_quota.reason_texts import QUOTA_REASON_TEXTS
-from tuner.control.reassignment.reason_texts import CONCURRENCY_REASON_TEXTS, STEP_REASON_TEXTS
+from tuner.control.reassignment.reason_texts import (
+    CONCURRENCY_REASON_TEXTS,
+    STEP_OUTCOME_REASON_TEXTS,
+    STEP_REASON_TEXTS,
+)
 from tuner.control.throttle.reason_texts import REASON_TEXTS
 from tuner.core.cluster import ClusterUnreadable
 from tuner.core.dry_run_notice import dry_run_notice
 from tuner.core.reason_text import ReasonText
-from tuner.journal.entries import CONCURRENCY, QUOTAS, STEPS
+from tuner.journal.entries import CONCURRENCY, QUOTAS, STEP_OUTCOMES, STEPS
 
 _STANDBY = (
     "This tuner changes nothing, because another tuner of this cluster holds the lease or the lease is being assigned."
@@ -88,6 +92,8 @@ def reason_meaning(kind: str, action: str, reason: str) -> str | None:
         texts = CONCURRENCY_REASON_TEXTS
     elif kind == STEPS:
         texts = STEP_REASON_TEXTS
+    elif kind == STEP_OUTCOMES:
+        texts = STEP_OUTCOME_REASON_TEXTS
     elif kind == QUOTAS or action == "total" or action.endswith("_quota"):
         texts = QUOTA_REASON_TEXTS
     # The keys are string enumerations, which equal their values.

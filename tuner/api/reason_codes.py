@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from tuner.control.mutation_quota.reason_texts import QUOTA_REASON_TEXTS
-from tuner.control.reassignment.reason_texts import CONCURRENCY_REASON_TEXTS, STEP_REASON_TEXTS
+from tuner.control.reassignment.reason_texts import (
+    CONCURRENCY_REASON_TEXTS,
+    STEP_OUTCOME_REASON_TEXTS,
+    STEP_REASON_TEXTS,
+)
 from tuner.control.throttle.reason_texts import REASON_TEXTS
 
-# Controllers share some codes, such as `paused`.
-REASON_CODES: tuple[str, ...] = tuple(
-    sorted(
-        {
-            reason.value
-            for texts in (REASON_TEXTS, QUOTA_REASON_TEXTS, CONCURRENCY_REASON_TEXTS, STEP_REASON_TEXTS)
-            for reason in texts
-        }
-    )
+CATALOGUES = (
+    REASON_TEXTS,
+    QUOTA_REASON_TEXTS,
+    CONCURRENCY_REASON_TEXTS,
+    STEP_REASON_TEXTS,
+    STEP_OUTCOME_REASON_TEXTS,
 )
+# Controllers share some codes, such as `paused`.
+REASON_CODES: tuple[str, ...] = tuple(sorted({reason.value for texts in CATALOGUES for reason in texts}))

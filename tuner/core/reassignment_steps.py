@@ -65,6 +65,16 @@ class StepReason(StrEnum):
     REPLICAS = "replicas"  # The step changes as many replicas as the limit allows.
 
 
+class StepOutcomeReason(StrEnum):
+    """Reason of a journal entry about the outcome of steps."""
+
+    DONE = "done"  # The plan has ended: every partition has its target.
+    CANCELLED = "cancelled"  # The plan has ended or its steps are stopped, because an operator cancelled it.
+    ENDED = "ended"  # Steps have ended, and the plan continues.
+    NOT_ACCEPTED = "not_accepted"  # Kafka refused a requested step, or its answer is unknown.
+    DEFERRED = "deferred"  # A step is recorded and not requested yet.
+
+
 class WaitReason(StrEnum):
     """Why a partition cannot take a step."""
 

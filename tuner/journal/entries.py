@@ -41,7 +41,6 @@ QUOTAS = "quotas"
 STEPS = "steps"
 STEP_OUTCOMES = "step-outcomes"
 CONCURRENCY = "concurrency"
-DEFERRED = "waits"  # The reason of an entry about steps that are held back.
 ORDER = "ordered"  # The action and the reason of an entry about an operator's order.
 _SEQ = re.compile(rb'"seq": (\d+)\}\Z')  # The end of a record as ``encode_entry`` writes it.
 _SEQ_CHARS_MAX = 32

@@ -10,7 +10,8 @@ from tuner.control.reassignment.concurrency_model import ConcurrencyChange
 from tuner.control.reassignment.policy import PlanDecision
 from tuner.core.outcome import StepRefusal
 from tuner.core.reassignment_plan import Plan, TopicPartition
-from tuner.journal.entries import CONCURRENCY, DEFERRED, STEP_OUTCOMES, STEPS, Entry
+from tuner.core.reassignment_steps import StepOutcomeReason
+from tuner.journal.entries import CONCURRENCY, STEP_OUTCOMES, STEPS, Entry
 
 _TEXTS_MAX = 3
 
@@ -30,7 +31,7 @@ def steps_entry(plan: Plan, decision: PlanDecision, at_ms: int, inputs: Mapping[
         at_ms,
         STEPS,
         action="reassign",
-        reason=decision.starts[0].reason.value if decision.starts else "cancelled",
+        reason=decision.starts[0].reason.value if decision.starts else StepOutcomeReason.CANCELLED,
         text=f"plan {plan.id}: {_first_texts(texts)}",
         decision={"plan": plan.id, "steps": rows, "stopped": list(decision.cancels)},
         inputs={
@@ -74,7 +75,7 @@ def outcome_entry(plan: Plan, decision: PlanDecision, at_ms: int) -> Entry | Non
         at_ms,
         STEP_OUTCOMES,
         action="reassign",
-        reason=ending.value if ending is not None else "ended",
+        reason=ending.value if ending is not None else StepOutcomeReason.ENDED,
         text=f"plan {plan.id}: {text}",
         decision=rows,
     )
@@ -101,7 +102,7 @@ def failed_entry(failures: Mapping[TopicPartition, StepRefusal], at_ms: int) -> 
         at_ms,
         STEP_OUTCOMES,
         action="reassign",
-        reason="not_taken",
+        reason=StepOutcomeReason.NOT_ACCEPTED,
         text=text,
         decision={"steps": rows},
         failure=failure,
@@ -117,7 +118,14 @@ def deferred_entry(waits: Mapping[TopicPartition, str], at_ms: int) -> Entry:
     reasons = _first_texts([f"{topic}-{partition}: {reason}" for (topic, partition), reason in waits.items()])
     count = f"{len(waits)} step waits" if len(waits) == 1 else f"{len(waits)} steps wait"
     text, rows = f"{count}: {reasons}", [[*key] for key in waits]
-    return Entry(at_ms, STEP_OUTCOMES, action="reassign", reason=DEFERRED, text=text, decision={"steps": rows})
+    return Entry(
+        at_ms,
+        STEP_OUTCOMES,
+        action="reassign",
+        reason=StepOutcomeReason.DEFERRED,
+        text=text,
+        decision={"steps": rows},
+    )
 
 
 def _names(keys: Iterable[TopicPartition]) -> list[str]:

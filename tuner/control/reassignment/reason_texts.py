@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from tuner.control.reassignment.concurrency_model import ConcurrencyReason
 from tuner.core.reason_text import ReasonText
-from tuner.core.reassignment_steps import StepReason
+from tuner.core.reassignment_steps import StepOutcomeReason, StepReason
 
 _KEEPS = "keeps the number of partitions at a time"
 _HALVES = "halves the number of partitions at a time"
@@ -124,6 +124,32 @@ STEP_REASON_TEXTS: Mapping[StepReason, ReasonText] = MappingProxyType(
         StepReason.REPLICAS: ReasonText(
             cause="the partition lacks replicas of the plan's target, or has others",
             effect="adds and drops as many replicas as the limit of replicas per step permits",
+        ),
+    }
+)
+
+STEP_OUTCOME_REASON_TEXTS: Mapping[StepOutcomeReason, ReasonText] = MappingProxyType(
+    {
+        StepOutcomeReason.DONE: ReasonText(
+            cause="every partition of the plan has its target replicas, or was given up for a reason that the entry names",
+            effect="ends the plan",
+        ),
+        StepOutcomeReason.CANCELLED: ReasonText(
+            cause="an operator cancelled the plan",
+            effect="stops the running steps, and ends the plan when its partitions are rolled back",
+        ),
+        StepOutcomeReason.ENDED: ReasonText(
+            cause="steps have ended: the entry names the partitions that reached their target, were rolled back or were given up",
+            effect="requests the next steps of the plan",
+        ),
+        StepOutcomeReason.NOT_ACCEPTED: ReasonText(
+            cause="steps were refused by Kafka, or Kafka gave no answer about them",
+            effect="tries these steps again in later cycles",
+            advice="read the error in the entry; `rheostat reassign status` names the partitions that need you",
+        ),
+        StepOutcomeReason.DEFERRED: ReasonText(
+            cause="steps wait: their throttle cannot be set yet, other steps come first, or another client moves the partition",
+            effect="tries these steps again in the next cycle",
         ),
     }
 )

@@ -252,7 +252,12 @@ def test_page_with_several_moves_shows_the_end_of_each(rig: Rig) -> None:
         ),
         ("concurrency", "concurrency", "initial", "the start value of a new side"),
         ("steps", "reassign", "replicas", "the partition lacks replicas of the plan's target, or has others"),
-        ("step-outcomes", "reassign", "not_taken", None),
+        (
+            "step-outcomes",
+            "reassign",
+            "not_accepted",
+            "steps were refused by Kafka, or Kafka gave no answer about them",
+        ),
     ],
 )
 def test_reason_meaning_comes_from_the_catalogue_of_its_controller(

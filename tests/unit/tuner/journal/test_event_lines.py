@@ -25,7 +25,7 @@ from tuner.control.throttle.decision import (
 )
 from tuner.control.throttle.order_events import OrderEvent
 from tuner.core.throttle_limits import MB
-from tuner.journal.entries import CONCURRENCY, DEFERRED, STEP_OUTCOMES, STEPS, Entry, lists_entry, order_entry
+from tuner.journal.entries import CONCURRENCY, STEP_OUTCOMES, STEPS, Entry, lists_entry, order_entry
 from tuner.journal.event_lines import group_by_event
 
 SIDES = [(broker, side) for broker in range(1, 6) for side in (L, F)]
@@ -193,8 +193,8 @@ STEER = AllowSteering(1, L, MB, Reason.FOLLOWS_CLIENTS, "broker 1 leader throttl
     [
         (Entry(NOW_MS, STEPS, "reassign", "due", "plan p: t-0 to [1, 3]"), "started"),
         (Entry(NOW_MS, STEP_OUTCOMES, "reassign", "ended", "plan p: t-0 reached"), "done"),
-        (Entry(NOW_MS, STEP_OUTCOMES, "reassign", DEFERRED, "1 step waits: t-0: no room"), "waiting"),
-        (Entry(NOW_MS, STEP_OUTCOMES, "reassign", "not_taken", "1 steps were not taken", failure="refused"), "failed"),
+        (Entry(NOW_MS, STEP_OUTCOMES, "reassign", "deferred", "1 step waits: t-0: no room"), "waiting"),
+        (Entry(NOW_MS, STEP_OUTCOMES, "reassign", "not_accepted", "1 step was refused", failure="refused"), "failed"),
         (Entry(NOW_MS, CONCURRENCY, "concurrency", "grows", "12 at a time"), "done"),
         (entry("decision", WELL), "no_change"),
         (entry("decision", WELL, dry_run=True), "no_change"),

@@ -348,7 +348,7 @@ def test_order_given_during_the_wait_applies() -> None:
         assert not made.cluster.asked, say
         assert not made.announcing.moves
         said = "an operator has changed the order meanwhile"
-        assert told(made) == [("waits", f"2 steps wait: t-0: {said}; t-1: {said}")]
+        assert told(made) == [("deferred", f"2 steps wait: t-0: {said}; t-1: {said}")]
         assert_waits_and_has_not_failed(made)
 
 
@@ -383,7 +383,7 @@ def test_cancellation_waits_for_no_throttle() -> None:
     made.ticks()
     assert made.cluster.asked[1:] == [(T0, None)]
     assert not made.announcing.moves
-    assert told(made) == [("waits", "1 step waits: t-1: cancelled steps are stopped first")]
+    assert told(made) == [("deferred", "1 step waits: t-1: cancelled steps are stopped first")]
     assert_waits_and_has_not_failed(made)
     # And the next look goes on with it.
     made.now_s += 1.0
@@ -394,7 +394,7 @@ def test_cancellation_waits_for_no_throttle() -> None:
 
 def told(made: Announced) -> list[tuple[str, str]]:
     """What the journal has of steps that were not begun, and why."""
-    return [(e.reason, e.text) for e in made.journal.entries if e.reason in ("waits", "not_taken")]
+    return [(e.reason, e.text) for e in made.journal.entries if e.reason in ("deferred", "not_accepted")]
 
 
 def assert_waits_and_has_not_failed(made: Announced) -> None:
@@ -407,7 +407,7 @@ def test_unthrottleable_step_fails_and_is_retried_later() -> None:
     made = rig()
     made.announcing.answer({T0: "not begun, as it would not be throttled", T1: REASSIGNED_EXTERNALLY})
     made.ticks()
-    assert [reason for reason, _ in told(made)] == ["not_taken", "waits"]
+    assert [reason for reason, _ in told(made)] == ["not_accepted", "deferred"]
     assert made.loop.recorder.backing_off == {T0}
     assert made.loop.recorder.refusals == {T0: "not begun, as it would not be throttled"}
     assert not made.plan().requested
@@ -426,7 +426,7 @@ def test_step_waiting_for_room_is_retried_after_shortest_pause() -> None:
         made.loop._due_s = float("-inf")
         made.ticks()
         assert {(m.topic, m.partition) for m in made.announcing.moves} == {T0, T1}
-    assert {reason for reason, _ in told(made)} == {"waits"}
+    assert {reason for reason, _ in told(made)} == {"deferred"}
     assert not any(e.failure for e in made.journal.entries)
 
 
