@@ -30,8 +30,10 @@ from tuner.api.orders_api import (
     KafkaOrderService,
     OrderChange,
     OrderNotRecorded,
+    begin_trial_change,
     cleared_change,
     end_override_change,
+    end_trial_change,
     override_change,
     pause_change,
     release_change,
@@ -41,7 +43,7 @@ from tuner.api.sentences import moment
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, side_name
-from tuner.core.operator_orders import Orders
+from tuner.core.operator_orders import Orders, QuotaTrialKind
 from tuner.core.presence import TunerMode
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.settings.http import HttpSettings
@@ -87,6 +89,16 @@ def end_override(broker: int, side: Side | None = None) -> OrderChange:
 def clear(settings: Sequence[str]) -> OrderChange:
     """Returns the change that records the removal of throttles; ``settings`` has a text for each."""
     return cleared_change(settings, _operator())
+
+
+def begin_trial(kind: QuotaTrialKind, for_s: float) -> OrderChange:
+    """Returns the change that records the begin of a trial; ``for_s`` is the time after which it has ended for certain."""
+    return begin_trial_change(kind, for_s, _operator())
+
+
+def end_trial(kind: QuotaTrialKind, total_per_s: float | None = None) -> OrderChange:
+    """Returns the change that records the end of a trial; ``total_per_s`` is what a calibration has found."""
+    return end_trial_change(kind, _operator(), total_per_s)
 
 
 # -- checks, writes and reads --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Defines the commands `rheostat quotas`, `quotas explain` and `quotas plan`."""
+"""Defines the command `rheostat quotas` and its subcommands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from rheostat.console.help_form import PlainGroup
 from rheostat.declaration import EXAMPLE, with_example
-from rheostat.options import Json, OptionalConfig, number_option, time_option
+from rheostat.options import Config, Json, OptionalConfig, Yes, number_option, time_option
 from rheostat.quotas.numbers import parse_number, parse_per_s
 
 app = typer.Typer(
@@ -147,6 +147,67 @@ def plan(
         wait_s_max=max_wait,
     )
     raise typer.Exit(run_plan(question, as_json=as_json))
+
+
+@app.command("calibrate", **with_example("rheostat quotas calibrate --for 5m --latency-max 100ms"))
+def calibrate(
+    config: Config,
+    duration_s: Annotated[
+        float,
+        time_option("how long to measure at most; a calibration takes some minutes", "--for", shown_default="10m"),
+    ] = 600.0,
+    partitions_max: Annotated[
+        int, typer.Option("--partitions-max", min=1, metavar="N", help="most partitions of its own at once")
+    ] = 1_000,
+    partitions: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--partitions", min=1, metavar="N", help="partitions of each topic; may be repeated; default: 1 and then 10"
+        ),
+    ] = None,
+    replication: Annotated[
+        int | None,
+        typer.Option(
+            "--replication", min=1, metavar="N", help="replicas of each partition; default: 3, or one per broker"
+        ),
+    ] = None,
+    latency_max_s: Annotated[
+        float | None,
+        time_option(
+            "highest latency (p90) of a request to the controller; default: create_probe_p90_ms_max of the settings, or twice the "
+            "latency without load",
+            "--latency-max",
+        ),
+    ] = None,
+    tenants: Annotated[
+        int, typer.Option("--tenants", min=1, metavar="N", help="tenants among which the total is divided")
+    ] = 10,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="only delete the topics that a killed calibration has left behind")
+    ] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Measures how many partitions/s the controller can create, add and delete, and proposes a quota.
+
+    Creates topics of its own at rising rates until the objective is exceeded, and deletes them. Exit code 1: no proposal, or topics
+    are left.
+    """
+    from rheostat.console.logs import set_up_logs
+    from rheostat.quotas.calibrate.command import CalibrationQuestion, run_calibrate, run_clear
+
+    set_up_logs()
+    if clear:
+        raise typer.Exit(run_clear(config, yes=yes, as_json=as_json))
+    question = CalibrationQuestion(
+        for_s=duration_s,
+        partitions_max=partitions_max,
+        sizes=tuple(dict.fromkeys(partitions or (1, 10))),
+        replication_factor=replication,
+        latency_ms_max=_milliseconds(latency_max_s),
+        tenants=tenants,
+    )
+    raise typer.Exit(run_calibrate(config, question, yes=yes, as_json=as_json))
 
 
 def _milliseconds(seconds: float | None) -> float | None:

@@ -21,7 +21,7 @@ from streaming.shared.short_lists import join_names, shorten_lines
 from streaming.shared.units import rate_text
 from tuner.api.sentences import moment
 from tuner.core.cluster import BrokerSide
-from tuner.core.operator_orders import ClearedThrottles, Orders, Override, Pause
+from tuner.core.operator_orders import ClearedThrottles, Orders, Override, Pause, QuotaTrial, QuotaTrialKind
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
 from tuner.journal.sender import NotSent, Sender
 from tuner.journal.topic_reader import UnreadableBatchError
@@ -99,6 +99,34 @@ def cleared_change(settings: Sequence[str], by: str) -> OrderChange:
         author = _author(by, now_ms)
         names = tuple(shorten_lines(settings, _CLEARED_RECORDED_MAX, "settings"))
         return replace(orders, cleared=ClearedThrottles(now_ms, author, names), by=author)
+
+    return change
+
+
+def begin_trial_change(kind: QuotaTrialKind, for_s: float, by: str) -> OrderChange:
+    """Records that a command begins to change mutation quotas or topics. The tuner only notes it in its journal.
+
+    Args:
+        for_s: the time after which the command has ended for certain.
+    """
+
+    def change(orders: Orders, now_ms: int) -> Orders:
+        author = _author(by, now_ms)
+        trial = QuotaTrial(kind, now_ms, now_ms + round(for_s * 1000), author)
+        return replace(orders, trials={**orders.trials, kind: trial}, by=author)
+
+    return change
+
+
+def end_trial_change(kind: QuotaTrialKind, by: str, total_per_s: float | None = None) -> OrderChange:
+    """Records that the command has ended and cleaned up, with the total rate that a calibration has found."""
+
+    def change(orders: Orders, now_ms: int) -> Orders:
+        trial = orders.trials.get(kind)
+        if trial is None:  # The record of its begin was lost with the topic.
+            trial = QuotaTrial(kind, now_ms, now_ms, _author(by, now_ms))
+        ended = replace(trial, until_ms=now_ms, total_per_s=total_per_s)
+        return replace(orders, trials={**orders.trials, kind: ended}, by=_author(by, now_ms))
 
     return change
 

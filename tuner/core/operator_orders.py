@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from streaming.shared.contract import Side
 
@@ -49,6 +50,31 @@ class ClearedThrottles:
     settings: tuple[str, ...]
 
 
+class QuotaTrialKind(StrEnum):
+    """The commands that change mutation quotas or topics for a bounded time, and clean up themselves."""
+
+    CALIBRATE = "calibrate"  # ``rheostat quotas calibrate``: topics of its own.
+    MEASURE = "measure"  # ``rheostat quotas measure``: a metering quota.
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaTrial:
+    """The last trial of an operator around mutation quotas. The command acts itself.
+
+    Attributes:
+        at_ms: when the operator confirmed it.
+        until_ms: the time by which it has cleaned up, unless it was killed; after a normal end, the time of this end.
+        by: the operator, as text.
+        total_per_s: the total rate that a calibration has found, in partitions/s; None: it has not ended, or found none.
+    """
+
+    kind: QuotaTrialKind
+    at_ms: int
+    until_ms: int
+    by: str
+    total_per_s: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Orders:
     """All orders in force.
@@ -58,6 +84,7 @@ class Orders:
         resumed_at_ms: at this time an operator ended all earlier holds for externally changed values.
         by: the operator of the newest order.
         cleared: the last removal of throttles by command; the tuner only records it in its journal.
+        trials: the last trial of each kind; the tuner only records it in its journal.
     """
 
     at_ms: int = 0
@@ -66,3 +93,4 @@ class Orders:
     overrides: Mapping[tuple[int, Side], Override] = field(default_factory=dict)
     by: str = ""
     cleared: ClearedThrottles | None = None
+    trials: Mapping[QuotaTrialKind, QuotaTrial] = field(default_factory=dict)

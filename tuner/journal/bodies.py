@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import Count, NodeId, Number, Text, TimestampMs, error_text
+from tuner.core.operator_orders import QuotaTrialKind
 from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding
 
 VERSION = 3
@@ -75,6 +76,14 @@ class ClearedRow(Struct, array_like=True):
     settings: list[Text]
 
 
+class QuotaTrialRow(Struct, array_like=True):
+    kind: QuotaTrialKind
+    at_ms: TimestampMs
+    until_ms: TimestampMs
+    by: Text
+    total_per_s: Quota | None
+
+
 class OrdersBody(Struct):
     v: int
     at_ms: TimestampMs
@@ -83,6 +92,7 @@ class OrdersBody(Struct):
     overrides: list[OverrideRow]
     by: Text = ""
     cleared: ClearedRow | None = None
+    trials: list[QuotaTrialRow] = []
 
 
 class DecisionFieldsBody(Struct):

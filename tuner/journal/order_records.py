@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tuner.core.operator_orders import ClearedThrottles, Orders, Override, Pause
+from tuner.core.operator_orders import ClearedThrottles, Orders, Override, Pause, QuotaTrial
 from tuner.journal.bodies import VERSION, ClearedRow, OrdersBody, decode_body
 
 
@@ -30,6 +30,7 @@ def orders_body(orders: Orders) -> dict[str, Any]:
         "resumed_at_ms": orders.resumed_at_ms,
         "overrides": [[b, s.value, o.bytes_per_s, o.until_ms, o.by] for (b, s), o in sorted(orders.overrides.items())],
         "cleared": None if cleared is None else [cleared.at_ms, cleared.by, list(cleared.settings)],
+        "trials": [[t.kind.value, t.at_ms, t.until_ms, t.by, t.total_per_s] for _, t in sorted(orders.trials.items())],
     }
 
 
@@ -53,6 +54,7 @@ def orders_of(body: OrdersBody) -> Orders:
         overrides={(o.broker, o.side): Override(o.bytes_per_s, o.until_ms, o.by) for o in body.overrides},
         by=body.by,
         cleared=_cleared(body.cleared),
+        trials={t.kind: QuotaTrial(t.kind, t.at_ms, t.until_ms, t.by, t.total_per_s) for t in body.trials},
     )
 
 

@@ -12,7 +12,7 @@ from streaming.shared.contract import Side
 from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text
 from tuner.core.cluster import BrokerSide, side_name
-from tuner.core.operator_orders import ClearedThrottles, Orders, Override
+from tuner.core.operator_orders import ClearedThrottles, Orders, Override, QuotaTrial, QuotaTrialKind
 
 _CLEARED_NAMED_MAX = 20
 
@@ -46,6 +46,11 @@ def list_order_events(before: Orders, after: Orders, recorded_ms: int, now_ms: i
         )
     if after.cleared is not None and after.cleared != before.cleared:
         events.append(OrderEvent(_cleared_text(after.cleared)))
+    events += [
+        OrderEvent(_trial_text(trial, before.trials.get(kind)))
+        for kind, trial in sorted(after.trials.items())
+        if trial != before.trials.get(kind)
+    ]
     for side in sorted({*before.overrides, *after.overrides}):
         old, new = before.overrides.get(side), after.overrides.get(side)
         if new is not None and new != old:
@@ -55,6 +60,21 @@ def list_order_events(before: Orders, after: Orders, recorded_ms: int, now_ms: i
         elif new is None and old is not None and old.until_ms > recorded_ms:
             events.append(_expiry_event(side, old))
     return events
+
+
+def _trial_text(trial: QuotaTrial, before: QuotaTrial | None) -> str:
+    is_end = before is not None and before.at_ms == trial.at_ms
+    match trial.kind, is_end:
+        case QuotaTrialKind.CALIBRATE, False:
+            text = "began to create and delete topics of its own to measure the controller"
+        case QuotaTrialKind.CALIBRATE, True:
+            found = "no rate" if trial.total_per_s is None else f"a total of {trial.total_per_s:g} partitions/s"
+            text = f"ended the measurement of the controller and found {found}"
+        case QuotaTrialKind.MEASURE, False:
+            text = "set an unlimited mutation quota for a while, so that Kafka counts the mutations of each tenant"
+        case _:
+            text = "removed the unlimited mutation quota again"
+    return f"{trial.by}, {text} (`rheostat quotas {trial.kind}`)"
 
 
 def _cleared_text(cleared: ClearedThrottles) -> str:

@@ -63,14 +63,23 @@ class CreationProbe:
     """Runs the probe in a thread of its own. Only this thread uses the client."""
 
     def __init__(
-        self, client: ProbeClient, *, rng: random.Random, monotonic: Callable[[], float] = time.monotonic
+        self,
+        client: ProbeClient,
+        *,
+        rng: random.Random,
+        monotonic: Callable[[], float] = time.monotonic,
+        window: ProbeWindow | None = None,
     ) -> None:
+        """
+        Args:
+            window: receives the requests; None: a window of 30 s.
+        """
         self._client = client
         self._rng = rng
         self._monotonic = monotonic
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._window = ProbeWindow()
+        self._window = ProbeWindow() if window is None else window
         self._brokers: tuple[int, ...] = ()
         self._refresh_due_s = float("-inf")
         self._requests = 0
