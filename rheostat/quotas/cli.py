@@ -39,6 +39,16 @@ def quotas(
     config: OptionalConfig = None,
     as_json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help="refresh every 5 s, until Ctrl-C")] = False,
+    total: Annotated[
+        float | None,
+        number_option(
+            parse_per_s,
+            "show which tenants a total of so many partitions/s would hold back; default, while no quota limits a tenant: the "
+            "total of the last calibration, or an estimate",
+            "NUMBER",
+            "--total",
+        ),
+    ] = None,
 ) -> None:
     """Shows each tenant's rate, quota and reason.
 
@@ -57,7 +67,7 @@ def quotas(
     from rheostat.quotas.live import run_quotas
 
     set_up_logs()
-    raise typer.Exit(run_quotas(load_settings(config), as_json=as_json, watch=watch))
+    raise typer.Exit(run_quotas(load_settings(config), as_json=as_json, watch=watch, total_per_s=total))
 
 
 @app.command("explain", **with_example("rheostat quotas explain --quota 5 --burst 100"))
@@ -208,6 +218,34 @@ def calibrate(
         tenants=tenants,
     )
     raise typer.Exit(run_calibrate(config, question, yes=yes, as_json=as_json))
+
+
+@app.command("measure", **with_example("rheostat quotas measure --for 2m"))
+def measure(
+    config: Config,
+    duration_s: Annotated[
+        float, time_option("how long Kafka counts the mutations of each tenant", "--for", shown_default="1m")
+    ] = 60.0,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="only remove the metering quota that a killed measurement has left behind")
+    ] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> None:
+    """Shows what each tenant creates and deletes, on a cluster without mutation quotas.
+
+    Kafka counts only tenants that have a quota. So the command sets a quota that limits no tenant, and removes it at the end. It
+    sets none if a mutation quota exists. Exit code 1: the quota could not be removed.
+    """
+    from rheostat.console.logs import set_up_logs
+    from rheostat.quotas.measure.command import run_clear, run_measure
+
+    set_up_logs()
+    if clear:
+        if as_json:
+            raise typer.BadParameter("give --json or --clear, not both", param_hint="--json, --clear")
+        raise typer.Exit(run_clear(config, yes=yes))
+    raise typer.Exit(run_measure(config, duration_s, yes=yes, as_json=as_json))
 
 
 def _milliseconds(seconds: float | None) -> float | None:

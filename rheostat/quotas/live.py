@@ -26,18 +26,20 @@ from rheostat.console.rich_console import console_for
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableError
 from rheostat.orders.send import read_orders
 from rheostat.quotas.probe import measure_create_p90_ms
+from rheostat.quotas.what_if import choose_total, is_any_tenant_limited, rates_of, what_if_json, what_if_text
 from rheostat.run.services import probe
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.kafka.quotas import QuotaClient
 from tuner.api.quota_status_store import QuotaSnapshot, quotas_json
 from tuner.control.mutation_quota.entity import QuotaEntity
+from tuner.control.mutation_quota.metering_trial import is_leftover
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, with_broker_window
 from tuner.control.mutation_quota.operator_orders import step_with_orders
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import ClusterUnreadable
 from tuner.core.controller import cluster_wide_measures
-from tuner.core.operator_orders import Orders
+from tuner.core.operator_orders import Orders, QuotaTrialKind
 from tuner.core.quota_window import QuotaWindow
 from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.runtime.observe.cluster_reader import read_quota_windows
@@ -51,8 +53,11 @@ _NOT_PROBED = (
 )
 
 
-def gather(settings: Settings) -> dict[str, Any]:
+def gather(settings: Settings, total_per_s: float | None = None) -> dict[str, Any]:
     """Returns the whole report, as printed by ``--json``.
+
+    Args:
+        total_per_s: the total for the question which tenants would be held back; None: the calibrated or the estimated one.
 
     Raises:
         UnreachableError: no broker answers.
@@ -70,20 +75,28 @@ def gather(settings: Settings) -> dict[str, Any]:
         client.close()
     journal = read_orders(settings)
     signals = _read_signals(settings)
+    now_ms = round(time.time() * 1000)
+    evaluated = evaluate_now(
+        settings,
+        quotas,
+        signals,
+        journal.quotas,
+        journal.orders,
+        now_ms,
+        create_p90_ms=measure_create_p90_ms(settings),
+        windows=_read_windows(settings),
+    )
+    policy = settings.tuner.mutation_policy(settings.limits.limits()) or MutationPolicy()
+    total = choose_total(total_per_s, journal.orders, evaluated["total_per_s"])
+    asks = total_per_s is not None or not is_any_tenant_limited(quotas)
+    metering = journal.orders.trials.get(QuotaTrialKind.MEASURE)
     return {
         "cluster": settings.cluster,
         "enabled": settings.tuner.mutation_quota is not None,
         "paused": journal.orders.pause.by if journal.orders.pause is not None else None,
-        **evaluate_now(
-            settings,
-            quotas,
-            signals,
-            journal.quotas,
-            journal.orders,
-            round(time.time() * 1000),
-            create_p90_ms=measure_create_p90_ms(settings),
-            windows=_read_windows(settings),
-        ),
+        **evaluated,
+        "what_if": what_if_json(rates_of(evaluated["tenants"]), total, policy) if asks and total is not None else None,
+        "metering_left": is_leftover(quotas, metering, now_ms),
         "quotas": [
             {"entity": str(entity), "rate_per_s": rate, "managed": entity in journal.quotas.owned}
             for entity, rate in sorted(quotas.items(), key=lambda item: str(item[0]))
@@ -137,16 +150,16 @@ def tenant_label(row: Mapping[str, Any]) -> str:
     return " ".join(f"{kind} {escape.printable_name(name)}" for kind, name in names if name is not None)
 
 
-def run_quotas(settings: Settings, *, as_json: bool, watch: bool = False) -> int:
+def run_quotas(settings: Settings, *, as_json: bool, watch: bool = False, total_per_s: float | None = None) -> int:
     """Prints the report, once or until Ctrl-C, and returns the exit code."""
     console = console_for(sys.stdout)
-    report = gather(settings)
+    report = gather(settings, total_per_s)
     if as_json:
         out(json.dumps(report, indent=2))
         return exit_code(report)
     print_quotas(report, console)
     if watch:
-        watch_quotas(report, partial(gather, settings), console, time.sleep)
+        watch_quotas(report, partial(gather, settings, total_per_s), console, time.sleep)
     return exit_code(report)
 
 
@@ -228,12 +241,40 @@ def print_quotas(report: dict[str, Any], console: Console) -> None:
     if report["tenants"]:
         console.print(table)
     elif report["tenants"] is not None:
-        console.print("No tenant is known: Kafka meters mutations only for tenants with a quota.")
+        console.print(
+            "No tenant is known: Kafka meters mutations only for tenants with a quota. `rheostat quotas measure` lets it meter all "
+            "tenants for a while.",
+            soft_wrap=True,
+        )
     for quota in report["quotas"]:
         console.print(
             f"{quota['entity']}: {quota['rate_per_s']:g}/s{', managed' if quota['managed'] else ''}",
             soft_wrap=True,
         )
+
+    if report["metering_left"]:
+        console.print(
+            "A killed `rheostat quotas measure` has left its metering quota behind, which limits no tenant: `rheostat quotas "
+            "measure --clear` removes it.",
+            soft_wrap=True,
+        )
+    if report["what_if"] is not None:
+        print_what_if(report["what_if"], console)
+
+
+def print_what_if(what_if: Mapping[str, Any], console: Console) -> None:
+    """Prints which tenants the total would hold back, and at which share."""
+    console.print(what_if_text(what_if), soft_wrap=True)
+    held_back = [row for row in what_if["tenants"] if row["held_back"]]
+    if not held_back:
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("would be held back", overflow="fold")
+    for name in ("rate/s", "share/s"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in held_back:
+        table.add_row(tenant_label(row), f"{row['rate_per_s']:.2f}", f"{row['share_per_s']:.2f}")
+    console.print(table)
 
 
 def _number(value: float | None) -> str:

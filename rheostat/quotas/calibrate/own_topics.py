@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.topic_mutations import TopicMutationClient
 from streaming.shared.kafka.values import ClusterError, PartitionState
+from streaming.shared.units import count_text
 from tuner.core.operator_orders import QuotaTrial
 
 # An unusual value that no other tool sets, so that it marks a topic. No record is ever written, so it has no effect.
@@ -103,7 +104,7 @@ def remove_topics(
         if fewest < 0 or remaining < fewest:
             fewest, progress_s = remaining, monotonic()
         elif monotonic() - progress_s > _REMOVE_S_MAX:
-            notify(f"{remaining} topics could not be deleted: {last_error or 'Kafka still lists them'}.")
+            notify(f"{count_text(remaining, 'topic')} could not be deleted: {last_error or 'Kafka still lists them'}.")
             return topics
         last_error = _delete_all(client, topics, brokers, 1 / topics_per_s, sleep) or last_error
         sleep(_PAUSE_S)

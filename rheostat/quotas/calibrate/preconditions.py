@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from rheostat.plan.cluster_layout import ClusterLayout
 from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.kafka.settings import KafkaSettings
+from streaming.shared.units import count_text
 from tuner.control.mutation_quota.default_quota import UNLIMITED_PER_S
 from tuner.control.mutation_quota.entity import resolve_quota
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
@@ -22,12 +23,16 @@ def unrest_text(layout: ClusterLayout) -> str | None:
     states = layout.partitions.values()
     moving = sum(bool(state.adding or state.removing) for state in states)
     if moving:
-        return f"{moving} partitions are being reassigned"
+        return f"{_partitions(moving, 'is', 'are')} being reassigned"
     leaderless = sum(state.leader < 0 for state in states)
     if leaderless:
-        return f"{leaderless} partitions have no leader"
+        return f"{_partitions(leaderless, 'has', 'have')} no leader"
     behind = sum(len(state.isr) < len(state.replicas) for state in states)
-    return f"{behind} partitions are under-replicated" if behind else None
+    return f"{_partitions(behind, 'is', 'are')} under-replicated" if behind else None
+
+
+def _partitions(count: int, singular: str, plural: str) -> str:
+    return f"{count_text(count, 'partition')} {singular if count == 1 else plural}"
 
 
 def quota_in_force(

@@ -49,6 +49,7 @@ WITH_A_CLUSTER: dict[tuple[str, ...], list[str]] = {
     ("pause",): [], ("resume",): [], ("override",): ["--broker", "1", "--throttle", "5MB/s"], ("release",): [], ("doctor",): [],
     ("throttles",): [], ("throttles", "clear"): ["--yes"], ("journal", "check"): [], ("journal", "repair"): ["--yes"], ("reassign", "start"): ["PLAN", "--yes"], ("reassign", "status"): [], ("reassign", "pause"): [], ("reassign", "resume"): [],
     ("reassign", "cancel"): [], ("reassign", "limits"): [], ("quotas",): [], ("limits",): [],
+    ("quotas", "calibrate"): ["--yes"], ("quotas", "measure"): ["--yes"],
     ("limits", "place"): ["--topic", "t", "--partitions", "1"],
     ("limits", "create"): ["--topic", "t", "--partitions", "1", "--replication", "1"],
 }  # fmt: skip
@@ -63,6 +64,7 @@ NOT_ACKNOWLEDGED = [
 ]  # fmt: skip
 NOT_CONFIRMED = [
     ["override", "--broker", "1", "--throttle", "20MB/s"], ["release"], ["fetchers", "--apply"], ["throttles", "clear"], ["reassign", "start", "PLAN"],
+    ["quotas", "calibrate"], ["quotas", "measure"],
 ]  # fmt: skip
 
 

@@ -32,6 +32,11 @@ from rheostat.plan.estimate import view as plan_view
 from rheostat.plan.estimate.report import EstimateQuestion, estimate_plan
 from rheostat.plan.estimate.sources import EstimateFigures
 from rheostat.quotas import live as quotas_live
+from rheostat.quotas.calibrate import view as calibrate_view
+from rheostat.quotas.calibrate.report import CalibrationReport
+from rheostat.quotas.measure import view as measure_view
+from rheostat.quotas.measure.tenant_rates import measure_tenants
+from rheostat.quotas.what_if import ChosenTotal, what_if_json
 from rheostat.reassign.progress import PlanProgress, measure_progress
 from rheostat.reassign.text import describe_plan
 from rheostat.reassign.view import PlanView as ReassignView
@@ -45,9 +50,12 @@ from rheostat.throttles import view as throttles_view
 from rheostat.throttles.report import ThrottleHistory, throttle_rows
 from streaming.shared.contract import MovingPartition, Side, Signal, TenantSignal
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
+from tuner.control.mutation_quota.entity import Tenant
+from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.control.throttle.audit import ThrottleSettings
 from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.control.throttle.state import Memory
+from tuner.core.controller import ControllerObjective
 from tuner.core.operator_orders import Orders
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.core.presence import TunerMode, TunerPresence
@@ -62,6 +70,8 @@ from tuner.core.reassignment_plan import (
 )
 from tuner.core.side_load import PlannedPartition
 from tuner.journal.unreadable import UnreadableRecord
+from tuner.planning.calibration_proposal import estimate_rates, propose_quota
+from tuner.planning.calibration_steps import MutationKind, StepResult
 from tuner.planning.kip73 import kip73_figures
 
 HOSTILE = {
@@ -124,7 +134,8 @@ def tenants_of(hostile: str) -> dict[str, Any]:
     }  # fmt: skip
     return {
         "enabled": False, "pressure": 0.4, "total_text": hostile, "holds": [hostile], "tenants": [row],
-        "quotas": [{"entity": hostile, "rate_per_s": 12.5, "managed": True}],
+        "quotas": [{"entity": hostile, "rate_per_s": 12.5, "managed": True}], "metering_left": True,
+        "what_if": what_if_json({Tenant(hostile, hostile): 9.0}, ChosenTotal(5.0, "option"), MutationPolicy()),
     }  # fmt: skip
 
 
@@ -139,6 +150,29 @@ def watched_status(hostile: str, console: Console) -> None:
 
 def quotas(hostile: str, console: Console) -> None:
     quotas_live.print_quotas(tenants_of(hostile), console)
+
+
+def measured(hostile: str, console: Console) -> None:
+    measure_view.show(measure_tenants([{Tenant(hostile, hostile): 9.0}]), console)
+
+
+def calibrated(hostile: str, console: Console) -> None:
+    estimates = estimate_rates(
+        [StepResult(kind, 1, rate, rate, 5.0, rate / 6, hostile) for kind in MutationKind for rate in (5.0, 10.0)]
+    )
+    report = CalibrationReport(
+        cluster=hostile,
+        bootstrap_servers=hostile,
+        objective=ControllerObjective(create_probe_p90_ms_max=60.0),
+        rest_p90_ms=20.0,
+        measures_controller=False,
+        samples=11,
+        window_s=1.0,
+        estimates=estimates,
+        proposal=propose_quota(estimates, 10, 11, 1.0),
+        ended_early=hostile,
+    )
+    calibrate_view.show(report, console)
 
 
 def doctor(hostile: str, console: Console) -> None:
@@ -229,6 +263,8 @@ RENDERERS: dict[str, Renderer] = {
     "status/screen": watched_status,
     "status/watch": watched_status,
     "quotas/live": quotas,
+    "quotas/calibrate/view": calibrated,
+    "quotas/measure/view": measured,
     "doctor/view": doctor,
     "fetchers/view": fetchers,
     "throttles/view": throttles,

@@ -9,6 +9,12 @@ from rich.console import Console
 
 from rheostat.errors import UnreachableError
 from rheostat.quotas.live import exit_code, print_quotas, watch_quotas
+from rheostat.quotas.what_if import ChosenTotal, choose_total, is_any_tenant_limited, what_if_json
+from tuner.control.mutation_quota.default_quota import EVERY_PAIR
+from tuner.control.mutation_quota.entity import Tenant
+from tuner.control.mutation_quota.metering_trial import TRIAL_PER_S
+from tuner.control.mutation_quota.model import MutationPolicy
+from tuner.core.operator_orders import Orders, QuotaTrial, QuotaTrialKind
 
 
 def found(**changes: Any) -> dict[str, Any]:
@@ -19,6 +25,7 @@ def found(**changes: Any) -> dict[str, Any]:
     return {
         "enabled": True, "pressure": 0.4, "total_text": "50.0 partitions/s in all", "holds": [], "tenants": [row],
         "quotas": [{"entity": "client-id 'nightly'", "rate_per_s": 12.5, "managed": True}],
+        "what_if": None, "metering_left": False,
     } | changes  # fmt: skip
 
 
@@ -88,3 +95,52 @@ def test_watch_continues_after_failed_refresh() -> None:
     assert told.index("The refresh failed; the table shows the previous state: No broker answers") < told.index(
         "60.0 partitions/s in all"
     )
+
+
+NIGHTLY, OPS = Tenant(client_id="nightly"), Tenant(client_id="ops")
+
+
+def answer(total: ChosenTotal, rates: dict[Tenant, float]) -> str:
+    return told(found(what_if=what_if_json(rates, total, MutationPolicy())))
+
+
+def test_what_if_lists_tenants_that_total_would_hold_back() -> None:
+    text = answer(ChosenTotal(20.0, "option"), {NIGHTLY: 50.0, OPS: 2.0})
+    assert "If the total were 20 partitions/s (as asked): 1 of 2 tenants would be held back." in text
+    [line] = [line for line in text.splitlines() if "50.00" in line]
+    assert line.split() == ["client-id", "nightly", "50.00", "18.00"]
+
+
+def test_what_if_names_calibration_and_no_tenant_held_back() -> None:
+    text = answer(ChosenTotal(60.0, "calibration"), {NIGHTLY: 50.0, OPS: 2.0})
+    assert "(as calibrated): no tenant would be held back. All tenants together create and delete 52.00/s." in text
+
+
+def test_what_if_without_books_says_that_tenants_are_unknown() -> None:
+    assert "Kafka counts the mutations of no tenant" in answer(ChosenTotal(60.0, "estimate"), {})
+
+
+@pytest.mark.parametrize(
+    ("asked", "calibrated", "estimated", "source"),
+    [
+        (5.0, 6.0, 7.0, "option"),
+        (None, 6.0, 7.0, "calibration"),
+        (None, None, 7.0, "estimate"),
+        (None, None, None, None),
+    ],
+)
+def test_total_is_asked_else_calibrated_else_estimated(
+    asked: float | None, calibrated: float | None, estimated: float | None, source: str | None
+) -> None:
+    trial = QuotaTrial(QuotaTrialKind.CALIBRATE, 1, 2, "ops", calibrated)
+    total = choose_total(asked, Orders(trials={trial.kind: trial}), estimated)
+    assert (None if total is None else total.source) == source
+
+
+def test_metering_quota_limits_no_tenant() -> None:
+    assert not is_any_tenant_limited({EVERY_PAIR: TRIAL_PER_S})
+    assert is_any_tenant_limited({NIGHTLY.entity: 5.0})
+
+
+def test_leftover_of_measurement_is_reported_with_its_removal() -> None:
+    assert "`rheostat quotas measure --clear` removes it" in " ".join(told(found(metering_left=True)).split())
