@@ -30,6 +30,26 @@ CURES: Mapping[str, str] = MappingProxyType(
         "has an effect only with --watch": "add `--watch`, or remove `--duration`",
         "--controller: expected one of": "give one of the controllers that the message lists",
         "--topics: expected at most 200000": "calculate with 200,000 topics, and multiply the time",
+        "A tuner that manages mutation quotas is active": "run `rheostat pause`, calibrate, and run `rheostat resume`",
+        "Another calibration runs now": "wait until it has ended, or ask the operator that the message names",
+        "Another command measures now": "wait until it has ended, or end it with Ctrl-C",
+        "No JMX agent of the active controller answers": (
+            "name all controllers in `collector.endpoints`, and check their agents with `rheostat doctor`"
+        ),
+        "The brokers do not show the metering quota": "check that all brokers answer, and repeat the command",
+        "The brokers do not show topic TOPIC": "check that all brokers answer, and repeat the command",
+        "The cluster is not quiet": (
+            "wait until no partition moves and all replicas are in sync (`rheostat status`), and repeat the command"
+        ),
+        "The controller is busy without the calibration": "repeat it at a quieter time, or give a higher `--latency-max`",
+        "The first topic of the calibration cannot be created": f"grant Create on the topics of a calibration; {RIGHTS}",
+        "The latency of the controller cannot be measured": f"grant AlterConfigs on the topics of a calibration; {RIGHTS}",
+        "The metering quota cannot be set": f"grant AlterConfigs on the cluster; {RIGHTS}",
+        "The mutation quotas cannot be read or set": DOCTOR,
+        "The partition limits (section limits) leave room": "delete topics that are not needed, or raise the limits",
+        "The quota of ENTITY, RATE partitions/s, would limit": (
+            "give the client id `rheostat-calibrate` a quota of 1e9 for the time of the calibration, or remove the quota"
+        ),
         "missing right: Read on Topic TOPIC": f"grant Read on this topic to the user of the command; {RIGHTS}",
     }
 )

@@ -15,7 +15,7 @@ from rheostat.config.settings import Settings
 from rheostat.doctor.agents import agents
 from rheostat.doctor.cluster import connection, names_on_record, quota_window, rights, topics
 from rheostat.doctor.findings import Finding, FindingVerdict
-from rheostat.doctor.leftovers import leftover_throttles
+from rheostat.doctor.leftovers import leftover_throttles, leftover_trials
 from rheostat.doctor.machine import machine, storage_of_stream
 from rheostat.doctor.sources import source_elsewhere, source_of
 from rheostat.doctor.writers import writers
@@ -61,6 +61,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
         yield from writers(client, settings)
         yield from quota_window(client, sorted(brokers))
         yield from leftover_throttles(client, settings)
+        yield from leftover_trials(client, settings)
         for source in settings.stream.sources:
             if source.kafka is None:
                 yield from source_of(client, sorted(brokers), source, kafka)

@@ -1,4 +1,4 @@
-"""Checks for leftover throttles: those that `rheostat throttles clear` would remove."""
+"""Checks for what earlier commands or tools have left behind in the cluster: throttles, topics and a quota for measurements."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from rheostat.config.settings import Settings
 from rheostat.doctor.findings import Finding, FindingVerdict
 from rheostat.errors import CommandError
 from rheostat.orders import send
+from rheostat.quotas.calibrate.own_topics import find_leftovers, is_run_active
 from rheostat.throttles.cluster_settings import read_throttle_settings
 from rheostat.throttles.report import ThrottleHistory, throttle_rows
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.short_lists import join_names
+from streaming.shared.units import count_text
+from tuner.control.mutation_quota.metering_trial import is_leftover
+from tuner.core.operator_orders import QuotaTrialKind
 
 _CHECK = "leftover throttles"
+_TRIALS_CHECK = "leftovers of quota measurements"
 _NAMED_MAX = 5
 
 
@@ -38,3 +44,33 @@ def leftover_throttles(client: ClusterClient, settings: Settings) -> Iterator[Fi
         f"set, although no move and no recovery uses them: {join_names(names, _NAMED_MAX)}",
         "`rheostat throttles` shows them, and `rheostat throttles clear` removes them",
     )
+
+
+def leftover_trials(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
+    """Yields the topics and the quota that killed `rheostat quotas` commands have left; none if there are none.
+
+    If the cluster cannot be read, it yields none: other checks name that problem.
+    """
+    quota_client = QuotaClient(settings.kafka, "rheostat-doctor")
+    now_ms = round(time.time() * 1000)
+    try:
+        topics = find_leftovers(client, settings.topics.prefix)
+        quotas, trials = quota_client.mutation_quotas(), send.read_orders(settings).orders.trials
+    except (ClusterError, CommandError, KafkaError):
+        return
+    finally:
+        quota_client.close()
+    if topics and not is_run_active(trials.get(QuotaTrialKind.CALIBRATE), now_ms):
+        yield Finding(
+            _TRIALS_CHECK,
+            FindingVerdict.ADVICE,
+            f"a killed `rheostat quotas calibrate` has left {count_text(len(topics), 'topic')}: {join_names(topics, _NAMED_MAX)}",
+            "`rheostat quotas calibrate --clear` deletes them",
+        )
+    if is_leftover(quotas, trials.get(QuotaTrialKind.MEASURE), now_ms):
+        yield Finding(
+            _TRIALS_CHECK,
+            FindingVerdict.ADVICE,
+            "a killed `rheostat quotas measure` has left its metering quota, which limits no tenant",
+            "`rheostat quotas measure --clear` removes it",
+        )

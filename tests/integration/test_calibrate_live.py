@@ -1,0 +1,170 @@
+"""`rheostat quotas calibrate` on real brokers: it proposes a quota, and leaves nothing behind, whatever ends it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lab_parts import RHEOSTAT, MakeLab, rheostat, running, until
+
+from rheostat.config.settings import load_settings
+from rheostat.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_CONFIRMED, EXIT_NOT_WELL
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.orders.send import read_orders
+from rheostat.quotas.calibrate.own_topics import MARKER, RunName, is_calibration_topic
+from streaming.shared.contract.quotas import Default, QuotaEntity
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.quotas import QuotaClient
+from streaming.shared.kafka.topic_mutations import MutationRefused, TopicMutationClient
+from tuner.core.operator_orders import QuotaTrialKind
+
+LAB = LabSpec(brokers=2)
+SHORT = ("--partitions-max", "120", "--partitions", "2", "--replication", "2", "--yes", "--json")
+CALIBRATED_S_MAX = 200.0
+DEFAULT = QuotaEntity(client_id=Default.DEFAULT)
+
+
+@pytest.fixture
+def client(lab: Lab) -> Iterator[TopicMutationClient]:
+    with TopicMutationClient(lab.kafka_settings(), "test-calibrate") as client:
+        yield client
+        for topic in client_topics(client):
+            client.delete_through(client.brokers()[0].node, topic)
+
+
+def client_topics(client: TopicMutationClient) -> set[str]:
+    return {state.topic for state in client.partitions() if is_calibration_topic("rheostat", state.topic)}
+
+
+def total_on_record(config: Path) -> float | None:
+    trial = read_orders(load_settings(config)).orders.trials[QuotaTrialKind.CALIBRATE]
+    assert trial.until_ms > trial.at_ms
+    return trial.total_per_s
+
+
+def test_calibration_measures_each_kind_and_proposes_quota(lab_config_file: Path, client: TopicMutationClient) -> None:
+    done = rheostat(
+        "quotas", "calibrate", "--config", lab_config_file, "--for", "2m", *SHORT, timeout_s=CALIBRATED_S_MAX
+    )
+    assert done.returncode == EXIT_DONE, done.stderr
+    report = json.loads(done.stdout)
+    assert {step["kind"] for step in report["steps"]} == {"create", "add", "delete"}
+    assert [(e["kind"], e["size"]) for e in report["estimates"]] == [("create", 2), ("add", 2), ("delete", 2)]
+    assert report["measures_controller"], "the agent of the controller is read"
+    assert report["rest_p90_ms"] < report["objective"]["create_probe_p90_ms_max"]
+    proposal = report["proposal"]
+    kept = min(estimate["low_per_s"] for estimate in report["estimates"])
+    assert 0.7 * kept <= proposal["total_per_s"] <= 0.8 * kept
+    assert f"rate_per_s_max: {proposal['total_per_s']:g}" in report["settings"]
+    assert f"controller_mutation_rate={proposal['tenant_per_s']:g}" in report["command"]
+    assert report["leftover_topics"] == []
+    assert client_topics(client) == set()
+    assert total_on_record(lab_config_file) == proposal["total_per_s"]
+
+    # The total on record is the one that `rheostat quotas` asks about.
+    shown = rheostat("quotas", "--config", lab_config_file, "--json")
+    what_if = json.loads(shown.stdout)["what_if"]
+    assert (what_if["total_per_s"], what_if["total_source"]) == (proposal["total_per_s"], "calibration")
+    asked = rheostat("quotas", "--config", lab_config_file, "--total", "3/s")
+    assert "If the total were 3 partitions/s (as asked)" in asked.stdout
+
+
+def test_calibration_is_not_started_without_confirmation(lab_config_file: Path, client: TopicMutationClient) -> None:
+    refused = rheostat("quotas", "calibrate", "--config", lab_config_file)
+    assert refused.returncode == EXIT_NOT_CONFIRMED
+    assert client_topics(client) == set()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--partitions-max", "10"), "--partitions-max: expected at least 40"),
+        (("--replication", "3"), "--replication: 3 replicas need 3 brokers"),
+        (("--for", "2h"), "--for: expected at most"),
+    ],
+)
+def test_option_out_of_range_is_bad_input(lab_config_file: Path, options: tuple[str, ...], text: str) -> None:
+    refused = rheostat("quotas", "calibrate", "--config", lab_config_file, "--yes", *options)
+    assert (refused.returncode, text in refused.stderr) == (EXIT_BAD_INPUT, True), refused.stderr
+
+
+def test_partition_limit_leaves_no_room(lab_config_file: Path, client: TopicMutationClient) -> None:
+    env = {"RHEOSTAT_LIMITS__MAX_BROKER_PARTITIONS": "30"}
+    refused = rheostat("quotas", "calibrate", "--config", lab_config_file, "--yes", env=env)
+    assert (refused.returncode, "partition limits" in refused.stderr) == (EXIT_NOT_WELL, True), refused.stderr
+    assert client_topics(client) == set()
+
+
+def test_quota_in_force_refuses_calibration_and_its_requests(
+    lab: Lab, lab_config_file: Path, client: TopicMutationClient
+) -> None:
+    quotas = QuotaClient(lab.kafka_settings(), "test-quotas")
+    try:
+        quotas.alter_mutation_quotas({DEFAULT: 0.5})
+        until(lambda: quotas.mutation_quotas() == {DEFAULT: 0.5}, 10, "the quota")
+        refused = rheostat("quotas", "calibrate", "--config", lab_config_file, "--yes")
+        assert refused.returncode == EXIT_NOT_WELL
+        assert "The quota of client-id <default>, 0.5 partitions/s, would limit the calibration" in refused.stderr
+        assert client_topics(client) == set()
+
+        broker, name = client.brokers()[0].node, RunName.new("rheostat")
+        errors = [client.create_through(broker, name.topic(n), 10, 1, MARKER) for n in range(2)]
+        assert isinstance(errors[-1], MutationRefused)
+    finally:
+        quotas.alter_mutation_quotas({DEFAULT: None})
+        until(lambda: not quotas.mutation_quotas(), 10, "the quota is removed")
+        quotas.close()
+
+
+def test_interrupted_calibration_deletes_its_topics(
+    lab_config_file: Path, client: TopicMutationClient, tmp_path: Path
+) -> None:
+    command = (*RHEOSTAT, "quotas", "calibrate", "--config", lab_config_file, *SHORT)
+    with running(*command, log=tmp_path / "log") as run:
+        until(lambda: len(client_topics(client)) > 3, 60, lambda: f"topics are created: {run.said()}")
+        assert run.end(signal.SIGINT, timeout_s=60) == EXIT_INTERRUPTED
+    assert client_topics(client) == set()
+    assert total_on_record(lab_config_file) is None
+
+
+def test_killed_calibration_is_cleared_and_other_topics_stay(
+    lab: Lab, lab_config_file: Path, client: TopicMutationClient, tmp_path: Path
+) -> None:
+    command = (*RHEOSTAT, "quotas", "calibrate", "--config", lab_config_file, *SHORT)
+    with running(*command, log=tmp_path / "log") as run:
+        until(lambda: len(client_topics(client)) > 3, 60, lambda: f"topics are created: {run.said()}")
+        beside = rheostat("quotas", "calibrate", "--config", lab_config_file, "--yes", timeout_s=90)
+        assert "Another calibration runs now" in beside.stderr
+        until(lambda: len(client_topics(client)) > 3, 60, "topics are created again")
+        run.end(signal.SIGKILL)
+    assert client_topics(client), "a killed process deletes nothing"
+    broker, foreign = client.brokers()[0].node, RunName("rheostat", "00000000")
+    assert client.create_through(broker, foreign.topic(1), 1, 1, {}) is None
+    assert client.create_through(broker, foreign.topic(2), 1, 1, MARKER) is None
+    until(lambda: all(s.leader >= 0 for s in client.partitions([foreign.topic(2)])), 10, "its leader")
+    sender = producer(lab.kafka_settings(), "test")
+    sender.send(foreign.topic(2), b"kept").get(timeout=20)
+    sender.close(timeout=5)
+
+    cleared = rheostat("quotas", "calibrate", "--config", lab_config_file, "--clear", "--yes", "--json", timeout_s=120)
+    assert cleared.returncode == EXIT_DONE, cleared.stderr
+    assert client_topics(client) == {foreign.topic(1), foreign.topic(2)}
+    assert json.loads(cleared.stdout)["left"] == []
+
+
+def test_lost_broker_ends_calibration_and_topics_are_deleted(make_lab: MakeLab, tmp_path: Path) -> None:
+    lab = make_lab(LabSpec(brokers=2))
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(lab_config(lab))
+    command = (*RHEOSTAT, "quotas", "calibrate", "--config", config, "--partitions-max", "120", "--yes")
+    with TopicMutationClient(lab.kafka_settings(), "test") as client, running(*command, log=tmp_path / "log") as run:
+        until(lambda: len(client_topics(client)) > 3, 60, lambda: f"topics are created: {run.said()}")
+        lab.nodes[2].stop(grace_s=20)
+        until(lambda: not run.alive(), 120, lambda: f"it ends: {run.said()}")
+        assert run.process.returncode == EXIT_NOT_WELL
+        assert "The calibration ended early" in run.said()
+        assert client_topics(client) == set()
