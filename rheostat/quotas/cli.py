@@ -204,7 +204,8 @@ def calibrate(
     are left.
     """
     from rheostat.console.logs import set_up_logs
-    from rheostat.quotas.calibrate.command import CalibrationQuestion, run_calibrate, run_clear
+    from rheostat.quotas.calibrate.command import run_calibrate, run_clear
+    from rheostat.quotas.calibrate.question import CalibrationQuestion
 
     set_up_logs()
     if clear:

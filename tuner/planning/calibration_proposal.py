@@ -21,7 +21,7 @@ OVER_ALLOCATION = 2.0  # As tuner.mutation_quota.over_allocation.
 
 
 @dataclass(frozen=True, slots=True)
-class RateEstimate:
+class MutationRateEstimate:
     """What the controller sustains of one kind and size, in partitions/s.
 
     Attributes:
@@ -52,7 +52,7 @@ class QuotaProposal:
         burst_s: how long the controller needs for such a burst, at the measured rate.
     """
 
-    worst: RateEstimate
+    worst: MutationRateEstimate
     total_per_s: float
     tenants: int
     tenant_per_s: float
@@ -60,7 +60,7 @@ class QuotaProposal:
     burst_s: float
 
 
-def estimate_rates(steps: Sequence[StepResult]) -> list[RateEstimate]:
+def estimate_rates(steps: Sequence[StepResult]) -> list[MutationRateEstimate]:
     """Returns an estimate for each kind and size that was measured, by size, in the order of ``MutationKind``."""
     sizes = sorted({step.size for step in steps})
     pairs = [(kind, size) for size in sizes for kind in MutationKind]
@@ -72,7 +72,7 @@ def estimate_rates(steps: Sequence[StepResult]) -> list[RateEstimate]:
 
 
 def propose_quota(
-    estimates: Sequence[RateEstimate], tenants: int, samples: int, window_s: float
+    estimates: Sequence[MutationRateEstimate], tenants: int, samples: int, window_s: float
 ) -> QuotaProposal | None:
     """Returns the proposal; None if no rate kept the objective.
 
@@ -98,7 +98,7 @@ def round_down(value: float) -> float:
     return math.floor(value * factor + 1e-9) / factor
 
 
-def _estimate(steps: Sequence[StepResult], kind: MutationKind, size: int) -> RateEstimate:
+def _estimate(steps: Sequence[StepResult], kind: MutationKind, size: int) -> MutationRateEstimate:
     bracket = bracket_of(steps, kind, size)
     low, high = bracket.low_per_s, bracket.high_per_s
     rate, limited_by = low, ""
@@ -108,7 +108,7 @@ def _estimate(steps: Sequence[StepResult], kind: MutationKind, size: int) -> Rat
         if low is not None:
             rate = _interpolate(low, high, bracket.kept, worst)
     own = sum((step.kind, step.size) == (kind, size) for step in steps)
-    return RateEstimate(kind, size, rate, low, high, limited_by, own)
+    return MutationRateEstimate(kind, size, rate, low, high, limited_by, own)
 
 
 def _interpolate(low: float, high: float, kept: Sequence[StepResult], exceeded: StepResult) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 from streaming.shared.units import span_text
 from tuner.core.controller import ControllerObjective
-from tuner.planning.calibration_proposal import OVER_ALLOCATION, RESERVE_RATIO, QuotaProposal, RateEstimate
+from tuner.planning.calibration_proposal import OVER_ALLOCATION, RESERVE_RATIO, MutationRateEstimate, QuotaProposal
 from tuner.planning.calibration_steps import MutationKind, StepResult
 
 KIND_TEXTS = {
@@ -38,7 +38,7 @@ class CalibrationReport:
     samples: int
     window_s: float
     steps: Sequence[StepResult] = ()
-    estimates: Sequence[RateEstimate] = ()
+    estimates: Sequence[MutationRateEstimate] = ()
     proposal: QuotaProposal | None = None
     ended_early: str | None = None
     leftover_topics: Sequence[str] = field(default_factory=tuple)
@@ -117,7 +117,7 @@ def _burst_advice(report: CalibrationReport) -> str:
     )
 
 
-def spread_text(estimate: RateEstimate) -> str:
+def spread_text(estimate: MutationRateEstimate) -> str:
     """Returns the two rates between which the estimate lies."""
     if estimate.low_per_s is None:
         return f"below {estimate.high_per_s:.3g}/s"

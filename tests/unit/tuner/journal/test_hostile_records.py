@@ -29,7 +29,7 @@ from tuner.api.decisions import DecisionFilter, DecisionStore
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, TotalRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory, OwnedRate
-from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.operator_orders import Orders, Override, Pause, QuotaTrial, QuotaTrialKind
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import (
     OriginalTopic,
@@ -73,6 +73,7 @@ ORDERS = Orders(
     5,
     {SOURCE: Override(5, NOW_MS, "kim"), (3, SOURCE[1]): Override(9, 1, "")},
     "lee",
+    trials={QuotaTrialKind.CALIBRATE: QuotaTrial(QuotaTrialKind.CALIBRATE, 5, NOW_MS, "lee", 36.5)},
 )
 MEMORY = Memory(
     owned={SOURCE: OWNED}, externally_owned_until_ms={SOURCE: NOW_MS}, moving_replicas={("t", 0): frozenset({1, 2})}, rescued=frozenset({3}),
