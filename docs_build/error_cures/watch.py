@@ -45,7 +45,6 @@ CURES: Mapping[str, str] = MappingProxyType(
         "The first topic of the calibration cannot be created": f"grant Create on the topics of a calibration; {RIGHTS}",
         "The latency of the controller cannot be measured": f"grant AlterConfigs on the topics of a calibration; {RIGHTS}",
         "The metering quota cannot be set": f"grant AlterConfigs on the cluster; {RIGHTS}",
-        "The mutation quotas cannot be read or set": DOCTOR,
         "The partition limits (section limits) leave room": "delete topics that are not needed, or raise the limits",
         "The quota of ENTITY, RATE partitions/s, would limit": (
             "give the client id `rheostat-calibrate` a quota of 1e9 for the time of the calibration, or remove the quota"
