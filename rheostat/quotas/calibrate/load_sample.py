@@ -76,21 +76,27 @@ def pressure_between(
     objective: ControllerObjective,
     baselines: IdleBaselines,
 ) -> Pressure | None:
-    """Returns the worst pressure over these samples, in order; None if no measure that has an objective has a value."""
+    """Returns the worst pressure over these samples; None if no measure that has an objective has a value.
+
+    Args:
+        samples: in order; the first one is the last from before the step.
+    """
     signal, cluster_wide = _measures(samples, probe_p90_ms)
     return worst_pressure(signal, cluster_wide, objective, baselines)
 
 
 def cluster_wide_of(samples: Sequence[LoadSample], probe_p90_ms: float | None) -> ClusterWideMeasures:
-    """Returns the measures that have an idle baseline."""
+    """Returns the measures that have an idle baseline; the first sample is the last from before the step."""
     return _measures(samples, probe_p90_ms)[1]
 
 
 def _measures(
     samples: Sequence[LoadSample], probe_p90_ms: float | None
 ) -> tuple[ControllerSignal, ClusterWideMeasures]:
-    idle = [s.idle_ratio for s in samples if s.idle_ratio is not None]
-    lags = [s.apply_lag_ms for s in samples if s.apply_lag_ms is not None]
+    # The first sample is from before the step; only counters are compared with it.
+    within = samples[1:]
+    idle = [s.idle_ratio for s in within if s.idle_ratio is not None]
+    lags = [s.apply_lag_ms for s in within if s.apply_lag_ms is not None]
     signal = ControllerSignal(
         cluster="",
         node=0,

@@ -59,6 +59,13 @@ def test_pressure_ignores_counter_of_new_controller() -> None:
     assert pressure_between(load, None, ControllerObjective(), {}) is None
 
 
+def test_idle_ratio_and_lag_from_before_the_step_do_not_count() -> None:
+    load = [LoadSample(0.0, idle_ratio=0.0, apply_lag_ms=9e9), LoadSample(1.0, idle_ratio=0.65, apply_lag_ms=100.0)]
+    pressure = pressure_between(load, None, ControllerObjective(apply_lag_ms_max=1_000.0), {})
+    assert pressure is not None
+    assert (pressure.measure, pressure.ratio) == (Measure.IDLE, pytest.approx(0.5))
+
+
 def test_probe_alone_gives_pressure() -> None:
     pressure = pressure_between([], 90.0, ControllerObjective(create_probe_p90_ms_max=60.0), {})
     assert pressure is not None
