@@ -23,6 +23,12 @@ from streaming.shared.kafka.topic_mutations import MutationRefused, TopicMutatio
 from tuner.core.operator_orders import QuotaTrialKind
 
 LAB = LabSpec(brokers=2)
+# Limits that a busy machine keeps as well.
+LENIENT = {
+    "RHEOSTAT_COLLECTOR__TIMEOUT_S": "10s",
+    "RHEOSTAT_TUNER__MUTATION_QUOTA__OBJECTIVE__CREATE_PROBE_P90_MS_MAX": "3s",
+    "RHEOSTAT_TUNER__MUTATION_QUOTA__OBJECTIVE__IDLE_RATIO_MIN": "0.05",
+}
 SHORT = ("--partitions-max", "120", "--partitions", "2", "--replication", "2", "--yes", "--json")
 CALIBRATED_S_MAX = 200.0
 DEFAULT = QuotaEntity(client_id=Default.DEFAULT)
@@ -48,14 +54,22 @@ def total_on_record(config: Path) -> float | None:
 
 def test_calibration_measures_each_kind_and_proposes_quota(lab_config_file: Path, client: TopicMutationClient) -> None:
     done = rheostat(
-        "quotas", "calibrate", "--config", lab_config_file, "--for", "2m", *SHORT, timeout_s=CALIBRATED_S_MAX
+        "quotas",
+        "calibrate",
+        "--config",
+        lab_config_file,
+        "--for",
+        "2m",
+        *SHORT,
+        env=LENIENT,
+        timeout_s=CALIBRATED_S_MAX,
     )
     assert done.returncode == EXIT_DONE, done.stderr
     report = json.loads(done.stdout)
     assert {step["kind"] for step in report["steps"]} == {"create", "add", "delete"}
     assert [(e["kind"], e["size"]) for e in report["estimates"]] == [("create", 2), ("add", 2), ("delete", 2)]
     assert report["measures_controller"], "the agent of the controller is read"
-    assert report["rest_p90_ms"] < report["objective"]["create_probe_p90_ms_max"]
+    assert report["rest_p90_ms"] < report["objective"]["create_probe_p90_ms_max"] == 3_000
     proposal = report["proposal"]
     kept = min(estimate["low_per_s"] for estimate in report["estimates"])
     assert 0.7 * kept <= proposal["total_per_s"] <= 0.8 * kept
@@ -124,7 +138,7 @@ def test_interrupted_calibration_deletes_its_topics(
     lab_config_file: Path, client: TopicMutationClient, tmp_path: Path
 ) -> None:
     command = (*RHEOSTAT, "quotas", "calibrate", "--config", lab_config_file, *SHORT)
-    with running(*command, log=tmp_path / "log") as run:
+    with running(*command, log=tmp_path / "log", env=LENIENT) as run:
         until(lambda: len(client_topics(client)) > 3, 60, lambda: f"topics are created: {run.said()}")
         assert run.end(signal.SIGINT, timeout_s=60) == EXIT_INTERRUPTED
     assert client_topics(client) == set()
@@ -135,7 +149,7 @@ def test_killed_calibration_is_cleared_and_other_topics_stay(
     lab: Lab, lab_config_file: Path, client: TopicMutationClient, tmp_path: Path
 ) -> None:
     command = (*RHEOSTAT, "quotas", "calibrate", "--config", lab_config_file, *SHORT)
-    with running(*command, log=tmp_path / "log") as run:
+    with running(*command, log=tmp_path / "log", env=LENIENT) as run:
         until(lambda: len(client_topics(client)) > 3, 60, lambda: f"topics are created: {run.said()}")
         beside = rheostat("quotas", "calibrate", "--config", lab_config_file, "--yes", timeout_s=90)
         assert "Another calibration runs now" in beside.stderr
@@ -161,7 +175,10 @@ def test_lost_broker_ends_calibration_and_topics_are_deleted(make_lab: MakeLab, 
     config = tmp_path / "rheostat.yaml"
     config.write_text(lab_config(lab))
     command = (*RHEOSTAT, "quotas", "calibrate", "--config", config, "--partitions-max", "120", "--yes")
-    with TopicMutationClient(lab.kafka_settings(), "test") as client, running(*command, log=tmp_path / "log") as run:
+    with (
+        TopicMutationClient(lab.kafka_settings(), "test") as client,
+        running(*command, log=tmp_path / "log", env=LENIENT) as run,
+    ):
         until(lambda: len(client_topics(client)) > 3, 60, lambda: f"topics are created: {run.said()}")
         lab.nodes[2].stop(grace_s=20)
         until(lambda: not run.alive(), 120, lambda: f"it ends: {run.said()}")

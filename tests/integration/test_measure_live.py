@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,11 @@ from tuner.core.operator_orders import QuotaTrialKind
 
 LAB = LabSpec(brokers=1)
 OTHER = QuotaEntity(client_id="other")
+ENV = {"RHEOSTAT_COLLECTOR__TIMEOUT_S": "10s"}  # Agents answer late while other tests load the machine.
+
+
+def measure(config: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return rheostat("quotas", "measure", "--config", config, *options, env=ENV, timeout_s=120)
 
 
 @pytest.fixture
@@ -43,7 +49,7 @@ def test_measurement_shows_busy_tenants_and_removes_its_quota(
     thread = threading.Thread(target=storm.run, args=(tenants, 60.0, ended), daemon=True)
     thread.start()
     try:
-        done = rheostat("quotas", "measure", "--config", lab_config_file, "--for", "20s", "--yes", "--json")
+        done = measure(lab_config_file, "--for", "20s", "--yes", "--json")
     finally:
         ended.set()
         thread.join(timeout=60)
@@ -60,32 +66,32 @@ def test_measurement_shows_busy_tenants_and_removes_its_quota(
 
 
 def test_measurement_is_not_started_without_confirmation(lab_config_file: Path, quotas: QuotaClient) -> None:
-    assert rheostat("quotas", "measure", "--config", lab_config_file).returncode == EXIT_NOT_CONFIRMED
+    assert measure(lab_config_file).returncode == EXIT_NOT_CONFIRMED
     assert quotas.mutation_quotas() == {}
 
 
 def test_existing_quota_keeps_its_precedence(lab_config_file: Path, quotas: QuotaClient) -> None:
     quotas.alter_mutation_quotas({OTHER: 5.0})
     until(lambda: quotas.mutation_quotas() == {OTHER: 5.0}, 10, "the quota")
-    done = rheostat("quotas", "measure", "--config", lab_config_file, "--for", "3s", "--yes", "--json")
+    done = measure(lab_config_file, "--for", "3s", "--yes", "--json")
     assert (done.returncode, "Nothing is set" in done.stderr) == (EXIT_DONE, True), done.stderr
     assert quotas.mutation_quotas() == {OTHER: 5.0}
 
 
 def test_interrupted_measurement_removes_its_quota(lab_config_file: Path, quotas: QuotaClient, tmp_path: Path) -> None:
     command = (*RHEOSTAT, "quotas", "measure", "--config", lab_config_file, "--for", "10m", "--yes")
-    with running(*command, log=tmp_path / "log") as run:
-        until(lambda: quotas.mutation_quotas() == {EVERY_PAIR: TRIAL_PER_S}, 30, lambda: f"the quota: {run.said()}")
-        assert run.end(signal.SIGINT) == EXIT_INTERRUPTED
+    with running(*command, log=tmp_path / "log", env=ENV) as run:
+        until(lambda: quotas.mutation_quotas() == {EVERY_PAIR: TRIAL_PER_S}, 60, lambda: f"the quota: {run.said()}")
+        assert run.end(signal.SIGINT, timeout_s=60) == EXIT_INTERRUPTED
     assert quotas.mutation_quotas() == {}
 
 
 def test_killed_measurement_is_found_and_cleared(lab_config_file: Path, quotas: QuotaClient, tmp_path: Path) -> None:
     command = (*RHEOSTAT, "quotas", "measure", "--config", lab_config_file, "--for", "5s", "--yes")
-    with running(*command, log=tmp_path / "log") as run:
-        until(lambda: quotas.mutation_quotas() == {EVERY_PAIR: TRIAL_PER_S}, 30, lambda: f"the quota: {run.said()}")
+    with running(*command, log=tmp_path / "log", env=ENV) as run:
+        until(lambda: quotas.mutation_quotas() == {EVERY_PAIR: TRIAL_PER_S}, 60, lambda: f"the quota: {run.said()}")
         run.end(signal.SIGKILL)
-    beside = rheostat("quotas", "measure", "--config", lab_config_file, "--yes")
+    beside = measure(lab_config_file, "--yes")
     assert "Another command measures now" in beside.stderr
 
     def is_reported() -> bool:
@@ -96,6 +102,6 @@ def test_killed_measurement_is_found_and_cleared(lab_config_file: Path, quotas: 
     doctor = rheostat("doctor", "--config", lab_config_file, "--json")
     found = [f for f in json.loads(doctor.stdout) if f["check"] == "leftovers of quota measurements"]
     assert [f["do"] for f in found] == ["`rheostat quotas measure --clear` removes it"]
-    cleared = rheostat("quotas", "measure", "--config", lab_config_file, "--clear", "--yes")
+    cleared = measure(lab_config_file, "--clear", "--yes")
     assert cleared.returncode == EXIT_DONE, cleared.stderr
     assert quotas.mutation_quotas() == {}

@@ -49,7 +49,7 @@ _CLIENT_ID = "rheostat-quotas-measure"
 DURATION_S_MAX = 3600.0
 _CLEANUP_S_MAX = 30.0
 _READ_EVERY_S = 2.0
-_CONFIRMED_S_MAX = 15.0
+_CONFIRMED_S_MAX = 15.0  # Also for a first answer of the agents; a busy node may miss the time-out of one scrape.
 
 
 def run_measure(config: Path, for_s: float, *, yes: bool, as_json: bool) -> int:
@@ -60,7 +60,7 @@ def run_measure(config: Path, for_s: float, *, yes: bool, as_json: bool) -> int:
     settings = load_settings(config)
     probe(settings)
     with _open_client(settings) as client, _open_agents(settings) as agents:
-        if tenant_rates_per_s(agents.read()) is None:
+        if not _until(lambda: tenant_rates_per_s(agents.read()) is not None):
             raise CommandError(
                 "No JMX agent of the active controller answers, and only it has the rates of tenants: name the controllers in "
                 "collector.endpoints. Nothing was changed."
