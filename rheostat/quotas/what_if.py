@@ -54,7 +54,7 @@ def what_if_json(rates_per_s: Mapping[Tenant, float], total: ChosenTotal, policy
     return {
         "total_per_s": total.per_s,
         "total_source": total.source,
-        "rate_source": "quota_books" if rates_per_s else None,
+        "rate_source": "quota_accounts" if rates_per_s else None,
         "tenants": [
             {
                 "user": share.tenant.user,

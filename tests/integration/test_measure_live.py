@@ -28,6 +28,11 @@ OTHER = QuotaEntity(client_id="other")
 ENV = {"RHEOSTAT_COLLECTOR__TIMEOUT_S": "10s"}  # Agents answer late while other tests load the machine.
 
 
+def seen_none(quotas: QuotaClient) -> None:
+    """A broker may show a removed quota for a moment."""
+    until(lambda: not quotas.mutation_quotas(), 10, lambda: f"no quota: {quotas.mutation_quotas()}")
+
+
 def measure(config: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return rheostat("quotas", "measure", "--config", config, *options, env=ENV, timeout_s=120)
 
@@ -60,14 +65,14 @@ def test_measurement_shows_busy_tenants_and_removes_its_quota(
     # 5 requests/s create 20 partitions/s, and as many are deleted; Kafka's mean begins with the quota.
     assert 15 < rows["busy"]["peak_per_s"] < 60
     assert rows["calm"]["peak_per_s"] < 0.3 * rows["busy"]["peak_per_s"]
-    assert quotas.mutation_quotas() == {}
+    seen_none(quotas)
     trial = read_orders(load_settings(lab_config_file)).orders.trials[QuotaTrialKind.MEASURE]
     assert trial.until_ms - trial.at_ms < 45_000, "the end is on record"
 
 
 def test_measurement_is_not_started_without_confirmation(lab_config_file: Path, quotas: QuotaClient) -> None:
     assert measure(lab_config_file).returncode == EXIT_NOT_CONFIRMED
-    assert quotas.mutation_quotas() == {}
+    seen_none(quotas)
 
 
 def test_existing_quota_keeps_its_precedence(lab_config_file: Path, quotas: QuotaClient) -> None:
@@ -83,7 +88,7 @@ def test_interrupted_measurement_removes_its_quota(lab_config_file: Path, quotas
     with running(*command, log=tmp_path / "log", env=ENV) as run:
         until(lambda: quotas.mutation_quotas() == {EVERY_PAIR: TRIAL_PER_S}, 60, lambda: f"the quota: {run.said()}")
         assert run.end(signal.SIGINT, timeout_s=60) == EXIT_INTERRUPTED
-    assert quotas.mutation_quotas() == {}
+    seen_none(quotas)
 
 
 def test_killed_measurement_is_found_and_cleared(lab_config_file: Path, quotas: QuotaClient, tmp_path: Path) -> None:
@@ -104,4 +109,4 @@ def test_killed_measurement_is_found_and_cleared(lab_config_file: Path, quotas: 
     assert [f["do"] for f in found] == ["`rheostat quotas measure --clear` removes it"]
     cleared = measure(lab_config_file, "--clear", "--yes")
     assert cleared.returncode == EXIT_DONE, cleared.stderr
-    assert quotas.mutation_quotas() == {}
+    seen_none(quotas)
