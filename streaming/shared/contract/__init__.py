@@ -15,6 +15,8 @@ Vocabulary:
     remaining bytes   bytes that the adding replicas lack: the leader's log size minus the size of each adding replica, from
               one round of DescribeLogDirs requests.
     tenant    a user, a client-id or a pair of both, for which a controller accounts a mutation quota (KIP-599).
+    lag       messages that a follower's replica is behind its leader: Kafka's ConsumerLag. Steady lag is that of replicas that no
+              reassignment adds.
     step      the change between two successive scrapes of one node, computed per partition and then summed.
 """
 
@@ -36,13 +38,19 @@ from streaming.shared.contract.scrapes import (
     Scrape,
     canonical_labels,
     partition_labels,
+    thread_labels,
+    thread_partition_labels,
 )
 from streaming.shared.contract.signals import (
     BrokerSignal,
     ControllerSignal,
+    FetcherThreadLag,
+    LaggingPartition,
+    LagTrend,
     MoveSignal,
     MoveStep,
     MovingPartition,
+    ReplicationSignal,
     Signal,
     TenantSignal,
     ThrottledBy,
@@ -54,11 +62,15 @@ __all__ = [
     "BrokerSignal",
     "ContractError",
     "ControllerSignal",
+    "FetcherThreadLag",
+    "LagTrend",
+    "LaggingPartition",
     "Metric",
     "MoveSignal",
     "MoveStep",
     "MovingPartition",
     "NodeRole",
+    "ReplicationSignal",
     "Sample",
     "Scrape",
     "Side",
@@ -75,4 +87,6 @@ __all__ = [
     "signal_key",
     "signal_kind",
     "tenant_labels",
+    "thread_labels",
+    "thread_partition_labels",
 ]

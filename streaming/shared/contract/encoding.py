@@ -15,6 +15,7 @@ from streaming.shared.contract.signals import (
     BrokerSignal,
     ControllerSignal,
     MoveSignal,
+    ReplicationSignal,
     Signal,
     TenantSignal,
 )
@@ -27,6 +28,7 @@ class ContractError(ValueError):
 _KINDS: dict[str, type[Signal]] = {
     "broker": BrokerSignal,
     "move": MoveSignal,
+    "replication": ReplicationSignal,
     "controller": ControllerSignal,
     "tenant": TenantSignal,
 }
@@ -49,7 +51,7 @@ def signal_kind(signal: Signal) -> str:
 
 def signal_key(signal: Signal) -> bytes:
     """Returns ``cluster|kind|node|part|window end``. Part: the side of a move or the labels of a tenant; other signals lack it."""
-    if isinstance(signal, BrokerSignal | MoveSignal):
+    if isinstance(signal, BrokerSignal | MoveSignal | ReplicationSignal):
         node = signal.broker
         part = signal.side.value if isinstance(signal, MoveSignal) else ""
     else:

@@ -41,6 +41,15 @@ def partition_labels(topic: str, partition: int) -> str:
     return f"partition={partition},topic={topic}"
 
 
+def thread_labels(source: int, fetcher: int) -> str:
+    """Returns the labels of a fetcher thread. ``source`` is the broker that it copies from."""
+    return f"fetcher={fetcher},source={source}"
+
+
+def thread_partition_labels(source: int, fetcher: int, topic: str, partition: int) -> str:
+    return f"fetcher={fetcher},partition={partition},source={source},topic={topic}"
+
+
 @dataclass(frozen=True, slots=True)
 class Scrape:
     """One scrape of one node."""
@@ -133,3 +142,23 @@ class Metric:
     FOLLOWED_ADDING = "rheostat_move_followed_adding"  # 1 while this replica is being added, else 0.
     # ConsumerLag of this replica; stale while the broker's follower throttle delays its fetches.
     FOLLOWED_LAG = "rheostat_move_followed_lag_messages"
+
+    # Lags of the replicas that the record's broker follows and that no reassignment adds; adding_… are those that one adds.
+    LAG_SUM = "rheostat_lag_sum_messages"
+    LAG_MAX = "rheostat_lag_max_messages"
+    LAG_PARTITIONS = "rheostat_lag_partitions"  # With a known lag.
+    LAG_ADDING_SUM = "rheostat_lag_adding_sum_messages"
+    LAG_ADDING_PARTITIONS = "rheostat_lag_adding_partitions"
+    LAG_THREADS = "rheostat_lag_threads"
+    # LAG_THREAD_…: of a fetcher thread (labels fetcher=, source=). Absent adding_… samples of a listed thread mean 0.
+    LAG_THREAD_SUM = "rheostat_lag_thread_sum_messages"
+    LAG_THREAD_MAX = "rheostat_lag_thread_max_messages"
+    LAG_THREAD_PARTITIONS = "rheostat_lag_thread_partitions"
+    LAG_THREAD_ADDING_SUM = "rheostat_lag_thread_adding_sum_messages"
+    LAG_THREAD_ADDING_PARTITIONS = "rheostat_lag_thread_adding_partitions"
+    LAG_THREAD_BYTES = "rheostat_lag_thread_bytes_total"  # FetcherStats BytesPerSec.
+    # LAG_PARTITION_…: of one of the partitions with the largest lags (labels partition=, topic=, and for the lag also fetcher=,
+    # source= if the agent reports the thread). Offset and size are those of the leader.
+    LAG_PARTITION = "rheostat_lag_partition_messages"
+    LAG_PARTITION_END_OFFSET = "rheostat_lag_partition_end_offset"
+    LAG_PARTITION_SIZE = "rheostat_lag_partition_size_bytes"

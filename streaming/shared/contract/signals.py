@@ -116,6 +116,86 @@ class MoveSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class LagTrend:
+    """A least-squares line through the lags of successive scrapes. A positive slope means that followers fall behind."""
+
+    slope_messages_per_s: Number
+    span_s: Number  # From the first to the last point.
+    points: Count
+    r2: Number | None = None  # Fit of the line, 0 to 1; a flat line has 1. None with two points, which any line fits.
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherThreadLag:
+    """One fetcher thread of the broker. Each thread copies from one source broker.
+
+    ``adding_…`` are the figures of replicas that a reassignment adds; the other figures leave those replicas out.
+    """
+
+    source: NodeId
+    fetcher: NodeId  # 0 to num.replica.fetchers − 1.
+    partitions: Number | None = None  # Partitions with a known lag.
+    lag_sum_messages: Number | None = None
+    lag_max_messages: Number | None = None
+    adding_partitions: Number | None = None
+    adding_lag_sum_messages: Number | None = None
+    fetched_bytes_per_s: Number | None = None  # Everything that the thread copies, added replicas included.
+    lag_max_s: Number | None = None  # Of its partitions in ReplicationSignal.worst.
+    trend: LagTrend | None = None  # Of lag_sum_messages, over the window.
+
+
+@dataclass(frozen=True, slots=True)
+class LaggingPartition:
+    """One replica that the broker follows and that no reassignment adds.
+
+    The write rates are those of the leader. ``lag_s`` and ``lag_bytes`` follow from them: messages ÷ messages written per second,
+    and messages × mean bytes of the messages that were written in the window.
+    """
+
+    topic: Text
+    partition: NodeId
+    lag_messages: Number
+    source: NodeId | None = None  # Leader, as the fetcher thread's name tells; None if the agent does not report the thread.
+    fetcher: NodeId | None = None
+    write_messages_per_s: Number | None = None
+    write_bytes_per_s: Number | None = None
+    lag_s: Number | None = None  # None also while nothing is written.
+    lag_bytes: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationSignal:
+    """The lag of one follower over one window, in normal replication: replicas that a reassignment adds count separately.
+
+    Lags are Kafka's ConsumerLag, in the newest scrape. They are stale while the follower side of a throttle delays fetches. A sum
+    covers the known lags only: Kafka drops about half of them when its number of fetcher threads changes.
+    """
+
+    cluster: Text
+    broker: NodeId
+    window_end_ms: TimestampMs
+    sampled_at_ms: TimestampMs
+    samples: Count
+    completeness: Completeness
+    partitions: Number | None = None  # Partitions with a known lag.
+    lag_sum_messages: Number | None = None
+    lag_max_messages: Number | None = None  # Without lags by partition: Kafka's MaxLag, which includes added replicas.
+    lag_sum_bytes: Number | None = None  # Of the partitions in ``worst`` only, so it may be too low.
+    lag_max_s: Number | None = None  # Of the partitions in ``worst``.
+    adding_partitions: Number | None = None
+    adding_lag_sum_messages: Number | None = None
+    trend_of: Text | None = None  # "sum" or "max": the lag that both trends describe; "max" only if the sum is unknown.
+    trend: LagTrend | None = None  # Over the window.
+    trend_5min: LagTrend | None = None  # Over 5 minutes, from one scrape of each 10 s; ``span_s`` tells how much was measured.
+    thread_count: Number | None = None  # All fetcher threads with a known lag; ``threads`` may hold fewer.
+    # Threads of the source brokers with the largest lags, all threads of one source together.
+    threads: Annotated[tuple[FetcherThreadLag, ...], LimitedItems] = ()
+    # Partitions with the largest lags in messages; those without lag are left out.
+    worst: Annotated[tuple[LaggingPartition, ...], LimitedItems] = ()
+    backlog: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerSignal:
     """One controller node over one window. Only the active controller processes events; see ``active``."""
 
@@ -171,4 +251,4 @@ class TenantSignal:
     backlog: bool = False
 
 
-Signal = BrokerSignal | MoveSignal | ControllerSignal | TenantSignal
+Signal = BrokerSignal | MoveSignal | ReplicationSignal | ControllerSignal | TenantSignal
