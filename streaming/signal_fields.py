@@ -96,7 +96,19 @@ TENANT_GAUGES = {
     "tokens": Metric.MUTATION_TOKENS,
     "throttle_time_ms": Metric.MUTATION_THROTTLE_TIME,
 }
-ROW_TABLES = (BROKER_COUNTERS, BROKER_GAUGES, CONTROLLER_COUNTERS, CONTROLLER_GAUGES, TENANT_GAUGES)
+# The lags of a follower.
+LAG_GAUGES = {
+    "partitions": Metric.LAG_PARTITIONS,
+    "lag_sum_messages": Metric.LAG_SUM,
+    "lag_max_messages": Metric.LAG_MAX,
+    "adding_partitions": Metric.LAG_ADDING_PARTITIONS,
+    "adding_lag_sum_messages": Metric.LAG_ADDING_SUM,
+    "thread_count": Metric.LAG_THREADS,
+    # Not in signals: the maximum for formats without lags by partition.
+    "any_lag_max_messages": Metric.REPLICA_LAG_MAX,
+}
+LAG_GAUGES_PUBLISHED = 6  # The first ones.
+ROW_TABLES = (BROKER_COUNTERS, BROKER_GAUGES, CONTROLLER_COUNTERS, CONTROLLER_GAUGES, TENANT_GAUGES, LAG_GAUGES)
 # Samples that identify a node as a broker. Metrics of request handlers, sockets and topics are left out: controllers have them too.
 BROKER_ONLY_SAMPLES = sorted(
     {

@@ -32,6 +32,9 @@ final class Fold {
     private static final UTF8String CONTROLLER = UTF8String.fromString("controller");
     private static final UTF8String MOVE = UTF8String.fromString("move");
     private static final UTF8String TENANT = UTF8String.fromString("tenant");
+    private static final UTF8String REPLICATION = UTF8String.fromString("replication");
+    /** Kind of the rows that serve only the long trend; streaming/signals.py makes them rows of REPLICATION. */
+    private static final UTF8String REPLICATION_HISTORY = UTF8String.fromString("replication_history");
     private static final UTF8String LEADER = UTF8String.fromString("leader");
     private static final UTF8String FOLLOWER = UTF8String.fromString("follower");
     private static final UTF8String NONE = UTF8String.EMPTY_UTF8;
@@ -44,6 +47,8 @@ final class Fold {
     private Map<String, double[]> led = Map.of();
     private Map<String, double[]> followed = Map.of();
     private Map<String, Double[]> tenants = Map.of();
+    private final double[] lagGauges;
+    private final LagFold lags;
 
     /** Measurements of the node as a broker, or as a controller. */
     private static final class Node {
@@ -114,6 +119,9 @@ final class Fold {
         this.whole = whole;
         this.broker = new Node(tables.broker);
         this.controller = new Node(tables.controller);
+        this.lagGauges = new double[tables.lagFields.length];
+        Arrays.fill(lagGauges, Double.NaN);
+        this.lags = new LagFold(tables.lags);
     }
 
     /** Adds a sample; ignores one without a name. {@code known} tells whether it has a value. */
@@ -136,6 +144,12 @@ final class Fold {
         if (name.startsWith(tables.partitions.prefix)) {
             if (known && isNumber(value)) {
                 partitionSample(name, labels, value);
+            }
+            return;
+        }
+        if (name.startsWith(tables.lags.prefix)) {
+            if (known && isNumber(value)) {
+                lags.sample(name, labels, value);
             }
             return;
         }
@@ -169,6 +183,9 @@ final class Fold {
         }
         if (slot.controllerGauge >= 0) {
             controller.gauge(slot.controllerGauge, value, known);
+        }
+        if (slot.lagGauge >= 0) {
+            lagGauges[slot.lagGauge] = known && isNumber(value) ? value : Double.NaN;
         }
     }
 
@@ -252,6 +269,7 @@ final class Fold {
         boolean isController = "controller".equals(role);
         if (!isController) {
             addNode(entities, cluster, BROKER, node, broker, broker.kindProven || "broker".equals(role), times);
+            addLags(entities, cluster, node, times);
         }
         // A process may be both broker and controller.
         if (controller.kindProven || role == null) {
@@ -264,7 +282,7 @@ final class Fold {
             for (int i = 0; i < gauges.length; i++) {
                 gauges[i] = values[i] == null ? Double.NaN : values[i];
             }
-            byte[] row = Row.bytes(times, false, null, gauges, null, null);
+            byte[] row = Row.bytes(times, false, null, gauges, null, null, null);
             entities.add(entity(cluster, TENANT, node, UTF8String.fromString(labels), times.atMs(), row));
         });
     }
@@ -279,8 +297,22 @@ final class Fold {
             Row.Times times) {
         // A row without values for this kind of node is left out.
         if (kindProven || values.hasValues()) {
-            byte[] row = Row.bytes(times, kindProven, values.counters, values.gauges, values.sums, null);
+            byte[] row = Row.bytes(times, kindProven, values.counters, values.gauges, values.sums, null, null);
             entities.add(entity(cluster, kind, node, NONE, times.atMs(), row));
+        }
+    }
+
+    /** Adds the lags of a follower, and a small row for the long trend. Without any lag there is no row. */
+    private void addLags(List<Object> entities, UTF8String cluster, int node, Row.Times times) {
+        Lags read = lags.lags();
+        if (read == null && Arrays.stream(lagGauges).allMatch(Double::isNaN)) {
+            return;
+        }
+        byte[] row = Row.bytes(times, false, null, lagGauges, null, null, read);
+        entities.add(entity(cluster, REPLICATION, node, NONE, times.atMs(), row));
+        if (Lags.isTrendPoint(times.atMs(), times.everyMs())) {
+            byte[] point = Row.bytes(times, false, null, Lagging.trendGauges(tables, lagGauges), null, null, null);
+            entities.add(entity(cluster, REPLICATION_HISTORY, node, NONE, times.atMs(), point));
         }
     }
 
@@ -292,7 +324,7 @@ final class Fold {
             Map<String, Partition> partitions,
             Row.Times times) {
         if (!partitions.isEmpty()) {
-            byte[] row = Row.bytes(times, false, null, null, null, partitions);
+            byte[] row = Row.bytes(times, false, null, null, null, partitions, null);
             entities.add(entity(cluster, MOVE, node, side, times.atMs(), row));
         }
     }

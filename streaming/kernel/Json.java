@@ -24,6 +24,13 @@ final class Json {
         return this;
     }
 
+    Json openObject(String name) {
+        name(name);
+        out.int8('{');
+        first = true;
+        return this;
+    }
+
     Json openList(String name) {
         name(name);
         out.int8('[');

@@ -199,37 +199,19 @@ final class Moving {
 
     /**
      * Adds the slope of a least-squares line: x is the time since the first scrape, and y the sum of the changes of the remaining
-     * bytes, which has no jumps when partitions join. A flat line has r² = 1. Two points always fit, so they have no r².
+     * bytes, which has no jumps when partitions join.
      */
     private void slope(Json out) {
-        // The line begins with the point (0, 0), which adds nothing to the sums.
-        double points = 1;
+        Line line = new Line();
         double x = 0;
         double y = 0;
-        double sumX = 0;
-        double sumY = 0;
-        double sumXX = 0;
-        double sumXY = 0;
-        double sumYY = 0;
+        line.add(x, y);
         for (Step step : steps) {
             x += step.seconds;
             y += step.remainingChange;
-            points += 1;
-            sumX += x;
-            sumY += y;
-            sumXX += x * x;
-            sumXY += x * y;
-            sumYY += y * y;
+            line.add(x, y);
         }
-        // Variances and covariance, each times points².
-        double varianceX = points * sumXX - sumX * sumX;
-        double covariance = points * sumXY - sumX * sumY;
-        double varianceY = points * sumYY - sumY * sumY;
-        out.field("remaining_slope_bytes_per_s", varianceX == 0 ? Double.NaN : covariance / varianceX);
-        if (points > 2) {
-            double r2 = covariance * covariance / (varianceX * varianceY);
-            out.field("remaining_slope_r2", varianceY <= 0 || Double.isNaN(r2) ? 1.0 : Math.min(r2, 1.0));
-        }
+        out.field("remaining_slope_bytes_per_s", line.slope()).field("remaining_slope_r2", line.r2());
     }
 
     /** Returns the seconds since the end of the last step that gained bytes; unknown without such a step. */

@@ -182,7 +182,7 @@ final class Rates {
     }
 
     /** Increase of one counter, and the time in which it was measured. */
-    private static final class Increase {
+    static final class Increase {
         private final double resetRatioMax;
         private long count = Row.ABSENT;
         private long ownMs;

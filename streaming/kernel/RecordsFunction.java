@@ -28,7 +28,7 @@ final class RecordsFunction extends KernelFunction {
                 "records",
                 "array<struct<key: binary, value: binary>>",
                 "string", "string", "int", "string", "array<binary>", "binary", "bigint", "bigint", "bigint", "bigint",
-                "boolean");
+                "bigint", "boolean");
         this.tables = tables;
     }
 
@@ -40,7 +40,9 @@ final class RecordsFunction extends KernelFunction {
             Row.Refusal refusal = Row.Refusal.of(in.getBinary(5));
             return refusal.seenMs() == nowMs ? new GenericArrayData(new Object[] {record(refusal.key(), refusal.value())}) : NONE;
         }
-        Span span = new Span(in.getLong(6), in.getLong(8), in.getLong(9));
+        boolean ofLags = kind.equals("replication");
+        long windowMs = in.getLong(8);
+        Span span = new Span(in.getLong(6), windowMs, in.getLong(9), ofLags ? Math.max(in.getLong(10), windowMs) : windowMs);
         ArrayData storedRows = in.getArray(4);
         Row[] rows = new Row[storedRows.numElements()];
         for (int i = 0; i < rows.length; i++) {
@@ -49,10 +51,11 @@ final class RecordsFunction extends KernelFunction {
         Arrays.sort(rows, Row.IN_ORDER);
         Signal.Entity entity =
                 new Signal.Entity(in.getUTF8String(0).toString(), kind, in.getInt(2), in.getUTF8String(3).toString());
-        Signal signal = new Signal(tables, entity, span.windowMs, in.getBoolean(10));
+        Signal signal = new Signal(tables, entity, span.windowMs, in.getBoolean(11));
         List<Object> records = new ArrayList<>();
         for (long endMs : span.due(rows, nowMs)) {
-            byte[] value = signal.value(history(rows, endMs, span.windowMs, kind), endMs);
+            List<Lagging.TrendPoint> trend = ofLags ? trend(rows, endMs - span.reachMs, endMs) : List.of();
+            byte[] value = signal.value(history(rows, endMs, span.windowMs, kind), trend, endMs);
             if (value != null) {
                 records.add(record(entity.key(endMs), value));
             }
@@ -64,8 +67,26 @@ final class RecordsFunction extends KernelFunction {
         return new GenericInternalRow(new Object[] {key, value});
     }
 
-    /** A span of time: it is two windows long, and produces the windows that end in its second half. */
-    private record Span(long startMs, long windowMs, long hopMs) {
+    /** Returns the points of the long trend between two times, of whole rows and of those that serve the trend only. */
+    private List<Lagging.TrendPoint> trend(Row[] rows, long fromMs, long untilMs) {
+        List<Lagging.TrendPoint> points = new ArrayList<>();
+        for (Row row : rows) {
+            if (row.atMs >= fromMs && row.atMs < untilMs && Lags.isTrendPoint(row.atMs, row.everyMs)) {
+                double[] gauges = row.gauges();
+                boolean whole = gauges.length == tables.lagFields.length;
+                double[] values = whole ? Lagging.trendGauges(tables, gauges) : gauges;
+                points.add(new Lagging.TrendPoint(row.ownMs, row.atMs, values[0], values[1]));
+            }
+        }
+        return points;
+    }
+
+    /**
+     * The last two windows of a span of state. It produces the windows that end in the second of them.
+     *
+     * @param reachMs how long before its end a window has rows: the length of a window, or that of the long trend
+     */
+    private record Span(long startMs, long windowMs, long hopMs, long reachMs) {
         long halfMs() {
             return startMs + windowMs;
         }
@@ -80,7 +101,7 @@ final class RecordsFunction extends KernelFunction {
             for (Row row : rows) {
                 if (row.seenMs == nowMs) {
                     long first = endAfter(row.atMs);
-                    long last = Math.min(first + windowMs - hopMs, halfMs() + windowMs);
+                    long last = Math.min(first + reachMs - hopMs, halfMs() + windowMs);
                     for (long end = Math.max(first, endAfter(halfMs())); end <= last; end += hopMs) {
                         due.add(end);
                     }
@@ -128,6 +149,7 @@ final class RecordsFunction extends KernelFunction {
         long[] counters = {};
         double[] gauges = {};
         List<Row.Sum> sums = new ArrayList<>();
+        Lags lags = null;
         for (Row part : parts) {
             atMs = Math.min(atMs, part.atMs);
             kindProven |= part.kindProven;
@@ -136,9 +158,10 @@ final class RecordsFunction extends KernelFunction {
             if (part.sums() != null) {
                 sums.addAll(Arrays.asList(part.sums()));
             }
+            lags = part.lags() == null ? lags : part.lags();
         }
         Row.Sum[] allSums = sums.isEmpty() ? null : sums.toArray(new Row.Sum[0]);
-        return new Row(parts.get(parts.size() - 1), atMs, kindProven, counters, gauges, allSums);
+        return new Row(parts.get(parts.size() - 1), atMs, kindProven, counters, gauges, allSums, lags);
     }
 
     private static long[] latest(long[] older, long[] now) {

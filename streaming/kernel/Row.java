@@ -21,6 +21,9 @@ import java.util.Map;
  *   gauges                     2 bytes: number, or -1; 8 each, NaN if missing
  *   sums                       4 bytes: number, or -1; each has 2: index of counter, 2: length of labels, the labels, 8: value
  *   partitions                 4 bytes: number, or -1; each has 2: length of labels, the labels, 5 x 8, 1
+ *   lags                       1 byte: 1, or 0 for none; then
+ *     threads                  2 bytes: number; each has 2 x 4, 6 x 8
+ *     partitions               2 bytes: number; each has 2: length of labels, the labels, 2 x 4, 3 x 8
  * </pre>
  *
  * A refused record has seen, at, and key and value for the rejects topic, with lengths of 2 and 4 bytes. Seen comes first, so
@@ -53,6 +56,7 @@ final class Row {
     private double[] gauges;
     private Sum[] sums;
     private Map<String, Partition> partitions;
+    private Lags lags;
     private boolean decoded;
 
     /** Value of one label of a counter that is summed over labels. */
@@ -70,7 +74,7 @@ final class Row {
     }
 
     /** A row joined from others; never stored. Times that are not given are those of the template. */
-    Row(Row template, long atMs, boolean kindProven, long[] counters, double[] gauges, Sum[] sums) {
+    Row(Row template, long atMs, boolean kindProven, long[] counters, double[] gauges, Sum[] sums, Lags lags) {
         this.bytes = template.bytes;
         this.seenMs = template.seenMs;
         this.ownMs = template.ownMs;
@@ -81,6 +85,7 @@ final class Row {
         this.counters = counters;
         this.gauges = gauges;
         this.sums = sums;
+        this.lags = lags;
         this.decoded = true;
     }
 
@@ -109,6 +114,12 @@ final class Row {
     Map<String, Partition> partitions() {
         decode();
         return partitions;
+    }
+
+    /** Null if the row has none. */
+    Lags lags() {
+        decode();
+        return lags;
     }
 
     private void decode() {
@@ -140,10 +151,11 @@ final class Row {
         for (int i = 0; i < count; i++) {
             partitions.put(text(in), Partition.read(in));
         }
+        lags = in.get() == 0 ? null : Lags.read(in);
         decoded = true;
     }
 
-    private static String text(ByteBuffer in) {
+    static String text(ByteBuffer in) {
         int length = Short.toUnsignedInt(in.getShort());
         String text = new String(in.array(), in.position(), length, StandardCharsets.UTF_8);
         in.position(in.position() + length);
@@ -152,7 +164,13 @@ final class Row {
 
     /** Encodes a row; null means none. */
     static byte[] bytes(
-            Times times, boolean kindProven, long[] counters, double[] gauges, List<Sum> sums, Map<String, Partition> partitions) {
+            Times times,
+            boolean kindProven,
+            long[] counters,
+            double[] gauges,
+            List<Sum> sums,
+            Map<String, Partition> partitions,
+            Lags lags) {
         Bytes out = new Bytes(256);
         out.int64(times.seenMs()).int64(times.ownMs()).int64(times.ts()).int64(times.atMs()).int64(times.everyMs());
         out.int8(kindProven ? 1 : 0);
@@ -177,6 +195,10 @@ final class Row {
         out.int32(partitions == null ? -1 : partitions.size());
         if (partitions != null) {
             partitions.forEach((labels, partition) -> partition.write(out.shortText(labels)));
+        }
+        out.int8(lags == null ? 0 : 1);
+        if (lags != null) {
+            lags.write(out);
         }
         return out.toArray();
     }

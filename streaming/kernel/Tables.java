@@ -29,6 +29,12 @@ final class Tables implements Serializable {
     final transient String[] tenantFields;
     final transient Map<String, Integer> tenantGauges = new HashMap<>();
     final transient PartitionNames partitions;
+    /** Field names in the order of the gauges of a follower's lags. */
+    final transient String[] lagFields;
+    private final transient Map<String, Integer> lagIndexes = new HashMap<>();
+    /** The first of them that go into the signal. */
+    final transient int lagFieldsPublished;
+    final transient LagNames lags;
     /** Slots of samples without labels, by name. */
     final transient Map<String, Slot> single = new HashMap<>();
     /** Slots by name and labels. */
@@ -54,6 +60,14 @@ final class Tables implements Serializable {
                 tenantGauges.put(tenantNames[i], i);
             }
             partitions = new PartitionNames(tables.get("partitions"));
+            lagFields = texts(tables.get("lag_fields"));
+            lagFieldsPublished = tables.get("lag_fields_published").intValue();
+            String[] lagNames = texts(tables.get("lag_names"));
+            for (int i = 0; i < lagNames.length; i++) {
+                single.computeIfAbsent(lagNames[i], name -> new Slot(false)).lagGauge = i;
+                lagIndexes.put(lagFields[i], i);
+            }
+            lags = new LagNames(tables.get("lags"));
         } catch (IOException error) {
             throw new UncheckedIOException("the tables cannot be read", error);
         }
@@ -61,6 +75,11 @@ final class Tables implements Serializable {
         assignSlots(controller, false);
         broker.provingSamples.forEach(name -> single.get(name).provesBroker = true);
         controller.provingSamples.forEach(name -> single.get(name).provesController = true);
+    }
+
+    /** Returns the index of a gauge of a follower's lags. */
+    int lagGauge(String field) {
+        return lagIndexes.get(field);
     }
 
     private Object readResolve() {
@@ -116,6 +135,8 @@ final class Tables implements Serializable {
         int brokerGauge = -1;
         int controllerCounter = -1;
         int controllerGauge = -1;
+        /** Position in the gauges of a follower's lags. */
+        int lagGauge = -1;
 
         Slot(boolean summed) {
             this.summed = summed;
@@ -213,6 +234,27 @@ final class Tables implements Serializable {
             followedCounted = names.get("followed_counted").textValue();
             followedAdding = names.get("followed_adding").textValue();
             followedLag = names.get("followed_lag").textValue();
+        }
+    }
+
+    /** Names of the samples about lags that have labels. */
+    static final class LagNames {
+        final String prefix;
+        final String partition;
+        final String partitionEndOffset;
+        final String partitionSize;
+        /** Positions of the values of a fetcher thread, by name. */
+        final Map<String, Integer> threadValues = new HashMap<>();
+
+        LagNames(JsonNode names) {
+            prefix = names.get("prefix").textValue();
+            partition = names.get("partition").textValue();
+            partitionEndOffset = names.get("partition_end_offset").textValue();
+            partitionSize = names.get("partition_size").textValue();
+            String[] threadNames = texts(names.get("threads"));
+            for (int i = 0; i < threadNames.length; i++) {
+                threadValues.put(threadNames[i], i);
+            }
         }
     }
 }

@@ -15,6 +15,7 @@ the functions in a jar, which ``rheostat/jvm/kernel.py`` builds from the sources
     EntitiesOfJsonFunction        a valid record of rheostat's own format → entities, without Spark's parser
     RecordsFunction, Signal       a span → key and value of each due window
     Rates, Moving, Partition      measurements: rates of counters, and the progress of moves
+    Lagging, Lags, LagFold, Line  the lag of followers, and its trends
     Row, Bytes, Json, Tables      the binary form of the state, JSON output, and the position of each sample in a row
 """
 
@@ -32,7 +33,7 @@ SETTINGS = {
     f"spark.sql.catalog.{_CATALOG}.tables": TABLES,
 }
 # Version of the row layout (Row.java) in a checkpoint. Change it with the layout; test_kernel.py checks both.
-LAYOUT = 1
+LAYOUT = 2
 
 
 def entities(
@@ -78,8 +79,13 @@ def entities_of_json(*, record_ms: Column, every_ms: int) -> Column:
     return F.call_function(f"{_CATALOG}.entities_of_json", F.col("value"), record_ms, _now_ms(), _long(every_ms))
 
 
-def records(*, span_start_ms: Column, window_ms: int, slide_ms: int, backlog: bool) -> Column:
-    """Returns an array of structs ``key, value``, both binary, for a span (``signals.spans``)."""
+def records(*, first_window_ms: Column, window_ms: int, slide_ms: int, trend_ms: int, backlog: bool) -> Column:
+    """Returns an array of structs ``key, value``, both binary, for a span (``signals.spans``).
+
+    Args:
+        first_window_ms: start of the last but one window of the span.
+        trend_ms: length of the long trend of lags.
+    """
     return F.call_function(
         f"{_CATALOG}.records",
         F.col("cluster"),
@@ -88,10 +94,11 @@ def records(*, span_start_ms: Column, window_ms: int, slide_ms: int, backlog: bo
         F.col("part"),
         F.col("rows"),
         F.col("refused"),
-        span_start_ms,
+        first_window_ms,
         _now_ms(),
         _long(window_ms),
         _long(slide_ms),
+        _long(trend_ms),
         F.lit(backlog),
     )
 

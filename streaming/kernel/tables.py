@@ -21,13 +21,16 @@ from streaming.signal_fields import (
     CONTROLLER_MEANS,
     CONTROLLER_ONLY_SAMPLES,
     CONTROLLER_TOTALS,
+    LAG_GAUGES,
+    LAG_GAUGES_PUBLISHED,
     SMOOTHED,
     TENANT_GAUGES,
     FieldSamples,
     Totals,
 )
 
-PARTITION_PREFIX = "rheostat_move_"  # Prefix of all samples about a partition.
+PARTITION_PREFIX = "rheostat_move_"  # Prefix of all samples about a tracked partition.
+LAG_PREFIX = "rheostat_lag_"  # Prefix of all samples about the lag of a thread or partition.
 
 
 def _node_table(
@@ -130,6 +133,24 @@ TABLES = json.dumps(
             "followed_counted": Metric.FOLLOWED_COUNTED,
             "followed_adding": Metric.FOLLOWED_ADDING,
             "followed_lag": Metric.FOLLOWED_LAG,
+        },
+        "lag_fields": list(LAG_GAUGES),
+        "lag_names": list(LAG_GAUGES.values()),
+        "lag_fields_published": LAG_GAUGES_PUBLISHED,
+        "lags": {
+            "prefix": LAG_PREFIX,
+            # In the order of the numbers of Lags.FetcherThread.
+            "threads": [
+                Metric.LAG_THREAD_PARTITIONS,
+                Metric.LAG_THREAD_SUM,
+                Metric.LAG_THREAD_MAX,
+                Metric.LAG_THREAD_ADDING_PARTITIONS,
+                Metric.LAG_THREAD_ADDING_SUM,
+                Metric.LAG_THREAD_BYTES,
+            ],
+            "partition": Metric.LAG_PARTITION,
+            "partition_end_offset": Metric.LAG_PARTITION_END_OFFSET,
+            "partition_size": Metric.LAG_PARTITION_SIZE,
         },
     }
 )
