@@ -22,7 +22,8 @@ from tuner.control.throttle.diagnosis.fetcher_load import (
     loads_by_thread,
     replicas_by_pair,
 )
-from tuner.core.fetchers import client_id, resize_steps
+from streaming.shared.fetcher_threads import client_id
+from tuner.core.fetchers import resize_steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,15 @@ from itertools import islice
 from typing import TypeVar
 
 from streaming.collector.facts import AdminAnswers
+from streaming.collector.lags import LaggingReplica, LeaderLog, leader_logs_to_read
 from streaming.shared import kafka_names
-from streaming.shared.contract import Metric
+from streaming.shared.contract import Metric, TopicPartition
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
 from streaming.shared.throttle_settings import LIST_KEYS, TopicThrottle
 
 CHUNK = 200  # Topics or brokers per request of a full scan; such a request takes some tens of milliseconds.
 _SCAN_PAUSE_S = 0.01
+_SILENT_ROUNDS = 12
 _RATES = {kafka_names.LEADER_RATE: Metric.LEADER_RATE, kafka_names.FOLLOWER_RATE: Metric.FOLLOWER_RATE}
 
 T = TypeVar("T")
@@ -88,10 +90,16 @@ class AdminReader:
         self._brokers_with_rate: set[int] = set()  # Brokers whose last answer contained a throttle rate.
         self.unanswered: set[int] = set()  # Brokers that did not answer the last request to them.
         self._moving: bool | None = None  # Whether anything moved in the last round; None before the first.
+        # Leaders that did not answer a request for their logs, and for how many rounds they are not asked again.
+        self._silent_leaders: dict[int, int] = {}
         self.move_began = False  # The last round was the first to see a move.
 
-    def read(self, brokers: Collection[int]) -> AdminAnswers:
+    def read(self, brokers: Collection[int], lagging: Iterable[LaggingReplica] = ()) -> AdminAnswers:
         """Reads the cluster for one round, asking the given brokers only.
+
+        Args:
+            lagging: replicas that lagged in the last round. The logs of the worst ones' leaders are read, with at most two
+                requests to a broker.
 
         Raises:
             ClusterError: the cluster does not answer at all, or a right is missing.
@@ -121,6 +129,7 @@ class AdminReader:
             sizes={b: by_partition for b, by_partition in sizes.items() if not isinstance(by_partition, ClusterError)},
             end_offsets=client.end_offsets([s for s in tracked if s.leader in brokers_to_ask]),
             rates=rates,
+            leader_logs=self._leader_logs(lagging, brokers_to_ask - self.unanswered),
         )
 
     def has_move_begun(self) -> bool:
@@ -130,6 +139,27 @@ class AdminReader:
             ClusterError: the cluster does not answer, or a right is missing.
         """
         return self._moving is False and bool(self._client.reassignments())
+
+    def _leader_logs(
+        self, lagging: Iterable[LaggingReplica], brokers: Collection[int]
+    ) -> dict[TopicPartition, LeaderLog]:
+        """Returns end offset and size of the leaders' logs; what a leader does not answer is unknown."""
+        self._silent_leaders = {b: rounds - 1 for b, rounds in self._silent_leaders.items() if rounds > 1}
+        leaders = leader_logs_to_read(lagging, set(brokers) - self._silent_leaders.keys())
+        if not leaders:
+            return {}
+        states = [PartitionState(topic, partition, leader, (leader,), (leader,)) for (topic, partition), leader in leaders.items()]
+        # Not the high watermark, which does not advance while a slow follower is in sync.
+        end_offsets = self._client.log_end_offsets(states)
+        sizes = self._client.log_sizes(leaders.values(), leaders)
+        logs: dict[TopicPartition, LeaderLog] = {}
+        for key, leader in leaders.items():
+            answer = sizes[leader]
+            if isinstance(answer, ClusterError):
+                self._silent_leaders[leader] = _SILENT_ROUNDS
+                continue
+            logs[key] = LeaderLog(end_offsets.get(key), answer.get(key))
+        return logs
 
     def _tracked_partitions(
         self, moving: list[PartitionState], throttles: dict[str, TopicThrottle]

@@ -8,8 +8,10 @@ Invariant: the result equals that of a full parser, restricted to names with the
 line with such a name refuses the whole text, because half a scrape would look like a node that lost its metrics.
 
 Vocabulary:
-    lag   messages that a replica is behind its leader (FetcherLagMetrics ConsumerLag), by (topic, partition). Kafka's -1 means
-          unknown and is left out. ``facts.lag_samples`` turns the lags into few samples.
+    lag         messages that a replica is behind its leader (FetcherLagMetrics ConsumerLag), by (topic, partition), with the client
+                id that reports it. Kafka's -1 means unknown and is left out. ``lags.py`` turns the lags into few samples.
+    client id   name of a fetcher thread: ReplicaFetcherThread-<fetcher>-<source broker>; "" if the agent does not report it. Lags of
+                the threads that copy between two disks of one broker are left out.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from streaming.shared.contract import Sample, TopicPartition, canonical_labels
 
 PREFIX = "kafka_"
 LAG = "kafka_server_fetcherlagmetrics_consumerlag"
+FETCHED_BYTES = "kafka_server_fetcherstats_bytes_total"
+_DISK_THREADS = "ReplicaAlterLogDirs"
 
 # Name, labels, value, and a timestamp that is ignored.
 _LINE = re.compile(
@@ -32,11 +36,12 @@ _LINE = re.compile(
 # These patterns begin with a literal ("\n" and a name), for which re has a fast search. A lag in another form than that of
 # conf/collectors/jmx-exporter.yaml is parsed like any other line.
 _LAG_LINE = re.compile(
-    rf'\n{LAG}{{clientid="[^"\\]*",partition="(\d+)",topic="([^"\\]*)",?}} (-?[0-9.]+(?:E\d+)?)(?=\n)'
+    rf'\n{LAG}{{clientid="([^"\\]*)",partition="(\d+)",topic="([^"\\]*)",?}} (-?[0-9.]+(?:E\d+)?)(?=\n)'
 )
 _LINES_WITHOUT_LAGS = re.compile(rf"\n{PREFIX}(?!{LAG.removeprefix(PREFIX)}[ \t{{])[^\n]*")
 _ALL_LINES = re.compile(rf"\n{PREFIX}[^\n]*")
 _LABEL = re.compile(r'[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|$)')
+_NO_LAG = (0.0, "")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
 
@@ -46,7 +51,8 @@ class Reading:
     """One answer of one agent."""
 
     samples: list[Sample]
-    lags: dict[TopicPartition, float]
+    lags: dict[TopicPartition, tuple[float, str]]  # Lag and client id.
+    fetched_bytes: dict[str, float] = field(default_factory=dict)  # Counter of each fetcher thread, by client id.
 
 
 def parse(text: str) -> Reading:
@@ -58,12 +64,13 @@ def parse(text: str) -> Reading:
     text = f"\n{text}\n"
     lag_lines = _LAG_LINE.findall(text)
     if len(lag_lines) == text.count(f"\n{LAG}"):  # Every lag has the usual form.
-        lags = _lags((topic, int(partition), float(value)) for partition, topic, value in lag_lines)
+        lags = _lags(lag_lines)
         lines = _LINES_WITHOUT_LAGS.findall(text)
     else:
         lags, lines = {}, _ALL_LINES.findall(text)
     samples: list[Sample] = []
-    lags_in_other_form: list[tuple[str, int, float]] = []
+    lags_in_other_form: list[tuple[str, str, str, str]] = []
+    fetched_bytes: dict[str, float] = {}
     for line in lines:
         match = _LINE.match(line, 1)
         if match is None:
@@ -75,23 +82,30 @@ def parse(text: str) -> Reading:
         if name == LAG:
             labels = dict(_labels(label_text or ""))
             if "topic" in labels and labels.get("partition", "").isdigit():
-                lags_in_other_form.append((labels["topic"], int(labels["partition"]), value))
+                lags_in_other_form.append((labels.get("clientid", ""), labels["partition"], labels["topic"], value_text))
+        elif name == FETCHED_BYTES:
+            fetched_bytes[dict(_labels(label_text or "")).get("clientid", "")] = value
         else:
             samples.append(Sample(name, _canonical(label_text) if label_text else "", value))
     if lags_in_other_form:
         lags = _lags(lags_in_other_form)
-    if not samples and not lags and "# TYPE " not in text:
+    if not samples and not lags and not fetched_bytes and "# TYPE " not in text:
         raise ValueError(f"this is not Prometheus text: {text[1:81]!r}")
-    return Reading(samples, lags)
+    return Reading(samples, lags, fetched_bytes)
 
 
-def _lags(values: Iterable[tuple[str, int, float]]) -> dict[TopicPartition, float]:
-    """Returns the lags by partition, without unknown ones (-1)."""
-    lags: dict[TopicPartition, float] = {}
-    for topic, partition, value in values:
+def _lags(lines: Iterable[tuple[str, str, str, str]]) -> dict[TopicPartition, tuple[float, str]]:
+    """Returns the lags by partition, without unknown ones (-1).
+
+    Args:
+        lines: client id, partition, topic and lag.
+    """
+    lags: dict[TopicPartition, tuple[float, str]] = {}
+    for client_id, partition, topic, value in lines:
+        key, lag = (topic, int(partition)), float(value)
         # A partition that changes its fetcher may be listed under the old and the new one; the larger lag is the safe choice.
-        if value >= lags.get((topic, partition), 0):
-            lags[(topic, partition)] = value
+        if lag >= lags.get(key, _NO_LAG)[0] and not client_id.startswith(_DISK_THREADS):
+            lags[key] = (lag, client_id)
     return lags
 
 

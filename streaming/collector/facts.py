@@ -4,15 +4,15 @@ Samples about the source of a move go into the record of the leader's broker, sa
 adding replica's broker. So the stream never has to join two records.
 
 Invariant: an unknown size yields no sample, never 0. A size of 0 on the leader would mean that nothing is left to copy; on the
-adding replica it would mean that everything is. An unknown lag yields no sample either: Kafka drops half of the lag series when its
-number of fetchers changes, so a missing series does not mean that the lag is 0.
+adding replica it would mean that everything is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from streaming.collector.lags import LeaderLog
 from streaming.shared.contract import Metric, Sample, TopicPartition, partition_labels
 from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.throttle_settings import TopicThrottle
@@ -27,6 +27,7 @@ class AdminAnswers:
     sizes: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     rates: Mapping[int, Mapping[str, float]] = field(default_factory=dict)  # broker → sample name → bytes/s
+    leader_logs: Mapping[TopicPartition, LeaderLog] = field(default_factory=dict)  # Of partitions that lag.
 
 
 def samples_by_node(answers: AdminAnswers) -> dict[int, list[Sample]]:
@@ -52,26 +53,13 @@ def followed_by_node(answers: AdminAnswers) -> dict[int, list[TopicPartition]]:
     return followed
 
 
-def lag_samples(
-    lags: Mapping[TopicPartition, float], scraped: Iterable[Sample], followed: Iterable[TopicPartition]
-) -> list[Sample]:
-    """Reduces a node's lags (thousands on a large broker) to their sum and the lags of tracked partitions.
-
-    The sum covers the known lags only, so it is too small while series are missing. Without any lag there is no sum, unless the
-    node's partition and leader counts show that it follows nothing.
-
-    Args:
-        scraped: samples of the node's scrape.
-        followed: tracked partitions that the node follows.
-    """
-    samples = [
-        Sample(Metric.FOLLOWED_LAG, partition_labels(*key), lags[key]) for key in sorted(set(followed)) if key in lags
-    ]
-    counts = {s.name: s.value for s in scraped if s.name in (Metric.PARTITION_COUNT, Metric.LEADER_COUNT)}
-    follows_nothing = len(counts) == 2 and counts[Metric.PARTITION_COUNT] == counts[Metric.LEADER_COUNT]
-    if lags or follows_nothing:
-        samples.append(Sample(Metric.REPLICA_LAG_SUM, "", sum(lags.values())))
-    return samples
+def adding_by_node(answers: AdminAnswers) -> dict[int, set[TopicPartition]]:
+    """Returns the partitions of which a replica is being added to each broker."""
+    adding: dict[int, set[TopicPartition]] = {}
+    for state in answers.tracked:
+        for broker in state.adding:
+            adding.setdefault(broker, set()).add((state.topic, state.partition))
+    return adding
 
 
 def _add_leader_samples(state: PartitionState, answers: AdminAnswers, samples: dict[int, list[Sample]]) -> None:

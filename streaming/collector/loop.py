@@ -26,9 +26,10 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
 
 import structlog
 
@@ -36,8 +37,9 @@ from streaming.collector import jmx
 from streaming.collector.admin import AdminReader, FullScan
 from streaming.collector.counts import Counts
 from streaming.collector.exposition import Reading
-from streaming.collector.facts import followed_by_node, lag_samples, samples_by_node
+from streaming.collector.facts import adding_by_node, followed_by_node, samples_by_node
 from streaming.collector.jmx import AgentAccessError, Cause, ScrapeError
+from streaming.collector.lags import LaggingReplica, LeaderLog, lag_samples, lagging_replicas, sum_samples
 from streaming.collector.rounds import ScrapeStart, TimeoutBackoff, plan_round
 from streaming.collector.settings import CollectorSettings
 from streaming.shared.contract import NodeRole, Sample, Scrape, TopicPartition
@@ -61,6 +63,9 @@ class ClusterFacts:
     ts_ms: int
     samples: Mapping[int, list[Sample]] = field(default_factory=dict)
     followed: Mapping[int, list[TopicPartition]] = field(default_factory=dict)
+    adding: Mapping[int, Collection[TopicPartition]] = field(default_factory=dict)
+    leader_logs: Mapping[TopicPartition, LeaderLog] = field(default_factory=dict)
+    are_known: bool = True  # False if the Admin API has not answered.
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,8 @@ class Collector:
         self._broker_ids: set[int] = set()  # Every id that was ever a broker; a fenced broker is in no list.
         self._failing: set[int] = set()  # Nodes whose last scrape failed.
         self._scraped_before: set[int] = set()
+        # Replicas that lagged in the last round, by node; the next round reads their leaders' logs.
+        self._lagging: dict[int, list[LaggingReplica]] = {}
         self._missed: set[int] = set()  # Nodes that got no slot in the last round.
         self._backoff = TimeoutBackoff()
         self._cluster_errors: dict[str, str] = {}  # The last error of the round and of the full scan.
@@ -179,7 +186,10 @@ class Collector:
         round_ = self._plan(started_s, urls)
         # Never two requests at a time, even if one hangs.
         if self._admin_request is None or self._admin_request.done():
-            self._admin_request = self._admin_pool.submit(self._read_cluster, round_.number, round_.asked_ms)
+            self._admin_request = self._admin_pool.submit(
+                self._read_cluster, round_.number, round_.asked_ms, list(chain.from_iterable(self._lagging.values()))
+            )
+            self._lagging = {}
         while round_.waiting or round_.facts is None:
             now = self._monotonic()
             self._start_due(round_, urls, now)
@@ -187,7 +197,7 @@ class Collector:
                 self._report_cluster_error(
                     "round", f"no answer within {self._settings.timeout_s:g} s (collector.timeout_s)"
                 )
-                self._set_facts(round_, ClusterFacts(round_.asked_ms))
+                self._set_facts(round_, ClusterFacts(round_.asked_ms, are_known=False))
                 continue
             if now >= round_.until_s:
                 break
@@ -264,7 +274,7 @@ class Collector:
                 self._set_facts(round_, event)
             else:
                 self._report_cluster_error("round", str(event))
-                self._set_facts(round_, ClusterFacts(self._now_ms()))
+                self._set_facts(round_, ClusterFacts(self._now_ms(), are_known=False))
 
     def _set_facts(self, round_: _Round, facts: ClusterFacts) -> None:
         """Stores the facts and publishes all records that waited for the facts."""
@@ -279,7 +289,7 @@ class Collector:
 
     def _close(self, round_: _Round) -> None:
         """Publishes the facts of nodes whose scrape has not ended, and counts the nodes that got no slot."""
-        facts = round_.facts or ClusterFacts(round_.asked_ms)
+        facts = round_.facts or ClusterFacts(round_.asked_ms, are_known=False)
         late = False
         self._missed = set()
         for node in round_.waiting:
@@ -312,7 +322,11 @@ class Collector:
         ts_ms = facts.ts_ms
         if result is not None and result.reading is not None:
             reading, ts_ms = result.reading, result.ts_ms
-            samples = reading.samples + lag_samples(reading.lags, reading.samples, facts.followed.get(node, ()))
+            samples = reading.samples + sum_samples(reading, facts.followed.get(node, ()))
+            if facts.are_known:  # Otherwise steady lag cannot be told from that of adding replicas.
+                lags = lag_samples(reading, facts.adding.get(node, ()), facts.leader_logs)
+                self._lagging[node] = lagging_replicas(lags)
+                samples += lags
         samples = samples + facts.samples.get(node, [])
         if not samples:
             return
@@ -348,15 +362,22 @@ class Collector:
         took_s = self._monotonic() - started_s
         self._events.put((number, ScrapeResult(node, ts_ms, took_s=took_s, reading=reading, cause=cause, why=why)))
 
-    def _read_cluster(self, number: int, ts_ms: int) -> None:
+    def _read_cluster(self, number: int, ts_ms: int, lagging: list[LaggingReplica]) -> None:
         try:
             self._brokers = {e.node: e.host for e in self._client.brokers()}
             self._broker_ids |= self._brokers.keys()
             # Skips brokers whose agent and Kafka port both failed last time, except in every ASK_SILENT_EVERYth round.
             ask_all = number % ASK_SILENT_EVERY == 0
             skipped = set() if ask_all else self._failing & self._admin.unanswered
-            answers = self._admin.read([b for b in self._brokers if b not in skipped])
-            self._events.put((number, ClusterFacts(ts_ms, samples_by_node(answers), followed_by_node(answers))))
+            answers = self._admin.read([b for b in self._brokers if b not in skipped], lagging)
+            facts = ClusterFacts(
+                ts_ms,
+                samples_by_node(answers),
+                followed_by_node(answers),
+                adding_by_node(answers),
+                answers.leader_logs,
+            )
+            self._events.put((number, facts))
         except (ClusterError, ValueError) as error:  # ValueError: a throttled-replica list in an unknown form.
             self._events.put((number, error))
 

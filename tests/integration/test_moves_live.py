@@ -24,7 +24,8 @@ from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient, PartitionState
 from streaming.shared.kafka.fetchers import FetcherClient
 from streaming.shared.kafka.racks import broker_racks
-from tuner.core.fetchers import client_id, fetcher_id
+from streaming.shared.fetcher_threads import client_id
+from tuner.core.fetchers import fetcher_id
 
 FETCHERS = 3
 RACKS = {1: "a", 2: "b", 3: "c", 4: "c"}

@@ -12,13 +12,10 @@ share a factor with the number of threads; then few of the threads copy all thes
 
 from __future__ import annotations
 
-import re
-
 NUM_REPLICA_FETCHERS = "num.replica.fetchers"
 NUM_REPLICA_FETCHERS_DEFAULT = 1
 
 _WORD = 1 << 32
-_CLIENT_ID = re.compile(r"ReplicaFetcherThread-(\d+)-(\d+)")
 
 
 def topic_hash(topic: str) -> int:
@@ -44,17 +41,6 @@ def fetcher_number_from_hash(topic_hash: int, partition: int) -> int:
 def fetcher_id(topic: str, partition: int, fetchers: int) -> int:
     """Returns the thread, 0 to ``fetchers`` − 1."""
     return fetcher_number(topic, partition) % fetchers
-
-
-def client_id(fetcher: int, leader: int) -> str:
-    """Returns the name of the thread in the follower's metrics."""
-    return f"ReplicaFetcherThread-{fetcher}-{leader}"
-
-
-def read_client_id(text: str) -> tuple[int, int] | None:
-    """Returns the thread and the leader; None if the text names no fetcher thread."""
-    match = _CLIENT_ID.fullmatch(text)
-    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def resize_steps(fetchers: int, target: int) -> tuple[int, ...]:

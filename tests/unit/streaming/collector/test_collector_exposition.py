@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.collector.exposition import LAG, PREFIX, Reading, parse
+from streaming.collector.exposition import FETCHED_BYTES, LAG, PREFIX, Reading, parse
 from streaming.shared.contract import Sample, canonical_labels
 
 
@@ -90,24 +90,40 @@ def lag(partition: int, value: str, topic: str = "a.b-c_d", fetcher: int = 0) ->
 
 def test_parse_returns_lags_separately_without_unknown_ones() -> None:
     found = parse(lag(0, "7.0") + lag(1, "-1.0") + lag(2, "0.0") + lag(3, "1.2345678E7") + TEXT)
-    assert found.lags == {("a.b-c_d", 0): 7, ("a.b-c_d", 2): 0, ("a.b-c_d", 3): 12_345_678}
+    thread = "ReplicaFetcherThread-0-1"
+    assert found.lags == {
+        ("a.b-c_d", 0): (7, thread), ("a.b-c_d", 2): (0, thread), ("a.b-c_d", 3): (12_345_678, thread),
+    }  # fmt: skip
     assert found.samples == parse(TEXT).samples
 
 
 def test_parse_lag_under_two_fetchers_takes_the_larger() -> None:
-    assert parse(lag(0, "7.0") + lag(0, "9.0", fetcher=1) + lag(0, "8.0", fetcher=2)).lags == {("a.b-c_d", 0): 9}
+    assert parse(lag(0, "7.0") + lag(0, "9.0", fetcher=1) + lag(0, "8.0", fetcher=2)).lags == {
+        ("a.b-c_d", 0): (9, "ReplicaFetcherThread-1-1")
+    }
+
+
+def test_parse_lag_between_disks_of_one_broker_is_left_out() -> None:
+    line = f'{LAG}{{clientid="ReplicaAlterLogDirsThread-0",partition="0",topic="a.b-c_d"}} 99.0\n'
+    assert parse(line + lag(0, "7.0")).lags == {("a.b-c_d", 0): (7, "ReplicaFetcherThread-0-1")}
+
+
+def test_parse_returns_bytes_of_fetcher_threads_separately() -> None:
+    found = parse(TEXT + f'{FETCHED_BYTES}{{clientid="ReplicaFetcherThread-3-12"}} 1.5E9\n')
+    assert found == Reading(parse(TEXT).samples, {}, {"ReplicaFetcherThread-3-12": 1.5e9})
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "client_id"),
     [
-        f'{LAG}{{topic="t",partition="4"}} 5.0',
-        f'{LAG}{{clientid="x",partition="4",topic="t",extra="y"}} 5',
-        f'{LAG} {{partition="4",topic="t"}}  5e0 1395066363000',
+        (f'{LAG}{{topic="t",partition="4"}} 5.0', ""),
+        (f'{LAG}{{clientid="x",partition="4",topic="t",extra="y"}} 5', "x"),
+        (f'{LAG} {{partition="4",topic="t"}}  5e0 1395066363000', ""),
     ],
 )
-def test_parse_accepts_lags_in_another_form(line: str) -> None:
-    assert parse(lag(1, "2.0") + line + "\n" + TEXT) == Reading(parse(TEXT).samples, {("a.b-c_d", 1): 2, ("t", 4): 5})
+def test_parse_accepts_lags_in_another_form(line: str, client_id: str) -> None:
+    lags = {("a.b-c_d", 1): (2, "ReplicaFetcherThread-0-1"), ("t", 4): (5, client_id)}
+    assert parse(lag(1, "2.0") + line + "\n" + TEXT) == Reading(parse(TEXT).samples, lags)
 
 
 @pytest.mark.parametrize(

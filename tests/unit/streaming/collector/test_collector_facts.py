@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.collector.facts import AdminAnswers, followed_by_node, lag_samples, samples_by_node
+from streaming.collector.facts import AdminAnswers, adding_by_node, followed_by_node, samples_by_node
 from streaming.shared.contract import Metric, Sample
 from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
@@ -83,17 +83,6 @@ def test_followed_by_node_lists_followed_partitions() -> None:
     assert followed_by_node(AdminAnswers([MOVE], EXACT, SIZES)) == {3: [("orders", 0)], 2: [("orders", 0)]}
 
 
-def test_lag_samples_are_sum_and_moving_partitions() -> None:
-    lags = {("orders", 0): 7.0, ("orders", 1): 5.0, ("other", 0): 0.0}
-    assert lag_samples(lags, [], [("orders", 0), ("orders", 9)]) == [
-        Sample(Metric.FOLLOWED_LAG, LABELS, 7.0),
-        Sample(Metric.REPLICA_LAG_SUM, "", 12.0),
-    ]
-
-
-def test_lag_samples_missing_lag_is_not_zero() -> None:
-    counts = [Sample(Metric.PARTITION_COUNT, "", 10), Sample(Metric.LEADER_COUNT, "", 4)]
-    assert lag_samples({}, counts, [("orders", 0)]) == []
-    assert lag_samples({}, [], []) == []
-    leads_all = [Sample(Metric.PARTITION_COUNT, "", 10), Sample(Metric.LEADER_COUNT, "", 10)]
-    assert lag_samples({}, leads_all, []) == [Sample(Metric.REPLICA_LAG_SUM, "", 0)]
+def test_adding_by_node_names_added_replicas_only() -> None:
+    still = PartitionState("orders", 1, leader=1, replicas=(1, 2), isr=(1, 2))
+    assert adding_by_node(AdminAnswers([MOVE, still])) == {3: {("orders", 0)}}

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from streaming.collector.admin import AdminReader, FullScanResult
+from streaming.collector.lags import LaggingReplica, LeaderLog
 from streaming.collector.loop import Collector
 from streaming.collector.settings import CollectorSettings
 from streaming.shared.contract import Scrape
@@ -27,6 +28,7 @@ class FakeCluster:
         self.asked_s: list[float] = []
         self.rounds_s: list[float] = []
         self.fails = False
+        self.silent: set[int] = set()  # Brokers that do not answer.
 
     def brokers(self) -> list[Endpoint]:
         self.rounds_s.append(time.monotonic())
@@ -44,14 +46,17 @@ class FakeCluster:
     def topic_configs(self, _topics: Iterable[str], _keys: Iterable[str]) -> dict[str, dict[str, str]]:
         return {}
 
-    def log_sizes(self, brokers: Iterable[int], _partitions: Iterable[Any]) -> dict[int, dict[Any, int]]:
-        return {broker: {("orders", 0): 1000} for broker in brokers}
+    def log_sizes(self, brokers: Iterable[int], _partitions: Iterable[Any]) -> dict[int, dict[Any, int] | ClusterError]:
+        return {b: ClusterError("away") if b in self.silent else {("orders", 0): 1000} for b in brokers}
 
     def broker_configs(self, brokers: Iterable[int], _keys: Iterable[str]) -> dict[int, dict[str, Any]]:
         return {broker: {} for broker in brokers}
 
     def end_offsets(self, _partitions: Iterable[PartitionState]) -> dict[Any, int]:
         return {}
+
+    def log_end_offsets(self, partitions: Iterable[PartitionState]) -> dict[Any, int]:
+        return {(state.topic, state.partition): 500 for state in partitions}
 
 
 def admin_reader(cluster: FakeCluster) -> AdminReader:
@@ -68,6 +73,20 @@ def test_has_move_begun_needs_a_round_without_moves_first() -> None:
     assert not reader.has_move_begun()
     cluster.moving = [MOVE]
     assert reader.has_move_begun()
+
+
+def test_admin_reader_reads_logs_of_lagging_leaders_while_they_answer() -> None:
+    cluster = FakeCluster()
+    reader = admin_reader(cluster)
+    lagging = [LaggingReplica("orders", 0, leader=1, lag_messages=5.0)]
+    assert reader.read([1, 3]).leader_logs == {}
+    assert reader.read([1, 3], lagging).leader_logs == {("orders", 0): LeaderLog(500, 1000)}
+    assert reader.read([3], lagging).leader_logs == {}
+    cluster.silent = {1}
+    assert reader.read([1, 3], lagging).leader_logs == {}
+    cluster.silent = set()
+    found = [reader.read([1, 3], lagging).leader_logs for _ in range(12)]
+    assert [bool(logs) for logs in found] == [False] * 11 + [True]
 
 
 def test_has_move_begun_sends_no_request_during_a_move() -> None:

@@ -22,10 +22,8 @@ from tuner.control.throttle.diagnosis.fetcher_load import (
     replicas_by_pair,
 )
 from tuner.core.fetchers import (
-    client_id,
     fetcher_id,
     fetcher_number,
-    read_client_id,
     resize_steps,
     topic_hash,
 )
@@ -56,12 +54,6 @@ def test_fetcher_hash_wraps_at_32_bits_and_minimum_becomes_0() -> None:
 )
 def test_fetcher_id_equals_that_of_simulated_cluster(topic: str, partition: int, n: int) -> None:
     assert fetcher_id(topic, partition, n) == simulated_fetcher_id(topic, partition, n)
-
-
-def test_fetcher_client_id_is_written_and_read() -> None:
-    assert client_id(3, 12) == "ReplicaFetcherThread-3-12"
-    assert read_client_id("ReplicaFetcherThread-3-12") == (3, 12)
-    assert read_client_id("ReplicaAlterLogDirsThread-0") is None
 
 
 def test_fetcher_count_changes_between_half_and_double() -> None:

@@ -24,7 +24,8 @@ from tuner.control.throttle.diagnosis.fetcher_load import (
     replicas_by_pair,
 )
 from tuner.core.cluster import LiveCluster, PartitionMove
-from tuner.core.fetchers import NUM_REPLICA_FETCHERS, client_id
+from streaming.shared.fetcher_threads import client_id
+from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.core.throttle_limits import MB
 
 # A fetch returns up to 1 MB of a partition. A busy thread needs a third of a second for it, even with a long round trip.
