@@ -15,6 +15,7 @@ class Kind(StrEnum):
 
     BROKER = "broker"
     MOVE = "move"
+    REPLICATION = "replication"
     CONTROLLER = "controller"
     TENANT = "tenant"
 
@@ -26,7 +27,7 @@ def signals(
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="show only signals of this kind: broker, move, controller or tenant; may be repeated",
+            help="show only signals of this kind: broker, move, replication, controller or tenant; may be repeated",
         ),
     ] = None,
     node: Annotated[

@@ -28,6 +28,7 @@ from streaming.shared.contract import (
     BrokerSignal,
     ContractError,
     MoveSignal,
+    ReplicationSignal,
     Signal,
     decode_signal,
     encode_signal,
@@ -103,6 +104,7 @@ class SignalsView:
             cache.forget_old(now_ms)
             signals += (signal for _, signal in sorted(cache.brokers.items()))
             signals += (signal for _, signal in sorted(cache.moves.items()))
+            signals += (signal for _, signal in sorted(cache.replication.items()))
             signals += (signal for _, signal in sorted(cache.controllers.items()))
             tenants = sorted(cache.tenants.values(), key=lambda s: (s.node, s.user or "", s.client_id or ""))
             signals += tenants
@@ -341,7 +343,7 @@ def render_tables(
 
 
 def _node(signal: Signal) -> int:
-    return signal.broker if isinstance(signal, BrokerSignal | MoveSignal) else signal.node
+    return signal.broker if isinstance(signal, BrokerSignal | MoveSignal | ReplicationSignal) else signal.node
 
 
 def _now_ms() -> int:

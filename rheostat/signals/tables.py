@@ -19,6 +19,9 @@ from rich.table import Table
 from rheostat.console import escape
 from rheostat.console.rich_console import styled
 from streaming.shared.contract import (
+    FetcherThreadLag,
+    LaggingPartition,
+    LagTrend,
     MovingPartition,
     Signal,
     ThrottledBy,
@@ -218,6 +221,32 @@ def _column(header: str, field: str, text_of: Figure) -> tuple[str, Figure]:
     return header, lambda signal: text_of(getattr(signal, field))
 
 
+def _trend(trend: LagTrend | None) -> str:
+    return _figure(trend.slope_messages_per_s if trend is not None else None, lambda v: f"{v:+.1f}/s" if v else "0/s")
+
+
+def _fit_of(trend: LagTrend | None) -> str:
+    return _figure(trend.r2 if trend is not None else None, lambda v: f"{v:.2f}")
+
+
+def _seconds(value: float | None) -> str:
+    return _figure(value, span_text)
+
+
+def _threads(threads: Sequence[FetcherThreadLag]) -> str:
+    """Returns the threads with the largest lags: source broker and number of the thread, lag, and what it copies."""
+    behind = sorted((t for t in threads if t.lag_sum_messages), key=lambda t: -(t.lag_sum_messages or 0))
+    shown = [
+        f"{t.source}/{t.fetcher} {_number(t.lag_sum_messages)} at {_rate(t.fetched_bytes_per_s)}" for t in behind[:_LARGEST]
+    ]
+    return ", ".join(shown) or _DASH
+
+
+def _lagging(partitions: Sequence[LaggingPartition]) -> str:
+    shown = [f"{p.topic}-{p.partition} {_number(p.lag_messages)}" for p in partitions[:_LARGEST]]
+    return ", ".join(shown) or _DASH
+
+
 _COMPLETE: tuple[str, Figure] = _column("complete", "completeness", _share)
 
 SHEETS = {
@@ -266,6 +295,28 @@ SHEETS = {
             _column("written", "write_bytes_per_s", _rate),
             _column("lag", "lag_messages", _number),
             _column("largest", "largest", _largest),
+        ),
+    ),
+    "replication": Sheet(
+        "Replication lag",
+        (_column("broker", "broker", str),),
+        (
+            _column("lag", "lag_sum_messages", _number),
+            _column("largest", "lag_max_messages", _number),
+            _column("behind", "lag_max_s", _seconds),
+            _column("trend", "trend", _trend),
+            _column("5 min trend", "trend_5min", _trend),
+            _column("being added", "adding_lag_sum_messages", _number),
+        ),
+        (
+            _column("fit", "trend", _fit_of),
+            _column("5 min fit", "trend_5min", _fit_of),
+            _column("bytes", "lag_sum_bytes", _size),
+            _column("partitions", "partitions", _number),
+            _column("adding", "adding_partitions", _number),
+            _column("threads", "thread_count", _number),
+            _column("slowest threads", "threads", _threads),
+            _column("worst partitions", "worst", _lagging),
         ),
     ),
     "controller": Sheet(

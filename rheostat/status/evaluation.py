@@ -86,6 +86,7 @@ class StatusEvaluator:
             live,
             broker_signals=dict(signals.brokers) if signals is not None else {},
             move_signals=dict(signals.moves) if signals is not None else {},
+            replication_signals=dict(signals.replication) if signals is not None else {},
             setpoints=self._setpoints(live),
             orders=orders,
             plan_moves=plan_moves,

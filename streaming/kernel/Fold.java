@@ -310,7 +310,7 @@ final class Fold {
         }
         byte[] row = Row.bytes(times, false, null, lagGauges, null, null, read);
         entities.add(entity(cluster, REPLICATION, node, NONE, times.atMs(), row));
-        if (Lags.isTrendPoint(times.atMs(), times.everyMs())) {
+        if (Lags.isTrendPoint(times.ownMs(), times.everyMs())) {
             byte[] point = Row.bytes(times, false, null, Lagging.trendGauges(tables, lagGauges), null, null, null);
             entities.add(entity(cluster, REPLICATION_HISTORY, node, NONE, times.atMs(), point));
         }

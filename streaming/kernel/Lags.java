@@ -47,9 +47,12 @@ record Lags(List<FetcherThread> threads, Map<String, LaggingPartition> partition
      */
     record LaggingPartition(int source, int fetcher, double lag, double endOffset, double bytes) {}
 
-    /** Returns whether a scrape is a point of the long trend. This depends on its time only, so every batch decides alike. */
-    static boolean isTrendPoint(long atMs, long everyMs) {
-        return Math.floorMod(atMs, TREND_STEP_MS) < everyMs;
+    /**
+     * Returns whether a scrape is a point of the long trend. This depends on the sender's time only, so that all batches, all parts
+     * of a scrape and a record delivered again agree.
+     */
+    static boolean isTrendPoint(long ownMs, long everyMs) {
+        return Math.floorMod(ownMs, TREND_STEP_MS) < everyMs;
     }
 
     static Lags read(ByteBuffer in) {

@@ -71,7 +71,7 @@ final class RecordsFunction extends KernelFunction {
     private List<Lagging.TrendPoint> trend(Row[] rows, long fromMs, long untilMs) {
         List<Lagging.TrendPoint> points = new ArrayList<>();
         for (Row row : rows) {
-            if (row.atMs >= fromMs && row.atMs < untilMs && Lags.isTrendPoint(row.atMs, row.everyMs)) {
+            if (row.atMs >= fromMs && row.atMs < untilMs && Lags.isTrendPoint(row.ownMs, row.everyMs)) {
                 double[] gauges = row.gauges();
                 boolean whole = gauges.length == tables.lagFields.length;
                 double[] values = whole ? Lagging.trendGauges(tables, gauges) : gauges;

@@ -19,6 +19,8 @@ class Unit(StrEnum):
     BYTES = "bytes"
     BYTES_PER_SECOND = "bytes/s"
     PARTITIONS_PER_SECOND = "partitions/s"
+    MESSAGES = "messages"
+    MESSAGES_PER_SECOND = "messages/s"
     PER_SECOND = "1/s"
     RATIO = "ratio"
     TRUTH = "0 or 1"
@@ -30,10 +32,12 @@ SUFFIXES = {
     Unit.SINCE_1970: "_timestamp_seconds",
     Unit.PARTITIONS_PER_SECOND: "_partitions_per_second",
     Unit.BYTES_PER_SECOND: "_bytes_per_second",
+    Unit.MESSAGES_PER_SECOND: "_messages_per_second",
     Unit.PER_SECOND: "_per_second",
     Unit.SECONDS: "_seconds",
     Unit.BYTES: "_bytes",
     Unit.RATIO: "_ratio",
+    Unit.MESSAGES: "_messages",
 }
 
 

@@ -19,6 +19,8 @@ _CLUSTER = ("cluster",)
 _BROKER = ("cluster", "broker")
 _SIDE = ("cluster", "broker", "side")
 _DIRECTION = ("cluster", "broker", "direction")
+_TREND = ("cluster", "broker", "span")
+_THREAD = ("cluster", "broker", "source", "fetcher")
 _TENANT = ("cluster", "user", "client_id")
 _DECISION = ("cluster", "action", "reason")
 
@@ -176,7 +178,7 @@ class TunerMetric:
         meaning="Bytes that adding replicas on this broker still have to copy.")
     REMAINING_SLOPE = _gauge("rheostat_move_remaining_slope_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,
         meaning="Trend of rheostat_move_remaining_bytes in bytes/s; negative is progress.")
-    LAG_MESSAGES = _gauge("rheostat_move_lag_messages", unit=Unit.COUNT, labels=_BROKER,
+    LAG_MESSAGES = _gauge("rheostat_move_lag_messages", unit=Unit.MESSAGES, labels=_BROKER,
         meaning="Lag in messages of adding replicas on this broker, as their fetchers report it; frozen while they are throttled. "
         "The hundred brokers with the largest lag.")
     PARTITION_REMAINING_BYTES = _gauge("rheostat_move_partition_remaining_bytes", unit=Unit.BYTES,
@@ -253,6 +255,30 @@ class TunerMetric:
         "those with any.")
     ISR_SHRINKS = _gauge("rheostat_isr_shrinks_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
         meaning="ISR shrinks per second, over all brokers.")
+    # -- replication lag in normal operation: without the replicas that a reassignment adds ------------------------------------
+
+    REPLICATION_LAG = _gauge("rheostat_replication_lag_messages", unit=Unit.MESSAGES, labels=_BROKER,
+        meaning="Sum of the lags of all replicas that follow on this broker, in messages; KIP-73's SumReplicaLag without moves. Above "
+        "a hundred brokers only those with a lag.")
+    REPLICATION_LAG_MAX = _gauge("rheostat_replication_lag_max_messages", unit=Unit.MESSAGES, labels=_BROKER,
+        meaning="Largest lag of a replica on this broker, in messages. The first hundred.")
+    REPLICATION_LAG_SECONDS = _gauge("rheostat_replication_lag_seconds", unit=Unit.SECONDS, labels=_BROKER,
+        meaning="Largest lag on this broker in seconds: messages divided by those written per second, of the ten replicas that lag "
+        "most in messages. The first hundred.")
+    REPLICATION_LAG_BYTES = _gauge("rheostat_replication_lag_bytes", unit=Unit.BYTES, labels=_BROKER,
+        meaning="Lag on this broker in bytes, of the ten replicas that lag most. The first hundred.")
+    REPLICATION_LAG_SLOPE = _gauge("rheostat_replication_lag_slope_messages_per_second", unit=Unit.MESSAGES_PER_SECOND, labels=_TREND,
+        meaning="Trend of rheostat_replication_lag_messages over the span (window or 5min): positive while followers fall behind. The "
+        "first hundred of each span.")
+    REPLICATION_LAG_FIT = _gauge("rheostat_replication_lag_slope_fit_ratio", unit=Unit.RATIO, labels=_TREND,
+        meaning="How well the trend over the span fits (r², 0 to 1); near 1 the lag changes evenly. Present where the trend is.")
+    REPLICATION_LAG_ADDING = _gauge("rheostat_replication_lag_adding_messages", unit=Unit.MESSAGES, labels=_BROKER,
+        meaning="Lag in messages of the replicas that a reassignment adds on this broker; they are in none of the metrics above. The "
+        "first hundred.")
+    FETCHER_LAG = _gauge("rheostat_fetcher_lag_messages", unit=Unit.MESSAGES, labels=_THREAD,
+        meaning="Sum of the lags of the replicas that one fetcher thread of this broker copies from one source. The first hundred.")
+    FETCHER_BYTES = _gauge("rheostat_fetcher_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_THREAD,
+        meaning="Bytes/s that a fetcher thread copies, moves included; for the threads of rheostat_fetcher_lag_messages.")
     PARTITIONS = _gauge("rheostat_partitions", unit=Unit.COUNT, labels=_BROKER,
         meaning="Replicas on the broker, internal topics included.")
     PARTITIONS_LIMIT = _gauge("rheostat_partitions_limit", unit=Unit.COUNT, labels=_BROKER,

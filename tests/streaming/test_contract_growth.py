@@ -14,6 +14,7 @@ from streaming.shared.contract import (
     ContractError,
     ControllerSignal,
     MoveSignal,
+    ReplicationSignal,
     Side,
     Signal,
     TenantSignal,
@@ -24,6 +25,7 @@ from streaming.shared.contract import (
 BARE: dict[str, Signal] = {
     "broker": BrokerSignal("c", 3, 5000, 4000, 6, 1.0),
     "move": MoveSignal("c", 3, Side.LEADER, 5000, 4000, 6, 1.0, 1, 1),
+    "replication": ReplicationSignal("c", 3, 5000, 4000, 6, 1.0),
     "controller": ControllerSignal("c", 100, 5000, 4000, 6, 1.0),
     "tenant": TenantSignal("c", 100, 5000, 4000, 6, 1.0),
 }

@@ -22,11 +22,14 @@ from streaming.shared.contract import (
     ControllerSignal,
     Metric,
     MoveSignal,
+    ReplicationSignal,
     Scrape,
     Side,
     Signal,
     TenantSignal,
     partition_labels,
+    thread_labels,
+    thread_partition_labels,
 )
 
 EVERY_S = 5
@@ -58,6 +61,13 @@ def steady(at_s: float, node: int, *, cluster: str = "c", count: float | None = 
             Metric.EVENT_QUEUE_TIME_MEAN: 2,
             Metric.EVENT_QUEUE_TIME_COUNT: 10_000 + RATE * at_s,
             (Metric.MUTATION_TOKENS, "user=u"): at_s,
+            Metric.LAG_SUM: 100 * at_s,
+            Metric.LAG_MAX: 90 * at_s,
+            (Metric.LAG_THREAD_SUM, thread_labels(2, 0)): 100 * at_s,
+            (Metric.LAG_THREAD_BYTES, thread_labels(2, 0)): 10_000 + RATE * at_s,
+            (Metric.LAG_PARTITION, thread_partition_labels(2, 0, "orders", 0)): 90 * at_s,
+            (Metric.LAG_PARTITION_END_OFFSET, orders): 10_000 + RATE * at_s,
+            (Metric.LAG_PARTITION_SIZE, orders): (1000 + at_s) * MB,
         },
         node=node,
         cluster=cluster,
@@ -167,7 +177,9 @@ def late(node: int) -> Timeline:
     )
 
 
-LATE_ROWS = (2 + 1) * 5  # Both spans of one scrape and the first of the other, for each of the scrape's entities.
+# Both spans of one scrape and the first of the other, for each of the scrape's entities. The first is also a point of the long
+# trend, and one span that needs only such points is closed.
+LATE_ROWS = (2 + 1) * 6 + 1
 
 
 # -- clocks ----------------------------------------------------------------------------------------------------------
@@ -323,7 +335,7 @@ def signals_of_node(signals: list[Signal], node: int, cluster: str = "c") -> dic
     for one in signals:
         if one.cluster != cluster:
             continue
-        if isinstance(one, BrokerSignal | MoveSignal) and one.broker == node:
+        if isinstance(one, BrokerSignal | MoveSignal | ReplicationSignal) and one.broker == node:
             side = one.side if isinstance(one, MoveSignal) else None
             found[type(one).__name__, side, one.window_end_ms - T0] = replace(one, broker=0)
         elif isinstance(one, ControllerSignal | TenantSignal) and one.node == node:
@@ -343,7 +355,7 @@ def client_in_rates(signals: list[Signal], name: str, cluster: str = "c") -> dic
 
 
 STEADY = {5: None} | dict.fromkeys(range(10, 65, 5), RATE)
-EVERYTHING = 5 * BATCHES  # Broker, two sides, controller and tenant, in every window.
+EVERYTHING = 6 * BATCHES  # Broker, two sides, lag, controller and tenant, in every window.
 
 
 def test_undisturbed_node_has_expected_signals(signals: list[Signal]) -> None:
@@ -358,6 +370,10 @@ def test_undisturbed_node_has_expected_signals(signals: list[Signal]) -> None:
         MB,
         pytest.approx(-2 * MB),
     )
+    lag = newest(signals, ReplicationSignal, broker=UNDISTURBED)
+    assert (lag.lag_sum_messages, lag.trend.slope_messages_per_s, lag.trend_5min.slope_messages_per_s) == (5500, 100, 100)
+    assert (lag.trend.points, lag.trend_5min.points, lag.threads[0].fetched_bytes_per_s) == (6, 6, RATE)
+    assert (lag.worst[0].lag_s, lag.worst[0].write_bytes_per_s) == (90 * 55 / RATE, MB)
     controller = newest(signals, ControllerSignal, node=UNDISTURBED)
     assert (controller.operations_per_s, controller.queue_depth_mean) == (RATE, 0.02)
     assert newest(signals, TenantSignal, node=UNDISTURBED).tokens == 55

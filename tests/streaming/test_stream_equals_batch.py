@@ -25,8 +25,11 @@ from streaming.shared.contract import (
     Metric,
     MoveSignal,
     NodeRole,
+    ReplicationSignal,
     TenantSignal,
     partition_labels,
+    thread_labels,
+    thread_partition_labels,
 )
 
 NODES = 6
@@ -93,6 +96,20 @@ class Node:
         ):
             if chance.random() < 0.7:
                 found[gauge] = round(chance.random(), 3)
+        for lag in (Metric.LAG_SUM, Metric.LAG_MAX, Metric.LAG_PARTITIONS, Metric.REPLICA_LAG_MAX):
+            if chance.random() < 0.7:
+                found[lag] = chance.randrange(500)
+        for fetcher in range(2):
+            if chance.random() < 0.7:
+                found[Metric.LAG_THREAD_SUM, thread_labels(9, fetcher)] = chance.randrange(500)
+                found[Metric.LAG_THREAD_BYTES, thread_labels(9, fetcher)] = self.counts[Metric.CLIENT_IN]
+        for partition in range(3):
+            labels = partition_labels("hot", partition)
+            if chance.random() < 0.7:
+                named = thread_partition_labels(9, 0, "hot", partition)
+                found[Metric.LAG_PARTITION, chance.choice((named, labels))] = chance.randrange(500)
+                found[Metric.LAG_PARTITION_END_OFFSET, labels] = self.counts[Metric.CLIENT_IN]
+                found[Metric.LAG_PARTITION_SIZE, labels] = chance.randrange(10**9)
         for tenant in ("user=u", "client_id=a%2Cb,user=u"):
             if chance.random() < 0.5:
                 found[Metric.MUTATION_TOKENS, tenant] = chance.randrange(-50, 50)
@@ -205,6 +222,7 @@ def test_stream_gives_the_same_result_as_one_batch(
             assert {type(one) for one in decoded(expected)} == {
                 BrokerSignal,
                 MoveSignal,
+                ReplicationSignal,
                 ControllerSignal,
                 TenantSignal,
             }

@@ -17,8 +17,12 @@ from streaming.collector.jmx import Cause
 from streaming.shared.contract import (
     BrokerSignal,
     ControllerSignal,
+    FetcherThreadLag,
+    LaggingPartition,
+    LagTrend,
     MoveSignal,
     MovingPartition,
+    ReplicationSignal,
     Side,
     TenantSignal,
 )
@@ -164,6 +168,7 @@ def observation(now_ms: int) -> Observation:
         live,
         broker_signals={b: _broker(b, now_ms) for b in (1, 2, 3, 4)},
         move_signals={side: _move(side, now_ms) for side in SIDES},
+        replication_signals={b: replication_signal(b, now_ms) for b in (3, 4)},
         setpoints={(1, L): Setpoint(12.0 * MB), (2, L): Setpoint(5.0 * MB, no_headroom=True)},
         orders=Orders(
             now_ms,
@@ -198,6 +203,22 @@ def _broker(broker: int, now_ms: int) -> BrokerSignal:
         leader_throttled_bytes_per_s=9.5 * MB, follower_throttled_bytes_per_s=6.0 * MB,
         client_in_bytes_per_s=20.0 * MB, client_out_bytes_per_s=30.0 * MB,
         produce_p99_ms=9.0, produce_mean_ms=2.5, isr_shrinks_per_s=0.1, under_min_isr_partitions=1.0, partitions=600.0,
+    )  # fmt: skip
+
+
+def replication_signal(broker: int, now_ms: int) -> ReplicationSignal:
+    """A follower that falls behind on thread 0 of source 1, while thread 1 has little to do."""
+    trend = LagTrend(slope_messages_per_s=120.0, span_s=25.0, points=6, r2=0.97)
+    return ReplicationSignal(
+        CLUSTER, broker, now_ms + 1_000, now_ms - 2_000, 6, 1.0,
+        partitions=200.0, lag_sum_messages=5_000.0, lag_max_messages=4_800.0, lag_sum_bytes=5.0 * MB, lag_max_s=24.0,
+        adding_partitions=2.0, adding_lag_sum_messages=60_000.0, thread_count=2.0, trend_of="sum",
+        trend=trend, trend_5min=replace(trend, slope_messages_per_s=15.0, span_s=290.0, points=30, r2=0.8),
+        threads=(
+            FetcherThreadLag(1, 0, 100.0, 5_000.0, 4_800.0, 2.0, 60_000.0, 12.0 * MB, 24.0, trend),
+            FetcherThreadLag(1, 1, 100.0, 0.0, 0.0, 0.0, 0.0, 0.1 * MB, 0.0, replace(trend, slope_messages_per_s=0.0, r2=1.0)),
+        ),
+        worst=(LaggingPartition("orders", 7, 4_800.0, 1, 0, 200.0, 0.2 * MB, 24.0, 4.8 * MB),),
     )  # fmt: skip
 
 

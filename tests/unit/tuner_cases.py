@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streaming.shared.contract import BrokerSignal, MoveSignal, MoveStep, Side
+from streaming.shared.contract import BrokerSignal, MoveSignal, MoveStep, ReplicationSignal, Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.state import OwnedRate, StallState
 from tuner.core.cluster import (
@@ -138,6 +138,7 @@ def observation(
     signals: Iterable[MoveSignal] | None = None,
     brokers: Iterable[BrokerSignal] | None = None,
     *,
+    replication: Iterable[ReplicationSignal] = (),
     busy: Iterable[BrokerSide] = (),
     now_ms: int = NOW_MS,
     courses: Mapping[BrokerSide, Setpoint] | None = None,
@@ -153,6 +154,7 @@ def observation(
         move_signals={(s.broker, s.side): s for s in signals},
         ramping=frozenset(busy),
         setpoints=courses or {},
+        replication_signals={s.broker: s for s in replication},
     )
 
 

@@ -17,6 +17,7 @@ from streaming.shared.metric_page import metric_family
 from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
 from tuner.api.expected_end import ends_at_ms
+from tuner.api.lag_families import lag_families
 from tuner.api.move_families import FetcherCollisions, move_families
 from tuner.api.plan_status_store import PlanCollector, PlanSnapshot, PlanStatusStore
 from tuner.api.quota_status_store import QuotaCollector, QuotaSnapshot, QuotaStatusStore
@@ -60,6 +61,7 @@ class StatusCollector(Collector):
         ends_ms = ends_at_ms(result, self._plans.snapshot() if self._plans is not None else PlanSnapshot())
         yield metric_family(TunerMetric.EXPECTED_END, {labels: ends_ms / 1000} if ends_ms is not None else {})
         yield from broker_families(store, result, now_ms, labels)
+        yield from lag_families(result, now_ms, labels)
 
 
 def _input_ages(result: CycleResult, now_ms: int) -> dict[str, float]:
@@ -71,6 +73,8 @@ def _input_ages(result: CycleResult, now_ms: int) -> dict[str, float]:
         ages["broker_signals"] = min(age_s(signal, now_ms) for signal in observation.broker_signals.values())
     if observation is not None and observation.move_signals:
         ages["move_signals"] = min(age_s(signal, now_ms) for signal in observation.move_signals.values())
+    if observation is not None and observation.replication_signals:
+        ages["replication_signals"] = min(age_s(s, now_ms) for s in observation.replication_signals.values())
     return ages
 
 

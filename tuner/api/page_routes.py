@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.api import broker_views, page_texts, sentences, views
+from tuner.api import broker_views, lag_views, page_texts, sentences, views
 from tuner.api.access_guard import AccessGuard
 from tuner.api.api_state import ApiState
 from tuner.api.decision_rows import OUTCOMES, decision_json
@@ -35,6 +35,7 @@ _MOVES = 20
 _PLANS = 10
 _DECISIONS = 30
 _TENANTS = 20
+_FOLLOWERS = 10
 # The states of a plan's partitions that are shown if there are any, with their texts.
 _PARTITION_STATES = {
     "waiting": "waiting for a step",
@@ -142,6 +143,10 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
     async def brokers(find: Digits = "", offset: Annotated[int, Query(ge=0, le=10**7)] = 0) -> Response:
         return part("brokers.html", lambda: _cards(store, state.snapshot(), find, offset))
 
+    @parts.get("/replication")
+    async def replication() -> Response:
+        return part("replication.html", lambda: _lag_rows(store, state.snapshot()))
+
     @parts.get("/decisions")
     async def decision_feed(
         broker: Digits = "", reason: Annotated[str, Query(max_length=64)] = "", changes_only: bool = False
@@ -176,6 +181,16 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
             build,
             further_stamp=lambda: state.quotas.number,
         )
+
+
+def _lag_rows(store: StatusStore, snapshot: StatusSnapshot) -> dict[str, Any]:
+    followers = lag_views.followers_by_lag(snapshot)
+    lagging = lag_views.lagging_followers(followers)
+    return {
+        "rows": [(signal, lag_views.slowest_thread(signal)) for signal in lagging[:_FOLLOWERS]],
+        "total": len(lagging),
+        "empty": None if lagging else page_texts.no_lag_text(store, snapshot, len(followers)),
+    }
 
 
 def _cards(store: StatusStore, snapshot: StatusSnapshot, find: str, offset: int) -> dict[str, Any]:
@@ -233,6 +248,8 @@ def _templates() -> Environment:
         "iso": lambda ms: sentences.utc_datetime(ms).isoformat(timespec="milliseconds"),
         "ms": _or_dash(lambda ms: f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"),
         "slope": _or_dash(_slope),
+        "messages": _or_dash(lambda messages: f"{messages:,.0f}"),
+        "lag_trend": _or_dash(page_texts.lag_trend_text),
         "per_s": _or_dash(lambda value: f"{value:g}/s"),
         "or_dash": _or_dash(str),
         "sentence": lambda text: text if text.endswith(("?", "!", ".")) else f"{text}.",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from streaming.shared import start_time
+from streaming.shared.contract import LagTrend
 from streaming.shared.units import rate_text
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_snapshot import StatusSnapshot
@@ -25,6 +26,7 @@ from tuner.journal.entries import CONCURRENCY, QUOTAS, STEP_OUTCOMES, STEPS
 _STANDBY = (
     "This tuner changes nothing, because another tuner of this cluster holds the lease or the lease is being assigned."
 )
+_STEADY_MESSAGES_PER_S = 0.5  # A smaller slope would be shown as 0.
 _NOT_ACTIVE = "This tuner is not active. The page of the active tuner shows this part."
 _NO_CYCLE = "The tuner waits for the end of its first cycle, which reads the whole cluster."
 _UNREADABLE = "The tuner waits until the cluster can be read. `rheostat doctor` names what is missing."
@@ -128,6 +130,26 @@ def no_moves_text(store: StatusStore, snapshot: StatusSnapshot) -> str:
         f"{moves}, and the tuner waits for a signal about the progress. The stream sends its first signals {start_time.USUAL} "
         "after it starts."
     )
+
+
+def no_lag_text(store: StatusStore, snapshot: StatusSnapshot, followers: int) -> str:
+    """Returns why no lag is shown: no follower lags, or no signal describes the lags."""
+    if (text := waiting_text(store, snapshot)) is not None:
+        return text
+    if not followers:
+        return (
+            "The tuner has no signal about replication lag. It needs the JMX agents' metric `FetcherLagMetrics` and a stream of this "
+            "version."
+        )
+    subject = "The one broker that reports its lag" if followers == 1 else f"Each of the {followers} brokers that report their lag"
+    return f"No replica lags. {subject} has copied everything that its leaders have committed."
+
+
+def lag_trend_text(trend: LagTrend) -> str:
+    """Returns the slope and, if it is known, how well it fits."""
+    slope = trend.slope_messages_per_s
+    change = "steady" if abs(slope) < _STEADY_MESSAGES_PER_S else f"{slope:+,.0f} messages/s"
+    return change if trend.r2 is None or change == "steady" else f"{change}, fit {trend.r2 * 100:.0f} %"
 
 
 def no_tenants_text(store: StatusStore, snapshot: StatusSnapshot, quotas: QuotaStatusStore) -> str:

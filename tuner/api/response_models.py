@@ -206,6 +206,64 @@ class Brokers(Paged):
     brokers: list[Broker]
 
 
+class LagTrendBody(BaseModel):
+    slope_messages_per_s: float
+    span_s: float
+    points: int
+    r2: float | None
+
+
+class FetcherThreadBody(BaseModel):
+    source: int
+    fetcher: int
+    partitions: float | None
+    lag_sum_messages: float | None
+    lag_max_messages: float | None
+    adding_partitions: float | None
+    adding_lag_sum_messages: float | None
+    fetched_bytes_per_s: float | None
+    lag_max_s: float | None
+    trend: LagTrendBody | None
+
+
+class LaggingPartitionBody(BaseModel):
+    topic: str
+    partition: int
+    lag_messages: float
+    source: int | None
+    fetcher: int | None
+    write_messages_per_s: float | None
+    write_bytes_per_s: float | None
+    lag_s: float | None
+    lag_bytes: float | None
+
+
+class Follower(BaseModel):
+    """The fields of ``ReplicationSignal`` in the signal contract."""
+
+    broker: int
+    partitions: float | None
+    lag_sum_messages: float | None
+    lag_max_messages: float | None
+    lag_sum_bytes: float | None
+    lag_max_s: float | None
+    adding_partitions: float | None
+    adding_lag_sum_messages: float | None
+    trend_of: str | None
+    trend: LagTrendBody | None
+    trend_5min: LagTrendBody | None
+    thread_count: float | None
+    threads: list[FetcherThreadBody]
+    worst: list[LaggingPartitionBody]
+    completeness: float
+    sampled_at_ms: int
+    age_s: float
+
+
+class Replication(Paged):
+    followers: list[Follower]
+
+
 class RateHistoryBody(BaseModel):
     times_ms: list[int]
     rate_bytes_per_s_max: float = Field(description="the current tuner.rate_bytes_per_s_max")

@@ -1,4 +1,4 @@
-"""The read routes of /api/v1: status, moves, plans, brokers, history, tenants, decisions, reasons, events.
+"""The read routes of /api/v1: status, moves, plans, brokers, replication, history, tenants, decisions, reasons, events.
 
 A response is built once per cycle for all callers, as its content changes only with the cycle.
 """
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
 from starlette.responses import Response
 
-from tuner.api import broker_views, plan_response_models, plan_views, response_models, views
+from tuner.api import broker_views, lag_views, plan_response_models, plan_views, response_models, views
 from tuner.api.access_guard import AccessGuard, caller_of
 from tuner.api.api_state import ApiState
 from tuner.api.decision_rows import decision_json
@@ -161,6 +161,23 @@ def _add_broker_routes(router: APIRouter, state: ApiState) -> None:
         if (fault := broker_fault(broker, snapshot.brokers)) is not None:
             raise HTTPException(404, fault)
         return state.cached_json(lambda: broker_views.brokers_json(snapshot, [broker])[0])
+
+    @router.get("/replication", response_model=response_models.Replication)
+    async def replication(offset: Offset = 0, limit: ManyLimit = 100) -> Response:
+        """The lag of each follower with its trend, fetcher threads and worst partitions; the largest lag first."""
+
+        def build() -> dict[str, Any]:
+            snapshot = state.snapshot()
+            now_ms = snapshot.observation.now_ms if snapshot.observation is not None else 0
+            return page_json(
+                "followers",
+                lag_views.followers_by_lag(snapshot),
+                offset,
+                limit,
+                lambda signal: lag_views.follower_json(signal, now_ms),
+            )
+
+        return state.cached_json(build)
 
     @router.get("/history", response_model=response_models.RateHistoryBody)
     async def history(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from streaming.shared.contract import BrokerSignal, MoveSignal, Side
+from streaming.shared.contract import BrokerSignal, MoveSignal, ReplicationSignal, Side
 from streaming.shared.kafka_names import QUOTA_SAMPLES_DEFAULT
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.core.operator_orders import Orders
@@ -108,6 +108,7 @@ class Observation:
         empty_windows: sides whose rate must rise step by step, because their quota window is empty and a full rate would pass at
             once: a plan is about to copy through them, or their warm-up is running or was interrupted.
         plan_moves: partitions that plans of rheostat move now or are about to move, with the throttle of their plan.
+        replication_signals: the newest signals of lag, by follower. No decision depends on them, so the journal does not keep them.
     """
 
     now_ms: int
@@ -119,3 +120,4 @@ class Observation:
     orders: Orders = field(default_factory=Orders)
     empty_windows: frozenset[BrokerSide] = frozenset()
     plan_moves: Mapping[TopicPartition, PlanThrottle] = field(default_factory=dict)
+    replication_signals: Mapping[int, ReplicationSignal] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Reads the signals topic, and keeps the best signal of each broker, side, controller and tenant.
+"""Reads the signals topic, and keeps the best signal of each broker, side, follower, controller and tenant.
 
 Windows overlap: each scrape is in six windows, and the latest of them holds only this one scrape. So the signal of the latest
 window is a poor one. The best signal has the most samples of all signals that include the newest scrape.
@@ -20,6 +20,7 @@ from streaming.shared.contract import (
     ContractError,
     ControllerSignal,
     MoveSignal,
+    ReplicationSignal,
     Signal,
     TenantSignal,
     decode_signal,
@@ -47,6 +48,7 @@ class SignalCache:
     def __init__(self) -> None:
         self.brokers: dict[int, BrokerSignal] = {}
         self.moves: dict[BrokerSide, MoveSignal] = {}
+        self.replication: dict[int, ReplicationSignal] = {}  # By follower.
         self.controllers: dict[int, ControllerSignal] = {}
         self.tenants: dict[Tenant, TenantSignal] = {}
         self.backlog = 0
@@ -60,6 +62,8 @@ class SignalCache:
                 _keep(self.brokers, signal.broker, signal)
             case MoveSignal():
                 _keep(self.moves, (signal.broker, signal.side), signal)
+            case ReplicationSignal():
+                _keep(self.replication, signal.broker, signal)
             case ControllerSignal():
                 _keep(self.controllers, signal.node, signal)
             case TenantSignal():
@@ -68,6 +72,7 @@ class SignalCache:
     def forget_old(self, now_ms: int) -> None:
         self.brokers = _recent(self.brokers, now_ms)
         self.moves = _recent(self.moves, now_ms)
+        self.replication = _recent(self.replication, now_ms)
         self.controllers = _recent(self.controllers, now_ms)
         self.tenants = _recent(self.tenants, now_ms)
 

@@ -336,6 +336,7 @@ class ThrottleController:
             setpoints=setpoints,
             orders=self._orders.latest,
             plan_moves=plan_moves,
+            replication_signals=dict(self._signals.replication),
         )
 
     def _with_prepared(

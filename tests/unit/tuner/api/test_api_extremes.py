@@ -13,6 +13,7 @@ import pytest
 from api_rig import OPERATE_TOKEN, READ_TOKEN, Clock, Rig, bearer, entry
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from metrics_rig import replication_signal
 from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal
 
 from streaming.shared.contract import decode_signal, encode_signal
@@ -35,8 +36,8 @@ COUNTS = (0, 1, 2**31 - 1, COUNT_MAX)
 RATES = (1, 2**31, 2**63 - 1)
 PATHS = (
     "/metrics", "/healthz", "/readyz", "/status", "/api/v1/status", "/api/v1/moves", "/api/v1/moves/partitions",
-    "/api/v1/brokers", "/api/v1/brokers/1", "/api/v1/history?broker=1&broker=3", "/api/v1/tenants", "/api/v1/plans",
-    "/api/v1/decisions", "/page/now", "/page/moves", "/page/plans", "/page/brokers", "/page/decisions", "/page/tenants",
+    "/api/v1/brokers", "/api/v1/brokers/1", "/api/v1/history?broker=1&broker=3", "/api/v1/replication", "/api/v1/tenants", "/api/v1/plans",
+    "/api/v1/decisions", "/page/now", "/page/moves", "/page/plans", "/page/brokers", "/page/replication", "/page/decisions", "/page/tenants",
 )  # fmt: skip
 OVERRIDE = {"broker": 3, "rate_bytes_per_s": 5_000_000, "for_s": 60}
 AS_JSON = {**bearer(OPERATE_TOKEN), "content-type": "application/json"}
@@ -84,6 +85,7 @@ def worlds(draw: Any) -> dict[str, Any]:
     return {
         "signals": [extreme(move_signal(*SOURCE), draw), extreme(move_signal(*TARGET), draw)],
         "brokers": [extreme(broker_signal(broker, leader=1.0, follower=1.0), draw) for broker in (1, 3)],
+        "replication": [extreme(replication_signal(3, NOW_MS), draw)],
         "cluster": live(rates),
         "orders": orders(),
         "courses": {SOURCE: Setpoint(draw(st.sampled_from([1.0, 1e24])))},

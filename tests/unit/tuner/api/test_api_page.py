@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from api_rig import READ_TOKEN, WELL, Rig, entry, many_brokers
+from metrics_rig import replication_signal
 from tuner_cases import NOW_MS, TARGET, live, move_signal
 
 import tuner.api
@@ -24,7 +25,7 @@ from tuner.core.throttle_limits import MB
 PAGE = Path(tuner.api.__file__).parent / "page"
 STATIC = PAGE / "static"
 SHELL = (PAGE / "templates" / "shell.html").read_text(encoding="utf-8")
-PARTS = ["now", "moves", "plans", "brokers", "decisions", "tenants"]
+PARTS = ["now", "moves", "plans", "brokers", "replication", "decisions", "tenants"]
 
 
 @pytest.fixture
@@ -189,7 +190,7 @@ def test_paused_dry_run_has_the_mode_dry_run() -> None:
     assert ">paused</span>" in rig.get("/page/now").text
 
 
-@pytest.mark.parametrize("part", ["moves", "plans", "brokers", "tenants"])
+@pytest.mark.parametrize("part", ["moves", "plans", "brokers", "replication", "tenants"])
 def test_empty_part_says_what_the_tuner_waits_for(part: str) -> None:
     rig = Rig()
     rig.quotas.objective = ControllerObjective()
@@ -207,6 +208,25 @@ def test_moves_without_signals_say_that_the_tuner_waits_for_one(rig: Rig) -> Non
     assert "1 partition moves, and the tuner waits for a signal about the progress." in rig.get("/page/moves").text
     rig.cycle(cluster=live(moves=()), memory=Memory())
     assert "No partition moves. The tuner waits for a reassignment" in rig.get("/page/moves").text
+
+
+def test_replication_part_without_lag_says_why_it_is_empty(rig: Rig) -> None:
+    assert "has no signal about replication lag" in rig.get("/page/replication").text
+    in_step = [replace(replication_signal(b, NOW_MS), lag_sum_messages=0.0) for b in (3, 4)]
+    rig.cycle(replication=in_step)
+    assert "No replica lags. Each of the 2 brokers that report their lag" in rig.get("/page/replication").text
+
+
+def test_replication_part_shows_lagging_followers_first(rig: Rig) -> None:
+    slow = replace(replication_signal(4, NOW_MS), lag_sum_messages=70_000.0, trend=None)
+    rig.cycle(replication=[replication_signal(3, NOW_MS), slow])
+    text = " ".join(re.sub("<[^>]+>", " ", rig.get("/page/replication").text).split())
+    assert text.index("4 70,000") < text.index("3 5,000 24 s +120 messages/s, fit 97 % +15 messages/s, fit 80 %")
+    assert "0 from broker 1: 5,000 messages, copies 12.0 MB/s orders-7: 4,800 messages" in text
+    found = rig.get("/api/v1/replication?limit=1").json()
+    assert (found["total"], found["next_offset"], found["followers"][0]["broker"]) == (2, 1, 4)
+    assert found["followers"][0]["threads"][0]["fetched_bytes_per_s"] == 12_000_000
+    assert found["followers"][0]["trend_5min"]["slope_messages_per_s"] == 15
 
 
 def test_tenants_part_says_why_it_is_empty(rig: Rig) -> None:

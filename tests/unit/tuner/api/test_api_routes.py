@@ -27,6 +27,7 @@ READS = [
     "plans",
     "brokers",
     "brokers/1",
+    "replication",
     "tenants",
     "decisions",
     "reasons",

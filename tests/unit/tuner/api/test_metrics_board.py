@@ -157,6 +157,7 @@ def test_vanished_broker_has_no_series_on_metrics_page(everything: Everything) -
         ),
         broker_signals={b: s for b, s in whole.broker_signals.items() if b != 3},
         move_signals={side: s for side, s in whole.move_signals.items() if side[0] != 3},
+        replication_signals={b: s for b, s in whole.replication_signals.items() if b != 3},
         orders=Orders(),
     )  # fmt: skip
     told(everything, gone, Memory())
@@ -168,12 +169,16 @@ def test_vanished_broker_has_no_series_on_metrics_page(everything: Everything) -
 def test_stale_broker_signal_has_age_but_no_values(everything: Everything) -> None:
     everything.board._wall_clock = lambda: NOW_S + 14.0  # Its sample is 16 s old, and 15 are allowed.
     assert series(everything, "rheostat_signal_age_seconds") == dict.fromkeys([("1",), ("2",), ("3",), ("4",)], 16.0)
-    for name in ("rheostat_produce_p99_seconds", "rheostat_under_min_isr_partitions", "rheostat_partitions"):
+    for name in (
+        "rheostat_produce_p99_seconds", "rheostat_under_min_isr_partitions", "rheostat_partitions",
+        "rheostat_replication_lag_messages", "rheostat_fetcher_lag_messages",
+    ):  # fmt: skip
         assert series(everything, name) == {}
     assert series(everything, "rheostat_input_age_seconds") == {
         ("cluster",): 14.0,
         ("broker_signals",): 16.0,
         ("move_signals",): 16.0,
+        ("replication_signals",): 16.0,
         ("controller_signals",): 16.0,
         ("tenant_signals",): 16.0,
     }
