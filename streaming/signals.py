@@ -30,7 +30,10 @@ from streaming.entities import KEYS, REJECT
 from streaming.shared.contract import Topics
 
 TREND_S = 300  # Length of the long trend of lags, ``ReplicationSignal.trend_5min``.
-REPLICATION, HISTORY = "replication", "replication_history"  # Kinds of entities: lags, and their points of the long trend.
+REPLICATION, HISTORY = (
+    "replication",
+    "replication_history",
+)  # Kinds of entities: lags, and their points of the long trend.
 
 # Schema of the rows of ``spans``, part of the checkpoint. It is written out, because asking Spark for it would delay each start; a
 # test compares both.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
+from streaming.shared.fetcher_threads import client_id
 from tuner.control.throttle.diagnosis.fetcher_choice import choose_fetcher_load, is_worthwhile
 from tuner.control.throttle.diagnosis.fetcher_load import (
     FetchedPartition,
@@ -22,7 +23,6 @@ from tuner.control.throttle.diagnosis.fetcher_load import (
     loads_by_thread,
     replicas_by_pair,
 )
-from streaming.shared.fetcher_threads import client_id
 from tuner.core.fetchers import resize_steps
 
 

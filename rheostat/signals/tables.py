@@ -237,7 +237,8 @@ def _threads(threads: Sequence[FetcherThreadLag]) -> str:
     """Returns the threads with the largest lags: source broker and number of the thread, lag, and what it copies."""
     behind = sorted((t for t in threads if t.lag_sum_messages), key=lambda t: -(t.lag_sum_messages or 0))
     shown = [
-        f"{t.source}/{t.fetcher} {_number(t.lag_sum_messages)} at {_rate(t.fetched_bytes_per_s)}" for t in behind[:_LARGEST]
+        f"{t.source}/{t.fetcher} {_number(t.lag_sum_messages)} at {_rate(t.fetched_bytes_per_s)}"
+        for t in behind[:_LARGEST]
     ]
     return ", ".join(shown) or _DASH
 

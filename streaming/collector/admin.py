@@ -148,7 +148,10 @@ class AdminReader:
         leaders = leader_logs_to_read(lagging, set(brokers) - self._silent_leaders.keys())
         if not leaders:
             return {}
-        states = [PartitionState(topic, partition, leader, (leader,), (leader,)) for (topic, partition), leader in leaders.items()]
+        states = [
+            PartitionState(topic, partition, leader, (leader,), (leader,))
+            for (topic, partition), leader in leaders.items()
+        ]
         # Not the high watermark, which does not advance while a slow follower is in sync.
         end_offsets = self._client.log_end_offsets(states)
         sizes = self._client.log_sizes(leaders.values(), leaders)

@@ -8,10 +8,10 @@ Invariant: the result equals that of a full parser, restricted to names with the
 line with such a name refuses the whole text, because half a scrape would look like a node that lost its metrics.
 
 Vocabulary:
-    lag         messages that a replica is behind its leader (FetcherLagMetrics ConsumerLag), by (topic, partition), with the client
-                id that reports it. Kafka's -1 means unknown and is left out. ``lags.py`` turns the lags into few samples.
-    client id   name of a fetcher thread: ReplicaFetcherThread-<fetcher>-<source broker>; "" if the agent does not report it. Lags of
-                the threads that copy between two disks of one broker are left out.
+    lag         messages that a replica is behind its leader (FetcherLagMetrics ConsumerLag), by (topic, partition), with the
+                client id that reports it. Kafka's -1 means unknown and is left out. ``lags.py`` turns the lags into few samples.
+    client id   name of a fetcher thread: ReplicaFetcherThread-<fetcher>-<source broker>; "" if the agent does not report it. Lags
+                of the threads that copy between two disks of one broker are left out.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def parse(text: str) -> Reading:
         if name == LAG:
             labels = dict(_labels(label_text or ""))
             if "topic" in labels and labels.get("partition", "").isdigit():
-                lags_in_other_form.append((labels.get("clientid", ""), labels["partition"], labels["topic"], value_text))
+                lags_in_other_form.append(
+                    (labels.get("clientid", ""), labels["partition"], labels["topic"], value_text)
+                )
         elif name == FETCHED_BYTES:
             fetched_bytes[dict(_labels(label_text or "")).get("clientid", "")] = value
         else:

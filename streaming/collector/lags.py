@@ -62,9 +62,7 @@ class _ThreadLag:
     adding_lag_sum: float = 0.0
 
 
-def sum_samples(
-    reading: Reading, followed: Iterable[TopicPartition]
-) -> list[Sample]:
+def sum_samples(reading: Reading, followed: Iterable[TopicPartition]) -> list[Sample]:
     """Returns the sum of a node's lags and the lags of tracked partitions.
 
     The sum covers the known lags only, so it is too small while series are missing. Without any lag there is no sum, unless the
@@ -75,7 +73,9 @@ def sum_samples(
     """
     lags = reading.lags
     samples = [
-        Sample(Metric.FOLLOWED_LAG, partition_labels(*key), lags[key][0]) for key in sorted(set(followed)) if key in lags
+        Sample(Metric.FOLLOWED_LAG, partition_labels(*key), lags[key][0])
+        for key in sorted(set(followed))
+        if key in lags
     ]
     if lags or _follows_nothing(reading.samples):
         samples.append(Sample(Metric.REPLICA_LAG_SUM, "", sum(lag for lag, _ in lags.values())))

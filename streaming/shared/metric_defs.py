@@ -235,6 +235,32 @@ class TunerMetric:
     PLAN_MOVEMENTS_MAX = _gauge("rheostat_plan_movements_max", unit=Unit.COUNT, labels=("cluster", "of"),
         meaning="Most concurrent movements of all plans (KIP-435), by leader, partition and replica; absent without a plan.")
 
+    # -- replication lag in normal operation: without the replicas that a reassignment adds ------------------------------------
+
+    REPLICATION_LAG = _gauge("rheostat_replication_lag_messages", unit=Unit.MESSAGES, labels=_BROKER,
+        meaning="Sum of the lags of all replicas that follow on this broker, in messages; KIP-73's SumReplicaLag without moves. "
+        "Above a hundred brokers only those with a lag.")
+    REPLICATION_LAG_MAX = _gauge("rheostat_replication_lag_max_messages", unit=Unit.MESSAGES, labels=_BROKER,
+        meaning="Largest lag of a replica on this broker, in messages. The first hundred.")
+    REPLICATION_LAG_SECONDS = _gauge("rheostat_replication_lag_seconds", unit=Unit.SECONDS, labels=_BROKER,
+        meaning="Largest lag on this broker in seconds: messages divided by those written per second, of the ten replicas that "
+        "lag most in messages. The first hundred.")
+    REPLICATION_LAG_BYTES = _gauge("rheostat_replication_lag_bytes", unit=Unit.BYTES, labels=_BROKER,
+        meaning="Lag on this broker in bytes, of the ten replicas that lag most. The first hundred.")
+    REPLICATION_LAG_SLOPE = _gauge("rheostat_replication_lag_slope_messages_per_second", unit=Unit.MESSAGES_PER_SECOND,
+        labels=_TREND,
+        meaning="Trend of rheostat_replication_lag_messages over the span (window or 5min); positive while followers fall behind. "
+        "The first hundred of each span.")
+    REPLICATION_LAG_FIT = _gauge("rheostat_replication_lag_slope_fit_ratio", unit=Unit.RATIO, labels=_TREND,
+        meaning="How well the trend over the span fits (r², 0 to 1); near 1 the lag changes evenly. Present where the trend is.")
+    REPLICATION_LAG_ADDING = _gauge("rheostat_replication_lag_adding_messages", unit=Unit.MESSAGES, labels=_BROKER,
+        meaning="Lag in messages of the replicas that a reassignment adds on this broker; they are in none of the metrics above. "
+        "The first hundred.")
+    FETCHER_LAG = _gauge("rheostat_fetcher_lag_messages", unit=Unit.MESSAGES, labels=_THREAD,
+        meaning="Sum of the lags of the replicas that one fetcher thread of this broker copies from one source. The first hundred.")
+    FETCHER_BYTES = _gauge("rheostat_fetcher_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_THREAD,
+        meaning="Bytes/s that a fetcher thread copies, moves included; for the threads of rheostat_fetcher_lag_messages.")
+
     # -- brokers and their clients -------------------------------------------------------------------------------------------
 
     PRODUCE_P99_SECONDS = _gauge("rheostat_produce_p99_seconds", unit=Unit.SECONDS, labels=_BROKER,
@@ -255,30 +281,6 @@ class TunerMetric:
         "those with any.")
     ISR_SHRINKS = _gauge("rheostat_isr_shrinks_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
         meaning="ISR shrinks per second, over all brokers.")
-    # -- replication lag in normal operation: without the replicas that a reassignment adds ------------------------------------
-
-    REPLICATION_LAG = _gauge("rheostat_replication_lag_messages", unit=Unit.MESSAGES, labels=_BROKER,
-        meaning="Sum of the lags of all replicas that follow on this broker, in messages; KIP-73's SumReplicaLag without moves. Above "
-        "a hundred brokers only those with a lag.")
-    REPLICATION_LAG_MAX = _gauge("rheostat_replication_lag_max_messages", unit=Unit.MESSAGES, labels=_BROKER,
-        meaning="Largest lag of a replica on this broker, in messages. The first hundred.")
-    REPLICATION_LAG_SECONDS = _gauge("rheostat_replication_lag_seconds", unit=Unit.SECONDS, labels=_BROKER,
-        meaning="Largest lag on this broker in seconds: messages divided by those written per second, of the ten replicas that lag "
-        "most in messages. The first hundred.")
-    REPLICATION_LAG_BYTES = _gauge("rheostat_replication_lag_bytes", unit=Unit.BYTES, labels=_BROKER,
-        meaning="Lag on this broker in bytes, of the ten replicas that lag most. The first hundred.")
-    REPLICATION_LAG_SLOPE = _gauge("rheostat_replication_lag_slope_messages_per_second", unit=Unit.MESSAGES_PER_SECOND, labels=_TREND,
-        meaning="Trend of rheostat_replication_lag_messages over the span (window or 5min): positive while followers fall behind. The "
-        "first hundred of each span.")
-    REPLICATION_LAG_FIT = _gauge("rheostat_replication_lag_slope_fit_ratio", unit=Unit.RATIO, labels=_TREND,
-        meaning="How well the trend over the span fits (r², 0 to 1); near 1 the lag changes evenly. Present where the trend is.")
-    REPLICATION_LAG_ADDING = _gauge("rheostat_replication_lag_adding_messages", unit=Unit.MESSAGES, labels=_BROKER,
-        meaning="Lag in messages of the replicas that a reassignment adds on this broker; they are in none of the metrics above. The "
-        "first hundred.")
-    FETCHER_LAG = _gauge("rheostat_fetcher_lag_messages", unit=Unit.MESSAGES, labels=_THREAD,
-        meaning="Sum of the lags of the replicas that one fetcher thread of this broker copies from one source. The first hundred.")
-    FETCHER_BYTES = _gauge("rheostat_fetcher_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_THREAD,
-        meaning="Bytes/s that a fetcher thread copies, moves included; for the threads of rheostat_fetcher_lag_messages.")
     PARTITIONS = _gauge("rheostat_partitions", unit=Unit.COUNT, labels=_BROKER,
         meaning="Replicas on the broker, internal topics included.")
     PARTITIONS_LIMIT = _gauge("rheostat_partitions_limit", unit=Unit.COUNT, labels=_BROKER,

@@ -20,11 +20,11 @@ from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.contract import BrokerSignal, encode_signal
+from streaming.shared.fetcher_threads import client_id
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient, PartitionState
 from streaming.shared.kafka.fetchers import FetcherClient
 from streaming.shared.kafka.racks import broker_racks
-from streaming.shared.fetcher_threads import client_id
 from tuner.core.fetchers import fetcher_id
 
 FETCHERS = 3

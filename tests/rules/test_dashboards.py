@@ -228,6 +228,7 @@ def test_dashboard_uids_are_unchanged() -> None:
         "rheostat-reassignments",
         "rheostat-controller",
         "rheostat-fetchers",
+        "rheostat-replication",
         "rheostat-itself",
     }
 

@@ -130,7 +130,10 @@ def as_layout_2(row: bytes) -> dict[str, Any]:
     found["lags"] = None
     if take("b"):
         threads = [(take("i"), take("i"), *[take("d") for _ in range(6)]) for _ in range(take("h"))]
-        found["lags"] = threads, {text(): (take("i"), take("i"), *[take("d") for _ in range(3)]) for _ in range(take("h"))}
+        found["lags"] = (
+            threads,
+            {text(): (take("i"), take("i"), *[take("d") for _ in range(3)]) for _ in range(take("h"))},
+        )
     assert at == len(row)
     return found
 

@@ -60,7 +60,10 @@ def test_replication_signal_of_growing_lag_has_trend_threads_and_partitions(spar
     found = lag_of(spark, [scrape(at_s, lag_samples_at(at_s)) for at_s in range(5, 35, 5)])
     assert (found.lag_sum_messages, found.lag_max_messages, found.partitions) == (3000, 3000, 5)
     assert (found.adding_lag_sum_messages, found.adding_partitions, found.thread_count) == (7, 1, 2)
-    assert (found.lag_sum_bytes, found.lag_max_s) == (30_000, 15)  # 10 bytes a message; 200 messages a second are written.
+    assert (found.lag_sum_bytes, found.lag_max_s) == (
+        30_000,
+        15,
+    )  # 10 bytes a message; 200 messages a second are written.
     assert found.trend_of == "sum"
     assert found.trend is not None
     assert (found.trend.slope_messages_per_s, found.trend.r2, found.trend.points, found.trend.span_s) == (100, 1, 6, 25)
@@ -76,7 +79,12 @@ def test_replication_signal_of_growing_lag_has_trend_threads_and_partitions(spar
     assert idle.fetched_bytes_per_s is None
     (worst,) = found.worst
     assert (worst.topic, worst.partition, worst.source, worst.fetcher, worst.lag_messages) == ("orders", 3, 2, 0, 3000)
-    assert (worst.write_messages_per_s, worst.write_bytes_per_s, worst.lag_s, worst.lag_bytes) == (200, 2000, 15, 30_000)
+    assert (worst.write_messages_per_s, worst.write_bytes_per_s, worst.lag_s, worst.lag_bytes) == (
+        200,
+        2000,
+        15,
+        30_000,
+    )
 
 
 def test_replication_signal_without_lag_is_zero_not_unknown(spark: SparkSession) -> None:
@@ -128,7 +136,9 @@ def test_trend_begins_anew_when_sender_clock_was_set(spark: SparkSession) -> Non
     scrapes = [
         record
         for at_s in range(0, 30, 5)
-        for record in at(at_s, replace(scrape(at_s, lag_samples_at(at_s)), ts_ms=T0 + (at_s + 300 * (at_s >= 15)) * 1000))
+        for record in at(
+            at_s, replace(scrape(at_s, lag_samples_at(at_s)), ts_ms=T0 + (at_s + 300 * (at_s >= 15)) * 1000)
+        )
     ]
     found = lag_of(spark, scrapes)
     assert found.trend is not None

@@ -21,6 +21,7 @@ from streaming.shared.contract import (
     MoveStep,
     MovingPartition,
     NodeRole,
+    ReplicationSignal,
     Scrape,
     Side,
     Signal,
@@ -441,7 +442,7 @@ case(
 def test_broker_that_forwards_creations_yields_no_controller_signal(measured: list[Signal]) -> None:
     node = node_of("a broker that forwards")
     ours = [s for s in measured if getattr(s, "broker", getattr(s, "node", None)) == node]
-    assert {type(s) for s in ours} == {BrokerSignal}
+    assert {type(s) for s in ours} == {BrokerSignal, ReplicationSignal}
 
 
 def a_storm() -> Iterator[dict[Any, float]]:
@@ -473,7 +474,7 @@ def test_combined_node_has_both_signals_controller_only_its_own(measured: list[S
         node = node_of(name)
         return {type(s).__name__ for s in measured if getattr(s, "broker", getattr(s, "node", None)) == node}
 
-    assert of("both roles") == {"BrokerSignal", "ControllerSignal"}
+    assert of("both roles") == {"BrokerSignal", "ReplicationSignal", "ControllerSignal"}
     assert of("a controller") == {"ControllerSignal"}
     assert newest(measured, BrokerSignal, broker=node_of("both roles")).partitions == 0.25 + 10 + 300
     assert newest(measured, ControllerSignal, node=node_of("both roles")).partitions == 0.5 + 6 + 30
@@ -565,7 +566,9 @@ def test_signal_keys_are_unique_and_signals_encodable(measured: list[Signal]) ->
 def test_backlog_signals_are_marked_as_backlog(spark: SparkSession) -> None:
     frame = build([(raw(spark, CASES["both roles"] + CASES["tenants"] + CASES["a move"]), OURS)], TOPICS, backlog=True)
     found = decoded(records(frame, TOPICS.signals))
-    assert {type(s) for s in found} == {BrokerSignal, ControllerSignal, TenantSignal, MoveSignal}
+    assert {type(s) for s in found} == {
+        BrokerSignal, ControllerSignal, TenantSignal, MoveSignal, ReplicationSignal,
+    }  # fmt: skip
     assert {s.backlog for s in found} == {True}
 
 

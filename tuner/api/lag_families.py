@@ -22,9 +22,7 @@ def lag_families(result: CycleResult, now_ms: int, labels: Labels) -> Iterator[M
     fresh = [signal for signal in signals if age_s(signal, now_ms) <= age_s_max]
 
     def by_broker(field: Callable[[ReplicationSignal], float | None]) -> dict[Labels, float]:
-        return {
-            (*labels, str(signal.broker)): value for signal in fresh if (value := field(signal)) is not None
-        }
+        return {(*labels, str(signal.broker)): value for signal in fresh if (value := field(signal)) is not None}
 
     yield metric_family(TunerMetric.REPLICATION_LAG, nonzero_values(by_broker(lambda s: s.lag_sum_messages)))
     for metric, field in _BY_BROKER:

@@ -138,10 +138,14 @@ def no_lag_text(store: StatusStore, snapshot: StatusSnapshot, followers: int) ->
         return text
     if not followers:
         return (
-            "The tuner has no signal about replication lag. It needs the JMX agents' metric `FetcherLagMetrics` and a stream of this "
-            "version."
+            "The tuner has no signal about replication lag. It needs the JMX agents' metric `FetcherLagMetrics` and a stream of "
+            "this version."
         )
-    subject = "The one broker that reports its lag" if followers == 1 else f"Each of the {followers} brokers that report their lag"
+    subject = (
+        "The one broker that reports its lag"
+        if followers == 1
+        else f"Each of the {followers} brokers that report their lag"
+    )
     return f"No replica lags. {subject} has copied everything that its leaders have committed."
 
 

@@ -155,7 +155,9 @@ class LaggingPartition:
     topic: Text
     partition: NodeId
     lag_messages: Number
-    source: NodeId | None = None  # Leader, as the fetcher thread's name tells; None if the agent does not report the thread.
+    source: NodeId | None = (
+        None  # Leader, as the fetcher thread's name tells; None if the agent does not report the thread.
+    )
     fetcher: NodeId | None = None
     write_messages_per_s: Number | None = None
     write_bytes_per_s: Number | None = None
@@ -186,7 +188,9 @@ class ReplicationSignal:
     adding_lag_sum_messages: Number | None = None
     trend_of: Text | None = None  # "sum" or "max": the lag that both trends describe; "max" only if the sum is unknown.
     trend: LagTrend | None = None  # Over the window.
-    trend_5min: LagTrend | None = None  # Over 5 minutes, from one scrape of each 10 s; ``span_s`` tells how much was measured.
+    trend_5min: LagTrend | None = (
+        None  # Over 5 minutes, from one scrape of each 10 s; ``span_s`` tells how much was measured.
+    )
     thread_count: Number | None = None  # All fetcher threads with a known lag; ``threads`` may hold fewer.
     # Threads of the source brokers with the largest lags, all threads of one source together.
     threads: Annotated[tuple[FetcherThreadLag, ...], LimitedItems] = ()

@@ -84,7 +84,8 @@ def test_lag_samples_without_client_id_have_no_threads() -> None:
 @pytest.mark.parametrize("brokers", [30, 400])
 def test_lag_samples_are_bounded_and_keep_siblings_together(brokers: int) -> None:
     lags = {
-        (f"t{i % 7}", i): (float(i if i % 40 == 39 else 0), client_id(i % 2, i // 2 % brokers)) for i in range(40 * brokers)
+        (f"t{i % 7}", i): (float(i if i % 40 == 39 else 0), client_id(i % 2, i // 2 % brokers))
+        for i in range(40 * brokers)
     }
     found = lag_samples(Reading([], lags, dict.fromkeys({name for _, name in lags.values()}, 1.0)), (), {})
     threads = [s.labels for s in found if s.name == Metric.LAG_THREAD_SUM]

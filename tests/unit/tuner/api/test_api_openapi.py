@@ -98,7 +98,9 @@ def test_every_route_is_documented_with_its_token() -> None:
             assert {"401", "422", "429"} <= operation["responses"].keys(), (method, path)
 
 
-@pytest.mark.parametrize("path", ["status", "moves", "plans", "brokers", "replication", "decisions", "tenants", "moves/partitions"])
+@pytest.mark.parametrize(
+    "path", ["status", "moves", "plans", "brokers", "replication", "decisions", "tenants", "moves/partitions"]
+)
 def test_response_has_no_undocumented_keys(path: str) -> None:
     """Schemathesis accepts undocumented keys, on which clients would come to rely."""
     operation = RIG.app.openapi()["paths"][f"/api/v1/{path}"]["get"]

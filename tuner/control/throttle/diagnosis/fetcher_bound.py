@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streaming.shared.contract import MoveSignal
+from streaming.shared.fetcher_threads import client_id
 from tuner.control.throttle.diagnosis.fetcher_choice import choose_fetcher_load, is_worthwhile
 from tuner.control.throttle.diagnosis.fetcher_load import (
     FetchedPartition,
@@ -24,7 +25,6 @@ from tuner.control.throttle.diagnosis.fetcher_load import (
     replicas_by_pair,
 )
 from tuner.core.cluster import LiveCluster, PartitionMove
-from streaming.shared.fetcher_threads import client_id
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.core.throttle_limits import MB
 

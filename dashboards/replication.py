@@ -1,0 +1,177 @@
+"""Replication in normal operation: which followers lag, whether they catch up, and which fetcher threads and brokers are slow."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import stat, timeseries
+from grafana_foundation_sdk.models import dashboard
+
+from dashboards.parts import (
+    BYTES,
+    BYTES_PER_SECOND,
+    COUNT,
+    GREEN,
+    PER_SECOND,
+    RATIO,
+    RED,
+    SECONDS,
+    YELLOW,
+    from_here_on,
+    lines,
+    make_dashboard,
+    most,
+    none_is_well,
+    per,
+    per_broker,
+    query,
+    thresholds,
+    verdict,
+)
+from streaming.shared.metric_defs import TunerMetric
+
+UID = "rheostat-replication"
+_THREAD = "{{broker}} from {{source}}, thread {{fetcher}}"
+
+
+def lagging() -> list[stat.Panel]:
+    return [
+        verdict(
+            "Followers with lag",
+            "Brokers with a replica that is out of sync and behind its leader, without added replicas of a reassignment. "
+            "No data: the JMX agents do not report FetcherLagMetrics.",
+            f"count({per_broker(TunerMetric.REPLICATION_LAG)} > 0) or 0 * count({per_broker(TunerMetric.REPLICATION_LAG)})",
+            thresholds((None, GREEN), (1, YELLOW)),
+            span=6,
+        ),
+        verdict(
+            "Largest lag in time",
+            "The time for which leaders wrote what the slowest replica lacks. No data: no replica lags whose write rate is "
+            "known.",
+            f"max({per_broker(TunerMetric.REPLICATION_LAG_SECONDS)})",
+            thresholds((None, GREEN), (30, YELLOW), (300, RED)),
+            unit=SECONDS,
+            span=6,
+        ),
+        verdict(
+            "Followers that fall behind",
+            "Brokers whose lag grew over the last 5 minutes. Above 0: look at the fetcher threads below, and at disk, network and "
+            "request handlers of the broker and of its sources.",
+            f"count({per_broker(TunerMetric.REPLICATION_LAG_SLOPE, span='5min')} > 0) "
+            f"or 0 * count({per_broker(TunerMetric.REPLICATION_LAG)})",
+            thresholds((None, GREEN), (1, YELLOW)),
+            span=6,
+        ),
+        verdict(
+            "Partitions under min ISR",
+            "Partitions with fewer in-sync replicas than min.insync.replicas. Above 0, producers with acks=all are refused: bring "
+            "the missing replicas back first.",
+            f"sum({per_broker(TunerMetric.UNDER_MIN_ISR)})",
+            none_is_well(),
+            span=6,
+        ),
+    ]
+
+
+def by_broker() -> list[timeseries.Panel]:
+    return [
+        lines(
+            "Lag, by follower",
+            "Sum over all replicas of the broker, without those that a reassignment adds (KIP-73, SumReplicaLag). A replica "
+            "that is in sync has no lag.",
+            COUNT,
+            query(per_broker(TunerMetric.REPLICATION_LAG), "broker {{broker}}"),
+            axis="messages",
+        ).min(0),
+        lines(
+            "Largest lag of one replica, by follower",
+            "Far below the sum: many replicas lag. Near the sum: one partition lags, often because it is hot.",
+            COUNT,
+            query(per_broker(TunerMetric.REPLICATION_LAG_MAX), "broker {{broker}}"),
+            axis="messages",
+        ).min(0),
+        lines(
+            "Lag in time, by follower",
+            "Messages divided by those written per second, of the ten replicas that lag most. Unknown while nothing is written.",
+            SECONDS,
+            query(per_broker(TunerMetric.REPLICATION_LAG_SECONDS), "broker {{broker}}"),
+        ).min(0),
+        lines(
+            "Lag in bytes, by follower",
+            "Bytes that the ten replicas that lag most still lack.",
+            BYTES,
+            query(per_broker(TunerMetric.REPLICATION_LAG_BYTES), "broker {{broker}}"),
+        ).min(0),
+        from_here_on(
+            lines(
+                "Trend over the window, by follower",
+                "Least-squares slope over 30 s. Above 0 the follower falls behind, below 0 it catches up.",
+                PER_SECOND,
+                query(per_broker(TunerMetric.REPLICATION_LAG_SLOPE, span="window"), "broker {{broker}}"),
+                axis="messages per second",
+            ),
+            0,
+        ),
+        from_here_on(
+            lines(
+                "Trend over 5 minutes, by follower",
+                "Least-squares slope over 5 minutes. Above 0 for minutes: something holds this follower back for good.",
+                PER_SECOND,
+                query(per_broker(TunerMetric.REPLICATION_LAG_SLOPE, span="5min"), "broker {{broker}}"),
+                axis="messages per second",
+            ),
+            0,
+        ),
+        lines(
+            "Fit of the trend over 5 minutes",
+            "Near 1 the lag changes evenly, and the trend can be extrapolated. Near 0 the lag goes up and down.",
+            RATIO,
+            query(per_broker(TunerMetric.REPLICATION_LAG_FIT, span="5min"), "broker {{broker}}"),
+        )
+        .min(0)
+        .max(1),
+        lines(
+            "Lag of added replicas, by follower",
+            "Replicas that a reassignment adds, which are in none of the panels above. The dashboard of moves shows more.",
+            COUNT,
+            query(per_broker(TunerMetric.REPLICATION_LAG_ADDING), "broker {{broker}}"),
+            axis="messages",
+        ).min(0),
+    ]
+
+
+def by_thread() -> list[timeseries.Panel]:
+    return [
+        lines(
+            "Lag, by fetcher thread",
+            "One thread that lags while others of the same source do not: busy partitions share it. `rheostat fetchers` finds a "
+            "better num.replica.fetchers.",
+            COUNT,
+            query(per("broker, source, fetcher", TunerMetric.FETCHER_LAG), _THREAD),
+            axis="messages",
+        ).min(0),
+        lines(
+            "Copied bytes, by fetcher thread",
+            "A lagging thread at a steady rate is full, or its source or its disk is. Moves are included.",
+            BYTES_PER_SECOND,
+            query(per("broker, source, fetcher", TunerMetric.FETCHER_BYTES), _THREAD),
+        ).min(0),
+        lines(
+            "ISR shrinks",
+            "Replicas that leave the ISR, on all brokers together. A replica has a lag only after it left the ISR.",
+            PER_SECOND,
+            query(most(TunerMetric.ISR_SHRINKS), "ISR shrinks"),
+            axis="replicas per second",
+        ).min(0),
+    ]
+
+
+def board() -> dashboard.Dashboard:
+    return make_dashboard(
+        "Replication",
+        UID,
+        "The lag of followers in normal operation: by broker and by fetcher thread. Consumer lag is the work of other tools.",
+        [
+            ("Does a follower lag?", lagging()),
+            ("Which followers lag, and do they catch up?", by_broker()),
+            ("Which fetcher threads are slow?", by_thread()),
+        ],
+    )

@@ -1,0 +1,169 @@
+"""Replication lag on real brokers: a follower was away and catches up slowly, and the signals name its thread and partition."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.admin import NewTopic
+from lab_parts import RHEOSTAT, rheostat, running, until
+
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from streaming.shared.contract import ReplicationSignal, Topics, decode_signal
+from streaming.shared.kafka import consumer, producer
+from streaming.shared.kafka.cluster import ClusterClient, PartitionState
+from streaming.shared.kafka_names import LEADER_RATE, LEADER_REPLICAS
+from tuner.core.fetchers import fetcher_id
+
+FETCHERS = 2
+LAB = LabSpec(brokers=3, broker_settings={"num.replica.fetchers": str(FETCHERS)})
+LEADER, FOLLOWER = 1, 2
+HOT = "hot"
+RECORD_BYTES = 1_000
+MISSED_RECORDS = 30_000
+WRITES_PER_S = 100.0
+CATCH_UP_BYTES_PER_S = 400_000
+
+
+@contextmanager
+def steady_writer(lab: Lab) -> Iterator[None]:
+    """Writes ``WRITES_PER_S`` records to partition 0 until the block ends."""
+    stop = threading.Event()
+
+    def write() -> None:
+        sender = producer(lab.kafka_settings(), "test-writer", linger_ms=20)
+        began = time.monotonic()
+        sent = 0
+        while not stop.wait(0.05):
+            while sent < (time.monotonic() - began) * WRITES_PER_S:
+                sender.send(HOT, value=bytes(RECORD_BYTES), partition=0)
+                sent += 1
+        sender.close(timeout=5)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(timeout=20)
+
+
+def true_lag(client: ClusterClient) -> int:
+    """Returns the difference of the two log end offsets of partition 0; a follower answers a debugging client too."""
+    ends = [
+        client.log_end_offsets([PartitionState(HOT, 0, broker, (broker,), (broker,))])[(HOT, 0)]
+        for broker in (LEADER, FOLLOWER)
+    ]
+    return ends[0] - ends[1]
+
+
+@pytest.mark.timeout(500)
+def test_lag_of_returning_follower_is_measured_by_thread_and_partition(lab: Lab, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    config = tmp_path / "rheostat.yaml"
+    settings = json.loads(lab_config(lab, dry_run=True, http={"port": port}))
+    settings["stream"]["checkpoint_dir"] = str(tmp_path / "checkpoint")
+    config.write_text(json.dumps(settings))
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic(HOT, replica_assignments={p: [LEADER, FOLLOWER] for p in range(2)})])
+    signals = consumer(lab.kafka_settings(), "test-signals", auto_offset_reset="earliest")
+
+    with (
+        running(*RHEOSTAT, "run", "--config", config, log=tmp_path / "run.log"),
+        ClusterClient(lab.kafka_settings(), "test") as client,
+    ):
+        until(lambda: client.partitions([HOT, Topics.with_prefix("rheostat").signals]), 60, "the topics exist")
+        signals.subscribe([Topics.with_prefix("rheostat").signals])
+        newest: dict[str, ReplicationSignal] = {}
+        delays_s: list[float] = []
+
+        def latest() -> ReplicationSignal | None:
+            for records in signals.poll(timeout_ms=200).values():
+                for record in records:
+                    one = decode_signal(record.value)
+                    if isinstance(one, ReplicationSignal) and one.broker == FOLLOWER and one.samples > 1:
+                        newest["one"] = one
+                        delays_s.append((record.timestamp - one.sampled_at_ms) / 1000)
+            return newest.get("one")
+
+        in_step = until(latest, 120, "a signal of the follower in step")
+        assert (in_step.lag_sum_messages, in_step.lag_max_s, in_step.worst) == (0, 0, ())
+
+        lab.nodes[FOLLOWER].stop(20)
+        sender = producer(lab.kafka_settings(), "test-missed")
+        for _ in range(MISSED_RECORDS):
+            sender.send(HOT, value=bytes(RECORD_BYTES), partition=0)
+        sender.close(timeout=30)
+        client.alter_broker_configs({LEADER: {LEADER_RATE: str(CATCH_UP_BYTES_PER_S)}})
+        client.alter_topic_configs({HOT: {LEADER_REPLICAS: f"0:{LEADER}"}})
+        with steady_writer(lab):
+            lab.start_again(FOLLOWER)
+            delays_s.clear()
+
+            def measured() -> ReplicationSignal | None:
+                one = latest()
+                is_measured = one is not None and one.worst and one.worst[0].lag_bytes is not None
+                return one if is_measured and one.samples >= 5 and one.trend_5min is not None else None
+
+            found = until(measured, 90, lambda: f"the lag in seconds and bytes; {newest.get('one')}")
+            _check_against_kafka(found, true_lag(client), time.time())
+            _check_outputs(config, port)
+    signals.close()
+    assert delays_s
+    assert sorted(delays_s)[len(delays_s) // 2] < 4.0, "as other signals"
+
+
+def _check_against_kafka(found: ReplicationSignal, lag: int, now_s: float) -> None:
+    age_s = now_s - found.sampled_at_ms / 1000
+    caught_up = (CATCH_UP_BYTES_PER_S / RECORD_BYTES) * (age_s + 11)  # Kafka's quota lets 11 s pass at once.
+    assert found.lag_sum_messages == pytest.approx(lag, abs=caught_up + WRITES_PER_S * age_s)
+    assert found.lag_sum_messages == found.lag_max_messages > 5_000
+    assert found.trend_of == "sum"
+    assert found.trend is not None
+    assert found.trend.slope_messages_per_s < -50
+    assert found.trend.r2 is not None
+    (worst,) = found.worst
+    thread = fetcher_id(HOT, 0, FETCHERS)
+    assert (worst.topic, worst.partition, worst.source, worst.fetcher) == (HOT, 0, LEADER, thread)
+    assert worst.write_messages_per_s == pytest.approx(WRITES_PER_S, rel=0.25)
+    assert worst.lag_s == pytest.approx(worst.lag_messages / WRITES_PER_S, rel=0.3)
+    assert worst.lag_bytes == pytest.approx(worst.lag_messages * RECORD_BYTES, rel=0.3)
+    by_thread = {(t.source, t.fetcher): t for t in found.threads}
+    full = by_thread[LEADER, thread]
+    assert full.lag_sum_messages == found.lag_sum_messages
+    assert full.fetched_bytes_per_s is not None
+    assert 0.4 * CATCH_UP_BYTES_PER_S < full.fetched_bytes_per_s < 4 * CATCH_UP_BYTES_PER_S
+    assert sum(t.lag_sum_messages or 0 for t in found.threads) == full.lag_sum_messages
+
+
+def _check_outputs(config: Path, port: int) -> None:
+    """The tuner's page, API and metrics, and the command, show the follower."""
+
+    def read(path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    def lag_on_metrics_page() -> bool:
+        found = re.search(
+            rf'^rheostat_replication_lag_messages{{[^}}]*broker="{FOLLOWER}"}} (\S+)$', read("/metrics"), re.M
+        )
+        return found is not None and float(found[1]) > 1_000
+
+    until(lag_on_metrics_page, 60, "the tuner has the lag", every_s=1.0)
+    page: dict[str, Any] = json.loads(read("/api/v1/replication"))
+    assert page["followers"][0]["broker"] == FOLLOWER
+    assert f"{HOT}-0" in read("/page/replication")
+    done = rheostat("signals", "--config", config, "--kind", "replication", "--wide")
+    assert done.returncode == 0, done.stderr
+    assert f"{HOT}-0" in done.stdout
