@@ -206,11 +206,11 @@ def _broker(broker: int, now_ms: int) -> BrokerSignal:
     )  # fmt: skip
 
 
-def replication_signal(broker: int, now_ms: int) -> ReplicationSignal:
+def replication_signal(broker: int, now_ms: int, cluster: str = CLUSTER) -> ReplicationSignal:
     """A follower that falls behind on thread 0 of source 1, while thread 1 has little to do."""
     trend = LagTrend(slope_messages_per_s=120.0, span_s=25.0, points=6, r2=0.97)
     return ReplicationSignal(
-        CLUSTER, broker, now_ms + 1_000, now_ms - 2_000, 6, 1.0,
+        cluster, broker, now_ms + 1_000, now_ms - 2_000, 6, 1.0,
         partitions=200.0, lag_sum_messages=5_000.0, lag_max_messages=4_800.0, lag_sum_bytes=5.0 * MB, lag_max_s=24.0,
         adding_partitions=2.0, adding_lag_sum_messages=60_000.0, thread_count=2.0, trend_of="sum",
         trend=trend, trend_5min=replace(trend, slope_messages_per_s=15.0, span_s=290.0, points=30, r2=0.8),

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import structlog
+from metrics_rig import replication_signal
 from rich.console import Console
 from tuner_cases import NOW_MS, TARGET, broker_signal, move_signal
 
@@ -48,7 +49,7 @@ from rheostat.status.active_tuner import tuner_json
 from rheostat.status.screen import RateHistory, render_screen
 from rheostat.throttles import view as throttles_view
 from rheostat.throttles.report import ThrottleHistory, throttle_rows
-from streaming.shared.contract import MovingPartition, Side, Signal, TenantSignal
+from streaming.shared.contract import LaggingPartition, MovingPartition, Side, Signal, TenantSignal
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import MutationPolicy
@@ -99,8 +100,9 @@ def signals(hostile: str, console: Console) -> None:
         TenantSignal(*of_tenant, user=hostile, client_id=hostile, mutation_rate_per_s=0.25),
         replace(move, cluster=hostile, largest=(MovingPartition(hostile, 0, 1e6),)),
         replace(broker, cluster=hostile, throttled_by=hostile),
+        replace(replication_signal(3, NOW_MS, hostile), worst=(LaggingPartition(hostile, 0, 5.0),), trend_of=hostile),
     ]
-    for kind, signal in zip(("tenant", "move", "broker"), every, strict=True):
+    for kind, signal in zip(("tenant", "move", "broker", "replication"), every, strict=True):
         for made in tables(SHEETS[kind], [signal], NOW_MS, 15, console, wide=True, has_cluster_column=True):
             console.print(made)
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
+from metrics_rig import replication_signal
 from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_signal
 from typer.testing import CliRunner
 
@@ -53,7 +54,8 @@ CONTROLLER = ControllerSignal(
     fenced_brokers=0.0,
 )
 TENANT = TenantSignal(CLUSTER, 100, NOW_MS, NOW_MS - 3_000, 6, 1.0, user="alice", mutation_rate_per_s=0.25, tokens=-3.5)
-EVERY: list[Signal] = [BROKER, MOVE, CONTROLLER, TENANT]
+LAG = replication_signal(3, NOW_MS - 1_000, cluster=CLUSTER)
+EVERY: list[Signal] = [BROKER, MOVE, LAG, CONTROLLER, TENANT]
 
 
 def seen_of(*signals: Signal, wanted: SignalFilter = OURS) -> SignalsView:
@@ -88,9 +90,8 @@ def cells(signal: Signal) -> dict[str, str]:
 
 def test_each_present_signal_kind_has_a_table() -> None:
     everything, some = shown(*EVERY), shown(BROKER, TENANT)
-    assert [t for t in ("Brokers", "Moves", "Controllers", "Tenants") if t in everything] == [
-        "Brokers", "Moves", "Controllers", "Tenants",
-    ]  # fmt: skip
+    titles = ["Brokers", "Moves", "Replication lag", "Controllers", "Tenants"]
+    assert [title for title in titles if title in everything] == titles
     assert ("Moves" in some, "Controllers" in some) == (False, False)
     assert shown() == ""
 
@@ -113,6 +114,13 @@ def test_table_figures_have_readable_units() -> None:
     )
     assert (move["done"], move["progress"]) == ("2", "7.0 s ago")
     assert move["largest"] == "orders-0 900 MB, orders-1 800 MB, orders-2 700 MB"
+    lag = cells(LAG)
+    assert (lag["lag"], lag["largest"], lag["behind"], lag["trend"], lag["5 min trend"], lag["being added"]) == (
+        "5000", "4800", "24 s", "+120.0/s", "+15.0/s", "60000",
+    )  # fmt: skip
+    assert (lag["fit"], lag["bytes"], lag["slowest threads"], lag["worst partitions"]) == (
+        "0.97", "5.00 MB", "1/0 5000 at 12.0 MB/s", "orders-7 4800",
+    )  # fmt: skip
     controller = cells(CONTROLLER)
     assert (controller["active"], controller["queue p99"], controller["idle"]) == ("yes", "0.4 ms", "99 %")
     tenant = cells(TENANT)
@@ -266,7 +274,7 @@ FILTERS: list[tuple[dict[str, Any], list[Signal]]] = [
     ({}, EVERY),
     ({"kinds": frozenset({"move"})}, [MOVE]),
     ({"kinds": frozenset({"broker", "tenant"})}, [BROKER, TENANT]),
-    ({"nodes": frozenset({3})}, [MOVE]),
+    ({"nodes": frozenset({3})}, [MOVE, LAG]),
     ({"nodes": frozenset({1, 100})}, [BROKER, CONTROLLER, TENANT]),
     ({"nodes": frozenset({100}), "kinds": frozenset({"tenant"})}, [TENANT]),
     ({"nodes": frozenset({9})}, []),

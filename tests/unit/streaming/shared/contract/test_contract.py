@@ -12,9 +12,13 @@ from streaming.shared.contract import (
     BrokerSignal,
     ContractError,
     ControllerSignal,
+    FetcherThreadLag,
+    LaggingPartition,
+    LagTrend,
     MoveSignal,
     MoveStep,
     NodeRole,
+    ReplicationSignal,
     Sample,
     Scrape,
     Side,
@@ -103,6 +107,11 @@ def test_scrape_encodes_as_record() -> None:
     }  # fmt: skip
 
 
+LAG = ReplicationSignal(
+    "c", 3, 5000, 4000, 6, 1.0,
+    lag_sum_messages=7.0, trend_of="sum", trend=LagTrend(1.5, 25.0, 6, 0.9),
+    threads=(FetcherThreadLag(1, 0, 4.0, 7.0, 7.0, trend=LagTrend(1.5, 25.0, 2)),), worst=(LaggingPartition("t", 0, 7.0, 1, 0),),
+)  # fmt: skip
 OTHERS = (
     ControllerSignal("c", 100, 5000, 4000, 6, 1.0, active=1.0, queue_depth_mean=0.5),
     TenantSignal("c", 100, 5000, 4000, 6, 1.0, user="a=b,c|d é", client_id="x~y*z", tokens=-3.0),
@@ -112,6 +121,11 @@ OTHERS = (
 @pytest.mark.parametrize("signal", OTHERS, ids=signal_kind)
 def test_controller_and_tenant_signals_survive_encoding(signal: ControllerSignal | TenantSignal) -> None:
     assert decode_signal(encode_signal(signal)) == signal
+
+
+def test_replication_signal_survives_encoding_with_nested_values() -> None:
+    assert decode_signal(encode_signal(LAG)) == LAG
+    assert signal_key(LAG) == b"c|replication|3|5000"
 
 
 def test_tenant_labels_are_escaped_in_keys() -> None:
@@ -138,6 +152,9 @@ OUT_OF_BOUNDS: list[tuple[str, dict[str, object]]] = [
     ("move", {"moving_partitions": -1}),
     ("move", {"steps": [[]] * 10_001}),
     ("tenant", {"user": "u" * 5_000}),
+    ("replication", {"lag_sum_messages": 1e25}),
+    ("replication", {"worst": [[]] * 10_001}),
+    ("replication", {"trend": {"slope_messages_per_s": 1e25, "span_s": 1, "points": 2}}),
     ("controller", {"queue_depth_mean": 1e25}),
 ]
 
@@ -165,6 +182,7 @@ def test_decode_refuses_wrong_type_or_range_with_reason(kind: str, change: dict[
     whole = {
         "broker": BrokerSignal("c", 3, 5000, 4000, 6, 1.0),
         "move": MoveSignal("c", 3, Side.LEADER, 5000, 4000, 6, 1.0, 1, 1),
+        "replication": LAG,
         "controller": OTHERS[0],
         "tenant": OTHERS[1],
     }

@@ -12,7 +12,7 @@ import structlog
 from kafka import TopicPartition
 from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_signal
 
-from streaming.shared.contract import ControllerSignal, Signal, TenantSignal, encode_signal
+from streaming.shared.contract import ControllerSignal, ReplicationSignal, Signal, TenantSignal, encode_signal
 from tuner.journal.topic_tail import POLLS_MAX, TopicTail
 from tuner.runtime.observe.signals_reader import SignalReader
 
@@ -79,6 +79,7 @@ class FakeConsumer:
         return {p: records for p, records in found.items() if records}
 
 
+LAG = ReplicationSignal(CLUSTER, 3, NOW_MS, NOW_MS, 6, 1.0, lag_sum_messages=7.0)
 CONTROLLER = ControllerSignal(CLUSTER, 100, NOW_MS, NOW_MS, 6, 1.0, active=1.0)
 TENANT = TenantSignal(CLUSTER, 100, NOW_MS, NOW_MS, 6, 1.0, user="alice", tokens=-3.0)
 
@@ -92,29 +93,35 @@ def reader_of(*signals: Signal) -> SignalReader:
     return reader
 
 
+def kept_by(reader: SignalReader) -> list[Signal]:
+    by_kind = (reader.brokers, reader.moves, reader.replication, reader.controllers, reader.tenants)
+    return [signal for signals in by_kind for signal in signals.values()]
+
+
 def test_signals_are_kept_by_kind_and_entity() -> None:
     other = replace(TENANT, client_id="loader")
     reader = reader_of(
-        broker_signal(1), broker_signal(3), move_signal(*SOURCE), move_signal(*TARGET),
+        broker_signal(1), broker_signal(3), move_signal(*SOURCE), move_signal(*TARGET), LAG,
         CONTROLLER, replace(CONTROLLER, node=101, active=0.0), TENANT, other, replace(TENANT, node=101),
     )  # fmt: skip
     assert set(reader.brokers) == {1, 3}
     assert set(reader.moves) == {SOURCE, TARGET}
+    assert reader.replication == {3: LAG}
     assert {node: s.active for node, s in reader.controllers.items()} == {100: 1.0, 101: 0.0}
     assert set(reader.tenants) == {(100, "alice", None), (100, "alice", "loader"), (101, "alice", None)}
 
 
-@pytest.mark.parametrize("signal", [broker_signal(1), move_signal(*SOURCE), CONTROLLER, TENANT])
+@pytest.mark.parametrize("signal", [broker_signal(1), move_signal(*SOURCE), LAG, CONTROLLER, TENANT])
 def test_backlog_signal_is_counted_and_replaces_nothing(signal: Signal) -> None:
     live = replace(signal, samples=1)
     newer = replace(signal, backlog=True, sampled_at_ms=signal.sampled_at_ms + 1)
     reader = reader_of(live, newer)
-    kept = [*reader.brokers.values(), *reader.moves.values(), *reader.controllers.values(), *reader.tenants.values()]
+    kept = kept_by(reader)
     assert kept == [live]
     assert reader.backlog == 1
 
 
-@pytest.mark.parametrize("signal", [broker_signal(1), move_signal(*SOURCE), CONTROLLER, TENANT])
+@pytest.mark.parametrize("signal", [broker_signal(1), move_signal(*SOURCE), LAG, CONTROLLER, TENANT])
 @pytest.mark.parametrize(
     ("later_ms", "samples", "wins"),
     [(1, 1, True), (0, 6, True), (0, 7, True), (0, 5, False), (-1, 9, False), (-600_001, 1, True)],
@@ -123,7 +130,7 @@ def test_newest_sample_wins_then_fullest_window(signal: Signal, later_ms: int, s
     """Last case: the clock of the first signal was ten minutes ahead."""
     second = replace(signal, sampled_at_ms=signal.sampled_at_ms + later_ms, samples=samples)
     reader = reader_of(signal, second)
-    kept = [*reader.brokers.values(), *reader.moves.values(), *reader.controllers.values(), *reader.tenants.values()]
+    kept = kept_by(reader)
     assert kept == [second if wins else signal]
 
 
@@ -132,10 +139,12 @@ def test_signals_ten_minutes_old_are_forgotten() -> None:
     reader = reader_of(
         broker_signal(1, age_s=599), broker_signal(3, age_s=600), move_signal(*SOURCE, age_s=600), move_signal(*TARGET),
         replace(CONTROLLER, sampled_at_ms=old), replace(TENANT, sampled_at_ms=old), replace(TENANT, user="bob"),
+        replace(LAG, sampled_at_ms=old),
     )  # fmt: skip
     reader.forget_old(NOW_MS)
     assert (set(reader.brokers), set(reader.moves), set(reader.controllers)) == ({1}, {TARGET}, set())
     assert set(reader.tenants) == {(100, "bob", None)}
+    assert reader.replication == {}
 
 
 def test_records_of_other_clusters_and_unreadable_ones_are_skipped() -> None:
