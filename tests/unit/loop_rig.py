@@ -23,7 +23,7 @@ from tuner_cases import (
     owned,
 )
 
-from streaming.shared.contract import BrokerSignal, MoveSignal
+from streaming.shared.contract import BrokerSignal, MoveSignal, ReplicationSignal
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Decision, ExecutedDecision, Reason
 from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
@@ -95,6 +95,7 @@ class FakeSignals:
             1: broker_signal(1, leader=9.5 * MB),
             3: broker_signal(3, follower=6 * MB),
         }
+        self.replication: Mapping[int, ReplicationSignal] = {}
         self.moves: Mapping[BrokerSide, MoveSignal] = {
             SOURCE: move_signal(*SOURCE),
             TARGET: move_signal(*TARGET, steady_state=3 * MB),

@@ -18,6 +18,7 @@ from typing import Protocol
 
 import structlog
 
+from streaming.shared.contract import ReplicationSignal
 from tuner.control.throttle.cleanup_rules import may_need_cleanup
 from tuner.control.throttle.decision import ClearLists, Decision, Reason, RestoreRate, SetRate
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
@@ -72,6 +73,9 @@ _JOURNAL_REFUSED = "the journal accepts no record, so no throttle is changed"
 
 
 class SignalSource(LatestSignals, Protocol):
+    @property
+    def replication(self) -> Mapping[int, ReplicationSignal]: ...
+
     def forget_old(self, now_ms: int) -> None: ...
 
 
