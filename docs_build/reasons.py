@@ -16,12 +16,12 @@ from tuner.core.reason_text import ReasonText
 SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     (
         "Throttles: the cycle and the lists",
-        "The tuner checks these in each cycle, in this order, before it looks at single throttles.",
+        "In each cycle the tuner checks these reasons in this order, before it checks the reasons of single throttles.",
         throttle.CYCLE_REASONS,
     ),
     (
         "Throttles: one throttle",
-        "The tuner checks these for each throttle while partitions move. The first reason that applies decides. With an "
+        "While partitions move, the tuner checks these reasons for each throttle. The first reason that applies decides. With an "
         "objective the tuner checks `window_warmup` after `preserved`.",
         throttle.SIDE_REASONS,
     ),
@@ -32,18 +32,19 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     ),
     (
         "Mutation quotas: the total rate",
-        "The total rate is the rate of mutations that all tenants together may reach. A reason says why it stays or changes.",
+        "The total rate is the rate of mutations that all tenants together may reach. The reason says why the tuner keeps or "
+        "changes this rate.",
         quota.TOTAL_REASONS,
     ),
     (
         "Mutation quotas: one tenant",
-        "Each tenant has one of these reasons. The table of `rheostat quotas` shows it too.",
+        "Each tenant has one of these reasons. The table of `rheostat quotas` also shows the reason.",
         quota.TENANT_REASONS,
     ),
     (
         "Plans: partitions at a time",
-        "For each side of a broker the tuner decides how many partitions it copies for plans at a time. One of these reasons says "
-        "why the number stays or changes.",
+        "A broker copies several partitions of plans at the same time. The tuner sets this number for each side of a broker. The "
+        "reason says why the tuner keeps or changes the number.",
         reassignment.CONCURRENCY_REASON_TEXTS,
     ),
     (
@@ -66,7 +67,7 @@ def render_reasons() -> str:
 
 def _section(heading: str, intro: str, texts: Mapping[StrEnum, ReasonText]) -> Iterator[str]:
     yield f"\n## {heading}\n\n{intro}\n"
-    yield "| reason | meaning | the tuner | you |"
+    yield "| reason | meaning | what the tuner does | what to do |"
     yield "|---|---|---|---|"
     for reason, text in texts.items():
         yield f"| `{reason.value}` | {cell(text.cause)} | {cell(text.effect)} | {cell(text.advice)} |"

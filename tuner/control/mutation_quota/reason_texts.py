@@ -9,7 +9,7 @@ from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.core.reason_text import ReasonText
 
 _CHECK_CONTROLLER_METRICS = (
-    "check that the controllers report their metrics: `rheostat signals` and `rheostat doctor` name what is missing"
+    "check that the controllers report their metrics: `rheostat signals` and `rheostat doctor` name the missing metrics"
 )
 _KEEPS_TOTAL = "keeps the total rate"
 _LOWERS_TOTAL_A_LITTLE = "lowers the total rate a little"
@@ -19,12 +19,12 @@ _RESTORES_QUOTA = "restores the quota from before rheostat managed the tenant"
 CYCLE_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
     {
         QuotaReason.QUOTAS_UNREADABLE: ReasonText(
-            cause="the quotas in Kafka cannot be read",
+            cause="the tuner cannot read the quotas in Kafka",
             effect="changes no quota",
             advice="grant DescribeConfigs on the cluster; `rheostat doctor` names the missing right",
         ),
         QuotaReason.CONTROLLER_UNKNOWN: ReasonText(
-            cause="no active controller is known",
+            cause="the tuner does not know which controller is active",
             effect="changes no quota",
             advice=_CHECK_CONTROLLER_METRICS,
         ),
@@ -34,8 +34,8 @@ CYCLE_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             advice=_CHECK_CONTROLLER_METRICS,
         ),
         QuotaReason.PRESSURE_NOT_MEASURED: ReasonText(
-            cause="a measure of the controller's objective, or the number of partitions, is not reported",
-            effect="raises no quota; changes none at all while no measure of the objective is reported",
+            cause="the controller does not report a measure of the objective, or the number of partitions",
+            effect="raises no quota; if all measures of the objective are missing, changes no quota",
             advice=(
                 "make the collector report the measure that the decision names, or remove the measure from "
                 "`tuner.mutation_quota.objective`"
@@ -66,8 +66,8 @@ CYCLE_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             ),
         ),
         QuotaReason.METERING_ENABLED: ReasonText(
-            cause="no quota exists, so Kafka counts the mutations of no tenant",
-            effect="sets a quota too high to limit a client, so that Kafka counts the mutations",
+            cause="no quota exists, and Kafka counts mutations only for tenants that have a quota",
+            effect="sets a quota that is too high to limit a client, so that Kafka counts the mutations",
         ),
     }
 )
@@ -76,8 +76,8 @@ CYCLE_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
 TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
     {
         QuotaReason.INITIAL: ReasonText(
-            cause="no total rate has been set before",
-            effect="sets the first total rate",
+            cause="this is the first total rate",
+            effect="sets the total rate",
         ),
         QuotaReason.WITHIN_OBJECTIVE: ReasonText(
             cause="the controller meets its objective, but has little headroom",
@@ -93,18 +93,21 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         ),
         QuotaReason.AT_CAP: ReasonText(
             cause=(
-                "the total rate is the highest at which all token buckets, spent at once, keep the controller busy "
-                "for no longer than `burst_ms_max`"
+                "the total rate is at its cap: with a higher rate, tenants that spend their token buckets at the same time could "
+                "keep the controller busy for longer than `burst_ms_max`"
             ),
             effect=_KEEPS_TOTAL,
             advice="raise `burst_ms_max` only if the controller may be busy for longer",
         ),
         QuotaReason.OVER_CAP: ReasonText(
-            cause="all token buckets, spent at once, would keep the controller busy for longer than `burst_ms_max`",
-            effect="lowers the total rate to the highest that `burst_ms_max` permits",
+            cause=(
+                "tenants that spend their token buckets at the same time could keep the controller busy for longer than "
+                "`burst_ms_max`"
+            ),
+            effect="lowers the total rate to the highest rate that `burst_ms_max` permits",
         ),
         QuotaReason.NEAR_KNOWN_LIMIT: ReasonText(
-            cause="at a slightly higher total rate the controller exceeded its objective before",
+            cause="at a slightly higher total rate, the controller has exceeded its objective before",
             effect="keeps the total rate, and tries higher total rates again within half an hour",
         ),
         QuotaReason.HEADROOM_AVAILABLE: ReasonText(
@@ -112,7 +115,7 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             effect="raises the total rate",
         ),
         QuotaReason.FALLING_BEHIND: ReasonText(
-            cause="brokers apply metadata later and later, and would soon exceed the objective",
+            cause="the delay with which brokers apply metadata grows, and would soon exceed the objective",
             effect=_LOWERS_TOTAL_A_LITTLE,
         ),
         QuotaReason.NEAR_OBJECTIVE: ReasonText(
@@ -134,7 +137,7 @@ TOTAL_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         ),
         QuotaReason.HEARTBEAT_TIMEOUTS: ReasonText(
             cause="heartbeats of brokers time out at the controller",
-            effect="lowers the total rate by half",
+            effect="halves the total rate",
             advice="see ControllerUnderPressure in the runbook",
         ),
     }
@@ -153,11 +156,11 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             effect="sets the tenant's quota to its measured rate plus a quarter",
         ),
         QuotaReason.STANDING_SHARE: ReasonText(
-            cause="the tenant is idle or nearly so",
-            effect="keeps a standing share as the tenant's quota, so that the tenant can start without waiting",
+            cause="the tenant creates and deletes no or almost no topics",
+            effect="gives the tenant a small quota (a standing share), so that it can start without waiting",
         ),
         QuotaReason.AT_GUARANTEED_RATE: ReasonText(
-            cause="the tenant's guaranteed rate is higher than its share by weight",
+            cause="the tenant's guaranteed rate is higher than the share that its weight gives",
             effect="sets the tenant's quota to the guaranteed rate",
             advice="raise `rate_per_s_min` if the tenant still waits for its quota",
         ),
@@ -168,7 +171,7 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
         QuotaReason.EXEMPT: ReasonText(
             cause="a rule of `tuner.mutation_quota.tenants` exempts the tenant",
             effect=(
-                "sets no quota; if a `<default>` quota would limit the tenant, sets a quota too high to limit a client"
+                "sets no quota; but if a `<default>` quota would limit the tenant, sets a quota that is too high to limit it"
             ),
         ),
         QuotaReason.EXTERNALLY_OWNED: ReasonText(
@@ -182,13 +185,13 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             advice="set `existing_quotas: adopt` if rheostat should manage the quota",
         ),
         QuotaReason.WOULD_SHADOW_EXISTING: ReasonText(
-            cause="a quota of rheostat would disable an existing quota of another owner",
+            cause="a quota of rheostat would have precedence over an existing quota of another tool, and disable it",
             effect="sets no quota, and removes its earlier quota if there is one",
             advice="set `tuner.mutation_quota.default_entity` to the kind of the existing quota, or to `none`",
         ),
         QuotaReason.TOO_MANY_TENANTS: ReasonText(
-            cause="more tenants are active than may have a quota by name (`tenants_max`)",
-            effect="leaves the surplus tenants to the `<default>` quota",
+            cause="more tenants are active than `tenants_max` permits",
+            effect="sets no quota for the other tenants, so that the `<default>` quota limits them",
             advice="look for clients that generate a new client-id each time",
         ),
         QuotaReason.TENANT_GONE: ReasonText(
@@ -206,7 +209,7 @@ TENANT_REASONS: Mapping[QuotaReason, ReasonText] = MappingProxyType(
             advice="nothing if you changed the quota; otherwise find the other tool",
         ),
         QuotaReason.NOT_CONFIGURED: ReasonText(
-            cause="the settings no longer require this quota",
+            cause="the settings no longer tell rheostat to manage this quota",
             effect=_RESTORES_QUOTA,
         ),
     }

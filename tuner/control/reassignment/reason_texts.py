@@ -22,14 +22,14 @@ _RAISE_CEILING = (
 CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyType(
     {
         ConcurrencyReason.INITIAL: ReasonText(
-            cause="the start value of a new side",
+            cause="the initial value of this side",
             effect=(
-                "copies this number of partitions at a time, or the lowest number of the other sides if that is lower"
+                "starts with this number of partitions at a time, or with the lowest number of the other sides if that is lower"
             ),
         ),
         ConcurrencyReason.LIMITS_CHANGED: ReasonText(
-            cause="the number of partitions at a time was outside the present limits",
-            effect="sets the number to the nearest one within the limits",
+            cause="the limits have changed, and the number of partitions at a time is outside the new limits",
+            effect="sets the number to the nearest value within the limits",
         ),
         ConcurrencyReason.UNDER_MIN_ISR: ReasonText(
             cause="partitions that this broker leads refuse writes, because too few of their replicas are in sync",
@@ -43,7 +43,7 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
         ),
         ConcurrencyReason.CONTROLLER_BUSY: ReasonText(
             cause="the controller exceeds its objective",
-            effect="halves the number of partitions at a time on every side",
+            effect="halves the number of partitions at a time on every broker",
             advice="see ControllerUnderPressure in the runbook if the excess lasts",
         ),
         ConcurrencyReason.STALE_DECAY: ReasonText(
@@ -67,8 +67,8 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
         ),
         ConcurrencyReason.NOT_THROTTLED: ReasonText(
             cause=(
-                "this side has no throttle whose use is measured, so the effect of more partitions at a time is not "
-                "known"
+                "this side has no throttle, or the use of its throttle is not measured, so the effect of more partitions at a "
+                "time is not known"
             ),
             effect=_KEEPS,
             advice="nothing if the plan is unthrottled; otherwise check that the broker reports its throttled bytes",
@@ -79,12 +79,12 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
             advice=_RAISE_CEILING,
         ),
         ConcurrencyReason.STEADY_STATE_FILLS: ReasonText(
-            cause="new writes to the partitions under way use most of the throttle of this side",
+            cause="new writes to the moving partitions use most of the throttle of this side",
             effect=_KEEPS,
             advice=_RAISE_CEILING,
         ),
         ConcurrencyReason.SLOTS_NOT_USED: ReasonText(
-            cause="fewer partitions are copied through this side than are permitted at a time",
+            cause="fewer partitions are copied through this side than are permitted",
             effect=_KEEPS,
         ),
         ConcurrencyReason.NO_PARTITION_WAITS: ReasonText(
@@ -105,8 +105,8 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
             effect="raises the number of partitions at a time",
         ),
         ConcurrencyReason.REQUESTS_FULL: ReasonText(
-            cause="the last request contained as many steps as one request may",
-            effect="raises the number of steps per request",
+            cause="the last request contained the highest permitted number of steps",
+            effect="raises the permitted number of steps in a request",
         ),
     }
 )
@@ -114,16 +114,16 @@ CONCURRENCY_REASON_TEXTS: Mapping[ConcurrencyReason, ReasonText] = MappingProxyT
 STEP_REASON_TEXTS: Mapping[StepReason, ReasonText] = MappingProxyType(
     {
         StepReason.MIN_IN_SYNC: ReasonText(
-            cause="writes to the partition are refused, because too few of its replicas are in sync",
+            cause="the partition refuses writes, because too few of its replicas are in sync",
             effect="adds as many replicas as min.insync.replicas requires, even above the limit of replicas per step",
         ),
         StepReason.PREFERRED_LEADER: ReasonText(
             cause="the plan gives the partition another preferred leader",
-            effect="adds the replica of the new leader first, to relieve the present leader",
+            effect="first adds the replica of the new leader, to relieve the current leader",
         ),
         StepReason.REPLICAS: ReasonText(
-            cause="the partition lacks replicas of the plan's target, or has others",
-            effect="adds and drops as many replicas as the limit of replicas per step permits",
+            cause="the replicas of the partition differ from the plan's target",
+            effect="adds and removes as many replicas as the limit of replicas per step permits",
         ),
     }
 )
