@@ -25,21 +25,21 @@ class SourceSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", description="name of the metrics topic")
-    format: FormatName = Field(description="format of its records, named after the program that writes them")
+    format: FormatName = Field(description="format of the records, named after the program that writes them")
     cluster: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
-        description="cluster of records that do not name one; without it, the settings' cluster",
+        description="cluster of records that name no cluster; if absent, the value of the key `cluster`",
     )
     hosts: dict[str, int] = Field(
-        default_factory=dict, description="host as named in the records → node id; for records without broker_id"
+        default_factory=dict, description="node id of each host name in the records; for records without broker_id"
     )
     interval_s: Seconds = Field(
         default=10,
         ge=0.1,
         le=3600,
-        description="seconds between two scrapes of one node: a gauge is valid for 1.5 times that, and completeness is computed"
-        " from it; Telegraf's default is 10, that of Cruise Control's reporter 60",
+        description="seconds between two scrapes of one node. A gauge is valid for 1.5 times this interval, and the completeness "
+        "of signals is computed from it. Telegraf's default is 10; the default of Cruise Control's reporter is 60",
     )
     kafka: KafkaSettings | None = Field(
         default=None, description="connection to the cluster with this topic, if it is not the watched cluster"
@@ -59,14 +59,16 @@ class StreamSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     checkpoint_dir: Path = Field(
-        description="folder with the query's offsets and state, from which a restarted query continues. On a local disk;"
-        " with a master other than local, on storage that driver and executors share under this name"
+        description="folder with the offsets and the state, from which the stream continues after a restart. Use a local disk; "
+        "with another master than local, use storage that driver and executors reach under the same path"
     )
     start: Literal["latest", "earliest"] = Field(
-        default="latest", description="position in the metrics topics at which a query without checkpoint begins"
+        default="latest",
+        description="position in the metrics topics at which the stream begins if it has no checkpoint",
     )
     sources: tuple[SourceSettings, ...] = Field(
-        default=(), description="metrics topics of other collectors; rheostat's own topic is always read"
+        default=(),
+        description="metrics topics of other collectors; the stream always reads rheostat's own metrics topic",
     )
     master: str = Field(
         default="local",
@@ -76,16 +78,16 @@ class StreamSettings(BaseModel):
     driver_host: str | None = Field(
         default=None,
         pattern=r"^\S+$",
-        description="address at which executors reach this process; needed unless the master is on this machine",
+        description="address at which executors reach this process; required if the master is on another machine",
     )
-    cores: int = Field(default=2, ge=1, le=64, description="threads of Spark, over all executors")
+    cores: int = Field(default=2, ge=1, le=64, description="number of Spark's threads, on all executors together")
     driver_memory_mb: Mebibytes = Field(
         default=1024, ge=512, description="heap of the JVM, in MiB; takes effect when the JVM starts"
     )
     compiler: Compiler = Field(
         default="thorough",
-        description="compiler of the JVM: thorough processes about twice the samples after a minute; quick needs less memory and"
-        " CPU time at the start, and signals are as current: for a single core, or a machine shared with other processes",
+        description="compiler of the JVM. thorough: after a minute, about twice the throughput of quick. quick: less memory and "
+        "CPU time at the start; use it on a single core, or on a machine with other processes",
     )
     executor_memory_mb: Mebibytes = Field(
         default=1024, ge=512, description="heap of each executor of a cluster, in MiB"
@@ -95,51 +97,54 @@ class StreamSettings(BaseModel):
         default=30,
         ge=2,
         le=600,
-        description="window of a signal, in seconds: more than twice the 11 s of Kafka's quota window, so that its rhythm"
-        " averages out",
+        description="window of a signal, in seconds. The default is more than twice Kafka's quota window of 11 s, so that bursts "
+        "of throttled copies average out",
     )
     slide_s: WholeSeconds = Field(
         default=5,
         ge=1,
         le=300,
-        description="seconds from one window to the next: the usual scrape interval, so that each scrape completes one window",
+        description="seconds from one window to the next. Use the scrape interval, so that each scrape completes one window",
     )
     watermark_delay_s: WholeSeconds = Field(
         default=10,
         ge=0,
         le=600,
-        description="seconds by which a record may be older than the newest one before it counts as late and is missing from"
-        " closed windows; state is kept that much longer",
+        description="seconds by which a record may be older than the newest record; the stream ignores later records in closed "
+        "windows. A higher value needs more state",
     )
     trigger_ms: WholeMilliseconds = Field(
         default=500,
         ge=0,
-        description="shortest time from one batch to the next, in milliseconds: a batch takes at most half of the default on"
-        " two cores; half the default would double the work and save a quarter of a second",
+        description="shortest time from one batch to the next, in milliseconds. On two cores a batch takes at most half of the "
+        "default; with half of the default, the work would double, and signals would be only a quarter of a second "
+        "newer",
     )
     shuffle_partitions: int = Field(
         default=1,
         ge=1,
         le=64,
-        description="partitions of the state; each adds some 40 ms to every batch, and one is enough for hundreds of brokers;"
-        " fixed for the life of a checkpoint",
+        description="number of partitions of the state; each partition adds about 40 ms to every batch, and one partition is "
+        "enough for hundreds of brokers. A change needs a new checkpoint",
     )
     max_records_per_trigger: int = Field(
         default=5000,
         ge=1,
-        description="most records in one batch, over all sources; limits memory while the stream catches up",
+        description="highest number of records in one batch, from all sources together; limits the memory while the stream catches "
+        "up",
     )
     backfill_after_s: Seconds = Field(
         default=120,
         gt=0,
-        description="if a start is further behind than this many seconds, it begins near the end of the topics and processes the"
-        " skipped records in the background, newest first; otherwise it catches up in order, which is faster",
+        description="if the stream starts more than this many seconds behind, it begins near the end of the topics, and processes "
+        "the skipped records in the background, newest first; otherwise it processes all records in order, which is "
+        "faster",
     )
     backlog_records_per_chunk: int = Field(
         default=2000,
         ge=1,
-        description="approximate number of skipped records per background task; the live query may wait for a core as long as one"
-        " task takes",
+        description="approximate number of skipped records that one background task processes; the live query may have to wait for "
+        "the end of a task",
     )
     http: StreamHttpSettings = Field(default_factory=StreamHttpSettings, description="the stream's own metrics")
 

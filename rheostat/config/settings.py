@@ -47,7 +47,8 @@ class TopicSettings(BaseModel):
     prefix: str = Field(
         default="rheostat",
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
-        description="topics are <prefix>.metrics, .signals, .rejects, .journal, .orders, .inputs",
+        description="prefix of the names of rheostat's topics: <prefix>.metrics, <prefix>.signals, <prefix>.rejects, "
+        "<prefix>.journal, <prefix>.orders, <prefix>.inputs",
     )
 
 
@@ -58,7 +59,7 @@ class Settings(BaseModel):
 
     cluster: str = Field(
         pattern=r"^[A-Za-z0-9._-]{1,100}$",
-        description="the name of the cluster in every record key, metric and log line; required",
+        description="a name for the cluster, which is in every record key, metric and log line; required",
     )
     kafka: KafkaSettings = Field(description="how to reach the cluster")
     topics: TopicSettings = Field(default_factory=TopicSettings, description="rheostat's own topics")

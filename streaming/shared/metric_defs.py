@@ -32,18 +32,21 @@ class ProcessMetric:
     """Metrics that every process has."""
 
     BUILD_INFO = _gauge("rheostat_build_info", unit=Unit.TRUTH, labels=("version", "part"),
-        meaning="1, and the labels hold the running version and the part: collect, stream or tune.")
+        meaning="Always 1; the labels contain the running version and the process: collect, stream or tune.")
     CONFIG_VALID = _gauge("rheostat_config_last_reload_successful", unit=Unit.TRUTH, labels=_PART,
-        meaning="1 while the settings file on disk is valid; 0 while a restart would refuse it. The process keeps its old "
-        "settings.")
+        meaning="1 while the settings file on disk is valid; 0 while a restart would fail because of it. The process keeps its "
+        "old settings.")
     CONFIG_VALID_AT = _gauge("rheostat_config_last_reload_success_timestamp_seconds", unit=Unit.SINCE_1970, labels=_PART,
         meaning="Time at which the settings file was last read and found valid.")
     CONFIG_APPLIED = _gauge("rheostat_config_in_force", unit=Unit.TRUTH, labels=_PART,
-        meaning="1 while this process uses the settings on disk; 0 while a reload or restart would change its settings.")
+        meaning="1 while this process uses the settings of the file on disk; 0 while a reload or restart would change its "
+        "settings.")
     CONFIG_RELOADS = _counter("rheostat_config_reloads_total", unit=Unit.COUNT, labels=(*_PART, "result"),
-        meaning="Reloads by SIGHUP: taken, or refused because the file is invalid or a change needs a restart. Tuner only.")
+        meaning="Reloads by SIGHUP, by result: taken, or refused because the file is invalid or a change needs a restart. "
+        "Tuner only.")
     THREADS_ENDED = _counter("rheostat_threads_ended_total", unit=Unit.COUNT, labels=_PART,
-        meaning="Threads of this process that an internal error ended; the process goes on without them and its log names them.")
+        meaning="Threads of this process that ended with an internal error; the process continues without them, and its log "
+        "names them.")
     CPU_SECONDS = _counter("rheostat_process_cpu_seconds_total", unit=Unit.SECONDS, labels=_PART,
         meaning="CPU time of this process in seconds, without Spark's JVM.")
     RESIDENT_BYTES = _gauge("rheostat_process_resident_memory_bytes", unit=Unit.BYTES, labels=_PART,
@@ -56,11 +59,11 @@ class CollectorMetric:
     """Metrics of `rheostat collect`."""
 
     SCRAPE_SECONDS = MetricDef("rheostat_collector_scrape_seconds", kind="histogram", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Duration of scrapes in seconds, failed ones included.")
+        meaning="Duration of scrapes in seconds, including failed scrapes.")
     SCRAPE_FAILURES = _counter("rheostat_collector_scrape_failures_total", unit=Unit.COUNT, labels=("cluster", "node", "cause"),
         meaning="Failed scrapes, by node and cause.")
     SCRAPED_AT = _gauge("rheostat_collector_last_scrape_timestamp_seconds", unit=Unit.SINCE_1970, labels=("cluster", "node"),
-        meaning="Start time of a node's last successful scrape; absent before the first.")
+        meaning="Start time of a node's last successful scrape; absent before the first successful scrape.")
     ROUNDS = _counter("rheostat_collector_rounds_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Collection rounds started.")
     LATE_ROUNDS = _counter("rheostat_collector_late_rounds_total", unit=Unit.COUNT, labels=_CLUSTER,
@@ -68,7 +71,7 @@ class CollectorMetric:
     ROUND_SECONDS = _gauge("rheostat_collector_round_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Duration of the last round in seconds.")
     RECORDS = _counter("rheostat_collector_records_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records produced for the metrics topic.")
+        meaning="Records written to the metrics topic.")
     RECORDS_FAILED = _counter("rheostat_collector_records_failed_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Records that could not be written to the metrics topic.")
     ADMIN_FAILURES = _counter("rheostat_collector_admin_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
@@ -78,22 +81,24 @@ class CollectorMetric:
     FULL_SCAN_SECONDS = _gauge("rheostat_collector_full_scan_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Duration of the last full scan in seconds.")
     ACCESS_RELOAD_SUCCESSFUL = _gauge("rheostat_collector_access_reload_successful", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while the agents' certificates and password on disk are in use; 0 after they could not be read again.")
+        meaning="1 while the collector uses the certificates and the password on disk for the agents; 0 after it could not "
+        "read them again.")
 
 
 class StreamMetric:
     """Metrics of `rheostat stream`."""
 
     BATCH_AT = _gauge("rheostat_stream_last_batch_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
-        meaning="Time at which the last batch with input ended; absent before the first.")
+        meaning="Time at which the last batch with input ended; absent before the first such batch.")
     BATCH_SECONDS = _gauge("rheostat_stream_batch_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Duration of the last batch with input, in seconds.")
     BATCH_INTERVAL = _gauge("rheostat_stream_batch_interval_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Seconds between the ends of two windows (stream.slide_s); longer batches fall behind.")
+        meaning="Seconds between the ends of two windows (stream.slide_s); if batches take longer, the stream falls behind.")
     NEWEST_INPUT_AT = _gauge("rheostat_stream_newest_input_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
-        meaning="Kafka's timestamp of the newest record in the last batch; the batch's end minus this is the age of its signals.")
+        meaning="Kafka's timestamp of the newest record in the last batch; the end of the batch minus this value is the age of "
+        "its signals.")
     WATERMARK_AT = _gauge("rheostat_stream_watermark_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
-        meaning="Watermark: windows that end before this time are closed, and later records for them are dropped.")
+        meaning="Watermark: windows that end before this time are closed, and the stream drops later records for them.")
     INPUT_BEHIND = _gauge("rheostat_stream_input_behind_records", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Unread records in the input topics when the last batch started, over all sources.")
     STATE_ROWS = _gauge("rheostat_stream_state_rows", unit=Unit.COUNT, labels=_CLUSTER,
@@ -101,19 +106,21 @@ class StreamMetric:
     BATCHES = _counter("rheostat_stream_batches_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Batches with input.")
     INPUT_ROWS = _counter("rheostat_stream_input_rows_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records read by the live query, without those of an outage's backlog.")
+        meaning="Records read by the live query, without the backlog of an outage.")
     LATE_ROWS = _counter("rheostat_stream_late_rows_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Rows dropped because their windows were already closed.")
     REJECTS = _counter("rheostat_stream_rejects_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records that could not be parsed. Backlog records are not counted; the rejects topic has them.")
+        meaning="Records that the stream could not parse, without the backlog of an outage; the rejects topic also has "
+        "unparsable records of the backlog.")
     REJECTS_NOT_WRITTEN = _counter("rheostat_stream_rejects_not_written_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Unparsable records missing from the rejects topic, because there were too many or they were late.")
+        meaning="Unparsable records that the stream did not write to the rejects topic, because there were too many or they "
+        "were late.")
     QUARANTINED = _counter("rheostat_stream_quarantined_records_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records skipped because reading them ends the stream; the rejects topic names them.")
+        meaning="Records that the stream skipped because reading them would end it; the rejects topic names them.")
     RESTARTS = _counter("rheostat_stream_restarts_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Restarts of the query in this process.")
+        meaning="Restarts of the Spark query in this process.")
     BACKLOG = _gauge("rheostat_stream_backlog_records", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Records of an outage still to be processed in the background.")
+        meaning="Records of an outage that the stream still has to process in the background.")
     BACKLOG_LOST_RECORDS = _gauge("rheostat_stream_backlog_lost_records", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Backlog records that retention deleted before they were read.")
 
@@ -124,36 +131,38 @@ class TunerMetric:
     # -- the tuner itself -----------------------------------------------------------------------------------------------------
 
     READY = _gauge("rheostat_tuner_ready", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while the tuner has current data of the cluster and signals; 0 once they are older than 2 × "
+        meaning="1 while the tuner has current data of the cluster and current signals; 0 when these are older than 2 × "
         "tuner.signal_age_s_max.")
     ACTIVE = _gauge("rheostat_tuner_active", unit=Unit.TRUTH, labels=_CLUSTER,
         meaning="1 while this tuner holds the lease or is in a dry run (see rheostat_tuner_dry_run); 0 on standby.")
     DRY_RUN = _gauge("rheostat_tuner_dry_run", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while the tuner decides but writes nothing.")
+        meaning="1 while the tuner runs as a dry run: it makes decisions but changes nothing.")
     CYCLE_SECONDS = _gauge("rheostat_tuner_cycle_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Duration of the last cycle in seconds.")
     CYCLED_AT = _gauge("rheostat_tuner_last_cycle_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
-        meaning="Time at which the last cycle ended; absent before the first.")
+        meaning="Time at which the last cycle ended; absent before the end of the first cycle.")
     CYCLE_FAILURES = _counter("rheostat_cycle_failures_total", unit=Unit.COUNT, labels=("cluster", "controller"),
-        meaning="Cycles of a controller (throttles, mutation_quotas, plans) that an internal error ended; these changed nothing.")
+        meaning="Cycles of a controller (throttles, mutation_quotas, plans) that ended with an internal error; such cycles "
+        "change nothing.")
     RECORDS_REFUSED = _counter("rheostat_tuner_refused_records_total", unit=Unit.COUNT, labels=("cluster", "topic"),
         meaning="Records that the tuner could not read and skipped, by topic (signals, orders).")
     SIGNAL_AGE_SECONDS = _gauge("rheostat_signal_age_seconds", unit=Unit.SECONDS, labels=_BROKER,
         meaning="Age in seconds of the newest sample in a broker's signal.")
     SIGNAL_AGE_MAX = _gauge("rheostat_signal_age_max_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Signal age in seconds from which no throttle is raised (tuner.signal_age_s_max).")
+        meaning="Signal age in seconds above which the tuner raises no throttle (tuner.signal_age_s_max).")
     INPUT_AGE_SECONDS = _gauge("rheostat_input_age_seconds", unit=Unit.SECONDS, labels=("cluster", "input"),
         meaning="Age in seconds of the tuner's inputs: the cluster snapshot, and the newest sample of each kind of signal.")
     DECISIONS = _counter("rheostat_decisions_total", unit=Unit.COUNT, labels=_DECISION,
         meaning="Throttle decisions by action (hold, set, ...) and reason.")
     SIDES = _gauge("rheostat_sides", unit=Unit.COUNT, labels=_DECISION,
-        meaning="Broker sides (leader and follower throttles) by action and reason of the last cycle.")
+        meaning="Leader and follower throttles of brokers, by action and reason of the last cycle.")
     NEEDS_ATTENTION = _gauge("rheostat_throttle_needs_attention", unit=Unit.TRUTH, labels=(*_SIDE, "reason"),
-        meaning="1 for a throttle that the last cycle could not assess or cannot help; the first hundred, absent for others.")
+        meaning="1 for a throttle that the last cycle could not judge, or with which the move cannot end; at most a hundred "
+        "throttles, absent for others.")
     ACTUATIONS = _counter("rheostat_actuations_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Attempted writes to the cluster, failed ones included.")
+        meaning="Attempted writes to the cluster, including failed writes.")
     ACTUATION_FAILURES = _counter("rheostat_actuation_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Writes to the cluster that failed or were not confirmed by reading back.")
+        meaning="Writes to the cluster that failed, or whose new value was missing when the tuner read it back.")
 
     # -- orders of an operator ------------------------------------------------------------------------------------------------
 
@@ -162,9 +171,9 @@ class TunerMetric:
     RELEASED = _gauge("rheostat_released", unit=Unit.TRUTH, labels=_CLUSTER,
         meaning="1 while the tuner is paused and has removed all its settings from the cluster, else 0.")
     OVERRIDE_UNTIL = _gauge("rheostat_override_until_timestamp_seconds", unit=Unit.SINCE_1970, labels=_SIDE,
-        meaning="Time at which an operator's override of this throttle ends; absent without one.")
+        meaning="Time at which an operator's override of this throttle ends; absent without an override.")
     OVERRIDE_RATE = _gauge("rheostat_override_rate_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
-        meaning="Rate in bytes/s that an operator's override sets; absent without one.")
+        meaning="Rate in bytes/s that an operator's override sets; absent without an override.")
     EXTERNAL_CHANGE_HOLD_UNTIL = _gauge("rheostat_external_change_hold_until_timestamp_seconds", unit=Unit.SINCE_1970, labels=_SIDE,
         meaning="Time until which the tuner leaves a throttle alone after another tool changed it; absent without such a change.")
 
@@ -179,22 +188,23 @@ class TunerMetric:
     REMAINING_SLOPE = _gauge("rheostat_move_remaining_slope_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,
         meaning="Trend of rheostat_move_remaining_bytes in bytes/s; negative is progress.")
     LAG_MESSAGES = _gauge("rheostat_move_lag_messages", unit=Unit.MESSAGES, labels=_BROKER,
-        meaning="Lag in messages of adding replicas on this broker, as their fetchers report it; frozen while they are throttled. "
-        "The hundred brokers with the largest lag.")
+        meaning="Lag in messages of adding replicas on this broker, as their fetchers report it; the value does not change "
+        "while a throttle delays them. At most the hundred brokers with the largest lag.")
     PARTITION_REMAINING_BYTES = _gauge("rheostat_move_partition_remaining_bytes", unit=Unit.BYTES,
         labels=("cluster", "broker", "topic", "partition"),
         meaning="Bytes that an adding replica still has to copy, for the tuner.metrics.partitions_named_max largest moves.")
     STALLED = _gauge("rheostat_move_stalled", unit=Unit.TRUTH, labels=_BROKER,
-        meaning="1 while the move onto this broker is judged stalled, else 0.")
+        meaning="1 while the move onto this broker counts as stalled, else 0.")
     STALL_SCORE_SECONDS = _gauge("rheostat_move_stall_score_seconds", unit=Unit.SECONDS, labels=_BROKER,
         meaning="Seconds of expected progress that the move onto this broker has lost; stalled above 15.")
     BOUND_ELSEWHERE = _gauge("rheostat_move_bound_elsewhere", unit=Unit.TRUTH, labels=_BROKER,
-        meaning="1 while something other than a throttle (source, disk, network, fetchers) holds the stalled move onto this "
-        "broker, 0 while a throttle does; absent without a stall. The first hundred.")
+        meaning="1 while something other than a throttle (source, disk, network, fetchers) limits the stalled move onto this "
+        "broker; 0 while a throttle limits it; absent without a stall. At most a hundred brokers.")
     RATE_CURRENT = _gauge("rheostat_throttle_rate_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
-        meaning="Throttle rate now set on the broker, in bytes/s; absent while none is set.")
+        meaning="Throttle rate that is set on the broker now, in bytes/s; absent while no rate is set.")
     RATE_SETPOINT = _gauge("rheostat_setpoint_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
-        meaning="Throttle rate in bytes/s that the tuner is moving to, or keeps on average; absent while it holds.")
+        meaning="Throttle rate in bytes/s to which the tuner changes the throttle, or which it keeps on average; absent while "
+        "it changes nothing.")
     RATE_MAX = _gauge("rheostat_throttle_rate_max_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_CLUSTER,
         meaning="Highest throttle rate that the settings allow, in bytes/s.")
     RATE_MIN = _gauge("rheostat_throttle_rate_min_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_CLUSTER,
@@ -202,29 +212,31 @@ class TunerMetric:
     THROTTLES_OWNED = _gauge("rheostat_throttles_owned", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Throttle rates that rheostat has set and will restore.")
     THROTTLED_BYTES = _gauge("rheostat_throttled_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
-        meaning="Bytes/s that count against the throttle: Kafka's own 11 s mean, or an estimate where it is not collected.")
+        meaning="Bytes/s that count against the throttle: Kafka's own 11 s mean, or an estimate if the collector does not "
+        "report this mean.")
     STEADY_STATE_BYTES = _gauge("rheostat_steady_state_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
-        meaning="Steady-state replication W: bytes/s that the throttle carries for new writes alone. A rate at or below W never "
-        "ends a move.")
+        meaning="Steady-state replication W: bytes/s of the throttle that the replication of new writes uses. With a rate at "
+        "or below W a move never ends.")
     INFEASIBLE = _gauge("rheostat_throttle_infeasible", unit=Unit.TRUTH, labels=_SIDE,
-        meaning="1 while neither the highest allowed rate nor the current one exceeds steady-state replication, so the move cannot "
-        "end, else 0; the first hundred.")
+        meaning="1 while neither the highest allowed rate nor the current rate exceeds steady-state replication, so that the "
+        "move cannot end, else 0; at most a hundred throttles.")
     NO_HEADROOM = _gauge("rheostat_throttle_no_headroom", unit=Unit.TRUTH, labels=_SIDE,
-        meaning="1 while the broker's clients leave less than steady-state replication, so the throttle is at its minimum, else 0; "
-        "absent without an objective. The first hundred.")
+        meaning="1 while clients leave less bandwidth than steady-state replication needs, so that the throttle is at its "
+        "minimum, else 0; absent without an objective. At most a hundred throttles.")
     RECOVERING_PARTITIONS = _gauge("rheostat_recovering_partitions", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Moving partitions with a replica on a live broker that left the ISR and is catching up.")
     ORPHANED_THROTTLE_SETTINGS = _gauge("rheostat_orphaned_throttle_settings", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Throttle rates and replica lists that serve no reassignment; a rate for all brokers (<default>) counts once per "
-        "side.")
+        meaning="Throttle rates and throttled-replica lists that no reassignment needs; the cluster-wide default of a rate "
+        "(<default>) counts as one leader and one follower rate.")
 
     # -- plans of rheostat reassign ------------------------------------------------------------------------------------------
 
     PLAN_EXECUTOR_FAILED = _gauge("rheostat_plan_executor_failed", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while the plan executor fails by an internal error, and until it has run well for a minute; else 0.")
+        meaning="1 while the plan executor fails with an internal error, and until it has run for a minute without an error; "
+        "else 0.")
     PLANS_STATE_UNKNOWN = _gauge("rheostat_plans_state_unknown", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while the state of plans is unknown, because the cluster was not readable for two minutes; no plan proceeds. "
-        "Else 0.")
+        meaning="1 while the state of plans is unknown, because the tuner could not read the cluster for two minutes, so that "
+        "no plan makes progress; else 0.")
     PLAN_PARTITIONS = _gauge("rheostat_plan_partitions", unit=Unit.COUNT, labels=("cluster", "plan", "state"),
         meaning="Partitions of a plan by state: arrived, moving, waiting, electing (a leader), unconfirmed (not yet seen to be "
         "accepted), externally_owned, dropped; the oldest twenty unfinished plans.")
@@ -233,7 +245,8 @@ class TunerMetric:
     PLAN_CANCELLING = _gauge("rheostat_plan_cancelling", unit=Unit.TRUTH, labels=("cluster", "plan"),
         meaning="1 while this plan is being cancelled, else 0.")
     PLAN_MOVEMENTS_MAX = _gauge("rheostat_plan_movements_max", unit=Unit.COUNT, labels=("cluster", "of"),
-        meaning="Most concurrent movements of all plans (KIP-435), by leader, partition and replica; absent without a plan.")
+        meaning="Highest number of concurrent movements of all plans (KIP-435), by leader, partition and replica; absent "
+        "without a plan.")
 
     # -- replication lag in normal operation: without the replicas that a reassignment adds ------------------------------------
 
@@ -266,64 +279,66 @@ class TunerMetric:
     PRODUCE_P99_SECONDS = _gauge("rheostat_produce_p99_seconds", unit=Unit.SECONDS, labels=_BROKER,
         meaning="99th percentile of produce latency in seconds, as the broker reports it.")
     PRODUCE_MEAN_SECONDS = _gauge("rheostat_produce_mean_seconds", unit=Unit.SECONDS, labels=_BROKER,
-        meaning="Mean produce latency of the last half minute, in seconds; the percentile covers minutes.")
+        meaning="Mean produce latency of the last half minute, in seconds. The percentile rheostat_produce_p99_seconds covers "
+        "minutes.")
     DEADLINE = _gauge("rheostat_deadline_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
-        meaning="Deadline of reassignments (tuner.objective.finish_at); absent without one.")
+        meaning="Deadline of reassignments (tuner.objective.finish_at); absent without a deadline.")
     LATENCY_OBJECTIVE_SECONDS = _gauge("rheostat_latency_objective_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Objective for produce latency in seconds (tuner.objective); absent without one.")
+        meaning="Objective for produce latency in seconds (tuner.objective); absent without an objective.")
     CLIENT_BYTES = _gauge("rheostat_client_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_DIRECTION,
         meaning="Bytes/s of producers (in) and consumers (out).")
     CAPACITY_BYTES = _gauge("rheostat_capacity_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_DIRECTION,
-        meaning="A broker's network capacity in bytes/s (tuner.capacity); empty broker: the default for brokers that the settings "
-        "do not name.")
+        meaning="A broker's network capacity in bytes/s (tuner.capacity); the series with an empty broker is for brokers that "
+        "the settings do not name.")
     UNDER_MIN_ISR = _gauge("rheostat_under_min_isr_partitions", unit=Unit.COUNT, labels=_BROKER,
-        meaning="Partitions led by this broker with fewer in-sync replicas than min.insync.replicas; above a hundred brokers only "
-        "those with any.")
+        meaning="Partitions led by this broker with fewer in-sync replicas than min.insync.replicas; with more than a hundred "
+        "brokers, only brokers with such partitions.")
     ISR_SHRINKS = _gauge("rheostat_isr_shrinks_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
         meaning="ISR shrinks per second, over all brokers.")
     PARTITIONS = _gauge("rheostat_partitions", unit=Unit.COUNT, labels=_BROKER,
-        meaning="Replicas on the broker, internal topics included.")
+        meaning="Replicas on the broker, including replicas of internal topics.")
     PARTITIONS_LIMIT = _gauge("rheostat_partitions_limit", unit=Unit.COUNT, labels=_BROKER,
-        meaning="Most replicas for a broker (settings section limits); empty broker: the default for brokers that the settings do "
-        "not name.")
+        meaning="Highest number of replicas of a broker (settings section limits); the series with an empty broker is for "
+        "brokers that the settings do not name.")
     CLUSTER_PARTITIONS = _gauge("rheostat_cluster_partitions", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Replicas on all brokers that report.")
     CLUSTER_PARTITIONS_LIMIT = _gauge("rheostat_cluster_partitions_limit", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Most replicas for the cluster (settings section limits); absent without a limit.")
+        meaning="Highest number of replicas in the cluster (settings section limits); absent without a limit.")
     FETCHER_COLLISIONS = _gauge("rheostat_fetcher_collisions", unit=Unit.COUNT, labels=_BROKER,
-        meaning="Idle fetcher threads of this destination whose source has another thread with two or more moving partitions; "
-        "absent without any. The first hundred.")
+        meaning="Fetcher threads of this destination broker that copy no moving partition, while another thread for the same "
+        "source copies two or more; absent without such threads. At most a hundred brokers.")
 
     # -- the controller and its tenants --------------------------------------------------------------------------------------
 
     QUOTAS_READABLE = _gauge("rheostat_quotas_readable", unit=Unit.TRUTH, labels=_CLUSTER,
-        meaning="1 while mutation quotas can be read; 0 if not, or while their controller pauses after an internal error. Absent "
-        "where quota control is off.")
+        meaning="1 while the tuner can read mutation quotas; 0 while it cannot, or pauses after an internal error. Absent "
+        "without tuner.mutation_quota.")
     CONTROLLER_PRESSURE = _gauge("rheostat_controller_pressure_ratio", unit=Unit.RATIO, labels=_CLUSTER,
-        meaning="Controller load relative to its objectives, of the worst objective; at 1 the limit is reached.")
+        meaning="Controller load relative to its objective, for the objective with the highest ratio; 1 means that the limit "
+        "is reached.")
     CONTROLLER_QUEUE_SECONDS = _gauge("rheostat_controller_event_queue_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Mean time in seconds that an event waits in the active controller's queue, over the last half minute.")
     CONTROLLER_QUEUE_OBJECTIVE = _gauge("rheostat_controller_event_queue_objective_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Objective for the controller's event queue time in seconds; absent without one.")
+        meaning="Objective for the controller's event queue time in seconds; absent without an objective.")
     CREATE_PROBE_P90_SECONDS = _gauge("rheostat_create_probe_p90_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Topic-create probe latency (p90) of the last half minute, in seconds; absent without its objective.")
+        meaning="Topic-create probe latency (p90) of the last half minute, in seconds; absent without an objective for it.")
     CREATE_PROBE_P90_OBJECTIVE = _gauge("rheostat_create_probe_p90_objective_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Objective for the topic-create probe latency (p90) in seconds; absent without one.")
+        meaning="Objective for the topic-create probe latency (p90) in seconds; absent without an objective.")
     FORWARDING_BUSY = _gauge("rheostat_forwarding_busy_ratio", unit=Unit.RATIO, labels=_CLUSTER,
-        meaning="Share of time in which a broker's connection to the controller is busy with topic creations and deletions, mean "
-        "over brokers and the last half minute.")
+        meaning="Share of time in which a broker forwards topic creations and deletions to the controller: the mean over all "
+        "brokers and the last half minute.")
     FORWARDING_BUSY_OBJECTIVE = _gauge("rheostat_forwarding_busy_objective_ratio", unit=Unit.RATIO, labels=_CLUSTER,
-        meaning="Highest desired rheostat_forwarding_busy_ratio; absent without an objective.")
+        meaning="Objective: the highest permitted rheostat_forwarding_busy_ratio; absent without an objective.")
     CONTROLLER_IDLE = _gauge("rheostat_controller_idle_ratio", unit=Unit.RATIO, labels=_CLUSTER,
         meaning="Share of time that the active controller is idle.")
     CONTROLLER_IDLE_OBJECTIVE = _gauge("rheostat_controller_idle_objective_ratio", unit=Unit.RATIO, labels=_CLUSTER,
-        meaning="Lowest desired rheostat_controller_idle_ratio; absent without an objective.")
+        meaning="Objective: the lowest permitted rheostat_controller_idle_ratio; absent without an objective.")
     CONTROLLER_OPERATIONS = _gauge("rheostat_controller_operations_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
         meaning="Operations per second that the active controller starts.")
     MUTATIONS_REJECTED = _gauge("rheostat_mutations_rejected_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
         meaning="Requests per second answered with THROTTLING_QUOTA_EXCEEDED, over all tenants.")
     MUTATION_TOTAL = _gauge("rheostat_mutation_total_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND, labels=_CLUSTER,
-        meaning="Partitions/s that all tenants together may create and delete.")
+        meaning="Total rate: partitions/s that all tenants together may create and delete.")
     TENANTS_THROTTLED = _gauge("rheostat_tenants_throttled", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Tenants whose mutation quota is exhausted now.")
     TENANT_EXHAUSTED = _gauge("rheostat_tenant_quota_exhausted", unit=Unit.TRUTH, labels=_TENANT,
@@ -339,7 +354,7 @@ class TunerMetric:
     QUOTA_DECISIONS = _counter("rheostat_quota_decisions_total", unit=Unit.COUNT, labels=_DECISION,
         meaning="Decisions about mutation quotas by action (hold_quota, set_quota, ...) and reason.")
     QUOTA_FAILURES = _counter("rheostat_quota_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Writes of mutation quotas that failed or were not confirmed by reading back.")
+        meaning="Writes of mutation quotas that failed, or whose new value was missing when the tuner read it back.")
 
 
 # fmt: on

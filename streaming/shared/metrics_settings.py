@@ -29,14 +29,14 @@ class MetricsHttpSettings(BaseModel):
 
     host: str = Field(
         default="127.0.0.1",
-        description="address to listen on; one that other machines reach is refused unless a token is set",
+        description="address to listen on; an address that other machines can reach requires a token",
     )
     port: int | None = Field(
-        default=None, ge=0, le=65535, description="port to listen on; 0 takes any free one, none: no endpoint"
+        default=None, ge=0, le=65535, description="port to listen on; 0: any free port; none: no endpoint"
     )
     read_token: SecretStr | None = Field(
         default=None,
-        description="bearer token that other machines need; better given as an environment variable, such as "
+        description="bearer token that clients on other machines need; better set as environment variable "
         "RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN or RHEOSTAT_STREAM__HTTP__READ_TOKEN",
     )
 

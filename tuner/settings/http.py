@@ -18,27 +18,27 @@ class HttpSettings(BaseModel):
 
     host: str = Field(
         default="127.0.0.1",
-        description="address to listen on; one that other machines reach is refused unless a token is set",
+        description="address to listen on; an address that other machines can reach requires a token",
     )
-    port: int = Field(default=9464, ge=0, le=65535, description="port to listen on; 0 takes any free one")
+    port: int = Field(default=9464, ge=0, le=65535, description="port to listen on; 0: any free port")
     read_token: SecretStr | None = Field(
         default=None,
         description="bearer token for reading; better set as environment variable RHEOSTAT_TUNER__HTTP__READ_TOKEN",
     )
     operate_token: SecretStr | None = Field(
         default=None,
-        description="bearer token for pause, resume, override and release, too; without one no order is accepted over HTTP; better "
-        "set as environment variable RHEOSTAT_TUNER__HTTP__OPERATE_TOKEN",
+        description="bearer token for reading and for orders (pause, resume, override, release); without such a token the server "
+        "accepts no orders; better set as environment variable RHEOSTAT_TUNER__HTTP__OPERATE_TOKEN",
     )
     tokens_file: str | None = Field(
         default=None,
-        description="file of tokens, one per line: `read` or `operate`, a name (recorded with every order), the token; read again "
-        "when it changes",
+        description="tokens file; each line has a role (`read` or `operate`), a name (recorded with every order) and a token; the "
+        "tuner reads the file again when it changes",
     )
     tls_certfile: str | None = Field(
-        default=None, description="PEM file with the certificate; with it the server uses HTTPS"
+        default=None, description="PEM file with the certificate; if set, the server uses HTTPS"
     )
-    tls_keyfile: str | None = Field(default=None, description="PEM file with its key")
+    tls_keyfile: str | None = Field(default=None, description="PEM file with the key of tls_certfile")
 
     # Validators of the whole section, because pydantic's error about a single key would show its value, the token.
     @model_validator(mode="after")

@@ -16,5 +16,5 @@ class MetricsSettings(BaseModel):
         default=0,
         ge=0,
         le=PARTITIONS_NAMED_MAX,
-        description="how many moving partitions have a series of their own, those with most bytes left first; 0: none",
+        description="number of moving partitions with their own series, chosen by the bytes that are left to copy; 0: none",
     )

@@ -25,7 +25,7 @@ _RATE_MAX = 1_000_000  # Far above what any controller can do.
 
 
 class ControllerObjectiveSettings(BaseModel):
-    """Objectives for the controller. The measured value that is worst in relation to its objective decides."""
+    """Objectives for the controller. The measure that is worst in relation to its objective determines the total rate."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -33,10 +33,10 @@ class ControllerObjectiveSettings(BaseModel):
         default=0.3, gt=0, lt=1, description="minimum share of time in which the controller is idle (AvgIdleRatio)"
     )
     queue_ms_max: Milliseconds | None = Field(
-        default=500.0, gt=0, description="mean time that an event may wait in the controller's queue"
+        default=500.0, gt=0, description="highest mean time that events wait in the controller's queue"
     )
     create_ms_max: Milliseconds | None = Field(
-        default=None, gt=0, description="mean time that a CreateTopics request may take"
+        default=None, gt=0, description="highest mean time of CreateTopics requests"
     )
     apply_lag_ms_max: Milliseconds | None = Field(
         default=None, gt=0, description="maximum lag of the slowest node behind the metadata log"
@@ -45,21 +45,21 @@ class ControllerObjectiveSettings(BaseModel):
         default=None,
         gt=0,
         lt=5_000,
-        description="maximum topic-create latency (p90); the tuner measures it itself with up to ten requests a second that change "
-        "nothing",
+        description="maximum topic-create latency (p90); the tuner measures this latency with up to ten requests a second that "
+        "change nothing",
     )
     forwarding_busy_ratio_max: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="maximum share of time in which a broker forwards a topic creation or deletion to the controller, mean of the "
-        "brokers; a broker forwards one request at a time, and further ones wait (KRaft)",
+        description="maximum share of time in which a broker forwards topic creations or deletions to the controller, as a mean "
+        "over the brokers; with KRaft a broker forwards one such request at a time, and further requests wait",
     )
     burst_ms_max: Milliseconds = Field(
         default=3_000.0,
         gt=0,
-        description="maximum time that the controller is busy if all buckets (rate × samples) of the total rate are spent at once; "
-        "it may be longer by the factor over_allocation if idle tenants spend their buckets too",
+        description="maximum time that the controller is busy if all tenants spend their token buckets at the same time; if idle "
+        "tenants spend their buckets too, the time may be longer by the factor over_allocation",
     )
 
     @model_validator(mode="after")
@@ -76,7 +76,7 @@ class ControllerObjectiveSettings(BaseModel):
 
 
 class TenantSettings(BaseModel):
-    """Rule for tenants. The most specific rule applies, user before client-id; among equals the first."""
+    """Rules for tenants. The most specific rule applies: user before client-id, and among equal rules the first."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -88,7 +88,8 @@ class TenantSettings(BaseModel):
     )
     exempt: bool = Field(
         default=False,
-        description="never limited by a managed quota, also near partitions_max; for administrators who must delete topics then",
+        description="true: rheostat sets no quota for this tenant, not even near partitions_max; for administrators who must be "
+        "able to delete topics",
     )
 
     @model_validator(mode="before")
@@ -111,7 +112,7 @@ class TenantSettings(BaseModel):
 
 
 class MutationQuotaSettings(BaseModel):
-    """Quotas for creating and deleting topics (KIP-599), managed by the controller's load; absent: not managed."""
+    """Quotas for topic creations and deletions (KIP-599), adapted to the controller's load. Without this section there are none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -128,26 +129,28 @@ class MutationQuotaSettings(BaseModel):
     )
     default_entity: Literal["user", "client-id", "user and client-id", "none"] = Field(
         default="user",
-        description="kind of the managed <default> quota, which also makes Kafka meter: users; client-ids, if clients do not "
-        "authenticate; pairs of the two; none",
+        description="kind of the <default> quota that rheostat manages; with this quota Kafka also measures tenants without their "
+        "own quota. user; client-id, if clients do not authenticate; user and client-id, for pairs; none: rheostat "
+        "sets no <default> quota",
     )
     measure: bool = Field(
         default=False,
-        description="with default_entity none: if no quota exists at all, set an unlimited one, because Kafka meters only tenants "
-        "with a quota",
+        description="only with default_entity none; true: if no quota exists, rheostat sets a quota that limits nothing, because "
+        "Kafka measures only tenants that have a quota",
     )
     existing_quotas: Literal["adopt", "preserve"] = Field(
         default="adopt",
-        description="quotas that existed before: adopt manages them and restores them on release, preserve leaves them alone",
+        description="what to do with quotas that existed before; adopt: manage them, and restore them on release; preserve: leave "
+        "them alone",
     )
     partitions_max: int | None = Field(
         default=None,
         ge=1,
-        description="soft limit of the partitions in the cluster: near it quotas shrink; if absent, "
-        "limits.max_partitions is used the same way, in replicas",
+        description="soft limit of the partitions in the cluster; near this limit rheostat lowers the quotas; if absent, "
+        "limits.max_partitions applies, which counts replicas",
     )
     partitions_near_ratio: float = Field(
-        default=0.9, gt=0, lt=1, description="share of partitions_max from which on quotas shrink"
+        default=0.9, gt=0, lt=1, description="share of partitions_max above which rheostat lowers the quotas"
     )
     quota_samples: int = Field(
         default=11,
@@ -163,7 +166,7 @@ class MutationQuotaSettings(BaseModel):
         default=2_000,
         ge=1,
         le=10_000,
-        description="maximum number of tenants with a quota by name; the <default> quota limits the others",
+        description="maximum number of tenants with their own quota; the <default> quota limits all other tenants",
     )
     cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two cycles")
 

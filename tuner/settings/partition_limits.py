@@ -13,7 +13,7 @@ Count = Annotated[int, Field(ge=0, le=UNLIMITED)]
 
 
 class LimitsSettings(BaseModel):
-    """Limits on the number of partitions (KIP-578): replicas without those of internal topics. Unlimited by default."""
+    """Limits on the number of partitions (KIP-578). They count replicas, without internal topics. By default there is none."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -21,19 +21,23 @@ class LimitsSettings(BaseModel):
         Literal["kafka", "msk.t3.small", "msk.large", "msk.xlarge", "msk.2xlarge", "msk.4xlarge", "msk.express"] | None
     ) = Field(
         default=None,
-        description="recommended limits: kafka is 4000 a broker and 200000 in all; the keys below override the preset",
+        description="recommended limits; kafka: 4000 replicas on each broker and 200000 in the cluster; the following keys "
+        "override the preset",
     )
     max_broker_partitions: int | None = Field(
-        default=None, ge=0, le=UNLIMITED, description="max.broker.partitions of the KIP: most replicas of a broker"
+        default=None,
+        ge=0,
+        le=UNLIMITED,
+        description="highest number of replicas on a broker (max.broker.partitions of KIP-578)",
     )
     max_partitions: int | None = Field(
         default=None,
         ge=0,
         le=UNLIMITED,
-        description="max.partitions of the KIP: most replicas of the cluster; the stricter of the two limits applies",
+        description="highest number of replicas in the cluster (max.partitions of KIP-578); both limits apply",
     )
     by_broker: dict[Broker, Count] = Field(
-        default_factory=dict, description="limits of single brokers, by id, as 3: 2000"
+        default_factory=dict, description="limits of single brokers, by broker id, for example 3: 2000"
     )
 
     @property

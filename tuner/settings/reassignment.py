@@ -10,7 +10,7 @@ from tuner.core.reassignment_steps import UNLIMITED
 
 
 class ReassignSettings(BaseModel):
-    """Execution of reassignment plans. KIP-435's three limits apply to all plans together; a plan may have stricter ones."""
+    """Execution of reassignment plans. The three limits of KIP-435 apply to all plans together; a plan may have lower limits."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -21,7 +21,7 @@ class ReassignSettings(BaseModel):
     partition_movements_max: int | None = Field(
         default=None,
         ge=1,
-        description="highest number of partitions that move at once; if absent, only the slots limit it",
+        description="highest number of partitions that move at once; if absent, only slots_max limits this number",
     )
     replica_movements_max: int | None = Field(
         default=None,
@@ -32,18 +32,18 @@ class ReassignSettings(BaseModel):
     slots_min: int = Field(
         default=ConcurrencyLimits().slots_min,
         ge=1,
-        description="lowest number of partitions that move through each side of a broker at once",
+        description="lowest number of partitions that each broker sends (or receives) at once",
     )
     slots_max: int = Field(
         default=ConcurrencyLimits().slots_max,
         ge=1,
-        description="highest number of partitions that move through each side of a broker at once; the tuner "
-        "adapts the number between slots_min and slots_max",
+        description="highest number of partitions that each broker sends (or receives) at once; the tuner adapts the number "
+        "between slots_min and slots_max",
     )
     cluster_max: int = Field(
         default=ConcurrencyLimits().cluster_max,
         ge=1,
-        description="highest number of copying steps in the whole cluster",
+        description="highest number of steps in the whole cluster that copy at once",
     )
 
     @model_validator(mode="after")

@@ -19,7 +19,7 @@ from tuner.settings.reassignment import ReassignSettings
 
 
 class ObjectiveSettings(BaseModel):
-    """The latency that clients are promised, and how fast moves may be. Without it the tuner only rescues stalled moves."""
+    """The highest client latency, and the speed of moves. Without it, the tuner only raises throttles of stalled moves."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -28,16 +28,20 @@ class ObjectiveSettings(BaseModel):
     )
     mode: Mode = Field(
         default=Mode.FAST,
-        description="fast: as fast as the objective allows; deadline: only as fast as finish_at needs; share: at most share_max of "
-        "every broker's capacity; gentle: gentle_ratio of what the objective allows",
+        description="speed of moves; fast: as fast as the objective allows; deadline: just fast enough to end at finish_at; share: "
+        "at most the share share_max of every broker's capacity; gentle: the share gentle_ratio of the rate that the "
+        "objective allows",
     )
     finish_at: AwareDatetime | None = Field(
-        default=None, description="deadline mode: when moves have to be done, as 2026-01-31T06:00:00Z"
+        default=None,
+        description="for mode deadline: the time at which moves have to end, for example 2026-01-31T06:00:00Z",
     )
     share_max: float | None = Field(
-        default=None, gt=0, le=1, description="share mode: highest share of the capacity; 0.25 is a quarter"
+        default=None, gt=0, le=1, description="for mode share: the highest share of the capacity; 0.25 is a quarter"
     )
-    gentle_ratio: float = Field(default=0.5, gt=0, le=1, description="gentle mode: share of the headroom")
+    gentle_ratio: float = Field(
+        default=0.5, gt=0, le=1, description="for mode gentle: the share of the headroom that moves use"
+    )
 
     @model_validator(mode="after")
     def _check_mode(self) -> ObjectiveSettings:
@@ -63,16 +67,18 @@ class BrokerCapacity(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     in_bytes_per_s: Rate = Field(
-        gt=0, description="what a broker can receive in bytes/s: its link, or its disks if they are slower"
+        gt=0,
+        description="highest rate at which a broker can receive data, in bytes/s: the rate of its network link, or of its disks if "
+        "they are slower",
     )
-    out_bytes_per_s: Rate = Field(gt=0, description="what a broker can send in bytes/s")
+    out_bytes_per_s: Rate = Field(gt=0, description="highest rate at which a broker can send data, in bytes/s")
 
 
 class CapacitySettings(BrokerCapacity):
     """The bandwidth of the brokers, for clients and replication together; required with an objective."""
 
     brokers: dict[Annotated[int, Field(ge=0)], BrokerCapacity] = Field(
-        default_factory=dict, description="brokers that differ, by id"
+        default_factory=dict, description="brokers with another capacity, by broker id"
     )
 
     def of(self, broker: int) -> Capacity:
@@ -95,47 +101,55 @@ class TunerSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     rate_bytes_per_s_max: Rate = Field(
-        ge=1, description="the ceiling: no throttle is ever raised above it, in bytes/s (per broker and side); required"
+        ge=1,
+        description="the ceiling, in bytes/s: the tuner raises no leader or follower throttle above this rate; required",
     )
     rate_bytes_per_s_min: Rate = Field(
         default=5 * MB,
         ge=1,
-        description="lowest rate that the tuner sets, in bytes/s; Kafka's quota is coarse below 1 MB/s",
+        description="lowest rate that the tuner sets, in bytes/s; at low rates copies stop and burst, because Kafka never "
+        "interrupts a fetch",
     )
     dry_run: bool = Field(
         default=True,
-        description="true: decide, log and journal, but write nothing to the cluster; false: act. Without this key the tuner does "
-        "not act",
+        description="true: the tuner makes and records decisions, but changes nothing in the cluster; false: the tuner acts. If "
+        "the key is missing, the tuner does not act",
     )
     cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two cycles")
-    signal_age_s_max: Seconds = Field(default=15.0, gt=0, description="signals older than this never raise a throttle")
+    signal_age_s_max: Seconds = Field(
+        default=15.0,
+        gt=0,
+        description="highest age of signals in seconds; with older signals the tuner raises no throttle",
+    )
     external_change_hold_s: Seconds = Field(
         default=3600.0,
         ge=0,
         le=1e9,
-        description="how long the tuner leaves a throttle alone after an operator or another tool changed it, in seconds",
+        description="seconds for which the tuner leaves a throttle alone after an operator or another tool has changed it",
     )
     clear_finished: bool = Field(
         default=True,
-        description="when a throttled move ends, remove the throttle that was put on for it, as kafka-reassign-partitions "
-        "--verify does; a throttle that also serves other replicas is never removed, only restored",
+        description="true: when a move ends, the tuner removes the throttle that was set for this move, as "
+        "kafka-reassign-partitions --verify does; if the throttle also limits other replicas, the tuner only restores "
+        "its earlier rate",
     )
     existing_throttles: Literal["adopt", "preserve"] = Field(
         default="adopt",
-        description="throttles that were set before a move: adopt tunes them while it runs and restores them, preserve leaves them",
+        description="what to do with throttles that were set before a move; adopt: change them during the move, and restore them "
+        "afterwards; preserve: leave them alone",
     )
     unthrottled_moves: Literal["throttle", "leave"] = Field(
         default="throttle",
-        description="what the tuner does, with an objective, about moves of other tools that have no throttle: throttle adds "
-        "one, from the lowest rate that drains, and removes it when they end; leave does not touch them. Without an objective "
-        "they are always left. A move that has been throttled stays so until it ends. Plans of "
-        "`rheostat reassign` are always throttled",
+        description="what the tuner does, with an objective, with moves of other tools that have no throttle; throttle: it sets a "
+        "throttle, starting at the lowest rate with which the move ends, and removes it at the end of the move; leave: "
+        "it does nothing. Without an objective the tuner leaves such moves alone. If the tuner has throttled a move, "
+        "the move stays throttled until its end. Plans of `rheostat reassign` are always throttled",
     )
     config_writes_per_s_max: float = Field(
         default=50.0,
         ge=1,
-        description="budget of throttle writes a second while rates change, for all brokers together; larger clusters change in"
-        " coarser steps, and lower rates are written first",
+        description="highest number of throttle writes a second while rates change, for all brokers together; in larger clusters "
+        "rates therefore change in larger steps. The tuner writes decreases first",
     )
     objective: ObjectiveSettings | None = Field(
         default=None,

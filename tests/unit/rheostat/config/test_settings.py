@@ -239,7 +239,7 @@ def test_sources_have_defaults() -> None:
     [
         (SOURCES.replace("otlp_json", "otlp"), "f.yaml:11: stream.sources[1].format: input should be 'rheostat_json', "),
         (SOURCES.replace("hosts:", "host:"), "f.yaml:9: stream.sources[0].host: unknown key: did you mean hosts?"),
-        (SOURCES.replace("      format: otlp_json\n", ""), "f.yaml:10: stream.sources[1].format: is missing: format of its records"),
+        (SOURCES.replace("      format: otlp_json\n", ""), "f.yaml:10: stream.sources[1].format: is missing: format of the records"),
         (SOURCES.replace("- topic: otlp", "- topic: o/p"), "f.yaml:10: stream.sources[1].topic: string should match"),
         (SOURCES.replace("{kafka-1: 1}", "{kafka-1: one}"), "f.yaml:9: stream.sources[0].hosts.kafka-1: input should be a valid integer"),
         (SOURCES.replace("other:9092", "other"), "f.yaml:14: stream.sources[1].kafka.bootstrap_servers: expected host:port"),
