@@ -33,6 +33,7 @@ HEADINGS = {
     "dry": "`rheostat tune` in a dry run",
     "reader": "`rheostat status`, `signals`, `plan`",
     "operator": "`rheostat pause`, `resume`, `override`",
+    "calibrator": "`rheostat quotas measure`, `calibrate`",
 }
 # One broker: a right is then effective everywhere as soon as it is anywhere.
 LAB = LabSpec(brokers=1, users={name: f"pw-{name}" for name in (*HEADINGS, "stranger")})
@@ -155,6 +156,19 @@ def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path
             assert "Authorization" not in run.said()
         for run in (tune, dry, collect):
             assert run.end(signal.SIGTERM, 20) == 0
+
+
+@pytest.mark.campaign
+def test_quotas_are_measured_and_calibrated_with_the_rights_of_the_table(lab: Lab, tmp_path: Path) -> None:
+    file = config_of(lab, "calibrator", tmp_path)
+    measured = rheostat("quotas", "measure", "--config", file, "--for", "3s", "--yes", timeout_s=120)
+    assert measured.returncode == 0, measured.stderr
+    short = ("--for", "20s", "--partitions-max", "40", "--partitions", "2", "--latency-max", "3s", "--yes")
+    calibrated = rheostat("quotas", "calibrate", "--config", file, *short, timeout_s=180)
+    assert "creations" in calibrated.stdout, calibrated.stdout + calibrated.stderr
+    assert "missing right" not in calibrated.stderr
+    with ClusterClient(lab.kafka_settings(), "test") as client:
+        assert not [state for state in client.partitions() if ".calibrate." in state.topic]
 
 
 def test_operator_writes_orders_and_nothing_else(lab: Lab, tmp_path: Path) -> None:
