@@ -2,8 +2,10 @@
 
 KIP-599 ("How to define the quota?") advises to measure creations, additions of partitions and deletions in isolation, at several
 rates and sizes. A step runs one kind at one rate. The rate doubles until a step exceeds the objective. Then further steps halve the
-distance between the highest rate that kept the objective and the lowest that did not. The last step repeats the rate that was
-kept, because a single step may be luck.
+distance between the highest rate that kept the objective and the lowest that did not.
+
+Other load of the machine may spoil a step. So the last two steps repeat both rates, and the last step at a rate decides about it.
+If the rate that was exceeded is kept now, the search goes on above it.
 
 A round needs the same topics for all kinds: it creates them, adds partitions to them, and deletes them. A kind whose rate is known
 already still runs in a round if another kind needs it, at a rate that kept the objective. Such a phase is not measured.
@@ -27,7 +29,7 @@ from enum import StrEnum
 # A step that achieves less than this share of its rate shows what the brokers forward, not what the controller sustains.
 ACHIEVED_RATIO_MIN = 0.85
 _CLOSE_RATIO = 1.25  # Rates that are this close need no step between them.
-_STEPS_MAX = 12  # Of one kind and size; noise could otherwise prolong the search.
+_STEPS_MAX = 14  # Of one kind and size; noise could otherwise prolong the search.
 _RATE_PER_S_MIN = 1.0
 _GROWTH = 2.0
 
@@ -135,8 +137,9 @@ class RateBracket:
 def bracket_of(steps: Iterable[StepResult], kind: MutationKind, size: int) -> RateBracket:
     """Returns the bracket of the steps of this kind and size."""
     own = [step for step in steps if (step.kind, step.size) == (kind, size)]
-    high = min((step.rate_per_s for step in own if step.exceeded), default=math.inf)
-    low = max((step.rate_per_s for step in own if not step.exceeded and step.rate_per_s < high), default=None)
+    last = {step.rate_per_s: step for step in own}
+    high = min((rate for rate, step in last.items() if step.exceeded), default=math.inf)
+    low = max((rate for rate, step in last.items() if not step.exceeded and rate < high), default=None)
     return RateBracket(
         kept=tuple(step for step in own if step.rate_per_s == low and not step.exceeded),
         exceeded=tuple(step for step in own if step.rate_per_s == high and step.exceeded),
@@ -156,12 +159,17 @@ def next_rate_per_s(
     if low is None:
         assert high is not None
         lower = high / _GROWTH
-        return lower if lower >= _RATE_PER_S_MIN else None
+        return lower if lower >= _RATE_PER_S_MIN else _repeated(bracket.exceeded)
     if high is None:
         return min(_GROWTH * low, bounds.rate_per_s_max) if low < bounds.rate_per_s_max else None
     if high / low > _CLOSE_RATIO:
         return math.sqrt(low * high)
-    return low if len(bracket.kept) < 2 else None
+    return _repeated(bracket.kept) or _repeated(bracket.exceeded)
+
+
+def _repeated(steps: Sequence[StepResult]) -> float | None:
+    """Returns the rate of these steps if it should be repeated; None: it was measured twice."""
+    return steps[0].rate_per_s if len(steps) < 2 else None
 
 
 def plan_round(steps: Sequence[StepResult], bounds: CalibrationBounds) -> CalibrationRound | None:

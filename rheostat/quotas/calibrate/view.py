@@ -39,6 +39,7 @@ def show(report: CalibrationReport, console: Console) -> None:
     if report.proposal is None:
         return
     console.print("To let rheostat share the total among tenants, by their demand:")
-    console.print(settings_text(report) or "", soft_wrap=True)
+    for line in (settings_text(report) or "").splitlines():
+        console.print(line, soft_wrap=True)
     console.print("Or to set the same fixed quota for each client id:")
     console.print(command_text(report) or "", soft_wrap=True)

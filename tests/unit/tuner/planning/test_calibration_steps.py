@@ -68,6 +68,18 @@ def test_rate_that_was_kept_is_repeated_once() -> None:
     assert kept.count(max(kept)) == 2
 
 
+def test_rate_that_was_exceeded_by_chance_is_tried_again() -> None:
+    steps = [step(5, 2.0), step(2.5, 0.1), *(step(rate, 0.1) for rate in (3.5, 4.2, 4.2))]
+    assert next_rate_per_s(steps, CREATE, 1, BOUNDS) == 5
+    assert next_rate_per_s([*steps, step(5, 0.1)], CREATE, 1, BOUNDS) == 10, "the search goes on above"
+    assert next_rate_per_s([*steps, step(5, 2.0)], CREATE, 1, BOUNDS) is None
+
+
+def test_rate_that_is_not_kept_again_becomes_the_upper_bound() -> None:
+    steps = [step(20, 0.1), step(25, 2.0), step(20, 1.5)]
+    assert next_rate_per_s([step(10, 0.1), *steps], CREATE, 1, BOUNDS) == pytest.approx(200**0.5)
+
+
 @pytest.mark.parametrize("partitions_max", [40, 500, 4_000])
 def test_round_keeps_partitions_bound_and_runs_no_unproven_rate(partitions_max: int) -> None:
     bounds = CalibrationBounds(partitions_max=partitions_max, sizes=(1, 10))
@@ -87,7 +99,7 @@ def test_round_keeps_partitions_bound_and_runs_no_unproven_rate(partitions_max: 
 def test_busy_controller_is_tried_at_lower_rates_and_gives_up() -> None:
     steps, _ = calibrate({CREATE: 0.01, ADD: 50.0, DELETE: 50.0})
     tried = [s.rate_per_s for s in steps if s.kind is CREATE]
-    assert tried == [5.0, 2.5, 1.25]
+    assert tried == [5.0, 2.5, 1.25, 1.25]
     estimates = estimate_rates(steps)
     assert (estimates[0].rate_per_s, estimates[0].low_per_s, estimates[0].high_per_s) == (None, None, 1.25)
     assert propose_quota(estimates, 10, 11, 1.0) is None
