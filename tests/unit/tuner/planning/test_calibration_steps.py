@@ -19,7 +19,7 @@ from tuner.planning.calibration_steps import (
 
 BOUNDS = CalibrationBounds(partitions_max=4_000, sizes=(1,))
 CREATE, ADD, DELETE = MutationKind
-ROUNDS_MAX = 60
+ROUNDS_MAX = 90
 
 
 def step(rate_per_s: float, pressure: float, kind: MutationKind = CREATE, **changes: float) -> StepResult:
@@ -82,7 +82,7 @@ def test_rate_that_is_not_kept_again_becomes_the_upper_bound() -> None:
 
 @pytest.mark.parametrize("partitions_max", [40, 500, 4_000])
 def test_round_keeps_partitions_bound_and_runs_no_unproven_rate(partitions_max: int) -> None:
-    bounds = CalibrationBounds(partitions_max=partitions_max, sizes=(1, 10))
+    bounds = CalibrationBounds(partitions_max=partitions_max, sizes=(1, 3, 10))
     steps, rounds = calibrate({CREATE: 20.0, ADD: 1e6, DELETE: 90.0}, bounds)
     for planned in rounds:
         grown = 2 if ADD in planned.rates_per_s else 1
