@@ -190,6 +190,14 @@ def progress() -> list[timeseries.Panel]:
             alert="RecoveryDuringMove",
             axis="partitions",
         ).min(0),
+        lines(
+            "Bytes that recovering replicas lack, by broker",
+            "Bytes that the replicas on this broker lack after they left the ISR. No reassignment adds these replicas. "
+            "`tuner.recovery` says whether the tuner throttles them. No data while nothing recovers.",
+            BYTES,
+            query(per_broker(TunerMetric.RECOVERY_REMAINING_BYTES), "broker {{broker}}"),
+            axis="bytes",
+        ).min(0),
         limit_line(
             lines(
                 "Signal age, by broker",

@@ -54,7 +54,7 @@ from tuner.settings.tuner import TunerSettings
 from tuner.wiring.context import TermContext
 from tuner.wiring.http import PortError, http_server
 from tuner.wiring.mutation_quota import mutation_quota_controller
-from tuner.wiring.readers import leadership_lease, orders_reader, signal_reader
+from tuner.wiring.readers import leadership_lease, orders_reader, recovery_finder, recovery_watch, signal_reader
 from tuner.wiring.reassignment import reassignment_executor
 from tuner.wiring.status import StatusStores, status_stores
 from tuner.wiring.steering import settings_snapshot
@@ -319,13 +319,14 @@ def _start_loading_history(process: _Process) -> None:
 def _term_context(
     process: _Process, current: _Settings, journal: KafkaJournal, inputs: InputLog, cleanups: ExitStack
 ) -> TermContext:
+    finder = recovery_finder(cleanups, process.kafka) if current.tuner.recovery != "off" else None
     return TermContext(
         process.cluster,
         process.kafka,
         process.topics,
         current.tuner,
         current.partition_limits,
-        live=ClusterReader(process.client),
+        live=ClusterReader(process.client, finder.note if finder is not None else None),
         signals=process.signals,
         orders=process.orders,
         journal=journal,
@@ -334,6 +335,7 @@ def _term_context(
         outbox=process.outbox,
         cleanups=cleanups,
         clock=process.clock,
+        recoveries=recovery_watch(cleanups, finder) if finder is not None else None,
     )
 
 

@@ -51,6 +51,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "mode deadline needs finish_at": (
             "set `tuner.objective.finish_at` to the time by which moves are to end, in UTC or with an offset"
         ),
+        "recovery: act needs": "set `tuner.objective.latency_ms` and `tuner.capacity`, or set `tuner.recovery: watch`",
         "unthrottled_moves: throttle needs": (
             "set `tuner.objective.latency_ms` and `tuner.capacity`, or remove `tuner.unthrottled_moves`"
         ),

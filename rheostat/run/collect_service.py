@@ -54,11 +54,20 @@ def run_collect(
     with ExitStack() as stack:
         client = stack.enter_context(ClusterClient(round_kafka, "rheostat-collector"))
         scan_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-full-scan"))
+        recovery_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-collector-recovery"))
         sender = producer(settings.kafka, "rheostat-collector", max_block_ms=_BLOCK_MS_MAX, linger_ms=20)
         stack.callback(sender.close, timeout=5)
         counts = Counts()
         publish = _ScrapeSender(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish
-        collector = Collector(settings.collector, settings.cluster, client, scan_client, publish, counts=counts)
+        collector = Collector(
+            settings.collector,
+            settings.cluster,
+            client,
+            scan_client,
+            publish,
+            recovery_client=recovery_client,
+            counts=counts,
+        )
         http_field = {}
         if settings.collector.http.port is not None:
             host, port = settings.collector.http.host, settings.collector.http.port

@@ -11,7 +11,7 @@ Invariant: every value that a round reports was read in that round. A full scan 
 which brokers have a rate. So a change on a topic or broker without a move is seen up to ``full_scan_interval_s`` later.
 
 Vocabulary:
-    tracked    a partition that moves or is listed in a throttle.
+    tracked    a partition that moves, recovers, or is listed in a throttle.
     involved   a broker that hosts a replica of a tracked partition, or has a throttle rate set.
     listed     a topic with a throttled-replica list.
 """
@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from streaming.collector.lags import LaggingReplica, LeaderLog, leader_logs_to_r
 from streaming.shared import kafka_names
 from streaming.shared.contract import Metric, TopicPartition
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
+from streaming.shared.kafka.recovery import RecoveryFinder
 from streaming.shared.throttle_settings import LIST_KEYS, TopicThrottle
 
 CHUNK = 200  # Topics or brokers per request of a full scan; such a request takes some tens of milliseconds.
@@ -51,8 +52,13 @@ class FullScanResult:
 class FullScan:
     """Scans all topics and brokers. ``result`` is replaced as a whole, so any thread may read it."""
 
-    def __init__(self, client: ClusterClient) -> None:
+    def __init__(self, client: ClusterClient, finder: RecoveryFinder | None = None) -> None:
+        """
+        Args:
+            finder: is told about all partitions that a scan has read; None: there is no finder.
+        """
         self._client = client
+        self._finder = finder
         self.result = FullScanResult()
 
     def run(self, stop: threading.Event) -> float | None:
@@ -64,7 +70,10 @@ class FullScan:
         started_s = time.monotonic()
         listed: set[str] = set()
         with_rate: set[int] = set()
-        for topics in _chunks({state.topic for state in self._client.partitions()}):
+        partitions = self._client.partitions()
+        if self._finder is not None:
+            self._finder.note(partitions)
+        for topics in _chunks({state.topic for state in partitions}):
             # Decoding an answer holds the GIL; the pause lets the threads of the round run.
             if stop.wait(_SCAN_PAUSE_S):
                 return None
@@ -82,17 +91,28 @@ class FullScan:
 class AdminReader:
     """Reads the cluster once per round. Keeps between rounds only which topics and brokers have a throttle, never a value."""
 
-    def __init__(self, client: ClusterClient, full_scan: Callable[[], FullScanResult]) -> None:
+    def __init__(
+        self,
+        client: ClusterClient,
+        full_scan: Callable[[], FullScanResult],
+        recovering: Callable[[], Sequence[PartitionState]] = tuple,
+    ) -> None:
+        """
+        Args:
+            recovering: returns the partitions with recovering replicas, as of the finder's last look.
+        """
         self._client = client
         self._full_scan = full_scan
+        self._recovering = recovering
         # The listed topics of the last round. They include topics whose move began after the last full scan.
         self._listed_topics: frozenset[str] = frozenset()
         self._brokers_with_rate: set[int] = set()  # Brokers whose last answer contained a throttle rate.
         self.unanswered: set[int] = set()  # Brokers that did not answer the last request to them.
-        self._moving: bool | None = None  # Whether anything moved in the last round; None before the first.
+        # Whether anything moved or recovered in the last round; None before the first.
+        self._moving: bool | None = None
         # Leaders that did not answer a request for their logs, and for how many rounds they are not asked again.
         self._silent_leaders: dict[int, int] = {}
-        self.move_began = False  # The last round was the first to see a move.
+        self.move_began = False  # The last round was the first to see a move or a recovery.
 
     def read(self, brokers: Collection[int], lagging: Iterable[LaggingReplica] = ()) -> AdminAnswers:
         """Reads the cluster for one round, asking the given brokers only.
@@ -105,12 +125,12 @@ class AdminReader:
             ClusterError: the cluster does not answer at all, or a right is missing.
         """
         client, scan, brokers_to_ask = self._client, self._full_scan(), set(brokers)
-        moving = client.reassignments()
-        self.move_began = self._moving is False and bool(moving)
-        self._moving = bool(moving)
-        throttles = _throttles(client, self._listed_topics | scan.listed_topics | {s.topic for s in moving})
+        copying = _with_recovering(client.reassignments(), self._recovering())
+        self.move_began = self._moving is False and bool(copying)
+        self._moving = bool(copying)
+        throttles = _throttles(client, self._listed_topics | scan.listed_topics | {s.topic for s in copying})
         self._listed_topics = frozenset(_listed_topics(throttles))
-        tracked = self._tracked_partitions(moving, throttles)
+        tracked = self._tracked_partitions(copying, throttles)
         hosting = {b for s in tracked for b in s.replicas} & brokers_to_ask
         sizes = client.log_sizes(hosting, {(s.topic, s.partition) for s in tracked})
         _raise_when_all_failed(sizes.values())
@@ -133,12 +153,12 @@ class AdminReader:
         )
 
     def has_move_begun(self) -> bool:
-        """Returns whether a move has begun since the last round. Sends no request if the last round saw a move.
+        """Returns whether a move or a recovery has begun since the last round. Sends no request if the last round saw one.
 
         Raises:
             ClusterError: the cluster does not answer, or a right is missing.
         """
-        return self._moving is False and bool(self._client.reassignments())
+        return self._moving is False and bool(self._recovering() or self._client.reassignments())
 
     def _leader_logs(
         self, lagging: Iterable[LaggingReplica], brokers: Collection[int]
@@ -165,17 +185,29 @@ class AdminReader:
         return logs
 
     def _tracked_partitions(
-        self, moving: list[PartitionState], throttles: dict[str, TopicThrottle]
+        self, copying: list[PartitionState], throttles: dict[str, TopicThrottle]
     ) -> list[PartitionState]:
-        moves = {(s.topic, s.partition): s for s in moving}
+        tracked = {(s.topic, s.partition): s for s in copying}
 
         def is_listed(state: PartitionState) -> bool:
             throttle = throttles[state.topic]
             sides = (throttle.leader, throttle.follower)
             return any(side.includes(state.partition, broker) for side in sides for broker in state.replicas)
 
-        others = (s for s in self._client.partitions(self._listed_topics) if (s.topic, s.partition) not in moves)
-        return [*moves.values(), *filter(is_listed, others)]
+        others = (s for s in self._client.partitions(self._listed_topics) if (s.topic, s.partition) not in tracked)
+        return [*tracked.values(), *filter(is_listed, others)]
+
+
+def _with_recovering(moving: Sequence[PartitionState], recovering: Sequence[PartitionState]) -> list[PartitionState]:
+    """Returns the moves, and the partitions with recovering replicas. A partition may be both."""
+    if not recovering:
+        return [*moving]
+    states = {(s.topic, s.partition): s for s in recovering}
+    for move in moving:
+        key = (move.topic, move.partition)
+        lost = tuple(b for b in states[key].recovering if b not in move.adding) if key in states else ()
+        states[key] = replace(move, recovering=lost)
+    return [*states.values()]
 
 
 def _throttles(client: ClusterClient, topics: Iterable[str]) -> dict[str, TopicThrottle]:

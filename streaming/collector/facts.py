@@ -1,10 +1,13 @@
-"""Turns answers of the Admin API about moving replicas into samples of the nodes concerned. Pure.
+"""Turns answers of the Admin API about moving and recovering replicas into samples of the nodes concerned. Pure.
 
 Samples about the source of a move go into the record of the leader's broker, samples about its destination into the record of the
 adding replica's broker. So the stream never has to join two records.
 
 Invariant: an unknown size yields no sample, never 0. A size of 0 on the leader would mean that nothing is left to copy; on the
 adding replica it would mean that everything is.
+
+A replica *copies* if a reassignment adds it, or if it was in sync before and recovers. A recovering replica of unknown size does
+not count: its broker may be going down, and the moves of the same leader must stay measured.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from streaming.shared.throttle_settings import TopicThrottle
 class AdminAnswers:
     """The answers of one round. A broker that did not answer is absent from ``sizes``."""
 
-    tracked: Sequence[PartitionState] = ()  # Partitions that move or are listed in a throttle.
+    tracked: Sequence[PartitionState] = ()  # Partitions that move, recover, or are listed in a throttle.
     throttles: Mapping[str, TopicThrottle] = field(default_factory=dict)
     sizes: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -69,18 +72,23 @@ def _add_leader_samples(state: PartitionState, answers: AdminAnswers, samples: d
         return
     labels = partition_labels(*key)
     throttle = answers.throttles.get(state.topic, TopicThrottle())
+    recovering = _measured_recovering(state, answers)
     # Fetches of every follower of a listed partition count against the leader's quota, those of in-sync followers too (KIP-73).
     # So BytesInPerSec alone would underestimate the quota's use.
-    followers = (set(state.isr) | set(state.adding)) - {state.leader}
+    followers = {*state.isr, *state.adding, *recovering} - {state.leader}
     counted = len(followers) if throttle.leader.includes(state.partition, state.leader) else 0
     leader_samples = samples.setdefault(state.leader, [])
     leader_samples += [Sample(Metric.LED_SIZE, labels, sizes[key]), Sample(Metric.LED_COUNTED, labels, counted)]
     if key in answers.end_offsets:
         leader_samples.append(Sample(Metric.LED_END_OFFSET, labels, answers.end_offsets[key]))
     adding = [broker for broker in state.adding if broker != state.leader]
-    if adding and all(broker in answers.sizes for broker in adding):
-        remaining = sum(max(0, sizes[key] - answers.sizes[broker].get(key, 0)) for broker in adding)
+    copying = [*adding, *recovering]
+    if copying and all(broker in answers.sizes for broker in copying):
+        # After an unclean election a follower's log may be longer than its leader's, and then it lacks nothing.
+        remaining = sum(max(0, sizes[key] - answers.sizes[broker].get(key, 0)) for broker in copying)
         leader_samples.append(Sample(Metric.LED_REMAINING, labels, remaining))
+        if not adding:
+            leader_samples.append(Sample(Metric.LED_RECOVERING, labels, 1.0))
 
 
 def _add_follower_samples(
@@ -98,6 +106,16 @@ def _add_follower_samples(
             Sample(Metric.FOLLOWED_SIZE, labels, follower_sizes.get(key, 0)),
             Sample(Metric.FOLLOWED_LEADER_SIZE, labels, leader_sizes[key]),
             Sample(Metric.FOLLOWED_COUNTED, labels, float(throttle.follower.includes(state.partition, broker))),
-            Sample(Metric.FOLLOWED_ADDING, labels, float(broker in state.adding)),
+            Sample(Metric.FOLLOWED_ADDING, labels, _copying_value(state, broker)),
         ]
     )
+
+
+def _measured_recovering(state: PartitionState, answers: AdminAnswers) -> list[int]:
+    return [broker for broker in state.recovering if broker in answers.sizes]
+
+
+def _copying_value(state: PartitionState, broker: int) -> float:
+    if broker in state.adding:
+        return 1.0
+    return 2.0 if broker in state.recovering else 0.0

@@ -15,9 +15,10 @@ Invariants:
 - A record carries the start time of its scrape; a record without scrape carries the time of the Admin API request.
 - The Admin API is read in its own thread. Brokers that did not answer last time are skipped. An answer after ``timeout_s`` is
   dropped; no later round uses it.
-- When a move begins, a round starts at once and another 2.5 s later, because rates need two rounds. Then rounds continue at the
-  usual interval.
-- The full scan of all topics has its own thread and connection; nothing waits for it.
+- When a move or a recovery begins, a round starts at once and another 2.5 s later, because rates need two rounds. Then rounds
+  continue at the usual interval.
+- The full scan of all topics has its own thread and connection; nothing waits for it. So has the search for recovering
+  replicas.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain
@@ -43,7 +44,8 @@ from streaming.collector.lags import LaggingReplica, LeaderLog, lag_samples, lag
 from streaming.collector.rounds import ScrapeStart, TimeoutBackoff, plan_round
 from streaming.collector.settings import CollectorSettings
 from streaming.shared.contract import NodeRole, Sample, Scrape, TopicPartition
-from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState
+from streaming.shared.kafka.recovery import RecoveryFinder
 
 log = structlog.get_logger("collector")
 
@@ -116,6 +118,7 @@ class Collector:
         scan_client: ClusterClient,
         publish: Publish,
         *,
+        recovery_client: ClusterClient | None = None,
         counts: Counts | None = None,
         wall_clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
@@ -124,13 +127,15 @@ class Collector:
         Args:
             client: read once per round; no other thread may use it meanwhile.
             scan_client: another connection to the same cluster, for the full scan.
+            recovery_client: a third one, to find recovering replicas; None: they are not measured.
         """
         self.counts = counts if counts is not None else Counts()
         self._settings = settings
         self._cluster = cluster
         self._client = client
-        self._full_scan = FullScan(scan_client)
-        self._admin = AdminReader(client, lambda: self._full_scan.result)
+        self._finder = RecoveryFinder(recovery_client, reads_details=False) if recovery_client is not None else None
+        self._full_scan = FullScan(scan_client, self._finder)
+        self._admin = AdminReader(client, lambda: self._full_scan.result, self._recovering_partitions)
         self._publish = publish
         self._wall_clock = wall_clock
         self._monotonic = monotonic
@@ -158,6 +163,9 @@ class Collector:
         """Runs rounds at a fixed rate until ``stop``. After a round that took too long the next one starts at once."""
         scanner = threading.Thread(target=self._run_full_scans, args=(stop,), name="full-scan", daemon=True)
         scanner.start()
+        if self._finder is not None:
+            report = self._report_recovery_look
+            threading.Thread(target=self._finder.run, args=(stop, report), name="recovery-finder", daemon=True).start()
         interval_s = self._settings.interval_s
         due = self._monotonic()
         while not stop.is_set():
@@ -380,6 +388,15 @@ class Collector:
             self._events.put((number, facts))
         except (ClusterError, ValueError) as error:  # ValueError: a throttled-replica list in an unknown form.
             self._events.put((number, error))
+
+    def _recovering_partitions(self) -> Sequence[PartitionState]:
+        return self._finder.result.partitions if self._finder is not None else ()
+
+    def _report_recovery_look(self, error: ClusterError | None) -> None:
+        if error is None:
+            self._report_cluster_recovery("search for recovering replicas")
+        else:
+            self._report_cluster_error("search for recovering replicas", str(error))
 
     def _run_full_scans(self, stop: threading.Event) -> None:
         while not stop.is_set():

@@ -213,6 +213,9 @@ final class Fold {
     private static final int REMAINING = 2;
     private static final int LEADER_SIZE = 2;
     private static final int ADDING = 3;
+    private static final int RECOVERING = 3;
+    /** Value of the sample of a replica that recovers; 1: it is being added. */
+    private static final double IS_RECOVERING = 2;
     private static final int LAG = 4;
 
     private void partitionSample(String name, String labels, double value) {
@@ -223,6 +226,8 @@ final class Fold {
             ledValues(labels)[COUNTED] = value;
         } else if (name.equals(names.ledRemaining)) {
             ledValues(labels)[REMAINING] = value;
+        } else if (name.equals(names.ledRecovering)) {
+            ledValues(labels)[RECOVERING] = value;
         } else if (name.equals(names.followedSize)) {
             followedValues(labels)[SIZE] = value;
         } else if (name.equals(names.followedLeaderSize)) {
@@ -334,9 +339,10 @@ final class Fold {
         led.forEach((labels, values) -> {
             boolean adding = !Double.isNaN(values[REMAINING]);
             double remaining = adding ? values[REMAINING] : 0.0;
+            double counted = Partition.orZero(values[COUNTED]);
+            boolean recovering = adding && values[RECOVERING] > 0;
             partitions.put(
-                    labels,
-                    new Partition(values[SIZE], Double.NaN, Partition.orZero(values[COUNTED]), adding, remaining, Double.NaN));
+                    labels, new Partition(values[SIZE], Double.NaN, counted, adding, recovering, remaining, Double.NaN));
         });
         return partitions;
     }
@@ -349,7 +355,9 @@ final class Fold {
             double ownBytes = values[SIZE];
             double remaining = adding ? Partition.excess(leaderBytes, ownBytes) : 0.0;
             double lag = adding ? values[LAG] : Double.NaN;
-            partitions.put(labels, new Partition(leaderBytes, ownBytes, Partition.orZero(values[COUNTED]), adding, remaining, lag));
+            double counted = Partition.orZero(values[COUNTED]);
+            boolean recovering = values[ADDING] == IS_RECOVERING;
+            partitions.put(labels, new Partition(leaderBytes, ownBytes, counted, adding, recovering, remaining, lag));
         });
         return partitions;
     }

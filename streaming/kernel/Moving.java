@@ -108,10 +108,14 @@ final class Moving {
                 continue;
             }
             moving++;
+            double ownWritten = Partition.orZero(Partition.excess(later.leaderBytes(), earlier.leaderBytes()));
+            double change = earlier.adding() ? Partition.orZero(later.remainingBytes() - earlier.remainingBytes()) : 0;
             gained += Partition.orZero(Partition.excess(later.ownBytes(), earlier.ownBytes()));
-            written += Partition.orZero(Partition.excess(later.leaderBytes(), earlier.leaderBytes()));
+            // Kafka has no metric of the bytes that a leader sends to recovering replicas.
+            gained += earlier.recovering() && Double.isNaN(earlier.ownBytes()) ? Math.max(ownWritten - change, 0) : 0;
+            written += ownWritten;
             remaining += Partition.orZero(later.remainingBytes());
-            remainingChange += earlier.adding() ? Partition.orZero(later.remainingBytes() - earlier.remainingBytes()) : 0;
+            remainingChange += change;
         }
         // A value that overflows is unknown, and a step with unknown values is dropped.
         if (moving > 0 && Fold.isNumber(gained) && Fold.isNumber(written) && Fold.isNumber(remaining)) {
@@ -144,6 +148,8 @@ final class Moving {
         int listedRated = 0;
         int moving = 0;
         int movingRated = 0;
+        int recovering = 0;
+        double recoveringBytes = 0;
         int lagCount = 0;
         double steadyState = 0;
         double write = 0;
@@ -166,6 +172,10 @@ final class Moving {
                 movingRated += rated ? 1 : 0;
                 write += rated ? rate : 0;
             }
+            if (partition.recovering()) {
+                recovering++;
+                recoveringBytes += partition.remainingBytes();
+            }
             remaining += partition.remainingBytes();
             if (!Double.isNaN(partition.lagMessages())) {
                 lagCount++;
@@ -174,6 +184,7 @@ final class Moving {
         }
         out.field("moving_partitions", moving).field("listed_partitions", listed).field("done_partitions", done());
         out.field("remaining_bytes", remaining);
+        out.field("recovering_partitions", recovering).field("recovering_bytes", recoveringBytes);
         out.field("lag_messages", lagCount > 0 ? lag : Double.NaN);
         out.field("steady_state_bytes_per_s", listed == 0 || listedRated > 0 ? steadyState : Double.NaN);
         out.field("write_bytes_per_s", moving == 0 || movingRated > 0 ? write : Double.NaN);

@@ -8,12 +8,23 @@ import java.nio.ByteBuffer;
  * @param leaderBytes log size of the leader
  * @param ownBytes log size of the follower; NaN on the leader side
  * @param counted replicas whose bytes count against this side's quota
- * @param adding whether a replica is being added: any replica on the leader side, this one on the follower side
- * @param remainingBytes bytes that the adding replicas still have to copy; 0 if no replica is being added
- * @param lagMessages ConsumerLag of the follower while it is being added; NaN on the leader side
+ * @param adding whether a replica copies, because it is being added or recovers: any replica on the leader side, this one on the
+ *     follower side
+ * @param recovering whether no replica is being added, and all that copy were in sync before
+ * @param remainingBytes bytes that the copying replicas still lack; 0 if none copies
+ * @param lagMessages ConsumerLag of the follower while it copies; NaN on the leader side
  */
 record Partition(
-        double leaderBytes, double ownBytes, double counted, boolean adding, double remainingBytes, double lagMessages) {
+        double leaderBytes,
+        double ownBytes,
+        double counted,
+        boolean adding,
+        boolean recovering,
+        double remainingBytes,
+        double lagMessages) {
+
+    private static final byte ADDING = 1;
+    private static final byte RECOVERING = 2;
 
     static Partition read(ByteBuffer in) {
         double leader = in.getDouble();
@@ -21,12 +32,13 @@ record Partition(
         double counted = in.getDouble();
         double remaining = in.getDouble();
         double lag = in.getDouble();
-        return new Partition(leader, own, counted, in.get() != 0, remaining, lag);
+        byte kind = in.get();
+        return new Partition(leader, own, counted, kind != 0, kind == RECOVERING, remaining, lag);
     }
 
     void write(Bytes out) {
         out.float64(leaderBytes).float64(ownBytes).float64(counted).float64(remainingBytes).float64(lagMessages);
-        out.int8(adding ? 1 : 0);
+        out.int8(recovering ? RECOVERING : adding ? ADDING : 0);
     }
 
     /** Returns {@code more - less}, at least 0; NaN if either is NaN. */

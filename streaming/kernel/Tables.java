@@ -218,6 +218,7 @@ final class Tables implements Serializable {
         final String ledSize;
         final String ledCounted;
         final String ledRemaining;
+        final String ledRecovering;
         final String followedSize;
         final String followedLeaderSize;
         final String followedCounted;
@@ -228,6 +229,7 @@ final class Tables implements Serializable {
             prefix = names.get("prefix").textValue();
             ledSize = names.get("led_size").textValue();
             ledCounted = names.get("led_counted").textValue();
+            ledRecovering = names.get("led_recovering").textValue();
             ledRemaining = names.get("led_remaining").textValue();
             followedSize = names.get("followed_size").textValue();
             followedLeaderSize = names.get("followed_leader_size").textValue();

@@ -128,6 +128,7 @@ TABLES = json.dumps(
             "led_size": Metric.LED_SIZE,
             "led_counted": Metric.LED_COUNTED,
             "led_remaining": Metric.LED_REMAINING,
+            "led_recovering": Metric.LED_RECOVERING,
             "followed_size": Metric.FOLLOWED_SIZE,
             "followed_leader_size": Metric.FOLLOWED_LEADER_SIZE,
             "followed_counted": Metric.FOLLOWED_COUNTED,

@@ -183,6 +183,10 @@ class TunerMetric:
         meaning="Partitions being reassigned, as the controller lists them.")
     EXPECTED_END = _gauge("rheostat_move_expected_end_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
         meaning="Expected end of all running and planned moves; absent while unknown or while a move is stalled.")
+    RECOVERY_PARTITIONS = _gauge("rheostat_recovery_partitions", unit=Unit.COUNT, labels=_BROKER,
+        meaning="Partitions whose replica on this broker has left the ISR and catches up; absent while tuner.recovery is off.")
+    RECOVERY_REMAINING_BYTES = _gauge("rheostat_recovery_remaining_bytes", unit=Unit.BYTES, labels=_BROKER,
+        meaning="Bytes that these replicas still have to copy.")
     REMAINING_BYTES = _gauge("rheostat_move_remaining_bytes", unit=Unit.BYTES, labels=_BROKER,
         meaning="Bytes that adding replicas on this broker still have to copy.")
     REMAINING_SLOPE = _gauge("rheostat_move_remaining_slope_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,

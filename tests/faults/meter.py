@@ -8,6 +8,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import kafka.errors
@@ -22,7 +24,8 @@ from streaming.shared.contract import (
     signal_key,
 )
 from streaming.shared.kafka import KafkaSettings, producer
-from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState
+from streaming.shared.kafka.recovery import RecoveryFinder
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 
 _EVERY_S = 1.0
@@ -70,20 +73,24 @@ class Meter:
     def _run(self) -> None:
         sender = producer(self._settings, "faults-meter", linger_ms=0)
         with ClusterClient(self._settings.model_copy(update={"request_timeout_s": 2.0}), "faults-meter") as client:
+            finder = RecoveryFinder(client, reads_details=False)
             while not self._stop.wait(_EVERY_S):
                 if self._silent_since_s is not None and not self.delay_s:
                     continue
                 try:
-                    for signal in self._signals(client):
+                    finder.look()
+                    for signal in self._signals(client, finder.result.partitions):
                         sender.send(self._topics.signals, key=signal_key(signal), value=encode_signal(signal))
                 except (ClusterError, kafka.errors.KafkaError):
                     continue  # As a stream that cannot reach its brokers: nothing new.
         sender.close(timeout=5)
 
-    def _signals(self, client: ClusterClient) -> list[BrokerSignal | MoveSignal]:
+    def _signals(self, client: ClusterClient, recovering: Sequence[PartitionState]) -> list[BrokerSignal | MoveSignal]:
         at_ms = round((time.time() - self.delay_s) * 1000)
         alive = sorted(endpoint.node for endpoint in client.brokers())
         moves = client.reassignments()
+        moving = {(m.topic, m.partition) for m in moves}
+        moves += [replace(s, adding=s.recovering) for s in recovering if (s.topic, s.partition) not in moving]
         rates = client.broker_configs(alive, RATE_KEYS.values())
         lists = client.topic_configs({m.topic for m in moves}, LIST_KEYS.values())
         throttles = {topic: TopicThrottle.from_configs(configs) for topic, configs in lists.items()}
@@ -120,6 +127,8 @@ class Meter:
             )
         remaining: defaultdict[tuple[int, Side], float] = defaultdict(float)
         listed: defaultdict[tuple[int, Side], int] = defaultdict(int)
+        partitions: defaultdict[tuple[int, Side], int] = defaultdict(int)
+        recovers: defaultdict[tuple[int, Side], int] = defaultdict(int)
         for move in moves:
             key = (move.topic, move.partition)
             throttle = throttles.get(move.topic, TopicThrottle())
@@ -132,13 +141,17 @@ class Meter:
                 remaining[broker, side] += sum(
                     max(0, _size(sizes, move.leader, key) - _size(sizes, b, key)) for b in move.adding
                 )
+                partitions[broker, side] += 1
+                recovers[broker, side] += bool(move.recovering)
                 listed[broker, side] += replicas.includes(move.partition, broker)
         for (broker, side), left in remaining.items():
             signals.append(
                 MoveSignal(
                     broker=broker,
                     side=side,
-                    moving_partitions=len(moves),
+                    moving_partitions=partitions[broker, side],
+                    recovering_partitions=recovers[broker, side],
+                    recovering_bytes=left if recovers[broker, side] else None,
                     listed_partitions=listed[broker, side],
                     remaining_bytes=left,
                     steady_state_bytes_per_s=_STEADY_STATE_BYTES_PER_S,

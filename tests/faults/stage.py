@@ -13,6 +13,7 @@ far too low, as by ``kafka-reassign-partitions --execute --throttle``; the tuner
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -81,7 +82,7 @@ class Stage:
     def __init__(
         self, lab: Lab, name: str, folder: Path, *, steers: bool = True, megabytes: float = MEGABYTES,
         tuner_kafka: KafkaSettings | None = None, journal_on: int | None = None, stalled: bool | None = None,
-        http: Mapping[str, Any] | None = None,
+        http: Mapping[str, Any] | None = None, recovery: str = "watch",
     ) -> None:  # fmt: skip
         self.lab, self.name, self.folder = lab, name, folder
         self.topic = f"orders-{name}"
@@ -98,6 +99,7 @@ class Stage:
         self._tuner_kafka = tuner_kafka
         self._journal_on = journal_on
         self._http = http
+        self._recovery = recovery
         self._stalled = not steers if stalled is None else stalled
         self._expected: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
 
@@ -151,6 +153,7 @@ class Stage:
                 rate_bytes_per_s_max=CEILING,
                 rate_bytes_per_s_min=FLOOR,
                 cycle_s=CYCLE_S,
+                recovery=self._recovery,
                 signal_age_s_max=SIGNAL_AGE_S_MAX,
                 **(steered if self._steers else {}),
                 **({"http": dict(self._http)} if self._http is not None else {}),
@@ -370,6 +373,16 @@ class Stage:
         if self.topic in {state.topic for state in self.client.partitions()}:
             missing = self.writer.missing()
             assert not missing, f"{len(missing)} acknowledged records cannot be read: {sorted(missing)[:10]} ..."
+
+    def return_with_empty_disk(self, broker: int) -> None:
+        """Kills a broker, removes its data, and starts it once the cluster has noticed that it is away."""
+        node = self.lab.nodes[broker]
+        node.kill()
+        for folder in node.log_dirs:
+            shutil.rmtree(folder)
+        node.prepare(self.lab.cluster_id)
+        self.until("the broker is away", lambda: broker not in {e.node for e in self.client.brokers()}, 60)
+        self.lab.start_again(broker)
 
     # -- the cluster's nodes ------------------------------------------------------------------------------------------
 

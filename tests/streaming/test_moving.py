@@ -205,6 +205,39 @@ def test_unlisted_moving_partition_needs_no_quota(signal: MoveSignal) -> None:
     assert (signal.listed_partitions, signal.moving_partitions) == (0, 1)
 
 
+def recovers(samples: Samples) -> Samples:
+    """The same partitions, led, with replicas that recover rather than being added."""
+    return samples | {(Metric.LED_RECOVERING, key[1]): 1.0 for key in samples if key[0] == Metric.LED_REMAINING}
+
+
+@case(
+    Side.LEADER,
+    recovers(led(0, 100, 2, remaining=50)) | led(1, 100, 2, remaining=10),
+    recovers(led(0, 110, 2, remaining=40)) | led(1, 100, 2, remaining=5),
+)
+def test_leader_side_counts_recovering_partitions_apart(signal: MoveSignal) -> None:
+    assert (signal.moving_partitions, signal.remaining_bytes) == (2, 45 * MB)
+    assert (signal.recovering_partitions, signal.recovering_bytes) == (1, 40 * MB)
+    # Written 10 MB, and 10 MB fewer remain: 20 MB were sent. Bytes of adding replicas are in Kafka's own metric.
+    assert [step.gained_bytes for step in signal.steps] == [20 * MB]
+
+
+@case(
+    Side.FOLLOWER,
+    followed(0, 50, 100, adding=2) | followed(1, 80, 100),
+    followed(0, 70, 110, adding=2) | followed(1, 90, 100),
+)
+def test_follower_side_counts_recovering_partitions_apart(signal: MoveSignal) -> None:
+    assert (signal.moving_partitions, signal.remaining_bytes) == (2, 50 * MB)
+    assert (signal.recovering_partitions, signal.recovering_bytes) == (1, 40 * MB)
+    assert [step.gained_bytes for step in signal.steps] == [30 * MB]
+
+
+@case(Side.FOLLOWER, followed(0, 130, 100, adding=2), followed(0, 130, 105, adding=2))
+def test_recovering_log_longer_than_leaders_has_nothing_remaining(signal: MoveSignal) -> None:
+    assert (signal.remaining_bytes, signal.recovering_bytes) == (0, 0)
+
+
 @case(Side.LEADER, led(0, 1, 1) | followed(1, 1, 2))
 def test_both_sides_of_one_broker_are_two_signals(signal: MoveSignal, measured: list[Signal]) -> None:
     assert newest(measured, MoveSignal, broker=signal.broker, side=Side.FOLLOWER).remaining_bytes == 1 * MB

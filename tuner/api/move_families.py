@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from heapq import nlargest
 
@@ -34,6 +35,11 @@ def move_families(
     if live is not None:
         yield metric_family(TunerMetric.REASSIGNING_PARTITIONS, {labels: float(len(live.moves))})
         yield metric_family(TunerMetric.RECOVERING_PARTITIONS, {labels: float(result.recovering_partitions())})
+        recoveries = Counter(broker for recovery in live.recoveries for broker in recovery.adding)
+        yield metric_family(
+            TunerMetric.RECOVERY_PARTITIONS,
+            largest_values({(*labels, str(b)): float(n) for b, n in recoveries.items()}),
+        )
         yield metric_family(TunerMetric.ORPHANED_THROTTLE_SETTINGS, {labels: float(result.orphaned_settings())})
         yield metric_family(
             TunerMetric.RATE_CURRENT, {side_labels(labels, s): float(r.bytes_per_s) for s, r in live.rates.items()}
@@ -51,6 +57,12 @@ def move_families(
         TunerMetric.NO_HEADROOM,
         largest_values({side_labels(labels, s): float(setpoint.no_headroom) for s, setpoint in setpoints.items()}),
     )
+    lacking = {
+        (*labels, str(b)): float(signal.recovering_bytes)
+        for (b, side), signal in result.moves().items()
+        if side is Side.FOLLOWER and signal.recovering_partitions and signal.recovering_bytes is not None
+    }
+    yield metric_family(TunerMetric.RECOVERY_REMAINING_BYTES, largest_values(lacking))
     loads = result.loads()
     yield metric_family(
         TunerMetric.STEADY_STATE_BYTES,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.short_lists import shorten_lines
 from streaming.shared.units import rate_text, size_text, span_text
@@ -18,9 +19,10 @@ from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Relin
 from tuner.control.throttle.orphaned_throttles import count_orphaned_rates
 from tuner.control.throttle.plan_moves import is_throttled
 from tuner.control.throttle.policy import decide
+from tuner.control.throttle.recovery import with_recoveries
 from tuner.control.throttle.state import Memory
 from tuner.core import formatting
-from tuner.core.cluster import LiveCluster, Observation, side_name
+from tuner.core.cluster import BrokerSide, LiveCluster, Observation, side_name
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 
@@ -61,6 +63,24 @@ def headline(
     else:
         end = ", and the expected end is not known yet" if remaining else ""
     return f"{moving_text}{onto}{remaining}{end}."
+
+
+def recovery_sentence(moves: Mapping[BrokerSide, MoveSignal]) -> str | None:
+    """Returns a sentence about the brokers whose replicas catch up after they left the ISR; None if there are none.
+
+    Args:
+        moves: fresh signals.
+    """
+    recovering = {b: s for (b, side), s in moves.items() if side is Side.FOLLOWER and s.recovering_partitions}
+    if not recovering:
+        return None
+    partitions = sum(signal.recovering_partitions for signal in recovering.values())
+    lacking = [s.recovering_bytes for s in recovering.values() if s.recovering_bytes is not None]
+    amount = f", {size_text(sum(lacking))} to copy" if lacking else ""
+    noun = "partition" if partitions == 1 else "partitions"
+    verb = "recovers" if len(recovering) == 1 else "recover"
+    names = brokers_text(sorted(recovering))
+    return f"{names[0].upper()}{names[1:]} {verb}: {partitions} {noun}{amount}."
 
 
 def brokers_text(brokers: Sequence[int]) -> str:
@@ -114,7 +134,7 @@ def next_steps(
         return ["The tuner waits for the end of its first cycle, and changes nothing until then."]
     if not isinstance(observation.live, LiveCluster):
         return ["The tuner waits until the cluster can be read, and changes nothing until then."]
-    live = observation.live
+    live = with_recoveries(observation.live, limits, memory.listed)
     if observation.orders.pause is not None:
         return steps_after_resume(observation, memory, limits, stall_limits)
     steps = []

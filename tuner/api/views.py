@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaming.shared.contract import Side
-from tuner.api.sentences import headline, next_steps
+from tuner.api.sentences import headline, next_steps, recovery_sentence
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.control.throttle.objective import Objective
 from tuner.core.cluster import PartitionMove
@@ -59,6 +59,8 @@ def _progress_json(snapshot: StatusSnapshot, plans: Mapping[str, Progress]) -> d
             stalled,
             plans_remaining_bytes=plans_remaining_bytes,
         )
+        if (recovery := recovery_sentence(snapshot.cycle.result.moves())) is not None:
+            text = f"{text} {recovery}"
     return {
         "headline": text,
         "moving_partitions": moving,

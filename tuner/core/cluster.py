@@ -35,6 +35,8 @@ class PartitionMove:
     Attributes:
         leader: −1: the partition has no leader.
         replicas: all replicas, also those in ``adding`` and ``removing``.
+        adding: the replicas that copy the partition: those that the reassignment adds, and those in ``recovering``.
+        recovering: the replicas of ``adding`` that were in sync before. Only the throttle rules add them to a move.
     """
 
     topic: str
@@ -44,6 +46,7 @@ class PartitionMove:
     adding: tuple[int, ...]
     removing: tuple[int, ...]
     isr: tuple[int, ...]
+    recovering: tuple[int, ...] = ()
 
     @property
     def destinations(self) -> tuple[int, ...]:
@@ -64,6 +67,11 @@ class LiveCluster:
         fetchers: num.replica.fetchers, by broker.
         lost_replica_sides: by the broker that leads the partition, the sides that throttle a lost replica: one that fell out of
             the ISR and tries to rejoin. Only replicas on live brokers, of partitions that are not being reassigned.
+        recoveries: partitions with replicas that recover, whether or not they are being reassigned, the most urgent first.
+        min_in_sync: min.insync.replicas of the topics of ``recoveries``, as far as it is known.
+        recoveries_left_out: number of further recovering partitions; there are too many to follow them.
+        stuck_recoveries: brokers whose replicas are out of sync and gain nothing; they are not in ``recoveries``.
+        lacking_bytes: the bytes that the recovering replicas of a partition lacked when they were found, as far as it is known.
     """
 
     brokers: frozenset[int]
@@ -75,6 +83,11 @@ class LiveCluster:
     fetchers: Mapping[int, int] = field(default_factory=dict)
     lost_replica_sides: Mapping[int, frozenset[BrokerSide]] = field(default_factory=dict)
     quota_sample_s: Mapping[int, int] = field(default_factory=dict)
+    recoveries: tuple[PartitionMove, ...] = ()
+    min_in_sync: Mapping[str, int] = field(default_factory=dict)
+    lacking_bytes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    recoveries_left_out: int = 0
+    stuck_recoveries: frozenset[int] = frozenset()
 
     def quota_window_s(self, broker: int) -> float:
         """Returns the length of the broker's replication quota window, without the sample in progress."""

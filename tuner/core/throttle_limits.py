@@ -56,6 +56,9 @@ class ThrottleLimits:
     closed_loop: bool = False
     # Whether the tuner also throttles moves that have no throttle. Closed-loop control needs one to steer.
     throttles_all_moves: bool = False
+    # Whether the tuner throttles replicas that recover (``tuner.recovery: act``), or only reports what it would do (``watch``).
+    throttles_recoveries: bool = False
+    reports_recoveries: bool = False
     # Deadline of the moves (epoch); the tuner reports if they will miss it. None: no deadline.
     finish_at_ms: int | None = None
     # Whether the tuner removes a move's throttle at its end (as kafka-reassign-partitions --verify does).

@@ -67,6 +67,7 @@ STATE_FIELDS: Mapping[str, Any] = {
     "steering.restore_rates": Mapping[BrokerSide, int],
     "steering.planned": frozenset[BrokerSide],
     "steering.max_rates": Mapping[BrokerSide, float],
+    "steering.at_min_isr": frozenset[BrokerSide],
     "steering.quota_samples": int,
     "quotas.not_seen": str | None,  # Why the quotas could not be read.
     "quotas.current": Mapping[QuotaEntity, float],
@@ -76,7 +77,7 @@ STATE_FIELDS: Mapping[str, Any] = {
     "signals.tenants": Mapping[TenantKey, TenantSignal],
     **_fields_of(MutationMemory, "mutation"),
 }
-_MOVES = "live.moves"  # The only collection that is a sequence; all others are mappings.
+_SEQUENCES = ("live.moves", "live.recoveries")  # All other collections are mappings.
 _MOVE_SIGNALS = "signals.moves"
 _TENANT_SIGNALS = "signals.tenants"
 # Items per piece, so that full pieces of all fields take about the same time to encode.
@@ -86,6 +87,9 @@ _ITEMS_PER_PIECE = {
     "live.lists": 20,
     "memory.listed": 20,
     "live.moves": 512,
+    "live.recoveries": 512,
+    "live.min_in_sync": 1024,
+    "live.lacking_bytes": 1024,
     "memory.moving_replicas": 512,
     "live.rates": 1024,
     "steering.current_rates": 1024,
@@ -136,7 +140,11 @@ def piece_weight(piece: Piece) -> float:
 def search_weight(field: str, before: Any, value: Any) -> float:
     """Returns the cost of finding what has changed, in the unit of ``piece_weight``."""
     # A mapping that has only grown knows its new entries, so nothing is searched.
-    if value is before or not is_collection(field) or (field != _MOVES and added_since(before, value) is not None):
+    if (
+        value is before
+        or not is_collection(field)
+        or (field not in _SEQUENCES and added_since(before, value) is not None)
+    ):
         return 0.0
     return len(value) / _ITEMS_SEARCHED
 
@@ -149,7 +157,7 @@ def whole_field(field: str, value: Any) -> Iterator[Piece]:
     chunks = _chunks(field, value)
     yield Piece(field, "set", next(chunks))
     for chunk in chunks:
-        yield Piece(field, "append" if field == _MOVES else "put", chunk)
+        yield Piece(field, "append" if field in _SEQUENCES else "put", chunk)
 
 
 def diff_field(field: str, before: Any, value: Any) -> Iterator[Piece]:
@@ -159,7 +167,7 @@ def diff_field(field: str, before: Any, value: Any) -> Iterator[Piece]:
     if not is_collection(field):
         if value != before:
             yield Piece(field, "set", value)
-    elif field == _MOVES:
+    elif field in _SEQUENCES:
         # The comparison is cheap: equal items are mostly the same object, and the comparison ends at the first difference.
         if before != value:
             removed, inserted = diff_sequence(before, value)
@@ -227,7 +235,7 @@ def decode_piece(body: Mapping[str, Any]) -> Piece | None:
 @cache
 def is_collection(field: str) -> bool:
     origin = get_origin(STATE_FIELDS[field])
-    return field == _MOVES or (isinstance(origin, type) and issubclass(origin, Mapping))
+    return field in _SEQUENCES or (isinstance(origin, type) and issubclass(origin, Mapping))
 
 
 @cache
@@ -253,8 +261,8 @@ def _value_codec(field: str, op: str) -> TypeCodec:
 def _chunks(field: str, value: Any) -> Iterator[Any]:
     """Yields the items in chunks of one piece each; one empty chunk for an empty collection."""
     size = _items_per_piece(field)
-    collection_type = tuple if field == _MOVES else dict
-    items = iter(value if field == _MOVES else value.items())
+    collection_type = tuple if field in _SEQUENCES else dict
+    items = iter(value if field in _SEQUENCES else value.items())
     yield collection_type(islice(items, size))
     while chunk := collection_type(islice(items, size)):
         yield chunk

@@ -61,6 +61,7 @@ def capture_steering_tick(
         "steering.restore_rates": view.restore_rates,
         "steering.planned": view.planned_sides,
         "steering.max_rates": view.plan_max_rates,
+        "steering.at_min_isr": view.at_min_isr_sides,
         "steering.quota_samples": quota_samples,
         **prefix_fields("control", before),
     }
@@ -127,6 +128,7 @@ EMPTY_INPUTS = {
     "steering.restore_rates": {},
     "steering.planned": frozenset(),
     "steering.max_rates": {},
+    "steering.at_min_isr": frozenset(),
     "steering.quota_samples": ControlLimits().quota_samples,
 }
 EMPTY_QUOTA_INPUTS: StateValues = {"quotas.current": {}}

@@ -151,6 +151,7 @@ class Replayer:
             restore_rates=state["steering.restore_rates"],
             planned_sides=state["steering.planned"],
             plan_max_rates=state["steering.max_rates"],
+            at_min_isr_sides=state["steering.at_min_isr"],
         )
         limits = replace(settings.law, quota_samples=state["steering.quota_samples"])
         control, rates = control_step(view, self._build(ControlState, "control"), settings.objective, limits)

@@ -145,6 +145,12 @@ class TunerSettings(BaseModel):
         "it does nothing. Without an objective the tuner leaves such moves alone. If the tuner has throttled a move, "
         "the move stays throttled until its end. Plans of `rheostat reassign` are always throttled",
     )
+    recovery: Literal["off", "watch", "act"] = Field(
+        default="watch",
+        description="what the tuner does about replicas that catch up after their broker was away or lost its disk: watch "
+        "says what it would do and writes nothing for them; act, which needs an objective, throttles them like replicas that move, "
+        "except those of partitions below min.insync.replicas; off ignores them",
+    )
     config_writes_per_s_max: float = Field(
         default=50.0,
         ge=1,
@@ -188,6 +194,10 @@ class TunerSettings(BaseModel):
             raise ValueError(
                 "unthrottled_moves: throttle needs objective.latency_ms and capacity to choose a rate: set them, or leave "
                 "unthrottled_moves out"
+            )
+        if self.recovery == "act" and self.objective is None:
+            raise ValueError(
+                "recovery: act needs objective.latency_ms and capacity to choose a rate: set them, or set recovery: watch"
             )
         return self
 
@@ -237,6 +247,8 @@ class TunerSettings(BaseModel):
             clears_finished=self.clear_finished,
             closed_loop=objective is not None,
             throttles_all_moves=objective is not None and self.unthrottled_moves == "throttle",
+            throttles_recoveries=self.recovery == "act",
+            reports_recoveries=self.recovery == "watch",
             adopts_existing=self.existing_throttles == "adopt",
             finish_at_ms=objective.finish_at_ms if objective is not None else None,
         )

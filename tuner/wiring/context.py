@@ -16,6 +16,7 @@ from tuner.runtime.clock import Clock
 from tuner.runtime.fencing import PROOF_S_MAX
 from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.orders_reader import OrdersReader
+from tuner.runtime.observe.recovery_watch import RecoveryWatch
 from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.settings.tuner import TunerSettings
 
@@ -28,6 +29,7 @@ class TermContext:
         topics: rheostat's own topics.
         settings: do not change during the term; nor do the ``partition_limits``.
         live: reads the state of the cluster.
+        recoveries: finds recovering replicas; None: they are ignored.
         journal: already read to its end.
         observers: receive every cycle for the API and the metrics.
         outbox: events that are not in the journal yet.
@@ -48,6 +50,7 @@ class TermContext:
     outbox: Outbox
     cleanups: ExitStack
     clock: Clock
+    recoveries: RecoveryWatch | None = None
 
     def is_leadership_proved(self) -> bool:
         """Returns whether the last proof of leadership is recent enough to write. Sends no request; any thread may call this."""

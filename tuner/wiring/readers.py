@@ -1,4 +1,4 @@
-"""Builds the Kafka consumers that live as long as the process: signals, orders, and the lease."""
+"""Builds the readers of Kafka: of signals, orders and the lease for the whole process, of recovering replicas for one term."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from kafka import KafkaConsumer
 
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, consumer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.recovery import RecoveryFinder
 from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.shared.teardown import named_teardown
 from tuner.api.status_store import StatusStore
 from tuner.runtime.clock import Clock
 from tuner.runtime.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, lease_group
 from tuner.runtime.observe.orders_reader import OrdersReader
+from tuner.runtime.observe.recovery_watch import RecoveryWatch
 from tuner.runtime.observe.signals_reader import SignalReader
 
 # These consumers commit nothing, so they may close fast. A stopping tuner closes its clients one after the other. If no broker
@@ -31,6 +34,21 @@ def signal_reader(
     signals = SignalReader(client, topics.signals, cluster, monotonic=clock.monotonic_s)
     status.refused["signals"] = lambda: signals.refused.count
     return signals
+
+
+def recovery_finder(cleanups: ExitStack, kafka: KafkaSettings) -> RecoveryFinder:
+    """Returns a finder of recovering replicas with a connection of its own."""
+    client = ClusterClient(kafka, "rheostat-tuner-recovery")
+    cleanups.callback(named_teardown("recovery client", client.close))
+    return RecoveryFinder(client)
+
+
+def recovery_watch(cleanups: ExitStack, finder: RecoveryFinder) -> RecoveryWatch:
+    """Returns a running watch for recovering replicas."""
+    watch = RecoveryWatch(finder)
+    watch.start()
+    cleanups.callback(named_teardown("recovery watch", watch.stop))
+    return watch
 
 
 def orders_reader(

@@ -132,14 +132,18 @@ class Metric:
 
     # LED_…: of a partition (labels partition=, topic=) that the record's broker leads.
     LED_SIZE = "rheostat_move_led_size_bytes"
-    LED_COUNTED = "rheostat_move_led_counted_replicas"  # In-sync followers + adding replicas when listed, else 0.
-    LED_REMAINING = "rheostat_move_led_remaining_bytes"  # Summed over its adding replicas; absent without any.
+    LED_COUNTED = "rheostat_move_led_counted_replicas"  # In-sync + copying followers when listed, else 0.
+    # Summed over the replicas that copy it, because they are being added or recover; absent without any.
+    LED_REMAINING = "rheostat_move_led_remaining_bytes"
+    LED_RECOVERING = "rheostat_move_led_recovering"  # 1 while no replica is being added and some recover; else absent.
     LED_END_OFFSET = "rheostat_move_led_end_offset"
     # FOLLOWED_…: of a partition that the record's broker follows.
     FOLLOWED_SIZE = "rheostat_move_followed_size_bytes"
     FOLLOWED_LEADER_SIZE = "rheostat_move_followed_leader_size_bytes"
     FOLLOWED_COUNTED = "rheostat_move_followed_counted_replicas"  # 1 when listed on the follower side, else 0.
-    FOLLOWED_ADDING = "rheostat_move_followed_adding"  # 1 while this replica is being added, else 0.
+    FOLLOWED_ADDING = (
+        "rheostat_move_followed_adding"  # 1 while this replica is being added, 2 while it recovers, else 0.
+    )
     # ConsumerLag of this replica; stale while the broker's follower throttle delays its fetches.
     FOLLOWED_LAG = "rheostat_move_followed_lag_messages"
 

@@ -74,7 +74,8 @@ class MoveStep:
 
     at_ms: TimestampMs
     dt_s: float
-    gained_bytes: Number  # Bytes that adding replicas gained (follower side); 0 on the leader side.
+    # Bytes that copying replicas gained (follower side), or that recovering ones got from this leader (leader side).
+    gained_bytes: Number
     written_bytes: Number  # Bytes written to the leaders of the moving partitions.
     remaining_bytes: Number  # At the end of the step.
 
@@ -98,10 +99,13 @@ class MoveSignal:
     sampled_at_ms: TimestampMs
     samples: Count
     completeness: Completeness
-    moving_partitions: Count  # Partitions with an adding replica, in the newest scrape.
+    moving_partitions: Count  # Partitions with a replica that is being added or recovers, in the newest scrape.
     listed_partitions: Count  # Partitions whose bytes count against this side's quota, in the newest scrape.
     done_partitions: Count = 0  # Partitions that moved earlier in this window and no longer do.
     remaining_bytes: Number | None = None
+    # The part of the two fields above of partitions that are not being reassigned: their replicas were in sync and recover.
+    recovering_partitions: Count = 0
+    recovering_bytes: Number | None = None
     # Σ ConsumerLag of the adding replicas. Follower side only; stale while that side's throttle delays fetches.
     lag_messages: Number | None = None
     remaining_slope_bytes_per_s: Number | None = None  # Least squares over the window; negative is progress.

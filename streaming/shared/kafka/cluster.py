@@ -259,19 +259,7 @@ class ClusterClient:
         Raises:
             MissingPermission: Describe on Cluster.
         """
-        answer = self._wire.send_any(
-            "list reassignments", ListPartitionReassignmentsRequest(timeout_ms=self._wire.timeout_ms, topics=None)
-        )
-        raise_for_code(answer.error_code, "Describe on Cluster", "to list reassignments")
-        moving = {
-            (str(t.name), int(p.partition_index)): (
-                tuple(p.replicas),
-                tuple(p.adding_replicas),
-                tuple(p.removing_replicas),
-            )
-            for t in answer.topics
-            for p in t.partitions
-        }
+        moving = self._list_reassignments()
         if not moving:
             return []
         known = {(s.topic, s.partition): s for s in self.partitions({topic for topic, _ in moving})}
@@ -292,6 +280,30 @@ class ClusterClient:
                 )
             )
         return states
+
+    def adding_replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
+        """Returns the replicas that each reassignment in progress adds.
+
+        Raises:
+            MissingPermission: Describe on Cluster.
+        """
+        return {key: adding for key, (_, adding, _) in self._list_reassignments().items()}
+
+    def _list_reassignments(self) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
+        """Returns all, adding and removing replicas of the partitions being reassigned."""
+        answer = self._wire.send_any(
+            "list reassignments", ListPartitionReassignmentsRequest(timeout_ms=self._wire.timeout_ms, topics=None)
+        )
+        raise_for_code(answer.error_code, "Describe on Cluster", "to list reassignments")
+        return {
+            (str(t.name), int(p.partition_index)): (
+                tuple(p.replicas),
+                tuple(p.adding_replicas),
+                tuple(p.removing_replicas),
+            )
+            for t in answer.topics
+            for p in t.partitions
+        }
 
     def log_sizes(
         self, brokers: Iterable[int], partitions: Iterable[TopicPartition]

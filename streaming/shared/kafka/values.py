@@ -43,6 +43,7 @@ class PartitionState:
     removing: tuple[int, ...] = ()
     # Replicas on a dead broker or failed disk. ``ClusterClient.partitions`` sets them, ``reassignments`` does not.
     offline: tuple[int, ...] = ()
+    recovering: tuple[int, ...] = ()  # Replicas that left the ISR and catch up; set by ``RecoveryFinder`` only.
 
 
 @dataclass(frozen=True, slots=True)

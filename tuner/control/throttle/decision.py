@@ -41,6 +41,10 @@ class Reason(StrEnum):
     DEADLINE_NOT_MET = "deadline_not_met"
     LOAD_NOT_MEASURED = "load_not_measured"
     ISR_RECOVERY = "isr_recovery"
+    RECOVERY_THROTTLED = "recovery_throttled"
+    RECOVERY_WATCHED = "recovery_watched"
+    RECOVERY_STUCK = "recovery_stuck"
+    RECOVERY_AT_MIN_ISR = "recovery_at_min_isr"
     # Unhealthy, but a higher rate would not help: hold.
     NO_LEADER = "no_leader"
     LIST_FULL = "list_full"
@@ -57,6 +61,7 @@ class Reason(StrEnum):
     STALLED_THROTTLE_BOUND = "stalled_throttle_bound"
     RESCUE_NEEDS_MORE = "rescue_needs_more"
     MOVE_FOUND = "move_found"
+    RECOVERY_FOUND = "recovery_found"
     WINDOW_WARMUP = "window_warmup"
     PLAN_RATE = "plan_rate"
     IN_SYNC = "in_sync"

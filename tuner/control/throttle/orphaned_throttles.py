@@ -2,13 +2,14 @@
 
 While nothing moves, every throttle is orphaned. While something moves, a throttle on brokers that no move uses is orphaned, unless
 it is the tuner's own, or came with an ended move and is removed when all moves have ended (cleanup_rules.py). A list of "*" names
-no broker, so it is counted only after all moves have ended.
+no broker, so it is counted only after all moves have ended. A recovery that the tuner throttles counts as a move.
 """
 
 from __future__ import annotations
 
 from itertools import chain, islice
 
+from tuner.control.throttle.recovery import with_recoveries
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.throttle_limits import ThrottleLimits
@@ -18,12 +19,14 @@ _BATCH = 1_000
 
 def count_orphaned_settings(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> int:
     """Returns the number of orphaned rates and lists. A rate for all brokers (``<default>``) counts once per side."""
+    live = with_recoveries(live, limits, memory.listed)
     participants = _BrokersOfMoves(live, memory, limits)
     return _count_rates(live, memory, participants) + _count_lists(live, memory, participants)
 
 
 def count_orphaned_rates(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> int:
     """Returns the number of orphaned rates, counted as in ``count_orphaned_settings``."""
+    live = with_recoveries(live, limits, memory.listed)
     return _count_rates(live, memory, _BrokersOfMoves(live, memory, limits))
 
 

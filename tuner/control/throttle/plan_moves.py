@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.objective import PLAN_LEADER_RATIO
+from tuner.control.throttle.recovery import is_recovery
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.core.reassignment_plan import Plan, PlanThrottle, TopicPartition
 from tuner.core.throttle_limits import ThrottleLimits
@@ -40,13 +41,13 @@ def select_moves_to_list(
     """
     if limits.throttles_all_moves and not any(throttle.unthrottled for throttle in plan_moves.values()):
         return moves
-    if not limits.throttles_all_moves and not plan_moves and not listed:
+    if not (limits.throttles_all_moves or limits.throttles_recoveries or plan_moves or listed):
         return ()
 
     def is_to_list(move: PartitionMove) -> bool:
         throttle = plan_moves.get((move.topic, move.partition))
         if throttle is None:
-            return limits.throttles_all_moves or _is_listed(move, listed)
+            return limits.throttles_all_moves or is_recovery(move) or _is_listed(move, listed)
         return not throttle.unthrottled
 
     return tuple(move for move in moves if is_to_list(move))

@@ -26,6 +26,8 @@ from tuner.control.throttle.ownership import (
 )
 from tuner.control.throttle.plan_moves import throttles_any_move
 from tuner.control.throttle.rate_changes import track_rate_changes
+from tuner.control.throttle.recovery import is_recovery, with_recoveries
+from tuner.control.throttle.recovery_reports import report_recoveries
 from tuner.control.throttle.replica_lists.list_rules import decide_list_changes, external_lists, remove_unneeded_pairs
 from tuner.control.throttle.side_rules import decide_sides, decide_sides_without_moves
 from tuner.control.throttle.state import Memory
@@ -56,9 +58,14 @@ def decide(
     # Without the cluster it is unknown whether a move runs or has ended, so operator orders wait as well.
     if isinstance(live, ClusterUnreadable):
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster cannot be read: {live.reason}"),)
-    window_hold = _hold_for_quota_window(live) if limits.closed_loop and live.moves else None
+    recovers = limits.throttles_recoveries and bool(live.recoveries)
+    window_hold = _hold_for_quota_window(live) if limits.closed_loop and (live.moves or recovers) else None
     if window_hold is not None:  # This cycle decides as without an objective.
-        limits = replace(limits, closed_loop=False, throttles_all_moves=False)
+        limits = replace(limits, closed_loop=False, throttles_all_moves=False, throttles_recoveries=False)
+    recovery_reports = report_recoveries(observation, live, memory, limits)
+    live = with_recoveries(live, limits, memory.listed)
+    # Lists of other tools may hold back replicas of partitions that accept no writes, even if the tuner throttles nothing itself.
+    opens_others = limits.throttles_recoveries and bool(live.recoveries and live.lost_replica_sides)
     memory = replace(
         memory,
         orders_at_ms=max(memory.orders_at_ms, orders.at_ms),
@@ -79,7 +86,7 @@ def decide(
     external_changes = [*cleared_holds, *relinquished]
     if orders.pause is not None:
         memory, decisions = _decide_paused(live, memory, orders.pause, cache)
-    elif not live.moves:
+    elif not live.moves and not opens_others:
         memory, decisions = decide_without_moves(observation, live, memory, limits)
     else:
         memory = _record_moves(live, memory, cache)
@@ -94,7 +101,7 @@ def decide(
         memory = _record_rescues_and_decays(rate_decisions, view, memory)
         window_holds = [] if window_hold is None else [window_hold]
         decisions = [*window_holds, *_report_leaderless_moves(live, cache), *list_changes, *rate_decisions]
-    return memory, (*external_changes, *decisions)
+    return memory, (*external_changes, *recovery_reports, *decisions)
 
 
 def _hold_for_quota_window(live: LiveCluster) -> Hold | None:
@@ -127,6 +134,8 @@ def _moving_replicas(live: LiveCluster, memory: Memory, cache: CycleCache) -> Ma
     cache.follow(live.moves)
     new_replicas = {}
     for move in cache.moves_not_in(memory.moving_replicas):
+        if is_recovery(move):
+            continue
         key = (move.topic, move.partition)
         recorded = memory.moving_replicas.get(key)
         if recorded is None or not (

@@ -78,6 +78,24 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             cause="a move needs a throttle, but its rate or an entry on a throttled-replica list is missing",
             effect="sets the rate, then adds the replicas to the throttled-replica lists",
         ),
+        Reason.RECOVERY_THROTTLED: ReasonText(
+            cause="replicas that left the ISR catch up, and `tuner.recovery` is `act`",
+            effect="throttles them like replicas that move, except those of partitions below `min.insync.replicas`",
+        ),
+        Reason.RECOVERY_WATCHED: ReasonText(
+            cause="replicas that left the ISR catch up, and `tuner.recovery` is `watch`",
+            effect="writes nothing for them, and says what it would do",
+            advice="to protect clients during a recovery, set `tuner.recovery: act`",
+        ),
+        Reason.RECOVERY_STUCK: ReasonText(
+            cause="replicas of a living broker are out of sync and have received nothing for ten minutes",
+            effect="takes them off its throttled-replica lists, and names the broker",
+            advice="look for a failed disk or a dead fetcher thread in the log of the broker, and restart that broker",
+        ),
+        Reason.RECOVERY_FOUND: ReasonText(
+            cause="replicas that catch up need a throttle, but its rate or an entry on a throttled-replica list is missing",
+            effect="sets the rate, then adds the replicas to the throttled-replica lists",
+        ),
         Reason.IN_SYNC: ReasonText(
             cause="replicas on a throttled-replica list are in sync, or no longer move",
             effect="removes the entries of these replicas from the list, if the tuner had added them",
@@ -160,6 +178,12 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
                 "throttled-replica list"
             ),
             advice="see UnderMinIsrDuringMove in the runbook",
+        ),
+        Reason.RECOVERY_AT_MIN_ISR: ReasonText(
+            cause=(
+                "an objective is set, and partitions with exactly `min.insync.replicas` replicas in sync recover through this side"
+            ),
+            effect="adjusts the rate every second, and keeps it above half of what the link and the ceiling allow",
         ),
         Reason.NOT_THROTTLED: ReasonText(
             cause="no throttle is set on this side, so the ceiling does not limit the move here",

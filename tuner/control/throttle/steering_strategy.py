@@ -42,6 +42,11 @@ def _explain(
             "partitions refuse writes until lost replicas are back in the ISR: the throttle is raised for them, up to the "
             "capacity and the ceiling"
         )
+    if case.side in case.view.sides_at_min_isr and not inputs_stale:
+        return Reason.RECOVERY_AT_MIN_ISR, (
+            "partitions with exactly min.insync.replicas replicas in sync recover through it, so it gets at least half of what the "
+            "link and the ceiling allow, even if clients wait longer"
+        )
     # A higher throttle would not help. The law keeps its rate, and the operator has to look.
     if (bottleneck := _explain_stall(throttled, bottlenecks)) is not None:
         return bottleneck

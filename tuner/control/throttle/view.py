@@ -22,6 +22,7 @@ from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_hol
 from tuner.control.throttle.objective import with_max_rate
 from tuner.control.throttle.operator_overrides import is_in_force, limit_override
 from tuner.control.throttle.plan_moves import leader_margin_rate, plan_setpoints, select_moves_to_list, sides_of_move
+from tuner.control.throttle.recovery import is_recovery, sides_at_min_isr, sides_of_recoveries
 from tuner.control.throttle.state import Memory, RateSince, StallState
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.core.drain_time import SideLoad
@@ -139,9 +140,21 @@ class MovesView:
         return order.bytes_per_s
 
     @cached_property
+    def recovery_sides(self) -> Set[BrokerSide]:
+        """The sides that carry recoveries, and no reassignment."""
+        return sides_of_recoveries(self.live.moves)
+
+    @cached_property
+    def sides_at_min_isr(self) -> Set[BrokerSide]:
+        """The sides that carry recoveries of partitions exactly at min.insync.replicas."""
+        return sides_at_min_isr(self.live)
+
+    @cached_property
     def sides_with_external_moves(self) -> Set[BrokerSide]:
         """The sides that carry a move of another tool."""
-        external_moves = (m for m in self.live.moves if (m.topic, m.partition) not in self._plan_moves)
+        external_moves = (
+            m for m in self.live.moves if (m.topic, m.partition) not in self._plan_moves and not is_recovery(m)
+        )
         return {side for move in external_moves for side in sides_of_move(move)}
 
     @cached_property

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 
 from streaming.shared import kafka_names
-from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, PartitionMove, RateSetting
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
@@ -37,8 +37,15 @@ class ClusterReader:
     the decisions.
     """
 
-    def __init__(self, client: ClusterClient) -> None:
+    def __init__(
+        self, client: ClusterClient, on_all_partitions: Callable[[Sequence[PartitionState]], None] | None = None
+    ) -> None:
+        """
+        Args:
+            on_all_partitions: is called with all partitions whenever a snapshot has read them.
+        """
         self._client = client
+        self._on_all_partitions = on_all_partitions
         self._lists: dict[str, _TopicLists] = {}
         self._moves: dict[tuple[str, int], PartitionMove] = {}
         self._sides_with_rate: Set[BrokerSide] = frozenset()
@@ -93,6 +100,8 @@ class ClusterReader:
         if full:
             self.quota_windows = frozenset(_read_windows(answers))
         all_partitions = client.partitions() if full else []
+        if full and self._on_all_partitions is not None:
+            self._on_all_partitions(all_partitions)
         topics = {s.topic for s in all_partitions} if full else {*self._lists, *extra_topics, *(m.topic for m in moves)}
         topic_lists = {
             topic: self._parse_lists(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()

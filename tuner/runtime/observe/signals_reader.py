@@ -25,6 +25,7 @@ from streaming.shared.contract import (
     TenantSignal,
     decode_signal,
 )
+from tuner.control.throttle.recovery import without_recoveries
 from tuner.core.cluster import BrokerSide
 from tuner.journal.topic_tail import ANSWER_MS, KAFKA_ERRORS, TopicTail
 from tuner.runtime.observe.refused import RefusedRecords
@@ -46,6 +47,8 @@ class SignalCache:
     """The best signal of every entity of one cluster so far."""
 
     def __init__(self) -> None:
+        # False: sides count only the partitions that are being reassigned, because the tuner does not throttle recovering replicas.
+        self.counts_recoveries = True
         self.brokers: dict[int, BrokerSignal] = {}
         self.moves: dict[BrokerSide, MoveSignal] = {}
         self.replication: dict[int, ReplicationSignal] = {}  # By follower.
@@ -61,7 +64,8 @@ class SignalCache:
             case BrokerSignal():
                 _keep(self.brokers, signal.broker, signal)
             case MoveSignal():
-                _keep(self.moves, (signal.broker, signal.side), signal)
+                move = signal if self.counts_recoveries else without_recoveries(signal)
+                _keep(self.moves, (signal.broker, signal.side), move)
             case ReplicationSignal():
                 _keep(self.replication, signal.broker, signal)
             case ControllerSignal():

@@ -13,7 +13,7 @@ Between two cycles, ``tick`` continues the ramps (gradual rate changes) and asks
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import structlog
@@ -31,6 +31,7 @@ from tuner.control.throttle.plan_moves import (
     throttles_any_move,
 )
 from tuner.control.throttle.policy import decide
+from tuner.control.throttle.recovery import with_recoveries
 from tuner.control.throttle.replica_lists.capacity import steps_that_fit
 from tuner.control.throttle.replica_lists.prepared_moves import (
     FailedThrottles,
@@ -79,6 +80,17 @@ class SignalSource(LatestSignals, Protocol):
     def forget_old(self, now_ms: int) -> None: ...
 
 
+class RecoverySource(Protocol):
+    """Finds recovering replicas; see observe/recovery_watch.py."""
+
+    @property
+    def has_news(self) -> bool: ...
+
+    def take(self) -> frozenset[str]: ...
+
+    def add_to(self, live: LiveCluster) -> LiveCluster: ...
+
+
 class CycleObserver(ActObserver, Protocol):
     """Receives every cycle and its writes, for the status page and the metrics."""
 
@@ -92,6 +104,7 @@ class ThrottlePorts:
     Attributes:
         inputs: records the inputs of each cycle; None: nothing is recorded.
         outbox: events that are not in the journal yet; None: a new, empty outbox.
+        recoveries: finds recovering replicas; None: they are ignored.
     """
 
     live: ClusterLooker
@@ -102,6 +115,7 @@ class ThrottlePorts:
     observer: CycleObserver
     inputs: InputLog | None = None
     outbox: Outbox | None = None
+    recoveries: RecoverySource | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +165,7 @@ class ThrottleController:
             outbox=ports.outbox,
         )
         self._live = ports.live
+        self._recoveries = ports.recoveries
         self._signals = ports.signals
         self._orders = ports.orders
         self._observer = ports.observer
@@ -216,21 +231,22 @@ class ThrottleController:
         if not self._recovered and isinstance(observation.live, LiveCluster):
             self.recorder.memory = narrow_to_current(self.memory, observation.live, observation.now_ms, self._limits)
             self._recovered = True
+        acting = self._with_recoveries(observation)
         memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits, self._cache)
         if self._steering is not None:
             self._scheduler.await_signals(decisions, observation)
         is_cluster_read = isinstance(observation.live, LiveCluster)
-        if isinstance(observation.live, LiveCluster):
-            self._windows.update(observation.live, self._cache.paths.sides() if observation.live.moves else ())
+        if isinstance(acting.live, LiveCluster):
+            self._windows.update(acting.live, self._cache.paths.sides() if acting.live.moves else ())
         else:  # Reported before the journal is written, because the journal is probably unreachable as well.
             self._observer.record_cycle(observation, self.memory, decisions)
         try:
             self.recorder.record_cycle(decisions, observation, memory, self._orders.superseded)
             self._orders.superseded = ()
             if not self._dry_run:
-                self._carry_out(decisions, observation, prepared)
+                self._carry_out(decisions, acting, prepared)
             if self._steering_tick is not None:
-                self._steering_tick.hand_over(decisions, observation, throttles_moves=self._throttles_moves)
+                self._steering_tick.hand_over(decisions, acting, throttles_moves=self._throttles_moves)
         except JournalError as error:
             log.error(_JOURNAL_REFUSED, error=str(error))
         if is_cluster_read:
@@ -304,8 +320,10 @@ class ThrottleController:
         # A replica that has caught up is a normal follower. If it is still listed while the quota is used up, it fetches nothing,
         # and producers with acks=all wait for it. So it is removed from the list soon after its step has ended.
         step_ended = self._handshake.step_ended and bool(self.memory.listed)
+        # A recovery takes the clients' bandwidth from its first second on.
+        recovery_began = self._recoveries is not None and self._recoveries.has_news
         return self._scheduler.is_early_cycle_due(
-            step_prepared=self._handshake.is_pending, step_ended=step_ended, memory=self.memory
+            step_prepared=self._handshake.is_pending or recovery_began, step_ended=step_ended, memory=self.memory
         )
 
     def _observe(self) -> Observation:
@@ -314,9 +332,12 @@ class ThrottleController:
         now_ms = self._clock.now_ms()
         self._signals.forget_old(now_ms)
         setpoints = self._steering.setpoints if self._steering is not None else {}
+        # A snapshot reads the lists of these topics only if the tuner changes them.
+        topics = self._recoveries.take() if self._recoveries is not None else frozenset[str]()
+        recovering_topics = topics if self._limits.throttles_recoveries else frozenset[str]()
         live = self._live.snapshot(
             full=is_full_scan or may_need_cleanup(self.memory, self._last_live),
-            extra_topics={move.topic for move in self._handshake.moves},
+            extra_topics=recovering_topics.union(move.topic for move in self._handshake.moves),
             waiting_brokers=leaders_to_inspect(
                 self._last_live,
                 self.memory,
@@ -327,6 +348,7 @@ class ThrottleController:
         unfilled, plan_moves = self._windows.pending_sides(self.memory), list_requested_moves(self._plans())
         self._handshake.step_ended = False
         if isinstance(live, LiveCluster):
+            live = live if self._recoveries is None else self._recoveries.add_to(live)
             live, newly_unfilled = self._with_prepared(live, plan_moves)
             unfilled |= newly_unfilled
             self._last_live = live
@@ -343,6 +365,14 @@ class ThrottleController:
             replication_signals=dict(self._signals.replication),
         )
 
+    def _with_recoveries(self, observation: Observation) -> Observation:
+        """Returns the observation with the recoveries that may be throttled among the moves, as ``decide`` sees it."""
+        if not isinstance(observation.live, LiveCluster):
+            return observation
+        live = with_recoveries(observation.live, self._limits, self.memory.listed)
+        self._throttles_moves = throttles_any_move(live.moves, observation.plan_moves, self._limits, self.memory.listed)
+        return observation if live is observation.live else replace(observation, live=live)
+
     def _with_prepared(
         self, live: LiveCluster, plan_moves: Mapping[TopicPartition, PlanThrottle]
     ) -> tuple[LiveCluster, frozenset[BrokerSide]]:
@@ -358,9 +388,7 @@ class ThrottleController:
         urgent = [move for move in prepared if (move.topic, move.partition) in self._handshake.urgent]
         running = select_moves_to_list(live.moves, plan_moves, self._limits, self.memory.listed)
         unfilled = self._windows.find_unfilled(live, prepared, urgent, running, self._handshake.last_copied_at_s)
-        live = with_prepared_moves(live, prepared)
-        self._throttles_moves = throttles_any_move(live.moves, plan_moves, self._limits, self.memory.listed)
-        return live, unfilled
+        return with_prepared_moves(live, prepared), unfilled
 
     def _carry_out(
         self, decisions: tuple[Decision, ...], observation: Observation, prepared: Sequence[PartitionMove]

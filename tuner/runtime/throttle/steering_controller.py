@@ -81,6 +81,7 @@ class SteeringController:
         self._quota_samples = limits.quota_samples
         self._stalled: frozenset[BrokerSide] = frozenset()
         self._recovering: frozenset[BrokerSide] = frozenset()
+        self._at_min_isr: frozenset[BrokerSide] = frozenset()
         self._restore_rates: dict[BrokerSide, int] = {}
         self._plan_max_rates: dict[BrokerSide, float] = {}
         self._due_s: float | None = None
@@ -105,6 +106,7 @@ class SteeringController:
         *,
         stalled: frozenset[BrokerSide] = frozenset(),
         recovering: frozenset[BrokerSide] = frozenset(),
+        at_min_isr: frozenset[BrokerSide] = frozenset(),
         restore_rates: Mapping[BrokerSide, int] = NO_RATES,
         plan_max_rates: Mapping[BrokerSide, int] = NO_RATES,
     ) -> None:
@@ -115,6 +117,7 @@ class SteeringController:
             held: the same for sides whose rate may only be lowered.
             quota_samples: replication.quota.window.num, by broker.
             stalled, recovering: see control/throttle/isr_recovery.py.
+            at_min_isr: see control/throttle/recovery.py.
             restore_rates: rate of each side before the tuner managed it, bytes/s; 0: no throttle.
             plan_max_rates: highest rate that plans allow on the sides through which they copy, bytes/s.
         """
@@ -124,7 +127,7 @@ class SteeringController:
         self._current = {s: self._current[s] if s in self._written else rate for s, (rate, _) in sides.items()}
         self._is_set_on_broker = {side: side in self._written or is_set for side, (_, is_set) in sides.items()}
         self._held = frozenset(held)
-        self._stalled, self._recovering = stalled, recovering
+        self._stalled, self._recovering, self._at_min_isr = stalled, recovering, at_min_isr
         self._restore_rates = {side: before for side, before in restore_rates.items() if side in sides}
         ceiling = self._limits.rate_bytes_per_s_max
         self._plan_max_rates = {s: float(rate) for s, rate in plan_max_rates.items() if s in sides and rate < ceiling}
@@ -172,6 +175,7 @@ class SteeringController:
             {broker: self._capacity(broker) for broker in known_brokers},
             stalled_sides=self._stalled,
             recovering_sides=self._recovering,
+            at_min_isr_sides=self._at_min_isr,
             restore_rates=self._restore_rates,
             planned_sides=frozenset(planned),
             plan_max_rates=self._plan_max_rates,

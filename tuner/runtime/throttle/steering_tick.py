@@ -18,6 +18,7 @@ from tuner.control.throttle.decision import AllowSteering, Decision, ExecutedDec
 from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_of_stalled_moves
 from tuner.control.throttle.ownership import may_be_cleared_by_tool
 from tuner.control.throttle.plan_moves import plan_rates
+from tuner.control.throttle.recovery import sides_at_min_isr
 from tuner.control.throttle.write_intents import record_change_intent
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
@@ -114,6 +115,7 @@ class SteeringTick:
             recovering=sides_blocking_writes(
                 live, fresh_signals(observation.broker_signals, observation.now_ms, self._limits.signal_age_s_max)
             ),
+            at_min_isr=sides_at_min_isr(live),
             # 0: there was no rate before.
             restore_rates={side: managed.before_bytes_per_s or 0 for side, managed in owned.items()},
             plan_max_rates=plan_rates(live.moves, observation.plan_moves, self._limits),

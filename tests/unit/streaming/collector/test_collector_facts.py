@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streaming.collector.facts import AdminAnswers, adding_by_node, followed_by_node, samples_by_node
 from streaming.shared.contract import Metric, Sample
 from streaming.shared.kafka.cluster import PartitionState
@@ -86,3 +88,35 @@ def test_followed_by_node_lists_followed_partitions() -> None:
 def test_adding_by_node_names_added_replicas_only() -> None:
     still = PartitionState("orders", 1, leader=1, replicas=(1, 2), isr=(1, 2))
     assert adding_by_node(AdminAnswers([MOVE, still])) == {3: {("orders", 0)}}
+
+
+RECOVERY = PartitionState("orders", 0, leader=1, replicas=(1, 2, 3), isr=(1, 2), recovering=(3,))
+
+
+def test_samples_recovering_replica_copies_like_an_adding_one() -> None:
+    found = samples_by_node(AdminAnswers([RECOVERY], EXACT, SIZES))
+    assert values(found[1]) == {
+        Metric.LED_SIZE: 100 * MB, Metric.LED_COUNTED: 2, Metric.LED_REMAINING: 70 * MB, Metric.LED_RECOVERING: 1,
+    }  # fmt: skip
+    assert values(found[3])[Metric.FOLLOWED_ADDING] == 2
+    assert values(found[2])[Metric.FOLLOWED_ADDING] == 0
+
+
+def test_samples_partition_that_moves_and_recovers_counts_as_move() -> None:
+    both = replace(RECOVERY, replicas=(1, 2, 3, 4), adding=(4,))
+    found = samples_by_node(AdminAnswers([both], EXACT, {**SIZES, 4: {}}))
+    assert values(found[1])[Metric.LED_REMAINING] == 170 * MB
+    assert Metric.LED_RECOVERING not in values(found[1])
+    assert values(found[4])[Metric.FOLLOWED_ADDING] == 1
+    assert values(found[3])[Metric.FOLLOWED_ADDING] == 2
+
+
+def test_samples_recovering_replica_of_unknown_size_hides_no_move() -> None:
+    both = replace(RECOVERY, replicas=(1, 2, 3, 4), adding=(4,))
+    found = samples_by_node(AdminAnswers([both], EXACT, {1: SIZES[1], 2: SIZES[2], 4: {}}))
+    assert values(found[1])[Metric.LED_REMAINING] == 100 * MB
+
+
+def test_samples_log_longer_than_leaders_leaves_nothing_to_copy() -> None:
+    found = samples_by_node(AdminAnswers([RECOVERY], EXACT, {**SIZES, 3: {("orders", 0): 130 * MB}}))
+    assert values(found[1])[Metric.LED_REMAINING] == 0

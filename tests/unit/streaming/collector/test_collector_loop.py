@@ -157,3 +157,32 @@ def test_collector_asks_again_after_cluster_failed_between_rounds(cluster: FakeC
 
     run(cluster, 4.5, (0.5, fail), (2.2, recover))
     assert len(cluster.rounds_s) > 1
+
+
+def test_read_tracks_recovering_partition_until_the_finder_forgets_it(cluster: FakeCluster) -> None:
+    recovering = [PartitionState("orders", 0, 1, (1, 3), (1,), recovering=(3,))]
+    reader = AdminReader(cast("ClusterClient", cluster), FullScanResult, lambda: recovering)
+    answers = reader.read([1, 3])
+    assert [s.recovering for s in answers.tracked] == [(3,)]
+    assert answers.sizes.keys() == {1, 3}
+    recovering.clear()
+    assert reader.read([1, 3]).tracked == []
+
+
+def test_read_replica_that_a_move_adds_does_not_recover(cluster: FakeCluster) -> None:
+    cluster.moving = [MOVE]
+    seen = [PartitionState("orders", 0, 1, (1, 3, 4), (1,), recovering=(3, 4))]
+    answers = AdminReader(cast("ClusterClient", cluster), FullScanResult, lambda: seen).read([1, 3])
+    (state,) = answers.tracked
+    assert (state.adding, state.recovering) == ((3,), (4,))
+
+
+def test_has_move_begun_when_a_recovery_begins(cluster: FakeCluster) -> None:
+    recovering: list[PartitionState] = []
+    reader = AdminReader(cast("ClusterClient", cluster), FullScanResult, lambda: recovering)
+    reader.read([1, 3])
+    assert not reader.has_move_begun()
+    recovering.append(PartitionState("orders", 0, 1, (1, 3), (1,), recovering=(3,)))
+    assert reader.has_move_begun()
+    reader.read([1, 3])
+    assert reader.move_began

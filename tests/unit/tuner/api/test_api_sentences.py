@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, L, live, move, observation, owned
+from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, F, L, live, move, move_signal, observation, owned
 
 from tuner.api import sentences
 from tuner.api.sentences import headline, next_steps
@@ -51,6 +51,14 @@ def test_headline_with_plans_has_their_remaining_bytes() -> None:
     assert headline(0, [], None, None, [], plans_remaining_bytes=2e9) == (
         "Nothing is moving now; 2.00 GB of the plans remain, and the expected end is not known yet."
     )
+
+
+def test_recovery_sentence_names_brokers_partitions_and_bytes() -> None:
+    follower = replace(move_signal(3, F), recovering_partitions=2, recovering_bytes=700 * MB)
+    leader = replace(move_signal(1, L), recovering_partitions=2, recovering_bytes=700 * MB)
+    moves = {(s.broker, s.side): s for s in (leader, follower, move_signal(4, F))}
+    assert sentences.recovery_sentence(moves) == "Broker 3 recovers: 2 partitions, 700 MB to copy."
+    assert sentences.recovery_sentence({(4, F): move_signal(4, F)}) is None
 
 
 def test_override_of_both_sides_is_one_line_with_one_end() -> None:

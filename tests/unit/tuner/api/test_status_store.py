@@ -40,7 +40,7 @@ from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import ClearLists, Decision, Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory, StallState
-from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, RateSetting, Setpoint
+from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, PartitionMove, RateSetting, Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 
@@ -125,6 +125,15 @@ def test_cycle_exports_measured_and_decided_values(board: StatusStore) -> None:
 def test_partitions_with_returning_replica_are_counted(board: StatusStore, isr: tuple[int, ...], count: float) -> None:
     board.record_cycle(observation(live(moves=(move(isr=isr), move(partition=1)))), MEMORY, (hold(),))
     assert series(board, "rheostat_recovering_partitions") == {(): count}
+
+
+def test_recovering_replicas_are_counted_by_broker(board: StatusStore) -> None:
+    recovery = PartitionMove("orders", 0, 1, (1, 2, 3), (3,), (), (1, 2), recovering=(3,))
+    cluster = replace(live(moves=()), recoveries=(recovery, replace(recovery, partition=1)))
+    signal = replace(move_signal(3, F), recovering_partitions=2, recovering_bytes=7e8)
+    board.record_cycle(observation(cluster, (signal,)), MEMORY, (hold(),))
+    assert series(board, "rheostat_recovery_partitions") == {("3",): 2.0}
+    assert series(board, "rheostat_recovery_remaining_bytes") == {("3",): 7e8}
 
 
 def test_infeasible_metric_is_set_per_side(board: StatusStore) -> None:

@@ -37,6 +37,7 @@ from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.operator_overrides import limit_override
 from tuner.control.throttle.quota_window.ramp import plan_fill
+from tuner.control.throttle.recovery import is_recovery
 from tuner.control.throttle.replica_lists.required import RequiredReplicas, without_recovering
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.view import MovesView
@@ -106,7 +107,7 @@ def decide_list_changes(
         if any(len(fitting[side]) < len(addable[side]) for side in Side):
             full_topics.append(topic)
         if any(fitting.values()):
-            adds.append(_add_pairs(topic, fitting))
+            adds.append(_add_pairs(topic, fitting, recover=all(map(is_recovery, cache.topics.get(topic, ())))))
     cache.required.retain(cache.topics)
     cache.missing.retain(required)
     return [*_report_full_lists(full_topics), *starts, *removals, *adds]
@@ -226,9 +227,11 @@ def _start_rate(
             why += f"; the rate rises to {rate_text(ceiling)} as the window of its quota fills"
     else:
         rate = start_rate_bytes_per_s(side, view, copies)
-        why = "a move without a throttle copies through it; closed-loop control continues from this rate"
+        what = "replicas that recover copy" if side in view.recovery_sides else "a move without a throttle copies"
+        why = f"{what} through it; closed-loop control continues from this rate"
+    reason = Reason.RECOVERY_FOUND if side in view.recovery_sides else Reason.MOVE_FOUND
     text = f"{side_name(side)}: {rate_text(rate)}, where no rate was set: {why}"
-    return StartRate(*side, rate, Reason.MOVE_FOUND, text)
+    return StartRate(*side, rate, reason, text)
 
 
 def start_rate_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
@@ -291,14 +294,15 @@ def _fit(pairs: set[Pair], current: ThrottledReplicas, preferred: frozenset[Pair
     return tuple(sorted(fitting))
 
 
-def _add_pairs(topic: str, fitting: Mapping[Side, tuple[Pair, ...]]) -> AddPairs:
+def _add_pairs(topic: str, fitting: Mapping[Side, tuple[Pair, ...]], *, recover: bool) -> AddPairs:
     leader, follower = fitting[Side.LEADER], fitting[Side.FOLLOWER]
     partitions = len({partition for partition, _ in (*leader, *follower)})
     text = (
-        f"topic {topic}: {partitions} of its partitions move and are not on its throttled-replica lists: "
+        f"topic {topic}: {partitions} of its partitions {'recover' if recover else 'move'} and are not on its "
+        "throttled-replica lists: "
         f"{len(leader)} entries on the leader side, {len(follower)} on the follower side"
     )
-    return AddPairs(topic, leader, follower, Reason.MOVE_FOUND, text)
+    return AddPairs(topic, leader, follower, Reason.RECOVERY_FOUND if recover else Reason.MOVE_FOUND, text)
 
 
 def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:

@@ -22,8 +22,10 @@ from dataclasses import dataclass
 
 from streaming.shared.contract import MoveSignal, Side
 from tuner.control.throttle.objective import Capacity, ControlLimits, Objective, with_max_rate
+from tuner.control.throttle.recovery import AT_MIN_ISR_RATIO
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, update_estimate
 from tuner.control.throttle.steering.headroom import headroom_bytes_per_s
+from tuner.control.throttle.steering.recovery_bytes import with_recovery_bytes
 from tuner.control.throttle.steering.side_control import (
     MoveTarget,
     SideBounds,
@@ -102,6 +104,8 @@ def _update_estimates(
     latest_ms = inputs.now_ms + limits.hold_age_s * 1000
     estimates = {}
     for broker, signal in inputs.brokers.items():
+        moves = inputs.moves.get
+        signal = with_recovery_bytes(signal, moves((broker, Side.LEADER)), moves((broker, Side.FOLLOWER)))
         before = state.broker_estimates.get(broker)
         if before is not None and before.sampled_at_ms > latest_ms:
             before = None
@@ -140,6 +144,8 @@ def _describe_sides(
         )
         ceiling = _ceiling(side_inputs, state.side_states.get(side), max_rate, inputs.now_ms, objective, limits)
         min_rate = min_rate_bytes_per_s(load, side_limits, _available_bytes_per_s(side_inputs, limits), max_rate)
+        if side in inputs.at_min_isr_sides:
+            min_rate = max(min_rate, AT_MIN_ISR_RATIO * min(side_inputs.capacity_bytes_per_s, max_rate))
         bounds[side] = SideBounds(side_limits, min_rate, ceiling, max_rate)
     return _Sides(loads, all_inputs, bounds)
 

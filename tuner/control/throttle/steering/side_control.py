@@ -123,7 +123,9 @@ def control_side(
     current, bounds = context.current_bytes_per_s, context.bounds
     window, corrected_until_ms = replay_window(before, context.inputs, current, now_ms, limits)
     # The usual minimum; ``bounds.min_bytes_per_s`` is lower where clients usually leave less.
-    min_rate = min_rate_bytes_per_s(context.load, bounds.limits, max_bytes_per_s=bounds.max_bytes_per_s)
+    # On a side with partitions at min.insync.replicas it is higher.
+    usual_min_rate = min_rate_bytes_per_s(context.load, bounds.limits, max_bytes_per_s=bounds.max_bytes_per_s)
+    min_rate = max(usual_min_rate, bounds.min_bytes_per_s)
     measured_at_ms = context.inputs.measured_at_ms
     known_at_ms = before.known_at_ms if measured_at_ms is None else measured_at_ms
     # A measurement from the future counts as old: a clock was set.

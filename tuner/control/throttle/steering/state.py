@@ -75,6 +75,7 @@ class ControlInput:
         planned_sides: sides on which plans still have partitions to start.
         plan_max_rates: the rate that a plan allows a side, in bytes/s. A side has an entry only if its plan allows less than the
             operator's maximum.
+        at_min_isr_sides: sides that copy replicas of partitions with exactly min.insync.replicas replicas in sync.
     """
 
     now_ms: int
@@ -87,6 +88,7 @@ class ControlInput:
     restore_rates: Mapping[BrokerSide, int] = field(default_factory=dict)
     planned_sides: frozenset[BrokerSide] = frozenset()
     plan_max_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
+    at_min_isr_sides: frozenset[BrokerSide] = frozenset()
 
 
 def in_sync_bytes_per_s(move: MoveSignal | None) -> float:

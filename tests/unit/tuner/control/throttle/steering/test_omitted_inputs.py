@@ -68,7 +68,7 @@ def test_all_observed_fields_are_recorded() -> None:
     assert {f.name for f in fields(Observation)} == seen, told
     asked = {
         "now_ms", "brokers", "moves", "current_rates", "capacities", "stalled_sides", "recovering_sides", "restore_rates",
-        "planned_sides", "plan_max_rates",
+        "planned_sides", "plan_max_rates", "at_min_isr_sides",
     }  # fmt: skip
     assert {f.name for f in fields(ControlInput)} == asked, told
     looked = {"now_ms", "quotas", "controllers", "tenants", "cluster_wide"}

@@ -1,0 +1,279 @@
+"""Finds replicas that recover: they are assigned, have left the ISR, and their broker is alive with a working disk.
+
+The collector measures the bytes that such a replica lacks, and the tuner decides how fast it may copy them. Reading all partitions
+of a large cluster takes seconds, so a finder reads them only when the list of living brokers has changed. Between two such reads
+it reads only the topics that have recovering replicas, and those that another reader of all partitions has named (``note``).
+
+A broker may leave and return again and again. For ``ABSENT_S_MAX`` after it has left, its replicas still count as recovering, so
+that no setting changes with each of its lives.
+
+A replica may never come back, for example because its fetcher has failed. If the replicas of a broker gain no byte for
+``STUCK_S_MIN``, they are *stuck* and no longer count as recovering, until one of them grows.
+
+Invariant: a replica that a reassignment adds is not recovering. A finder runs in one thread, with a connection of its own; any
+thread may read ``result`` and call ``note``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from streaming.shared import kafka_names
+from streaming.shared.contract import TopicPartition
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.kafka.values import ClusterError, PartitionState
+
+# Most partitions with recovering replicas that are reported. After the loss of a rack there may be a hundred thousand.
+PARTITIONS_MAX = 10_000
+LOOK_EVERY_S = 1.0
+ABSENT_S_MAX = 60.0
+MIN_IN_SYNC_S_MAX = 60.0  # After this time min.insync.replicas is read again.
+MIN_IN_SYNC_DEFAULT = 1
+STUCK_S_MIN = 600.0
+PROGRESS_EVERY_S = 60.0  # Interval of the readings that show which brokers are stuck.
+_TOPICS_PER_REQUEST = 200
+_UNKNOWN = (frozenset[int](), 1 << 62)  # Partitions that lack an unknown number of bytes come last.
+# A look that took long is followed by a pause of this multiple, so that a large cluster is not read all the time.
+_REST_PER_LOOK = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveringReplicas:
+    """The recovering replicas as of one look.
+
+    Attributes:
+        partitions: the partitions with recovering replicas (``PartitionState.recovering``), the most urgent first.
+        min_in_sync: min.insync.replicas of their topics.
+        lacking_bytes: the bytes that the recovering replicas of a partition lacked when they were found, as far as it is known.
+        left_out: the number of further partitions, beyond ``PARTITIONS_MAX``.
+        stuck: brokers whose replicas are out of sync and gain nothing; ``partitions`` does not have these replicas.
+        number: grows by one with each look that found replicas that did not recover before.
+    """
+
+    partitions: tuple[PartitionState, ...] = ()
+    min_in_sync: Mapping[str, int] = field(default_factory=dict)
+    lacking_bytes: Mapping[TopicPartition, int] = field(default_factory=dict)
+    left_out: int = 0
+    stuck: frozenset[int] = frozenset()
+    number: int = 0
+
+
+class RecoveryFinder:
+    """Looks for recovering replicas again and again; see the module docstring."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        *,
+        reads_details: bool = True,
+        partitions_max: int = PARTITIONS_MAX,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """
+        Args:
+            client: a connection that no other thread uses.
+            reads_details: whether ``result`` has min.insync.replicas, the lacking bytes, and the stuck brokers.
+        """
+        self.result = RecoveringReplicas()
+        self._client = client
+        self._reads_details = reads_details
+        self._partitions_max = partitions_max
+        self._monotonic = monotonic
+        self._noted: frozenset[str] = frozenset()
+        self._brokers: frozenset[int] | None = None  # None: not read yet.
+        self._seen_s: dict[int, float] = {}  # When each broker was last alive.
+        self._min_in_sync: dict[str, int] = {}
+        self._min_in_sync_at_s: dict[str, float] = {}
+        # By partition: the recovering replicas on living brokers when the bytes were read, and the bytes.
+        self._lacking: dict[TopicPartition, tuple[frozenset[int], int]] = {}
+        # By broker: the bytes of its replicas outside the ISR, and since when their number has not changed.
+        self._unchanged: dict[int, tuple[int, float]] = {}
+        self._progress_at_s = float("-inf")
+        self._stuck_topics = frozenset[str]()
+        self._next_full_s = self._next_look_s = float("-inf")
+
+    def note(self, states: Iterable[PartitionState]) -> None:
+        """Notes the topics with replicas outside the ISR, from a reading of all partitions that was made for another purpose."""
+        self._noted = frozenset(s.topic for s in states if len(s.isr) < len(s.replicas))
+
+    def run(self, stop: threading.Event, on_error: Callable[[ClusterError | None], None]) -> None:
+        """Looks once a second, or less often if a look takes long, until ``stop`` is set.
+
+        Args:
+            on_error: called after each look, with the error of a look that failed.
+        """
+        while not stop.wait(LOOK_EVERY_S):
+            try:
+                self.look()
+            except ClusterError as error:
+                on_error(error)
+            else:
+                on_error(None)
+
+    def look(self) -> None:
+        """Updates ``result``, unless the last look was so long that a pause is due.
+
+        Raises:
+            ClusterError: the cluster does not answer, or a right is missing; ``result`` stays as it is.
+        """
+        began_s = self._monotonic()
+        brokers = frozenset(endpoint.node for endpoint in self._client.brokers())
+        self._seen_s |= dict.fromkeys(brokers, began_s)
+        if brokers != self._brokers and began_s >= self._next_full_s:
+            states = self._client.partitions()
+            self._brokers = brokers
+            self._publish(states, brokers, began_s)
+            self._next_full_s = self._rest_until_s(began_s)
+            return
+        if began_s < self._next_look_s:
+            return
+        noted, self._noted = self._noted, frozenset()
+        if topics := {s.topic for s in self.result.partitions} | self._stuck_topics | noted:
+            self._publish(self._client.partitions(topics), brokers, began_s)
+            self._next_look_s = self._rest_until_s(began_s)
+
+    def _rest_until_s(self, began_s: float) -> float:
+        now_s = self._monotonic()
+        return now_s + _REST_PER_LOOK * (now_s - began_s)
+
+    def _publish(self, states: Sequence[PartitionState], brokers: frozenset[int], now_s: float) -> None:
+        before = {(s.topic, s.partition): s.recovering for s in self.result.partitions}
+        absent = {b for b, seen_s in self._seen_s.items() if b not in brokers and now_s - seen_s <= ABSENT_S_MAX}
+        found = []
+        for state in states:
+            if len(state.isr) == len(state.replicas):  # Nearly all.
+                continue
+            recovering = find_recovering(state, brokers, absent.intersection(before.get(_key(state), ())))
+            if recovering:
+                found.append(replace(state, recovering=recovering))
+        if found:
+            adding = self._client.adding_replicas()
+            found = [s for state in found if (s := _without(state, adding.get(_key(state), ()))).recovering]
+        stuck = frozenset[int]()
+        if self._reads_details:
+            stuck = self._find_stuck(found, brokers, now_s)
+            self._stuck_topics = frozenset(s.topic for s in found if stuck.intersection(s.recovering))
+            found = [s for state in found if (s := _without(state, stuck)).recovering]
+            self._read_min_in_sync({s.topic for s in found}, now_s)
+        minimum, lacking = self._min_in_sync.get, self._lacking
+        found.sort(key=lambda s: urgency(s, minimum(s.topic), lacking.get(_key(s), _UNKNOWN)[1]))
+        partitions, left_out = tuple(found[: self._partitions_max]), max(0, len(found) - self._partitions_max)
+        if self._reads_details:
+            self._read_lacking(partitions, brokers)
+        last = self.result
+        result = RecoveringReplicas(
+            last.partitions if partitions == last.partitions else partitions,
+            dict(self._min_in_sync),
+            {key: lacks for key, (_, lacks) in self._lacking.items()},
+            left_out,
+            stuck,
+            last.number,
+        )
+        if result != last:
+            is_new = any(not set(s.recovering) <= set(before.get(_key(s), ())) for s in partitions)
+            self.result = replace(result, number=last.number + is_new)
+
+    def _read_min_in_sync(self, topics: Collection[str], now_s: float) -> None:
+        """Reads min.insync.replicas of topics where it is unknown or old. Topics that no longer recover are forgotten."""
+        self._min_in_sync = {t: n for t, n in self._min_in_sync.items() if t in topics}
+        self._min_in_sync_at_s = {t: at_s for t, at_s in self._min_in_sync_at_s.items() if t in topics}
+        due = iter(
+            sorted(t for t in topics if now_s - self._min_in_sync_at_s.get(t, float("-inf")) > MIN_IN_SYNC_S_MAX)
+        )
+        while chunk := list(islice(due, _TOPICS_PER_REQUEST)):
+            configs = self._client.effective_topic_configs(chunk, [kafka_names.MIN_IN_SYNC])
+            for topic in chunk:
+                value = configs.get(topic, {}).get(kafka_names.MIN_IN_SYNC, MIN_IN_SYNC_DEFAULT)
+                self._min_in_sync[topic], self._min_in_sync_at_s[topic] = int(value), now_s
+
+    def _find_stuck(
+        self, partitions: Sequence[PartitionState], brokers: frozenset[int], now_s: float
+    ) -> frozenset[int]:
+        """Returns the brokers whose replicas outside the ISR have not grown for ``STUCK_S_MIN``."""
+        by_broker: dict[int, list[TopicPartition]] = {}
+        for state in partitions:
+            for broker in brokers.intersection(state.recovering):
+                by_broker.setdefault(broker, []).append(_key(state))
+        if now_s - self._progress_at_s >= PROGRESS_EVERY_S:
+            self._progress_at_s = now_s
+            unchanged = {}
+            for broker, sizes in self._client.log_sizes(by_broker, map(_key, partitions)).items():
+                if isinstance(sizes, ClusterError):
+                    continue
+                size = sum(sizes.get(key, 0) for key in by_broker[broker])
+                known = self._unchanged.get(broker)
+                unchanged[broker] = known if known is not None and known[0] == size else (size, now_s)
+            self._unchanged = unchanged
+        return frozenset(
+            b for b, (_, since_s) in self._unchanged.items() if b in by_broker and now_s - since_s >= STUCK_S_MIN
+        )
+
+    def _read_lacking(self, partitions: Sequence[PartitionState], brokers: frozenset[int]) -> None:
+        """Reads the lacking bytes of partitions whose recovering replicas are new, or whose broker has returned."""
+        copying = {_key(s): brokers.intersection(s.recovering) for s in partitions}
+        known = {key: self._lacking[key] for key in copying if key in self._lacking}
+        due = {_key(s): s for s in partitions if not copying[_key(s)] <= known.get(_key(s), (frozenset[int](), 0))[0]}
+        if due:
+            involved = {b for key, s in due.items() for b in (s.leader, *copying[key])}
+            sizes = self._client.log_sizes(involved, due)
+            for key, state in due.items():
+                lacks = _lacking_bytes(state, copying[key], sizes)
+                if lacks is not None:
+                    known[key] = (copying[key], lacks)
+        self._lacking = {key: (replicas & copying[key], lacks) for key, (replicas, lacks) in known.items()}
+
+
+def find_recovering(state: PartitionState, brokers: Collection[int], absent: Collection[int] = ()) -> tuple[int, ...]:
+    """Returns the replicas of a partition that recover; none without a leader, as nothing can be copied then.
+
+    Args:
+        brokers: the brokers that are alive.
+        absent: brokers that have left a moment ago, and whose replica of this partition was recovering.
+    """
+    if state.leader < 0:
+        return ()
+    return tuple(
+        b for b in state.replicas if b not in state.isr and ((b in brokers and b not in state.offline) or b in absent)
+    )
+
+
+def urgency(state: PartitionState, min_in_sync: int | None, lacking_bytes: int) -> tuple[int, bool, int, str, int]:
+    """Returns the sort key of a recovering partition, the most urgent first.
+
+    Partitions closest to min.insync.replicas come first, then those whose preferred leader recovers, then those that lack the
+    fewest bytes. An unknown minimum counts as not reached.
+    """
+    spare = len(state.isr) - min_in_sync if min_in_sync is not None else -1
+    is_follower = state.replicas[0] not in state.recovering
+    return max(-1, spare), is_follower, lacking_bytes, state.topic, state.partition
+
+
+def _key(state: PartitionState) -> TopicPartition:
+    return state.topic, state.partition
+
+
+def _lacking_bytes(
+    state: PartitionState, replicas: Collection[int], sizes: Mapping[int, Mapping[TopicPartition, int] | ClusterError]
+) -> int | None:
+    """Returns the bytes that these replicas lack; None if a size is unknown."""
+    key, led = _key(state), sizes.get(state.leader)
+    if led is None or isinstance(led, ClusterError) or key not in led:
+        return None
+    lacking = 0
+    for broker in replicas:
+        own = sizes.get(broker)
+        if own is None or isinstance(own, ClusterError):
+            return None
+        lacking += max(0, led[key] - own.get(key, 0))
+    return lacking
+
+
+def _without(state: PartitionState, brokers: Collection[int]) -> PartitionState:
+    """Returns the partition without its recovering replicas on these brokers."""
+    if not brokers:
+        return state
+    return replace(state, recovering=tuple(b for b in state.recovering if b not in brokers))

@@ -1,0 +1,99 @@
+"""A broker comes back with an empty disk while the tuner throttles recoveries: killed tuners, flapping and dying brokers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from stage import MakeStage, Stage
+
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import LIST_KEYS, ThrottledReplicas
+
+Tell = Callable[[str, object], None]
+
+pytestmark = pytest.mark.timeout(400)
+
+RETURNING = 2
+SIDES = ((1, Side.LEADER), (RETURNING, Side.FOLLOWER))
+IN_FORCE_S_MAX = 12.0
+
+
+def listed(stage: Stage, side: Side) -> ThrottledReplicas:
+    configs = stage.client.topic_configs([stage.topic], LIST_KEYS.values()).get(stage.topic, {})
+    return ThrottledReplicas.parse(configs.get(LIST_KEYS[side], ""))
+
+
+def is_in_force(stage: Stage) -> bool:
+    follower, leader = listed(stage, Side.FOLLOWER), listed(stage, Side.LEADER)
+    lists_set = all(follower.includes(p, RETURNING) and leader.includes(p, 1) for p in (0, 1))
+    return lists_set and set(SIDES) <= stage.rates().keys()
+
+
+def has_first_bytes(stage: Stage) -> bool:
+    data = stage.lab.nodes[RETURNING].home / "data"
+    return any(log.stat().st_size for log in data.glob(f"{stage.topic}-*/*.log"))
+
+
+def is_in_sync(stage: Stage, broker: int = RETURNING) -> bool:
+    return all(broker in state.isr for state in stage.client.partitions([stage.topic]))
+
+
+def test_wiped_broker_is_throttled_at_once_and_leaves_nothing_after_kill(
+    make_stage: MakeStage, record_property: Tell
+) -> None:
+    stage = make_stage("wiped", recovery="act")
+    tuner = stage.start_tuner()
+    stage.until("the tuner acts", tuner.acts, 60)
+    stage.return_with_empty_disk(RETURNING)
+    stage.until("the first bytes", lambda: has_first_bytes(stage), 60)
+    copied_at_s = time.monotonic()
+    stage.until("both sides are throttled", lambda: is_in_force(stage), 60)
+    in_force_s = time.monotonic() - copied_at_s
+    assert in_force_s <= IN_FORCE_S_MAX
+    assert not is_in_sync(stage)
+    stage.until("the law has the sides", lambda: tuner.decided("recovery_at_min_isr"), 30)
+    tuner.kill()
+    stage.free_lease_of_killed_tuner()
+    stage.start_tuner()
+    stage.until("it is in sync", lambda: is_in_sync(stage), 120)
+    stage.end()
+    record_property("told", f"in force {in_force_s:.1f} s after the first byte; nothing left after a kill")
+
+
+@pytest.mark.campaign
+def test_partition_below_minimum_leaves_the_lists(make_stage: MakeStage, record_property: Tell) -> None:
+    """While broker 2 recovers, broker 3 dies: the partitions refuse writes, so nothing holds broker 2 back."""
+    stage = make_stage("below", recovery="act", megabytes=60)
+    tuner = stage.start_tuner()
+    stage.until("the tuner acts", tuner.acts, 60)
+    stage.return_with_empty_disk(RETURNING)
+    stage.until("both sides are throttled", lambda: is_in_force(stage), 90)
+    stage.lab.nodes[3].kill()
+    stage.until("no list names it", lambda: not (listed(stage, Side.FOLLOWER) or listed(stage, Side.LEADER)), 60)
+    stage.until("it is in sync", lambda: is_in_sync(stage), 60)
+    stage.lab.start_again(3)
+    stage.until("all are in sync", lambda: is_in_sync(stage, 3), 60)
+    stage.end()
+    record_property("told", "off the lists once below min.insync.replicas, and in sync")
+
+
+@pytest.mark.campaign
+def test_flapping_broker_changes_no_list(make_stage: MakeStage, record_property: Tell) -> None:
+    stage = make_stage("flapping", recovery="act", megabytes=60)
+    tuner = stage.start_tuner()
+    stage.until("the tuner acts", tuner.acts, 60)
+    stage.return_with_empty_disk(RETURNING)
+    stage.until("both sides are throttled", lambda: is_in_force(stage), 90)
+    for _ in range(2):
+        stage.lab.nodes[RETURNING].kill()
+        stage.until("it is away", lambda: RETURNING not in {e.node for e in stage.client.brokers()}, 60)
+        assert listed(stage, Side.FOLLOWER).includes(0, RETURNING)
+        stage.lab.start_again(RETURNING)
+        stage.until("it is back", lambda: RETURNING in {e.node for e in stage.client.brokers()}, 60)
+    removals = [line for line in tuner.lines() if line.get("action") == "remove_pairs"]
+    assert not removals
+    stage.until("it is in sync", lambda: is_in_sync(stage), 120)
+    stage.end()
+    record_property("told", "two more lives changed no list")

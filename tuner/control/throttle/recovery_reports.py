@@ -1,0 +1,102 @@
+"""Says in plain words which brokers recover, and what the tuner does about it, or would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streaming.shared.contract import Side
+from streaming.shared.short_lists import join_names
+from streaming.shared.units import rate_text, size_text
+from tuner.control.throttle.decision import Hold, Reason
+from tuner.control.throttle.recovery import Standing, lacking_bytes_by_broker, select_throttled, standing_of
+from tuner.control.throttle.state import Memory
+from tuner.core import formatting
+from tuner.core.cluster import LiveCluster, Observation, PartitionMove
+from tuner.core.throttle_limits import ThrottleLimits
+
+_NAMES_MAX = 5
+
+
+def report_recoveries(
+    observation: Observation, live: LiveCluster, memory: Memory, limits: ThrottleLimits
+) -> list[Hold]:
+    """Returns holds about the recovering and the stuck brokers; empty if there are none, or if the tuner ignores recoveries."""
+    if not (limits.throttles_recoveries or limits.reports_recoveries):
+        return []
+    return [*_report_recovering(observation, live, memory, limits), *_report_stuck(live)]
+
+
+def _report_stuck(live: LiveCluster) -> list[Hold]:
+    if not live.stuck_recoveries:
+        return []
+    text = (
+        f"replicas on {formatting.brokers(sorted(live.stuck_recoveries), _NAMES_MAX)} are out of sync and have received nothing "
+        "for ten minutes: no throttle holds them back any more. Look for a failed disk or a dead fetcher thread in the broker's "
+        "log, and restart the broker"
+    )
+    return [Hold(None, None, Reason.RECOVERY_STUCK, text)]
+
+
+def _report_recovering(
+    observation: Observation, live: LiveCluster, memory: Memory, limits: ThrottleLimits
+) -> list[Hold]:
+    if not live.recoveries:
+        return []
+    throttled = select_throttled(live, limits, memory.listed)
+    head = f"{_describe_brokers(observation, live)}. {_describe_classes(live, throttled)}"
+    if limits.throttles_recoveries:
+        return [Hold(None, None, Reason.RECOVERY_THROTTLED, head)]
+    text = f"{head}. tuner.recovery is watch, so the tuner writes nothing for them"
+    if throttled:
+        text = f"{text}; with act it would {_describe_actions(throttled, limits)}"
+        if not limits.closed_loop:
+            text += " (act needs tuner.objective)"
+    return [Hold(None, None, Reason.RECOVERY_WATCHED, text)]
+
+
+def _describe_brokers(observation: Observation, live: LiveCluster) -> str:
+    partitions: dict[int, int] = {}
+    for recovery in live.recoveries:
+        for broker in recovery.adding:
+            partitions[broker] = partitions.get(broker, 0) + 1
+    lacking = lacking_bytes_by_broker(live)
+    names = []
+    for broker, count in sorted(partitions.items()):
+        signal = observation.move_signals.get((broker, Side.FOLLOWER))
+        left_bytes = signal.recovering_bytes if signal is not None and signal.recovering_partitions else None
+        lacks = left_bytes if left_bytes is not None else lacking.get(broker)
+        amount = "an unknown number of bytes" if lacks is None else size_text(lacks)
+        noun = "partition" if count == 1 else "partitions"
+        names.append(f"broker {broker}: {count} {noun}, {amount}")
+    return f"replicas catch up after they left the ISR ({join_names(names, _NAMES_MAX)})"
+
+
+def _describe_classes(live: LiveCluster, throttled: list[PartitionMove]) -> str:
+    standings = [standing_of(recovery, live.min_in_sync) for recovery in live.recoveries]
+    below = standings.count(Standing.BELOW)
+    at_minimum = sum(standing_of(recovery, live.min_in_sync) is Standing.AT for recovery in throttled)
+    parts = [
+        f"{len(throttled)} partitions may wait" + (f", {at_minimum} of them with a raised rate" if at_minimum else ""),
+        f"{len(live.recoveries) - below - len(throttled)} are first in order or lack little, and run without a throttle",
+        f"{below} are below min.insync.replicas, and nothing holds them back",
+    ]
+    counts: tuple[int, ...] = (len(throttled), len(live.recoveries) - below - len(throttled), below)
+    if live.recoveries_left_out:
+        parts.append(
+            f"{live.recoveries_left_out} more recover; too many to follow them, so they run without a throttle"
+        )
+        counts = (*counts, live.recoveries_left_out)
+    return "; ".join(part for part, count in zip(parts, counts, strict=True) if count)
+
+
+def _describe_actions(throttled: list[PartitionMove], limits: ThrottleLimits) -> str:
+    sides: Mapping[str, set[int]] = {
+        "leader": {recovery.leader for recovery in throttled},
+        "follower": {broker for recovery in throttled for broker in recovery.adding},
+    }
+    topics = len({recovery.topic for recovery in throttled})
+    return (
+        f"list them on {topics} {'topic' if topics == 1 else 'topics'}, and begin at {rate_text(limits.rate_bytes_per_s_min)} on "
+        f"the leader side of {formatting.brokers(sorted(sides['leader']))} and the follower side of "
+        f"{formatting.brokers(sorted(sides['follower']))}"
+    )
