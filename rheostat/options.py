@@ -30,7 +30,7 @@ WaitForCluster = Annotated[
     ),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="decide and write the journal, but change nothing in the cluster")
+    bool, typer.Option("--dry-run", help="make decisions and record them, but change nothing in the cluster")
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask for a confirmation")]
 
@@ -96,4 +96,4 @@ MeasureFor = Annotated[
 Throttle = Annotated[
     float | None, rate_option("the throttle, such as 50MB/s; the answer is the time it takes", "--throttle")
 ]
-Within = Annotated[float | None, time_option("the longest time allowed; the answer is the throttle", "--within")]
+Within = Annotated[float | None, time_option("the longest permitted time; the answer is the throttle", "--within")]

@@ -31,14 +31,15 @@ CURES: Mapping[str, str] = MappingProxyType(
             "then begins with new records"
         ),
         "The checkpoint CHECKPOINT_DIR cannot be made": (
-            "create the folder for the user of rheostat, or let `stream.checkpoint_dir` name another"
+            "create the folder and make it writable for the user of rheostat, or set `stream.checkpoint_dir` to "
+            "another folder"
         ),
         "The checkpoint CHECKPOINT_DIR was made with something else": (
             "give each cluster and each set of sources a folder of its own, or move the folder away: the stream then "
             "begins with new records"
         ),
         "no rheostat.json, so the settings that it was made with are not known": (
-            "let `stream.checkpoint_dir` name an empty folder, or move the files away"
+            "set `stream.checkpoint_dir` to an empty folder, or move the files away"
         ),
         "Java process ran out of memory": (
             "raise `stream.driver_memory_mb` and restart the stream, if a record that causes this is not found after "

@@ -47,7 +47,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "no signal of the last … has the rate that clients write": (
             "start `rheostat run` and wait for the first signals, or give `--measure-for 10s`"
         ),
-        "--plot: expected a file named": "let the name of the file end in `.svg` or `.txt`",
+        "--plot: expected a file named": "use a file name that ends in `.svg` or `.txt`",
         "nothing is changed without --apply": "add `--apply`, or remove the options at the beginning of the message",
         "threads are compared by partitions, not by rates": "remove `--thread-rate`, or remove `--by partitions`",
         "this option stands before the command": (

@@ -38,9 +38,9 @@ CURES: Mapping[str, str] = MappingProxyType(
         "read_token and operate_token are the same": f"give the two settings different tokens; {TOKEN}",
         "KEY: read_token …": TOKEN,
         "in PEM form, but the Kafka client of Spark needs": (
-            "convert the key with the `openssl` command in the message, and let the setting name the new file"
+            "convert the key with the `openssl` command in the message, and set the key of the message to the new file"
         ),
-        "kafka.SETTING: PATH cannot be read": "let the setting name an existing PEM file that the user of rheostat can read",
+        "kafka.SETTING: PATH cannot be read": "set the key of the message to an existing PEM file that the user of rheostat can read",
         "security_protocol SECURITY_PROTOCOL also needs": (
             f"set the keys that the message names under `kafka:`, or choose another `security_protocol`; see {_SECURE}"
         ),
@@ -60,7 +60,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "collector.interval_s (": "lower `collector.interval_s`, or raise `stream.window_s` to at least twice the interval",
         "is more than 45: counters": (
-            "let the other collector write at least every 45 s, and set `interval_s` of the source to that"
+            "configure the other collector to write at least every 45 s, and set `interval_s` of the source to its interval"
         ),
         "is not a multiple of slide_s": "set `stream.window_s` to a multiple of `stream.slide_s`, such as 10 s and 5 s",
         "is rheostat's own topic, which is always read": (

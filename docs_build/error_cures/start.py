@@ -8,8 +8,8 @@ from types import MappingProxyType
 from docs_build.error_cures.phrases import REINSTALL, TOKEN
 
 _ARTIFACTS = (
-    "check the way to Maven Central: proxy, firewall, DNS. Without internet, put the artifacts into a mirror, and let "
-    "`RHEOSTAT_IVY_SETTINGS` name an Ivy settings file with its address"
+    "check the connection to Maven Central: proxy, firewall, DNS. Without internet, put the artifacts into a mirror, "
+    "and let `RHEOSTAT_IVY_SETTINGS` name an Ivy settings file with its address"
 )
 
 CURES: Mapping[str, str] = MappingProxyType(
@@ -69,7 +69,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "No Java at …": "correct or unset `JAVA_HOME`; it names the folder that contains `bin/java`",
         "is too old, 17 or newer is needed": (
-            "install a Java 17 or newer, and let `JAVA_HOME` name it if an older one stays installed"
+            "install Java 17 or newer; if an older Java stays installed, set `JAVA_HOME` to the folder of the new one"
         ),
         "Java at … does not run": (
             "run `java -version` as the same user: the installation is incomplete, or made for another processor"
@@ -104,7 +104,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "collector.password_file PATH: its first line": "write the password into the first line of the file",
         "collector.password_file PATH: …": "check the path and the permissions of `collector.password_file`",
         "collector.tls_ca_file PATH": (
-            "let `collector.tls_ca_file` name the PEM file of the CA that signed the agents' certificates"
+            "set `collector.tls_ca_file` to the PEM file of the CA that signed the agents' certificates"
         ),
         "collector.tls_cert_file CERT": (
             "give a certificate and its own key as PEM files, the key without a passphrase: `openssl pkey -in KEY -out NEW`"
@@ -123,10 +123,10 @@ CURES: Mapping[str, str] = MappingProxyType(
         "the second word is a name": "shorten the name in this line of the tokens file to 64 letters, without control characters",
         "the token of NAME …": f"replace the token in this line of the tokens file: {TOKEN}",
         "the certificate CERTFILE and the key KEYFILE cannot be used": (
-            "let `tuner.http.tls_certfile` and `tls_keyfile` name a certificate and its own key, as PEM files that the user of "
-            "rheostat can read, the key without a passphrase"
+            "set `tuner.http.tls_certfile` and `tls_keyfile` to a certificate and its own key, as PEM files that the "
+            "user of rheostat can read, the key without a passphrase"
         ),
-        "does not tell its version": "install a Java 17 or newer, or let `JAVA_HOME` name one; test it with `java -version`",
+        "does not tell its version": "install Java 17 or newer, or set `JAVA_HOME` to its folder; test it with `java -version`",
         "reinstall pyspark": REINSTALL,
         "reinstall rheostat": REINSTALL,
         "reinstall it": REINSTALL,

@@ -47,7 +47,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "expected delay_max of at least delay": "raise `delay_max` of the scenario, or lower its `delay`",
         "expected an objective above base": "set the objective of the scenario between the two latencies in the message",
         "expected `until` to be later than `at`": "raise `until` of this event of the scenario, or lower its `at`",
-        "expected brokers that hold nothing yet": "let `move.add` name brokers on which the scenario places no topics",
+        "expected brokers that hold nothing yet": "set `move.add` to brokers on which the scenario places no topics",
         "expected a broker without a replica of": "name another broker, which holds no replica of this partition yet",
         "expected a broker that can take": "add a broker to the scenario, or lower the replication factor of its topic",
         "the brokers of the journal do not answer": "nothing: the simulator makes the journal fail on purpose",

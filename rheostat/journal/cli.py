@@ -17,7 +17,7 @@ app = typer.Typer(
 def check(config: Config) -> None:
     """Lists the unreadable records with their position, reason and effect.
 
-    Exit code 1: no later record has replaced one of them, so it takes effect.
+    Exit code 1: an unreadable record is in force, because no later record has replaced it.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.journal.command import check as run_check

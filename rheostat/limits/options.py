@@ -21,14 +21,14 @@ _Preset = Annotated[
 ]
 _BrokerMax = Annotated[
     int | None,
-    typer.Option("--max-broker-partitions", min=0, metavar="N", help="most replicas that each broker may host"),
+    typer.Option("--max-broker-partitions", min=0, metavar="N", help="highest number of replicas on each broker"),
 ]
 _ClusterMax = Annotated[
-    int | None, typer.Option("--max-partitions", min=0, metavar="N", help="most replicas that the cluster may have")
+    int | None, typer.Option("--max-partitions", min=0, metavar="N", help="highest number of replicas in the cluster")
 ]
 _BrokerLimit = Annotated[
     list[str] | None,
-    typer.Option("--broker-limit", metavar="BROKER=N", help="most replicas that one broker may host; may be repeated"),
+    typer.Option("--broker-limit", metavar="BROKER=N", help="highest number of replicas on one broker; may be repeated"),
 ]
 _OPTIONS = {  # By name of the parameter.
     "preset": _Preset,

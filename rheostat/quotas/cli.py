@@ -114,7 +114,7 @@ def plan(
     controller: Annotated[
         str,
         typer.Option(
-            "--controller", metavar="KIND", help="whose built-in controller times to assume: kraft or zookeeper"
+            "--controller", metavar="KIND", help="kind of controller whose built-in times to assume: kraft or zookeeper"
         ),
     ] = "kraft",
     time_per_topic_s: Annotated[

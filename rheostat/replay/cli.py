@@ -50,7 +50,7 @@ def replay(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Decides again from recorded observations, and compares the decisions.
+    """Computes decisions again from recorded inputs, and compares them with the recorded decisions.
 
     Exit code 1: a decision differs.
     """

@@ -58,7 +58,7 @@ def signals(
 ) -> None:
     """Shows the newest signals, with or without a running tuner.
 
-    Exit code 1: there is no signal, or all are stale.
+    Exit code 1: there is no signal, or all signals are stale.
     """
     if sum((as_json, watch, raw)) > 1:
         raise typer.BadParameter("give only one of --json, --watch and --raw", param_hint="--json, --watch, --raw")

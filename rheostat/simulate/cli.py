@@ -19,7 +19,8 @@ def simulate(
         typer.Option(
             "--policy",
             metavar="POLICY",
-            help="what sets the throttles: rheostat, rheostat:MODE, static:RATE, as-is (the initial throttles stay) or none",
+            help="the rule that sets the throttles: rheostat, rheostat:MODE, static:RATE, as-is (the initial throttles "
+            "stay) or none",
         ),
     ] = "rheostat",
     seed: Annotated[

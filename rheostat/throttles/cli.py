@@ -10,7 +10,7 @@ from rheostat.options import Config, Json, OptionalConfig, Yes
 
 app = typer.Typer(
     cls=PlainGroup,
-    help="Shows the replication throttles of the cluster (KIP-73), and removes those that serve nothing.\n\n"
+    help="Shows the replication throttles of the cluster (KIP-73), and removes throttles that serve nothing.\n\n"
     "Without a command: every rate and every throttled-replica list, with its owner, its age, its traffic and how to remove it. "
     "Needs no JMX agent, no stream and no tuner. Exit code 1: a throttle serves neither a move nor a replica that catches up.",
 )
@@ -37,9 +37,9 @@ def throttles(context: typer.Context, config: OptionalConfig = None, as_json: Js
 
 @app.command("clear", **with_example("rheostat throttles clear"))
 def clear(config: Config, yes: Yes = False, as_json: Json = False) -> None:
-    """Removes the throttles that serve nothing, after a confirmation. It leaves those that rheostat manages.
+    """Removes the throttles that serve nothing, after a confirmation. It never removes a throttle that rheostat manages.
 
-    Exit code 1: one of them could not be removed, or a move began to use it meanwhile.
+    Exit code 1: a throttle could not be removed, or a move has begun to use it in the meantime.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.throttles.command import run_clear

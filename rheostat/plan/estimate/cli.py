@@ -52,7 +52,7 @@ def estimate(
         float | None, share_option("the throttle uses at most this share of --capacity, such as 10%", "--share")
     ] = None,
     capacity: Annotated[
-        float | None, rate_option("what the network of one broker carries in one direction", "--capacity")
+        float | None, rate_option("capacity of a broker's network in one direction", "--capacity")
     ] = None,
     size: Annotated[
         float | None, size_option("size of each partition that has no size in --current", "--size", zero=True)
@@ -60,7 +60,7 @@ def estimate(
     write_rate: Annotated[
         float | None,
         rate_option(
-            "write rate of each partition that has none in --current; on the live cluster, replaces the measurement",
+            "write rate of each partition without a write rate in --current; on the live cluster, replaces the measurement",
             "--write-rate",
             zero=True,
         ),

@@ -51,7 +51,7 @@ def generate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Generates a plan that adds, drains, replaces or rebalances brokers and copies little. Nothing is started."""
+    """Generates a plan that adds, drains, replaces or rebalances brokers and copies few bytes. Starts no move."""
     from rheostat.console.logs import set_up_logs
     from rheostat.plan.estimate.report import EstimateQuestion
     from rheostat.plan.generate.command import run_generate
