@@ -40,7 +40,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "in PEM form, but the Kafka client of Spark needs": (
             "convert the key with the `openssl` command in the message, and set the key of the message to the new file"
         ),
-        "kafka.SETTING: PATH cannot be read": "set the key of the message to an existing PEM file that the user of rheostat can read",
+        "kafka.SETTING: PATH cannot be read": "set the key of the message to a PEM file that the user of rheostat can read",
         "security_protocol SECURITY_PROTOCOL also needs": (
             f"set the keys that the message names under `kafka:`, or choose another `security_protocol`; see {_SECURE}"
         ),

@@ -28,7 +28,9 @@ _ClusterMax = Annotated[
 ]
 _BrokerLimit = Annotated[
     list[str] | None,
-    typer.Option("--broker-limit", metavar="BROKER=N", help="highest number of replicas on one broker; may be repeated"),
+    typer.Option(
+        "--broker-limit", metavar="BROKER=N", help="highest number of replicas on one broker; may be repeated"
+    ),
 ]
 _OPTIONS = {  # By name of the parameter.
     "preset": _Preset,
