@@ -6,12 +6,32 @@ A row stores its values in arrays, in the order of these tables. The order is th
 from __future__ import annotations
 
 from streaming.formats import cruise_control
-from streaming.shared.contract import Metric
+from streaming.shared.contract import MUTATION_REFUSED_FROM_VERSION, Metric
 
 SMOOTHED = "_smoothed"  # Suffix of a mean rate from Cruise Control's reporter; used only if a broker has no counter.
 
-# Field → sample name and labels. Labels "": the sample without labels; None: the sum over all labels.
-FieldSamples = dict[str, tuple[str, str | None]]
+# Field → sample name and labels. Labels "": the sample without labels; None: the sum over all labels; a tuple: the sum over these.
+Labels = str | tuple[str, ...] | None
+FieldSamples = dict[str, tuple[str, Labels]]
+
+
+_VERSION_MAX = 40  # Of a request; Kafka 4.2 has no version above 18.
+
+
+def _old_versions(request: str) -> tuple[str, Labels]:
+    """Returns the samples of a kind of request in the versions that Kafka delays instead of refusing."""
+    versions = range(MUTATION_REFUSED_FROM_VERSION[request])
+    return Metric.REQUESTS_BY_VERSION, tuple(f"request={request},version={version}" for version in versions)
+
+
+def _refusable_versions() -> tuple[str, Labels]:
+    """Returns the samples of all kinds of request in the versions that Kafka can refuse."""
+    return Metric.REQUESTS_BY_VERSION, tuple(
+        f"request={request},version={version}"
+        for request, first in MUTATION_REFUSED_FROM_VERSION.items()
+        for version in range(first, _VERSION_MAX)
+    )
+
 
 # A counter is named after the rate that is computed from it.
 BROKER_COUNTERS: FieldSamples = {
@@ -53,10 +73,15 @@ CONTROLLER_COUNTERS: FieldSamples = {
     "heartbeats_timed_out_per_s": (Metric.HEARTBEATS_TIMED_OUT, ""),
     "mutations_rejected_per_s": (Metric.MUTATIONS_REJECTED, None),
     "metadata_records_per_s": (Metric.METADATA_COMMITTED, ""),
+    "create_requests_per_s": (Metric.TOTAL_TIME_COUNT, "request=CreateTopics"),
+    "delete_requests_per_s": (Metric.TOTAL_TIME_COUNT, "request=DeleteTopics"),
+    "addition_requests_per_s": (Metric.TOTAL_TIME_COUNT, "request=CreatePartitions"),
+    "old_create_requests_per_s": _old_versions("CreateTopics"),
+    "old_delete_requests_per_s": _old_versions("DeleteTopics"),
+    "old_addition_requests_per_s": _old_versions("CreatePartitions"),
+    "refusable_requests_per_s": _refusable_versions(),
     # Not in signals; used by CONTROLLER_TOTALS.
     "processed_per_s": (Metric.EVENT_PROCESSING_COUNT, ""),
-    "created_per_s": (Metric.TOTAL_TIME_COUNT, "request=CreateTopics"),
-    "deleted_per_s": (Metric.TOTAL_TIME_COUNT, "request=DeleteTopics"),
 }
 CONTROLLER_GAUGES: FieldSamples = {
     "active": (Metric.ACTIVE_CONTROLLER, ""),
@@ -72,6 +97,7 @@ CONTROLLER_GAUGES: FieldSamples = {
     "processing_mean": (Metric.EVENT_PROCESSING_MEAN, ""),
     "create_mean": (Metric.TOTAL_TIME_MEAN, "request=CreateTopics"),
     "delete_mean": (Metric.TOTAL_TIME_MEAN, "request=DeleteTopics"),
+    "addition_mean": (Metric.TOTAL_TIME_MEAN, "request=CreatePartitions"),
 }
 # Total → mean and count since JVM start. Mean × count is a counter of the milliseconds spent; the total is named after its rate.
 Totals = dict[str, tuple[str, str]]
@@ -80,16 +106,18 @@ BROKER_TOTALS: Totals = {"produced_ms_per_s": ("produce_mean", "produced_per_s")
 CONTROLLER_TOTALS: Totals = {
     "queued_ms_per_s": ("queue_mean", "events_per_s"),
     "processed_ms_per_s": ("processing_mean", "processed_per_s"),
-    "created_ms_per_s": ("create_mean", "created_per_s"),
-    "deleted_ms_per_s": ("delete_mean", "deleted_per_s"),
+    "created_ms_per_s": ("create_mean", "create_requests_per_s"),
+    "deleted_ms_per_s": ("delete_mean", "delete_requests_per_s"),
+    "added_ms_per_s": ("addition_mean", "addition_requests_per_s"),
 }
 # Field → total and count. Increase of the total ÷ increase of the count = mean over the window.
 BROKER_MEANS: Totals = {"produce_mean_ms": ("produced_ms_per_s", "produced_per_s")}
 CONTROLLER_MEANS: Totals = {
     "event_queue_time_mean_ms": ("queued_ms_per_s", "events_per_s"),
     "event_processing_mean_ms": ("processed_ms_per_s", "processed_per_s"),
-    "create_mean_ms": ("created_ms_per_s", "created_per_s"),
-    "delete_mean_ms": ("deleted_ms_per_s", "deleted_per_s"),
+    "create_mean_ms": ("created_ms_per_s", "create_requests_per_s"),
+    "delete_mean_ms": ("deleted_ms_per_s", "delete_requests_per_s"),
+    "addition_mean_ms": ("added_ms_per_s", "addition_requests_per_s"),
 }
 TENANT_GAUGES = {
     "mutation_rate_per_s": Metric.MUTATION_RATE,

@@ -150,7 +150,7 @@ def run_tuner(
         server = http_server(
             settings.http,
             status,
-            make_registry(status.throttles, status.quotas, hooks.process_metrics, status.plans),
+            make_registry(status.throttles, status.quotas, hooks.process_metrics, status.plans, status.mutations),
             KafkaOrderService(kafka, topics.orders, cluster, status.observers.orders, clock.wall_s),
             cycle_s=settings.cycle_s,
             clock=clock,
@@ -165,6 +165,7 @@ def run_tuner(
         if not standby.wait_for_topics(topics, acts=not settings.dry_run):
             return
         signals = signal_reader(cleanups, cluster, kafka, topics, status.throttles, clock)
+        status.observers.on_new_cycle(lambda: status.mutations.update(signals, clock.now_ms()))
         orders = orders_reader(cleanups, cluster, kafka, topics, status.throttles, clock, dry_run=settings.dry_run)
         leadership: tuple[Lease, JournalTopic] | None = None
         if not settings.dry_run:

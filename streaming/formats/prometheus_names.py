@@ -26,11 +26,11 @@ from types import MappingProxyType
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from streaming.shared.contract import Metric
+from streaming.shared.contract import MUTATION_REFUSED_FROM_VERSION, Metric
 
 SELECTORS = ("quantile", "error", "resource")
 REQUESTS = MappingProxyType(
-    {name.lower(): name for name in ("Produce", "FetchConsumer", "FetchFollower", "CreateTopics", "DeleteTopics")}
+    {name.lower(): name for name in ("Produce", "FetchConsumer", "FetchFollower", *MUTATION_REFUSED_FROM_VERSION)}
 )
 _USER = r'user="?([^",]*)'
 
@@ -119,6 +119,8 @@ def _families() -> Iterator[tuple[str, str]]:
     for suffix in ("", "_oneminuterate", "_total"):  # "_total" is confluent's name of the one-minute rate.
         yield f"{idle}{suffix}", idle
     yield "kafka_server_kafkarequesthandlerpool_total_requesthandleravgidlepercent_oneminuterate", idle
+    for name in ("requests_total", "requestspersec", "requestspersec_total", "requestspersec_count"):
+        yield f"kafka_network_requestmetrics_{name}", Metric.REQUESTS_BY_VERSION
     yield Metric.MUTATIONS_REJECTED, Metric.MUTATIONS_REJECTED
     for name in ("errors_total", "errorspersec", "errorspersec_total", "errorspersec_count"):
         yield f"kafka_network_requestmetrics_{name}/THROTTLING_QUOTA_EXCEEDED", Metric.MUTATIONS_REJECTED
@@ -159,6 +161,14 @@ def labels_of(metric: Column, label: Callable[..., Column]) -> Column:
     return (
         F.when(label("topic").isNotNull(), None)
         .when(metric.isin(*_REQUEST_TIMES), _pairs(request=F.try_element_at(requests, F.lower(request))))
+        .when(
+            metric == Metric.REQUESTS_BY_VERSION,
+            F.when(
+                F.lower(request).isin([name.lower() for name in MUTATION_REFUSED_FROM_VERSION])
+                & label("version").isNotNull(),
+                _pairs(request=F.try_element_at(requests, F.lower(request)), version=label("version")),
+            ),
+        )
         .when(metric == Metric.MUTATIONS_REJECTED, _pairs(request=request))
         .when(metric.isin(*_QUOTA), _pairs(client_id=_unquoted(client), user=_unquoted(user)))
         .when(

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from streaming.formats.common import NO_NODE, SAMPLES_TYPE, Source, is_number, let, node_of, scrape
 from streaming.formats.prometheus_names import REQUESTS
-from streaming.shared.contract import Metric, NodeRole
+from streaming.shared.contract import MUTATION_REFUSED_FROM_VERSION, Metric, NodeRole
 
 # Kind → field → name. The first four kinds are in Telegraf's own example, the others in conf/collectors/telegraf.conf.
 FIELDS: dict[str, dict[str, str]] = {
@@ -73,6 +73,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "request_handler": {"RequestHandlerAvgIdlePercent.OneMinuteRate": Metric.HANDLER_IDLE},
     "socket_server": {"incoming-byte-total": Metric.NETWORK_IN, "outgoing-byte-total": Metric.NETWORK_OUT},
     "request_errors": {"Count": Metric.MUTATIONS_REJECTED},
+    "request_versions": {"Count": Metric.REQUESTS_BY_VERSION},
     "controller_mutation": {
         "mutation-rate": Metric.MUTATION_RATE,
         "tokens": Metric.MUTATION_TOKENS,
@@ -83,6 +84,7 @@ FIELDS: dict[str, dict[str, str]] = {
 _LABELS: dict[str, dict[str, str]] = {
     "request": {"request": "request"},
     "request_errors": {"request": "request"},
+    "request_versions": {"request": "request", "version": "version"},
     "socket_server": {"listener": "listener", "networkprocessor": "networkProcessor"},
     "controller_mutation": {"client_id": "client-id", "user": "user"},
 }
@@ -91,6 +93,7 @@ _ACCEPTED_TAG_VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     # Telegraf sends some fifty request types; only these are used.
     "request": {"request": tuple(REQUESTS.values())},
     "request_errors": {"error": ("THROTTLING_QUOTA_EXCEEDED",)},
+    "request_versions": {"request": tuple(MUTATION_REFUSED_FROM_VERSION)},
     "topics": {"topic": ()},  # The traffic of a single topic has the same name as the sum over all topics.
 }
 _NODE_TAGS = ("broker_id", "node_id")

@@ -156,8 +156,10 @@ final class Fold {
         Map<String, Tables.Slot> byLabels = tables.labelled.get(name);
         if (byLabels != null) {
             Tables.Slot slot = byLabels.get(labels);
-            if (slot != null) {
+            if (slot != null && !slot.summed) {
                 put(slot, value, known);
+            } else if (slot != null && known && isNumber(value)) {
+                sum(slot, labels, value);
             }
         }
         Tables.Slot summed = tables.summed.get(name);

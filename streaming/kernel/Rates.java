@@ -86,6 +86,41 @@ final class Rates {
         return perSecond(pair, table);
     }
 
+    /** Rises and falls of a gauge per second; NaN: unknown. */
+    record Changes(double risesPerS, double fallsPerS) {}
+
+    /**
+     * Returns the rises and falls of a gauge between successive rows of the active controller. A controller that has just started
+     * counts from 0 up to what the cluster has, so its changes tell nothing until it is active.
+     *
+     * @param activeGauge index of the gauge that is 1 on the active controller
+     */
+    static Changes changes(List<Row> history, int activeGauge, int gauge) {
+        Row before = null;
+        double rises = 0;
+        double falls = 0;
+        long measuredMs = 0;
+        for (Row row : history) {
+            double now = row.gauges()[gauge];
+            boolean active = row.gauges()[activeGauge] == 1;
+            if (Double.isNaN(now) || Double.isNaN(row.gauges()[activeGauge])) {
+                continue; // A part of a scrape that has other metrics.
+            }
+            if (before != null && active) {
+                long stepMs = row.ownMs - before.ownMs;
+                if (stepMs > 0 && stepMs <= STEP_MS_MAX && sameClock(before.ownMs, before.atMs, row.ownMs, row.atMs)) {
+                    double change = now - before.gauges()[gauge];
+                    rises += Math.max(0, change);
+                    falls += Math.max(0, -change);
+                    measuredMs += stepMs;
+                }
+            }
+            before = active ? row : null;
+        }
+        double seconds = measuredMs / MS_PER_S;
+        return measuredMs == 0 ? new Changes(Double.NaN, Double.NaN) : new Changes(rises / seconds, falls / seconds);
+    }
+
     private static int count(Row.Sum[] sums) {
         return sums == null ? 0 : sums.length;
     }

@@ -65,6 +65,8 @@ final class Signal {
                 }
                 head(out, history, newest, endMs);
                 controller(out, Rates.perSecond(history, tables.controller), gauges(history, newest));
+                changes(out, history, "partitions");
+                changes(out, history, "topics");
             }
             case "move" -> {
                 head(out, history, newest, endMs);
@@ -221,9 +223,18 @@ final class Signal {
         means(out, table, perS);
         // Little's law: milliseconds waited per second is the mean queue length × 1,000.
         out.field("queue_depth_mean", perS[table.index("queued_ms")] / MS_PER_S);
-        double inProgressMs = perS[table.index("created_ms")] + perS[table.index("deleted_ms")];
+        double addedMs = perS[table.index("added_ms")];
+        // Sources without the times of additions leave them out.
+        double inProgressMs = perS[table.index("created_ms")] + perS[table.index("deleted_ms")] + (isKnown(addedMs) ? addedMs : 0);
         out.field("topic_requests_in_progress_mean", inProgressMs / MS_PER_S);
         numbers(out, table, perS, gauges);
+    }
+
+    /** Adds the rises and falls per second of a gauge that counts what the cluster has. */
+    private void changes(Json out, List<Row> history, String gauge) {
+        Tables.NodeTable table = tables.controller;
+        Rates.Changes changes = Rates.changes(history, table.index("active"), table.index(gauge));
+        out.field(gauge + "_created_per_s", changes.risesPerS()).field(gauge + "_deleted_per_s", changes.fallsPerS());
     }
 
     private void tenant(Json out, double[] gauges) {

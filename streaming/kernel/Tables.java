@@ -96,6 +96,15 @@ final class Tables implements Serializable {
     }
 
     private Slot slot(SampleName sample) {
+        if (sample.summedLabels != null) {
+            // One slot for all of them.
+            Slot slot = new Slot(true);
+            Map<String, Slot> byLabels = labelled.computeIfAbsent(sample.name, name -> new HashMap<>());
+            for (String labels : sample.summedLabels) {
+                byLabels.put(labels, slot);
+            }
+            return slot;
+        }
         if (sample.labels == null) {
             // In a partial scrape, a sample without labels is the counter itself.
             Slot slot = summed.computeIfAbsent(sample.name, name -> new Slot(true));
@@ -122,8 +131,8 @@ final class Tables implements Serializable {
         return numbers;
     }
 
-    /** A sample used by a signal; labels are null if it is summed over all labels. */
-    record SampleName(String name, String labels) {}
+    /** A sample used by a signal. Summed over {@code summedLabels}, if given; else over all labels if labels are null. */
+    record SampleName(String name, String labels, String[] summedLabels) {}
 
     /** Positions of a sample in the rows of brokers and controllers; -1 if it is not used there. */
     static final class Slot {
@@ -206,8 +215,11 @@ final class Tables implements Serializable {
 
         private static SampleName[] samples(JsonNode list) {
             List<SampleName> samples = new ArrayList<>();
-            list.forEach(pair -> samples.add(
-                    new SampleName(pair.get(0).textValue(), pair.get(1).isNull() ? null : pair.get(1).textValue())));
+            list.forEach(pair -> {
+                JsonNode labels = pair.get(1);
+                samples.add(new SampleName(
+                        pair.get(0).textValue(), labels.textValue(), labels.isArray() ? texts(labels) : null));
+            });
             return samples.toArray(new SampleName[0]);
         }
     }

@@ -118,8 +118,9 @@ TABLES = json.dumps(
             # The totals come after the counters in the array.
             indexes={
                 name: len(CONTROLLER_COUNTERS) + list(CONTROLLER_TOTALS).index(f"{name}_per_s")
-                for name in ("queued_ms", "created_ms", "deleted_ms")
-            },
+                for name in ("queued_ms", "created_ms", "deleted_ms", "added_ms")
+            }
+            | {name: list(CONTROLLER_GAUGES).index(name) for name in ("active", "partitions", "topics")},
         ),
         "tenant_fields": list(TENANT_GAUGES),
         "tenant_names": list(TENANT_GAUGES.values()),

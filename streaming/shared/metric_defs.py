@@ -314,6 +314,27 @@ class TunerMetric:
 
     # -- the controller and its tenants --------------------------------------------------------------------------------------
 
+    MUTATIONS = _gauge("rheostat_mutation_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND,
+        labels=("cluster", "change", "source"),
+        meaning="Partitions/s that all clients together create, delete, or both (all), over the last half minute. Source: "
+        "partition_count (changes from scrape to scrape, a lower bound while there are both) or quota_accounts (of Kafka, exact).")
+    TOPIC_MUTATIONS = _gauge("rheostat_topic_mutations_per_second", unit=Unit.PER_SECOND, labels=("cluster", "change"),
+        meaning="Topics per second that all clients together create or delete, over the last half minute; a lower bound while "
+        "there are both.")
+    MUTATION_REQUESTS = _gauge("rheostat_mutation_requests_per_second", unit=Unit.PER_SECOND, labels=("cluster", "request"),
+        meaning="Answered requests per second that create topics, delete topics or add partitions, also refused ones.")
+    MUTATION_REQUEST_SECONDS = _gauge("rheostat_mutation_request_seconds", unit=Unit.SECONDS, labels=("cluster", "request"),
+        meaning="Mean time of these requests on the active controller in seconds; absent without requests.")
+    OLD_CLIENT_REQUESTS = _gauge("rheostat_old_client_requests_ratio", unit=Unit.RATIO, labels=("cluster", "request"),
+        meaning="Share of these requests in a version before CreateTopics 6, DeleteTopics 5 and CreatePartitions 3, which a "
+        "mutation quota delays instead of refusing; absent without requests.")
+    METADATA_APPLY_LAG = _gauge("rheostat_metadata_apply_lag_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Age in seconds of the newest metadata record that the slowest node has applied; up to 0.5 while idle.")
+    CONTROLLER_STORM = _gauge("rheostat_controller_storm", unit=Unit.TRUTH, labels=_TENANT,
+        meaning="1 while creations and deletions of topics overload the controller, else 0; by tenant if Kafka keeps accounts of "
+        "tenants.")
+    STORM_QUOTA = _gauge("rheostat_storm_quota_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND, labels=_CLUSTER,
+        meaning="Mutation quota in partitions/s that would end the storm; absent without a storm.")
     QUOTAS_READABLE = _gauge("rheostat_quotas_readable", unit=Unit.TRUTH, labels=_CLUSTER,
         meaning="1 while the tuner can read mutation quotas; 0 while it cannot, or pauses after an internal error. Absent "
         "without tuner.mutation_quota.")

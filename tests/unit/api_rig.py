@@ -27,6 +27,7 @@ from tuner.api.api_state import ApiState
 from tuner.api.auth import ApiRole, Tokens, make_token
 from tuner.api.limits import TokenBuckets
 from tuner.api.metrics import make_registry
+from tuner.api.mutation_store import MutationStore
 from tuner.api.observers import Observers
 from tuner.api.orders_api import OrderChange, OrderNotRecorded
 from tuner.api.plan_status_store import PlanStatusStore
@@ -98,10 +99,11 @@ class Rig:
         self.plans = PlanStatusStore(CLUSTER, self.clock)
         self.observers = Observers(self.board)
         self.order_service = KeptDesk()
-        self.registry: CollectorRegistry = make_registry(self.board, self.quotas)
+        self.mutations = MutationStore(CLUSTER)
+        self.registry: CollectorRegistry = make_registry(self.board, self.quotas, mutations=self.mutations)
         known = (make_token(READ_TOKEN, "grafana", ApiRole.READ), make_token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
         self.app = make_app(
-            ApiState(self.observers, self.quotas, self.plans), self.registry, 5.0, self.clock,
+            ApiState(self.observers, self.quotas, self.plans, self.mutations), self.registry, 5.0, self.clock,
             tokens=Tokens(known if tokens else ()), order_service=self.order_service, reads=reads, orders=orders,
             monotonic=self.clock,
         )  # fmt: skip

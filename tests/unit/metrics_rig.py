@@ -31,6 +31,7 @@ from streaming.shared.thread_watch import ThreadWatch
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of as stream_registry_of
 from tuner.api.metrics import make_registry
+from tuner.api.mutation_store import MutationStore
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
@@ -74,6 +75,7 @@ class Everything:
     has_end: bool = False  # No move stalls and no plan waits, so the expected end is known.
     board: StatusStore = field(init=False)
     quotas: QuotaStatusStore = field(init=False)
+    mutations: MutationStore = field(default_factory=lambda: MutationStore(CLUSTER))
     plans: PlanStatusStore = field(default_factory=lambda: PlanStatusStore(CLUSTER))
     counts: Counts = field(default_factory=Counts)
     stream: StreamCounts = field(default_factory=StreamCounts)
@@ -102,7 +104,7 @@ class Everything:
         return {
             "collect": collector_metrics.registry_of(CLUSTER, self.counts, own("collect")),
             "stream": stream_registry_of(CLUSTER, self.stream, 5.0, own("stream")),
-            "tune": make_registry(self.board, self.quotas, own("tune"), self.plans),
+            "tune": make_registry(self.board, self.quotas, own("tune"), self.plans, self.mutations),
         }
 
     def beat(self) -> None:
@@ -117,6 +119,8 @@ class Everything:
         self.plans.record_step(() if self.has_end else (plan(),), BatchLimits())
         self.quotas.publish(quota_view(now_ms), turn(), quota_memory())
         self.quotas.record_failures(1)
+        for earlier_s in (12, 0):
+            self.mutations.update(StormSignals(now_ms), now_ms - 1_000 * earlier_s)
         self._collected()
         self._streamed()
 
@@ -248,8 +252,42 @@ def quota_view(now_ms: int) -> QuotaView:
         operations_per_s=35.0, mutations_rejected_per_s=2.0,
     )  # fmt: skip
     books = TenantSignal(CLUSTER, 100, now_ms + 1_000, now_ms - 2_000, 6, 1.0, "alice", None, 5.0, -12.0)
-    beside = ClusterWideMeasures(create_probe_p90_ms=41.5, forwarding_busy_ratio=0.07)
+    beside = ClusterWideMeasures(create_probe_p90_ms=41.5)
     return QuotaView(now_ms, {QuotaEntity("alice"): 2.0}, {100: controller}, (books,), beside)
+
+
+@dataclass
+class StormSignals:
+    """The signals of a cluster in a storm, by one tenant that Kafka accounts."""
+
+    now_ms: int
+    user: str = "alice"
+
+    @property
+    def brokers(self) -> dict[int, BrokerSignal]:
+        return {b: _broker(b, self.now_ms) for b in (1, 2, 3, 4)}
+
+    @property
+    def controllers(self) -> dict[int, ControllerSignal]:
+        return {
+            100: ControllerSignal(
+                CLUSTER, 100, self.now_ms + 1_000, self.now_ms - 2_000, 6, 1.0, active=1.0, event_queue_time_mean_ms=120.0,
+                idle_ratio=0.1, operations_per_s=35.0, mutations_rejected_per_s=2.0, metadata_lag_ms=2_400.0,
+                topic_requests_in_progress_mean=3.0, active_brokers=4.0, metadata_records_per_s=90.0,
+                create_requests_per_s=8.0, create_mean_ms=180.0, delete_requests_per_s=4.0, delete_mean_ms=90.0,
+                addition_requests_per_s=0.0, old_create_requests_per_s=2.0, refusable_requests_per_s=10.0,
+                partitions_created_per_s=60.0, partitions_deleted_per_s=20.0, topics_created_per_s=15.0,
+                topics_deleted_per_s=5.0,
+            )
+        }  # fmt: skip
+
+    @property
+    def tenants(self) -> dict[int, TenantSignal]:
+        return {
+            0: TenantSignal(
+                CLUSTER, 100, self.now_ms + 1_000, self.now_ms - 2_000, 6, 1.0, self.user, None, 75.0, -12.0
+            )
+        }
 
 
 def turn() -> QuotaStep:

@@ -9,7 +9,8 @@ from typing import Any
 from starlette.responses import Response
 
 from streaming.shared.process_metrics import installed_version
-from tuner.api import views
+from tuner.api import mutation_views, views
+from tuner.api.mutation_store import MutationStore
 from tuner.api.observers import Observers
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.plan_views import plan_progress
@@ -26,13 +27,21 @@ _POLL_S = 0.001
 class ApiState:
     """The snapshot of the newest cycle, the quota and plan snapshots, and the cached responses that are built from them."""
 
-    def __init__(self, observers: Observers, quotas: QuotaStatusStore, plans: PlanStatusStore | None = None) -> None:
+    def __init__(
+        self,
+        observers: Observers,
+        quotas: QuotaStatusStore,
+        plans: PlanStatusStore | None = None,
+        mutations: MutationStore | None = None,
+    ) -> None:
         """
         Args:
             plans: None: this tuner executes no plans.
+            mutations: None: this tuner reads no signals of controllers.
         """
         self.observers = observers
         self.quotas = quotas
+        self.mutations = mutations or MutationStore(observers.status.cluster)
         self.plans = plans or PlanStatusStore(observers.status.cluster)
         self._rheostat_version = installed_version()
         self._snapshot_version: object = None
@@ -100,6 +109,10 @@ class ApiState:
             return CachedResponse(build(), media_type, build_stamp, stamp)
         finally:
             self._is_building = False
+
+    def mutations_json(self) -> dict[str, Any]:
+        """Returns the mutation rates of the cluster as JSON values."""
+        return mutation_views.mutations_json(self.mutations.snapshot(self.observers.status.now_ms()))
 
     def make_yielder(self) -> Callable[[], None]:
         """Returns a function that low-priority work calls to let responses go first.

@@ -19,6 +19,8 @@ from tuner.api.decision_families import decision_families
 from tuner.api.expected_end import ends_at_ms
 from tuner.api.lag_families import lag_families
 from tuner.api.move_families import FetcherCollisions, move_families
+from tuner.api.mutation_families import MutationCollector
+from tuner.api.mutation_store import MutationStore
 from tuner.api.plan_status_store import PlanCollector, PlanSnapshot, PlanStatusStore
 from tuner.api.quota_status_store import QuotaCollector, QuotaSnapshot, QuotaStatusStore
 from tuner.api.status_store import PLANS, CycleResult, StatusStore
@@ -96,16 +98,20 @@ def make_registry(
     quotas: QuotaStatusStore,
     process_metrics: Collector | None = None,
     plans: PlanStatusStore | None = None,
+    mutations: MutationStore | None = None,
 ) -> CollectorRegistry:
     """Returns a registry with the collectors of throttles, mutation quotas and plans.
 
     Args:
         process_metrics: the collector of this process's metrics; None: not registered.
         plans: None if this tuner executes no plans.
+        mutations: None if this tuner reads no signals of controllers.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StatusCollector(store, quotas, plans))
     registry.register(QuotaCollector(quotas))
+    if mutations is not None:
+        registry.register(MutationCollector(mutations, quotas, store.now_ms))
     if plans is not None:
         registry.register(PlanCollector(plans))
     if process_metrics is not None:

@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.api import broker_views, lag_views, page_texts, sentences, views
+from tuner.api import broker_views, lag_views, mutation_texts, page_texts, sentences, views
 from tuner.api.access_guard import AccessGuard
 from tuner.api.api_state import ApiState
 from tuner.api.decision_rows import OUTCOMES, decision_json
@@ -170,6 +170,25 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
 
         return part("decisions.html", build, further_stamp=decisions.revision)
 
+    @parts.get("/controller")
+    async def controller() -> Response:
+        def build() -> dict[str, Any]:
+            values = state.mutations_json()
+            return {
+                "m": values,
+                "empty": page_texts.waiting_text(store, state.snapshot()) if values["observed_at_ms"] is None else None,
+                "summary": mutation_texts.load_sentence(values),
+                "rows": mutation_texts.rate_rows(values),
+                "old_clients": mutation_texts.old_client_sentences(values),
+                "quotas_on": state.quotas.snapshot() is not None,
+            }
+
+        return part(
+            "controller.html",
+            build,
+            further_stamp=lambda: (state.mutations.number, state.quotas.number),
+        )
+
     @parts.get("/tenants")
     async def tenants() -> Response:
         def build() -> dict[str, Any]:
@@ -251,6 +270,8 @@ def _templates() -> Environment:
         "messages": _or_dash(lambda messages: f"{messages:,.0f}"),
         "lag_trend": _or_dash(page_texts.lag_trend_text),
         "per_s": _or_dash(lambda value: f"{value:g}/s"),
+        "per_s_plain": mutation_texts.plain,
+        "count": _or_dash(lambda value: f"{value:.0f}"),
         "or_dash": _or_dash(str),
         "sentence": lambda text: text if text.endswith(("?", "!", ".")) else f"{text}.",
         "capitalize_first": lambda text: text[:1].upper() + text[1:],

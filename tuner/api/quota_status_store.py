@@ -14,12 +14,11 @@ from prometheus_client.registry import Collector
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, metric_family
 from tuner.control.mutation_quota.decision import HoldQuota, TotalRateReport, action_of
-from tuner.control.mutation_quota.model import MutationLimits, QuotaView
+from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import ClusterUnreadable
 from tuner.core.controller import ControllerObjective
-from tuner.core.freshness import age_s
 
 # Limits the number of series, as clients may use a new client-id for each request.
 TENANTS_NAMED_MAX = 50
@@ -164,26 +163,11 @@ class QuotaCollector(Collector):
 
 
 def _controller_families(view: QuotaView, objective: ControllerObjective | None, labels: Labels) -> Iterator[Metric]:
-    """Yields the load of the active Kafka controller. Old signals are ignored, as the node may no longer be active."""
-    ages = {node: age_s(signal, view.now_ms) for node, signal in view.controllers.items()}
-    age_s_max = MutationLimits().hold_age_s
-    active = [s for node, s in view.controllers.items() if s.active and ages[node] <= age_s_max]
-    newest = max(active, key=lambda signal: signal.sampled_at_ms, default=None)
-    if newest is not None:
-        queue_ms = newest.event_queue_time_mean_ms
-        for definition, value in (
-            (TunerMetric.CONTROLLER_QUEUE_SECONDS, None if queue_ms is None else round(queue_ms / 1000, 6)),
-            (TunerMetric.CONTROLLER_IDLE, newest.idle_ratio),
-            (TunerMetric.CONTROLLER_OPERATIONS, newest.operations_per_s),
-            (TunerMetric.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
-        ):
-            yield metric_family(definition, {labels: value} if value is not None else {})
+    """Yields the measures that only the mutation quota controller has, and the objectives. The others: mutation_families.py."""
     probe_ms = view.cluster_wide.create_probe_p90_ms
     yield metric_family(
         TunerMetric.CREATE_PROBE_P90_SECONDS, {labels: round(probe_ms / 1000, 6)} if probe_ms is not None else {}
     )
-    busy = view.cluster_wide.forwarding_busy_ratio
-    yield metric_family(TunerMetric.FORWARDING_BUSY, {labels: round(busy, 6)} if busy is not None else {})
     if objective is not None:
         busy_max = objective.forwarding_busy_ratio_max
         yield metric_family(TunerMetric.FORWARDING_BUSY_OBJECTIVE, {labels: busy_max} if busy_max is not None else {})

@@ -337,3 +337,58 @@ class Tenants(BaseModel):
     tenants: list[TenantBody] | None = Field(description="null: no tenant was evaluated, and the holds say why")
     total: int
     next_offset: int | None
+
+
+class MutationRateBody(BaseModel):
+    per_s: float
+    source: Literal["partition_count", "topic_count", "request_count", "quota_accounts"]
+    bound: Literal["exact", "at_least", "at_most"]
+
+
+class MutationRequestBody(MutationRateBody):
+    request: Literal["CreateTopics", "DeleteTopics", "CreatePartitions"]
+    mean_ms: float | None
+    old_ratio: float | None = Field(description="share in versions that a mutation quota delays instead of refusing")
+    refused_from_version: int
+
+
+class MutationTenantBody(BaseModel):
+    user: str | None
+    client_id: str | None
+    per_s: float  # Partitions created and deleted.
+    tokens: float | None
+
+
+class StormBody(BaseModel):
+    since_ms: int
+    text: str
+    mutations_per_s: float
+    pressure: float = Field(description="load of the controller relative to what it can bear")
+    measure: str
+    tenants: list[MutationTenantBody] = Field(description="the tenants that cause at least half of the mutations")
+    tenant_unknown_reason: str | None
+    quota_per_s: float
+    command: str = Field(description="limits the first of these tenants, or every client-id")
+
+
+class Mutations(BaseModel):
+    unknown_reason: str | None
+    observed_at_ms: int | None
+    controller: int | None = Field(description="node id of the active controller")
+    mutations: MutationRateBody | None = Field(description="partitions created and deleted")
+    partitions_created: MutationRateBody | None
+    partitions_deleted: MutationRateBody | None
+    topics_created: MutationRateBody | None
+    topics_deleted: MutationRateBody | None
+    requests: list[MutationRequestBody]
+    refused_requests_per_s: float | None
+    idle_ratio: float | None
+    event_queue_ms: float | None
+    requests_in_progress: float | None
+    apply_lag_ms: float | None
+    forwarding_busy_ratio: float | None
+    accounted_per_s: float | None = Field(description="sum of Kafka's quota accounts; null: Kafka keeps none")
+    tenants_total: int | None
+    tenants: list[MutationTenantBody] = Field(description="the busiest 50")
+    tenants_unknown_reason: str | None
+    storm: StormBody | None

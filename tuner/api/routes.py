@@ -95,6 +95,12 @@ def _add_status_routes(router: APIRouter, state: ApiState, openapi: Callable[[],
             lambda: tenants_json(state.quotas.as_json(), offset, limit), further_stamp=lambda: state.quotas.number
         )
 
+    @router.get("/mutations", response_model=response_models.Mutations)
+    async def mutations() -> Response:
+        """The partitions and topics that all clients create and delete per second, each with its source; the load of the Kafka
+        controller; the storm, if there is one. Needs no mutation quota."""
+        return state.cached_json(state.mutations_json, further_stamp=lambda: state.mutations.number)
+
 
 def _add_move_routes(router: APIRouter, state: ApiState) -> None:
     @router.get("/moves", response_model=response_models.Moves)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streaming.shared.thread_watch import ThreadWatch
+from tuner.api.mutation_store import MutationStore
 from tuner.api.observers import Observers
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
@@ -19,12 +20,14 @@ class StatusStores:
     """The reports of the three controllers.
 
     Attributes:
+        mutations: the mutation rates of the cluster, which need no controller.
         observers: pass the reports of the throttle controller to ``throttles`` and to the other readers of the API.
     """
 
     throttles: StatusStore
     quotas: QuotaStatusStore
     plans: PlanStatusStore
+    mutations: MutationStore
     observers: Observers
 
 
@@ -57,5 +60,9 @@ def status_stores(
     policy = settings.mutation_policy(partition_limits)
     quotas = QuotaStatusStore(cluster, policy.objective if policy is not None else None)
     return StatusStores(
-        throttles=throttles, quotas=quotas, plans=PlanStatusStore(cluster), observers=Observers(throttles)
+        throttles=throttles,
+        quotas=quotas,
+        plans=PlanStatusStore(cluster),
+        mutations=MutationStore(cluster),
+        observers=Observers(throttles),
     )

@@ -33,6 +33,7 @@ from streaming.shared.contract.encoding import (
     tenant_labels,
 )
 from streaming.shared.contract.scrapes import (
+    MUTATION_REFUSED_FROM_VERSION,
     Metric,
     Sample,
     Scrape,
@@ -57,6 +58,7 @@ from streaming.shared.contract.signals import (
 )
 
 __all__ = [
+    "MUTATION_REFUSED_FROM_VERSION",
     "SCRAPE_VERSION",
     "SIGNAL_VERSION",
     "BrokerSignal",

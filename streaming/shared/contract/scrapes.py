@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from streaming.shared.contract.basics import SCRAPE_VERSION, NodeRole
 
@@ -75,6 +76,13 @@ class Scrape:
         return json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
 
 
+# From this version of each request on, Kafka refuses what exceeds a mutation quota. It accepts older requests, and delays their
+# client (KIP-599).
+MUTATION_REFUSED_FROM_VERSION: Mapping[str, int] = MappingProxyType(
+    {"CreateTopics": 6, "DeleteTopics": 5, "CreatePartitions": 3}
+)
+
+
 class Metric:
     """Sample names: those of the JMX exporter with rheostat's rules, and the collector's own (prefix ``rheostat_``)."""
 
@@ -120,6 +128,8 @@ class Metric:
     METADATA_LAG = "kafka_controller_kafkacontroller_lastappliedrecordlagms"
     METADATA_COMMITTED = "kafka_controller_kafkacontroller_lastcommittedrecordoffset"  # An offset, used as a counter.
     MUTATIONS_REJECTED = "kafka_network_requestmetrics_throttling_quota_exceeded_total"  # label request=: summed.
+
+    REQUESTS_BY_VERSION = "kafka_network_requestmetrics_requests_total"  # Labels request=, version=.
 
     # Tenants, in the record of the active controller. Labels user=, client_id=, as Kafka sanitizes them.
     MUTATION_RATE = "kafka_server_controllermutation_mutation_rate"

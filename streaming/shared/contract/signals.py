@@ -229,7 +229,24 @@ class ControllerSignal:
     # Means over the requests answered in this window, including those that a quota refused at once; None without any.
     create_mean_ms: Number | None = None  # CreateTopics, until its records are committed; includes forwarded requests.
     delete_mean_ms: Number | None = None  # DeleteTopics.
-    topic_requests_in_progress_mean: Number | None = None  # Creates and deletes; Little's law: requests/s × mean time.
+    addition_mean_ms: Number | None = None  # CreatePartitions, which adds partitions to a topic.
+    # Creations, deletions and, if they are measured, additions; Little's law: requests/s × mean time.
+    topic_requests_in_progress_mean: Number | None = None
+    # Requests answered, also refused ones. A node that is broker and controller counts those that it forwards to itself twice.
+    create_requests_per_s: Number | None = None
+    delete_requests_per_s: Number | None = None
+    addition_requests_per_s: Number | None = None
+    # Those in a version that Kafka delays instead of refusing (MUTATION_REFUSED_FROM_VERSION); None without any.
+    old_create_requests_per_s: Number | None = None
+    old_delete_requests_per_s: Number | None = None
+    old_addition_requests_per_s: Number | None = None
+    refusable_requests_per_s: Number | None = None  # Those in a newer version, all three kinds; None without any.
+    # Rises and falls of the numbers of partitions and topics from scrape to scrape, while this node was active. At least so many:
+    # what is created and deleted between two scrapes is not seen.
+    partitions_created_per_s: Number | None = None
+    partitions_deleted_per_s: Number | None = None
+    topics_created_per_s: Number | None = None
+    topics_deleted_per_s: Number | None = None
     metadata_records_per_s: Number | None = None  # Committed records; about 2 while idle.
     topics: Number | None = None
     partitions: Number | None = None

@@ -36,8 +36,10 @@ COUNTS = (0, 1, 2**31 - 1, COUNT_MAX)
 RATES = (1, 2**31, 2**63 - 1)
 PATHS = (
     "/metrics", "/healthz", "/readyz", "/status", "/api/v1/status", "/api/v1/moves", "/api/v1/moves/partitions",
-    "/api/v1/brokers", "/api/v1/brokers/1", "/api/v1/history?broker=1&broker=3", "/api/v1/replication", "/api/v1/tenants", "/api/v1/plans",
-    "/api/v1/decisions", "/page/now", "/page/moves", "/page/plans", "/page/brokers", "/page/replication", "/page/decisions", "/page/tenants",
+    "/api/v1/brokers", "/api/v1/brokers/1", "/api/v1/history?broker=1&broker=3", "/api/v1/replication", "/api/v1/tenants", "/api/v1/mutations",
+    "/api/v1/plans",
+    "/api/v1/decisions", "/page/now", "/page/moves", "/page/plans", "/page/brokers", "/page/replication", "/page/decisions", "/page/controller",
+    "/page/tenants",
 )  # fmt: skip
 OVERRIDE = {"broker": 3, "rate_bytes_per_s": 5_000_000, "for_s": 60}
 AS_JSON = {**bearer(OPERATE_TOKEN), "content-type": "application/json"}

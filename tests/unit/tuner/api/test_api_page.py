@@ -25,7 +25,7 @@ from tuner.core.throttle_limits import MB
 PAGE = Path(tuner.api.__file__).parent / "page"
 STATIC = PAGE / "static"
 SHELL = (PAGE / "templates" / "shell.html").read_text(encoding="utf-8")
-PARTS = ["now", "moves", "plans", "brokers", "replication", "decisions", "tenants"]
+PARTS = ["now", "moves", "plans", "brokers", "replication", "decisions", "controller", "tenants"]
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_paused_dry_run_has_the_mode_dry_run() -> None:
     assert ">paused</span>" in rig.get("/page/now").text
 
 
-@pytest.mark.parametrize("part", ["moves", "plans", "brokers", "replication", "tenants"])
+@pytest.mark.parametrize("part", ["moves", "plans", "brokers", "replication", "controller", "tenants"])
 def test_empty_part_says_what_the_tuner_waits_for(part: str) -> None:
     rig = Rig()
     rig.quotas.objective = ControllerObjective()

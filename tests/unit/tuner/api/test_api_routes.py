@@ -29,6 +29,7 @@ READS = [
     "brokers/1",
     "replication",
     "tenants",
+    "mutations",
     "decisions",
     "reasons",
     "openapi.json",

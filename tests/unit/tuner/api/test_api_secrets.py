@@ -20,11 +20,12 @@ SECRETS = (READ_TOKEN, OPERATE_TOKEN, WRONG_TOKEN)
 READS = [
     "/", "/status", "/metrics", "/healthz", "/readyz", "/nowhere", "/static/page.js", "/static/nothing.js",
     *(f"/api/v1/{path}" for path in (
-        "status", "moves", "moves/partitions", "plans", "brokers", "brokers/1", "brokers/77", "brokers/x", "replication", "tenants", "decisions",
+        "status", "moves", "moves/partitions", "plans", "brokers", "brokers/1", "brokers/77", "brokers/x", "replication", "tenants", "mutations",
+        "decisions",
         "decisions/1", "decisions/x", "reasons", "openapi.json", "history?broker=1", "history", "moves?limit=0",
     )),
     *(f"/page/{part}" for part in (
-        "now", "moves", "plans", "brokers", "replication", "decisions", "tenants", "brokers?find=x", "decisions?broker=x",
+        "now", "moves", "plans", "brokers", "replication", "decisions", "controller", "tenants", "brokers?find=x", "decisions?broker=x",
     )),
 ]  # fmt: skip
 OVERRIDE = {"broker": 1, "rate_bytes_per_s": 5 * MB, "for_s": 60}

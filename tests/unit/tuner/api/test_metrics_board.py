@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from metrics_rig import CLUSTER, Everything, F, L, memory, observation, plan
+from metrics_rig import CLUSTER, Everything, F, L, StormSignals, memory, observation, plan
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -286,6 +286,7 @@ def test_labels_are_escaped_as_prometheus_reads_them(everything: Everything) -> 
     made = turn()
     shares = tuple(replace(share, tenant=Tenant(odd)) for share in made.shares)
     everything.quotas.publish(quota_view(round(NOW_S * 1000)), replace(made, shares=shares), quota_memory())
+    everything.mutations.update(StormSignals(round(NOW_S * 1000), odd), round(NOW_S * 1000))
     text = render_page(everything.registries()["tune"]).decode()
     users = {
         sample.labels["user"]

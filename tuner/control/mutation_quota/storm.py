@@ -1,0 +1,143 @@
+"""Finds a storm: creations and deletions of topics that overload the controller, whether a mutation quota exists or not.
+
+There is a storm if all of this is true for ``_STARTS_AFTER_S``:
+
+- The pressure on the controller is at least 1, measured against ``STORM_OBJECTIVE``.
+- Mutations are more than a light load. Below that, the pressure has another cause.
+- Mutations write a good part of the metadata log. A restart of a broker, or a reassignment, writes thousands of other records.
+
+It ends when the pressure or the mutations have been lower for ``_ENDS_AFTER_S``. Pure: the caller keeps the state.
+
+The tenant is named where Kafka's quota accounts tell. They exist only if a mutation quota has been set. Otherwise the storm says
+so, and its command limits every client-id, which also makes Kafka keep the accounts.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+
+from tuner.control.mutation_quota.model import MutationLimits
+from tuner.core.controller import ClusterWideMeasures, ControllerObjective
+from tuner.core.controller_pressure import IdleBaselines, Pressure, worst_pressure
+from tuner.core.mutation_rates import MutationRates, TenantRate
+
+# Idle ratio and queue time: the defaults of the objective.
+# Apply lag: an idle controller writes a record every 500 ms (metadata.max.idle.interval.ms), so the lag is up to 500 ms while all
+# nodes are up to date. With twice as much they fall behind.
+# Forwarding: a broker forwards one request at a time. If it is busy half of the time, a request takes twice as long as alone
+# (M/M/1 queue).
+STORM_OBJECTIVE = ControllerObjective(apply_lag_ms_max=1_000.0, forwarding_busy_ratio_max=0.5)
+# A creation writes a record for each partition, and others for the topic and its settings.
+_RECORD_RATIO_MIN = 0.25
+_STARTS_AFTER_S = 10.0  # Two signals: the controller is busy for a moment with many harmless requests.
+_ENDS_AFTER_S = 30.0  # One window of signals.
+_NAMED_RATIO_MIN = 0.5  # The named tenants cause at least this share of the mutations.
+_TENANTS_NAMED_MAX = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storm:
+    """A storm that goes on.
+
+    Attributes:
+        tenants: the tenants that cause most of the mutations; empty: Kafka does not tell.
+        quota_per_s: partitions/s to which a quota should limit each of these tenants, or every client-id if none is named.
+    """
+
+    since_ms: int
+    pressure: Pressure
+    mutations_per_s: float
+    tenants: tuple[TenantRate, ...]
+    quota_per_s: float
+
+    @property
+    def command(self) -> str:
+        """The command that limits the storm."""
+        return quota_command(self.tenants[0] if self.tenants else None, self.quota_per_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StormState:
+    """What the rule remembers from one call to the next.
+
+    Attributes:
+        high_since_ms: since when the pressure and the mutations have been high; None: they are not.
+        high_until_ms: when they were high last; None: never.
+        storm: None: there is no storm.
+    """
+
+    high_since_ms: int | None = None
+    high_until_ms: int | None = None
+    storm: Storm | None = None
+
+
+def watch_storm(
+    state: StormState,
+    rates: MutationRates | None,
+    cluster_wide: ClusterWideMeasures,
+    baselines: IdleBaselines,
+    now_ms: int,
+) -> StormState:
+    """Returns the state after one more look at the signals. Without signals a storm lasts no longer than ``_ENDS_AFTER_S``."""
+    pressure = _storm_pressure(rates, cluster_wide, baselines) if rates is not None else None
+    if pressure is None or rates is None or rates.mutations is None:
+        until_ms = state.high_until_ms
+        is_over = until_ms is None or now_ms - until_ms >= _ENDS_AFTER_S * 1000
+        return StormState() if is_over else replace(state, high_since_ms=state.high_since_ms if state.storm else None)
+    since_ms = state.high_since_ms if state.high_since_ms is not None else now_ms
+    if state.storm is None and now_ms - since_ms < _STARTS_AFTER_S * 1000:
+        return StormState(high_since_ms=since_ms, high_until_ms=now_ms)
+    storm = Storm(
+        since_ms=since_ms,
+        pressure=pressure,
+        mutations_per_s=rates.mutations.per_s,
+        tenants=_culprits(rates),
+        quota_per_s=_quota_per_s(rates.mutations.per_s, pressure),
+    )
+    return StormState(high_since_ms=since_ms, high_until_ms=now_ms, storm=storm)
+
+
+def quota_command(tenant: TenantRate | None, per_s: float) -> str:
+    """Returns the command of Kafka that limits a tenant; None: that limits every client-id."""
+    entity = "--entity-type clients --entity-default"
+    if tenant is not None:
+        parts = []
+        if tenant.user is not None:
+            parts.append(f"--entity-type users --entity-name {shlex.quote(tenant.user)}")
+        if tenant.client_id is not None:
+            parts.append(f"--entity-type clients --entity-name {shlex.quote(tenant.client_id)}")
+        entity = " ".join(parts) or entity
+    return (
+        f"kafka-configs --bootstrap-server $BOOTSTRAP --alter {entity} --add-config controller_mutation_rate={per_s:g}"
+    )
+
+
+def _storm_pressure(
+    rates: MutationRates, cluster_wide: ClusterWideMeasures, baselines: IdleBaselines
+) -> Pressure | None:
+    """Returns the pressure of a storm; None: there is none."""
+    limits, signal = MutationLimits(), rates.controller
+    if rates.mutations is None or rates.mutations.per_s < limits.light_load_ratio * limits.rate_per_s_safe:
+        return None
+    records_per_s = signal.metadata_records_per_s
+    topics_per_s = (signal.topics_created_per_s or 0.0) + (signal.topics_deleted_per_s or 0.0)
+    if records_per_s and (rates.mutations.per_s + topics_per_s) / records_per_s < _RECORD_RATIO_MIN:
+        return None
+    pressure = worst_pressure(signal, cluster_wide, STORM_OBJECTIVE, baselines)
+    return pressure if pressure is not None and pressure.ratio >= 1 else None
+
+
+def _culprits(rates: MutationRates) -> tuple[TenantRate, ...]:
+    """Returns the fewest tenants that cause half of the mutations; none if that takes too many."""
+    total, named = rates.accounted_per_s, 0.0
+    for count, tenant in enumerate(rates.tenants[:_TENANTS_NAMED_MAX], 1):
+        named += tenant.per_s
+        if total and named >= _NAMED_RATIO_MIN * total:
+            return rates.tenants[:count]
+    return ()
+
+
+def _quota_per_s(mutations_per_s: float, pressure: Pressure) -> float:
+    """Returns half of the rate at which the pressure would be 1, and no less than any controller sustains."""
+    return float(max(MutationLimits().rate_per_s_safe, round(mutations_per_s / pressure.ratio / 2)))
