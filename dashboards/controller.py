@@ -1,4 +1,7 @@
-"""The controller and its tenants: how loaded is it, what may all tenants do, which use it, and which wait?"""
+"""The controller and its tenants: how much do clients create and delete, how loaded is the controller, and which tenants wait?
+
+The board needs no mutation quota. Panels about quotas say so.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +42,33 @@ _TENANT = "user {{user}} client-id {{client_id}}"
 def wrong() -> list[stat.Panel]:
     return [
         verdict(
+            "Storm",
+            "1 while creations and deletions of topics overload the controller, with or without a mutation quota. "
+            "`/api/v1/mutations` and the status page name the tenant if Kafka keeps accounts of tenants, and a command that "
+            "limits it.",
+            most(TunerMetric.CONTROLLER_STORM),
+            thresholds((None, GREEN), (1, RED)),
+            words={"0": "none", "1": "storm"},
+            alert="StormOnController",
+            span=3,
+        ),
+        verdict(
+            "Mutation rate",
+            "Partitions/s that all clients together create and delete, over the last half minute. No data: the active "
+            "controller is not measured.",
+            most(TunerMetric.MUTATIONS, change="all"),
+            thresholds((None, "blue")),
+            unit=PER_SECOND,
+            span=3,
+        ),
+        verdict(
             "Mutation quotas",
             "Whether rheostat can read the mutation quotas. Not readable: `rheostat doctor` names the missing "
             "right. No data: tuner.mutation_quota is not set.",
             most(TunerMetric.QUOTAS_READABLE),
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not readable", "1": "readable"},
-            span=4,
+            span=3,
         ),
         verdict(
             "Controller pressure",
@@ -56,7 +79,7 @@ def wrong() -> list[stat.Panel]:
             thresholds((None, GREEN), (0.85, YELLOW), (1, RED)),
             unit=RATIO,
             alert="ControllerUnderPressure",
-            span=4,
+            span=3,
         ),
         verdict(
             "Throttled tenants",
@@ -65,7 +88,7 @@ def wrong() -> list[stat.Panel]:
             most(TunerMetric.TENANTS_THROTTLED),
             thresholds((None, GREEN), (1, YELLOW)),
             alert="TenantQuotaExhausted",
-            span=4,
+            span=3,
         ),
         verdict(
             "Total rate",
@@ -74,14 +97,14 @@ def wrong() -> list[stat.Panel]:
             most(TunerMetric.MUTATION_TOTAL),
             thresholds((None, "blue")),
             unit=PER_SECOND,
-            span=4,
+            span=3,
         ),
         verdict(
             "Managed quotas",
             "Mutation quotas that rheostat has set and will restore.",
             most(TunerMetric.QUOTAS_OWNED),
             thresholds((None, "blue")),
-            span=4,
+            span=3,
         ),
         verdict(
             "Failed writes",
@@ -90,7 +113,63 @@ def wrong() -> list[stat.Panel]:
             grown(TunerMetric.QUOTA_FAILURES, over="$__range"),
             none_is_well(),
             alert="TunerActuationFailing",
-            span=4,
+            span=3,
+        ),
+    ]
+
+
+def mutations() -> list[timeseries.Panel]:
+    return [
+        lines(
+            "Partitions created and deleted",
+            "Partitions/s of all clients. While there are both, what is created and deleted between two scrapes is not seen; then "
+            "the sum comes from Kafka's quota accounts, if Kafka keeps them.",
+            PER_SECOND,
+            query(per("change", TunerMetric.MUTATIONS), "{{change}}"),
+            axis="partitions per second",
+        ).min(0),
+        lines(
+            "Topics created and deleted",
+            "Topics/s of all clients. Many topics with few partitions cost the controller more than few topics with many.",
+            PER_SECOND,
+            query(per("change", TunerMetric.TOPIC_MUTATIONS), "{{change}}"),
+            axis="topics per second",
+        ).min(0),
+        lines(
+            "Requests by kind",
+            "Answered requests that create topics, delete topics or add partitions, also refused ones.",
+            PER_SECOND,
+            query(per("request", TunerMetric.MUTATION_REQUESTS), "{{request}}"),
+            axis="requests per second",
+        ).min(0),
+        lines(
+            "Time of a request, by kind",
+            "Mean time on the active controller. It hardly grows in a storm, because requests wait in front of the controller: "
+            "look at the forwarding below.",
+            SECONDS,
+            query(per("request", TunerMetric.MUTATION_REQUEST_SECONDS), "{{request}}"),
+        ).min(0),
+        lines(
+            "Requests of old clients, by kind",
+            "Share of requests that a mutation quota delays instead of refusing, because the client is older than KIP-599. Upgrade "
+            "these clients before you rely on quotas.",
+            RATIO,
+            query(per("request", TunerMetric.OLD_CLIENT_REQUESTS), "{{request}}"),
+        )
+        .min(0)
+        .axis_soft_max(1),
+        from_here_on(
+            lines(
+                "Age of applied metadata",
+                "How far the slowest node is behind the metadata log. Up to 0.5 s is usual. From 1 s on nodes fall behind, and "
+                "clients see new topics and leaders late.",
+                SECONDS,
+                query(most(TunerMetric.METADATA_APPLY_LAG), "slowest node"),
+                alert="StormOnController",
+            )
+            .min(0)
+            .axis_soft_max(1.2),
+            1,
         ),
     ]
 
@@ -173,7 +252,8 @@ def tenants() -> list[timeseries.Panel]:
     return [
         lines(
             "Creations and deletions, by tenant",
-            "Partitions/s of the 50 busiest tenants, Kafka's mean of 30 to 60 s, and the total rate.",
+            "Partitions/s of the 50 busiest tenants, Kafka's mean of 30 to 60 s, and the total rate. No data: no mutation quota "
+            "has been set, so Kafka keeps no accounts of tenants.",
             PER_SECOND,
             query(per(who, TunerMetric.TENANT_RATE), _TENANT),
             query(most(TunerMetric.MUTATION_TOTAL), "total rate"),
@@ -236,9 +316,10 @@ def board() -> dashboard.Dashboard:
     return make_dashboard(
         "Controller and tenants",
         UID,
-        "Load of the controller, mutation quotas (KIP-599), and why the tuner set them.",
+        "Creations and deletions of all clients, load of the controller, mutation quotas (KIP-599), and why the tuner set them.",
         [
             ("Is anything wrong?", wrong()),
+            ("How much do clients create and delete?", mutations()),
             ("How loaded is the controller?", controller()),
             ("Which tenants use it, and which wait?", tenants()),
             ("Why did the tuner decide so?", decisions()),

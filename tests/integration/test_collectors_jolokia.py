@@ -262,8 +262,10 @@ def test_telegraf_metrics_have_known_names_in_both_formats(lab: Lab, spark: Spar
     assert values(Metric.MUTATION_TOKENS)[CONTROLLER] < 0
     assert (Metric.MUTATION_RATE, CONTROLLER, f"client_id={CLIENT},user=ANONYMOUS") in seen["json"]
     assert (Metric.MUTATIONS_REJECTED, CONTROLLER, "request=CreateTopics") in seen["json"]
+    assert (Metric.REQUESTS_BY_VERSION, CONTROLLER, "request=CreateTopics,version=7") in seen["json"]
     assert {of for n, _, of in seen["json"] if n == Metric.TOTAL_TIME_P99} == {
         "request=Produce", "request=FetchConsumer", "request=FetchFollower", "request=CreateTopics", "request=DeleteTopics",
+        "request=CreatePartitions",
     }  # fmt: skip
     # A creation is counted by the broker that was asked and by the controller that did it.
     creations = {node: v for (n, node, of), v in seen["json"].items() if (n, of) == (Metric.TOTAL_TIME_COUNT, CREATE)}

@@ -39,7 +39,20 @@ Samples = dict[tuple[str, str], float]
 LABELS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         (Metric.TOTAL_TIME_P99, Metric.TOTAL_TIME_MEAN, Metric.TOTAL_TIME_COUNT),
-        ("request=Produce", "request=FetchConsumer", "request=CreateTopics", "request=DeleteTopics"),
+        (
+            "request=Produce",
+            "request=FetchConsumer",
+            "request=CreateTopics",
+            "request=DeleteTopics",
+            "request=CreatePartitions",
+        ),
+    ),
+    Metric.REQUESTS_BY_VERSION: (
+        "request=CreateTopics,version=5",
+        "request=CreateTopics,version=7",
+        "request=DeleteTopics,version=4",
+        "request=CreatePartitions,version=2",
+        "request=CreatePartitions,version=3",
     ),
     Metric.MUTATIONS_REJECTED: ("request=CreateTopics", "request=DeleteTopics"),
     Metric.NETWORK_IN: ("listener=A,networkprocessor=0", "listener=B,networkprocessor=1"),
@@ -53,7 +66,8 @@ SHARES = (Metric.HANDLER_IDLE, Metric.CONTROLLER_IDLE, Metric.ACTIVE_CONTROLLER)
 # What is told as parts of a sum, or as factors of a product, in records of their own.
 SUMMED = (
     "network_in_bytes_per_s", "network_out_bytes_per_s", "step_network_in_bytes_per_s", "step_network_out_bytes_per_s",
-    "mutations_rejected_per_s",
+    "mutations_rejected_per_s", "old_create_requests_per_s", "old_delete_requests_per_s", "old_addition_requests_per_s",
+    "refusable_requests_per_s",
 )  # fmt: skip
 MULTIPLIED = (
     "produce_mean_ms",
@@ -62,6 +76,7 @@ MULTIPLIED = (
     "queue_depth_mean",
     "create_mean_ms",
     "delete_mean_ms",
+    "addition_mean_ms",
 )
 
 
@@ -71,7 +86,8 @@ def samples_at_scrape(k: int) -> Samples:
     found: Samples = {}
     for i, name in enumerate(names):
         for j, labels in enumerate(LABELS.get(name, ("",))):
-            found[name, labels] = 0.5 + i / 100 if name in SHARES else 1000.0 * (i + 1) + (3 * i + j + 1) * (k + 1) * k
+            share = 1.0 if name == Metric.ACTIVE_CONTROLLER else 0.5 + i / 100
+            found[name, labels] = share if name in SHARES else 1000.0 * (i + 1) + (3 * i + j + 1) * (k + 1) * k
     return found
 
 

@@ -43,6 +43,18 @@ ADDED = [
     ("controller", "delete_mean_ms"),
     ("controller", "metadata_records_per_s"),
     ("controller", "topic_requests_in_progress_mean"),
+    ("controller", "addition_mean_ms"),
+    ("controller", "create_requests_per_s"),
+    ("controller", "delete_requests_per_s"),
+    ("controller", "addition_requests_per_s"),
+    ("controller", "old_create_requests_per_s"),
+    ("controller", "old_delete_requests_per_s"),
+    ("controller", "old_addition_requests_per_s"),
+    ("controller", "refusable_requests_per_s"),
+    ("controller", "partitions_created_per_s"),
+    ("controller", "partitions_deleted_per_s"),
+    ("controller", "topics_created_per_s"),
+    ("controller", "topics_deleted_per_s"),
 ]
 
 

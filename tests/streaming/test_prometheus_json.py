@@ -128,6 +128,18 @@ FAMILIES: dict[str, tuple[str, dict[str, str], str, str]] = {
         Metric.MUTATIONS_REJECTED,
         "request=CreateTopics",
     ),
+    "jmx_exporter version": (
+        "kafka_network_requestmetrics_requests_total",
+        {"request": "CreateTopics", "version": "5"},
+        Metric.REQUESTS_BY_VERSION,
+        "request=CreateTopics,version=5",
+    ),
+    "confluent version": (
+        "kafka_network_requestmetrics_requestspersec",
+        {"request": "DeleteTopics", "version": "6"},
+        Metric.REQUESTS_BY_VERSION,
+        "request=DeleteTopics,version=6",
+    ),
     "kafka-2_0_0 tenant": (
         "kafka_server_quota_tokens",
         {"resource": 'ControllerMutation, user="alice"', "clientId": '"app.1"'},
@@ -174,6 +186,12 @@ NOT_OURS: dict[str, Any] = {
     "no throttled bytes": sample(Metric.CLIENT_IN, "NaN"),
     "infinite": sample(Metric.CLIENT_IN, "+Inf"),
     "minus infinite": sample(Metric.CLIENT_IN, "-Inf"),
+    "a version of another request": sample(
+        "kafka_network_requestmetrics_requests_total", labels={**BROKER, "request": "Produce", "version": "12"}
+    ),
+    "requests without a version": sample(
+        "kafka_network_requestmetrics_requests_total", labels={**BROKER, "request": "CreateTopics"}
+    ),
     "another quantile": sample("kafka_network_requestmetrics_totaltimems", labels={**BROKER, "quantile": "0.5"}),
     "another request": sample(Metric.TOTAL_TIME_P99, labels={**BROKER, "request": "Metadata"}),
     "another error": sample(

@@ -375,6 +375,19 @@ EVENTS, QUEUED_MS = (3_000_001, 3_000_051, 3_000_107, 3_000_207), (7_000_003, 7_
 PROCESSED, PROCESSED_MS = (2_999_999, 3_000_049, 3_000_100, 3_000_199), (900_001, 900_101, 900_701, 901_000)
 CREATED, CREATED_MS = (70_001, 70_004, 70_004, 70_011), (2_100_017, 2_100_107, 2_100_107, 2_100_957)
 DELETED, DELETED_MS = (31, 32, 35, 36), (930, 955, 1_105, 1_106)
+ADDED, ADDED_MS = (5, 5, 7, 11), (100, 100, 180, 580)
+# Old clients use versions below 6, 5 and 3. Version 2 of CreateTopics is first used after the first scrape.
+VERSIONS: dict[tuple[str, int], tuple[float | None, ...]] = {
+    ("CreateTopics", 2): (None, 4, 4, 8),
+    ("CreateTopics", 5): (0, 1, 1, 3),
+    ("CreateTopics", 6): (9, 9, 9, 9),
+    ("CreateTopics", 7): (40, 43, 43, 50),
+    ("DeleteTopics", 4): (1, 1, 1, 2),
+    ("DeleteTopics", 6): (30, 31, 34, 34),
+    ("CreatePartitions", 3): (5, 5, 7, 11),
+}
+TOPIC_COUNTS = (400.0, 404.0, 390.0, 395.0)
+PARTITION_COUNTS = (3_000.0, 3_020.0, 2_900.0, 2_930.0)
 REJECTED = {"CreateTopics": (3, 7, 7, 12), "CreatePartitions": (100, 100, 103, 109), "DeleteTopics": (0, 0, 0, 1)}
 
 
@@ -388,6 +401,17 @@ def of_controller(k: int) -> dict[Any, float]:
         Metric.EVENT_PROCESSING_MEAN: PROCESSED_MS[k] / PROCESSED[k],
     }
     samples |= answered("CreateTopics", CREATED[k], CREATED_MS[k]) | answered("DeleteTopics", DELETED[k], DELETED_MS[k])
+    samples |= answered("CreatePartitions", ADDED[k], ADDED_MS[k])
+    samples |= {
+        (Metric.REQUESTS_BY_VERSION, f"request={request},version={version}"): count
+        for (request, version), counts in VERSIONS.items()
+        if (count := counts[k]) is not None
+    }
+    samples |= {
+        Metric.CLUSTER_TOPICS: TOPIC_COUNTS[k],
+        Metric.CLUSTER_PARTITIONS: PARTITION_COUNTS[k],
+        Metric.ACTIVE_CONTROLLER: 1.0,
+    }
     return samples | {(Metric.MUTATIONS_REJECTED, f"request={name}"): counts[k] for name, counts in REJECTED.items()}
 
 
@@ -410,7 +434,22 @@ def test_controller_signal_has_every_field(measured: list[Signal], name: str) ->
             "queue_depth_mean": waited_ms / 1000,
             "create_mean_ms": (2_100_957 - 2_100_017) / 10,
             "delete_mean_ms": (1_106 - 930) / 5,
-            "topic_requests_in_progress_mean": (per_s(CREATED_MS) + per_s(DELETED_MS)) / 1000,
+            "addition_mean_ms": 480 / 6,
+            "topic_requests_in_progress_mean": (per_s(CREATED_MS) + per_s(DELETED_MS) + per_s(ADDED_MS)) / 1000,
+            "create_requests_per_s": per_s(CREATED),
+            "delete_requests_per_s": per_s(DELETED),
+            "addition_requests_per_s": per_s(ADDED),
+            # The sum over versions is counted from scrape to scrape, so a new version adds all of its requests.
+            "old_create_requests_per_s": (5 + 0 + 6) / 15,
+            "old_delete_requests_per_s": 1 / 15,
+            "refusable_requests_per_s": (10 + 4 + 6) / 15,
+            "partitions_created_per_s": (20 + 30) / 15,
+            "partitions_deleted_per_s": 120 / 15,
+            "topics_created_per_s": (4 + 5) / 15,
+            "topics_deleted_per_s": 14 / 15,
+            "topics": TOPIC_COUNTS[3],
+            "partitions": PARTITION_COUNTS[3],
+            "active": 1.0,
             "mutations_rejected_per_s": sum(per_s(counts) for counts in REJECTED.values()),
         }
     )
@@ -419,7 +458,8 @@ def test_controller_signal_has_every_field(measured: list[Signal], name: str) ->
         "side",
         "user",
         "client_id",
-    }
+    } | {"old_addition_requests_per_s"}
+    assert signal.old_addition_requests_per_s is None  # No old client adds partitions.
     assert numbers(signal) == pytest.approx(expected)
     assert (signal.window_end_ms, signal.sampled_at_ms, signal.samples) == (T0 + 20_000, T0 + 15_000, 4)
 
@@ -477,7 +517,30 @@ def test_combined_node_has_both_signals_controller_only_its_own(measured: list[S
     assert of("both roles") == {"BrokerSignal", "ReplicationSignal", "ControllerSignal"}
     assert of("a controller") == {"ControllerSignal"}
     assert newest(measured, BrokerSignal, broker=node_of("both roles")).partitions == 0.25 + 10 + 300
-    assert newest(measured, ControllerSignal, node=node_of("both roles")).partitions == 0.5 + 6 + 30
+    assert newest(measured, ControllerSignal, node=node_of("both roles")).partitions == PARTITION_COUNTS[3]
+
+
+# A controller that starts counts up from 0 while it loads the metadata log; then it becomes active, and later another does.
+def a_start(active: tuple[float, ...], partitions: tuple[float, ...]) -> list[dict[Any, float]]:
+    return [
+        {Metric.ACTIVE_CONTROLLER: is_active, Metric.CLUSTER_PARTITIONS: count, Metric.CLUSTER_TOPICS: 1.0}
+        for is_active, count in zip(active, partitions, strict=True)
+    ]
+
+
+case("a start", *a_start((0, 0, 1, 1), (0, 3_000, 3_005, 3_015)), role=NodeRole.CONTROLLER)
+case("a standby", *a_start((0, 0, 0, 0), (0, 3_000, 3_005, 3_015)), role=NodeRole.CONTROLLER)
+case("an end", *a_start((1, 1, 0, 0), (3_000, 2_990, 3_500, 4_000)), role=NodeRole.CONTROLLER)
+
+
+def test_changes_of_partition_count_count_only_while_active(measured: list[Signal]) -> None:
+    def changes(name: str) -> tuple[float | None, float | None]:
+        signal = newest(measured, ControllerSignal, node=node_of(name))
+        return signal.partitions_created_per_s, signal.partitions_deleted_per_s
+
+    assert changes("a start") == (10 / 5, 0.0)
+    assert changes("a standby") == (None, None)
+    assert changes("an end") == (0.0, 10 / 5)
 
 
 # -- tenants ---------------------------------------------------------------------------------------------------------

@@ -60,12 +60,14 @@ def test_scrapes_mapped_field_has_contract_name_and_labels(spark: SparkSession) 
     tags = {
         "request": {"request": "Produce"},
         "request_errors": {"request": "CreateTopics", "error": "THROTTLING_QUOTA_EXCEEDED"},
+        "request_versions": {"version": "5", "request": "CreateTopics"},
         "socket_server": {"networkProcessor": "2", "listener": "PLAIN"},
         "controller_mutation": {"user": "a%2Cb", "client-id": "x,y=z"},
     }
     labels = {
         "request": "request=Produce",
         "request_errors": "request=CreateTopics",
+        "request_versions": "request=CreateTopics,version=5",
         "socket_server": "listener=PLAIN,networkprocessor=2",
         "controller_mutation": "client_id=x%2Cy%3Dz,user=a%2Cb",
     }
@@ -117,6 +119,9 @@ NOT_OURS = {
     "of our name, without our fields": metric("raid_controller", {"temperature": 40}, {"host": "nobody"}),
     "another's field with our name": metric("cpu", {"byte-rate": "fast"}, {"host": "nobody"}),
     "another error": metric("kafka_request_errors", {"Count": 1}, TAGS | {"request": "Fetch", "error": "NONE"}),
+    "a version of another request": metric(
+        "kafka_request_versions", {"Count": 1}, TAGS | {"request": "ListTopics", "version": "3"}
+    ),
     "another request": metric("kafka_request", {"TotalTimeMs.99thPercentile": 1}, TAGS | {"request": "Metadata"}),
     "another end": metric("kafka_topics2", BYTES_IN),
     "ends so, without a border": metric("mytopics", BYTES_IN),
