@@ -36,7 +36,7 @@ from streaming.shared import kafka_names
 _READ_BYTES = 65536
 _ANSWER_S_MAX = 30.0
 # The first that may be refused by a quota: older ones are delayed in silence.
-_CREATE_VERSION = 7
+CREATE_VERSION = 7
 _DELETE_VERSION = 6
 # retry.backoff.ms and retry.backoff.max.ms
 _RETRY_S, _RETRY_S_MAX = 0.1, 1.0
@@ -53,6 +53,9 @@ class StormTenant:
     replication_factor: int = 1
     connections: int = 4
     honours: bool = True
+    create_version: int = (
+        CREATE_VERSION  # Of CreateTopics. Kafka delays clients with a version below 6 instead of refusing.
+    )
     varies: bool = False  # Due at any moment of each interval, instead of at its beginning.
     topics_max: int | None = (
         None  # From then on a request that deletes the oldest topics follows every one that creates.
@@ -214,7 +217,7 @@ class _Caller:
             for name in names
         ]
         request = CreateTopicsRequest(topics=topics, timeout_ms=int(_ANSWER_S_MAX * 1000), validate_only=False)
-        request.API_VERSION = _CREATE_VERSION
+        request.API_VERSION = tenant.create_version
         return request
 
 

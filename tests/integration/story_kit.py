@@ -110,17 +110,19 @@ def slowed(node: Node, share: float, period_s: float = 0.4) -> Iterator[None]:
         process.send_signal(signal.SIGCONT)
 
 
+ETL = StormTenant(
+    "etl", 8, topics_per_request=2, partitions=4, replication_factor=2, topics_max=40, connections=2, honours=False
+)
+
+
 @contextmanager
-def storm(lab: Lab) -> Iterator[None]:
-    """One client-id creates and deletes far more topics than its quota allows, until the block ends."""
-    tenant = StormTenant(
-        "etl", 8, topics_per_request=2, partitions=4, replication_factor=2, topics_max=40, connections=2, honours=False
-    )
+def storm(lab: Lab, *tenants: StormTenant) -> Iterator[Storm]:
+    """These tenants create and delete topics until the block ends; without any, one that far exceeds its quota."""
     blown, done = Storm(lab.bootstrap_servers.split(",")), threading.Event()
-    thread = threading.Thread(target=blown.run, args=([tenant], 400.0, done), name="storm", daemon=True)
+    thread = threading.Thread(target=blown.run, args=(tenants or (ETL,), 500.0, done), name="storm", daemon=True)
     thread.start()
     try:
-        yield
+        yield blown
     finally:
         done.set()
         thread.join(timeout=40)

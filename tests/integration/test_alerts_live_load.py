@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alerts_kit import watched
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
-from story_kit import make_topic, moving, slowed, storm
+from story_kit import ETL, make_topic, moving, slowed, storm
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.load import ProducerLoad
@@ -92,6 +93,18 @@ def test_slow_destination_and_missing_write_right_fire_alerts(tmp_path: Path, al
                 throttle = ("--execute", "--throttle", "4500000")
                 reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, *throttle)
                 assert "throttles of cluster lab" in scene.hears("ticket", "TunerActuationFailing", 240)
+
+
+def test_storm_without_quota_fires_storm_alert(tmp_path: Path) -> None:
+    # Both brokers forward creations and deletions all the time: the tenant has more connections than they serve at once.
+    loud = replace(ETL, requests_per_s=40, connections=8)
+    with Lab(LabSpec(brokers=2, heap_mb=320)) as lab, watched(lab, tmp_path, rate_bytes_per_s_max=40 * MB) as scene:
+        scene.parts.until("rheostat is ready", lambda: (s := scene.parts.status()) and s["ready"], 120)
+        with storm(lab, loud):
+            said = scene.hears("page", "StormOnController", 150)
+            assert "This command limits every client-id" in said
+            assert "--entity-type clients --entity-default --add-config controller_mutation_rate=" in said
+        scene.hears_the_end_of("StormOnController", 300)
 
 
 def test_storm_beyond_control_fires_controller_alert(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ NO_ROOM = f"{LOAD}::test_clients_without_headroom_fire_latency_alert"
 SLOW = f"{LOAD}::test_slow_destination_and_missing_write_right_fire_alerts"
 RIGHTS = "integration/test_alerts_live_rights.py::test_tuner_without_rights_on_plan_topics_fires_alert"
 STORM = f"{LOAD}::test_storm_beyond_control_fires_controller_alert"
+UNQUOTED = f"{LOAD}::test_storm_without_quota_fires_storm_alert"
 
 FIRED = {
     "ReassignmentStalled": STALLED,
@@ -31,6 +32,7 @@ FIRED = {
     "ThrottleLeftBehind": STALLED,
     "ControllerUnderPressure": STORM,
     "TenantQuotaExhausted": STORM,
+    "StormOnController": UNQUOTED,
     "PartitionLimitNear": STALLED,
     "FetcherCollision": STALLED,
     "SignalsStale": STALLED,
