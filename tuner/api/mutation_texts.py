@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tuner.core.mutation_rates import Bound, RateSource
+from tuner.core.mutation_rates import Bound, MutationSource
 
 _SOURCES = {
-    RateSource.PARTITION_COUNT: "changes of the number of partitions from one sample to the next",
-    RateSource.TOPIC_COUNT: "changes of the number of topics from one sample to the next",
-    RateSource.REQUEST_COUNT: "answered requests of the last half minute, refused ones included",
-    RateSource.QUOTA_ACCOUNTS: "Kafka's own accounts of all tenants, a mean of 30 to 60 s",
+    MutationSource.PARTITION_COUNT: "changes of the number of partitions from one sample to the next",
+    MutationSource.TOPIC_COUNT: "changes of the number of topics from one sample to the next",
+    MutationSource.REQUEST_COUNT: "answered requests of the last half minute, refused ones included",
+    MutationSource.QUOTA_ACCOUNTS: "Kafka's own accounts of all tenants, a mean of 30 to 60 s",
 }
 _BOUNDS = {
     Bound.EXACT: "",
@@ -88,7 +88,7 @@ def _row(name: str, rate: Mapping[str, Any], addition: str) -> dict[str, str]:
     return {
         "name": name,
         "value": f"{_PREFIXES[bound]}{plain(rate['per_s'])}",
-        "source": f"{_SOURCES[RateSource(rate['source'])]}{_BOUNDS[bound]}{addition}",
+        "source": f"{_SOURCES[MutationSource(rate['source'])]}{_BOUNDS[bound]}{addition}",
     }
 
 

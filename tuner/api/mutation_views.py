@@ -6,7 +6,7 @@ from typing import Any
 
 from tuner.api.mutation_store import MutationSnapshot
 from tuner.control.mutation_quota.storm import Storm
-from tuner.core.mutation_rates import MutationRates, RequestRate, SourcedRate, TenantRate
+from tuner.core.mutation_rates import MutationRates, MutationRequestRate, SourcedRate, TenantRate
 
 NOT_MEASURED = (
     "No active Kafka controller is measured, so the mutation rates are unknown. The controllers need the JMX agent, and "
@@ -71,7 +71,7 @@ def _rate_json(rate: SourcedRate | None) -> dict[str, Any] | None:
     return None if rate is None else {"per_s": rate.per_s, "source": rate.source.value, "bound": rate.bound.value}
 
 
-def _request_json(request: RequestRate) -> dict[str, Any]:
+def _request_json(request: MutationRequestRate) -> dict[str, Any]:
     return {
         "request": request.kind.value,
         "per_s": request.rate.per_s,

@@ -29,7 +29,7 @@ TENANTS_MAX = 50
 _TOKENS_MAX = 1e15  # Kafka reports about 1e20 tokens for a tenant without a quota.
 
 
-class RateSource(StrEnum):
+class MutationSource(StrEnum):
     PARTITION_COUNT = "partition_count"
     TOPIC_COUNT = "topic_count"
     REQUEST_COUNT = "request_count"
@@ -55,12 +55,12 @@ class Bound(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcedRate:
     per_s: float
-    source: RateSource
+    source: MutationSource
     bound: Bound = Bound.EXACT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestRate:
+class MutationRequestRate:
     """Answered requests of one kind, also those that a quota refused.
 
     Attributes:
@@ -113,13 +113,13 @@ class MutationRates:
     partitions_deleted: SourcedRate | None
     topics_created: SourcedRate | None
     topics_deleted: SourcedRate | None
-    requests: Mapping[RequestKind, RequestRate]
+    requests: Mapping[RequestKind, MutationRequestRate]
     accounted_per_s: float | None
     tenants: tuple[TenantRate, ...]
     tenant_count: int
 
     @property
-    def old_kinds(self) -> tuple[RequestRate, ...]:
+    def old_kinds(self) -> tuple[MutationRequestRate, ...]:
         """The kinds of requests that old clients send now."""
         return tuple(request for request in self.requests.values() if request.old_ratio)
 
@@ -147,15 +147,15 @@ def mutation_rates(
     deletes, creates = active.delete_requests_per_s, active.create_requests_per_s
     additions = active.addition_requests_per_s or 0.0  # Sources without them count as without additions.
     created_is_exact, deleted_is_exact = deletes == 0, creates == 0 and additions == 0
-    created = _counted(active.partitions_created_per_s, RateSource.PARTITION_COUNT, is_exact=created_is_exact)
-    deleted = _counted(active.partitions_deleted_per_s, RateSource.PARTITION_COUNT, is_exact=deleted_is_exact)
+    created = _counted(active.partitions_created_per_s, MutationSource.PARTITION_COUNT, is_exact=created_is_exact)
+    deleted = _counted(active.partitions_deleted_per_s, MutationSource.PARTITION_COUNT, is_exact=deleted_is_exact)
     return MutationRates(
         controller=active,
         mutations=_all_mutations(created, deleted, accounted_per_s),
         partitions_created=created,
         partitions_deleted=deleted,
-        topics_created=_counted(active.topics_created_per_s, RateSource.TOPIC_COUNT, is_exact=created_is_exact),
-        topics_deleted=_counted(active.topics_deleted_per_s, RateSource.TOPIC_COUNT, is_exact=creates == 0),
+        topics_created=_counted(active.topics_created_per_s, MutationSource.TOPIC_COUNT, is_exact=created_is_exact),
+        topics_deleted=_counted(active.topics_deleted_per_s, MutationSource.TOPIC_COUNT, is_exact=creates == 0),
         requests=_request_rates(active, fresh, set(brokers)),
         accounted_per_s=accounted_per_s,
         tenants=tuple(_tenant_rate(s) for s in heapq.nsmallest(TENANTS_MAX, accounts, key=_busiest_first)),
@@ -177,7 +177,7 @@ def _tenant_rate(signal: TenantSignal) -> TenantRate:
     )
 
 
-def _counted(per_s: float | None, source: RateSource, *, is_exact: bool) -> SourcedRate | None:
+def _counted(per_s: float | None, source: MutationSource, *, is_exact: bool) -> SourcedRate | None:
     if per_s is None:
         return None
     return SourcedRate(per_s=per_s, source=source, bound=Bound.EXACT if is_exact else Bound.AT_LEAST)
@@ -196,19 +196,19 @@ def _all_mutations(
         )
         counted = SourcedRate(
             per_s=created.per_s + deleted.per_s,
-            source=RateSource.PARTITION_COUNT,
+            source=MutationSource.PARTITION_COUNT,
             bound=Bound.EXACT if both_are_exact or one_is_exact_and_other_zero else Bound.AT_LEAST,
         )
     if accounted_per_s is None or (counted is not None and counted.bound is Bound.EXACT):
         return counted
     if counted is not None and counted.per_s > accounted_per_s:  # The accounts react more slowly.
         return counted
-    return SourcedRate(per_s=accounted_per_s, source=RateSource.QUOTA_ACCOUNTS)
+    return SourcedRate(per_s=accounted_per_s, source=MutationSource.QUOTA_ACCOUNTS)
 
 
 def _request_rates(
     active: ControllerSignal, controllers: Mapping[int, ControllerSignal], brokers: set[int]
-) -> dict[RequestKind, RequestRate]:
+) -> dict[RequestKind, MutationRequestRate]:
     measured = {
         RequestKind.CREATE: (
             [s.create_requests_per_s for s in controllers.values()],
@@ -231,12 +231,12 @@ def _request_rates(
     }
     # Versions are counted from the first request on. So they are measured if any kind has a count.
     has_versions = active.refusable_requests_per_s is not None or any(old is not None for *_, old in measured.values())
-    rates: dict[RequestKind, RequestRate] = {}
+    rates: dict[RequestKind, MutationRequestRate] = {}
     for kind, (on_all, on_active, mean_ms, old) in measured.items():
         if on_active is None:
             continue
         old_ratio = min(1.0, (old or 0.0) / on_active) if has_versions and on_active > 0 else None
-        rates[kind] = RequestRate(
+        rates[kind] = MutationRequestRate(
             kind=kind,
             rate=_request_rate(
                 active.node, on_active, on_all, are_all_combined=brokers <= set(controllers), brokers=brokers
@@ -255,7 +255,7 @@ def _request_rate(
     Args:
         on_all: the counts of all nodes with a controller. A broker that is no controller sends no signal with such counts.
     """
-    source = RateSource.REQUEST_COUNT
+    source = MutationSource.REQUEST_COUNT
     if active not in brokers:
         return SourcedRate(per_s=on_active, source=source)
     known = [per_s for per_s in on_all if per_s is not None]

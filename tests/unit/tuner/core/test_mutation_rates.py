@@ -13,7 +13,7 @@ from tuner.core.mutation_rates import (
     TENANTS_MAX,
     Bound,
     MutationRates,
-    RateSource,
+    MutationSource,
     RequestKind,
     SourcedRate,
     mutation_rates,
@@ -51,7 +51,9 @@ def rates(*tenants: TenantSignal, brokers: tuple[int, ...] = (1, 2), **fields: A
     return found
 
 
-def counted(per_s: float, bound: Bound = Bound.EXACT, source: RateSource = RateSource.PARTITION_COUNT) -> SourcedRate:
+def counted(
+    per_s: float, bound: Bound = Bound.EXACT, source: MutationSource = MutationSource.PARTITION_COUNT
+) -> SourcedRate:
     return SourcedRate(per_s=per_s, source=source, bound=bound)
 
 
@@ -59,7 +61,7 @@ def test_rates_without_quota_come_from_partition_count() -> None:
     found = rates()
     assert found.mutations == counted(60.0)
     assert found.partitions_created == counted(60.0)
-    assert found.topics_created == counted(16.0, source=RateSource.TOPIC_COUNT)
+    assert found.topics_created == counted(16.0, source=MutationSource.TOPIC_COUNT)
     assert (found.accounted_per_s, found.tenants, found.tenant_count) == (None, (), 0)
 
 
@@ -85,7 +87,7 @@ def test_unknown_request_counts_give_no_exact_rate() -> None:
 def test_quota_accounts_replace_lower_bound_and_not_exact_count() -> None:
     accounts = (tenant("etl", 90.0, tokens=-3.0), tenant("calm", 5.0))
     both = rates(*accounts, delete_requests_per_s=4.0, partitions_deleted_per_s=20.0)
-    assert both.mutations == counted(95.0, source=RateSource.QUOTA_ACCOUNTS)
+    assert both.mutations == counted(95.0, source=MutationSource.QUOTA_ACCOUNTS)
     assert rates(*accounts).mutations == counted(60.0)
     # At the start of a storm, the accounts cover 30 to 60 s and lag behind.
     assert rates(tenant("etl", 9.0), delete_requests_per_s=4.0).mutations == counted(60.0, Bound.AT_LEAST)
@@ -121,7 +123,7 @@ def test_missing_counts_stay_unknown() -> None:
 
 
 def test_isolated_controller_counts_each_request_once() -> None:
-    assert rates().requests[RequestKind.CREATE].rate == counted(8.0, source=RateSource.REQUEST_COUNT)
+    assert rates().requests[RequestKind.CREATE].rate == counted(8.0, source=MutationSource.REQUEST_COUNT)
 
 
 def test_combined_nodes_are_corrected_for_forwarding_to_themselves() -> None:
@@ -134,11 +136,11 @@ def test_combined_nodes_are_corrected_for_forwarding_to_themselves() -> None:
     brokers = {n: broker_signal(n) for n in nodes}
     found = mutation_rates(nodes, brokers, (), NOW_MS)
     assert found is not None
-    assert found.requests[RequestKind.CREATE].rate == counted(10.0, source=RateSource.REQUEST_COUNT)
+    assert found.requests[RequestKind.CREATE].rate == counted(10.0, source=MutationSource.REQUEST_COUNT)
     # A fourth broker is no controller, and its count is not known.
     with_broker = mutation_rates(nodes, brokers | {4: broker_signal(4)}, (), NOW_MS)
     assert with_broker is not None
-    assert with_broker.requests[RequestKind.CREATE].rate == counted(14.0, Bound.AT_MOST, RateSource.REQUEST_COUNT)
+    assert with_broker.requests[RequestKind.CREATE].rate == counted(14.0, Bound.AT_MOST, MutationSource.REQUEST_COUNT)
 
 
 @pytest.mark.parametrize(
