@@ -100,7 +100,7 @@ async def send(server: str, requests: list[Any]) -> None:
 
 def counts(lab: Lab, node: int) -> tuple[Counts, Counts]:
     """Requests by kind and version, and answered requests by kind."""
-    with urllib.request.urlopen(lab.jmx_urls()[node], timeout=10) as answer:
+    with urllib.request.urlopen(lab.jmx_urls()[node], timeout=60) as answer:
         samples = parse(answer.read().decode()).samples
     versions = {
         s.labels.removeprefix("request="): s.value for s in samples if s.name == Metric.REQUESTS_BY_VERSION and s.value

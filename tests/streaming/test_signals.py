@@ -403,9 +403,9 @@ def of_controller(k: int) -> dict[Any, float]:
     samples |= answered("CreateTopics", CREATED[k], CREATED_MS[k]) | answered("DeleteTopics", DELETED[k], DELETED_MS[k])
     samples |= answered("CreatePartitions", ADDED[k], ADDED_MS[k])
     samples |= {
-        (Metric.REQUESTS_BY_VERSION, f"request={request},version={version}"): count
+        (Metric.REQUESTS_BY_VERSION, f"request={request},version={version}"): answers
         for (request, version), counts in VERSIONS.items()
-        if (count := counts[k]) is not None
+        if (answers := counts[k]) is not None
     }
     samples |= {
         Metric.CLUSTER_TOPICS: TOPIC_COUNTS[k],
