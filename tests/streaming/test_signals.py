@@ -384,6 +384,7 @@ VERSIONS: dict[tuple[str, int], tuple[float | None, ...]] = {
     ("CreateTopics", 7): (40, 43, 43, 50),
     ("DeleteTopics", 4): (1, 1, 1, 2),
     ("DeleteTopics", 6): (30, 31, 34, 34),
+    ("CreatePartitions", 2): (1, 1, 1, 2),
     ("CreatePartitions", 3): (5, 5, 7, 11),
 }
 TOPIC_COUNTS = (400.0, 404.0, 390.0, 395.0)
@@ -442,6 +443,7 @@ def test_controller_signal_has_every_field(measured: list[Signal], name: str) ->
             # The sum over versions is counted from scrape to scrape, so a new version adds all of its requests.
             "old_create_requests_per_s": (5 + 0 + 6) / 15,
             "old_delete_requests_per_s": 1 / 15,
+            "old_addition_requests_per_s": 1 / 15,
             "refusable_requests_per_s": (10 + 4 + 6) / 15,
             "partitions_created_per_s": (20 + 30) / 15,
             "partitions_deleted_per_s": 120 / 15,
@@ -458,8 +460,7 @@ def test_controller_signal_has_every_field(measured: list[Signal], name: str) ->
         "side",
         "user",
         "client_id",
-    } | {"old_addition_requests_per_s"}
-    assert signal.old_addition_requests_per_s is None  # No old client adds partitions.
+    }
     assert numbers(signal) == pytest.approx(expected)
     assert (signal.window_end_ms, signal.sampled_at_ms, signal.samples) == (T0 + 20_000, T0 + 15_000, 4)
 
@@ -538,6 +539,8 @@ def test_changes_of_partition_count_count_only_while_active(measured: list[Signa
         signal = newest(measured, ControllerSignal, node=node_of(name))
         return signal.partitions_created_per_s, signal.partitions_deleted_per_s
 
+    without_versions = newest(measured, ControllerSignal, node=node_of("a storm"))
+    assert (without_versions.old_create_requests_per_s, without_versions.refusable_requests_per_s) == (None, None)
     assert changes("a start") == (10 / 5, 0.0)
     assert changes("a standby") == (None, None)
     assert changes("an end") == (0.0, 10 / 5)
