@@ -13,9 +13,8 @@ NOT_MEASURED = (
     "`collector.endpoints` must name them; `rheostat doctor` checks both."
 )
 NO_ACCOUNTS = (
-    "Kafka counts the partitions of each tenant only once a mutation quota has been set, and none is. A quota of 1000000 for all "
-    "clients limits nobody and starts the accounts: `kafka-configs --bootstrap-server $BOOTSTRAP --alter --entity-type clients "
-    "--entity-default --add-config controller_mutation_rate=1000000`."
+    "Kafka counts the partitions of each tenant only once a mutation quota has been set, and none is. `rheostat quotas measure` "
+    "lets Kafka count for a while, and limits no tenant."
 )
 SCATTERED = "No three tenants cause half of the mutations."
 

@@ -79,7 +79,7 @@ def test_rates_without_quota_name_their_source(rig: Rig) -> None:
         "Controller 100 is idle 93 % of the time, lets an event wait 1.2 ms and works on 0.50 creations and deletions at once.",
         "The slowest node applies metadata 320 ms late",
         "Old clients send 25 % of the requests CreateTopics, in a version before 6.",
-        "--add-config controller_mutation_rate=1000000",
+        "rheostat quotas measure lets Kafka count",
     ):
         assert words in page, words
 
