@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from docs_build.page import cell
+from docs_build.page import cell, paragraph
 from rheostat.cli import app
 from rheostat.declaration import EXAMPLE
 
@@ -55,9 +55,9 @@ def _section(path: str, command: Any) -> Iterator[str]:
 
 
 def _paragraphs(text: str | None) -> str:
-    """Returns a help text as Markdown: lines of one paragraph are joined."""
-    paragraphs = (text or "").replace("\b", "").split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    """Returns a help text as Markdown, with new line breaks."""
+    parts = (text or "").replace("\b", "").split("\n\n")
+    return "\n\n".join(paragraph(" ".join(part.split())) for part in parts)
 
 
 def _row(parameter: Any) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from docs_build.error_cures import CURES, DEFAULT_CURES
-from docs_build.page import ROOT, sentence
+from docs_build.page import ROOT, paragraph, sentence
 
 COMMAND_ERROR = "CommandError"
 # Exceptions whose text a command, the log or the API prints. The subclasses of CommandError are added to them.
@@ -129,7 +129,7 @@ def _sort_key(message: ErrorMessage) -> str:
 def _entry(message: ErrorMessage) -> str:
     quote = "``" if "`" in message.pattern else "`"
     space = " " if quote == "``" else ""
-    return f"### {quote}{space}{message.pattern}{space}{quote}\n\n{sentence(message.cure)}.\n"
+    return f"### {quote}{space}{message.pattern}{space}{quote}\n\n{paragraph(f'{sentence(message.cure)}.')}\n"
 
 
 @cache

@@ -21,7 +21,7 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     ),
     (
         "Throttles: one throttle",
-        "While partitions move, the tuner checks these reasons for each throttle. The first reason that applies decides. With an "
+        "While partitions move, the tuner checks these reasons for each throttle. The first reason that applies decides.\nWith an "
         "objective the tuner checks `window_warmup` after `preserved`.",
         throttle.SIDE_REASONS,
     ),
@@ -43,7 +43,7 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
     ),
     (
         "Plans: partitions at a time",
-        "A broker copies several partitions of plans at the same time. The tuner sets this number for each side of a broker. The "
+        "A broker copies several partitions of plans at the same time. The tuner sets this number for each side of a broker.\nThe "
         "reason says why the tuner keeps or changes the number.",
         reassignment.CONCURRENCY_REASON_TEXTS,
     ),

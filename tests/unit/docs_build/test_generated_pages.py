@@ -12,7 +12,7 @@ from docs_build import __main__ as program
 from docs_build.commands import walk_commands
 from docs_build.error_cures import CURES, TABLES
 from docs_build.errors import GROUPS, collect_messages, command_errors, group_of, pattern_of
-from docs_build.page import BEGIN, END, REFERENCE, GeneratedPage, cell
+from docs_build.page import BEGIN, END, REFERENCE, GeneratedPage, cell, paragraph
 from docs_build.reasons import SECTIONS
 from streaming.shared.metric_defs import ALL
 from tuner.control.mutation_quota.decision import QuotaReason
@@ -25,6 +25,16 @@ PAGE = GeneratedPage("page.md", lambda: "new")
 
 def read(name: str) -> str:
     return (REFERENCE / name).read_text(encoding="utf-8")
+
+
+def test_paragraph_breaks_long_lines_outside_code_spans() -> None:
+    code = f"`{'kafka-topics ' * 5}`"
+    text = " ".join(["word"] * 30 + [code] + ["word"] * 30)
+    lines = paragraph(text).split("\n")
+    assert " ".join(lines) == text
+    assert len(lines) == 3
+    assert all(len(line) <= 160 for line in lines)
+    assert sum(code in line for line in lines) == 1
 
 
 def test_committed_pages_are_current() -> None:
