@@ -15,6 +15,7 @@ from streaming.shared.units import rate_text
 from tuner.control.throttle.cleanup_rules import cleanup_after_moves, is_throttle_of_move, unreadable_participants
 from tuner.control.throttle.decision import Decision, Hold, Reason, RestoreRate
 from tuner.control.throttle.isr_recovery import sides_possibly_blocking_writes
+from tuner.control.throttle.recovery import partitions_below_minimum
 from tuner.control.throttle.replica_lists.list_rules import external_lists, remove_unneeded_pairs
 from tuner.control.throttle.state import IdleThrottles, Memory, OwnedRate, RateSince
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, side_name
@@ -40,7 +41,8 @@ def decide_without_moves(
         unmeasured_since_ms={},
         decayed_at_ms={},
     )
-    removals = remove_unneeded_pairs(memory, required={})  # Without moves no managed entry is required.
+    # Without moves no managed entry is required.
+    removals = remove_unneeded_pairs(memory, required={}, below_minimum=partitions_below_minimum(live))
     if idle_snapshots < limits.idle_snapshots_before_cleanup:
         return memory, removals
     sides_kept_open = _find_sides_kept_open(observation, live, limits)

@@ -110,6 +110,11 @@ def lacking_bytes_by_broker(live: LiveCluster) -> dict[int, int]:
     return lacking
 
 
+def partitions_below_minimum(live: LiveCluster) -> frozenset[TopicPartition]:
+    """Returns the recovering partitions below min.insync.replicas."""
+    return frozenset(_key(r) for r in live.recoveries if standing_of(r, live.min_in_sync) is Standing.BELOW)
+
+
 def is_recovery(move: PartitionMove) -> bool:
     """Whether the partition is not being reassigned, so that all its copying replicas recover."""
     return bool(move.recovering) and move.recovering == move.adding and not move.removing

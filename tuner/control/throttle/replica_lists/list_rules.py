@@ -37,11 +37,12 @@ from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.operator_overrides import limit_override
 from tuner.control.throttle.quota_window.ramp import plan_fill
-from tuner.control.throttle.recovery import is_recovery
+from tuner.control.throttle.recovery import is_recovery, partitions_below_minimum
 from tuner.control.throttle.replica_lists.required import RequiredReplicas, without_recovering
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
+from tuner.core.reassignment_plan import TopicPartition
 
 EMPTY_LISTS = TopicThrottle()
 _NOTHING_REQUIRED = RequiredReplicas()
@@ -92,7 +93,7 @@ def decide_list_changes(
         for topic, replicas in required.items()
     }
     starts = _start_rates(view, memory, required, missing, cleared_rates)
-    removals = remove_unneeded_pairs(memory, required, cache=cache)
+    removals = remove_unneeded_pairs(memory, required, below_minimum=partitions_below_minimum(live), cache=cache)
     removed: dict[str, TopicThrottle] = {}
     for removal in removals:
         removed[removal.topic] = removed.get(removal.topic, EMPTY_LISTS).plus(removal.pairs)
@@ -126,9 +127,14 @@ def remove_unneeded_pairs(
     reason: Reason = Reason.IN_SYNC,
     why: str = "in sync, or no longer moving",
     *,
+    below_minimum: Collection[TopicPartition] = (),
     cache: CycleCache | None = None,
 ) -> list[RemovePairs]:
-    """Returns the removals of managed pairs that are not required."""
+    """Returns the removals of managed pairs that are not required.
+
+    Args:
+        below_minimum: partitions whose replicas nothing may hold back; see control/throttle/recovery.py.
+    """
     removals, memo = [], (cache or CycleCache()).unneeded
     for topic, managed in sorted(memory.listed.items(), key=itemgetter(0)):
         replicas = required.get(topic, _NOTHING_REQUIRED)
@@ -139,6 +145,10 @@ def remove_unneeded_pairs(
         if recovering:
             removals.append(_remove_recovering(topic, recovering))
             unneeded[Side.LEADER] = unneeded[Side.LEADER] - recovering
+        urgent = {side: frozenset(p for p in unneeded[side] if (topic, p[0]) in below_minimum) for side in Side}
+        if below_minimum and any(urgent.values()):
+            removals.append(_remove_below_minimum(topic, urgent))
+            unneeded = {side: unneeded[side] - urgent[side] for side in Side}
         if any(unneeded.values()):
             count = sum(map(len, unneeded.values()))
             text = f"topic {topic}: removes {count} managed entries from its throttled-replica lists: {why}"
@@ -312,6 +322,15 @@ def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:
         "the leader's list until they are in sync"
     )
     return RemovePairs(topic, _sorted(pairs), (), Reason.ISR_RECOVERY, text)
+
+
+def _remove_below_minimum(topic: str, pairs: Mapping[Side, frozenset[Pair]]) -> RemovePairs:
+    partitions = sorted({partition for replicas in pairs.values() for partition, _ in replicas})
+    text = (
+        f"topic {topic}: partition {join_names(partitions, 5)} has fewer than min.insync.replicas replicas in sync, so nothing "
+        "holds its recovering replicas back: off the throttled-replica lists"
+    )
+    return RemovePairs(topic, _sorted(pairs[Side.LEADER]), _sorted(pairs[Side.FOLLOWER]), Reason.ISR_RECOVERY, text)
 
 
 def _report_full_lists(topics: Sequence[str]) -> list[Hold]:

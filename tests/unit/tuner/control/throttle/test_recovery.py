@@ -91,6 +91,8 @@ def test_listed_partition_that_falls_below_minimum_leaves_the_lists() -> None:
     _, decisions = decide(observation(cluster, ()), Memory(listed=listed), ACT, STALL)
     (removal,) = [d for d in decisions if isinstance(d, RemovePairs)]
     assert removal.pairs == listed["orders"]
+    assert removal.reason is Reason.ISR_RECOVERY
+    assert "fewer than min.insync.replicas" in removal.text
 
 
 def test_broker_that_lacks_little_is_not_throttled() -> None:
