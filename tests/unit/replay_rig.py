@@ -11,7 +11,7 @@ from tuner_cases import LIMITS, STALL
 from streaming.shared.contract import MoveStep
 from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory, OwnedRate
-from tuner.core.cluster import BrokerSide
+from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry
 from tuner.journal.input_log import InputLog
@@ -53,6 +53,25 @@ class FilmedJournal(FakeJournal):
         self.records += taken
 
 
+@dataclass
+class FakeRecoveries:
+    """The recovering replicas that a test sets; each partition lacks a gigabyte."""
+
+    recoveries: tuple[PartitionMove, ...] = ()
+    has_news: bool = False
+
+    def take(self) -> frozenset[str]:
+        return frozenset(r.topic for r in self.recoveries)
+
+    def add_to(self, live: LiveCluster) -> LiveCluster:
+        return replace(
+            live,
+            recoveries=self.recoveries,
+            min_in_sync={r.topic: 1 for r in self.recoveries},
+            lacking_bytes={(r.topic, r.partition): 1000 * MB for r in self.recoveries},
+        )
+
+
 class FilmedRig(Rig):
     """A rig that can end, start again and be replayed."""
 
@@ -70,6 +89,7 @@ class FilmedRig(Rig):
         self.dry_run = dry_run
         self.runs = 0
         self.silent = False  # No signals come.
+        self.recoveries: FakeRecoveries | None = None  # Set it before ``filmed_loop``.
         self.journal: FilmedJournal = FilmedJournal(self.events)
         self._make_loop = self.filmed_loop
         self.loop = self.filmed_loop(self.loop.memory)
@@ -77,7 +97,12 @@ class FilmedRig(Rig):
     def filmed_loop(self, memory: Memory) -> ThrottleController:
         self.runs += 1
         law = ControlLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max, takeover_ramp_s=0.1)
-        limits = replace(LIMITS, closed_loop=self.objective is not None, throttles_all_moves=self.throttles_moves)
+        limits = replace(
+            LIMITS,
+            closed_loop=self.objective is not None,
+            throttles_all_moves=self.throttles_moves,
+            throttles_recoveries=self.recoveries is not None,
+        )
         in_force = SettingsSnapshot(
             limits,
             STALL,
@@ -103,6 +128,7 @@ class FilmedRig(Rig):
             journal=self.journal,
             observer=self.observer,
             inputs=inputs,
+            recoveries=self.recoveries,
         )
         config = ThrottleConfig(
             limits=limits, stall_limits=STALL, writes_per_s_max=WRITES_PER_S_MAX, dry_run=self.dry_run

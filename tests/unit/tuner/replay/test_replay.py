@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from replay_rig import FilmedRig, differing
+from replay_rig import FakeRecoveries, FilmedRig, differing
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, move
 
 from streaming.shared.contract import Side
@@ -18,6 +18,7 @@ from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering import law, side_control
 from tuner.control.throttle.steering.state import ControlState
+from tuner.core.cluster import PartitionMove
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition, PlanThrottle, RequestedStep
@@ -106,6 +107,27 @@ def test_replay_unthrottled_move_has_same_lists() -> None:
     rig.goes_on(30)
     played = rig.replayed()
     assert {"start", "add_pairs", "remove_pairs", "restore"} <= actions(played)
+    assert differing(played) == []
+
+
+def test_replay_recovery_has_same_lists_and_rates() -> None:
+    rig = FilmedRig(Memory(), objective=OBJECTIVE)
+    rig.recoveries = FakeRecoveries((PartitionMove("orders", 0, 1, (1, 2, 3), (3,), (), (1, 2), recovering=(3,)),))
+    rig.live.moves = ()
+    rig.throttles.lists["orders"] = TopicThrottle()
+    rig.throttles.rates.clear()
+    rig.signals.moves = {side: replace(s, listed_partitions=0) for side, s in rig.signals.moves.items()}
+    rig.loop = rig.filmed_loop(Memory())
+    rig.goes_on(40, gained_bytes_per_s=4 * MB)
+    assert rig.throttles.lists["orders"].follower.includes(0, 3)
+    assert {SOURCE, TARGET} <= rig.throttles.rates.keys()
+    assert rig.loop.memory.moving_replicas == {}
+    rig.recoveries.recoveries = ()
+    rig.goes_on(30)
+    assert not rig.throttles.lists["orders"]
+    assert rig.throttles.rates == {}
+    played = rig.replayed()
+    assert {"start", "add_pairs", "allow_steering", "remove_pairs", "restore"} <= actions(played)
     assert differing(played) == []
 
 
