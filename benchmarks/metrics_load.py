@@ -11,11 +11,34 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, partition_labels
+from streaming.collector.lags import PARTITIONS_MAX
+from streaming.shared.contract import (
+    Metric,
+    NodeRole,
+    Sample,
+    Scrape,
+    partition_labels,
+    thread_labels,
+    thread_partition_labels,
+)
 from streaming.signal_fields import BROKER_COUNTERS, BROKER_GAUGES
 
 _TS, _COUNT = 1_111_111_111_111, 222_222_222_222.0
 CLUSTER = "bench"
+_LAGS = (
+    Metric.LAG_PARTITIONS,
+    Metric.LAG_SUM,
+    Metric.LAG_MAX,
+    Metric.LAG_ADDING_PARTITIONS,
+    Metric.LAG_ADDING_SUM,
+    Metric.LAG_THREADS,
+)
+_THREAD_LAGS = (
+    Metric.LAG_THREAD_PARTITIONS,
+    Metric.LAG_THREAD_SUM,
+    Metric.LAG_THREAD_MAX,
+    Metric.LAG_THREAD_BYTES,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +47,34 @@ class Shape:
     samples: int = 50
     partitions: int = 0  # That move, on each node, as a follower.
     every_s: float = 5.0
+    lag_threads: int = 0  # Fetcher threads whose lag each node reports, with as many samples as the collector sends.
 
     @property
     def samples_per_scrape(self) -> int:
-        return self.samples + 4 * self.partitions
+        lags = len(_LAGS) + len(_THREAD_LAGS) * self.lag_threads + 3 * PARTITIONS_MAX if self.lag_threads else 0
+        return self.samples + 4 * self.partitions + lags
+
+    @property
+    def name(self) -> str:
+        return f"n{self.nodes}p{self.partitions}" + (f"t{self.lag_threads}" if self.lag_threads else "")
+
+
+def _lag_samples(threads: int, rng: random.Random) -> list[Sample]:
+    """Returns the samples of a follower with this many fetcher threads, of which the first lags."""
+    if not threads:
+        return []
+    samples = [Sample(name, "", rng.random() * 1000) for name in _LAGS]
+    for thread in range(threads):
+        labels = thread_labels(thread // 2, thread % 2)
+        samples += [Sample(name, labels, _COUNT if name == Metric.LAG_THREAD_BYTES else 1.0) for name in _THREAD_LAGS]
+    for partition in range(PARTITIONS_MAX):
+        labels = partition_labels("orders", partition)
+        samples += [
+            Sample(Metric.LAG_PARTITION, thread_partition_labels(0, 0, "orders", partition), 500.0),
+            Sample(Metric.LAG_PARTITION_END_OFFSET, labels, _COUNT),
+            Sample(Metric.LAG_PARTITION_SIZE, labels, _COUNT),
+        ]
+    return samples
 
 
 class Template:
@@ -49,6 +96,7 @@ class Template:
                 Sample(Metric.FOLLOWED_COUNTED, labels, 1.0),
                 Sample(Metric.FOLLOWED_ADDING, labels, 1.0),
             ]
+        samples += _lag_samples(shape.lag_threads, rng)
         scrape = Scrape(CLUSTER, node, NodeRole.BROKER, _TS, tuple(samples))
         self.key = scrape.key()
         head, tail = scrape.value().split(str(_TS).encode())

@@ -9,7 +9,8 @@ Everything runs with a real broker on the same machine. There are six parts, and
                  rows of state at the start and at the end.
     hour         an hour of 100 brokers as a backlog: rows of state and heap at its start and at its end.
     flood        5,000 refused records a second for a minute: all are reported, and the state stays within its slots.
-    growth       throughput and state at 1, 10 and 100 times the brokers, and with 4,000 moving partitions per broker.
+    growth       throughput and state at 1, 10 and 100 times the brokers, with 4,000 moving partitions per broker, and with the
+                 lags of 24 fetcher threads per broker.
     cluster      the whole pipeline on a standalone cluster with two workers.
 """
 
@@ -75,6 +76,7 @@ def measure(parts: Sequence[str], *, quick: bool) -> dict[str, Any]:
                         (Shape(100), 60, 2_000),
                         (Shape(10_000), 3, 10_000),
                         (Shape(3, partitions=4000), 24, 6),
+                        (Shape(1000, lag_threads=24), 60, 10_000),
                     )
                 ]
             session.spark.stop()

@@ -127,7 +127,7 @@ class Session:
 def throughput(
     bench: Bench, session: Session, shape: Shape, *, scrapes: int, rounds: int, batch: int
 ) -> dict[str, Any]:
-    topic = f"n{shape.nodes}p{shape.partitions}"
+    topic = shape.name
     records = fill(bench, topic, shape, scrapes)
     for kind in ("signals", "rejects"):
         bench.create(f"{topic}-out.{kind}")
@@ -145,8 +145,9 @@ def throughput(
     parse, plain, fold, whole = parse[warm_up:], plain[warm_up:], fold[warm_up:], whole[warm_up:]
     ratios = [w["records_per_s"] / p for p, w in zip(parse, whole, strict=True)]
     signals = signals_in(bench, f"{topic}-out.signals")
-    # Every scrape ends a window, and the same one in every round; a node that moves partitions has a signal of that, too.
-    assert signals == records * (2 if shape.partitions else 1), f"{signals} signals of {records} records"
+    # Every scrape ends a window, and the same one in every round. A node has a signal of its own and one of its lag, and if it
+    # moves partitions, one of that.
+    assert signals == records * (3 if shape.partitions else 2), f"{signals} signals of {records} records"
     return {
         "nodes": shape.nodes,
         "partitions_per_node": shape.partitions,
