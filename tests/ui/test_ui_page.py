@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from ui_kit import OPERATE_TOKEN, READ_TOKEN, Seat
 
 from benchmarks.pages.tuner import SimulatedTuner
+from streaming.shared.contract import FetcherThreadLag, LaggingPartition, LagTrend, ReplicationSignal
 from streaming.shared.units import rate_text, span_text
 from tuner.api.decisions import DecisionFilter
 from tuner.api.sentences import moment
@@ -90,6 +91,31 @@ def observe_again(tuner: SimulatedTuner, brokers: Any = None, moves: Any = None)
         if more is not None
     }
     tuner.observers.record_cycle(replace(snapshot.observation, **changed), snapshot.memory, snapshot.cycle_decisions)
+
+
+def show_lag(tuner: SimulatedTuner) -> None:
+    """Runs a cycle with the last observation and a follower that lags."""
+    snapshot = tuner.board.snapshot()
+    assert snapshot.observation is not None
+    at_ms = snapshot.observation.now_ms
+    trend = LagTrend(120.0, 25.0, 6, 0.97)
+    thread = FetcherThreadLag(1, 2, lag_sum_messages=5_000.0, fetched_bytes_per_s=12e6)
+    lag = ReplicationSignal(
+        tuner.board.cluster, 3, at_ms, at_ms, 6, 1.0, lag_sum_messages=5_000.0, lag_max_s=24.0, trend_of="sum", trend=trend,
+        threads=(thread,), worst=(LaggingPartition("<b>orders</b>", 7, 4_800.0, 1, 2),),
+    )  # fmt: skip
+    seen = replace(snapshot.observation, replication_signals={3: lag})
+    tuner.observers.record_cycle(seen, snapshot.memory, snapshot.cycle_decisions)
+
+
+def test_page_shows_lag_of_followers(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
+    page = open_page(open_tuner).page
+    expect(page.locator("#replication")).to_contain_text("The tuner has no signal about replication lag.")
+    show_lag(open_tuner)
+    row = page.locator("#replication tbody tr")
+    expect(row).to_contain_text("+120 messages/s, fit 97 %")
+    expect(row).to_contain_text("2 from broker 1: 5,000 messages, copies 12.0 MB/s")
+    expect(row).to_contain_text("<b>orders</b>-7: 4,800 messages")
 
 
 def test_page_shows_eta_or_never(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
@@ -442,12 +468,14 @@ def test_page_passes_axe(guarded_tuner: SimulatedTuner, open_page: OpenPage, wid
     said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap of 10/s")
     view = QuotaView(round(guarded_tuner.now_s() * 1000), {})
     guarded_tuner.quotas.publish(view, QuotaStep(MutationMemory(), (said,), rows), MutationMemory(TotalRate(10.0)))
+    show_lag(guarded_tuner)
     seat = open_page(guarded_tuner, width=width, dark=dark)
     page = seat.page
     assert seat.axe() == []
     give_token(page, OPERATE_TOKEN)
     expect(page.locator("#brokers canvas").first).to_be_visible()
     expect(page.locator("#tenants")).to_contain_text("<script>alert(1)</script>")
+    expect(page.locator("#replication tbody tr")).to_have_count(1)
     assert seat.axe() == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the screen"
     page.get_by_role("button", name="Override…", exact=True).first.click()
