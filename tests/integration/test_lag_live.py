@@ -19,7 +19,18 @@ from lab_parts import RHEOSTAT, rheostat, running, until
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from streaming.shared.contract import ReplicationSignal, Topics, decode_signal
+from streaming.collector.loop import Collector
+from streaming.collector.settings import CollectorSettings
+from streaming.shared.contract import (
+    Metric,
+    ReplicationSignal,
+    Scrape,
+    Topics,
+    decode_signal,
+    partition_labels,
+    thread_labels,
+    thread_partition_labels,
+)
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient, PartitionState
 from streaming.shared.kafka_names import LEADER_RATE, LEADER_REPLICAS
@@ -41,7 +52,7 @@ def steady_writer(lab: Lab) -> Iterator[None]:
     stop = threading.Event()
 
     def write() -> None:
-        sender = producer(lab.kafka_settings(), "test-writer", linger_ms=20)
+        sender = producer(lab.kafka_settings(), "test-writer", linger_ms=20, compression_type=None)
         began = time.monotonic()
         sent = 0
         while not stop.wait(0.05):
@@ -68,15 +79,74 @@ def true_lag(client: ClusterClient) -> int:
     return ends[0] - ends[1]
 
 
+def make_follower_lag(lab: Lab, client: ClusterClient) -> None:
+    """Writes to partition 0 while the follower is away, and lets it catch up slowly."""
+    lab.nodes[FOLLOWER].stop(20)
+    sender = producer(lab.kafka_settings(), "test-missed", compression_type=None)
+    for _ in range(MISSED_RECORDS):
+        sender.send(HOT, value=bytes(RECORD_BYTES), partition=0)
+    sender.close(timeout=30)
+    client.alter_broker_configs({LEADER: {LEADER_RATE: str(CATCH_UP_BYTES_PER_S)}})
+    client.alter_topic_configs({HOT: {LEADER_REPLICAS: f"0:{LEADER}"}})
+    lab.start_again(FOLLOWER)
+
+
+@pytest.fixture(scope="module")
+def hot(lab: Lab) -> None:
+    with lab.admin() as admin:
+        admin.create_topics([NewTopic(HOT, replica_assignments={p: [LEADER, FOLLOWER] for p in range(2)})])
+
+
+def test_collector_reduces_lag_to_thread_and_partition(lab: Lab, hot: None) -> None:
+    scrapes: dict[int, Scrape] = {}
+    settings = CollectorSettings(endpoints={FOLLOWER: lab.nodes[FOLLOWER].jmx_url})
+    thread = thread_labels(LEADER, fetcher_id(HOT, 0, FETCHERS))
+    idle = thread_labels(LEADER, fetcher_id(HOT, 1, FETCHERS))
+    with ClusterClient(lab.kafka_settings(), "test") as client, ClusterClient(lab.kafka_settings(), "scan") as scan:
+        collector = Collector(settings, "lab", client, scan, lambda scrape: scrapes.update({scrape.node: scrape}))
+
+        def samples() -> dict[tuple[str, str], float]:
+            collector.round()
+            found = scrapes.pop(FOLLOWER, None)
+            return {(sample.name, sample.labels): sample.value for sample in found.samples} if found else {}
+
+        in_step = until(lambda: samples() or None, 30, "the follower's agent answers")
+        assert (in_step[Metric.LAG_SUM, ""], in_step[Metric.LAG_MAX, ""]) == (0, 0)
+        assert not [name for name, _ in in_step if name == Metric.LAG_PARTITION]
+
+        make_follower_lag(lab, client)
+        labels = partition_labels(HOT, 0)
+        seen: dict[tuple[str, str], float] = {}
+
+        def has_leader_log() -> bool:
+            seen.clear()
+            seen.update(samples())
+            return (Metric.LAG_PARTITION_SIZE, labels) in seen
+
+        # The leader's log is read in the round after the lag is seen.
+        until(has_leader_log, 120, lambda: f"a lag with its leader's log; last {seen}", every_s=1.0)
+        lag = seen[Metric.LAG_SUM, ""]
+        assert lag == pytest.approx(true_lag(client), abs=11 * CATCH_UP_BYTES_PER_S / RECORD_BYTES)
+        assert seen[Metric.LAG_PARTITION, thread_partition_labels(LEADER, fetcher_id(HOT, 0, FETCHERS), HOT, 0)] == lag
+        assert seen[Metric.LAG_PARTITION_END_OFFSET, labels] == MISSED_RECORDS
+        assert seen[Metric.LAG_PARTITION_SIZE, labels] == pytest.approx(MISSED_RECORDS * RECORD_BYTES, rel=0.1)
+        assert seen[Metric.LAG_THREAD_SUM, thread] == seen[Metric.LAG_MAX, ""] == lag
+        assert seen[Metric.LAG_THREAD_SUM, idle] == 0
+        assert seen[Metric.LAG_THREAD_BYTES, thread] > 0
+        assert seen[Metric.LAG_ADDING_PARTITIONS, ""] == 0
+        assert seen[Metric.REPLICA_LAG_SUM, ""] == lag
+
+        client.alter_broker_configs({LEADER: {LEADER_RATE: None}})
+        until(lambda: samples().get((Metric.LAG_SUM, "")) == 0, 60, "the follower has caught up", every_s=1.0)
+
+
 @pytest.mark.timeout(700)
-def test_lag_of_returning_follower_is_measured_by_thread_and_partition(lab: Lab, tmp_path: Path) -> None:
+def test_lag_of_returning_follower_is_measured_by_thread_and_partition(lab: Lab, hot: None, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     config = tmp_path / "rheostat.yaml"
     settings = json.loads(lab_config(lab, dry_run=True, http={"port": port}))
     settings["stream"]["checkpoint_dir"] = str(tmp_path / "checkpoint")
     config.write_text(json.dumps(settings))
-    with lab.admin() as admin:
-        admin.create_topics([NewTopic(HOT, replica_assignments={p: [LEADER, FOLLOWER] for p in range(2)})])
     signals = consumer(lab.kafka_settings(), "test-signals", auto_offset_reset="earliest")
 
     with (
@@ -100,15 +170,8 @@ def test_lag_of_returning_follower_is_measured_by_thread_and_partition(lab: Lab,
         in_step = until(latest, 240, "a signal of the follower in step")
         assert (in_step.lag_sum_messages, in_step.lag_max_s, in_step.worst) == (0, 0, ())
 
-        lab.nodes[FOLLOWER].stop(20)
-        sender = producer(lab.kafka_settings(), "test-missed")
-        for _ in range(MISSED_RECORDS):
-            sender.send(HOT, value=bytes(RECORD_BYTES), partition=0)
-        sender.close(timeout=30)
-        client.alter_broker_configs({LEADER: {LEADER_RATE: str(CATCH_UP_BYTES_PER_S)}})
-        client.alter_topic_configs({HOT: {LEADER_REPLICAS: f"0:{LEADER}"}})
+        make_follower_lag(lab, client)
         with steady_writer(lab):
-            lab.start_again(FOLLOWER)
             delays_s.clear()
 
             def measured() -> ReplicationSignal | None:
