@@ -40,9 +40,9 @@ FETCHERS = 2
 LAB = LabSpec(brokers=3, broker_settings={"num.replica.fetchers": str(FETCHERS)})
 LEADER, FOLLOWER = 1, 2
 HOT = "hot"
-RECORD_BYTES = 1_000
-MISSED_RECORDS = 30_000
-WRITES_PER_S = 100.0
+RECORD_BYTES = 10_000
+MISSED_RECORDS = 3_000
+WRITES_PER_S = 10.0
 CATCH_UP_BYTES_PER_S = 400_000
 
 
@@ -85,7 +85,8 @@ def make_follower_lag(lab: Lab, client: ClusterClient) -> None:
     sender = producer(lab.kafka_settings(), "test-missed", compression_type=None)
     for _ in range(MISSED_RECORDS):
         sender.send(HOT, value=bytes(RECORD_BYTES), partition=0)
-    sender.close(timeout=30)
+    sender.flush(timeout=120)
+    sender.close(timeout=10)
     client.alter_broker_configs({LEADER: {LEADER_RATE: str(CATCH_UP_BYTES_PER_S)}})
     client.alter_topic_configs({HOT: {LEADER_REPLICAS: f"0:{LEADER}"}})
     lab.start_again(FOLLOWER)
@@ -191,10 +192,10 @@ def _check_against_kafka(found: ReplicationSignal, lag: int, now_s: float) -> No
     age_s = now_s - found.sampled_at_ms / 1000
     caught_up = (CATCH_UP_BYTES_PER_S / RECORD_BYTES) * (age_s + 11)  # Kafka's quota lets 11 s pass at once.
     assert found.lag_sum_messages == pytest.approx(lag, abs=caught_up + WRITES_PER_S * age_s)
-    assert found.lag_sum_messages == found.lag_max_messages > 5_000
+    assert found.lag_sum_messages == found.lag_max_messages > 500
     assert found.trend_of == "sum"
     assert found.trend is not None
-    assert found.trend.slope_messages_per_s < -50
+    assert found.trend.slope_messages_per_s < -5
     assert found.trend.r2 is not None
     (worst,) = found.worst
     thread = fetcher_id(HOT, 0, FETCHERS)
@@ -221,7 +222,7 @@ def _check_outputs(config: Path, port: int) -> None:
         found = re.search(
             rf'^rheostat_replication_lag_messages{{[^}}]*broker="{FOLLOWER}"}} (\S+)$', read("/metrics"), re.M
         )
-        return found is not None and float(found[1]) > 1_000
+        return found is not None and float(found[1]) > 100
 
     until(lag_on_metrics_page, 60, "the tuner has the lag", every_s=1.0)
     page: dict[str, Any] = json.loads(read("/api/v1/replication"))
