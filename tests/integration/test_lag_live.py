@@ -111,7 +111,11 @@ def test_collector_reduces_lag_to_thread_and_partition(lab: Lab, hot: None) -> N
             found = scrapes.pop(FOLLOWER, None)
             return {(sample.name, sample.labels): sample.value for sample in found.samples} if found else {}
 
-        in_step = until(lambda: samples() or None, 30, "the follower's agent answers")
+        def in_step_samples() -> dict[tuple[str, str], float] | None:
+            found = samples()
+            return found if (Metric.LAG_SUM, "") in found else None
+
+        in_step = until(in_step_samples, 60, "the follower's agent and the cluster answer", every_s=1.0)
         assert (in_step[Metric.LAG_SUM, ""], in_step[Metric.LAG_MAX, ""]) == (0, 0)
         assert not [name for name, _ in in_step if name == Metric.LAG_PARTITION]
 
