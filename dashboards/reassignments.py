@@ -39,6 +39,7 @@ from dashboards.parts import (
     verdict,
 )
 from streaming.shared.metric_defs import TunerMetric
+from tuner.control.log_dir.reason_texts import LOG_DIR_REASON_TEXTS
 from tuner.control.throttle.reason_texts import REASON_TEXTS
 
 UID = "rheostat-reassignments"
@@ -209,6 +210,52 @@ def progress() -> list[timeseries.Panel]:
                 alert="SignalsStale",
             ).min(0),
             "maximum signal age",
+        ),
+    ]
+
+
+def log_dirs() -> list[timeseries.Panel]:
+    """Returns the panels of copies between the log directories of a broker."""
+    return [
+        lines(
+            "Left to copy between log directories, by broker",
+            "Bytes that a broker still has to copy from one of its log directories to another. No data without such "
+            "copies.",
+            BYTES,
+            query(per_broker(TunerMetric.LOG_DIR_REMAINING_BYTES), "broker {{broker}}"),
+            axis="bytes",
+        ).min(0),
+        lines(
+            "Copies between log directories: traffic and limit",
+            "Bytes/s that a broker copies between its log directories, and the limit in force. Traffic along the "
+            "limit: the limit holds the copies back.",
+            BYTES_PER_SECOND,
+            query(per_broker(TunerMetric.LOG_DIR_COPIED_BYTES), "broker {{broker}}"),
+            query(per_broker(TunerMetric.LOG_DIR_RATE), "limit of broker {{broker}}"),
+        ).min(0),
+        lines(
+            "Copies between log directories: time left",
+            "Time until a broker has copied all of these partitions, at its present rate. No data while this is unknown.",
+            SECONDS,
+            query(f"{per_broker(TunerMetric.LOG_DIR_EXPECTED_END)} - time()", "broker {{broker}}"),
+        ).min(0),
+        lines(
+            "Copies between log directories: partitions",
+            "Partitions that a broker copies, those that wait included, and the limits that rheostat has set and will "
+            "restore.",
+            COUNT,
+            query(per_broker(TunerMetric.LOG_DIR_PARTITIONS), "partitions of broker {{broker}}"),
+            query(most(TunerMetric.LOG_DIR_THROTTLES_OWNED), "managed limits"),
+            axis="partitions",
+        ).min(0),
+        reasons_in_words(
+            bars(
+                "Decisions about copies between log directories, by reason",
+                "Why the limit of these copies changed or stayed. The reference of reasons says what to do about each.",
+                query(decided(TunerMetric.LOG_DIR_DECISIONS), ACTION_AND_REASON),
+                axis="decisions",
+            ),
+            LOG_DIR_REASON_TEXTS,
         ),
     ]
 
@@ -429,6 +476,7 @@ def board() -> dashboard.Dashboard:
             ("What does each leader throttle do?", [throttle("leader")]),
             ("What does each follower throttle do?", [throttle("follower")]),
             ("Why did the tuner decide so?", decisions()),
+            ("How far are copies between log directories?", log_dirs()),
             ("How far are the plans?", plans()),
             ("Are throttles left over?", left_behind()),
         ],

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from docs_build.page import cell
+from tuner.control.log_dir import reason_texts as log_dir
 from tuner.control.mutation_quota import reason_texts as quota
 from tuner.control.reassignment import reason_texts as reassignment
 from tuner.control.throttle import reason_texts as throttle
@@ -56,6 +57,11 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
         "Plans: the outcome of steps",
         "Each entry of the journal about the outcome of steps has one of these reasons.",
         reassignment.STEP_OUTCOME_REASON_TEXTS,
+    ),
+    (
+        "Copies between log directories",
+        "While a broker copies partitions between its log directories, each cycle gives one of these reasons for its limit.",
+        log_dir.LOG_DIR_REASON_TEXTS,
     ),
 )
 

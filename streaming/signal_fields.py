@@ -65,6 +65,7 @@ BROKER_GAUGES: FieldSamples = {
     # One field for each rate of Cruise Control's reporter.
     **{f"{field}{SMOOTHED}": (name, "") for name, field in cruise_control.RATES.items()},
     "produce_mean": (Metric.TOTAL_TIME_MEAN, "request=Produce"),
+    "log_dir_copied_bytes_per_s": (Metric.LOG_DIR_COPIED, ""),
 }
 CONTROLLER_COUNTERS: FieldSamples = {
     "events_per_s": (Metric.EVENT_QUEUE_TIME_COUNT, ""),

@@ -5,7 +5,7 @@ failure halfway closes everything that exists.
 
     run_tuner    the process: HTTP server, readers, lease; then one leadership term after another
     _run_terms   waits for the lease and takes up changed settings between two terms
-    _run_term    the journal and the three controllers of one term
+    _run_term    the journal and the four controllers of one term
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ from tuner.runtime.standby import Standby, journal_reader
 from tuner.settings.tuner import TunerSettings
 from tuner.wiring.context import TermContext
 from tuner.wiring.http import PortError, http_server
+from tuner.wiring.log_dir import log_dir_controller
 from tuner.wiring.mutation_quota import mutation_quota_controller
 from tuner.wiring.readers import leadership_lease, orders_reader, recovery_finder, recovery_watch, signal_reader
 from tuner.wiring.reassignment import reassignment_executor
@@ -150,7 +151,14 @@ def run_tuner(
         server = http_server(
             settings.http,
             status,
-            make_registry(status.throttles, status.quotas, hooks.process_metrics, status.plans, status.mutations),
+            make_registry(
+                status.throttles,
+                status.quotas,
+                hooks.process_metrics,
+                status.plans,
+                status.mutations,
+                status.log_dirs,
+            ),
             KafkaOrderService(kafka, topics.orders, cluster, status.observers.orders, clock.wall_s),
             cycle_s=settings.cycle_s,
             clock=clock,
@@ -270,8 +278,9 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         )
         quotas = mutation_quota_controller(context, status.quotas)
         plans = reassignment_executor(context, status.plans, throttles)
+        log_dirs = log_dir_controller(context, status.log_dirs)
         serve(
-            Controllers(throttles, quotas, plans),
+            Controllers(throttles, quotas, plans, log_dirs),
             status.throttles,
             journal=journal,
             lease=lease,
@@ -284,6 +293,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         )
         status.quotas.clear()
         status.plans.clear()
+        status.log_dirs.clear()
         if journal.lost:
             process.leave_group()
     return True

@@ -32,7 +32,8 @@ def leftover_throttles(client: ClusterClient, settings: Settings) -> Iterator[Fi
         throttles, recorded = read_throttle_settings(client), send.read_orders(settings)
     except (ClusterError, CommandError, KafkaError):
         return
-    history = ThrottleHistory(recorded.memory, recorded.orders)
+    managed = frozenset(recorded.log_dirs.owned)
+    history = ThrottleHistory(recorded.memory, recorded.orders, managed_log_dirs=managed)
     rows = throttle_rows(throttles, history, traffic={}, now_ms=round(time.time() * 1000))
     names = [row.name for row in rows if row.can_be_cleared]
     if not names:

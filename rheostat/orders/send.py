@@ -40,6 +40,8 @@ from tuner.api.orders_api import (
     resume_change,
 )
 from tuner.api.sentences import moment
+from tuner.control.log_dir.model import LogDirMemory
+from tuner.control.log_dir.policy import log_dir_name
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, side_name
@@ -180,6 +182,7 @@ class RecordedOrders(NamedTuple):
     Attributes:
         memory: the tuner's state for throttles.
         quotas: the tuner's state for mutation quotas.
+        log_dirs: the tuner's state for log directory throttles.
         holdings: the settings that tuners of this cluster name manage, in words; empty: they manage no settings.
         holdings_by_alias: the settings that tuners of other cluster names manage on this Kafka cluster, in words, by name.
         blocked: why no tuner may become active with this journal, and what to do; None: a tuner may become active.
@@ -188,6 +191,7 @@ class RecordedOrders(NamedTuple):
     orders: Orders = Orders()
     memory: Memory = Memory()
     quotas: MutationMemory = MutationMemory()
+    log_dirs: LogDirMemory = LogDirMemory()
     holdings: str = ""
     holdings_by_alias: Mapping[str, str] = {}
     blocked: str | None = None
@@ -219,6 +223,7 @@ def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[i
         orders=journal.orders,
         memory=memory,
         quotas=journal.quotas,
+        log_dirs=journal.log_dirs,
         holdings=journal.holdings,
         holdings_by_alias=journal.cluster_aliases.holdings_by_name(brokers),
         blocked=journal.blocked,
@@ -315,7 +320,8 @@ def release_all(settings: Settings, orders: Orders, timeout_s: float = RELEASED_
         memory, quotas = recorded.memory, recorded.quotas
         list_entries = sum(len(throttle.for_side(side).pairs) for throttle in memory.listed.values() for side in Side)
         is_unacknowledged = memory.orders_at_ms < orders.at_ms
-        return len(memory.owned) + list_entries + len(quotas.owned) + int(is_unacknowledged)
+        owned = len(memory.owned) + len(quotas.owned) + len(recorded.log_dirs.owned)
+        return owned + list_entries + int(is_unacknowledged)
 
     try:
         wait_until_released(count_remaining, timeout_s)
@@ -329,18 +335,23 @@ def release_all(settings: Settings, orders: Orders, timeout_s: float = RELEASED_
         raise NotAcknowledgedError(
             f"The release is recorded, and it is unknown which settings are restored. {why_not_acknowledged(settings)}"
         )
-    return _remaining_lines(recorded.memory, recorded.quotas)
+    return _remaining_lines(recorded)
 
 
-def _remaining_lines(memory: Memory, quotas: MutationMemory) -> list[str]:
+def _remaining_lines(recorded: RecordedOrders) -> list[str]:
     """Returns a line for each setting that rheostat still manages."""
+    memory, quotas = recorded.memory, recorded.quotas
     rate_lines = [
         f"{side_name(side)}: {rate_text(owned.setpoint_bytes_per_s)} is not restored"
         for side, owned in sorted(memory.owned.items())
     ]
     list_lines = [f"topic {topic}: its lists of throttled replicas are not restored" for topic in sorted(memory.listed)]
     quota_lines = [f"{entity}: {owned.setpoint_per_s:g}/s is not restored" for entity, owned in quotas.owned.items()]
-    return rate_lines + list_lines + quota_lines
+    log_dir_lines = [
+        f"{log_dir_name(broker)}: {rate_text(owned.setpoint_bytes_per_s)} is not restored"
+        for broker, owned in sorted(recorded.log_dirs.owned.items())
+    ]
+    return rate_lines + list_lines + quota_lines + log_dir_lines
 
 
 def wait_until_released(

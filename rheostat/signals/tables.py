@@ -278,6 +278,7 @@ SHEETS = {
             _column("partitions", "partitions", _number),
             _column("leads", "leaders", _number),
             _column("metadata lag", "metadata_lag_ms", _ms),
+            _column("log dirs copied", "log_dir_copied_bytes_per_s", _rate),
         ),
     ),
     "move": Sheet(

@@ -17,6 +17,7 @@ from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
 from rheostat.tuner_presence import running_tuners
 from streaming.shared.kafka import consumer
+from tuner.control.log_dir.model import LogDirMemory
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders
@@ -43,6 +44,7 @@ class JournalState(NamedTuple):
         orders: the newest operator orders.
         plans: all recorded plans; empty if the journal was not read completely.
         memory: the tuner's state; None: unknown.
+        log_dirs: the log directory throttles that the tuner manages.
         unreadable: a text for each valid record that this version cannot read.
     """
 
@@ -51,6 +53,7 @@ class JournalState(NamedTuple):
     plans: tuple[Plan, ...] = ()
     memory: Memory | None = None
     unreadable: tuple[str, ...] = ()
+    log_dirs: LogDirMemory = LogDirMemory()
 
 
 class JournalFollower:
@@ -101,6 +104,7 @@ class JournalFollower:
             plans=replayed.plans.known_plans if self.is_complete else (),
             memory=replayed.memory_if_known if self.is_complete else None,
             unreadable=unreadable_texts(replayed.unreadable.values()),
+            log_dirs=replayed.log_dirs,
         )
 
     @property

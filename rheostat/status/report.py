@@ -21,6 +21,7 @@ from rheostat.run.services import probe
 from rheostat.status.active_tuner import tuner_json
 from rheostat.status.evaluation import StatusEvaluator, steps_of_active_tuner, steps_without_tuner
 from rheostat.status.journal import RING_SIZES, JournalState, read_journal_state
+from rheostat.status.log_dirs import read_log_dirs
 from rheostat.status.signal_history import SignalHistory
 from rheostat.tuner_presence import read_tuners
 from streaming.shared.contract import Side
@@ -35,6 +36,7 @@ from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Reason
 from tuner.control.throttle.plan_moves import list_requested_moves
 from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.core.cluster import BrokerSide, LiveCluster
+from tuner.core.freshness import fresh_signals
 from tuner.core.plan_progress import UNKNOWN, Progress
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import Plan
@@ -88,13 +90,19 @@ def read_status(settings: Settings) -> dict[str, Any]:
             raise CommandError(str(error)) from error
         if not isinstance(live, LiveCluster):
             raise CommandError(f"The cluster's settings cannot be read: {live.reason}.")
-    journal = read_journal_state(settings).state
-    signals = _read_signals(settings)
+        journal = read_journal_state(settings).state
+        signals = _read_signals(settings)
+        try:
+            fresh = fresh_signals(signals.brokers, round(time.time() * 1000), settings.tuner.signal_age_s_max)
+            log_dirs = read_log_dirs(client, live.brokers, fresh, journal.log_dirs.owned)
+        except ClusterError as error:
+            raise CommandError(str(error)) from error
     signals.merge_steps(_last_change_at_ms(journal))
     now_ms = round(time.time() * 1000)
     plans = plans_progress(settings, journal.plans, now_ms)
     # read_tuners waits for a new report if needed: with differing clocks only a new report proves that a tuner runs.
-    return status_json(settings, live, signals, journal, now_ms, tuners=read_tuners(settings, now_ms), plans=plans)
+    tuners = read_tuners(settings, now_ms)
+    return status_json(settings, live, signals, journal, now_ms, tuners=tuners, plans=plans, log_dirs=log_dirs)
 
 
 def _last_change_at_ms(journal: JournalState) -> int:
@@ -132,6 +140,7 @@ def status_json(
     *,
     tuners: Sequence[TunerPresence] = (),
     plans: Mapping[str, Progress] | None = None,
+    log_dirs: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Returns the status as JSON values, with the keys of ``rheostat status --json``.
 
@@ -139,6 +148,7 @@ def status_json(
         evaluator: keeps state between calls; None: this is the only call.
         tuners: the running tuners, an active one first.
         plans: the progress of the active plans.
+        log_dirs: the copies between log directories.
     """
     tuner = tuner_json(tuners, settings.tuner.rate_bytes_per_s_max)
     steering_ticks = journal.entries["steering"]
@@ -185,6 +195,7 @@ def status_json(
         ],
         "remaining_bytes_by_broker": _remaining_bytes(signals),
         "throttled_topics": sorted(live.lists),
+        "log_dirs": list(log_dirs),
         "plans": [_plan_json(plan) for plan in journal.plans if plan.is_active],
         "unreadable_records": list(journal.unreadable),
         "throttle_decisions": throttle_decisions,

@@ -20,6 +20,7 @@ from rheostat.status.active_tuner import tuner_lines
 from rheostat.status.text import infeasible_lines, order_lines, outcome_text
 from streaming.shared.short_lists import more_text
 from streaming.shared.units import rate_text, size_text, span_text, three_digits
+from tuner.api.log_dir_views import log_dir_line
 from tuner.api.sentences import moment
 from tuner.core.presence import TunerMode
 from tuner.core.throttle_limits import MB
@@ -77,6 +78,7 @@ def render_screen(
         parts += [styled(line, "yellow") for line in order_lines(status)]
         if status["destinations"]:
             parts.append(_moves_table(status))
+        parts += [styled(log_dir_line(row)) for row in status["log_dirs"]]
         parts += _titled("Next", [styled(f"  {step[:1].upper()}{step[1:]}") for step in status["next"]])
         parts += [styled(line) for line in plans]
         parts.append(_brokers_table(status, history, latency_ms))

@@ -23,7 +23,8 @@ from rheostat.errors import EXIT_DONE
 from rheostat.reassign.plan_input import open_client
 from rheostat.run.services import probe, stop_on_signals
 from rheostat.status.evaluation import StatusEvaluator
-from rheostat.status.journal import JournalFollower
+from rheostat.status.journal import JournalFollower, JournalState
+from rheostat.status.log_dirs import copying_brokers, read_log_dirs
 from rheostat.status.plans import PlansPane
 from rheostat.status.report import status_json
 from rheostat.status.screen import REFRESH_S, RateHistory, render_screen
@@ -54,7 +55,8 @@ class _Connections:
             stack.callback(opened.close, timeout_ms=2000)
             return opened
 
-        self.cluster = ClusterReader(stack.enter_context(ClusterClient(settings.kafka, "rheostat-watch")))
+        self.client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-watch"))
+        self.cluster = ClusterReader(self.client)
         self.signals = SignalReader(open_consumer("signals"), settings.topic_names().signals, settings.cluster)
         self.journal_consumer = open_consumer("journal", isolation_level="read_committed")
         self.order_consumer = open_consumer("orders", isolation_level="read_committed")
@@ -98,7 +100,10 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
                 now_ms, state = round(time.time() * 1000), journal.state
                 plan_lines = plans_pane.lines(state.plans if journal.is_complete else None)
                 tuners, plans = journal.tuners(now_ms), plans_pane.progress
-                status = status_json(settings, live, signals, state, now_ms, evaluator, tuners=tuners, plans=plans)
+                log_dirs = _read_log_dirs(connections.client, signals, state, live)
+                status = status_json(
+                    settings, live, signals, state, now_ms, evaluator, tuners=tuners, plans=plans, log_dirs=log_dirs
+                )
                 tenants = tenants_pane.evaluate(signals, journal.quotas, state.orders, now_ms, cluster.quota_windows)
                 rates.take(status)
             screen = render_screen(status, rates, objective_ms(settings), trouble, plan_lines, tenants)
@@ -128,6 +133,20 @@ def _read_cluster(cluster: ClusterReader, *, full: bool) -> LiveCluster | str:
     except ClusterError as error:
         return f"The cluster cannot be read now: {error}"
     return live if isinstance(live, LiveCluster) else f"The cluster cannot be read now: {live.reason}"
+
+
+def _read_log_dirs(
+    client: ClusterClient, signals: SignalReader, state: JournalState, live: LiveCluster
+) -> list[dict[str, Any]]:
+    """Returns the copies between log directories, of the brokers that copy according to their signals or to the journal.
+
+    Asking all brokers for all of their partitions at each refresh would be too much.
+    """
+    managed = state.log_dirs.owned
+    try:
+        return read_log_dirs(client, copying_brokers(signals.brokers, managed) & live.brokers, signals.brokers, managed)
+    except ClusterError:
+        return []  # The next refresh reads the cluster again, and reports an error.
 
 
 def start_following(

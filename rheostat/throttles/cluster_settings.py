@@ -71,7 +71,7 @@ def _read_log_dir_rates(client: ClusterClient, brokers: list[int]) -> dict[int |
 def _read_log_dir_copies(client: ClusterClient, brokers: list[int]) -> frozenset[int]:
     """Returns the brokers that copy between their log directories; a broker that does not answer counts as one of them."""
     return frozenset(
-        broker for broker, logs in client.future_logs(brokers).items() if isinstance(logs, ClusterError) or logs
+        broker for broker, logs in client.log_dir_copies(brokers).items() if isinstance(logs, ClusterError) or logs
     )
 
 

@@ -103,7 +103,8 @@ def _read_history(settings: Settings) -> ThrottleHistory:
         raise CommandError(
             "The journal was not read to its end, so it is unknown which throttles rheostat manages. Try again."
         )
-    return ThrottleHistory(state.memory, state.orders, tuple(state.entries["entry"]))
+    entries, managed = tuple(state.entries["entry"]), frozenset(state.log_dirs.owned)
+    return ThrottleHistory(state.memory, state.orders, entries, managed)
 
 
 @contextmanager

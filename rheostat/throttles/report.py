@@ -27,7 +27,8 @@ from tuner.core.operator_orders import Orders
 from tuner.journal.entries import Entry
 
 # Actions of journal entries after which a throttle has another value or another owner.
-_CHANGES = frozenset({"set", "start", "restore", "relinquish", "add_pairs", "remove_pairs"})
+_LOG_DIR_CHANGES = frozenset({"set_log_dir", "restore_log_dir", "relinquish_log_dir"})
+_CHANGES = _LOG_DIR_CHANGES | {"set", "start", "restore", "relinquish", "add_pairs", "remove_pairs"}
 _CLEAR = "rheostat throttles clear"
 
 Traffic = Mapping[tuple[int, Side | None], float]  # Bytes/s by broker and side; side None: between log directories.
@@ -89,11 +90,13 @@ class ThrottleHistory:
 
     Attributes:
         entries: the newest journal entries, oldest first.
+        managed_log_dirs: brokers whose limit of copies between log directories rheostat manages.
     """
 
     memory: Memory
     orders: Orders
     entries: tuple[Entry, ...] = ()
+    managed_log_dirs: frozenset[int] = frozenset()
 
 
 def throttle_rows(
@@ -107,7 +110,9 @@ def throttle_rows(
     changed_ms = _last_changes(history.entries)
     rates = [_rate_row(rate, history, changed_ms, traffic, now_ms) for rate in audit_rates(settings, history.memory)]
     lists = [_list_row(replicas, history, changed_ms) for replicas in audit_lists(settings, history.memory)]
-    disks = [_log_dir_row(rate, traffic) for rate in audit_log_dir_rates(settings)]
+    disks = [
+        _log_dir_row(rate, changed_ms, traffic) for rate in audit_log_dir_rates(settings, history.managed_log_dirs)
+    ]
     return rates + lists + disks
 
 
@@ -176,8 +181,11 @@ def _list_row(audited: AuditedList, history: ThrottleHistory, changed_ms: Mappin
     )
 
 
-def _log_dir_row(rate: AuditedLogDirRate, traffic: Traffic) -> AuditRow:
+def _log_dir_row(rate: AuditedLogDirRate, changed_ms: Mapping[object, int], traffic: Traffic) -> AuditRow:
     owner = "broker file" if rate.source is RateSource.FILE else "other"
+    if rate.managed:
+        owner = "rheostat"
+    since_ms, is_exact = _since(None, changed_ms.get((rate.broker, None)))
     return AuditRow(
         kind="log_dir_rate",
         setting=LOG_DIR_RATE,
@@ -188,8 +196,8 @@ def _log_dir_row(rate: AuditedLogDirRate, traffic: Traffic) -> AuditRow:
         replicas=None,
         owner=owner,
         serves=rate.serves.value,
-        since_ms=None,
-        since_is_exact=False,
+        since_ms=since_ms,
+        since_is_exact=is_exact,
         passing_bytes_per_s=traffic.get((rate.broker, None)) if rate.broker is not None else None,
         removal=_removal(owner, rate.serves, LOG_DIR_RATE, rate.broker),
         can_be_cleared=owner == "other" and rate.serves is Serves.NOTHING,
@@ -212,7 +220,10 @@ def _removal(owner: str, serves: Serves, key: str, broker: int | None) -> str:
 
 
 def _last_changes(entries: Iterable[Entry]) -> dict[object, int]:
-    """Returns the time (epoch ms) of the last recorded change, by side for rates and by topic for lists."""
+    """Returns the time (epoch ms) of the last recorded change: by side for rates, by topic for lists.
+
+    The key of a limit of copies between log directories is the broker with None as its side.
+    """
     changed_ms: dict[object, int] = {}
     for entry in entries:
         if entry.dry_run or entry.failure is not None or entry.action not in _CHANGES:
@@ -220,6 +231,8 @@ def _last_changes(entries: Iterable[Entry]) -> dict[object, int]:
         for broker, side in throttles_of(entry):
             if broker is not None and side is not None:
                 changed_ms[broker, Side(side)] = entry.at_ms
+            elif broker is not None and entry.action in _LOG_DIR_CHANGES:
+                changed_ms[broker, None] = entry.at_ms
         for topic, *_ in entry.decision.get("topics", ()):
             changed_ms[topic] = entry.at_ms
     return changed_ms

@@ -18,7 +18,7 @@ SIGNAL_AGE_S_MAX = 60.0
 _METRICS: Mapping[str, Side | None] = {
     Metric.LEADER_THROTTLED: Side.LEADER,
     Metric.FOLLOWER_THROTTLED: Side.FOLLOWER,
-    "kafka_server_alterlogdirsreplication_byte_rate": None,  # No signal has it.
+    Metric.LOG_DIR_COPIED: None,
 }
 
 

@@ -68,6 +68,7 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "leader_replication": {"byte-rate": Metric.LEADER_THROTTLED},
     "follower_replication": {"byte-rate": Metric.FOLLOWER_THROTTLED},
+    "log_dir_replication": {"byte-rate": Metric.LOG_DIR_COPIED},
     "broker_metadata": {"last-applied-record-lag-ms": Metric.BROKER_METADATA_LAG},
     "fetcher_manager": {"MaxLag.Value": Metric.REPLICA_LAG_MAX},
     "request_handler": {"RequestHandlerAvgIdlePercent.OneMinuteRate": Metric.HANDLER_IDLE},

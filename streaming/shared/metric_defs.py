@@ -142,8 +142,8 @@ class TunerMetric:
     CYCLED_AT = _gauge("rheostat_tuner_last_cycle_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
         meaning="Time at which the last cycle ended; absent before the end of the first cycle.")
     CYCLE_FAILURES = _counter("rheostat_cycle_failures_total", unit=Unit.COUNT, labels=("cluster", "controller"),
-        meaning="Cycles of a controller (throttles, mutation_quotas, plans) that ended with an internal error; such cycles "
-        "change nothing.")
+        meaning="Cycles of a controller (throttles, mutation_quotas, plans, log_dirs) that ended with an internal error; such "
+        "cycles change nothing.")
     RECORDS_REFUSED = _counter("rheostat_tuner_refused_records_total", unit=Unit.COUNT, labels=("cluster", "topic"),
         meaning="Records that the tuner could not read and skipped, by topic (signals, orders).")
     SIGNAL_AGE_SECONDS = _gauge("rheostat_signal_age_seconds", unit=Unit.SECONDS, labels=_BROKER,
@@ -232,6 +232,25 @@ class TunerMetric:
     ORPHANED_THROTTLE_SETTINGS = _gauge("rheostat_orphaned_throttle_settings", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Throttle rates and throttled-replica lists that no reassignment needs; the cluster-wide default of a rate "
         "(<default>) counts as one leader and one follower rate.")
+
+    # -- copies between the log directories of a broker ------------------------------------------------------------------------
+
+    LOG_DIR_PARTITIONS = _gauge("rheostat_log_dir_copy_partitions", unit=Unit.COUNT, labels=_BROKER,
+        meaning="Partitions that this broker copies between its log directories, those that wait included; absent without any. The "
+        "hundred brokers with the most bytes left.")
+    LOG_DIR_REMAINING_BYTES = _gauge("rheostat_log_dir_copy_remaining_bytes", unit=Unit.BYTES, labels=_BROKER,
+        meaning="Bytes that this broker still has to copy between its log directories; absent without copies.")
+    LOG_DIR_COPIED_BYTES = _gauge("rheostat_log_dir_copied_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,
+        meaning="Bytes/s that this broker copies between its log directories: Kafka's own 11 s mean, or the change of the sizes.")
+    LOG_DIR_RATE = _gauge("rheostat_log_dir_throttle_rate_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,
+        meaning="Limit of copies between log directories (replica.alter.log.dirs.io.max.bytes.per.second) in force on a broker "
+        "that copies; absent without a limit.")
+    LOG_DIR_EXPECTED_END = _gauge("rheostat_log_dir_copy_expected_end_timestamp_seconds", unit=Unit.SINCE_1970, labels=_BROKER,
+        meaning="Expected end of this broker's copies between log directories; absent while unknown.")
+    LOG_DIR_THROTTLES_OWNED = _gauge("rheostat_log_dir_throttles_owned", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Limits of copies between log directories that rheostat has set and will restore.")
+    LOG_DIR_DECISIONS = _counter("rheostat_log_dir_decisions_total", unit=Unit.COUNT, labels=_DECISION,
+        meaning="Decisions about copies between log directories by action (hold_log_dir, set_log_dir, ...) and reason.")
 
     # -- plans of rheostat reassign ------------------------------------------------------------------------------------------
 

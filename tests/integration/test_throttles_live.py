@@ -97,7 +97,7 @@ def test_log_directory_throttle_is_shown_while_it_copies_and_cleared_after(make_
         assert client.alter_broker_configs({1: {LOG_DIR_RATE: str(MB)}}) == {1: None}
         (place,) = [folder for folder in lab.nodes[1].log_dirs if not (folder / "logs-0").exists()]
         admin.alter_replica_log_dirs({("logs", 0, 1): str(place)})
-        until(lambda: bool(client.future_logs([1])[1]), 20, "the copy begins")
+        until(lambda: bool(client.log_dir_copies([1])[1]), 20, "the copy begins")
 
         (row,) = listed(config)[1]
         assert (row["kind"], row["broker"], row["serves"], row["can_be_cleared"]) == ("log_dir_rate", 1, "moves", False)
@@ -105,7 +105,7 @@ def test_log_directory_throttle_is_shown_while_it_copies_and_cleared_after(make_
         assert "Nothing to remove" in kept.stderr
 
         assert client.alter_broker_configs({1: {LOG_DIR_RATE: str(500 * MB)}}) == {1: None}
-        until(lambda: not client.future_logs([1])[1], 60, "the copy ends")
+        until(lambda: not client.log_dir_copies([1])[1], 60, "the copy ends")
         assert listed(config)[1][0]["serves"] == "nothing"
         cleared = rheostat("throttles", "clear", "--config", config, "--yes")
         assert "broker 1 log directory throttle: removed." in cleared.stderr

@@ -108,6 +108,7 @@ GAUGES: dict[str, Any] = {
     "partitions": Metric.PARTITION_COUNT,
     "leaders": Metric.LEADER_COUNT,
     "metadata_lag_ms": Metric.BROKER_METADATA_LAG,
+    "log_dir_copied_bytes_per_s": Metric.LOG_DIR_COPIED,
 }
 PRODUCE = "request=Produce"
 PRODUCED, PRODUCED_MS = (

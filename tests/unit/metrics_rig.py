@@ -30,11 +30,15 @@ from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollecto
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of as stream_registry_of
+from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.metrics import make_registry
 from tuner.api.mutation_store import MutationStore
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
+from tuner.control.log_dir.decision import LogDirReason, SetLogDirRate
+from tuner.control.log_dir.model import LogDirMemory, LogDirRow, LogDirStep
+from tuner.control.log_dir.progress import CopyProgress
 from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import QuotaView
@@ -77,6 +81,7 @@ class Everything:
     quotas: QuotaStatusStore = field(init=False)
     mutations: MutationStore = field(default_factory=lambda: MutationStore(CLUSTER))
     plans: PlanStatusStore = field(default_factory=lambda: PlanStatusStore(CLUSTER))
+    log_dirs: LogDirStatusStore = field(default_factory=lambda: LogDirStatusStore(CLUSTER))
     counts: Counts = field(default_factory=Counts)
     stream: StreamCounts = field(default_factory=StreamCounts)
 
@@ -104,7 +109,7 @@ class Everything:
         return {
             "collect": collector_metrics.registry_of(CLUSTER, self.counts, own("collect")),
             "stream": stream_registry_of(CLUSTER, self.stream, 5.0, own("stream")),
-            "tune": make_registry(self.board, self.quotas, own("tune"), self.plans, self.mutations),
+            "tune": make_registry(self.board, self.quotas, own("tune"), self.plans, self.mutations, self.log_dirs),
         }
 
     def beat(self) -> None:
@@ -121,6 +126,7 @@ class Everything:
         self.quotas.record_failures(1)
         for earlier_s in (12, 0):
             self.mutations.update(StormSignals(now_ms), now_ms - 1_000 * earlier_s)
+        self.log_dirs.publish(log_dir_step(), now_ms)
         self._collected()
         self._streamed()
 
@@ -244,6 +250,15 @@ def plan(name: str = "move-7") -> PlanDecision:
     )
     head = PlanHead(name, "kim@desk", 0, 0, len(keys))
     return PlanDecision(Plan(head, dict.fromkeys(keys, PlanPartition((3, 1), (1, 2)))), parts, starts=(step,))
+
+
+def log_dir_step() -> LogDirStep:
+    written = SetLogDirRate(2, 20 * MB, 25 * MB, LogDirReason.CLIENTS_WELL, "clients are well")
+    progress = CopyProgress(
+        partitions=3, remaining_bytes=900 * MB, copied_bytes_per_s=20.0 * MB, written_bytes_per_s=MB, eta_s=47.0
+    )
+    memory = LogDirMemory(owned={2: OwnedRate(None, 25 * MB, (20 * MB, 25 * MB))})
+    return LogDirStep(memory, (written,), (LogDirRow(2, progress, 20.0 * MB, 20 * MB, written),))
 
 
 def quota_view(now_ms: int) -> QuotaView:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from streaming.shared.process_metrics import installed_version
 from tuner.api import mutation_views, views
+from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.mutation_store import MutationStore
 from tuner.api.observers import Observers
 from tuner.api.plan_status_store import PlanStatusStore
@@ -33,16 +34,19 @@ class ApiState:
         quotas: QuotaStatusStore,
         plans: PlanStatusStore | None = None,
         mutations: MutationStore | None = None,
+        log_dirs: LogDirStatusStore | None = None,
     ) -> None:
         """
         Args:
             plans: None: this tuner executes no plans.
             mutations: None: this tuner reads no signals of controllers.
+            log_dirs: None: this tuner does not watch log directories.
         """
         self.observers = observers
         self.quotas = quotas
         self.mutations = mutations or MutationStore(observers.status.cluster)
         self.plans = plans or PlanStatusStore(observers.status.cluster)
+        self.log_dirs = log_dirs or LogDirStatusStore(observers.status.cluster)
         self._rheostat_version = installed_version()
         self._snapshot_version: object = None
         self._snapshot: StatusSnapshot | None = None
@@ -153,4 +157,5 @@ class ApiState:
             "last_cycle_at_ms": round(store.cycled_at_s * 1000) if store.cycled_at_s is not None else None,
             "cycle_s": store.cycle_s,
             **self._status,
+            "log_dirs": self.log_dirs.as_json(),
         }

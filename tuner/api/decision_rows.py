@@ -32,6 +32,9 @@ _BEFORE_AFTER = {
     "restore": ("current_bytes_per_s", "value_bytes_per_s"),
     "relinquish": ("managed_bytes_per_s", "current_bytes_per_s"),
     "allow_steering": ("current_bytes_per_s", None),
+    "set_log_dir": ("current_bytes_per_s", "setpoint_bytes_per_s"),
+    "restore_log_dir": ("current_bytes_per_s", "value_bytes_per_s"),
+    "relinquish_log_dir": ("managed_bytes_per_s", "current_bytes_per_s"),
 }
 
 

@@ -84,7 +84,11 @@ class DecisionFilter:
             return False
         # Entries of the kind "decision" wrote nothing to Kafka. Two of them are changes nevertheless: a throttle left to another
         # owner, and an order.
-        if self.changes_only and entry.kind == "decision" and entry.action not in ("relinquish", ORDER):
+        if (
+            self.changes_only
+            and entry.kind == "decision"
+            and entry.action not in ("relinquish", "relinquish_log_dir", ORDER)
+        ):
             return False
         return (self.broker is None and self.side is None) or any(
             self.broker in (None, broker) and self.side in (None, side) for broker, side in throttles_of(entry)

@@ -18,6 +18,7 @@ from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
 from tuner.api.expected_end import ends_at_ms
 from tuner.api.lag_families import lag_families
+from tuner.api.log_dir_status_store import LogDirCollector, LogDirStatusStore
 from tuner.api.move_families import FetcherCollisions, move_families
 from tuner.api.mutation_families import MutationCollector
 from tuner.api.mutation_store import MutationStore
@@ -99,13 +100,15 @@ def make_registry(
     process_metrics: Collector | None = None,
     plans: PlanStatusStore | None = None,
     mutations: MutationStore | None = None,
+    log_dirs: LogDirStatusStore | None = None,
 ) -> CollectorRegistry:
-    """Returns a registry with the collectors of throttles, mutation quotas and plans.
+    """Returns a registry with the collectors of throttles, mutation quotas, plans and log directories.
 
     Args:
         process_metrics: the collector of this process's metrics; None: not registered.
         plans: None if this tuner executes no plans.
         mutations: None if this tuner reads no signals of controllers.
+        log_dirs: None if this tuner does not watch log directories.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StatusCollector(store, quotas, plans))
@@ -114,6 +117,8 @@ def make_registry(
         registry.register(MutationCollector(mutations, quotas, store.now_ms))
     if plans is not None:
         registry.register(PlanCollector(plans))
+    if log_dirs is not None:
+        registry.register(LogDirCollector(log_dirs))
     if process_metrics is not None:
         registry.register(process_metrics)
     return registry

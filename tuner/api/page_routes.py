@@ -22,6 +22,7 @@ from tuner.api.access_guard import AccessGuard
 from tuner.api.api_state import ApiState
 from tuner.api.decision_rows import OUTCOMES, decision_json
 from tuner.api.decisions import DecisionFilter
+from tuner.api.log_dir_views import log_dir_line
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.reason_codes import REASON_CODES
 from tuner.api.response_cache import StampSource, no_stamp
@@ -257,6 +258,7 @@ def _templates() -> Environment:
     )
     environment.filters |= {
         "overrides": sentences.override_lines,
+        "log_dir_line": log_dir_line,
         "with_code": html_with_code,
         "tenant_meaning": page_texts.tenant_meaning,
         "rate": _or_dash(rate_text),

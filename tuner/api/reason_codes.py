@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tuner.control.log_dir.reason_texts import LOG_DIR_REASON_TEXTS
 from tuner.control.mutation_quota.reason_texts import QUOTA_REASON_TEXTS
 from tuner.control.reassignment.reason_texts import (
     CONCURRENCY_REASON_TEXTS,
@@ -16,6 +17,7 @@ CATALOGUES = (
     CONCURRENCY_REASON_TEXTS,
     STEP_REASON_TEXTS,
     STEP_OUTCOME_REASON_TEXTS,
+    LOG_DIR_REASON_TEXTS,
 )
 # Controllers share some codes, such as `paused`.
 REASON_CODES: tuple[str, ...] = tuple(sorted({reason.value for texts in CATALOGUES for reason in texts}))

@@ -76,6 +76,18 @@ class ObjectiveBody(BaseModel):
     share_max: float | None
 
 
+class LogDirCopyBody(BaseModel):
+    broker: int
+    partitions: int
+    remaining_bytes: int
+    copied_bytes_per_s: float | None
+    rate_bytes_per_s: int | None = Field(description="the limit in force; null: there is none")
+    eta_s: float | None
+    managed: bool
+    reason: str | None
+    text: str | None
+
+
 class Status(BaseModel):
     cluster: str
     version: str
@@ -118,6 +130,7 @@ class Status(BaseModel):
     paused: PauseBody | None
     overrides: list[OverrideBody]
     next: list[str] = Field(description="the tuner's next steps, in sentences")
+    log_dirs: list[LogDirCopyBody] = Field(description="brokers that copy partitions between their log directories")
 
 
 class LargestPartitionBody(BaseModel):

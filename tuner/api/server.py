@@ -140,6 +140,7 @@ def _status(state: ApiState) -> dict[str, Any]:
         "ends_at_ms": ends_at_ms(result, state.plans.snapshot()),
         **result.as_json(),
         "quotas": state.quotas.as_json(),
+        "log_dirs": state.log_dirs.as_json(),
     }
 
 

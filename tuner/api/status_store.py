@@ -40,8 +40,8 @@ from tuner.journal.event_lines import event_text, group_by_event
 
 RECENT_EVENTS_MAX = 50
 _GROUPED_MAX = 500  # New decisions of a cycle that are grouped by event for the list of last decisions.
-THROTTLES, MUTATION_QUOTAS, PLANS = "throttles", "mutation_quotas", "plans"
-CONTROLLERS = (THROTTLES, MUTATION_QUOTAS, PLANS)
+THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS = "throttles", "mutation_quotas", "plans", "log_dirs"
+CONTROLLERS = (THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS)
 # After this many failed cycles in a row the tuner is not ready, as it does not control the throttles.
 FAILURES_IN_A_ROW_MAX = 3
 LOG_REPEAT_S = 60.0
@@ -182,9 +182,13 @@ class StatusStore:
             )
 
     def record_actions(self, acts: Sequence[ExecutedDecision]) -> None:
+        self.record_writes(len(acts), sum(failure is not None for _, failure in acts))
+
+    def record_writes(self, count: int, failed: int) -> None:
+        """Counts writes of throttles, and those of them that failed."""
         with self._lock:
-            self.actuations += len(acts)
-            self.failures += sum(failure is not None for _, failure in acts)
+            self.actuations += count
+            self.failures += failed
 
     def cycle_failed(self, controller: str, why: str, now_s: float) -> bool:
         """Counts an error of a controller (one of ``CONTROLLERS``), and returns whether to log it.

@@ -187,6 +187,12 @@ class QuotaBody(Struct):
     owned: tuple[Quota | None, Quota, list[Quota | None]]
 
 
+class LogDirBody(Struct):
+    broker: NodeId
+    owned: tuple[Rate | None, Rate, list[Rate | None]] | None
+    externally_owned_until_ms: TimestampMs | None
+
+
 class TotalBody(Struct):
     rate_per_s: Quota
     changed_at_ms: TimestampMs = 0

@@ -20,6 +20,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from streaming.shared.kafka.clients import close_producer
 from streaming.shared.throttle_settings import TopicThrottle
+from tuner.control.log_dir.model import LogDirMemory
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide
@@ -84,6 +85,7 @@ class KafkaJournal:
         superseded_orders: orders newer than the last acknowledged ones and older than ``orders``; the oldest first.
         orders_history: all orders that the topic still has, the oldest first.
         quotas: what the tuner remembers of mutation quotas.
+        log_dirs: the log directory throttles that the tuner manages.
         plans: the reassignment plans; the executor keeps them up to date from then on.
         cluster_aliases: the records of other cluster names.
         unreadable: the newest records of a key that this version cannot read.
@@ -129,6 +131,7 @@ class KafkaJournal:
         self.superseded_orders: tuple[Orders, ...] = ()
         self.orders_history: tuple[Orders, ...] = ()
         self.quotas = MutationMemory()
+        self.log_dirs = LogDirMemory()
         self.plans = PlanBook(cluster)
         self.cluster_aliases = ClusterAliases(cluster)
         self.unreadable: tuple[UnreadableRecord, ...] = ()
@@ -206,6 +209,7 @@ class KafkaJournal:
         self.orders, self.superseded_orders = state.orders, state.superseded_orders
         self.orders_history = tuple(state.orders_history)
         self.quotas, self.plans, self.holdings = state.quotas, state.plans, describe_holdings(state)
+        self.log_dirs = state.log_dirs
         self.unreadable = tuple(state.unreadable.values())
         self._seqs = {ring: max(seq, state.seqs[ring]) for ring, seq in self._seqs.items()}
         if outbox is not None:
@@ -236,7 +240,7 @@ class KafkaJournal:
             owned: managed rates that are newer than the last written memory.
             moving_replicas: by topic and partition, the moving replicas of topics that have more of them than that memory.
             listed: by topic, the managed throttled-replica pairs that differ from that memory.
-            other_records: further encoded records by key, such as those of quota_records.py.
+            other_records: further encoded records by key, such as those of quota_records.py and log_dir_records.py.
 
         Raises:
             JournalError: the in-sync replicas did not acknowledge the records in time.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tuner.control.log_dir.model import LogDirMemory
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders
@@ -23,6 +24,7 @@ from tuner.journal.entries import (
     seq_of,
 )
 from tuner.journal.list_records import decode_listed, listed_prefix
+from tuner.journal.log_dir_records import RecoveredLogDirs
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.quota_records import RecoveredQuotas
@@ -49,6 +51,7 @@ class ReplayedState:
         self.cluster = cluster
         self._times_ms = times_ms
         self._quotas = RecoveredQuotas(cluster)
+        self._log_dirs = RecoveredLogDirs(cluster)
         self.memory = Memory()
         self._memory_record: bytes | None = None
         self.orders_history: list[Orders] = []
@@ -61,6 +64,10 @@ class ReplayedState:
     @property
     def quotas(self) -> MutationMemory:
         return self._quotas.memory
+
+    @property
+    def log_dirs(self) -> LogDirMemory:
+        return self._log_dirs.memory
 
     @property
     def orders(self) -> Orders:
@@ -109,8 +116,9 @@ class ReplayedState:
             )
 
     def _apply(self, key: bytes, value: bytes | None) -> None:
-        if value is None:  # Only records of quotas and plans get tombstones.
+        if value is None:  # Only records of quotas, log directory throttles and plans get tombstones.
             self._quotas.take(key, None)
+            self._log_dirs.take(key, None)
             self.plans.take(key, None)
             return
         # Entries first: they are nearly all of an old journal.
@@ -134,7 +142,7 @@ class ReplayedState:
             self.memory = replace(self.memory, moving_replicas={**self.memory.moving_replicas, **decode_moving(value)})
         elif key.startswith(listed_prefix(self.cluster)):
             self.memory = replace(self.memory, listed=self.memory.with_listed(*decode_listed(value)))
-        else:
+        elif not self._log_dirs.take(key, value):
             self._quotas.take(key, value)
 
     def _apply_entry(self, ring: str, value: bytes) -> None:

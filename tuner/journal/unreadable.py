@@ -30,6 +30,7 @@ EFFECTS = {
     "owned": "no tuner acts: whether rheostat manages this throttle is not known",
     "seen": "no tuner acts: the moves that rheostat has set throttles for are not known",
     "listed": "no tuner acts: the throttled replicas that rheostat manages are not known",
+    "log-dir": "no tuner acts: whether rheostat manages this log directory throttle is not known",
     "quota": "no tuner acts: whether rheostat manages this mutation quota is not known",
     "quotas": "no tuner acts: the externally owned mutation quotas are not known",
     "orders": "passed over: the previous orders hold",
@@ -49,7 +50,7 @@ _EFFECTS_OLDER = {
     "plan": _PLAN_AGAIN,
     "plan-part": _PLAN_AGAIN,
 }
-BLOCKING = frozenset({"memory", "owned", "seen", "listed", "quota", "quotas"})
+BLOCKING = frozenset({"memory", "owned", "seen", "listed", "log-dir", "quota", "quotas"})
 
 
 @dataclass(frozen=True, slots=True)

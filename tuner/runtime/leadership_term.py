@@ -10,10 +10,11 @@ from functools import partial
 import structlog
 
 from streaming.shared.contract.bounds import error_text
-from tuner.api.status_store import MUTATION_QUOTAS, PLANS, THROTTLES, StatusStore
+from tuner.api.status_store import LOG_DIRS, MUTATION_QUOTAS, PLANS, THROTTLES, StatusStore
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.runtime.clock import Clock
 from tuner.runtime.lease import Lease
+from tuner.runtime.log_dir.loop import LogDirController
 from tuner.runtime.mutation_quota.loop import MutationQuotaController
 from tuner.runtime.reassignment.executor import ReassignmentExecutor
 from tuner.runtime.reload import Reloads
@@ -35,6 +36,7 @@ class Controllers:
     throttles: ThrottleController
     quotas: MutationQuotaController | None = None
     plans: ReassignmentExecutor | None = None
+    log_dirs: LogDirController | None = None
 
 
 def serve(
@@ -113,6 +115,10 @@ def run(
         )
     if (plans := controllers.plans) is not None:
         optional_controllers.append(_OptionalController(PLANS, plans, "no plan proceeds", status))
+    if (log_dirs := controllers.log_dirs) is not None:
+        optional_controllers.append(
+            _OptionalController(LOG_DIRS, log_dirs, "no log directory throttle is changed", status)
+        )
     due_s = clock.monotonic_s()
     was_ready: bool | None = None
     has_failed = False  # Since the last successful cycle.
@@ -178,7 +184,7 @@ class _OptionalController:
     def __init__(
         self,
         name: str,
-        controller: MutationQuotaController | ReassignmentExecutor,
+        controller: MutationQuotaController | ReassignmentExecutor | LogDirController,
         effect: str,
         status: StatusStore,
     ) -> None:

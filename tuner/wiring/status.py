@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streaming.shared.thread_watch import ThreadWatch
+from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.mutation_store import MutationStore
 from tuner.api.observers import Observers
 from tuner.api.plan_status_store import PlanStatusStore
@@ -17,7 +18,7 @@ from tuner.settings.tuner import TunerSettings
 
 @dataclass(frozen=True, slots=True)
 class StatusStores:
-    """The reports of the three controllers.
+    """The reports of the four controllers.
 
     Attributes:
         mutations: the mutation rates of the cluster, which need no controller.
@@ -28,6 +29,7 @@ class StatusStores:
     quotas: QuotaStatusStore
     plans: PlanStatusStore
     mutations: MutationStore
+    log_dirs: LogDirStatusStore
     observers: Observers
 
 
@@ -64,5 +66,6 @@ def status_stores(
         quotas=quotas,
         plans=PlanStatusStore(cluster),
         mutations=MutationStore(cluster),
+        log_dirs=LogDirStatusStore(cluster, throttles),
         observers=Observers(throttles),
     )

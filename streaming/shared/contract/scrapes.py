@@ -88,6 +88,7 @@ class Metric:
 
     LEADER_THROTTLED = "kafka_server_leaderreplication_byte_rate"
     FOLLOWER_THROTTLED = "kafka_server_followerreplication_byte_rate"
+    LOG_DIR_COPIED = "kafka_server_alterlogdirsreplication_byte_rate"  # Copies between log directories; limited or not.
     REPLICATION_IN = "kafka_server_brokertopicmetrics_replicationbytesin_total"
     REPLICATION_OUT = "kafka_server_brokertopicmetrics_replicationbytesout_total"
     REASSIGNMENT_IN = "kafka_server_brokertopicmetrics_reassignmentbytesin_total"

@@ -18,6 +18,7 @@ from streaming.shared.kafka.values import (
     MissingPermission,
     Subtract,
 )
+from streaming.shared.log_dirs import LogDirCopy
 
 T = TypeVar("T")
 
@@ -80,17 +81,20 @@ def read_log_sizes(answer: Any) -> dict[TopicPartition, int]:
     return sizes
 
 
-def read_future_logs(answer: Any) -> frozenset[TopicPartition]:
-    """Returns the partitions that the broker copies between two of its disks, from a DescribeLogDirs response."""
-    if not answer.results:
-        raise MissingPermission("Describe on Cluster", "to describe log dirs")
-    return frozenset(
-        (str(topic.name), int(p.partition_index))
+def read_log_dir_copies(answer: Any) -> tuple[LogDirCopy, ...]:
+    """Returns the partitions that the broker copies between two of its log directories, from a DescribeLogDirs response."""
+    copied = [
+        (str(topic.name), int(p.partition_index), int(p.partition_size), str(directory.log_dir))
         for directory in answer.results
         if directory.error_code == kafka_names.ERROR_NONE  # The others are failed disks.
         for topic in directory.topics
         for p in topic.partitions
         if p.is_future_key
+    ]
+    sizes = read_log_sizes(answer)
+    return tuple(
+        LogDirCopy(topic, partition, size_bytes=sizes.get((topic, partition), 0), copied_bytes=size, directory=path)
+        for topic, partition, size, path in sorted(copied)
     )
 
 

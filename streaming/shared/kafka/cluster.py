@@ -38,7 +38,7 @@ from streaming.shared.kafka.answers import (
     raise_for_code,
     read_alter_result,
     read_configs,
-    read_future_logs,
+    read_log_dir_copies,
     read_log_sizes,
     read_or_error,
 )
@@ -55,6 +55,7 @@ from streaming.shared.kafka.values import (
     Unreachable,
 )
 from streaming.shared.kafka.wire import Wire
+from streaming.shared.log_dirs import LogDirCopy
 
 # Resource name of the cluster-wide default of broker settings, for which kafka-python has no method.
 CLUSTER_DEFAULT = ""
@@ -322,12 +323,12 @@ class ClusterClient:
         )
         return {broker: read_or_error(answer, read_log_sizes) for broker, answer in answers.items()}
 
-    def future_logs(self, brokers: Iterable[int]) -> dict[int, frozenset[TopicPartition] | ClusterError]:
-        """Returns the partitions that each broker copies between two of its log directories (KIP-113)."""
+    def log_dir_copies(self, brokers: Iterable[int]) -> dict[int, tuple[LogDirCopy, ...] | ClusterError]:
+        """Returns the copies between log directories of each broker (KIP-113). A broker's answer names all of its partitions."""
         answers = self._wire.send_each(
             "describe log dirs", {b: DescribeLogDirsRequest(topics=None) for b in set(brokers)}
         )
-        return {broker: read_or_error(answer, read_future_logs) for broker, answer in answers.items()}
+        return {broker: read_or_error(answer, read_log_dir_copies) for broker, answer in answers.items()}
 
     def end_offsets(self, partitions: Iterable[PartitionState]) -> dict[TopicPartition, int]:
         """Returns the high watermarks, from the leaders. Partitions whose leader does not answer are absent."""

@@ -6,7 +6,7 @@ the ISR and catches up. Any other throttle serves nothing: it slows no replica n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -64,12 +64,17 @@ class ThrottleSettings:
 
 @dataclass(frozen=True, slots=True)
 class AuditedLogDirRate:
-    """The limit of copies between the log directories of one broker (``broker`` None: of all brokers), in bytes/s."""
+    """The limit of copies between the log directories of one broker (``broker`` None: of all brokers), in bytes/s.
+
+    Attributes:
+        managed: rheostat has set it, and restores the earlier value.
+    """
 
     broker: int | None
     bytes_per_s: int
     source: RateSource
     serves: Serves
+    managed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +138,19 @@ def audit_lists(settings: ThrottleSettings, memory: Memory) -> list[AuditedList]
     ]
 
 
-def audit_log_dir_rates(settings: ThrottleSettings) -> list[AuditedLogDirRate]:
-    """Returns the limits of copies between log directories by broker, the cluster-wide default last."""
+def audit_log_dir_rates(settings: ThrottleSettings, managed: Collection[int] = ()) -> list[AuditedLogDirRate]:
+    """Returns the limits of copies between log directories by broker, the cluster-wide default last.
+
+    Args:
+        managed: the brokers whose limit rheostat manages.
+    """
     rates = settings.log_dir_rates
     limited_by_default = settings.log_dir_copies - {broker for broker in rates if broker is not None}
     audited = []
     for broker in sorted(rates, key=lambda broker: (broker is None, broker or 0)):
         is_used = bool(limited_by_default) if broker is None else broker in settings.log_dir_copies
-        audited.append(AuditedLogDirRate(broker, *rates[broker], Serves.MOVES if is_used else Serves.NOTHING))
+        serves = Serves.MOVES if is_used else Serves.NOTHING
+        audited.append(AuditedLogDirRate(broker, *rates[broker], serves, managed=broker in managed))
     return audited
 
 

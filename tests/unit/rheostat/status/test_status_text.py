@@ -9,6 +9,8 @@ from rich.console import Console
 
 from rheostat.status.active_tuner import tuner_json
 from rheostat.status.text import print_status
+from tuner.api.log_dir_views import log_dir_json
+from tuner.control.log_dir.progress import CopyProgress
 from tuner.journal.unreadable import UnreadableRecord, unreadable_texts
 
 
@@ -27,6 +29,17 @@ def shown(**parts: Any) -> str:
     text = io.StringIO()
     print_status(nothing | parts, Console(file=text, width=200))
     return text.getvalue()
+
+
+def test_copies_between_log_directories_have_a_line_each() -> None:
+    progress = CopyProgress(partitions=2, remaining_bytes=3_000_000_000, eta_s=150.0)
+    limited = log_dir_json(1, progress, 20e6, 25_000_000, managed=True)
+    free = log_dir_json(2, CopyProgress(partitions=1, remaining_bytes=5_000_000), None, None, managed=False)
+    assert [line for line in shown(log_dirs=[limited, free]).splitlines() if "log directories" in line] == [
+        "Broker 1 copies 2 partitions between its log directories: 3.00 GB remain, 20.0 MB/s of the limit of 25.0 MB/s, "
+        "done in about 2 min 30 s.",
+        "Broker 2 copies 1 partition between its log directories: 5.00 MB remain.",
+    ]
 
 
 def test_steering_ticks_have_a_line_each() -> None:

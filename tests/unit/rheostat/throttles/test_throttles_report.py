@@ -193,6 +193,15 @@ def test_log_dir_rate_is_shown_with_its_traffic_and_can_be_cleared_when_idle() -
     assert (used.serves, used.passing_bytes_per_s, used.can_be_cleared) == ("moves", 3.0 * MB, False)
 
 
+def test_managed_log_dir_rate_is_not_cleared_and_shows_its_last_change() -> None:
+    settings = ThrottleSettings(log_dir_rates={1: RATE, 2: RATE})
+    change = Entry(NOW_MS - 5_000, "intent", "set_log_dir", "clients_well", "text", {"broker": 1})
+    history = ThrottleHistory(Memory(), Orders(), (change,), managed_log_dirs=frozenset({1}))
+    managed, other = throttle_rows(settings, history, {}, NOW_MS)
+    assert (managed.owner, managed.can_be_cleared, managed.since_ms) == ("rheostat", False, NOW_MS - 5_000)
+    assert (other.owner, other.can_be_cleared, other.since_ms) == ("other", True, None)
+
+
 def test_lists_are_removed_before_rates() -> None:
     cluster = FakeThrottles(LEFTOVERS)
     assert clear(cluster) == [None] * 4

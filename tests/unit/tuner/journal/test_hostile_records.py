@@ -26,6 +26,7 @@ from streaming.shared.contract import (
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.api.decision_rows import decision_json
 from tuner.api.decisions import DecisionFilter, DecisionStore
+from tuner.control.log_dir.model import LogDirMemory
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, TotalRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory, OwnedRate
@@ -40,7 +41,15 @@ from tuner.core.reassignment_plan import (
     PlanState,
     RequestedStep,
 )
-from tuner.journal import entries, list_records, order_records, plan_records, presence_records, quota_records
+from tuner.journal import (
+    entries,
+    list_records,
+    log_dir_records,
+    order_records,
+    plan_records,
+    presence_records,
+    quota_records,
+)
 from tuner.journal.entries import Entry
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.replayed_state import ReplayedState
@@ -81,6 +90,7 @@ MEMORY = Memory(
     brokers_to_clear=frozenset({4}), orders_at_ms=5, recorded_orders=ORDERS, orders_recorded_until_ms=5, cleared_at_ms=5, predecessor_writes={SOURCE: (5, None)},
     predecessor_writes_until_ms=5, listed={"t": throttle([(0, 1)], [(0, 3)])},
 )  # fmt: skip
+LOG_DIRS = LogDirMemory(owned={3: OwnedRate(None, 9, (None, 9))}, externally_owned_until_ms={3: 5})
 QUOTAS = MutationMemory(
     TotalRate(5.0, 5, 5, 5.0, 5),
     LearnedCost(1.0, 1.0, 2.0, 0.1, 3),
@@ -118,6 +128,12 @@ JOURNAL = {
     ),
     "quotas": Kind(
         quota_records.state_key("c"), quota_records.encode_state(QUOTAS), quota_records.decode_state, quota_records.encode_state
+    ),
+    "log-dir": Kind(
+        log_dir_records.log_dir_prefix("c") + b"3", log_dir_records.encode_log_dir(3, LOG_DIRS) or b"", log_dir_records.decode_log_dir,
+        lambda found: log_dir_records.encode_log_dir(
+            next(iter((*found.owned, *found.externally_owned_until_ms)), 0), found
+        ),
     ),
     "plan": Kind(
         plan_records.head_key("c", "p"), plan_records.encode_head(PlanHead("p", "kim", 5, 9, 1, ordered_by="lee", state_ordered_at_ms=9)),

@@ -95,14 +95,14 @@ def update_estimate(
         return before
     elapsed_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000 if before is not None else _STEP_S_DEFAULT
     no_signal_lost = before is not None and elapsed_s < _LOST_SIGNAL_RATIO * before.signal_interval_s
-    steps_in_window = _steps_in_window(signal)
-    directions = _update_directions(signal, before, elapsed_s, steps_in_window, no_signal_lost, limits)
+    window_steps = steps_in_window(signal)
+    directions = _update_directions(signal, before, elapsed_s, window_steps, no_signal_lost, limits)
     latency = update_filter(
         before.latency if before is not None else LatencyFilter(),
         mean_ms=signal.produce_mean_ms,
-        p99_ms=_produce_p99_ms(signal, limits),
+        p99_ms=produce_p99_ms(signal, limits),
         step_s=elapsed_s,
-        steps_in_window=steps_in_window,
+        steps_in_window=window_steps,
         no_signal_lost=no_signal_lost,
         limits=limits,
     )
@@ -158,7 +158,7 @@ def _update_margin(
     margin, held_until_ms = limits.margin_start, 0
     if before is not None:
         margin, held_until_ms = before.margin, before.margin_held_until_ms
-    latency_ratio = current_p99_ms(_produce_p99_ms(signal, limits), latency, limits) / objective.latency_ms
+    latency_ratio = current_p99_ms(produce_p99_ms(signal, limits), latency, limits) / objective.latency_ms
     # If a new load level caused the miss of the objective, the forecast answers that level, and the margin stays. Only a negative
     # margin ends, because it was learned at the previous load level.
     new_level = before is not None and any(
@@ -204,7 +204,7 @@ def _update_directions(
     return directions
 
 
-def _steps_in_window(signal: BrokerSignal) -> int:
+def steps_in_window(signal: BrokerSignal) -> int:
     """Returns how many source intervals lie between the first and the last sample of the window; at least 1.
 
     Additional samples, which a collector takes when a move starts, do not make the window longer.
@@ -213,7 +213,7 @@ def _steps_in_window(signal: BrokerSignal) -> int:
     return max(1, min(signal.samples, expected) - 1)
 
 
-def _produce_p99_ms(signal: BrokerSignal, limits: ControlLimits) -> float:
+def produce_p99_ms(signal: BrokerSignal, limits: ControlLimits) -> float:
     """Returns the produce p99 (ms); 0 if it is not known or says nothing.
 
     Kafka's p99 covers the last thousand requests. On a broker that clients hardly write to, those reach back to its start. Fetch

@@ -98,8 +98,7 @@ def next_margin(
     if latency_ratio > 1.0:
         error = min(1.0, latency_ratio - aim) + limits.miss_weight
     else:
-        # The aim for a smooth p99 (small fast component) is nearer to the objective.
-        nearer_aim = max(aim, min(limits.latency_aim_max, 1.0 - fast_component * (1.0 - limits.latency_aim)))
+        nearer_aim = max(aim, smooth_latency_aim(fast_component, limits))
         # The error is 0 at ``nearer_aim`` and 1 − aim at the objective, for every fast component. At low headroom 1 − aim is small,
         # so the reaction is weak on purpose.
         error = (latency_ratio - nearer_aim) * (1.0 - aim) / (1.0 - nearer_aim)
@@ -110,6 +109,11 @@ def next_margin(
     # A miss of the objective cancels a negative margin at once.
     before = max(margin, 0.0) if latency_ratio > 1.0 else margin
     return min(limits.margin_max, max(min_margin(fast_component, limits), before + limits.margin_gain * error))
+
+
+def smooth_latency_aim(fast_component: float, limits: ControlLimits) -> float:
+    """Returns the aim as a share of the objective: the nearer, the smoother the p99 is (small fast component)."""
+    return min(limits.latency_aim_max, 1.0 - fast_component * (1.0 - limits.latency_aim))
 
 
 def min_margin(fast_component: float, limits: ControlLimits) -> float:

@@ -1,0 +1,160 @@
+"""The control law for copies between the log directories of one broker: the rate rises while clients are well, and falls while
+they wait.
+
+Such a copy uses no link, so there is no headroom to compute: a disk's capacity is not known, and depends on what else it does. So
+the law feels its way, as TCP does. It raises the rate by a share while three things hold: the produce latency of the broker's
+clients is below the aim, the request handlers are idle enough, and the copy uses its rate. It lowers the rate by a larger share
+once clients wait. Until clients wait for the first time, the rate rises in larger steps.
+
+Invariants: the rate stays between the minimum and the ceiling. A copy that something else limits raises no rate. Each signal counts
+once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import NamedTuple
+
+from streaming.shared.contract import BrokerSignal
+from tuner.control.log_dir.decision import LogDirReason
+from tuner.control.throttle.diagnosis.bottleneck import BUSY_IDLE_RATIO
+from tuner.control.throttle.objective import ControlLimits
+from tuner.control.throttle.steering.broker_estimate import produce_p99_ms, steps_in_window
+from tuner.control.throttle.steering.headroom import smooth_latency_aim
+from tuner.control.throttle.steering.latency_filter import (
+    LatencyFilter,
+    current_p99_ms,
+    fast_component,
+    update_filter,
+)
+from tuner.core.value import value
+
+# Shares by which the rate changes in one step. A rise is smaller, the nearer the latency is to its aim.
+RISE_MAX, FAST_RISE_MAX, FALL = 0.1, 0.25, 0.3
+# A change shows in the signals after Kafka's quota window (11 s) and the delay of the signals.
+SETTLE_S = 15.0
+# Kafka reports the idle share of the request handlers as a mean over about a minute.
+HANDLERS_SETTLE_S = 60.0
+# The rate does not rise while the handlers are idle for less than this, so that a rise does not make them busy.
+IDLE_RATIO_MIN = BUSY_IDLE_RATIO + 0.1
+_STEP_S_DEFAULT = 5.0
+_LOST_SIGNAL_S = 7.5  # A longer step than the stream's usual one has lost a signal.
+
+
+@value
+class LogDirLaw:
+    """The state of the law for one broker.
+
+    Attributes:
+        sampled_at_ms: when the newest signal was measured; epoch.
+        latency: the latency filter of the broker's producers.
+        lowered_at_ms: when the rate was lowered last; 0: not yet.
+        has_waited: clients have waited since the copies began, so the rate rises in small steps.
+    """
+
+    sampled_at_ms: int = 0
+    latency: LatencyFilter = field(default_factory=LatencyFilter)
+    lowered_at_ms: int = 0
+    has_waited: bool = False
+
+
+class RateBounds(NamedTuple):
+    """The bounds of the rate, in bytes/s; ``min_bytes_per_s`` is at most the other."""
+
+    min_bytes_per_s: float
+    max_bytes_per_s: float
+
+
+class NextRate(NamedTuple):
+    """The result of one step. The rate in bytes/s equals the current one if it stays."""
+
+    law: LogDirLaw
+    bytes_per_s: int
+    reason: LogDirReason
+
+
+def rate_bounds(written_bytes_per_s: float, limits: ControlLimits) -> RateBounds:
+    """Returns the bounds. The minimum is above the rate of new writes, as a lower rate would never end the copies."""
+    lowest = max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * written_bytes_per_s)
+    return RateBounds(min(lowest, limits.rate_bytes_per_s_max), limits.rate_bytes_per_s_max)
+
+
+def latency_ratio(law: LogDirLaw, signal: BrokerSignal, latency_ms: float, limits: ControlLimits) -> float | None:
+    """Returns the present produce p99 ÷ its objective; 0 if clients hardly write, None if the latency is not measured."""
+    if signal.produce_p99_ms is None and signal.client_in_bytes_per_s is None:
+        return None
+    p99_ms = produce_p99_ms(signal, limits)
+    if p99_ms == 0.0 and (signal.client_in_bytes_per_s or 0.0) >= limits.clients_bytes_per_s_min:
+        return None
+    return current_p99_ms(p99_ms, law.latency, limits) / latency_ms
+
+
+def update_law(law: LogDirLaw, signal: BrokerSignal, limits: ControlLimits) -> LogDirLaw:
+    """Returns the state after a newer signal."""
+    elapsed_s = (signal.sampled_at_ms - law.sampled_at_ms) / 1000 if law.sampled_at_ms else _STEP_S_DEFAULT
+    latency = update_filter(
+        law.latency,
+        mean_ms=signal.produce_mean_ms,
+        p99_ms=produce_p99_ms(signal, limits),
+        step_s=elapsed_s,
+        steps_in_window=steps_in_window(signal),
+        no_signal_lost=law.sampled_at_ms > 0 and elapsed_s < _LOST_SIGNAL_S,
+        limits=limits,
+    )
+    return replace(law, sampled_at_ms=signal.sampled_at_ms, latency=latency)
+
+
+def first_rate(law: LogDirLaw, signal: BrokerSignal, ratio: float, bounds: RateBounds, limits: ControlLimits) -> int:
+    """Returns the rate for copies that ran without a limit: half of what they used, or the minimum if clients wait."""
+    copied = signal.log_dir_copied_bytes_per_s or 0.0
+    rate = copied / 2 if ratio <= smooth_latency_aim(fast_component(law.latency), limits) else 0.0
+    return round(min(bounds.max_bytes_per_s, max(bounds.min_bytes_per_s, rate)))
+
+
+def next_rate(
+    law: LogDirLaw,
+    current_bytes_per_s: int,
+    signal: BrokerSignal,
+    ratio: float,
+    bounds: RateBounds,
+    now_ms: int,
+    limits: ControlLimits,
+) -> NextRate:
+    """Returns the rate after a new signal.
+
+    Args:
+        law: the state after ``update_law``.
+        current_bytes_per_s: the rate in force.
+        signal: the newest signal of the broker.
+        ratio: produce p99 ÷ its objective.
+        bounds: the bounds of the rate.
+        now_ms: epoch.
+        limits: the constants of the law.
+    """
+    current, idle_ratio = current_bytes_per_s, signal.request_handler_idle_ratio
+    if current > bounds.max_bytes_per_s:
+        return NextRate(law, round(bounds.max_bytes_per_s), LogDirReason.AT_CEILING)
+    if current < bounds.min_bytes_per_s:
+        return NextRate(law, round(bounds.min_bytes_per_s), LogDirReason.AT_MINIMUM)
+    lowered_s = (now_ms - law.lowered_at_ms) / 1000
+    handlers_busy = idle_ratio is not None and idle_ratio < BUSY_IDLE_RATIO
+    if ratio > 1.0 or handlers_busy:
+        if current <= bounds.min_bytes_per_s:
+            return NextRate(replace(law, has_waited=True), current, LogDirReason.AT_MINIMUM)
+        if 0 <= lowered_s < (SETTLE_S if ratio > 1.0 else HANDLERS_SETTLE_S):
+            return NextRate(law, current, LogDirReason.SETTLING)
+        rate = round(max(bounds.min_bytes_per_s, (1.0 - FALL) * current))
+        reason = LogDirReason.CLIENTS_WAIT if ratio > 1.0 else LogDirReason.HANDLERS_BUSY
+        return NextRate(replace(law, lowered_at_ms=now_ms, has_waited=True), rate, reason)
+    aim = smooth_latency_aim(fast_component(law.latency), limits)
+    if ratio >= aim or (idle_ratio is not None and idle_ratio < IDLE_RATIO_MIN):
+        return NextRate(law, current, LogDirReason.NEAR_OBJECTIVE)
+    if (signal.log_dir_copied_bytes_per_s or 0.0) < limits.throttle_full_ratio_min * current:
+        return NextRate(law, current, LogDirReason.NOT_THROTTLE_LIMITED)
+    if current >= bounds.max_bytes_per_s:
+        return NextRate(law, current, LogDirReason.AT_CEILING)
+    if 0 <= lowered_s < SETTLE_S:
+        return NextRate(law, current, LogDirReason.SETTLING)
+    rise = (RISE_MAX if law.has_waited else FAST_RISE_MAX) * (aim - ratio) / aim
+    rate = round(min(bounds.max_bytes_per_s, (1.0 + rise) * current))
+    return NextRate(law, rate, LogDirReason.CLIENTS_WELL)
