@@ -39,6 +39,7 @@ from tuner.control.mutation_quota.operator_orders import step_with_orders
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import ClusterUnreadable
 from tuner.core.controller import cluster_wide_measures
+from tuner.core.mutation_rates import mutation_rates
 from tuner.core.operator_orders import Orders, QuotaTrialKind
 from tuner.core.quota_window import QuotaWindow
 from tuner.journal.topic_tail import KAFKA_ERRORS
@@ -89,13 +90,16 @@ def gather(settings: Settings, total_per_s: float | None = None) -> dict[str, An
     policy = settings.tuner.mutation_policy(settings.limits.limits()) or MutationPolicy()
     total = choose_total(total_per_s, journal.orders, evaluated["total_per_s"])
     asks = total_per_s is not None or not is_any_tenant_limited(quotas)
+    clients = mutation_rates(signals.controllers, signals.brokers, signals.tenants.values(), now_ms)
+    all_clients = None if clients is None else clients.mutations
+    rates = rates_of(evaluated["tenants"])
     metering = journal.orders.trials.get(QuotaTrialKind.MEASURE)
     return {
         "cluster": settings.cluster,
         "enabled": settings.tuner.mutation_quota is not None,
         "paused": journal.orders.pause.by if journal.orders.pause is not None else None,
         **evaluated,
-        "what_if": what_if_json(rates_of(evaluated["tenants"]), total, policy) if asks and total is not None else None,
+        "what_if": what_if_json(rates, all_clients, total, policy) if asks and total is not None else None,
         "metering_left": is_leftover(quotas, metering, now_ms),
         "quotas": [
             {"entity": str(entity), "rate_per_s": rate, "managed": entity in journal.quotas.owned}

@@ -12,6 +12,7 @@ from tuner.control.mutation_quota.default_quota import UNLIMITED_PER_S
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.control.mutation_quota.what_if import share_total
+from tuner.core.mutation_rates import Bound, MutationSource, SourcedRate
 from tuner.core.operator_orders import Orders, QuotaTrialKind
 
 _SOURCE_TEXTS = {
@@ -49,12 +50,21 @@ def rates_of(rows: Iterable[Mapping[str, Any]] | None) -> dict[Tenant, float]:
     return {Tenant(row["user"], row["client_id"]): row["demand_per_s"] for row in rows or ()}
 
 
-def what_if_json(rates_per_s: Mapping[Tenant, float], total: ChosenTotal, policy: MutationPolicy) -> dict[str, Any]:
-    """Returns the answer as one JSON object; ``rate_source`` is null if Kafka counts no tenant."""
+def what_if_json(
+    rates_per_s: Mapping[Tenant, float], all_clients: SourcedRate | None, total: ChosenTotal, policy: MutationPolicy
+) -> dict[str, Any]:
+    """Returns the answer as one JSON object; ``rate_source`` is null if Kafka counts no tenant.
+
+    Args:
+        all_clients: the rate of all clients together, which is also known if Kafka counts no tenant; None: not measured.
+    """
     return {
         "total_per_s": total.per_s,
         "total_source": total.source,
-        "rate_source": "quota_accounts" if rates_per_s else None,
+        "rate_source": MutationSource.QUOTA_ACCOUNTS.value if rates_per_s else None,
+        "all_clients": None
+        if all_clients is None
+        else {"per_s": all_clients.per_s, "source": all_clients.source.value, "bound": all_clients.bound.value},
         "tenants": [
             {
                 "user": share.tenant.user,
@@ -75,9 +85,29 @@ def what_if_text(what_if: Mapping[str, Any]) -> str:
     condition = f"If the total were {what_if['total_per_s']:g} partitions/s ({_SOURCE_TEXTS[what_if['total_source']]})"
     rows = what_if["tenants"]
     if not rows:
-        return f"{condition}: it is not known which tenants would be held back, because Kafka counts the mutations of no tenant."
+        unknown = "which tenants would be held back is not known, because Kafka counts no tenant."
+        return f"{condition}: {_all_clients_text(what_if)}{unknown}"
     held_back = sum(row["held_back"] for row in rows)
     if not held_back:
         used_per_s = sum(row["rate_per_s"] for row in rows)
         return f"{condition}: no tenant would be held back. All tenants together create and delete {used_per_s:.2f}/s."
     return f"{condition}: {held_back} of {count_text(len(rows), 'tenant')} would be held back."
+
+
+_BOUND_TEXTS = {Bound.EXACT: "", Bound.AT_LEAST: "at least ", Bound.AT_MOST: "at most "}
+_RATE_SOURCE_TEXTS = {
+    MutationSource.PARTITION_COUNT: "from the number of partitions",
+    MutationSource.TOPIC_COUNT: "from the number of topics",
+    MutationSource.REQUEST_COUNT: "from the number of requests",
+    MutationSource.QUOTA_ACCOUNTS: "from Kafka's quota accounts",
+}
+
+
+def _all_clients_text(what_if: Mapping[str, Any]) -> str:
+    """Returns what all clients together create and delete, and its source; empty if it is not measured."""
+    rate = what_if["all_clients"]
+    if rate is None:
+        return ""
+    bound, source = _BOUND_TEXTS[Bound(rate["bound"])], _RATE_SOURCE_TEXTS[MutationSource(rate["source"])]
+    relation = "more than" if rate["per_s"] > what_if["total_per_s"] else "within"
+    return f"all clients create and delete {bound}{rate['per_s']:.2f}/s ({source}), {relation} this total; "

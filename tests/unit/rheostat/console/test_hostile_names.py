@@ -137,7 +137,7 @@ def tenants_of(hostile: str) -> dict[str, Any]:
     return {
         "enabled": False, "pressure": 0.4, "total_text": hostile, "holds": [hostile], "tenants": [row],
         "quotas": [{"entity": hostile, "rate_per_s": 12.5, "managed": True}], "metering_left": True,
-        "what_if": what_if_json({Tenant(hostile, hostile): 9.0}, ChosenTotal(5.0, "option"), MutationPolicy()),
+        "what_if": what_if_json({Tenant(hostile, hostile): 9.0}, None, ChosenTotal(5.0, "option"), MutationPolicy()),
     }  # fmt: skip
 
 

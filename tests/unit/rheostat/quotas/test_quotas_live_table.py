@@ -14,6 +14,7 @@ from tuner.control.mutation_quota.default_quota import EVERY_PAIR
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.metering_trial import TRIAL_PER_S
 from tuner.control.mutation_quota.model import MutationPolicy
+from tuner.core.mutation_rates import Bound, MutationSource, SourcedRate
 from tuner.core.operator_orders import Orders, QuotaTrial, QuotaTrialKind
 
 
@@ -101,7 +102,7 @@ NIGHTLY, OPS = Tenant(client_id="nightly"), Tenant(client_id="ops")
 
 
 def answer(total: ChosenTotal, rates: dict[Tenant, float]) -> str:
-    return told(found(what_if=what_if_json(rates, total, MutationPolicy())))
+    return told(found(what_if=what_if_json(rates, None, total, MutationPolicy())))
 
 
 def test_what_if_lists_tenants_that_total_would_hold_back() -> None:
@@ -117,7 +118,17 @@ def test_what_if_names_calibration_and_no_tenant_held_back() -> None:
 
 
 def test_what_if_without_books_says_that_tenants_are_unknown() -> None:
-    assert "Kafka counts the mutations of no tenant" in answer(ChosenTotal(60.0, "estimate"), {})
+    text = " ".join(answer(ChosenTotal(60.0, "estimate"), {}).split())
+    assert "which tenants would be held back is not known, because Kafka counts no tenant" in text
+
+
+@pytest.mark.parametrize(("total_per_s", "relation"), [(5.0, "more than"), (60.0, "within")])
+def test_what_if_without_tenants_compares_all_clients_with_total(total_per_s: float, relation: str) -> None:
+    rate = SourcedRate(per_s=12.5, source=MutationSource.PARTITION_COUNT, bound=Bound.AT_LEAST)
+    what_if = what_if_json({}, rate, ChosenTotal(total_per_s, "option"), MutationPolicy())
+    assert what_if["all_clients"] == {"per_s": 12.5, "source": "partition_count", "bound": "at_least"}
+    expected = f"at least 12.50/s (from the number of partitions), {relation} this total; which tenants"
+    assert expected in " ".join(told(found(what_if=what_if)).split())
 
 
 @pytest.mark.parametrize(
