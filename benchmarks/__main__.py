@@ -1,4 +1,4 @@
-"""Runs all benchmarks in turn. The benchmark on limited links comes last, as it takes longest and needs root."""
+"""Runs all benchmarks in turn. Those on limited links come last, as they take longest and need root."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from benchmarks import (
     move,
     page,
     pipeline,
+    recovery,
     scale,
     stall,
 )
@@ -32,6 +33,7 @@ BENCHMARKS = (
     page,
     controller,
     cluster,
+    recovery,
 )
 
 if __name__ == "__main__":

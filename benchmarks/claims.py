@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.control import OURS, totals
+from benchmarks.recoveries.score import ACT, NONE, OBJECTIVE_MS, RATIO_MAX
 
 Figures = Mapping[str, Any]  # The JSON object that a benchmark prints with --json.
 
@@ -76,6 +77,14 @@ def _largest_collector(key: str) -> Callable[[Figures], float | None]:
     return lambda figures: float(max(figures["nodes"], key=lambda row: int(row["nodes"]))[key])
 
 
+def _recovery(policy: str, key: str) -> Callable[[Figures], float | None]:
+    def read(figures: Figures) -> float | None:
+        total = next((total for total in figures["totals"] if total["policy"] == policy), None)
+        return None if total is None else float(total[key])
+
+    return read
+
+
 # By benchmark, in the order of the page.
 CLAIMS: Mapping[str, tuple[Claim, ...]] = {
     "footprint": (
@@ -126,5 +135,14 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("update of the page, kB", _key("update_kb"), at_most=100.0),
         Claim("API under load, p99, ms", _key("p99_ms"), at_most=50.0),
         Claim("decision cycle with viewers ÷ without", _key("cycle_ratio"), at_most=1.1),
+    ),
+    "recovery": (
+        Claim("in sync ÷ optimum, with act", _recovery(ACT, "ratio_to_optimum"), at_most=RATIO_MAX),
+        Claim("in sync ÷ optimum, no throttle", _recovery(NONE, "ratio_to_optimum")),
+        Claim("in sync ÷ optimum, static throttle of 50 %", _recovery("static-50", "ratio_to_optimum")),
+        Claim("produce p99 while recovering, with act, ms", _recovery(ACT, "recovering_p99_ms"), at_most=OBJECTIVE_MS),
+        Claim("produce p99 while recovering, no throttle, ms", _recovery(NONE, "recovering_p99_ms")),
+        Claim("produce p99 while recovering, static throttle of 50 %, ms", _recovery("static-50", "recovering_p99_ms")),
+        Claim("throttle settings left behind", _recovery(ACT, "keys_left"), at_most=0.0),
     ),
 }
