@@ -76,7 +76,8 @@ def throttles_both_sides(client: ClusterClient, topic: str, broker: int) -> bool
     return followers == {broker} and len(leaders) > 1 and sides <= live.rates.keys()
 
 
-@pytest.mark.timeout(500)
+@pytest.mark.campaign  # tests/faults/test_faults_of_recovery.py has it without Spark in every `make test`.
+@pytest.mark.timeout(900)
 def test_wiped_broker_is_throttled_and_leaves_nothing_after_kill() -> None:
     replicas = {p: [1 + (p + i) % 3 for i in range(3)] for p in range(PARTITIONS)}
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
@@ -85,7 +86,7 @@ def test_wiped_broker_is_throttled_and_leaves_nothing_after_kill() -> None:
             ProducerLoad(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=500_000, record_bytes=10_000),
             running(lab, **ACT) as rheostat,
         ):
-            rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 120)
+            rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 240)
             return_with_empty_disk(lab, rheostat, client, 3)
             rheostat.until("the first bytes", first_bytes(lab, 3, "orders"), 90)
             copied_at_s = time.monotonic()
@@ -108,7 +109,7 @@ def test_wiped_broker_is_throttled_and_leaves_nothing_after_kill() -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.timeout(500)
+@pytest.mark.timeout(900)
 def test_partition_below_minimum_is_held_back_by_nothing() -> None:
     """While broker 3 recovers, broker 2 dies: the partitions accept no writes, so broker 3 leaves the lists."""
     with (
@@ -117,7 +118,7 @@ def test_partition_below_minimum_is_held_back_by_nothing() -> None:
     ):
         make_topic(lab, "orders", {p: [1, 2, 3] for p in range(4)}, 400)
         with running(lab, **{**ACT, "rate_bytes_per_s_max": 4 * MB}) as rheostat:
-            rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 120)
+            rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 240)
             return_with_empty_disk(lab, rheostat, client, 3)
 
             def listed() -> bool:
