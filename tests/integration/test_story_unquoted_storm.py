@@ -35,7 +35,7 @@ LOUD = replace(ETL, requests_per_s=40, connections=8, honours=True)
 QUIET_S = 45.0
 PLOT = Path(__file__).parents[2] / "docs" / "images" / "storm-without-quota.svg"
 
-pytestmark = [pytest.mark.campaign, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(1000)]
 
 
 @dataclass
@@ -148,7 +148,7 @@ def draw(course: Course) -> str:
 
 def test_storm_without_quotas_is_found_and_its_command_tames_it(tmp_path: Path) -> None:
     with Lab(LabSpec(brokers=2, heap_mb=320)) as lab, running(lab) as parts:
-        parts.until("rheostat is ready", lambda: (s := parts.status()) and s["ready"], 120)
+        parts.until("rheostat is ready", lambda: (s := parts.status()) and s["ready"], 300)
         with storm(lab, CALM, OLD) as calm, recorded(course := Course(parts, calm)):
             parts.until("the calm minute is over", lambda: calm.now_s() > QUIET_S, 90)
             before = course.look()
