@@ -10,6 +10,7 @@ from docs_build.page import cell
 from tuner.control.log_dir import reason_texts as log_dir
 from tuner.control.mutation_quota import reason_texts as quota
 from tuner.control.reassignment import reason_texts as reassignment
+from tuner.control.replication_lag import reason_texts as replication_lag
 from tuner.control.throttle import reason_texts as throttle
 from tuner.core.reason_text import ReasonText
 
@@ -62,6 +63,12 @@ SECTIONS: tuple[tuple[str, str, Mapping[Any, ReasonText]], ...] = (
         "Copies between log directories",
         "While a broker copies partitions between its log directories, each cycle gives one of these reasons for its limit.",
         log_dir.LOG_DIR_REASON_TEXTS,
+    ),
+    (
+        "Replication lag",
+        "Every 15 s the tuner looks for brokers whose replicas lag although no reassignment moves them. It checks these causes in "
+        "this order. They explain the lag, and no decision depends on them.",
+        replication_lag.LAG_REASON_TEXTS,
     ),
 )
 

@@ -57,6 +57,7 @@ from tuner.wiring.log_dir import log_dir_controller
 from tuner.wiring.mutation_quota import mutation_quota_controller
 from tuner.wiring.readers import leadership_lease, orders_reader, recovery_finder, recovery_watch, signal_reader
 from tuner.wiring.reassignment import reassignment_executor
+from tuner.wiring.replication_lag import lag_monitor
 from tuner.wiring.status import StatusStores, status_stores
 from tuner.wiring.steering import settings_snapshot
 from tuner.wiring.throttle import throttle_controller
@@ -158,6 +159,7 @@ def run_tuner(
                 status.plans,
                 status.mutations,
                 status.log_dirs,
+                status.lag,
             ),
             KafkaOrderService(kafka, topics.orders, cluster, status.observers.orders, clock.wall_s),
             cycle_s=settings.cycle_s,
@@ -280,7 +282,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         plans = reassignment_executor(context, status.plans, throttles)
         log_dirs = log_dir_controller(context, status.log_dirs)
         serve(
-            Controllers(throttles, quotas, plans, log_dirs),
+            Controllers(throttles, quotas, plans, log_dirs, lag_monitor(context, status.lag)),
             status.throttles,
             journal=journal,
             lease=lease,
@@ -294,6 +296,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         status.quotas.clear()
         status.plans.clear()
         status.log_dirs.clear()
+        status.lag.clear()
         if journal.lost:
             process.leave_group()
     return True

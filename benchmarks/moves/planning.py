@@ -20,8 +20,8 @@ from rheostat.fetchers.report import analyse_fetchers, to_record
 from streaming.shared.contract import Side
 from tuner.control.reassignment.scheduler import schedule
 from tuner.control.reassignment.scheduler_model import SchedulerConstraints, WaitingPartition, planned_partitions
-from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.core.batch_limits import BatchLimits
+from tuner.core.fetcher_load import FetchedPartition
 from tuner.core.reassignment_steps import PartitionTransition, all_steps
 from tuner.planning.fluid_bound import fluid_bound
 from tuner.planning.plan_file import PlanFile

@@ -10,7 +10,7 @@ import typer
 
 from rheostat.errors import BadInputError
 from rheostat.options import MEASURE_FOR_S, Config, Json, MeasureFor, rate_option, time_option
-from tuner.control.throttle.diagnosis.fetcher_load import FETCHERS_MAX
+from tuner.core.fetcher_load import FETCHERS_MAX
 
 
 class LoadUnit(StrEnum):
@@ -51,11 +51,15 @@ def fetchers(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="with --apply: do not ask for a confirmation")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="show load and lag of each thread, refreshed every 2 s, until Ctrl-C")
+    ] = False,
+    duration_s: Annotated[float | None, time_option("end --watch after this time", "--duration", zero=True)] = None,
     as_json: Json = False,
 ) -> None:
     """Shows the load of fetcher threads and the best num.replica.fetchers.
 
-    Exit code 1: another value is clearly better.
+    With --watch, --json prints one object in each line. Exit code 1, without --watch: another value is clearly better.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.fetchers.approval import OBSERVE_S, FetcherChange
@@ -67,6 +71,23 @@ def fetchers(
     if given and not apply:
         raise BadInputError(
             f"{given[0]}: nothing is changed without --apply; give --apply as well, or leave {given[0]} out"
+        )
+    if watch:
+        _check_watch(by, measure_s, apply=apply, has_plot=plot is not None)
+        from rheostat.config.settings import load_settings
+        from rheostat.fetchers.watch import watch as watch_threads
+
+        code = watch_threads(
+            load_settings(config),
+            as_json=as_json,
+            window_s=measure_s,
+            thread_bytes_per_s_max=thread_rate,
+            duration_s=duration_s,
+        )
+        raise typer.Exit(code)
+    if duration_s is not None:
+        raise BadInputError(
+            "--duration: this option has an effect only with --watch: give --watch too, or leave it out"
         )
     change = None
     if apply:
@@ -82,3 +103,17 @@ def fetchers(
             change=change,
         )
     )
+
+
+def _check_watch(by: LoadUnit, measure_s: float, *, apply: bool, has_plot: bool) -> None:
+    """Checks the options that cannot be combined with --watch.
+
+    Raises:
+        BadInputError: the message names the option.
+    """
+    refused = {"--apply": apply, "--plot": has_plot, "--by partitions": by is LoadUnit.PARTITIONS}
+    given = [name for name, is_given in refused.items() if is_given]
+    if given:
+        raise BadInputError(f"{given[0]}: not possible with --watch: leave one of the two out")
+    if measure_s == 0:
+        raise BadInputError("--measure-for 0: --watch measures the logs: give a time such as 10s, or leave it out")

@@ -25,7 +25,7 @@ from rheostat.plan.write_rates import measure_write_rates
 from rheostat.reassign.active_plans import may_begin_steps, read_active_plans
 from rheostat.run.services import probe
 from streaming.shared.kafka.fetchers import FetcherClient
-from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
+from tuner.core.fetcher_load import FetchedPartition
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.runtime.gc_tuning import tune_gc
 

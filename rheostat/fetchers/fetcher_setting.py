@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rheostat.console.interrupt import DeferredCtrlC
 from streaming.shared import kafka_names
-from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.fetchers import FetcherClient
 from streaming.shared.kafka.values import Change, ConfigValue
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
@@ -67,15 +67,7 @@ class LiveFetcherSetting:
 
     def read_values(self) -> dict[int, int]:
         """Returns num.replica.fetchers by broker, without the brokers that do not answer."""
-        try:
-            answers = self._client.broker_configs(self._brokers, [NUM_REPLICA_FETCHERS])
-        except ClusterError:
-            return {}
-        return {
-            broker: _fetcher_setting(answer).value
-            for broker, answer in answers.items()
-            if not isinstance(answer, ClusterError)
-        }
+        return read_fetchers(self._client, self._brokers)
 
     def sample_followers(self) -> FollowerSample:
         """Returns the state of all followers now.
@@ -93,6 +85,19 @@ class LiveFetcherSetting:
             end_offsets=log_end_sum,
             moving=len(moving),
         )
+
+
+def read_fetchers(client: ClusterClient, brokers: Sequence[int]) -> dict[int, int]:
+    """Returns num.replica.fetchers by broker, without the brokers that do not answer or refuse access."""
+    try:
+        answers = client.broker_configs(brokers, [NUM_REPLICA_FETCHERS])
+    except ClusterError:
+        return {}
+    return {
+        broker: _fetcher_setting(answer).value
+        for broker, answer in answers.items()
+        if not isinstance(answer, ClusterError)
+    }
 
 
 def _fetcher_setting(configs: Mapping[str, ConfigValue]) -> FetcherSetting:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil
 
-from tuner.control.throttle.diagnosis.fetcher_load import (
+from tuner.core.fetcher_load import (
     FetchedReplica,
     Fetchers,
     FetcherThread,
@@ -74,7 +74,7 @@ def as_text(maps: Sequence[HeatMap]) -> str:
             for leader in leaders:
                 thread_loads = [loads.get((follower, leader, t), 0.0) for t in range(heat_map.fetchers[follower])]
                 text = (
-                    "".join(_shade(load, max_load) for load in thread_loads)
+                    "".join(shade(load, max_load) for load in thread_loads)
                     if (follower, leader) in heat_map.by_pair
                     else "·"
                 )
@@ -152,7 +152,7 @@ def _max_load(maps: Sequence[HeatMap]) -> float:
     return max((load for heat_map in maps for load in heat_map.loads().values()), default=0.0) or 1.0
 
 
-def _shade(load: float, max_load: float) -> str:
+def shade(load: float, max_load: float) -> str:
     """Returns a blank for an idle thread, and otherwise one of the four darker characters."""
     return _SHADES[0] if load <= 0 else _SHADES[1 + min(3, int(4 * load / max_load))]
 

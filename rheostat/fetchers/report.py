@@ -8,8 +8,8 @@ from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from streaming.shared.fetcher_threads import client_id
-from tuner.control.throttle.diagnosis.fetcher_choice import choose_fetcher_load, is_worthwhile
-from tuner.control.throttle.diagnosis.fetcher_load import (
+from tuner.core.fetcher_choice import choose_fetcher_load, is_worthwhile
+from tuner.core.fetcher_load import (
     FetchedPartition,
     FetchedReplica,
     FetcherLoad,

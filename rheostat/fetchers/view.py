@@ -9,7 +9,7 @@ from rich.table import Table
 from rheostat.fetchers.report import FetchersReport
 from streaming.shared.fetcher_threads import client_id
 from streaming.shared.units import rate_text
-from tuner.control.throttle.diagnosis.fetcher_load import FETCHERS_MAX, FetcherLoad
+from tuner.core.fetcher_load import FETCHERS_MAX, FetcherLoad
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 
 ROWS_MAX = 10

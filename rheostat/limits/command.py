@@ -14,6 +14,7 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.limits.history import read_histories
 from rheostat.limits.overrides import LimitOverrides, check_topic
 from rheostat.limits.report import Fill, LimitsReport, as_record, build_report
+from rheostat.limits.thread_spread import avoid_fetcher_collisions
 from rheostat.limits.view import describe_report
 from rheostat.plan.cluster_layout import ClusterLayout, open_cluster, read_layout
 from streaming.shared.kafka.cluster import PartitionState
@@ -62,16 +63,17 @@ def run_place(
     limits = overrides.apply_to(settings.limits)
     with open_cluster(settings, _CLIENT_ID) as client:
         layout = read_layout(client, settings, _CLIENT_ID)
-    counts = count_replicas(layout)
-    existing = layout.topics.get(topic, [])
-    request = placement_request(topic, partitions, replication, existing, len(layout.brokers))
-    try:
-        placement = place(request, layout.racks, counts, limits_for_topic(topic, limits))
-    except PolicyViolation as violation:
-        if as_json:
-            out(json.dumps({"plan": None, "policy_violation": str(violation)}, indent=2))
-        tell(str(violation))
-        return EXIT_NOT_WELL
+        counts = count_replicas(layout)
+        existing = layout.topics.get(topic, [])
+        request = placement_request(topic, partitions, replication, existing, len(layout.brokers))
+        try:
+            placement = place(request, layout.racks, counts, limits_for_topic(topic, limits))
+        except PolicyViolation as violation:
+            if as_json:
+                out(json.dumps({"plan": None, "policy_violation": str(violation)}, indent=2))
+            tell(str(violation))
+            return EXIT_NOT_WELL
+        placement = avoid_fetcher_collisions(client, layout, topic, placement)
     plan = placement_json(topic, len(existing), placement)
     after = _report_after(layout, counts, topic, placement, limits)
     if as_json:

@@ -19,6 +19,7 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandErro
 from rheostat.limits.command import count_replicas, limits_for_topic, placement_json, placement_request
 from rheostat.limits.overrides import LimitOverrides, check_topic, parse_topic_configs
 from rheostat.limits.report import build_report
+from rheostat.limits.thread_spread import avoid_fetcher_collisions
 from rheostat.limits.view import describe_report
 from rheostat.plan.cluster_layout import raise_as_command_errors, read_layout
 from rheostat.run.services import probe
@@ -74,6 +75,7 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
                 _print_json({"created": False, "policy_violation": str(violation)})
             tell(str(violation))
             return EXIT_NOT_WELL
+        placement = avoid_fetcher_collisions(client, before, topic.name, placement)
         with raise_as_command_errors("The topic cannot be created"):
             refusal = client.create_placed(topic.name, placement, configs)
         # "Already exists" is not yet a refusal: the client repeats a request that timed out, and the first attempt may have created

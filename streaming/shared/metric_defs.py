@@ -142,8 +142,8 @@ class TunerMetric:
     CYCLED_AT = _gauge("rheostat_tuner_last_cycle_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
         meaning="Time at which the last cycle ended; absent before the end of the first cycle.")
     CYCLE_FAILURES = _counter("rheostat_cycle_failures_total", unit=Unit.COUNT, labels=("cluster", "controller"),
-        meaning="Cycles of a controller (throttles, mutation_quotas, plans, log_dirs) that ended with an internal error; such "
-        "cycles change nothing.")
+        meaning="Cycles of a controller (throttles, mutation_quotas, plans, log_dirs, replication_lag) that ended with an internal error; "
+        "such cycles change nothing.")
     RECORDS_REFUSED = _counter("rheostat_tuner_refused_records_total", unit=Unit.COUNT, labels=("cluster", "topic"),
         meaning="Records that the tuner could not read and skipped, by topic (signals, orders).")
     SIGNAL_AGE_SECONDS = _gauge("rheostat_signal_age_seconds", unit=Unit.SECONDS, labels=_BROKER,
@@ -292,6 +292,11 @@ class TunerMetric:
     REPLICATION_LAG_ADDING = _gauge("rheostat_replication_lag_adding_messages", unit=Unit.MESSAGES, labels=_BROKER,
         meaning="Lag in messages of the replicas that a reassignment adds on this broker; they are in none of the metrics above. "
         "The first hundred.")
+    LAGGING_BROKERS = _gauge("rheostat_replication_lagging_brokers", unit=Unit.COUNT, labels=("cluster", "reason"),
+        meaning="Brokers whose lag grows or stays above its usual, by the likely cause. Absent until the tuner has judged the lag.")
+    LAG_GROWING = _gauge("rheostat_replication_lag_growing", unit=Unit.TRUTH, labels=(*_BROKER, "reason"),
+        meaning="1 while the lag of this broker grows, 0 while it stays above its usual; absent while the broker does not lag. The "
+        "fifty largest lags.")
     FETCHER_LAG = _gauge("rheostat_fetcher_lag_messages", unit=Unit.MESSAGES, labels=_THREAD,
         meaning="Sum of the lags of the replicas that one fetcher thread of this broker copies from one source. The first hundred.")
     FETCHER_BYTES = _gauge("rheostat_fetcher_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_THREAD,

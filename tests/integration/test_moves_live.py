@@ -116,6 +116,34 @@ def test_thread_of_busiest_topic_has_highest_write_load(
     assert picture.read_text().startswith("<svg")
 
 
+def test_fetchers_watch_shows_every_thread_until_ctrl_c(
+    lab: Lab, client: ClusterClient, lab_config_file: Path, tmp_path: Path
+) -> None:
+    with ProducerLoad(
+        lab.artifacts, lab.bootstrap_servers, "in-turn", rate_bytes_per_s=300_000, record_bytes=1000
+    ) as load:
+        before = client.log_sizes([1], [("in-turn", 0)])
+        until(lambda: client.log_sizes([1], [("in-turn", 0)]) != before, 20, "the load writes")
+        ask = ("fetchers", "-c", lab_config_file, "--watch")
+        with running(*RHEOSTAT, *ask, "--json", log=tmp_path / "watch.log") as watch:
+            until(lambda: [r for r in watch.lines() if r["worst_collision"] is not None], 40, "a collision is seen")
+            assert watch.end(signal.SIGINT) == 0
+        shown = rheostat(*ask, "--duration", "3s")
+        load.check()
+    (*_, last) = watch.lines()
+    copied = {(row["follower"], row["client_id"]): row["partitions"] for row in last["threads"]}
+    assert copied == Counter((follower, thread) for follower, _, _, thread in threads_of(lab))
+    worst = next(
+        row for row in last["threads"] if (row["follower"], row["client_id"]) == tuple(last["worst_collision"].values())
+    )
+    assert worst["busiest_partition"]["topic"] == "in-turn"
+    assert worst["written_bytes_per_s"] > 0
+    assert worst["lag_bytes"] is not None
+    assert "Traceback" not in watch.said()
+    assert shown.returncode == 0, shown.stderr
+    assert "Worst collision: ReplicaFetcherThread-" in shown.stdout
+
+
 # -- limits ----------------------------------------------------------------------------------------------------------------
 
 

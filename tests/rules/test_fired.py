@@ -35,6 +35,8 @@ FIRED = {
     "StormOnController": UNQUOTED,
     "PartitionLimitNear": STALLED,
     "FetcherCollision": STALLED,
+    "FetcherBottleneck": "integration/test_story_hot_topic.py::test_hot_topic_lags_until_its_fetcher_threads_are_parted",
+    "ReplicationLagGrowing": "integration/test_alerts_live_lag.py::test_throttle_left_on_a_topic_fires_lag_alert",
     "SignalsStale": STALLED,
     "PipelineLagging": STALLED,
     "RejectsRising": STALLED,

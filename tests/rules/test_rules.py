@@ -35,6 +35,8 @@ OTHER_COMMANDS = {
     "TenantQuotaExhausted": QUOTA_COMMANDS,
     "PartitionLimitNear": ("rheostat limits", "rheostat plan generate", "rheostat doctor", "kafka-configs"),
     "FetcherCollision": ("rheostat fetchers", "kafka-configs"),
+    "FetcherBottleneck": ("rheostat fetchers --watch", "rheostat fetchers --apply"),
+    "ReplicationLagGrowing": ("rheostat fetchers --watch", "rheostat throttles", "rheostat signals"),
     "PipelineLagging": ("rheostat signals", "rheostat status", "rheostat doctor", "rheostat override"),
     "RejectsRising": ("rheostat signals", "rheostat doctor", "kafka-console-consumer"),
     "TunerNotLeading": ("rheostat status", "rheostat doctor", "rheostat run", "rheostat release", "/readyz"),

@@ -30,6 +30,7 @@ from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollecto
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of as stream_registry_of
+from tuner.api.lag_status_store import LagStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.metrics import make_registry
 from tuner.api.mutation_store import MutationStore
@@ -46,6 +47,8 @@ from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota, TotalRate
 from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanDecision
+from tuner.control.replication_lag.decision import LagDiagnosis, LagReason
+from tuner.control.replication_lag.view import LagView
 from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Reason, Relinquish, SetRate
 from tuner.control.throttle.objective import Capacity, Mode, Objective
 from tuner.control.throttle.state import Memory, OwnedRate, StallState
@@ -82,6 +85,7 @@ class Everything:
     mutations: MutationStore = field(default_factory=lambda: MutationStore(CLUSTER))
     plans: PlanStatusStore = field(default_factory=lambda: PlanStatusStore(CLUSTER))
     log_dirs: LogDirStatusStore = field(default_factory=lambda: LogDirStatusStore(CLUSTER))
+    lag: LagStatusStore = field(default_factory=lambda: LagStatusStore(CLUSTER))
     counts: Counts = field(default_factory=Counts)
     stream: StreamCounts = field(default_factory=StreamCounts)
 
@@ -109,7 +113,9 @@ class Everything:
         return {
             "collect": collector_metrics.registry_of(CLUSTER, self.counts, own("collect")),
             "stream": stream_registry_of(CLUSTER, self.stream, 5.0, own("stream")),
-            "tune": make_registry(self.board, self.quotas, own("tune"), self.plans, self.mutations, self.log_dirs),
+            "tune": make_registry(
+                self.board, self.quotas, own("tune"), self.plans, self.mutations, self.log_dirs, self.lag
+            ),
         }
 
     def beat(self) -> None:
@@ -127,6 +133,9 @@ class Everything:
         for earlier_s in (12, 0):
             self.mutations.update(StormSignals(now_ms), now_ms - 1_000 * earlier_s)
         self.log_dirs.publish(log_dir_step(), now_ms)
+        self.lag.publish(
+            LagView(now_ms, seen.replication_signals, {}, LiveCluster(frozenset())), (lag_diagnosis(now_ms),)
+        )
         self._collected()
         self._streamed()
 
@@ -213,6 +222,14 @@ def _broker(broker: int, now_ms: int) -> BrokerSignal:
         leader_throttled_bytes_per_s=9.5 * MB, follower_throttled_bytes_per_s=6.0 * MB,
         client_in_bytes_per_s=20.0 * MB, client_out_bytes_per_s=30.0 * MB,
         produce_p99_ms=9.0, produce_mean_ms=2.5, isr_shrinks_per_s=0.1, under_min_isr_partitions=1.0, partitions=600.0,
+    )  # fmt: skip
+
+
+def lag_diagnosis(now_ms: int) -> LagDiagnosis:
+    return LagDiagnosis(
+        broker=4, reason=LagReason.FETCHER_BOUND, text="the replicas on broker 4 lag", growing=True, lag_messages=900.0,
+        lag_s=4.0, usual_messages=None, since_ms=now_ms - 60_000, sources=(1,), thread="ReplicaFetcherThread-0-1",
+        topic="orders", partition=3, better_fetchers=5,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from streaming.shared.process_metrics import installed_version
 from tuner.api import mutation_views, views
+from tuner.api.lag_status_store import LagStatusStore, lag_json
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.mutation_store import MutationStore
 from tuner.api.observers import Observers
@@ -35,18 +36,21 @@ class ApiState:
         plans: PlanStatusStore | None = None,
         mutations: MutationStore | None = None,
         log_dirs: LogDirStatusStore | None = None,
+        lag: LagStatusStore | None = None,
     ) -> None:
         """
         Args:
             plans: None: this tuner executes no plans.
             mutations: None: this tuner reads no signals of controllers.
             log_dirs: None: this tuner does not watch log directories.
+            lag: None: this tuner explains no lag.
         """
         self.observers = observers
         self.quotas = quotas
         self.mutations = mutations or MutationStore(observers.status.cluster)
         self.plans = plans or PlanStatusStore(observers.status.cluster)
         self.log_dirs = log_dirs or LogDirStatusStore(observers.status.cluster)
+        self.lag = lag or LagStatusStore(observers.status.cluster)
         self._rheostat_version = installed_version()
         self._snapshot_version: object = None
         self._snapshot: StatusSnapshot | None = None
@@ -156,6 +160,7 @@ class ApiState:
             "now_ms": store.now_ms(),
             "last_cycle_at_ms": round(store.cycled_at_s * 1000) if store.cycled_at_s is not None else None,
             "cycle_s": store.cycle_s,
+            "replication_lag": lag_json(self.lag.snapshot()),
             **self._status,
             "log_dirs": self.log_dirs.as_json(),
         }

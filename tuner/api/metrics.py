@@ -18,6 +18,7 @@ from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
 from tuner.api.expected_end import ends_at_ms
 from tuner.api.lag_families import lag_families
+from tuner.api.lag_status_store import LagCollector, LagStatusStore
 from tuner.api.log_dir_status_store import LogDirCollector, LogDirStatusStore
 from tuner.api.move_families import FetcherCollisions, move_families
 from tuner.api.mutation_families import MutationCollector
@@ -101,14 +102,16 @@ def make_registry(
     plans: PlanStatusStore | None = None,
     mutations: MutationStore | None = None,
     log_dirs: LogDirStatusStore | None = None,
+    lag: LagStatusStore | None = None,
 ) -> CollectorRegistry:
-    """Returns a registry with the collectors of throttles, mutation quotas, plans and log directories.
+    """Returns a registry with the collectors of throttles, mutation quotas, plans, log directories and lag.
 
     Args:
         process_metrics: the collector of this process's metrics; None: not registered.
         plans: None if this tuner executes no plans.
         mutations: None if this tuner reads no signals of controllers.
         log_dirs: None if this tuner does not watch log directories.
+        lag: None if this tuner explains no lag.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StatusCollector(store, quotas, plans))
@@ -119,6 +122,8 @@ def make_registry(
         registry.register(PlanCollector(plans))
     if log_dirs is not None:
         registry.register(LogDirCollector(log_dirs))
+    if lag is not None:
+        registry.register(LagCollector(lag))
     if process_metrics is not None:
         registry.register(process_metrics)
     return registry

@@ -22,6 +22,7 @@ from tuner.api.access_guard import AccessGuard
 from tuner.api.api_state import ApiState
 from tuner.api.decision_rows import OUTCOMES, decision_json
 from tuner.api.decisions import DecisionFilter
+from tuner.api.lag_status_store import LagSnapshot, fetcher_matrix
 from tuner.api.log_dir_views import log_dir_line
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.reason_codes import REASON_CODES
@@ -146,7 +147,10 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
 
     @parts.get("/replication")
     async def replication() -> Response:
-        return part("replication.html", lambda: _lag_rows(store, state.snapshot()))
+        def build() -> dict[str, Any]:
+            return {**_lag_rows(store, state.snapshot()), **_lag_causes(state.lag.snapshot())}
+
+        return part("replication.html", build, further_stamp=lambda: state.lag.number)
 
     @parts.get("/decisions")
     async def decision_feed(
@@ -211,6 +215,16 @@ def _lag_rows(store: StatusStore, snapshot: StatusSnapshot) -> dict[str, Any]:
         "total": len(lagging),
         "empty": None if lagging else page_texts.no_lag_text(store, snapshot, len(followers)),
     }
+
+
+def _lag_causes(snapshot: LagSnapshot | None) -> dict[str, Any]:
+    if snapshot is None:
+        return {"causes": [], "lagging": 0, "matrix": []}
+    causes = [
+        {"broker": d.broker, "reason": d.reason.value, "text": d.text, "growing": d.growing}
+        for d in snapshot.diagnoses[:_FOLLOWERS]
+    ]
+    return {"causes": causes, "lagging": len(snapshot.diagnoses), "matrix": fetcher_matrix(snapshot, _FOLLOWERS)}
 
 
 def _cards(store: StatusStore, snapshot: StatusSnapshot, find: str, offset: int) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from tuner.control.reassignment.reason_texts import (
     STEP_OUTCOME_REASON_TEXTS,
     STEP_REASON_TEXTS,
 )
+from tuner.control.replication_lag.reason_texts import LAG_REASON_TEXTS
 from tuner.control.throttle.reason_texts import REASON_TEXTS
 
 CATALOGUES = (
@@ -18,6 +19,7 @@ CATALOGUES = (
     STEP_REASON_TEXTS,
     STEP_OUTCOME_REASON_TEXTS,
     LOG_DIR_REASON_TEXTS,
+    LAG_REASON_TEXTS,
 )
 # Controllers share some codes, such as `paused`.
 REASON_CODES: tuple[str, ...] = tuple(sorted({reason.value for texts in CATALOGUES for reason in texts}))

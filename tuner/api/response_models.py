@@ -88,6 +88,30 @@ class LogDirCopyBody(BaseModel):
     text: str | None
 
 
+class LaggingBroker(BaseModel):
+    broker: int = Field(description="the follower")
+    reason: str = Field(description="the likely cause, one of the reasons of lag")
+    text: str
+    growing: bool
+    lag_messages: float
+    lag_s: float | None = Field(
+        description="lag of the partition that lacks the most messages, in seconds of its writes"
+    )
+    usual_messages: float | None = Field(description="the usual lag of the last hours; null: not known yet")
+    since_ms: int
+    sources: list[int] = Field(description="the leaders behind which the broker lags, the largest lag first")
+    client_id: str | None = Field(description="the fetcher thread that is the cause")
+    topic: str | None = Field(description="the partition that lacks the most messages")
+    partition: int | None
+    better_fetchers: int | None = Field(description="the num.replica.fetchers that parts the busy partitions")
+
+
+class ReplicationLag(BaseModel):
+    observed_at_ms: int | None
+    lagging_brokers: int | None
+    lagging: list[LaggingBroker] | None = Field(description="the fifty largest lags; null: not judged yet")
+
+
 class Status(BaseModel):
     cluster: str
     version: str
@@ -102,6 +126,7 @@ class Status(BaseModel):
     now_ms: int
     last_cycle_at_ms: int | None
     cycle_s: float = Field(description="duration of the last cycle")
+    replication_lag: ReplicationLag = Field(description="brokers that lag without a move, and why")
     headline: str
     moving_partitions: int | None
     remaining_bytes: float | None

@@ -30,6 +30,7 @@ from tuner.api.api_state import ApiState
 from tuner.api.auth import Tokens
 from tuner.api.certificate import Certificate
 from tuner.api.expected_end import ends_at_ms
+from tuner.api.lag_status_store import lag_json
 from tuner.api.limits import READS, RequestLimiter, TokenBuckets
 from tuner.api.log_rate import limit_library_logs
 from tuner.api.order_routes import order_routes
@@ -141,6 +142,7 @@ def _status(state: ApiState) -> dict[str, Any]:
         **result.as_json(),
         "quotas": state.quotas.as_json(),
         "log_dirs": state.log_dirs.as_json(),
+        "replication_lag": lag_json(state.lag.snapshot()),
     }
 
 

@@ -41,7 +41,8 @@ from tuner.journal.event_lines import event_text, group_by_event
 RECENT_EVENTS_MAX = 50
 _GROUPED_MAX = 500  # New decisions of a cycle that are grouped by event for the list of last decisions.
 THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS = "throttles", "mutation_quotas", "plans", "log_dirs"
-CONTROLLERS = (THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS)
+REPLICATION_LAG = "replication_lag"
+CONTROLLERS = (THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS, REPLICATION_LAG)
 # After this many failed cycles in a row the tuner is not ready, as it does not control the throttles.
 FAILURES_IN_A_ROW_MAX = 3
 LOG_REPEAT_S = 60.0

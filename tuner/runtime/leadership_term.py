@@ -10,7 +10,7 @@ from functools import partial
 import structlog
 
 from streaming.shared.contract.bounds import error_text
-from tuner.api.status_store import LOG_DIRS, MUTATION_QUOTAS, PLANS, THROTTLES, StatusStore
+from tuner.api.status_store import LOG_DIRS, MUTATION_QUOTAS, PLANS, REPLICATION_LAG, THROTTLES, StatusStore
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.runtime.clock import Clock
 from tuner.runtime.lease import Lease
@@ -18,6 +18,7 @@ from tuner.runtime.log_dir.loop import LogDirController
 from tuner.runtime.mutation_quota.loop import MutationQuotaController
 from tuner.runtime.reassignment.executor import ReassignmentExecutor
 from tuner.runtime.reload import Reloads
+from tuner.runtime.replication_lag.monitor import LagMonitor
 from tuner.runtime.throttle.cycle_scheduler import LOOK_EVERY_S
 from tuner.runtime.throttle.loop import ThrottleController
 
@@ -31,12 +32,13 @@ REST_S = 60.0  # Pause of the quota controller or the executor after an exceptio
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """The controllers of one leadership term. An optional one is None while the settings disable it."""
+    """The controllers of one leadership term, and the monitor of lag. An optional one is None while the settings disable it."""
 
     throttles: ThrottleController
     quotas: MutationQuotaController | None = None
     plans: ReassignmentExecutor | None = None
     log_dirs: LogDirController | None = None
+    lag: LagMonitor | None = None
 
 
 def serve(
@@ -119,6 +121,8 @@ def run(
         optional_controllers.append(
             _OptionalController(LOG_DIRS, log_dirs, "no log directory throttle is changed", status)
         )
+    if (lag := controllers.lag) is not None:
+        optional_controllers.append(_OptionalController(REPLICATION_LAG, lag, "no lag is explained", status))
     due_s = clock.monotonic_s()
     was_ready: bool | None = None
     has_failed = False  # Since the last successful cycle.
@@ -184,7 +188,7 @@ class _OptionalController:
     def __init__(
         self,
         name: str,
-        controller: MutationQuotaController | ReassignmentExecutor | LogDirController,
+        controller: MutationQuotaController | ReassignmentExecutor | LogDirController | LagMonitor,
         effect: str,
         status: StatusStore,
     ) -> None:

@@ -43,7 +43,7 @@ def http_server(
     """
     try:
         app = make_app(
-            ApiState(stores.observers, stores.quotas, stores.plans, stores.mutations, stores.log_dirs),
+            ApiState(stores.observers, stores.quotas, stores.plans, stores.mutations, stores.log_dirs, stores.lag),
             registry,
             cycle_s,
             clock.wall_s,

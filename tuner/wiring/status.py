@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streaming.shared.thread_watch import ThreadWatch
+from tuner.api.lag_status_store import LagStatusStore
 from tuner.api.log_dir_status_store import LogDirStatusStore
 from tuner.api.mutation_store import MutationStore
 from tuner.api.observers import Observers
@@ -18,7 +19,7 @@ from tuner.settings.tuner import TunerSettings
 
 @dataclass(frozen=True, slots=True)
 class StatusStores:
-    """The reports of the four controllers.
+    """The reports of the four controllers, and of the lag monitor.
 
     Attributes:
         mutations: the mutation rates of the cluster, which need no controller.
@@ -30,6 +31,7 @@ class StatusStores:
     plans: PlanStatusStore
     mutations: MutationStore
     log_dirs: LogDirStatusStore
+    lag: LagStatusStore
     observers: Observers
 
 
@@ -67,5 +69,6 @@ def status_stores(
         plans=PlanStatusStore(cluster),
         mutations=MutationStore(cluster),
         log_dirs=LogDirStatusStore(cluster, throttles),
+        lag=LagStatusStore(cluster),
         observers=Observers(throttles),
     )

@@ -54,9 +54,9 @@ from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.control.throttle.audit import ThrottleSettings
-from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.control.throttle.state import Memory
 from tuner.core.controller import ControllerObjective
+from tuner.core.fetcher_load import FetchedPartition
 from tuner.core.operator_orders import Orders
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.core.presence import TunerMode, TunerPresence

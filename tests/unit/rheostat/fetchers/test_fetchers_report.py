@@ -15,7 +15,7 @@ from rheostat.fetchers.command import check_plot_name, write_plot
 from rheostat.fetchers.heat_map import BROKERS_MAX, HeatMap, as_svg, as_text
 from rheostat.fetchers.report import FetchersReport, analyse_fetchers, to_record
 from rheostat.fetchers.view import show
-from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
+from tuner.core.fetcher_load import FetchedPartition
 
 refused = Command("fetchers").refused
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.control.throttle.diagnosis.fetcher_choice import choose_fetcher_load
-from tuner.control.throttle.diagnosis.fetcher_load import (
+from tuner.core.fetcher_choice import choose_fetcher_load
+from tuner.core.fetcher_load import (
     FetchedPartition,
     FetcherLoad,
     TopicCollision,

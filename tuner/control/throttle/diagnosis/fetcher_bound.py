@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from streaming.shared.contract import MoveSignal
 from streaming.shared.fetcher_threads import client_id
-from tuner.control.throttle.diagnosis.fetcher_choice import choose_fetcher_load, is_worthwhile
-from tuner.control.throttle.diagnosis.fetcher_load import (
+from tuner.core.cluster import LiveCluster, PartitionMove
+from tuner.core.fetcher_choice import choose_fetcher_load, is_worthwhile
+from tuner.core.fetcher_load import (
     FetchedPartition,
     FetchedReplica,
     FetchPair,
@@ -24,7 +25,6 @@ from tuner.control.throttle.diagnosis.fetcher_load import (
     estimate_loads,
     replicas_by_pair,
 )
-from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.core.throttle_limits import MB
 

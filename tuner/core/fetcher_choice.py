@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.control.throttle.diagnosis.fetcher_load import FetcherLoad
+from tuner.core.fetcher_load import FetcherLoad
 
 # Smallest relative gain that is worth a change, because a change restarts every thread.
 GAIN_MIN = 0.2

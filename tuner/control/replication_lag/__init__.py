@@ -1,0 +1,1 @@
+"""Explains why replicas lag in normal replication. It changes nothing. Read judge.py first."""

@@ -1,0 +1,63 @@
+"""Remembers the usual lag of each broker: the median over the last hours.
+
+Ten minutes give one number, their median, and the usual lag is the median of these numbers over six hours. So a lag of less than
+three hours does not change what is usual. A broker without half an hour of history has no usual lag, and only its lag in seconds
+counts. Numbers of a broker that sends no signals expire after six hours. A tuner that has just started knows no usual lag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+from tuner.core.value import value
+
+SPAN_MS = 10 * 60 * 1000
+SPANS_MAX = 36  # Six hours.
+SPANS_MIN = 3
+_SAMPLES_MAX = 60  # Of one span: one each 10 s; more would not change the median much.
+
+
+@value
+class UsualLag:
+    """The history of one broker.
+
+    Attributes:
+        medians: the number of each ended span since the epoch, and its median lag in messages.
+        span: the number of the current span.
+        samples: the lags in the current span.
+    """
+
+    span: int
+    samples: tuple[float, ...] = ()
+    medians: tuple[tuple[int, float], ...] = ()
+
+    def usual_messages(self) -> float | None:
+        """Returns the usual sum of lags; None: it is not known yet."""
+        return median(lag for _, lag in self.medians) if len(self.medians) >= SPANS_MIN else None
+
+
+def remember(known: Mapping[int, UsualLag], lags: Mapping[int, float], now_ms: int) -> dict[int, UsualLag]:
+    """Returns the history with the newest lags.
+
+    Args:
+        lags: sum of lags in messages, by broker; brokers without a fresh signal are absent.
+    """
+    span = now_ms // SPAN_MS
+    updated = {
+        broker: usual
+        for broker, usual in known.items()
+        if broker not in lags and span - max([usual.span, *(n for n, _ in usual.medians)]) < SPANS_MAX
+    }
+    for broker, lag in lags.items():
+        usual = known.get(broker)
+        if usual is None or usual.span > span:  # A clock that was set back: the history cannot be compared with it.
+            updated[broker] = UsualLag(span, (lag,))
+        elif usual.span == span:
+            samples = (*usual.samples, lag) if len(usual.samples) < _SAMPLES_MAX else usual.samples
+            updated[broker] = UsualLag(span, samples, usual.medians)
+        else:
+            ended = (usual.span, median(usual.samples))
+            kept = tuple(entry for entry in (*usual.medians, ended) if span - entry[0] <= SPANS_MAX)
+            updated[broker] = UsualLag(span, (lag,), kept)
+    return updated
