@@ -20,7 +20,7 @@ record Lags(List<FetcherThread> threads, Map<String, LaggingPartition> partition
     static final int ITEMS_MAX = 128;
 
     /** One scrape of each such period is a point of the long trend, which keeps its state small. */
-    private static final long TREND_STEP_MS = 10_000;
+    private static final long TREND_STEP_MS = 30_000;
 
     /**
      * One fetcher thread.

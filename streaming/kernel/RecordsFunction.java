@@ -48,6 +48,10 @@ final class RecordsFunction extends KernelFunction {
         for (int i = 0; i < rows.length; i++) {
             rows[i] = Row.of(storedRows.getBinary(i));
         }
+        // A span that begins later than the newest row has only points of the long trend so far, and produces nothing.
+        if (Arrays.stream(rows).noneMatch(row -> row.atMs >= span.startMs)) {
+            return NONE;
+        }
         Arrays.sort(rows, Row.IN_ORDER);
         Signal.Entity entity =
                 new Signal.Entity(in.getUTF8String(0).toString(), kind, in.getInt(2), in.getUTF8String(3).toString());

@@ -377,7 +377,7 @@ def test_undisturbed_node_has_expected_signals(signals: list[Signal]) -> None:
         100,
         100,
     )
-    assert (lag.trend.points, lag.trend_5min.points, lag.threads[0].fetched_bytes_per_s) == (6, 6, RATE)
+    assert (lag.trend.points, lag.trend_5min.points, lag.threads[0].fetched_bytes_per_s) == (6, 2, RATE)
     assert (lag.worst[0].lag_s, lag.worst[0].write_bytes_per_s) == (90 * 55 / RATE, MB)
     controller = newest(signals, ControllerSignal, node=UNDISTURBED)
     assert (controller.operations_per_s, controller.queue_depth_mean) == (RATE, 0.02)

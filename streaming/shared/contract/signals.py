@@ -195,7 +195,7 @@ class ReplicationSignal:
     trend_of: Text | None = None  # "sum" or "max": the lag that both trends describe; "max" only if the sum is unknown.
     trend: LagTrend | None = None  # Over the window.
     trend_5min: LagTrend | None = (
-        None  # Over 5 minutes, from one scrape of each 10 s; ``span_s`` tells how much was measured.
+        None  # Over 5 minutes, from one scrape of each 30 s; ``span_s`` tells how much was measured.
     )
     thread_count: Number | None = None  # All fetcher threads with a known lag; ``threads`` may hold fewer.
     # Threads of the source brokers with the largest lags, all threads of one source together.
