@@ -197,7 +197,7 @@ def open_record(checkpoint_dir: Path, now: MadeWith) -> CheckpointRecord:
     differences = _differences(record.made_with, now)
     if differences:
         raise StreamError(
-            f"The checkpoint {checkpoint_dir} was made with something else: {'; '.join(differences)}. "
+            f"The checkpoint {checkpoint_dir} was made with other settings or another version: {'; '.join(differences)}. "
             f"{_hint(record.made_with, now)}{_remedy(checkpoint_dir)}"
         )
     _check_intact(checkpoint_dir / record.live, len(now.sources))

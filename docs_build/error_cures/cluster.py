@@ -34,7 +34,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "create the folder and make it writable for the user of rheostat, or set `stream.checkpoint_dir` to "
             "another folder"
         ),
-        "The checkpoint CHECKPOINT_DIR was made with something else": (
+        "The checkpoint CHECKPOINT_DIR was made with other settings or another version": (
             "give each cluster and each set of sources a folder of its own, or move the folder away: the stream then "
             "begins with new records"
         ),

@@ -44,7 +44,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "lead partitions, but the cluster does not list them as alive": (
             "wait a minute, and repeat the command; if it fails again, check the brokers that the message names"
         ),
-        "no signal of the last … has the rate that clients write": (
+        "no signal of the last … contains the write rate of clients": (
             "start `rheostat run` and wait for the first signals, or give `--measure-for 10s`"
         ),
         "--plot: expected a file named": "use a file name that ends in `.svg` or `.txt`",

@@ -93,7 +93,7 @@ CURES: Mapping[str, str] = MappingProxyType(
         "mode share needs share_max": (
             "set `tuner.objective.share_max` to the part of the capacity that moves may use, for example `0.25`"
         ),
-        "measure is for default_entity none": (
+        "measure: true needs default_entity: none": (
             "remove `tuner.mutation_quota.measure`: with the `<default>` quota Kafka already measures every tenant"
         ),
         "slots_min (SLOTS_MIN) is above slots_max": (

@@ -69,7 +69,7 @@ def estimate_write_rates(
     rates = {b: rate for b in leading if b in recent and (rate := recent[b].client_in_bytes_per_s) is not None}
     if missing := [b for b in leading if b not in rates]:
         raise NoSignalsError(
-            f"--measure-for 0: no signal of the last {span_text(SIGNAL_AGE_S_MAX)} has the rate that clients write to broker "
+            f"--measure-for 0: no signal of the last {span_text(SIGNAL_AGE_S_MAX)} contains the write rate of clients on broker "
             f"{', '.join(map(str, missing))}. Start `rheostat run`, or let this command measure the rate: --measure-for 10s."
         )
     ages_s = [(at_ms - recent[b].sampled_at_ms) / 1000 for b in leading]

@@ -111,7 +111,7 @@ def test_signals_prints_present_signals_at_once(config: Path, writer: Writer) ->
 def test_plan_without_watch_uses_signals_at_once(lab: Lab, config: Path, writer: Writer) -> None:
     none = rheostat("fetchers", "--config", config, "--measure-for", "0")
     assert none.returncode == 1
-    assert "has the rate that clients write to broker 1" in none.stderr
+    assert "contains the write rate of clients on broker 1" in none.stderr
 
     at_ms = now_ms() - 90_000  # Too old for the tuner.
     writer.write(BrokerSignal("lab", 1, at_ms, at_ms, 6, 1.0, client_in_bytes_per_s=4.5e6))

@@ -32,6 +32,7 @@ OTHER_COMMANDS = {
         "kafka-reassign-partitions",
     ),
     "ControllerUnderPressure": QUOTA_COMMANDS,
+    "StormOnController": ("rheostat quotas measure", "kafka-configs"),
     "TenantQuotaExhausted": QUOTA_COMMANDS,
     "PartitionLimitNear": ("rheostat limits", "rheostat plan generate", "rheostat doctor", "kafka-configs"),
     "FetcherCollision": ("rheostat fetchers", "kafka-configs"),
@@ -123,7 +124,7 @@ def test_alert_depending_on_the_tuner_mentions_dry_run(rule: dict[str, Any]) -> 
 
 
 def test_alert_table_in_docs_matches_the_rules() -> None:
-    rows = re.findall(r"^\| \[(\w+)\]\(\S+\) \| (\w+) \| (\d+m) \|", DOCS.read_text(encoding="utf-8"), re.M)
+    rows = re.findall(r"^\| \[(\w+)\]\(\S+\) \| (\w+) \| (\d+[ms]) \|", DOCS.read_text(encoding="utf-8"), re.M)
     assert rows == [(rule["alert"], rule["labels"]["severity"], rule["for"]) for rule in ALERTS]
 
 

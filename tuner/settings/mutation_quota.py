@@ -174,7 +174,8 @@ class MutationQuotaSettings(BaseModel):
     def _refuse_needless_metering(self) -> MutationQuotaSettings:
         if self.measure and self.default_entity != "none":
             raise ValueError(
-                f"measure is for default_entity none: the <default> quota of {self.default_entity} already makes Kafka meter"
+                f"measure: true needs default_entity: none. With the <default> quota of {self.default_entity} Kafka measures "
+                "tenants anyway; remove measure, or set default_entity to none"
             )
         return self
 

@@ -137,7 +137,7 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         ),
         Reason.PLAN_RATE: ReasonText(
             cause="this throttle limits a plan of rheostat, and the current rate differs from the plan's throttle",
-            effect="sets the plan's throttle; with an objective, only if the current rate is above the plan's throttle",
+            effect="sets the plan's throttle; if an objective is set, it only lowers rates that are above the plan's throttle",
         ),
         Reason.RESTORED: ReasonText(
             cause="the cause of a temporary rate is over: an order has ended, or replicas are back in sync",

@@ -45,7 +45,7 @@ def test_estimate_write_rates_reports_age_of_signals() -> None:
     [{1: signal(1, 8e6)}, {1: signal(1, 8e6), 2: signal(2, None)}, {1: signal(1, 8e6), 2: signal(2, 5e6, age_s=3600)}],
 )
 def test_estimate_write_rates_missing_broker_is_named(signals: dict[int, BrokerSignal]) -> None:
-    with pytest.raises(NoSignalsError, match=r"clients write to broker 2.*--measure-for 10s"):
+    with pytest.raises(NoSignalsError, match=r"clients on broker 2.*--measure-for 10s"):
         estimate_write_rates(signals, [1, 2], LEADERS, SIZES, lambda _: None, NOW_MS)
 
 

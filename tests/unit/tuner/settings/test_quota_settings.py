@@ -108,7 +108,7 @@ def test_tenant_rules_can_come_from_environment() -> None:
         ("    objective: {create_probe_p90_ms_max: 0}\n", "objective.create_probe_p90_ms_max: input should be greater than 0"),
         ("    objective: {create_probe_p90_ms_max: 5000}\n", "objective.create_probe_p90_ms_max: input should be less than 5000"),
         ("    objective: {forwarding_busy_ratio_max: 1}\n", "objective.forwarding_busy_ratio_max: input should be less than 1"),
-        ("    measure: true\n", "measure is for default_entity none"),
+        ("    measure: true\n", "measure: true needs default_entity: none"),
         ("    partitions_near_ratio: 1\n", "input should be less than 1"),
     ],
 )  # fmt: skip
