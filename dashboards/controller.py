@@ -123,9 +123,11 @@ def mutations() -> list[timeseries.Panel]:
         lines(
             "Partitions created and deleted",
             "Partitions/s of all clients. While there are both, what is created and deleted between two scrapes is not seen; then "
-            "the sum comes from Kafka's quota accounts, if Kafka keeps them.",
+            "the sum comes from Kafka's quota accounts, if Kafka keeps them. "
+            "During a storm a line shows the quota that would end it.",
             PER_SECOND,
             query(per("change", TunerMetric.MUTATIONS), "{{change}}"),
+            query(most(TunerMetric.STORM_QUOTA), "quota that would end the storm"),
             axis="partitions per second",
         ).min(0),
         lines(

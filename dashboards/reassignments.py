@@ -192,6 +192,14 @@ def progress() -> list[timeseries.Panel]:
             axis="partitions",
         ).min(0),
         lines(
+            "Recovering partitions, by broker",
+            "Partitions whose replica on this broker left the ISR and catches up. No reassignment adds these replicas. "
+            "No data if `tuner.recovery` is off.",
+            COUNT,
+            query(per_broker(TunerMetric.RECOVERY_PARTITIONS), "broker {{broker}}"),
+            axis="partitions",
+        ).min(0),
+        lines(
             "Bytes that recovering replicas lack, by broker",
             "Bytes that the replicas on this broker lack after they left the ISR. No reassignment adds these replicas. "
             "`tuner.recovery` says whether the tuner throttles them. No data while nothing recovers.",

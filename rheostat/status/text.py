@@ -29,7 +29,7 @@ def print_status(status: dict[str, Any], console: Console) -> None:
 
     print_lines(*tuner_lines(status["tuner"]), f"Now: {status['headline']}", *stall_and_end_lines(status))
     print_lines(*order_lines(status))
-    print_lines(*(log_dir_line(row) for row in status.get("log_dirs", ())))
+    print_lines(*(log_dir_line(row) for row in status["log_dirs"]))
     print_lines(*(f"Next: {step[:1].upper()}{step[1:]}" for step in status["next"]))
     if status["throttle_decisions"]:
         lines = _decision_lines(_distinct(status["throttle_decisions"]))

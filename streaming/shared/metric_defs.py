@@ -32,7 +32,7 @@ class ProcessMetric:
     """Metrics that every process has."""
 
     BUILD_INFO = _gauge("rheostat_build_info", unit=Unit.TRUTH, labels=("version", "part"),
-        meaning="Always 1; the labels contain the running version and the process: collect, stream or tune.")
+        meaning="1 for each process; the labels contain the running version and the process: collect, stream or tune.")
     CONFIG_VALID = _gauge("rheostat_config_last_reload_successful", unit=Unit.TRUTH, labels=_PART,
         meaning="1 while the settings file on disk is valid; 0 while a restart would fail because of it. The process keeps its "
         "old settings.")

@@ -163,7 +163,7 @@ NO_LIMIT = {
     "Partitions moving", "Partitions of plans, by state", "Plans that do not proceed",
     "Orphaned throttle settings and moving partitions", "Settings reloads", "Age of the last valid settings file",
 }  # fmt: skip
-ONLY_TOLD = {"Partitions moving", "Expected end", "Left to copy", "Total rate", "Managed quotas"}
+ONLY_TOLD = {"Partitions moving", "Expected end", "Left to copy", "Total rate", "Managed quotas", "Mutation rate"}
 
 
 @pytest.mark.parametrize("panel", PANELS)

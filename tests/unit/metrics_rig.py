@@ -181,6 +181,8 @@ def observation(now_ms: int) -> Observation:
         moves,
         {side: RateSetting(10 * MB) for side in SIDES},
         fetchers=dict.fromkeys((1, 2, 3, 4), 2),
+        recoveries=(PartitionMove("audit", 0, 1, (1, 4), (4,), (), isr=(1,), recovering=(4,)),),
+        min_in_sync={"audit": 1},
     )
     return Observation(
         now_ms,
@@ -252,7 +254,7 @@ def replication_signal(broker: int, now_ms: int, cluster: str = CLUSTER) -> Repl
 def _move(side: tuple[int, Side], now_ms: int) -> MoveSignal:
     return MoveSignal(
         CLUSTER, *side, now_ms + 1_000, now_ms - 2_000, 6, 1.0, moving_partitions=2, listed_partitions=2,
-        remaining_bytes=600.0 * MB, lag_messages=60_000.4 if side[1] is F else None, remaining_slope_bytes_per_s=-2.0 * MB, steady_state_bytes_per_s=6.0 * MB,
+        remaining_bytes=600.0 * MB, recovering_partitions=1 if side == (4, F) else 0, recovering_bytes=50.0 * MB if side == (4, F) else None, lag_messages=60_000.4 if side[1] is F else None, remaining_slope_bytes_per_s=-2.0 * MB, steady_state_bytes_per_s=6.0 * MB,
         largest=(MovingPartition("orders", 0, 400.0 * MB), MovingPartition("orders", 1, 200.0 * MB)),
     )  # fmt: skip
 
