@@ -81,7 +81,8 @@ def watch_storm(
 ) -> StormState:
     """Returns the state after one more look at the signals. Without signals a storm lasts no longer than ``_ENDS_AFTER_S``."""
     pressure = _storm_pressure(rates, cluster_wide, baselines) if rates is not None else None
-    if pressure is None or rates is None or rates.mutations is None:
+    mutations_per_s = _mutations_per_s(rates) if rates is not None else None
+    if pressure is None or rates is None or mutations_per_s is None:
         until_ms = state.high_until_ms
         is_over = until_ms is None or now_ms - until_ms >= _ENDS_AFTER_S * 1000
         return StormState() if is_over else replace(state, high_since_ms=state.high_since_ms if state.storm else None)
@@ -91,9 +92,9 @@ def watch_storm(
     storm = Storm(
         since_ms=since_ms,
         pressure=pressure,
-        mutations_per_s=rates.mutations.per_s,
+        mutations_per_s=mutations_per_s,
         tenants=_culprits(rates),
-        quota_per_s=_quota_per_s(rates.mutations.per_s, pressure),
+        quota_per_s=_quota_per_s(mutations_per_s, pressure),
     )
     return StormState(high_since_ms=since_ms, high_until_ms=now_ms, storm=storm)
 
@@ -118,14 +119,27 @@ def _storm_pressure(
 ) -> Pressure | None:
     """Returns the pressure of a storm; None: there is none."""
     limits, signal = MutationLimits(), rates.controller
-    if rates.mutations is None or rates.mutations.per_s < limits.light_load_ratio * limits.rate_per_s_safe:
+    mutations_per_s = _mutations_per_s(rates)
+    if mutations_per_s is None or mutations_per_s < limits.light_load_ratio * limits.rate_per_s_safe:
         return None
     records_per_s = signal.metadata_records_per_s
     topics_per_s = (signal.topics_created_per_s or 0.0) + (signal.topics_deleted_per_s or 0.0)
-    if records_per_s and (rates.mutations.per_s + topics_per_s) / records_per_s < _RECORD_RATIO_MIN:
+    if records_per_s and (mutations_per_s + topics_per_s) / records_per_s < _RECORD_RATIO_MIN:
         return None
     pressure = worst_pressure(signal, cluster_wide, STORM_OBJECTIVE, baselines)
     return pressure if pressure is not None and pressure.ratio >= 1 else None
+
+
+def _mutations_per_s(rates: MutationRates) -> float | None:
+    """Returns the mutations per second, at least; None: not measured.
+
+    A tenant that deletes as much as it creates keeps the number of partitions constant. Each answered request that no quota refused
+    is at least one mutation.
+    """
+    if rates.mutations is None:
+        return None
+    requests_per_s = sum(request.rate.per_s for request in rates.requests.values())
+    return max(rates.mutations.per_s, requests_per_s - (rates.controller.mutations_rejected_per_s or 0.0))
 
 
 def _culprits(rates: MutationRates) -> tuple[TenantRate, ...]:

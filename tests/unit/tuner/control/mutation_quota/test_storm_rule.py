@@ -73,7 +73,38 @@ def test_storm_without_signals_ends_after_a_window() -> None:
         ({}, replace(IDLE, forwarding_busy_ratio=0.6), Measure.FORWARDING),
         ({}, IDLE, None),
         # A light load has another cause, whatever the pressure.
-        ({"partitions_created_per_s": 3.0, "partitions_deleted_per_s": 0.0}, LATE, None),
+        (
+            {
+                "partitions_created_per_s": 3.0,
+                "partitions_deleted_per_s": 0.0,
+                "create_requests_per_s": 2.0,
+                "delete_requests_per_s": 1.0,
+            },
+            LATE,
+            None,
+        ),
+        # Creations and deletions in balance leave the number of partitions as it is.
+        (
+            {
+                "partitions_created_per_s": 1.0,
+                "partitions_deleted_per_s": 0.0,
+                "create_requests_per_s": 20.0,
+                "delete_requests_per_s": 20.0,
+            },
+            LATE,
+            Measure.APPLY_LAG,
+        ),
+        # A quota refuses nearly all requests.
+        (
+            {
+                "partitions_created_per_s": 1.0,
+                "partitions_deleted_per_s": 0.0,
+                "create_requests_per_s": 20.0,
+                "mutations_rejected_per_s": 22.0,
+            },
+            LATE,
+            None,
+        ),
         # A restart writes most of the records.
         ({"metadata_records_per_s": 2_000.0}, LATE, None),
         ({"metadata_records_per_s": None}, LATE, Measure.APPLY_LAG),
