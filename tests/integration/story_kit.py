@@ -38,7 +38,7 @@ def make_topic(lab: Lab, name: str, replicas: dict[int, list[int]], megabytes: i
         lab.artifacts, lab.bootstrap_servers, name,
         rate_bytes_per_s=None, record_bytes=100_000, total_bytes=megabytes * 1_000_000, properties=_IN_LARGE_BATCHES,
     ) as load:  # fmt: skip
-        load.wait(60)
+        load.wait(180)
 
 
 class Running:
