@@ -26,7 +26,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "permissions.md").rea
 PREFIX, CLUSTER = "own", "lab"
 TOPICS = Topics.with_prefix(PREFIX)
 HEADINGS = {
-    "creator": "To make the topics, once",
+    "creator": "Creation of the topics",
     "collector": "`rheostat collect`",
     "stream": "`rheostat stream`",
     "tuner": "`rheostat tune`",
