@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from streaming.shared.contract import ControllerSignal, Side, TenantSignal
+from streaming.shared.contract import (
+    ControllerSignal,
+    FetcherThreadLag,
+    LagTrend,
+    ReplicationSignal,
+    Side,
+    TenantSignal,
+)
 from tuner.api.plan_status_store import PLANS_NAMED_MAX, PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalRateReport
@@ -31,6 +38,46 @@ def orders(now_ms: int) -> Orders:
     return Orders(
         now_ms, overrides={(b, Side.LEADER): Override(30 * MB + b, until_ms, "kim") for b in range(OVERRIDES)}
     )
+
+
+def replication_signals(cluster: str, brokers: int, now_ms: int) -> dict[int, ReplicationSignal]:
+    """Returns the lags of all brokers, of which one in ten lags. Each broker has two fetcher threads for one source."""
+    trend = LagTrend(slope_messages_per_s=120.25, span_s=25.0, points=6, r2=0.975)
+    signals = {}
+    for broker in range(brokers):
+        threads = tuple(
+            FetcherThreadLag(
+                source=(broker + 1) % brokers,
+                fetcher=fetcher,
+                partitions=100.0,
+                lag_sum_messages=50_000.0 + broker,
+                lag_max_messages=4_800.0,
+                fetched_bytes_per_s=12.5 * MB + broker,
+                trend=trend,
+            )
+            for fetcher in range(2)
+        )
+        signals[broker] = ReplicationSignal(
+            cluster=cluster,
+            broker=broker,
+            window_end_ms=now_ms,
+            sampled_at_ms=now_ms - 2_000,
+            samples=6,
+            completeness=1.0,
+            partitions=200.0,
+            lag_sum_messages=0.0 if broker % 10 else 100_000.0 + broker,
+            lag_max_messages=4_800.0 + broker,
+            lag_sum_bytes=50.5 * MB + broker,
+            lag_max_s=24.5,
+            adding_partitions=2.0,
+            adding_lag_sum_messages=60_000.0 + broker,
+            trend_of="sum",
+            trend=trend,
+            trend_5min=trend,
+            thread_count=2.0,
+            threads=threads,
+        )
+    return signals
 
 
 def externally_owned_until_ms(now_ms: int) -> dict[tuple[int, Side], int]:

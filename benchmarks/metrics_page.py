@@ -75,6 +75,9 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
     courses = {side: Setpoint(0.8 * RATE_BYTES_PER_S + side[0]) for side in live.rates}
     orders = metrics_extras.orders(now_ms(cycle))
     observation = Observation(now_ms(cycle), live, signals.brokers, signals.moves, setpoints=courses, orders=orders)
+    observation = replace(
+        observation, replication_signals=metrics_extras.replication_signals(CLUSTER, brokers, now_ms(cycle))
+    )
     limits = ThrottleLimits(rate_bytes_per_s_max=100 * MB, closed_loop=True, throttles_all_moves=True)
     link = Capacity(125.0 * MB, 125.0 * MB)
     board = StatusStore(

@@ -155,6 +155,25 @@ def by_thread() -> list[timeseries.Panel]:
             query(per("broker, source, fetcher", TunerMetric.FETCHER_BYTES), _THREAD),
         ).min(0),
         lines(
+            "Lagging brokers, by likely cause",
+            "Brokers whose lag grows or stays above its usual, by the cause that the tuner finds. The reference of reasons "
+            "says what to do about each.",
+            COUNT,
+            query(per("reason", TunerMetric.LAGGING_BROKERS), "{{reason}}"),
+            alert="FetcherBottleneck",
+            axis="brokers",
+        ).min(0),
+        lines(
+            "Growing lag, by follower",
+            "1 while the lag of the broker grows, 0 while it only stays above its usual. No line: the broker does not lag.",
+            COUNT,
+            query(per("broker, reason", TunerMetric.LAG_GROWING), "broker {{broker}}: {{reason}}"),
+            alert="ReplicationLagGrowing",
+            axis="1: the lag grows",
+        )
+        .min(0)
+        .max(1),
+        lines(
             "ISR shrinks",
             "Replicas that leave the ISR, on all brokers together. A replica has a lag only after it left the ISR.",
             PER_SECOND,

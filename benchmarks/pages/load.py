@@ -19,6 +19,8 @@ PATHS = (
     "/api/v1/brokers?moving=true&limit=20",
     "/api/v1/brokers/7",
     "/api/v1/tenants",
+    "/api/v1/mutations",
+    "/api/v1/replication",
     "/api/v1/decisions?limit=20",
     "/api/v1/decisions/{id}",
     "/api/v1/plans",

@@ -19,7 +19,7 @@ from test_all_formats import NODES, SCRAPES, WRITERS
 from streaming.formats.common import Source, table
 from streaming.formats.registry import FORMATS, KERNEL_PARSED_FORMATS
 from streaming.pipeline import Input, build
-from streaming.shared.contract import BrokerSignal, ContractError, MoveSignal, decode_signal
+from streaming.shared.contract import BrokerSignal, ContractError, MoveSignal, ReplicationSignal, decode_signal
 
 HOSTILE = 120  # Records of each format.
 TOKENS = [
@@ -75,7 +75,8 @@ def nodes_with_signals(spark: SparkSession, seed: int) -> dict[str, set[int | No
         ).values():
             with suppress(ContractError):
                 signal = decode_signal(value)
-                found[name].add(signal.broker if isinstance(signal, BrokerSignal | MoveSignal) else signal.node)
+                is_of_broker = isinstance(signal, BrokerSignal | MoveSignal | ReplicationSignal)
+                found[name].add(signal.broker if is_of_broker else signal.node)
     return found
 
 

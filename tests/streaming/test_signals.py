@@ -331,6 +331,7 @@ def test_move_signal_has_every_field(measured: list[Signal]) -> None:
         moving_partitions=7,
         listed_partitions=9,
         done_partitions=1,
+        recovering_bytes=0.0,
         remaining_bytes=totals[3],
         lag_messages=sum(1000 * p + 3 for p in SIZES if p),
         remaining_slope_bytes_per_s=about(slope),

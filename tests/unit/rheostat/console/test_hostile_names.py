@@ -23,7 +23,9 @@ from rheostat.console.rich_console import Terminal, console_for
 from rheostat.demo.view import DemoView as DemoView
 from rheostat.doctor import view as doctor_view
 from rheostat.doctor.findings import Finding, FindingVerdict
+from rheostat.fetchers import live_view
 from rheostat.fetchers import view as fetchers_view
+from rheostat.fetchers.live_threads import LogSizes, analyse_threads
 from rheostat.fetchers.report import analyse_fetchers
 from rheostat.journal import command as journal_command
 from rheostat.journal.scan import JournalScan
@@ -50,6 +52,7 @@ from rheostat.status.screen import RateHistory, render_screen
 from rheostat.throttles import view as throttles_view
 from rheostat.throttles.report import ThrottleHistory, throttle_rows
 from streaming.shared.contract import LaggingPartition, MovingPartition, Side, Signal, TenantSignal
+from streaming.shared.kafka.values import PartitionState
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import MutationPolicy
@@ -195,6 +198,16 @@ def fetchers(hostile: str, console: Console) -> None:
     fetchers_view.show(made, console)
 
 
+def watched_fetchers(hostile: str, console: Console) -> None:
+    topic = hostile.encode(errors="replace").decode()  # Kafka's names are UTF-8.
+    states = [PartitionState(topic, p, 1, (1, 2), (1, 2)) for p in (1, 3, 5, 7)]
+    logs = LogSizes(10.0)
+    for n in range(2):
+        size = {(topic, state.partition): 4_000_000 * (n + 1) for state in states}
+        logs.take(2.0 * n, {1: size, 2: size})
+    console.print(live_view.render(analyse_threads(hostile, states, {1: 2, 2: 2}, logs), hostile))
+
+
 def limits(hostile: str, console: Console) -> None:
     counts = PartitionCounts({1: 3})
     made = limits_report(hostile, {1: hostile}, counts, PartitionLimits(4, 10), are_set=True, missing_reason=hostile)
@@ -269,6 +282,8 @@ RENDERERS: dict[str, Renderer] = {
     "quotas/measure/view": measured,
     "doctor/view": doctor,
     "fetchers/view": fetchers,
+    "fetchers/live_view": watched_fetchers,
+    "fetchers/watch": watched_fetchers,
     "throttles/view": throttles,
     "limits/view": limits,
     "plan/estimate/view": plan,

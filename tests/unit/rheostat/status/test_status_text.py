@@ -25,6 +25,7 @@ def shown(**parts: Any) -> str:
         "moves": [],
         "last_decisions": [],
         "last_steering_ticks": [],
+        "log_dirs": [],
     }
     text = io.StringIO()
     print_status(nothing | parts, Console(file=text, width=200))
