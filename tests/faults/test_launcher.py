@@ -56,19 +56,24 @@ for owner in (ClusterClient, ReassignmentClient, KafkaThrottles, KafkaJournal):
 def test_only_known_requests_write() -> None:
     """Each Kafka request that changes the cluster is sent from one known file.
 
-    Two more files send requests for commands only, and one file sends a request with ``validate_only``.
+    Three more files send requests for commands only, and one file sends a request with ``validate_only``.
     """
     root = HERE.parents[1]
     files = [*(root / "tuner").rglob("*.py"), *(root / "streaming").rglob("*.py")]
     changing = (
         "AlterConfigsRequest(",
+        "CreatePartitionsRequest(",
         "CreateTopicsRequest(",
         "DeleteTopicsRequest(",
         "AlterPartitionReassignmentsRequest(",
         "ElectLeadersRequest(",
     )
     knowing = {f.relative_to(root).as_posix() for f in files if any(word in f.read_text() for word in changing)}
-    commands = {"streaming/shared/kafka/default_config.py", "streaming/shared/kafka/placed_topics.py"}
+    commands = {
+        "streaming/shared/kafka/default_config.py",
+        "streaming/shared/kafka/placed_topics.py",
+        "streaming/shared/kafka/topic_mutations.py",
+    }
     looked_at = "streaming/shared/kafka/controller_ping.py"
     assert knowing == {
         "streaming/shared/kafka/cluster.py",
