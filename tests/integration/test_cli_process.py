@@ -41,7 +41,7 @@ def good(folder: Path, **kafka: Any) -> Path:
     [
         ("tuner:", "tunr:", ":6: tunr: unknown key: did you mean tuner?"),
         ("bootstrap_servers:", "bootstrap_server:", ":3: kafka.bootstrap_server: unknown key: did you mean bootstrap_servers?"),
-        ("cluster: main\n", "", "cluster: is missing: the name of the cluster"),
+        ("cluster: main\n", "", "cluster: is missing: a name for the cluster"),
         ("50000000", "fast", ":7: tuner.rate_bytes_per_s_max: expected a rate such as 50MB/s"),
         ("50000000", "-1", ":7: tuner.rate_bytes_per_s_max: input should be greater than or equal to 1"),
         ("50000000", "1000", "rate_bytes_per_s_min (5000000) is above rate_bytes_per_s_max (1000)"),
