@@ -13,7 +13,7 @@ from streaming.shared.throttle_settings import LIST_KEYS, ThrottledReplicas
 
 Tell = Callable[[str, object], None]
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.campaign, pytest.mark.timeout(400)]
 
 RETURNING = 2
 SIDES = ((1, Side.LEADER), (RETURNING, Side.FOLLOWER))
@@ -67,7 +67,6 @@ def test_wiped_broker_is_throttled_at_once_and_leaves_nothing_after_kill(
     record_property("told", f"in force {in_force_s:.1f} s after the first byte; nothing left after a kill")
 
 
-@pytest.mark.campaign
 def test_partition_below_minimum_leaves_the_lists(make_stage: MakeStage, record_property: Tell) -> None:
     """While broker 2 recovers, broker 3 dies: the partitions refuse writes, so nothing holds broker 2 back."""
     stage = make_stage("below", recovery="act", megabytes=60)
@@ -84,7 +83,6 @@ def test_partition_below_minimum_leaves_the_lists(make_stage: MakeStage, record_
     record_property("told", "off the lists once below min.insync.replicas, and in sync")
 
 
-@pytest.mark.campaign
 def test_broker_that_dies_again_keeps_its_list_entries(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("flapping", recovery="act", megabytes=60)
     tuner = stage.start_tuner()

@@ -92,6 +92,9 @@ def make_follower_lag(lab: Lab, client: ClusterClient) -> None:
     lab.start_again(FOLLOWER)
 
 
+pytestmark = pytest.mark.campaign
+
+
 @pytest.fixture(scope="module")
 def hot(lab: Lab) -> None:
     with lab.admin() as admin:
