@@ -327,7 +327,8 @@ def test_undrainable_broker_is_reported_with_the_limits(client: ClusterClient, l
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("POLICY_VIOLATION: ")
-    assert "its replica on broker 3 has no possible broker" in done.stderr
+    # Both brokers are drained; which one is named depends on the topics of the tests before.
+    assert re.search(r"its replica on broker [34] has no possible broker", done.stderr)
     unknown = rheostat("plan", "generate", "-c", lab_config_file, "--add-broker", "9")
     assert unknown.returncode == 2
     assert unknown.stderr == "--add-broker: broker 9 is not alive: expected one of 1, 2, 3, 4\n"
