@@ -3,8 +3,8 @@
 Three brokers behind limited links, three replicas everywhere, clients that write with acks=all (recoveries/lab.py). One broker is
 stopped, its log directory is emptied, and it is started. The policies are: no throttle; a static throttle of 50 % and of 90 % of
 the free bandwidth on all replicas ("*"), as KIP-73 recommends, whose leader side is set before the start; and rheostat with
-``tuner.recovery: act``. T* is the number of bytes that the broker lacks, divided by what clients leave of its inbound link. The
-time counts from the first byte on its disk until every replica is in sync. Latency is measured by a client, from send to
+``tuner.recovery: act``. T* is the number of bytes that the broker lacks, divided by the inbound bandwidth that clients do not use.
+The time counts from the first byte on its disk until every replica is in sync. Latency is measured by a client, from send to
 acknowledgement.
 
 Needs root and iproute2. A run takes about five minutes. ``--save`` stores each finished run, so that an interrupted campaign can

@@ -97,7 +97,7 @@ class RecoveryLab:
         self.lab = lab = self._exit.enter_context(Lab(self._spec()))
         self.client = self._exit.enter_context(ClusterClient(lab.kafka_settings(), "benchmark"))
         self._reader = ClusterReader(self.client)
-        # What clients add to it replaces older data, so that all runs copy about as much.
+        # Retention deletes as much as clients add, so that all runs copy about the same number of bytes.
         kept_bytes = round(size.moved_bytes / PARTITIONS)
         self._create(STORED, {"retention.bytes": str(kept_bytes), "segment.bytes": str(4 * MB)})
         self._create(PASSING, _PASSING_CONFIGS)
@@ -246,7 +246,7 @@ class RecoveryLab:
         return total
 
     def lacking_bytes(self) -> int:
-        """Returns the size of all partitions on their leaders: what an empty disk lacks."""
+        """Returns the size of all partitions on their leaders, in bytes; a broker with an empty disk has to copy all of it."""
         states = self.client.partitions()
         sizes = self.client.log_sizes(STAYING, [(s.topic, s.partition) for s in states])
         total = 0

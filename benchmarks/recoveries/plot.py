@@ -1,4 +1,4 @@
-"""Draws recoveries: what was copied, what passed the throttle, and what clients waited, one line for each policy."""
+"""Draws recoveries: copied bytes, the rate through the throttle, and the latency of clients, one line for each policy."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Sent:
         self._errors = errors or {}
         self._lock = threading.Lock()
 
-    def __call__(self, client: TopicMutationClient, broker: int) -> ClusterError | None:  # noqa: ARG002
+    def __call__(self, client: TopicMutationClient, broker: int) -> ClusterError | None:  # noqa: ARG002 - a fixed signature
         with self._lock:
             self.brokers.append(broker)
             self.sent_s.append(time.monotonic())
