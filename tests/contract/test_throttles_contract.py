@@ -13,11 +13,12 @@ from typing import Any, Protocol
 
 import pytest
 from fake_throttles import FakeThrottles
-from kafka.protocol.admin import IncrementalAlterConfigsRequest
+from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared import kafka_names
 from streaming.shared.contract import Side
+from streaming.shared.kafka.answers import read_configs
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.throttle_settings import (
     LIST_KEYS,
@@ -142,8 +143,21 @@ class Real:
         wanted = {LIST_KEYS[side]: throttle.for_side(side).to_text() or None for side in Side}
         assert self._client.alter_topic_configs({TOPIC: wanted}) == {TOPIC: None}
         deadline_s = time.monotonic() + VISIBLE_S_MAX
-        while self.pairs(TOPIC) != throttle:
+        while self._pairs_by_broker() != {1: throttle, 2: throttle}:
             assert time.monotonic() < deadline_s, f"the lists of {TOPIC} do not become {throttle}"
+
+    def _pairs_by_broker(self) -> dict[int, TopicThrottle]:
+        """Returns the lists of TOPIC as each broker shows them: the port asks any of the two, and one may be late."""
+        request = DescribeConfigsRequest(
+            resources=[(kafka_names.RESOURCE_TOPIC, TOPIC, list(LIST_KEYS.values()))], include_synonyms=False
+        )
+        answers = self._client._wire.send_each("describe topic configs", {1: request, 2: request})
+        return {
+            broker: TopicThrottle.from_configs(
+                {key: config.value for key, config in read_configs(answer, "a right")[TOPIC].items()}
+            )
+            for broker, answer in answers.items()
+        }
 
     def pairs(self, topic: str) -> TopicThrottle:
         return TopicThrottle.from_configs(self._client.topic_configs([topic], LIST_KEYS.values()).get(topic, {}))

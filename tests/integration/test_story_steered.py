@@ -37,7 +37,8 @@ def reassignment_in_rate(config: Path, broker: int) -> float:
     told = program("signals", "--config", config, "--json", "--kind", "broker", "--broker", str(broker))
     (signal,) = json.loads(told.stdout)
     whole, part = signal["network_in_bytes_per_s"] or 0.0, signal["reassignment_in_bytes_per_s"] or 0.0
-    assert whole >= part
+    # The listeners' counters alone would show almost nothing. Both counters are read in turn, and a burst may come in between.
+    assert whole >= 0.8 * part
     return float(part)
 
 
