@@ -200,7 +200,8 @@ class TunerMetric:
     STALLED = _gauge("rheostat_move_stalled", unit=Unit.TRUTH, labels=_BROKER,
         meaning="1 while the move onto this broker counts as stalled, else 0.")
     STALL_SCORE_SECONDS = _gauge("rheostat_move_stall_score_seconds", unit=Unit.SECONDS, labels=_BROKER,
-        meaning="Seconds of expected progress that the move onto this broker has lost; stalled above 15.")
+        meaning="Seconds of expected progress that the move onto this broker has lost; stalled above 15. At most a hundred "
+        "brokers, the largest values first.")
     BOUND_ELSEWHERE = _gauge("rheostat_move_bound_elsewhere", unit=Unit.TRUTH, labels=_BROKER,
         meaning="1 while something other than a throttle (source, disk, network, fetchers) limits the stalled move onto this "
         "broker; 0 while a throttle limits it; absent without a stall. At most a hundred brokers.")
@@ -277,28 +278,28 @@ class TunerMetric:
         meaning="Sum of the lags of all replicas that follow on this broker, in messages; KIP-73's SumReplicaLag without moves. "
         "Above a hundred brokers only those with a lag.")
     REPLICATION_LAG_MAX = _gauge("rheostat_replication_lag_max_messages", unit=Unit.MESSAGES, labels=_BROKER,
-        meaning="Largest lag of a replica on this broker, in messages. The first hundred.")
+        meaning="Largest lag of a replica on this broker, in messages. The fifty largest.")
     REPLICATION_LAG_SECONDS = _gauge("rheostat_replication_lag_seconds", unit=Unit.SECONDS, labels=_BROKER,
         meaning="Largest lag on this broker in seconds: messages divided by those written per second, of the ten replicas that "
-        "lag most in messages. The first hundred.")
+        "lag most in messages. The fifty largest.")
     REPLICATION_LAG_BYTES = _gauge("rheostat_replication_lag_bytes", unit=Unit.BYTES, labels=_BROKER,
-        meaning="Lag on this broker in bytes, of the ten replicas that lag most. The first hundred.")
+        meaning="Lag on this broker in bytes, of the ten replicas that lag most. The fifty largest.")
     REPLICATION_LAG_SLOPE = _gauge("rheostat_replication_lag_slope_messages_per_second", unit=Unit.MESSAGES_PER_SECOND,
         labels=_TREND,
         meaning="Trend of rheostat_replication_lag_messages over the span (window or 5min); positive while followers fall behind. "
-        "The first hundred of each span.")
+        "The fifty largest of each span.")
     REPLICATION_LAG_FIT = _gauge("rheostat_replication_lag_slope_fit_ratio", unit=Unit.RATIO, labels=_TREND,
-        meaning="How well the trend over the span fits (r², 0 to 1); near 1 the lag changes evenly. Present where the trend is.")
+        meaning="How well the trend over 5 minutes fits (r², 0 to 1); near 1 the lag changes evenly. Present where this trend is.")
     REPLICATION_LAG_ADDING = _gauge("rheostat_replication_lag_adding_messages", unit=Unit.MESSAGES, labels=_BROKER,
         meaning="Lag in messages of the replicas that a reassignment adds on this broker; they are in none of the metrics above. "
-        "The first hundred.")
+        "The fifty largest.")
     LAGGING_BROKERS = _gauge("rheostat_replication_lagging_brokers", unit=Unit.COUNT, labels=("cluster", "reason"),
         meaning="Brokers whose lag grows or stays above its usual, by the likely cause. Absent until the tuner has judged the lag.")
     LAG_GROWING = _gauge("rheostat_replication_lag_growing", unit=Unit.TRUTH, labels=(*_BROKER, "reason"),
         meaning="1 while the lag of this broker grows, 0 while it stays above its usual; absent while the broker does not lag. The "
         "fifty largest lags.")
     FETCHER_LAG = _gauge("rheostat_fetcher_lag_messages", unit=Unit.MESSAGES, labels=_THREAD,
-        meaning="Sum of the lags of the replicas that one fetcher thread of this broker copies from one source. The first hundred.")
+        meaning="Sum of the lags of the replicas that one fetcher thread of this broker copies from one source. The fifty largest.")
     FETCHER_BYTES = _gauge("rheostat_fetcher_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_THREAD,
         meaning="Bytes/s that a fetcher thread copies, moves included; for the threads of rheostat_fetcher_lag_messages.")
 

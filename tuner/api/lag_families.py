@@ -10,6 +10,7 @@ from streaming.shared.contract import FetcherThreadLag, LagTrend, ReplicationSig
 from streaming.shared.metric_def import MetricDef
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, metric_family
+from tuner.api.lag_status_store import BROKERS_NAMED_MAX
 from tuner.api.series_limit import largest_values, nonzero_values
 from tuner.api.status_store import CycleResult
 from tuner.core.freshness import age_s
@@ -26,7 +27,7 @@ def lag_families(result: CycleResult, now_ms: int, labels: Labels) -> Iterator[M
 
     yield metric_family(TunerMetric.REPLICATION_LAG, nonzero_values(by_broker(lambda s: s.lag_sum_messages)))
     for metric, field in _BY_BROKER:
-        yield metric_family(metric, largest_values(by_broker(field)))
+        yield metric_family(metric, largest_values(by_broker(field), BROKERS_NAMED_MAX))
     yield from _trend_families(fresh, labels)
     yield from _thread_families(fresh, labels)
 
@@ -49,15 +50,18 @@ def _trend_families(fresh: list[ReplicationSignal], labels: Labels) -> Iterator[
             # A trend of the maximum, from formats without lags by partition, is no trend of the sum.
             if signal.trend_of == "sum" and (trend := trend_of(signal)) is not None
         }
-        slopes |= largest_values({key: trend.slope_messages_per_s for key, trend in trends.items()})
-        fits |= {key: trend.r2 for key, trend in trends.items() if key in slopes and trend.r2 is not None}
+        largest = largest_values({key: trend.slope_messages_per_s for key, trend in trends.items()}, BROKERS_NAMED_MAX)
+        slopes |= largest
+        if span == _LONG:  # A window of 30 s has too few samples for a fit that says much.
+            fits = {key: r2 for key in largest if (r2 := trends[key].r2) is not None}
     yield metric_family(TunerMetric.REPLICATION_LAG_SLOPE, slopes)
     yield metric_family(TunerMetric.REPLICATION_LAG_FIT, fits)
 
 
+_LONG = "5min"
 _SPANS: tuple[tuple[str, Callable[[ReplicationSignal], LagTrend | None]], ...] = (
     ("window", lambda signal: signal.trend),
-    ("5min", lambda signal: signal.trend_5min),
+    (_LONG, lambda signal: signal.trend_5min),
 )
 
 
@@ -67,7 +71,9 @@ def _thread_families(fresh: list[ReplicationSignal], labels: Labels) -> Iterator
         for signal in fresh
         for thread in signal.threads
     }
-    lags = largest_values({key: t.lag_sum_messages for key, t in threads.items() if t.lag_sum_messages is not None})
+    lags = largest_values(
+        {key: t.lag_sum_messages for key, t in threads.items() if t.lag_sum_messages is not None}, BROKERS_NAMED_MAX
+    )
     yield metric_family(TunerMetric.FETCHER_LAG, lags)
     rates = {key: threads[key].fetched_bytes_per_s for key in lags}
     yield metric_family(TunerMetric.FETCHER_BYTES, {key: rate for key, rate in rates.items() if rate is not None})

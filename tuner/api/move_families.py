@@ -79,7 +79,8 @@ def _destination_families(result: CycleResult, partitions_named_max: int, labels
     stalls = result.memory.stalls
     yield metric_family(TunerMetric.STALLED, {(*labels, str(b)): float(s.stalled) for b, s in stalls.items()})
     yield metric_family(
-        TunerMetric.STALL_SCORE_SECONDS, {(*labels, str(b)): round(s.lost_s, 3) for b, s in stalls.items()}
+        TunerMetric.STALL_SCORE_SECONDS,
+        largest_values({(*labels, str(b)): round(s.lost_s, 3) for b, s in stalls.items()}),
     )
     destinations = result.destinations()
     last_decisions = last_decision_by_side(result.cycle_decisions)

@@ -1,6 +1,6 @@
-"""Limits the number of series of a metric to 100, so that the metrics page stays small on large clusters.
+"""Limits the number of series of a metric, so that the metrics page stays small on large clusters.
 
-Up to 100 series nothing is left out. Beyond that only the largest values are exported: they show where a problem is.
+Up to the limit nothing is left out. Beyond it only the largest values are exported: they show where a problem is.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from streaming.shared.metric_page import Labels
 SERIES_MAX = 100
 
 
-def largest_values(values: Mapping[Labels, float]) -> Mapping[Labels, float]:
-    """Returns the largest 100 values. Ties are broken by label, so that the same series stay while nothing changes."""
-    if len(values) <= SERIES_MAX:
+def largest_values(values: Mapping[Labels, float], count: int = SERIES_MAX) -> Mapping[Labels, float]:
+    """Returns the largest ``count`` values. Ties are broken by label, so that the same series stay while nothing changes."""
+    if len(values) <= count:
         return values
-    return dict(nsmallest(SERIES_MAX, values.items(), key=lambda item: (-item[1], item[0])))
+    return dict(nsmallest(count, values.items(), key=lambda item: (-item[1], item[0])))
 
 
 def nonzero_values(values: Mapping[Labels, float]) -> Mapping[Labels, float]:

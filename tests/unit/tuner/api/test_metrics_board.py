@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from metrics_rig import CLUSTER, Everything, F, L, StormSignals, memory, observation, plan
+from metrics_rig import CLUSTER, Everything, F, L, StormSignals, memory, observation, plan, replication_signal
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streaming.shared.contract import FetcherThreadLag, LagTrend
 from streaming.shared.metric_def import SUFFIXES, MetricDef, Unit
 from streaming.shared.metric_defs import ALL, BY_PROCESS
 from streaming.shared.metric_page import render_page
@@ -20,7 +21,7 @@ from tuner.api.move_families import FetcherCollisions
 from tuner.api.plan_status_store import PLANS_NAMED_MAX
 from tuner.api.series_limit import SERIES_MAX
 from tuner.control.throttle.decision import Hold, Reason
-from tuner.control.throttle.state import Memory
+from tuner.control.throttle.state import Memory, StallState
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, PartitionMove, Setpoint
 from tuner.core.operator_orders import Orders
@@ -391,6 +392,41 @@ def test_lag_metric_names_brokers_with_largest_lag(everything: Everything) -> No
     told(everything, replace(whole, move_signals=crowd), Memory())
     found = series(everything, "rheostat_move_lag_messages")
     assert found == {(str(b),): float(b) for b in range(101, 300, 2)}, "who has not told is not at 0"
+
+
+def test_stall_score_names_hundred_brokers_that_lost_most(everything: Everything) -> None:
+    lost = {b: StallState(lost_s=float(b), stalled=b > 15) for b in range(300)}
+    told(everything, observation(round(NOW_S * 1000)), Memory(stalls=lost))
+    assert series(everything, "rheostat_move_stall_score_seconds") == {(str(b),): float(b) for b in range(200, 300)}
+    assert len(series(everything, "rheostat_move_stalled")) == 300
+
+
+def test_lag_metrics_name_fifty_largest_and_sum_names_all(everything: Everything) -> None:
+    now_ms = round(NOW_S * 1000)
+    trend = LagTrend(slope_messages_per_s=0.0, span_s=25.0, points=6, r2=0.5)
+    crowd = {
+        b: replace(
+            replication_signal(b, now_ms),
+            lag_sum_messages=float(b),
+            lag_max_messages=float(b),
+            threads=(FetcherThreadLag(1, 0, 100.0, float(b), None, None, None, 10.0 * b),),
+            trend=replace(trend, slope_messages_per_s=-float(b)),
+            trend_5min=replace(trend, slope_messages_per_s=float(b)),
+        )
+        for b in range(150)
+    }
+    told(everything, replace(observation(now_ms), replication_signals=crowd), Memory())
+    last_fifty = range(100, 150)
+    for name, found in {
+        "replication_lag_messages": {(str(b),): float(b) for b in range(1, 150)},
+        "replication_lag_max_messages": {(str(b),): float(b) for b in last_fifty},
+        "replication_lag_slope_messages_per_second": {(str(b), "5min"): float(b) for b in last_fifty}
+        | {(str(b), "window"): -float(b) for b in range(50)},
+        "replication_lag_slope_fit_ratio": {(str(b), "5min"): 0.5 for b in last_fifty},
+        "fetcher_lag_messages": {(str(b), "1", "0"): float(b) for b in last_fifty},
+        "fetcher_bytes_per_second": {(str(b), "1", "0"): 10.0 * b for b in last_fifty},
+    }.items():
+        assert series(everything, f"rheostat_{name}") == found, name
 
 
 def test_shared_partition_limit_has_one_series(everything: Everything) -> None:
