@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from kafka.admin import NewTopic
-from lab_parts import RHEOSTAT, rheostat, running, until
+from lab_parts import RHEOSTAT, MakeLab, rheostat, running, until
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
@@ -70,17 +70,24 @@ def steady_writer(lab: Lab) -> Iterator[None]:
         thread.join(timeout=20)
 
 
+def log_ends(client: ClusterClient) -> tuple[int, ...] | None:
+    """Returns the log end offsets of partition 0 on leader and follower; None while one of them does not answer.
+
+    A follower answers a debugging client too. A client whose metadata are from the time without the follower refreshes them first.
+    """
+    asked = [PartitionState(HOT, 0, broker, (broker,), (broker,)) for broker in (LEADER, FOLLOWER)]
+    found = [client.log_end_offsets([state]).get((HOT, 0)) for state in asked]
+    ends = tuple(end for end in found if end is not None)
+    return ends if len(ends) == len(asked) else None
+
+
 def true_lag(client: ClusterClient) -> int:
-    """Returns the difference of the two log end offsets of partition 0; a follower answers a debugging client too."""
-    ends = [
-        client.log_end_offsets([PartitionState(HOT, 0, broker, (broker,), (broker,))])[(HOT, 0)]
-        for broker in (LEADER, FOLLOWER)
-    ]
-    return ends[0] - ends[1]
+    leader_end, follower_end = until(lambda: log_ends(client), 30, "leader and follower tell their log end offsets")
+    return leader_end - follower_end
 
 
 def make_follower_lag(lab: Lab, client: ClusterClient) -> None:
-    """Writes to partition 0 while the follower is away, and lets it catch up slowly."""
+    """Writes to partition 0 while the follower is away, and lets it catch up slowly. Returns when the follower answers."""
     lab.nodes[FOLLOWER].stop(20)
     sender = producer(lab.kafka_settings(), "test-missed", compression_type=None)
     for _ in range(MISSED_RECORDS):
@@ -90,18 +97,19 @@ def make_follower_lag(lab: Lab, client: ClusterClient) -> None:
     client.alter_broker_configs({LEADER: {LEADER_RATE: str(CATCH_UP_BYTES_PER_S)}})
     client.alter_topic_configs({HOT: {LEADER_REPLICAS: f"0:{LEADER}"}})
     lab.start_again(FOLLOWER)
+    assert true_lag(client) > 0
 
 
-pytestmark = pytest.mark.campaign
-
-
-@pytest.fixture(scope="module")
-def hot(lab: Lab) -> None:
-    with lab.admin() as admin:
+@pytest.fixture
+def lab(make_lab: MakeLab) -> Lab:
+    """A lab of its own for each test, as a lag of the topic would outlast the test that made it."""
+    made = make_lab(LAB)
+    with made.admin() as admin:
         admin.create_topics([NewTopic(HOT, replica_assignments={p: [LEADER, FOLLOWER] for p in range(2)})])
+    return made
 
 
-def test_collector_reduces_lag_to_thread_and_partition(lab: Lab, hot: None) -> None:
+def test_collector_reduces_lag_to_thread_and_partition(lab: Lab) -> None:
     scrapes: dict[int, Scrape] = {}
     settings = CollectorSettings(endpoints={FOLLOWER: lab.nodes[FOLLOWER].jmx_url})
     thread = thread_labels(LEADER, fetcher_id(HOT, 0, FETCHERS))
@@ -148,8 +156,9 @@ def test_collector_reduces_lag_to_thread_and_partition(lab: Lab, hot: None) -> N
         until(lambda: samples().get((Metric.LAG_SUM, "")) == 0, 60, "the follower has caught up", every_s=1.0)
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(700)
-def test_lag_of_returning_follower_is_measured_by_thread_and_partition(lab: Lab, hot: None, tmp_path: Path) -> None:
+def test_lag_of_returning_follower_is_measured_by_thread_and_partition(lab: Lab, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     config = tmp_path / "rheostat.yaml"
     settings = json.loads(lab_config(lab, dry_run=True, http={"port": port}))
