@@ -123,7 +123,11 @@ class LagRecord:
                 ),
                 size_text,
             ),
-            Panel("Replicas out of the ISR", (Line("replicas", self.out_of_sync, COLOURS[2], stepped=True),), lambda n: f"{n:g}"),
+            Panel(
+                "Replicas out of the ISR",
+                (Line("replicas", self.out_of_sync, COLOURS[2], stepped=True),),
+                lambda n: f"{n:g}",
+            ),
         ]
         return svg(
             "A hot topic, and fetcher threads that collide",

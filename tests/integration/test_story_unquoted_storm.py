@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -65,6 +65,19 @@ class Course:
         assert found, f"no rate between {begin_s:.0f} and {end_s:.0f} s"
         return statistics.median(found)
 
+    def requests_per_s(self, begin_s: float, end_s: float) -> float:
+        found = [answered_per_s(one) for at, one in self.samples if begin_s <= at <= end_s and one["requests"]]
+        assert found, f"no requests between {begin_s:.0f} and {end_s:.0f} s"
+        return statistics.median(found)
+
+    def sent_per_s(self, storms: Iterable[Storm], begin_s: float, end_s: float) -> float:
+        """Returns the requests per second that the tenants themselves count, those that a quota refused included."""
+        spans = [
+            (one, begin_s + self.calm.began_s - one.began_s, end_s + self.calm.began_s - one.began_s) for one in storms
+        ]
+        tries = sum(r.tries for one, begin, end in spans for r in list(one.requests) if begin <= r.ended_s < end)
+        return tries / (end_s - begin_s)
+
     def waits_ms(self, begin_s: float, end_s: float) -> float:
         """Median time of the calm tenant's creations."""
         requests = [r for r in list(self.calm.requests) if r.client_id == "calm" and r.creates and not r.failed]
@@ -86,6 +99,10 @@ def recorded(course: Course) -> Iterator[None]:
     finally:
         done.set()
         thread.join(timeout=10)
+
+
+def answered_per_s(one: dict[str, Any]) -> float:
+    return sum(request["per_s"] for request in one["requests"])
 
 
 def run_kafka_configs(lab: Lab, command: str) -> None:
@@ -114,9 +131,12 @@ def draw(course: Course) -> str:
         near = [r.ended_s - r.due_s for r in waits if at_s - 5 <= r.due_s <= at_s]
         return 1000 * statistics.median(near) if near else math.nan
 
+    requests = (
+        Line("creations and deletions", [answered_per_s(one) for _, one in course.samples], COLOURS[1]),
+        Line("refused", values("refused_requests_per_s"), COLOURS[2], dashed=True),
+    )
     rates = (
         Line("created and deleted", values("mutations"), COLOURS[1]),
-        Line("created, by count", values("partitions_created"), COLOURS[0]),
         Line("sum of Kafka's accounts", values("accounted_per_s"), COLOURS[2], dashed=True),
     )
     load = (
@@ -128,6 +148,7 @@ def draw(course: Course) -> str:
         "One tenant creates and deletes topics beside a calm one, on a real cluster of two brokers and one controller",
         times_s,
         (
+            Panel("Requests per second, all clients", requests, lambda value: f"{value:g}/s"),
             Panel("Partitions per second, all clients", rates, lambda value: f"{value:g}/s"),
             Panel("Share of time", load, lambda value: f"{value:g} %"),
             Panel(
@@ -160,7 +181,7 @@ def test_storm_without_quotas_is_found_and_its_command_tames_it(tmp_path: Path) 
             assert "Old clients send" in course.page()
 
             began_s = course.mark("storm")
-            with storm(lab, LOUD):
+            with storm(lab, LOUD) as loud:
                 found = parts.until("the storm is found", lambda: course.look()["storm"], 90)
                 found_s = course.mark("found")
                 assert found["tenants"] == []
@@ -188,8 +209,16 @@ def test_storm_without_quotas_is_found_and_its_command_tames_it(tmp_path: Path) 
         PLOT.write_text(plot)
     spans = {"before": (15.0, began_s), "during": (found_s, limited_s), "after": (over_s, end_s)}
     rates = {name: course.mutations_per_s(*span) for name, span in spans.items()}
+    requests = {name: course.requests_per_s(*span) for name, span in spans.items()}
+    sent = {name: course.sent_per_s((calm, loud), *span) for name, span in spans.items()}
     waits_ms = {name: course.waits_ms(*span) for name, span in spans.items()}
-    figures = {"found_after_s": found_s - began_s, "partitions_per_s": rates, "calm_creation_ms": waits_ms}
+    figures = {
+        "found_after_s": found_s - began_s,
+        "partitions_per_s": rates,
+        "requests_per_s": requests,
+        "sent_per_s": sent,
+        "calm_creation_ms": waits_ms,
+    }
     (tmp_path / "figures.json").write_text(json.dumps(figures, indent=1))
     assert found_s - began_s < 60
     assert rates["during"] > 5 * rates["before"]
