@@ -71,7 +71,6 @@ def replication_signals(cluster: str, brokers: int, now_ms: int) -> dict[int, Re
             lag_max_s=24.5,
             adding_partitions=2.0,
             adding_lag_sum_messages=60_000.0 + broker,
-            trend_of="sum",
             trend=trend,
             trend_5min=trend,
             thread_count=2.0,

@@ -125,7 +125,7 @@ TENANT_GAUGES = {
     "tokens": Metric.MUTATION_TOKENS,
     "throttle_time_ms": Metric.MUTATION_THROTTLE_TIME,
 }
-# The lags of a follower.
+# The lags of a follower; which sources send them: streaming/collector/lags.py.
 LAG_GAUGES = {
     "partitions": Metric.LAG_PARTITIONS,
     "lag_sum_messages": Metric.LAG_SUM,
@@ -133,10 +133,7 @@ LAG_GAUGES = {
     "adding_partitions": Metric.LAG_ADDING_PARTITIONS,
     "adding_lag_sum_messages": Metric.LAG_ADDING_SUM,
     "thread_count": Metric.LAG_THREADS,
-    # Not in signals: the maximum for formats without lags by partition.
-    "any_lag_max_messages": Metric.REPLICA_LAG_MAX,
 }
-LAG_GAUGES_PUBLISHED = 6  # The first ones.
 ROW_TABLES = (BROKER_COUNTERS, BROKER_GAUGES, CONTROLLER_COUNTERS, CONTROLLER_GAUGES, TENANT_GAUGES, LAG_GAUGES)
 # Samples that identify a node as a broker. Metrics of request handlers, sockets and topics are left out: controllers have them too.
 BROKER_ONLY_SAMPLES = sorted(

@@ -40,6 +40,7 @@ from streaming.collector.counts import Counts
 from streaming.collector.exposition import Reading
 from streaming.collector.facts import adding_by_node, followed_by_node, samples_by_node
 from streaming.collector.jmx import AgentAccessError, Cause, ScrapeError
+from streaming.collector.lag_history import LagHistory
 from streaming.collector.lags import LaggingReplica, LeaderLog, lag_samples, lagging_replicas, sum_samples
 from streaming.collector.rounds import ScrapeStart, TimeoutBackoff, plan_round
 from streaming.collector.settings import CollectorSettings
@@ -145,6 +146,7 @@ class Collector:
         self._scraped_before: set[int] = set()
         # Replicas that lagged in the last round, by node; the next round reads their leaders' logs.
         self._lagging: dict[int, list[LaggingReplica]] = {}
+        self._lag_history = LagHistory()
         self._missed: set[int] = set()  # Nodes that got no slot in the last round.
         self._backoff = TimeoutBackoff()
         self._cluster_errors: dict[str, str] = {}  # The last error of the round and of the full scan.
@@ -334,7 +336,7 @@ class Collector:
             if facts.are_known:  # Otherwise steady lag cannot be told from that of adding replicas.
                 lags = lag_samples(reading, facts.adding.get(node, ()), facts.leader_logs)
                 self._lagging[node] = lagging_replicas(lags)
-                samples += lags
+                samples += lags + self._lag_history.samples(node, lags, ts_ms / 1000)
         samples = samples + facts.samples.get(node, [])
         if not samples:
             return
@@ -435,6 +437,7 @@ class Collector:
         self._backoff.keep_only(urls)
         self._failing &= urls.keys()
         self._scraped_before &= urls.keys()
+        self._lag_history.keep_only(urls)
         self.counts.keep_only(urls)
 
     def _report_failure(self, node: int, cause: Cause, why: str) -> None:

@@ -32,9 +32,6 @@ final class Fold {
     private static final UTF8String CONTROLLER = UTF8String.fromString("controller");
     private static final UTF8String MOVE = UTF8String.fromString("move");
     private static final UTF8String TENANT = UTF8String.fromString("tenant");
-    private static final UTF8String REPLICATION = UTF8String.fromString("replication");
-    /** Kind of the rows that serve only the long trend; streaming/signals.py makes them rows of REPLICATION. */
-    private static final UTF8String REPLICATION_HISTORY = UTF8String.fromString("replication_history");
     private static final UTF8String LEADER = UTF8String.fromString("leader");
     private static final UTF8String FOLLOWER = UTF8String.fromString("follower");
     private static final UTF8String NONE = UTF8String.EMPTY_UTF8;
@@ -47,7 +44,6 @@ final class Fold {
     private Map<String, double[]> led = Map.of();
     private Map<String, double[]> followed = Map.of();
     private Map<String, Double[]> tenants = Map.of();
-    private final double[] lagGauges;
     private final LagFold lags;
 
     /** Measurements of the node as a broker, or as a controller. */
@@ -119,9 +115,7 @@ final class Fold {
         this.whole = whole;
         this.broker = new Node(tables.broker);
         this.controller = new Node(tables.controller);
-        this.lagGauges = new double[tables.lagFields.length];
-        Arrays.fill(lagGauges, Double.NaN);
-        this.lags = new LagFold(tables.lags);
+        this.lags = new LagFold(tables);
     }
 
     /** Adds a sample; ignores one without a name. {@code known} tells whether it has a value. */
@@ -187,7 +181,7 @@ final class Fold {
             controller.gauge(slot.controllerGauge, value, known);
         }
         if (slot.lagGauge >= 0) {
-            lagGauges[slot.lagGauge] = known && isNumber(value) ? value : Double.NaN;
+            lags.gauge(slot.lagGauge, known && isNumber(value) ? value : Double.NaN);
         }
     }
 
@@ -275,12 +269,12 @@ final class Fold {
     void into(List<Object> entities, UTF8String cluster, int node, String role, Row.Times times) {
         boolean isController = "controller".equals(role);
         if (!isController) {
-            addNode(entities, cluster, BROKER, node, broker, broker.kindProven || "broker".equals(role), times);
-            addLags(entities, cluster, node, times);
+            boolean proven = broker.kindProven || "broker".equals(role);
+            addNode(entities, cluster, BROKER, node, broker, proven, times, lags.lags());
         }
         // A process may be both broker and controller.
         if (controller.kindProven || role == null) {
-            addNode(entities, cluster, CONTROLLER, node, controller, controller.kindProven, times);
+            addNode(entities, cluster, CONTROLLER, node, controller, controller.kindProven, times, null);
         }
         addMove(entities, cluster, node, LEADER, ledPartitions(), times);
         addMove(entities, cluster, node, FOLLOWER, followedPartitions(), times);
@@ -301,25 +295,12 @@ final class Fold {
             int node,
             Node values,
             boolean kindProven,
-            Row.Times times) {
+            Row.Times times,
+            Lags lags) {
         // A row without values for this kind of node is left out.
-        if (kindProven || values.hasValues()) {
-            byte[] row = Row.bytes(times, kindProven, values.counters, values.gauges, values.sums, null, null);
+        if (kindProven || lags != null || values.hasValues()) {
+            byte[] row = Row.bytes(times, kindProven, values.counters, values.gauges, values.sums, null, lags);
             entities.add(entity(cluster, kind, node, NONE, times.atMs(), row));
-        }
-    }
-
-    /** Adds the lags of a follower, and a small row for the long trend. Without any lag there is no row. */
-    private void addLags(List<Object> entities, UTF8String cluster, int node, Row.Times times) {
-        Lags read = lags.lags();
-        if (read == null && Arrays.stream(lagGauges).allMatch(Double::isNaN)) {
-            return;
-        }
-        byte[] row = Row.bytes(times, false, null, lagGauges, null, null, read);
-        entities.add(entity(cluster, REPLICATION, node, NONE, times.atMs(), row));
-        if (Lags.isTrendPoint(times.ownMs(), times.everyMs())) {
-            byte[] point = Row.bytes(times, false, null, Lagging.trendGauges(tables, lagGauges), null, null, null);
-            entities.add(entity(cluster, REPLICATION_HISTORY, node, NONE, times.atMs(), point));
         }
     }
 

@@ -17,14 +17,24 @@ final class LagFold {
     private static final int END_OFFSET = 1;
     private static final int SIZE = 2;
 
+    private static final Pattern AGE = Pattern.compile("age_s=(\\d{1,5}(?:\\.\\d{1,3})?)");
+
     private final Tables.LagNames names;
+    private final double[] gauges;
     // Empty for most nodes.
+    private List<Lags.EarlierSum> earlierSums = List.of();
     private Map<String, double[]> threads = Map.of();
     private Map<String, double[]> partitions = Map.of();
     private Map<String, int[]> threadsOfPartitions = Map.of();
 
-    LagFold(Tables.LagNames names) {
-        this.names = names;
+    LagFold(Tables tables) {
+        this.names = tables.lags;
+        this.gauges = unknown(tables.lagFields.length);
+    }
+
+    /** Sets a value over all lags, by its position in the lag gauges. */
+    void gauge(int index, double value) {
+        gauges[index] = value;
     }
 
     void sample(String name, String labels, double value) {
@@ -38,6 +48,12 @@ final class LagFold {
             partitionValue(labels, END_OFFSET, value);
         } else if (name.equals(names.partitionSize)) {
             partitionValue(labels, SIZE, value);
+        } else if (name.equals(names.earlierSum)) {
+            Matcher match = AGE.matcher(labels);
+            if (match.matches() && earlierSums.size() < Lags.ITEMS_MAX) {
+                earlierSums = earlierSums.isEmpty() ? new ArrayList<>() : earlierSums;
+                earlierSums.add(new Lags.EarlierSum(Double.parseDouble(match.group(1)), value));
+            }
         }
     }
 
@@ -91,6 +107,7 @@ final class LagFold {
                         labels, new Lags.LaggingPartition(thread[0], thread[1], v[LAG], v[END_OFFSET], v[SIZE]));
             }
         });
-        return threadList.isEmpty() && lagging.isEmpty() ? null : new Lags(threadList, lagging);
+        boolean isKnown = Arrays.stream(gauges).anyMatch(gauge -> !Double.isNaN(gauge));
+        return isKnown || !threadList.isEmpty() || !lagging.isEmpty() ? new Lags(gauges, earlierSums, threadList, lagging) : null;
     }
 }

@@ -24,8 +24,6 @@ final class Lagging {
 
     private final Tables tables;
     private final List<Row> history;
-    private final double[] gauges;
-    /** Lags of the newest scrape; null if they are unknown. */
     private final Lags newest;
     private final Map<String, Written> writtenByLabels = new HashMap<>();
     private final Map<Long, Double> secondsByThread = new HashMap<>();
@@ -76,94 +74,79 @@ final class Lagging {
     }
 
     /**
-     * @param history rows of the window in ascending order, one per scrape
-     * @param gauges latest gauges of the window
-     * @param newest lags of the newest scrape; null if they are unknown
+     * @param history rows of the window that have lags, in ascending order, one per scrape
      */
-    Lagging(Tables tables, List<Row> history, double[] gauges, Lags newest) {
+    Lagging(Tables tables, List<Row> history) {
         this.tables = tables;
         this.history = history;
-        this.gauges = gauges;
-        this.newest = newest;
+        this.newest = history.get(history.size() - 1).lags();
         for (Row row : history) {
-            if (row.lags() != null) {
-                row.lags().partitions().forEach((labels, partition) ->
-                        writtenByLabels.computeIfAbsent(labels, absent -> new Written()).add(row, partition));
-            }
+            row.lags().partitions().forEach((labels, partition) ->
+                    writtenByLabels.computeIfAbsent(labels, absent -> new Written()).add(row, partition));
         }
     }
 
-    /** Returns the gauges that a row of the long trend keeps: sum and maximum. */
-    static double[] trendGauges(Tables tables, double[] gauges) {
-        return new double[] {gauges[tables.lagGauge("lag_sum_messages")], max(tables, gauges)};
-    }
-
-    /** Returns the largest lag. Without lags by partition it is Kafka's own, which includes added replicas. */
-    private static double max(Tables tables, double[] gauges) {
-        double max = gauges[tables.lagGauge("lag_max_messages")];
-        return Double.isNaN(max) ? gauges[tables.lagGauge("any_lag_max_messages")] : max;
-    }
-
-    /**
-     * Adds the fields of a ReplicationSignal, except its head.
-     *
-     * @param points rows of the long trend in ascending order: (ownMs, atMs, sum, max)
-     */
-    void into(Json out, int node, List<TrendPoint> points) {
+    /** Adds the fields of a ReplicationSignal, except its head. */
+    void into(Json out, int node) {
         out.field("broker", node);
-        double[] published = Arrays.copyOf(gauges, tables.lagFieldsPublished);
-        published[tables.lagGauge("lag_max_messages")] = max(tables, gauges);
-        for (int i = 0; i < published.length; i++) {
-            out.field(tables.lagFields[i], published[i]);
+        for (int i = 0; i < tables.lagFields.length; i++) {
+            out.field(tables.lagFields[i], newest.gauges()[i]);
         }
-        trends(out, points);
+        if (!Double.isNaN(lagSum(newest))) {
+            trend(out, "trend", history, this::lagSum);
+            longTrend(out);
+        }
         partitions(out);
         threads(out);
     }
 
-    // -- trends -------------------------------------------------------------------------------------------------------
-
-    /** Sum and maximum of the lags at one time. */
-    record TrendPoint(long ownMs, long atMs, double sum, double max) {}
-
-    private void trends(Json out, List<TrendPoint> points) {
-        boolean ofSum = !Double.isNaN(gauges[tables.lagGauge("lag_sum_messages")]);
-        ToDoubleFunction<TrendPoint> value = ofSum ? TrendPoint::sum : TrendPoint::max;
-        if (!ofSum && Double.isNaN(max(tables, gauges))) {
-            return;
-        }
-        out.field("trend_of", ofSum ? "sum" : "max");
-        List<TrendPoint> ofWindow = new ArrayList<>();
-        for (Row row : history) {
-            double[] trendGauges = trendGauges(tables, row.gauges());
-            ofWindow.add(new TrendPoint(row.ownMs, row.atMs, trendGauges[0], trendGauges[1]));
-        }
-        trend(out, "trend", ofWindow, value);
-        trend(out, "trend_5min", points, value);
+    private double lagSum(Lags lags) {
+        return lags.gauges()[tables.lagGauge("lag_sum_messages")];
     }
 
+    // -- trends -------------------------------------------------------------------------------------------------------
+
     /** Adds a line through the known values since the last time a clock was set. Two points are the least. */
-    private static void trend(Json out, String name, List<TrendPoint> points, ToDoubleFunction<TrendPoint> value) {
+    private static void trend(Json out, String name, List<Row> rows, ToDoubleFunction<Lags> value) {
         Line line = new Line();
-        TrendPoint first = null;
-        TrendPoint last = null;
-        for (TrendPoint point : points) {
-            double y = value.applyAsDouble(point);
-            if (Double.isNaN(y) || last != null && point.ownMs == last.ownMs) {
+        Row first = null;
+        Row last = null;
+        for (Row row : rows) {
+            double y = value.applyAsDouble(row.lags());
+            if (Double.isNaN(y) || last != null && row.ownMs == last.ownMs) {
                 continue;
             }
-            if (first == null || !Rates.sameClock(last.ownMs, last.atMs, point.ownMs, point.atMs)) {
+            if (first == null || !Rates.sameClock(last.ownMs, last.atMs, row.ownMs, row.atMs)) {
                 line = new Line();
-                first = point;
+                first = row;
             }
-            line.add((point.ownMs - first.ownMs) / MS_PER_S, y);
-            last = point;
+            line.add((row.ownMs - first.ownMs) / MS_PER_S, y);
+            last = row;
         }
         if (line.points() > 1) {
-            out.openObject(name).field("slope_messages_per_s", line.slope());
-            out.field("span_s", (last.ownMs - first.ownMs) / MS_PER_S).field("points", line.points());
-            out.field("r2", line.r2()).close();
+            trend(out, name, line, (last.ownMs - first.ownMs) / MS_PER_S);
         }
+    }
+
+    /** Adds the trend of the newest scrape with earlier sums: a line through these and its own sum. */
+    private void longTrend(Json out) {
+        Lags latest = history.stream().map(Row::lags).filter(lags -> !lags.earlierSums().isEmpty()).reduce(null, (a, b) -> b);
+        if (latest == null || Double.isNaN(lagSum(latest))) {
+            return;
+        }
+        Line line = new Line();
+        line.add(0, lagSum(latest));
+        double oldestS = 0;
+        for (Lags.EarlierSum earlier : latest.earlierSums()) {
+            line.add(-earlier.ageS(), earlier.lagSum());
+            oldestS = Math.max(oldestS, earlier.ageS());
+        }
+        trend(out, "trend_5min", line, oldestS);
+    }
+
+    private static void trend(Json out, String name, Line line, double spanS) {
+        out.openObject(name).field("slope_messages_per_s", line.slope()).field("span_s", spanS);
+        out.field("points", line.points()).field("r2", line.r2()).close();
     }
 
     // -- partitions ---------------------------------------------------------------------------------------------------
@@ -173,16 +156,14 @@ final class Lagging {
     /** Adds the partitions with the largest lags, and the sums over them. */
     private void partitions(Json out) {
         List<Worst> worst = new ArrayList<>();
-        if (newest != null) {
-            newest.partitions().forEach((labels, values) -> {
-                Matcher match = PARTITION.matcher(labels);
-                if (values.lag() > 0 && match.matches()) {
-                    worst.add(new Worst(match.group(2), Integer.parseInt(match.group(1)), labels, values));
-                }
-            });
-        }
+        newest.partitions().forEach((labels, values) -> {
+            Matcher match = PARTITION.matcher(labels);
+            if (values.lag() > 0 && match.matches()) {
+                worst.add(new Worst(match.group(2), Integer.parseInt(match.group(1)), labels, values));
+            }
+        });
         worst.sort(Comparator.<Worst>comparingDouble(partition -> -partition.values.lag()).thenComparing(Worst::labels));
-        boolean none = gauges[tables.lagGauge("lag_sum_messages")] == 0;
+        boolean none = lagSum(newest) == 0;
         double bytes = none ? 0 : Double.NaN;
         double secondsMax = none ? 0 : Double.NaN;
         out.openList("worst");
@@ -196,7 +177,7 @@ final class Lagging {
             out.field("lag_messages", values.lag());
             if (values.source() != Lags.UNKNOWN_ID) {
                 out.field("source", values.source()).field("fetcher", values.fetcher());
-                secondsByThread.merge(key(values.source(), values.fetcher()), lagS, Lagging::larger);
+                secondsByThread.merge(Lags.key(values.source(), values.fetcher()), lagS, Lagging::larger);
             }
             out.field("write_messages_per_s", perS).field("write_bytes_per_s", written.bytesPerS());
             out.field("lag_s", lagS).field("lag_bytes", lagBytes).close();
@@ -216,28 +197,20 @@ final class Lagging {
 
     /** Adds the fetcher threads, ordered by source and number. */
     private void threads(Json out) {
-        List<Lags.FetcherThread> threads = newest == null ? List.of() : new ArrayList<>(newest.threads());
         Map<Long, Rates.Increase> copied = new HashMap<>();
-        Map<Long, List<TrendPoint>> points = new HashMap<>();
         for (Row row : history) {
-            if (row.lags() == null) {
-                continue;
-            }
             for (Lags.FetcherThread thread : row.lags().threads()) {
-                long key = key(thread.source(), thread.fetcher());
                 if (!Double.isNaN(thread.bytes())) {
-                    copied.computeIfAbsent(key, absent -> new Rates.Increase(1.0)).add(row, (long) thread.bytes());
+                    copied.computeIfAbsent(thread.key(), absent -> new Rates.Increase(1.0)).add(row, (long) thread.bytes());
                 }
-                points.computeIfAbsent(key, absent -> new ArrayList<>())
-                        .add(new TrendPoint(row.ownMs, row.atMs, thread.lagSum(), thread.lagMax()));
             }
         }
         out.openList("threads");
-        threads.stream()
-                .sorted(Comparator.comparingLong(thread -> key(thread.source(), thread.fetcher())))
+        newest.threads().stream()
+                .sorted(Comparator.comparingLong(Lags.FetcherThread::key))
                 .limit(THREADS_SHOWN)
                 .forEach(thread -> {
-                    long key = key(thread.source(), thread.fetcher());
+                    long key = thread.key();
                     boolean counted = !Double.isNaN(thread.partitions());
                     out.open().field("source", thread.source()).field("fetcher", thread.fetcher());
                     out.field("partitions", thread.partitions());
@@ -248,7 +221,7 @@ final class Lagging {
                         out.field("fetched_bytes_per_s", copied.get(key).perSecond());
                     }
                     out.field("lag_max_s", thread.lagSum() == 0 ? 0.0 : secondsByThread.getOrDefault(key, Double.NaN));
-                    trend(out, "trend", points.get(key), TrendPoint::sum);
+                    trend(out, "trend", history, lags -> lags.lagSumOf(key));
                     out.close();
                 });
         out.closeList();
@@ -256,10 +229,6 @@ final class Lagging {
 
     private static double orZero(double value, boolean counted) {
         return counted ? Partition.orZero(value) : value;
-    }
-
-    private static long key(int source, int fetcher) {
-        return ((long) source << Integer.SIZE) | fetcher;
     }
 
     private static boolean isStep(Row before, Row row) {

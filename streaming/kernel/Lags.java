@@ -10,17 +10,23 @@ import java.util.Map;
  * The lags of a follower in one scrape: those of its fetcher threads and of the partitions with the largest lags. NaN means
  * unknown.
  *
+ * @param gauges values over all lags, in the order of Tables.lagFields
+ * @param earlierSums sums of the lags before this scrape; most scrapes have none
  * @param partitions by labels, topic and partition only
  */
-record Lags(List<FetcherThread> threads, Map<String, LaggingPartition> partitions) {
+record Lags(
+        double[] gauges,
+        List<EarlierSum> earlierSums,
+        List<FetcherThread> threads,
+        Map<String, LaggingPartition> partitions) {
     /** In place of a thread that the agent does not report. */
     static final int UNKNOWN_ID = -1;
 
     /** Most threads and most partitions of one scrape; the collector sends far fewer. They bound the state and the signal. */
     static final int ITEMS_MAX = 128;
 
-    /** One scrape of each such period is a point of the long trend, which keeps its state small. */
-    private static final long TREND_STEP_MS = 30_000;
+    /** The sum of all lags some time before the scrape. */
+    record EarlierSum(double ageS, double lagSum) {}
 
     /**
      * One fetcher thread.
@@ -37,7 +43,13 @@ record Lags(List<FetcherThread> threads, Map<String, LaggingPartition> partition
             double lagMax,
             double addingPartitions,
             double addingLagSum,
-            double bytes) {}
+            double bytes) {
+
+        /** Source and number as one value. */
+        long key() {
+            return Lags.key(source, fetcher);
+        }
+    }
 
     /**
      * One partition that the broker follows.
@@ -47,16 +59,28 @@ record Lags(List<FetcherThread> threads, Map<String, LaggingPartition> partition
      */
     record LaggingPartition(int source, int fetcher, double lag, double endOffset, double bytes) {}
 
-    /**
-     * Returns whether a scrape is a point of the long trend. This depends on the sender's time only, so that all batches, all parts
-     * of a scrape and a record delivered again agree.
-     */
-    static boolean isTrendPoint(long ownMs, long everyMs) {
-        return Math.floorMod(ownMs, TREND_STEP_MS) < everyMs;
+    static long key(int source, int fetcher) {
+        return ((long) source << Integer.SIZE) | fetcher;
+    }
+
+    /** Returns the sum of the lags of one fetcher thread; NaN if the scrape does not report it. */
+    double lagSumOf(long key) {
+        for (FetcherThread thread : threads) {
+            if (thread.key() == key) {
+                return thread.lagSum;
+            }
+        }
+        return Double.NaN;
     }
 
     static Lags read(ByteBuffer in) {
+        double[] gauges = numbers(in, in.getShort());
         int count = in.getShort();
+        List<EarlierSum> earlierSums = new ArrayList<>(count);
+        for (int i = 0; i < count; i++) {
+            earlierSums.add(new EarlierSum(in.getDouble(), in.getDouble()));
+        }
+        count = in.getShort();
         List<FetcherThread> threads = new ArrayList<>(count);
         for (int i = 0; i < count; i++) {
             int source = in.getInt();
@@ -74,10 +98,16 @@ record Lags(List<FetcherThread> threads, Map<String, LaggingPartition> partition
             double[] values = numbers(in, 3);
             partitions.put(labels, new LaggingPartition(source, fetcher, values[0], values[1], values[2]));
         }
-        return new Lags(threads, partitions);
+        return new Lags(gauges, earlierSums, threads, partitions);
     }
 
     void write(Bytes out) {
+        out.int16(gauges.length);
+        for (double gauge : gauges) {
+            out.float64(gauge);
+        }
+        out.int16(earlierSums.size());
+        earlierSums.forEach(earlier -> out.float64(earlier.ageS).float64(earlier.lagSum));
         out.int16(threads.size());
         for (FetcherThread thread : threads) {
             out.int32(thread.source).int32(thread.fetcher).float64(thread.partitions).float64(thread.lagSum);

@@ -28,7 +28,7 @@ final class RecordsFunction extends KernelFunction {
                 "records",
                 "array<struct<key: binary, value: binary>>",
                 "string", "string", "int", "string", "array<binary>", "binary", "bigint", "bigint", "bigint", "bigint",
-                "bigint", "boolean");
+                "boolean");
         this.tables = tables;
     }
 
@@ -40,28 +40,28 @@ final class RecordsFunction extends KernelFunction {
             Row.Refusal refusal = Row.Refusal.of(in.getBinary(5));
             return refusal.seenMs() == nowMs ? new GenericArrayData(new Object[] {record(refusal.key(), refusal.value())}) : NONE;
         }
-        boolean ofLags = kind.equals("replication");
-        long windowMs = in.getLong(8);
-        Span span = new Span(in.getLong(6), windowMs, in.getLong(9), ofLags ? Math.max(in.getLong(10), windowMs) : windowMs);
+        Span span = new Span(in.getLong(6), in.getLong(8), in.getLong(9));
         ArrayData storedRows = in.getArray(4);
         Row[] rows = new Row[storedRows.numElements()];
         for (int i = 0; i < rows.length; i++) {
             rows[i] = Row.of(storedRows.getBinary(i));
         }
-        // A span that begins later than the newest row has only points of the long trend so far, and produces nothing.
-        if (Arrays.stream(rows).noneMatch(row -> row.atMs >= span.startMs)) {
-            return NONE;
-        }
         Arrays.sort(rows, Row.IN_ORDER);
-        Signal.Entity entity =
-                new Signal.Entity(in.getUTF8String(0).toString(), kind, in.getInt(2), in.getUTF8String(3).toString());
-        Signal signal = new Signal(tables, entity, span.windowMs, in.getBoolean(11));
+        String cluster = in.getUTF8String(0).toString();
+        Signal.Entity entity = new Signal.Entity(cluster, kind, in.getInt(2), in.getUTF8String(3).toString());
+        Signal signal = new Signal(tables, entity, span.windowMs, in.getBoolean(10));
+        Signal.Entity follower = new Signal.Entity(cluster, "replication", in.getInt(2), "");
+        Signal lagSignal = new Signal(tables, follower, span.windowMs, in.getBoolean(10));
         List<Object> records = new ArrayList<>();
         for (long endMs : span.due(rows, nowMs)) {
-            List<Lagging.TrendPoint> trend = ofLags ? trend(rows, endMs - span.reachMs, endMs) : List.of();
-            byte[] value = signal.value(history(rows, endMs, span.windowMs, kind), trend, endMs);
+            List<Row> history = history(rows, endMs, span.windowMs, kind);
+            byte[] value = signal.value(history, endMs);
             if (value != null) {
                 records.add(record(entity.key(endMs), value));
+            }
+            List<Row> withLags = history.stream().filter(row -> row.lags() != null).toList();
+            if (!withLags.isEmpty() && withLags.get(withLags.size() - 1).atMs >= endMs - span.hopMs) {
+                records.add(record(follower.key(endMs), lagSignal.value(withLags, endMs)));
             }
         }
         return new GenericArrayData(records.toArray());
@@ -71,26 +71,8 @@ final class RecordsFunction extends KernelFunction {
         return new GenericInternalRow(new Object[] {key, value});
     }
 
-    /** Returns the points of the long trend between two times, of whole rows and of those that serve the trend only. */
-    private List<Lagging.TrendPoint> trend(Row[] rows, long fromMs, long untilMs) {
-        List<Lagging.TrendPoint> points = new ArrayList<>();
-        for (Row row : rows) {
-            if (row.atMs >= fromMs && row.atMs < untilMs && Lags.isTrendPoint(row.ownMs, row.everyMs)) {
-                double[] gauges = row.gauges();
-                boolean whole = gauges.length == tables.lagFields.length;
-                double[] values = whole ? Lagging.trendGauges(tables, gauges) : gauges;
-                points.add(new Lagging.TrendPoint(row.ownMs, row.atMs, values[0], values[1]));
-            }
-        }
-        return points;
-    }
-
-    /**
-     * The last two windows of a span of state. It produces the windows that end in the second of them.
-     *
-     * @param reachMs how long before its end a window has rows: the length of a window, or that of the long trend
-     */
-    private record Span(long startMs, long windowMs, long hopMs, long reachMs) {
+    /** Two windows of an entity. It produces the windows that end in its second half. */
+    private record Span(long startMs, long windowMs, long hopMs) {
         long halfMs() {
             return startMs + windowMs;
         }
@@ -105,7 +87,7 @@ final class RecordsFunction extends KernelFunction {
             for (Row row : rows) {
                 if (row.seenMs == nowMs) {
                     long first = endAfter(row.atMs);
-                    long last = Math.min(first + reachMs - hopMs, halfMs() + windowMs);
+                    long last = Math.min(first + windowMs - hopMs, halfMs() + windowMs);
                     for (long end = Math.max(first, endAfter(halfMs())); end <= last; end += hopMs) {
                         due.add(end);
                     }

@@ -22,6 +22,8 @@ import java.util.Map;
  *   sums                       4 bytes: number, or -1; each has 2: index of counter, 2: length of labels, the labels, 8: value
  *   partitions                 4 bytes: number, or -1; each has 2: length of labels, the labels, 5 x 8, 1
  *   lags                       1 byte: 1, or 0 for none; then
+ *     gauges                   2 bytes: number; 8 each, NaN if missing
+ *     earlier sums             2 bytes: number; each has 2 x 8
  *     threads                  2 bytes: number; each has 2 x 4, 6 x 8
  *     partitions               2 bytes: number; each has 2: length of labels, the labels, 2 x 4, 3 x 8
  * </pre>

@@ -45,9 +45,8 @@ final class Signal {
      * Returns the signal's JSON; null while the kind of the node is not certain.
      *
      * @param history rows of the window in ascending order, one per scrape
-     * @param trend points of the long trend in ascending order; empty unless the signal is about lags
      */
-    byte[] value(List<Row> history, List<Lagging.TrendPoint> trend, long endMs) {
+    byte[] value(List<Row> history, long endMs) {
         Row newest = history.get(history.size() - 1);
         Json out = new Json().open();
         switch (entity.kind) {
@@ -74,8 +73,7 @@ final class Signal {
             }
             case "replication" -> {
                 head(out, history, newest, endMs);
-                new Lagging(tables, history, gauges(history, newest), lags(history, newest))
-                        .into(out, entity.node, trend);
+                new Lagging(tables, history).into(out, entity.node);
             }
             case "tenant" -> {
                 head(out, history, newest, endMs);
@@ -104,17 +102,6 @@ final class Signal {
             count += row.ownMs - history.get(i - 1).ownMs > row.everyMs / 2.0 ? 1 : 0;
         }
         return count;
-    }
-
-    /** Returns the latest lags while they are as valid as a gauge; null if there are none. */
-    private static Lags lags(List<Row> history, Row newest) {
-        Lags latest = null;
-        for (Row row : history) {
-            if (row.lags() != null && newest.ownMs - row.ownMs < row.everyMs * GAUGE_INTERVALS) {
-                latest = row.lags();
-            }
-        }
-        return latest;
     }
 
     /** Returns the latest valid value of each gauge. This also joins records of one metric each. */

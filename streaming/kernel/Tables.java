@@ -32,8 +32,6 @@ final class Tables implements Serializable {
     /** Field names in the order of the gauges of a follower's lags. */
     final transient String[] lagFields;
     private final transient Map<String, Integer> lagIndexes = new HashMap<>();
-    /** The first of them that go into the signal. */
-    final transient int lagFieldsPublished;
     final transient LagNames lags;
     /** Slots of samples without labels, by name. */
     final transient Map<String, Slot> single = new HashMap<>();
@@ -61,7 +59,6 @@ final class Tables implements Serializable {
             }
             partitions = new PartitionNames(tables.get("partitions"));
             lagFields = texts(tables.get("lag_fields"));
-            lagFieldsPublished = tables.get("lag_fields_published").intValue();
             String[] lagNames = texts(tables.get("lag_names"));
             for (int i = 0; i < lagNames.length; i++) {
                 single.computeIfAbsent(lagNames[i], name -> new Slot(false)).lagGauge = i;
@@ -257,6 +254,7 @@ final class Tables implements Serializable {
         final String partition;
         final String partitionEndOffset;
         final String partitionSize;
+        final String earlierSum;
         /** Positions of the values of a fetcher thread, by name. */
         final Map<String, Integer> threadValues = new HashMap<>();
 
@@ -265,6 +263,7 @@ final class Tables implements Serializable {
             partition = names.get("partition").textValue();
             partitionEndOffset = names.get("partition_end_offset").textValue();
             partitionSize = names.get("partition_size").textValue();
+            earlierSum = names.get("earlier_sum").textValue();
             String[] threadNames = texts(names.get("threads"));
             for (int i = 0; i < threadNames.length; i++) {
                 threadValues.put(threadNames[i], i);

@@ -33,7 +33,7 @@ SETTINGS = {
     f"spark.sql.catalog.{_CATALOG}.tables": TABLES,
 }
 # Version of the row layout (Row.java) in a checkpoint. Change it with the layout; test_kernel.py checks both.
-LAYOUT = 2
+LAYOUT = 3
 
 
 def entities(
@@ -79,13 +79,8 @@ def entities_of_json(*, record_ms: Column, every_ms: int) -> Column:
     return F.call_function(f"{_CATALOG}.entities_of_json", F.col("value"), record_ms, _now_ms(), _long(every_ms))
 
 
-def records(*, first_window_ms: Column, window_ms: int, slide_ms: int, trend_ms: int, backlog: bool) -> Column:
-    """Returns an array of structs ``key, value``, both binary, for a span (``signals.spans``).
-
-    Args:
-        first_window_ms: start of the last but one window of the span.
-        trend_ms: length of the long trend of lags.
-    """
+def records(*, span_start_ms: Column, window_ms: int, slide_ms: int, backlog: bool) -> Column:
+    """Returns an array of structs ``key, value``, both binary, for a span (``signals.spans``)."""
     return F.call_function(
         f"{_CATALOG}.records",
         F.col("cluster"),
@@ -94,11 +89,10 @@ def records(*, first_window_ms: Column, window_ms: int, slide_ms: int, trend_ms:
         F.col("part"),
         F.col("rows"),
         F.col("refused"),
-        first_window_ms,
+        span_start_ms,
         _now_ms(),
         _long(window_ms),
         _long(slide_ms),
-        _long(trend_ms),
         F.lit(backlog),
     )
 

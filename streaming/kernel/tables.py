@@ -22,7 +22,6 @@ from streaming.signal_fields import (
     CONTROLLER_ONLY_SAMPLES,
     CONTROLLER_TOTALS,
     LAG_GAUGES,
-    LAG_GAUGES_PUBLISHED,
     SMOOTHED,
     TENANT_GAUGES,
     FieldSamples,
@@ -138,7 +137,6 @@ TABLES = json.dumps(
         },
         "lag_fields": list(LAG_GAUGES),
         "lag_names": list(LAG_GAUGES.values()),
-        "lag_fields_published": LAG_GAUGES_PUBLISHED,
         "lags": {
             "prefix": LAG_PREFIX,
             # In the order of the numbers of Lags.FetcherThread.
@@ -150,6 +148,7 @@ TABLES = json.dumps(
                 Metric.LAG_THREAD_ADDING_SUM,
                 Metric.LAG_THREAD_BYTES,
             ],
+            "earlier_sum": Metric.LAG_EARLIER_SUM,
             "partition": Metric.LAG_PARTITION,
             "partition_end_offset": Metric.LAG_PARTITION_END_OFFSET,
             "partition_size": Metric.LAG_PARTITION_SIZE,

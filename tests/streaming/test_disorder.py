@@ -27,6 +27,7 @@ from streaming.shared.contract import (
     Side,
     Signal,
     TenantSignal,
+    age_label,
     partition_labels,
     thread_labels,
     thread_partition_labels,
@@ -62,6 +63,7 @@ def steady(at_s: float, node: int, *, cluster: str = "c", count: float | None = 
             Metric.EVENT_QUEUE_TIME_COUNT: 10_000 + RATE * at_s,
             (Metric.MUTATION_TOKENS, "user=u"): at_s,
             Metric.LAG_SUM: 100 * at_s,
+            (Metric.LAG_EARLIER_SUM, age_label(25)): 100 * (at_s - 25),
             Metric.LAG_MAX: 90 * at_s,
             (Metric.LAG_THREAD_SUM, thread_labels(2, 0)): 100 * at_s,
             (Metric.LAG_THREAD_BYTES, thread_labels(2, 0)): 10_000 + RATE * at_s,
@@ -180,7 +182,7 @@ def late(node: int) -> Timeline:
     )
 
 
-LATE_ROWS = (2 + 1) * 6  # Both spans of one scrape and the first of the other, for each of the scrape's entities.
+LATE_ROWS = (2 + 1) * 5  # Both spans of one scrape and the first of the other, for each of the scrape's entities.
 
 
 # -- clocks ----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,14 @@ from streaming.entities import entities
 from streaming.formats.common import SCRAPE_TYPE
 from streaming.formats.registry import KERNEL_PARSED_FORMATS
 from streaming.pipeline import build
-from streaming.shared.contract import BrokerSignal, Metric, partition_labels, thread_labels, thread_partition_labels
+from streaming.shared.contract import (
+    BrokerSignal,
+    Metric,
+    age_label,
+    partition_labels,
+    thread_labels,
+    thread_partition_labels,
+)
 from streaming.signal_fields import BROKER_COUNTERS, BROKER_GAUGES, LAG_GAUGES
 
 SAMPLES = {
@@ -108,7 +115,7 @@ def test_kernel_reads_records_as_the_collector_writes_them(spark: SparkSession) 
     assert [len(row.e) for row in found] == [3, 3, 3]
 
 
-def as_layout_2(row: bytes) -> dict[str, Any]:
+def as_layout_3(row: bytes) -> dict[str, Any]:
     """Decodes a row in the layout of Row.java."""
     at = 0
 
@@ -129,8 +136,12 @@ def as_layout_2(row: bytes) -> dict[str, Any]:
     found["partitions"] = {text(): (*[take("d") for _ in range(5)], take("?")) for _ in range(take("i"))}
     found["lags"] = None
     if take("b"):
+        gauges = [take("d") for _ in range(take("h"))]
+        earlier = [(take("d"), take("d")) for _ in range(take("h"))]
         threads = [(take("i"), take("i"), *[take("d") for _ in range(6)]) for _ in range(take("h"))]
         found["lags"] = (
+            gauges,
+            earlier,
             threads,
             {text(): (take("i"), take("i"), *[take("d") for _ in range(3)]) for _ in range(take("h"))},
         )
@@ -138,20 +149,21 @@ def as_layout_2(row: bytes) -> dict[str, Any]:
     return found
 
 
-def test_kernel_state_row_has_layout_2(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernel_state_row_has_layout_3(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed layout needs a new number, so that an old checkpoint is refused and not misread."""
-    assert kernel.LAYOUT == 2
+    assert kernel.LAYOUT == 3
     monkeypatch.setattr("streaming.entities.KERNEL_PARSED_FORMATS", {})
     monkeypatch.setattr("streaming.entities.WHOLE_SCRAPE_FORMATS", frozenset())
     labels = partition_labels("orders", 0)
     samples = {
         Metric.CLIENT_IN: 7, Metric.HANDLER_IDLE: 0.5, (Metric.NETWORK_IN, "listener=A"): 3, (Metric.LED_SIZE, labels): 9,
         (Metric.LED_REMAINING, labels): 4, Metric.LAG_SUM: 50, Metric.LAG_MAX: 40,
+        (Metric.LAG_EARLIER_SUM, age_label(25.5)): 30,
         (Metric.LAG_THREAD_SUM, thread_labels(2, 1)): 50, (Metric.LAG_PARTITION, thread_partition_labels(2, 1, "orders", 0)): 40,
         (Metric.LAG_PARTITION_SIZE, labels): 9,
     }  # fmt: skip
     frame = entities(raw(spark, [Logged(scrape(0, samples).value(), T0 + 200)]), "rheostat_json", OURS.source, 5000)
-    broker, move, lag, history = (as_layout_2(bytes(row.row)) for row in frame.orderBy("kind").collect())
+    broker, move = (as_layout_3(bytes(row.row)) for row in frame.orderBy("kind").collect())
 
     times = {"own": T0, "ts": T0, "at": T0 + 200, "every": 5000}
     assert times.items() <= broker.items()
@@ -167,16 +179,16 @@ def test_kernel_state_row_has_layout_2(spark: SparkSession, monkeypatch: pytest.
     assert (leader, counted, remaining, adding) == (9, 0, 4, True)
     assert isnan(own)
     assert isnan(move_lag)
-    assert (broker["lags"], move["lags"]) == (None, None)
+    assert move["lags"] is None
 
-    known = {name: value for name, value in zip(LAG_GAUGES, lag["gauges"], strict=True) if not isnan(value)}
+    gauges, earlier, ((source, fetcher, *values),), partitions = broker["lags"]
+    known = {name: value for name, value in zip(LAG_GAUGES, gauges, strict=True) if not isnan(value)}
     assert known == {"lag_sum_messages": 50, "lag_max_messages": 40}
-    ((source, fetcher, *values),), partitions = lag["lags"]
+    assert earlier == [(25.5, 30)]
     assert (source, fetcher, [None if isnan(v) else v for v in values]) == (2, 1, [None, 50, None, None, None, None])
     source, fetcher, partition_lag, end_offset, size = partitions[labels]
     assert (source, fetcher, partition_lag, size) == (2, 1, 40, 9)
     assert isnan(end_offset)
-    assert (history["gauges"], history["lags"], history["counters"]) == ([50, 40], None, [])
 
 
 def test_kernel_signal_omits_unknown_numbers(spark: SparkSession) -> None:

@@ -12,10 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 from stream_cases import OURS, T0, TOPICS, Logged, Record, Stream, at, newest, raw, records, scrape, signals_of
 
+from streaming.collector.lag_history import LagHistory
 from streaming.pipeline import build
 from streaming.shared.contract import (
+    BrokerSignal,
     Metric,
     ReplicationSignal,
+    Sample,
     decode_signal,
     partition_labels,
     thread_labels,
@@ -64,10 +67,9 @@ def test_replication_signal_of_growing_lag_has_trend_threads_and_partitions(spar
         30_000,
         15,
     )  # 10 bytes a message; 200 messages a second are written.
-    assert found.trend_of == "sum"
     assert found.trend is not None
     assert (found.trend.slope_messages_per_s, found.trend.r2, found.trend.points, found.trend.span_s) == (100, 1, 6, 25)
-    assert found.trend_5min is None  # One scrape of each 30 s: one point so far.
+    assert found.trend_5min is None  # No scrape brought earlier sums.
     full, idle = found.threads
     assert (full.source, full.fetcher, full.lag_sum_messages, full.fetched_bytes_per_s, full.lag_max_s) == (
         2, 0, 3000, 1000, 15,
@@ -114,16 +116,17 @@ def test_shrinking_log_gives_seconds_but_no_bytes(spark: SparkSession) -> None:
     assert (worst.lag_bytes, worst.write_bytes_per_s) == (None, None)
 
 
-def test_formats_with_max_lag_only_yield_its_trend(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_formats_with_max_lag_only_have_it_in_broker_signal(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Telegraf and others send one metric per record and no lags by partition."""
     monkeypatch.setattr("streaming.entities.KERNEL_PARSED_FORMATS", {})
     monkeypatch.setattr("streaming.entities.WHOLE_SCRAPE_FORMATS", frozenset())
     parts = [{Metric.REPLICA_LAG_MAX: 3}, {Metric.UNDER_MIN_ISR: 0}, {Metric.CLIENT_IN: 9}]
     scrapes: list[Record] = [scrape(at_s, part) for at_s in (0, 5) for part in parts]
-    found = lag_of(spark, [*scrapes, scrape(10, {Metric.REPLICA_LAG_MAX: 23})])
-    assert (found.lag_sum_messages, found.lag_max_messages, found.trend_of, found.samples) == (None, 23, "max", 3)
-    assert found.trend is not None
-    assert found.trend.slope_messages_per_s == 2
+    found = signals_of(spark, [*scrapes, scrape(10, {Metric.REPLICA_LAG_MAX: 23})])
+    assert newest(found, BrokerSignal).replica_lag_max_messages == 23
+    assert not [s for s in found if isinstance(s, ReplicationSignal)]
 
 
 def test_node_without_any_lag_has_no_replication_signal(spark: SparkSession) -> None:
@@ -154,12 +157,15 @@ def uneven_lag(at_s: int) -> float:
 
 
 def long_history(seed: int) -> list[list[Record]]:
-    """400 s of scrapes in micro-batches of 25 s: shuffled, some twice, some one batch later."""
+    """400 s of scrapes, as the collector makes them, in micro-batches of 25 s: shuffled, some twice, some one batch later."""
     chance = random.Random(seed)
+    history = LagHistory()
     batches: list[list[Record]] = [[] for _ in range(LAST_S // 25 + 2)]
     for at_s in range(0, LAST_S + 1, 5):
         lag = uneven_lag(at_s)
-        samples = {Metric.LAG_SUM: lag, Metric.LAG_MAX: lag, (Metric.LAG_THREAD_SUM, FULL): lag}
+        samples: dict[Any, float] = {Metric.LAG_SUM: lag, Metric.LAG_MAX: lag, (Metric.LAG_THREAD_SUM, FULL): lag}
+        earlier = history.samples(1, [Sample(Metric.LAG_SUM, "", lag)], at_s)
+        samples |= {(sample.name, sample.labels): sample.value for sample in earlier}
         value = scrape(at_s, samples).value()
         at_ms = T0 + at_s * 1000 + chance.randrange(900)
         # A record within 10 s of the end of its batch is still in time in the next.
@@ -190,7 +196,8 @@ def test_five_minute_trend_survives_order_duplicates_and_restart(
     assert len(signals) == LAST_S // 5 + 1
     for end_s in (90, 300, 330, LAST_S):
         trend = signals[T0 + end_s * 1000].trend_5min
-        times = [at_s for at_s in range(0, end_s, 30) if at_s >= end_s - 300]
+        newest_s = (end_s - 1) // 25 * 25
+        times = list(range(max(0, newest_s - 300), newest_s + 1, 25))
         values = [uneven_lag(at_s) for at_s in times]
         assert trend is not None
         assert (trend.points, trend.span_s) == (len(times), times[-1] - times[0])
@@ -198,19 +205,10 @@ def test_five_minute_trend_survives_order_duplicates_and_restart(
         assert trend.r2 == pytest.approx(correlation(times, values) ** 2)
 
 
-def test_state_of_long_trend_is_removed_after_its_span(spark: SparkSession, tmp_path: Path) -> None:
+def test_lags_need_no_state_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path)
-    samples = {Metric.LAG_SUM: 5}
     for at_s in range(0, 40, 5):
-        stream.feed(scrape(at_s, samples))
+        stream.feed(scrape(at_s, {**lag_samples_at(at_s), Metric.UNDER_MIN_ISR: 0}))
     with stream.running() as query:
         query.processAllAvailable()
-        assert _state_rows(query) > 10  # Eleven spans of lag, and two of the broker.
-        for at_s in range(400, 420, 5):
-            stream.feed(scrape(at_s, {Metric.HANDLER_IDLE: 1}))
-            query.processAllAvailable()
-        assert _state_rows(query) <= 2
-
-
-def _state_rows(query: Any) -> int:
-    return int(query.lastProgress["stateOperators"][0]["numRowsTotal"])
+        assert int(query.lastProgress["stateOperators"][0]["numRowsTotal"]) <= 3  # Spans of the broker.

@@ -485,7 +485,7 @@ case(
 def test_broker_that_forwards_creations_yields_no_controller_signal(measured: list[Signal]) -> None:
     node = node_of("a broker that forwards")
     ours = [s for s in measured if getattr(s, "broker", getattr(s, "node", None)) == node]
-    assert {type(s) for s in ours} == {BrokerSignal, ReplicationSignal}
+    assert {type(s) for s in ours} == {BrokerSignal}
 
 
 def a_storm() -> Iterator[dict[Any, float]]:
@@ -517,7 +517,7 @@ def test_combined_node_has_both_signals_controller_only_its_own(measured: list[S
         node = node_of(name)
         return {type(s).__name__ for s in measured if getattr(s, "broker", getattr(s, "node", None)) == node}
 
-    assert of("both roles") == {"BrokerSignal", "ReplicationSignal", "ControllerSignal"}
+    assert of("both roles") == {"BrokerSignal", "ControllerSignal"}
     assert of("a controller") == {"ControllerSignal"}
     assert newest(measured, BrokerSignal, broker=node_of("both roles")).partitions == 0.25 + 10 + 300
     assert newest(measured, ControllerSignal, node=node_of("both roles")).partitions == PARTITION_COUNTS[3]
@@ -632,7 +632,8 @@ def test_signal_keys_are_unique_and_signals_encodable(measured: list[Signal]) ->
 
 
 def test_backlog_signals_are_marked_as_backlog(spark: SparkSession) -> None:
-    frame = build([(raw(spark, CASES["both roles"] + CASES["tenants"] + CASES["a move"]), OURS)], TOPICS, backlog=True)
+    scrapes = [*CASES["both roles"], *CASES["tenants"], *CASES["a move"], scrape(0, {Metric.LAG_SUM: 1})]
+    frame = build([(raw(spark, scrapes), OURS)], TOPICS, backlog=True)
     found = decoded(records(frame, TOPICS.signals))
     assert {type(s) for s in found} == {
         BrokerSignal, ControllerSignal, TenantSignal, MoveSignal, ReplicationSignal,

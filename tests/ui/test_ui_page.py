@@ -101,7 +101,7 @@ def show_lag(tuner: SimulatedTuner) -> None:
     trend = LagTrend(120.0, 25.0, 6, 0.97)
     thread = FetcherThreadLag(1, 2, lag_sum_messages=5_000.0, fetched_bytes_per_s=12e6)
     lag = ReplicationSignal(
-        tuner.board.cluster, 3, at_ms, at_ms, 6, 1.0, lag_sum_messages=5_000.0, lag_max_s=24.0, trend_of="sum", trend=trend,
+        tuner.board.cluster, 3, at_ms, at_ms, 6, 1.0, lag_sum_messages=5_000.0, lag_max_s=24.0, trend=trend,
         threads=(thread,), worst=(LaggingPartition("<b>orders</b>", 7, 4_800.0, 1, 2),),
     )  # fmt: skip
     seen = replace(snapshot.observation, replication_signals={3: lag})

@@ -241,7 +241,7 @@ def replication_signal(broker: int, now_ms: int, cluster: str = CLUSTER) -> Repl
     return ReplicationSignal(
         cluster, broker, now_ms + 1_000, now_ms - 2_000, 6, 1.0,
         partitions=200.0, lag_sum_messages=5_000.0, lag_max_messages=4_800.0, lag_sum_bytes=5.0 * MB, lag_max_s=24.0,
-        adding_partitions=2.0, adding_lag_sum_messages=60_000.0, thread_count=2.0, trend_of="sum",
+        adding_partitions=2.0, adding_lag_sum_messages=60_000.0, thread_count=2.0,
         trend=trend, trend_5min=replace(trend, slope_messages_per_s=15.0, span_s=290.0, points=30, r2=0.8),
         threads=(
             FetcherThreadLag(1, 0, 100.0, 5_000.0, 4_800.0, 2.0, 60_000.0, 12.0 * MB, 24.0, trend),

@@ -45,10 +45,7 @@ def _trend_families(fresh: list[ReplicationSignal], labels: Labels) -> Iterator[
     fits: dict[Labels, float] = {}
     for span, trend_of in _SPANS:
         trends = {
-            (*labels, str(signal.broker), span): trend
-            for signal in fresh
-            # A trend of the maximum, from formats without lags by partition, is no trend of the sum.
-            if signal.trend_of == "sum" and (trend := trend_of(signal)) is not None
+            (*labels, str(signal.broker), span): trend for signal in fresh if (trend := trend_of(signal)) is not None
         }
         largest = largest_values({key: trend.slope_messages_per_s for key, trend in trends.items()}, BROKERS_NAMED_MAX)
         slopes |= largest

@@ -287,7 +287,6 @@ class Follower(BaseModel):
     lag_max_s: float | None
     adding_partitions: float | None
     adding_lag_sum_messages: float | None
-    trend_of: str | None
     trend: LagTrendBody | None
     trend_5min: LagTrendBody | None
     thread_count: float | None

@@ -47,6 +47,11 @@ def thread_labels(source: int, fetcher: int) -> str:
     return f"fetcher={fetcher},source={source}"
 
 
+def age_label(age_s: float) -> str:
+    """Returns the label of a value that was measured some time before its scrape."""
+    return f"age_s={age_s:.3f}"
+
+
 def thread_partition_labels(source: int, fetcher: int, topic: str, partition: int) -> str:
     return f"fetcher={fetcher},partition={partition},source={source},topic={topic}"
 
@@ -165,6 +170,7 @@ class Metric:
     LAG_ADDING_SUM = "rheostat_lag_adding_sum_messages"
     LAG_ADDING_PARTITIONS = "rheostat_lag_adding_partitions"
     LAG_THREADS = "rheostat_lag_threads"
+    LAG_EARLIER_SUM = "rheostat_lag_earlier_sum_messages"  # LAG_SUM some time ago (label age_s=), for the long trend.
     # LAG_THREAD_…: of a fetcher thread (labels fetcher=, source=). Absent adding_… samples of a listed thread mean 0.
     LAG_THREAD_SUM = "rheostat_lag_thread_sum_messages"
     LAG_THREAD_MAX = "rheostat_lag_thread_max_messages"

@@ -187,16 +187,13 @@ class ReplicationSignal:
     completeness: Completeness
     partitions: Number | None = None  # Partitions with a known lag.
     lag_sum_messages: Number | None = None
-    lag_max_messages: Number | None = None  # Without lags by partition: Kafka's MaxLag, which includes added replicas.
+    lag_max_messages: Number | None = None
     lag_sum_bytes: Number | None = None  # Of the partitions in ``worst`` only, so it may be too low.
     lag_max_s: Number | None = None  # Of the partitions in ``worst``.
     adding_partitions: Number | None = None
     adding_lag_sum_messages: Number | None = None
-    trend_of: Text | None = None  # "sum" or "max": the lag that both trends describe; "max" only if the sum is unknown.
-    trend: LagTrend | None = None  # Over the window.
-    trend_5min: LagTrend | None = (
-        None  # Over 5 minutes, from one scrape of each 30 s; ``span_s`` tells how much was measured.
-    )
+    trend: LagTrend | None = None  # Of the sum, over the window.
+    trend_5min: LagTrend | None = None  # Of the sum, from a scrape every 25 s; ``span_s`` tells how much was measured.
     thread_count: Number | None = None  # All fetcher threads with a known lag; ``threads`` may hold fewer.
     # Threads of the source brokers with the largest lags, all threads of one source together.
     threads: Annotated[tuple[FetcherThreadLag, ...], LimitedItems] = ()

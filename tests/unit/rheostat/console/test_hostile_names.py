@@ -103,7 +103,7 @@ def signals(hostile: str, console: Console) -> None:
         TenantSignal(*of_tenant, user=hostile, client_id=hostile, mutation_rate_per_s=0.25),
         replace(move, cluster=hostile, largest=(MovingPartition(hostile, 0, 1e6),)),
         replace(broker, cluster=hostile, throttled_by=hostile),
-        replace(replication_signal(3, NOW_MS, hostile), worst=(LaggingPartition(hostile, 0, 5.0),), trend_of=hostile),
+        replace(replication_signal(3, NOW_MS, hostile), worst=(LaggingPartition(hostile, 0, 5.0),)),
     ]
     for kind, signal in zip(("tenant", "move", "broker", "replication"), every, strict=True):
         for made in tables(SHEETS[kind], [signal], NOW_MS, 15, console, wide=True, has_cluster_column=True):

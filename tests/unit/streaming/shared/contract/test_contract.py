@@ -109,7 +109,7 @@ def test_scrape_encodes_as_record() -> None:
 
 LAG = ReplicationSignal(
     "c", 3, 5000, 4000, 6, 1.0,
-    lag_sum_messages=7.0, trend_of="sum", trend=LagTrend(1.5, 25.0, 6, 0.9),
+    lag_sum_messages=7.0, trend=LagTrend(1.5, 25.0, 6, 0.9),
     threads=(FetcherThreadLag(1, 0, 4.0, 7.0, 7.0, trend=LagTrend(1.5, 25.0, 2)),), worst=(LaggingPartition("t", 0, 7.0, 1, 0),),
 )  # fmt: skip
 OTHERS = (

@@ -54,7 +54,7 @@ def signal(
     return ReplicationSignal(
         "lab", broker, NOW_MS, NOW_MS, 30, 1.0,
         partitions=10, lag_sum_messages=lag, lag_max_messages=lag,
-        trend_of="sum", trend=RISES if lag else replace(RISES, slope_messages_per_s=0.0),
+        trend=RISES if lag else replace(RISES, slope_messages_per_s=0.0),
         thread_count=len(threads), threads=threads, worst=worst,
     )  # fmt: skip
 
