@@ -145,9 +145,10 @@ def throughput(
     parse, plain, fold, whole = parse[warm_up:], plain[warm_up:], fold[warm_up:], whole[warm_up:]
     ratios = [w["records_per_s"] / p for p, w in zip(parse, whole, strict=True)]
     signals = signals_in(bench, f"{topic}-out.signals")
-    # Every scrape ends a window, and the same one in every round. A node has a signal of its own and one of its lag, and if it
-    # moves partitions, one of that.
-    assert signals == records * (3 if shape.partitions else 2), f"{signals} signals of {records} records"
+    # Every scrape ends a window, and the same one in every round. A node has a signal of its own, one of its moving partitions
+    # and one of its lags.
+    expected = records * (1 + bool(shape.partitions) + bool(shape.lag_threads))
+    assert signals == expected, f"{signals} signals of {records} records"
     return {
         "nodes": shape.nodes,
         "partitions_per_node": shape.partitions,
