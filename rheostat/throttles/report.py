@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -175,7 +176,7 @@ def _list_row(audited: AuditedList, history: ThrottleHistory, changed_ms: Mappin
         since_ms=since_ms,
         since_is_exact=is_exact,
         passing_bytes_per_s=None,
-        removal=_removal(owner, audited.serves, key, None),
+        removal=_removal(owner, audited.serves, key, None, topic),
         # A list that rheostat manages in part stays.
         can_be_cleared=owner == "other" and audited.managed_entries == 0 and audited.serves is Serves.NOTHING,
     )
@@ -204,7 +205,7 @@ def _log_dir_row(rate: AuditedLogDirRate, changed_ms: Mapping[object, int], traf
     )
 
 
-def _removal(owner: str, serves: Serves, key: str, broker: int | None) -> str:
+def _removal(owner: str, serves: Serves, key: str, broker: int | None, topic: str | None = None) -> str:
     """Returns how to remove a throttle, or when rheostat removes it."""
     if owner == "broker file":
         return f"remove {key} from server.properties of broker {broker}, and restart the broker"
@@ -215,8 +216,18 @@ def _removal(owner: str, serves: Serves, key: str, broker: int | None) -> str:
     if serves is Serves.MOVES:
         return "wait until the move has ended"
     if serves is Serves.RECOVERY:
-        return "wait until the replica is in sync; to let it catch up faster, remove the setting with kafka-configs"
+        return f"wait until the replica is in sync; to let it catch up faster: `{_delete_command(key, broker, topic)}`"
     return f"`{_CLEAR}`"
+
+
+def _delete_command(key: str, broker: int | None, topic: str | None) -> str:
+    """Returns the command of Kafka that removes a setting of a topic, of a broker, or of all brokers."""
+    entity = "--entity-type brokers --entity-default"
+    if topic is not None:
+        entity = f"--entity-type topics --entity-name {shlex.quote(topic)}"
+    elif broker is not None:
+        entity = f"--entity-type brokers --entity-name {broker}"
+    return f"kafka-configs --bootstrap-server $BOOTSTRAP --alter {entity} --delete-config {key}"
 
 
 def _last_changes(entries: Iterable[Entry]) -> dict[object, int]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
+import subprocess
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -21,6 +23,7 @@ from rheostat.lab.cluster import Lab
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import Node, free_ports
+from rheostat.lab.tools import tool_command
 from rheostat.run.supervisor import Supervisor, children_for
 from streaming.shared.kafka.cluster import ClusterClient
 
@@ -130,3 +133,15 @@ def storm(lab: Lab, *tenants: StormTenant) -> Iterator[Storm]:
 
 def moving(client: ClusterClient) -> bool:
     return bool(client.reassignments())
+
+
+def run_kafka_configs(lab: Lab, command: str) -> None:
+    """Runs the command that rheostat shows, with Kafka's own tool."""
+    program, *arguments = shlex.split(command)
+    assert program == "kafka-configs"
+    arguments = [lab.bootstrap_servers if one == "$BOOTSTRAP" else one for one in arguments]
+    done = subprocess.run(
+        tool_command(lab.artifacts, "kafka.admin.ConfigCommand", *arguments),
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

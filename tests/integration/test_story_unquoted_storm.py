@@ -10,9 +10,7 @@ import json
 import math
 import os
 import re
-import shlex
 import statistics
-import subprocess
 import threading
 import urllib.request
 from collections.abc import Iterable, Iterator
@@ -22,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from story_kit import ETL, Running, running, storm
+from story_kit import ETL, Running, run_kafka_configs, running, storm
 
 from benchmarks.controllers.storm import Storm, StormTenant
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.tools import tool_command
 from rheostat.line_chart import COLOURS, Line, Mark, Panel, svg
 
 CALM = StormTenant("calm", 1.0, replication_factor=2, topics_max=5, connections=2)
@@ -103,18 +100,6 @@ def recorded(course: Course) -> Iterator[None]:
 
 def answered_per_s(one: dict[str, Any]) -> float:
     return sum(request["per_s"] for request in one["requests"])
-
-
-def run_kafka_configs(lab: Lab, command: str) -> None:
-    """Runs the command that rheostat shows, with Kafka's own tool."""
-    program, *arguments = shlex.split(command)
-    assert program == "kafka-configs"
-    arguments = [lab.bootstrap_servers if one == "$BOOTSTRAP" else one for one in arguments]
-    done = subprocess.run(
-        tool_command(lab.artifacts, "kafka.admin.ConfigCommand", *arguments),
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def draw(course: Course) -> str:

@@ -86,6 +86,24 @@ def test_list_of_a_lost_replica_serves_recovery() -> None:
     assert "in sync" in follower.removal
 
 
+def test_throttles_of_a_lost_replica_name_commands_that_remove_them() -> None:
+    settings = ThrottleSettings(
+        {(1, L): (6 * MB, RateSource.DEFAULT), (2, F): RATE},
+        {L: 6 * MB},
+        {"logs": throttle([(1, 1)], [(1, 2)])},
+        lost=(LostReplicas("logs", 1, 1, (2,)),),
+    )
+    result = rows(settings)
+    assert {row.serves for row in result} == {"recovery"}
+    begin = "kafka-configs --bootstrap-server $BOOTSTRAP --alter --entity-type"
+    assert [row.removal.split("`")[1] for row in result] == [
+        f"{begin} brokers --entity-name 2 --delete-config follower.replication.throttled.rate",
+        f"{begin} brokers --entity-default --delete-config leader.replication.throttled.rate",
+        f"{begin} topics --entity-name logs --delete-config leader.replication.throttled.replicas",
+        f"{begin} topics --entity-name logs --delete-config follower.replication.throttled.replicas",
+    ]
+
+
 def test_since_comes_from_the_journal_or_the_first_idle_cycle() -> None:
     memory = Memory(
         idle_rates_since={(1, L): RateSince(5 * MB, NOW_MS - HOUR_MS)},
