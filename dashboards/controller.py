@@ -238,13 +238,13 @@ def controller() -> list[timeseries.Panel]:
             "objective",
         ),
         lines(
-            "Operations and refused requests",
-            "Operations that the controller starts, and requests that Kafka refuses with "
-            "THROTTLING_QUOTA_EXCEEDED. If many are refused, look at the tenants below.",
+            "Operations and refused topics",
+            "Operations that the controller starts, and topics that a mutation quota refuses to create or delete "
+            "(THROTTLING_QUOTA_EXCEEDED). If many are refused, look at the tenants below.",
             PER_SECOND,
             query(most(TunerMetric.CONTROLLER_OPERATIONS), "operations"),
-            query(most(TunerMetric.MUTATIONS_REJECTED), "refused requests"),
-            axis="operations, requests per second",
+            query(most(TunerMetric.MUTATIONS_REJECTED), "refused topics"),
+            axis="operations, topics per second",
         ).min(0),
     ]
 

@@ -386,7 +386,8 @@ class TunerMetric:
     CONTROLLER_OPERATIONS = _gauge("rheostat_controller_operations_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
         meaning="Operations per second that the active controller starts.")
     MUTATIONS_REJECTED = _gauge("rheostat_mutations_rejected_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
-        meaning="Requests per second answered with THROTTLING_QUOTA_EXCEEDED, over all tenants.")
+        meaning="Topics per second that a mutation quota refused to create or delete (THROTTLING_QUOTA_EXCEEDED), over all "
+        "tenants. Kafka counts each topic of a refused request.")
     MUTATION_TOTAL = _gauge("rheostat_mutation_total_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND, labels=_CLUSTER,
         meaning="Total rate: partitions/s that all tenants together may create and delete.")
     TENANTS_THROTTLED = _gauge("rheostat_tenants_throttled", unit=Unit.COUNT, labels=_CLUSTER,

@@ -127,7 +127,7 @@ def steered(folder: Path) -> set[str]:
                 "Creations and deletions",
                 "Tokens left",
                 "Quotas, by tenant",
-                "refused requests",
+                "refused topics",
                 within_s=180,
             )
             said("override", "--yes", "--broker", "3", "--throttle", "300KB/s", "--for", "5m")

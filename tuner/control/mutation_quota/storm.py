@@ -5,6 +5,8 @@ There is a storm if all of this is true for ``_STARTS_AFTER_S``:
 - The pressure on the controller is at least 1, measured against ``STORM_OBJECTIVE``.
 - Mutations are more than a light load. Below that, the pressure has another cause.
 - Mutations write a good part of the metadata log. A restart of a broker, or a reassignment, writes thousands of other records.
+  Otherwise only the time counts that brokers spend on forwarding mutations, as it has no other cause. This matters if a tenant
+  deletes as much as it creates: then only its requests are known, and each of them writes many records.
 
 It ends when the pressure or the mutations have been lower for ``_ENDS_AFTER_S``. Pure: the caller keeps the state.
 
@@ -17,9 +19,10 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 
+from streaming.shared.contract import ControllerSignal
 from tuner.control.mutation_quota.model import MutationLimits
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
-from tuner.core.controller_pressure import IdleBaselines, Pressure, worst_pressure
+from tuner.core.controller_pressure import IdleBaselines, Pressure, forwarding_pressure, worst_pressure
 from tuner.core.mutation_rates import MutationRates, TenantRate
 
 # Idle ratio and queue time: the defaults of the objective.
@@ -118,23 +121,29 @@ def _storm_pressure(
     rates: MutationRates, cluster_wide: ClusterWideMeasures, baselines: IdleBaselines
 ) -> Pressure | None:
     """Returns the pressure of a storm; None: there is none."""
-    limits, signal = MutationLimits(), rates.controller
+    limits = MutationLimits()
     mutations_per_s = _mutations_per_s(rates)
     if mutations_per_s is None or mutations_per_s < limits.light_load_ratio * limits.rate_per_s_safe:
         return None
+    if _write_much_of_the_log(rates.controller, mutations_per_s):
+        pressure = worst_pressure(rates.controller, cluster_wide, STORM_OBJECTIVE, baselines)
+    else:
+        pressure = forwarding_pressure(cluster_wide, STORM_OBJECTIVE)
+    return pressure if pressure is not None and pressure.ratio >= 1 else None
+
+
+def _write_much_of_the_log(signal: ControllerSignal, mutations_per_s: float) -> bool:
+    """Returns whether mutations write a good part of the metadata log; True if its records are not counted."""
     records_per_s = signal.metadata_records_per_s
     topics_per_s = (signal.topics_created_per_s or 0.0) + (signal.topics_deleted_per_s or 0.0)
-    if records_per_s and (mutations_per_s + topics_per_s) / records_per_s < _RECORD_RATIO_MIN:
-        return None
-    pressure = worst_pressure(signal, cluster_wide, STORM_OBJECTIVE, baselines)
-    return pressure if pressure is not None and pressure.ratio >= 1 else None
+    return not records_per_s or (mutations_per_s + topics_per_s) / records_per_s >= _RECORD_RATIO_MIN
 
 
 def _mutations_per_s(rates: MutationRates) -> float | None:
     """Returns the mutations per second, at least; None: not measured.
 
     A tenant that deletes as much as it creates keeps the number of partitions constant. Each answered request that no quota refused
-    is at least one mutation.
+    is at least one mutation. Kafka counts the refused topics, which are no fewer than the refused requests.
     """
     if rates.mutations is None:
         return None

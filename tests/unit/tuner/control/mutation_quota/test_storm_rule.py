@@ -107,6 +107,21 @@ def test_storm_without_signals_ends_after_a_window() -> None:
         ),
         # A restart writes most of the records.
         ({"metadata_records_per_s": 2_000.0}, LATE, None),
+        # Each of a tenant's balanced requests writes many records, as measured on a real cluster. Forwarding has no other cause.
+        (
+            {
+                "partitions_created_per_s": 0.6,
+                "partitions_deleted_per_s": 0.3,
+                "topics_created_per_s": 0.2,
+                "topics_deleted_per_s": 0.1,
+                "create_requests_per_s": 22.7,
+                "delete_requests_per_s": 22.5,
+                "metadata_records_per_s": 259.0,
+            },
+            replace(LATE, forwarding_busy_ratio=0.76),
+            Measure.FORWARDING,
+        ),
+        ({"metadata_records_per_s": 2_000.0}, replace(LATE, forwarding_busy_ratio=0.4), None),
         ({"metadata_records_per_s": None}, LATE, Measure.APPLY_LAG),
         ({"partitions_created_per_s": None}, LATE, None),
     ],
