@@ -95,11 +95,12 @@ def test_slow_destination_and_missing_write_right_fire_alerts(tmp_path: Path, al
                 assert "throttles of cluster lab" in scene.hears("ticket", "TunerActuationFailing", 240)
 
 
+@pytest.mark.timeout(900)
 def test_storm_without_quota_fires_storm_alert(tmp_path: Path) -> None:
     # Both brokers forward creations and deletions all the time: the tenant has more connections than they serve at once.
     loud = replace(ETL, requests_per_s=40, connections=8)
     with Lab(LabSpec(brokers=2, heap_mb=320)) as lab, watched(lab, tmp_path, rate_bytes_per_s_max=40 * MB) as scene:
-        scene.parts.until("rheostat is ready", lambda: (s := scene.parts.status()) and s["ready"], 120)
+        scene.parts.until("rheostat is ready", lambda: (s := scene.parts.status()) and s["ready"], 300)
         with storm(lab, loud):
             said = scene.hears("page", "StormOnController", 150)
             assert "This command limits every client-id" in said
