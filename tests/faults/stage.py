@@ -43,7 +43,7 @@ from meter import MIN_ISR, Meter
 from reading import Record, read
 from tuner_process import Tuner
 from watcher import Watcher, rates_of
-from writer import Writer
+from writer import BULK_BYTES, Writer
 
 from rheostat.lab.cluster import Lab
 from rheostat.lab.keeper import lab_config
@@ -83,6 +83,7 @@ class Stage:
         self, lab: Lab, name: str, folder: Path, *, steers: bool = True, megabytes: float = MEGABYTES,
         tuner_kafka: KafkaSettings | None = None, journal_on: int | None = None, stalled: bool | None = None,
         http: Mapping[str, Any] | None = None, recovery: str = "watch",
+        bulk_bytes: int = BULK_BYTES,
     ) -> None:  # fmt: skip
         self.lab, self.name, self.folder = lab, name, folder
         self.topic = f"orders-{name}"
@@ -96,6 +97,7 @@ class Stage:
         self._deleted: list[Record] = []
         self._steers = steers
         self._megabytes = megabytes
+        self._bulk_bytes = bulk_bytes
         self._tuner_kafka = tuner_kafka
         self._journal_on = journal_on
         self._http = http
@@ -120,7 +122,7 @@ class Stage:
         # A broker may show a topic some moments after it was made, and its settings later still.
         self.until("the topic is there", lambda: self.snapshot().get(("topic", self.topic)), 20)
         self.before = self.snapshot()
-        self.writer = Writer(self.kafka, self.topic, self._megabytes)
+        self.writer = Writer(self.kafka, self.topic, self._megabytes, self._bulk_bytes)
         self.watcher = Watcher(self.kafka, self.topic, self.brokers)
         self.meter = Meter(self.kafka, self.cluster, self.topics, stalled=self._stalled)
         return self

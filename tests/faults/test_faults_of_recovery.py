@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-from stage import MakeStage, Stage
+from stage import BROKER_SETTINGS, MakeStage, Stage
 
+from rheostat.lab.cluster import LabSpec
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import LIST_KEYS, ThrottledReplicas
 
@@ -15,6 +16,10 @@ Tell = Callable[[str, object], None]
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(400)]
 
+# Each fetch copies one batch, so a broker without a throttle takes many seconds for what the tuner has to throttle.
+BULK_BYTES, MEGABYTES = 4_000, 60
+_FETCH = {"replica.fetch.max.bytes": "16000", "replica.fetch.response.max.bytes": "16000"}
+LAB = LabSpec(brokers=4, heap_mb=320, broker_settings=BROKER_SETTINGS | _FETCH)
 RETURNING = 2
 SIDES = ((1, Side.LEADER), (RETURNING, Side.FOLLOWER))
 IN_FORCE_S_MAX = 12.0
@@ -48,7 +53,7 @@ def is_in_sync(stage: Stage, broker: int = RETURNING) -> bool:
 def test_wiped_broker_is_throttled_at_once_and_leaves_nothing_after_kill(
     make_stage: MakeStage, record_property: Tell
 ) -> None:
-    stage = make_stage("wiped", recovery="act")
+    stage = make_stage("wiped", recovery="act", megabytes=MEGABYTES, bulk_bytes=BULK_BYTES)
     tuner = stage.start_tuner()
     stage.until("the tuner acts", tuner.acts, 60)
     stage.return_with_empty_disk(RETURNING)
@@ -69,7 +74,7 @@ def test_wiped_broker_is_throttled_at_once_and_leaves_nothing_after_kill(
 
 def test_partition_below_minimum_leaves_the_lists(make_stage: MakeStage, record_property: Tell) -> None:
     """While broker 2 recovers, broker 3 dies: the partitions refuse writes, so nothing holds broker 2 back."""
-    stage = make_stage("below", recovery="act", megabytes=60)
+    stage = make_stage("below", recovery="act", megabytes=MEGABYTES, bulk_bytes=BULK_BYTES)
     tuner = stage.start_tuner()
     stage.until("the tuner acts", tuner.acts, 60)
     stage.return_with_empty_disk(RETURNING)
@@ -84,7 +89,7 @@ def test_partition_below_minimum_leaves_the_lists(make_stage: MakeStage, record_
 
 
 def test_broker_that_dies_again_keeps_its_list_entries(make_stage: MakeStage, record_property: Tell) -> None:
-    stage = make_stage("flapping", recovery="act", megabytes=60)
+    stage = make_stage("flapping", recovery="act", megabytes=MEGABYTES, bulk_bytes=BULK_BYTES)
     tuner = stage.start_tuner()
     stage.until("the tuner acts", tuner.acts, 60)
     stage.return_with_empty_disk(RETURNING)

@@ -15,7 +15,8 @@ from reading import read
 
 from streaming.shared.kafka import KafkaSettings
 
-_BULK_BYTES = 100_000
+BULK_BYTES = 100_000
+_RECORDS_PER_BATCH = 4
 _RECORD_BYTES = 1_000
 _EVERY_S = 0.02
 _NUMBER = 8
@@ -25,18 +26,23 @@ _FILLED_S_MAX = 120.0
 class Writer:
     """Writes ``megabytes`` at once, and then 50 kB/s until it is stopped."""
 
-    def __init__(self, settings: KafkaSettings, topic: str, megabytes: float) -> None:
+    def __init__(self, settings: KafkaSettings, topic: str, megabytes: float, bulk_bytes: int = BULK_BYTES) -> None:
+        """
+        Args:
+            bulk_bytes: the size of the records that are written at once, four to a batch.
+        """
         self._settings = settings
         self._topic = topic
         self._sent = 0
         self.acknowledged: set[int] = set()
         self._stop = threading.Event()
         self._producer = KafkaProducer(
-            client_id="faults-writer", acks="all", compression_type=None, linger_ms=5, batch_size=400_000,
+            client_id="faults-writer", acks="all", compression_type=None, linger_ms=5,
+            batch_size=_RECORDS_PER_BATCH * bulk_bytes,
             max_block_ms=60_000, delivery_timeout_ms=60_000, **settings.kafka_python_arguments(),
         )  # fmt: skip
-        bulk = os.urandom(_BULK_BYTES - _NUMBER)
-        for _ in range(round(megabytes * 1_000_000 / _BULK_BYTES)):
+        bulk = os.urandom(bulk_bytes - _NUMBER)
+        for _ in range(round(megabytes * 1_000_000 / bulk_bytes)):
             self._send(bulk)
         self._producer.flush(timeout=_FILLED_S_MAX)
         assert len(self.acknowledged) == self._sent, "the topic could not be filled"

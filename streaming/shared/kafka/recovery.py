@@ -51,7 +51,7 @@ class RecoveringReplicas:
         lacking_bytes: the bytes that the recovering replicas of a partition lacked when they were found, as far as it is known.
         left_out: the number of further partitions, beyond ``PARTITIONS_MAX``.
         stuck: brokers whose replicas are out of sync and gain nothing; ``partitions`` does not have these replicas.
-        number: grows by one with each look that found replicas that did not recover before.
+        number: grows by one with each look that found replicas that did not recover before, or bytes that were unknown before.
     """
 
     partitions: tuple[PartitionState, ...] = ()
@@ -127,6 +127,8 @@ class RecoveryFinder:
             states = self._client.partitions()
             self._brokers = brokers
             self._publish(states, brokers, began_s)
+            # Another broker may have answered, and may not know yet that a broker has returned. So the next look reads these again.
+            self.note(states)
             self._next_full_s = self._rest_until_s(began_s)
             return
         if began_s < self._next_look_s:
@@ -175,6 +177,8 @@ class RecoveryFinder:
         )
         if result != last:
             is_new = any(not set(s.recovering) <= set(before.get(_key(s), ())) for s in partitions)
+            # A broker that has just returned may not tell the size of its logs yet. Until they are known, nothing is throttled.
+            is_new = is_new or bool(result.lacking_bytes.keys() - last.lacking_bytes.keys())
             self.result = replace(result, number=last.number + is_new)
 
     def _read_min_in_sync(self, topics: Collection[str], now_s: float) -> None:

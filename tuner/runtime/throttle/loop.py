@@ -20,7 +20,7 @@ import structlog
 
 from streaming.shared.contract import ReplicationSignal
 from tuner.control.throttle.cleanup_rules import may_need_cleanup
-from tuner.control.throttle.decision import ClearLists, Decision, Reason, RestoreRate, SetRate
+from tuner.control.throttle.decision import ClearLists, Decision, Reason, RestoreRate, SetRate, StartRate
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.isr_recovery import leaders_to_inspect
 from tuner.control.throttle.plan_moves import (
@@ -186,6 +186,7 @@ class ThrottleController:
         # Prepared steps for which a throttled-replica list has no space, with the reason.
         self._without_capacity: Mapping[TopicPartition, str] = {}
         self._scheduler = CycleScheduler(ports.orders, ports.signals, clock, signal_age_s_max=limits.signal_age_s_max)
+        self._rate_started = False  # The last cycle has started a rate.
         self._recovered = False  # A snapshot has narrowed the memory of the last term to the rates that Kafka has.
         self._cache = CycleCache()
         self._windows = WindowWarmup(ramps, limits, clock, writes_per_s_max=config.writes_per_s_max)
@@ -227,6 +228,7 @@ class ThrottleController:
         )
 
     def _cycle(self, prepared: Sequence[PartitionMove]) -> tuple[Decision, ...]:
+        self._rate_started = False
         observation = self._observe()
         if not self._recovered and isinstance(observation.live, LiveCluster):
             self.recorder.memory = narrow_to_current(self.memory, observation.live, observation.now_ms, self._limits)
@@ -322,8 +324,10 @@ class ThrottleController:
         step_ended = self._handshake.step_ended and bool(self.memory.listed)
         # A recovery takes the clients' bandwidth from its first second on.
         recovery_began = self._recoveries is not None and self._recoveries.has_news
+        # A rate starts low, and the control law has it from the next cycle on.
+        step_prepared = self._handshake.is_pending or recovery_began or self._rate_started
         return self._scheduler.is_early_cycle_due(
-            step_prepared=self._handshake.is_pending or recovery_began, step_ended=step_ended, memory=self.memory
+            step_prepared=step_prepared, step_ended=step_ended, memory=self.memory
         )
 
     def _observe(self) -> Observation:
@@ -395,6 +399,8 @@ class ThrottleController:
     ) -> None:
         self._stop_changes(decisions, observation)
         unthrottled = self._list_writer.carry_out(decisions)
+        started = {(d.broker, d.side) for d in decisions if isinstance(d, StartRate)}
+        self._rate_started = not started <= unthrottled.sides
         deferred: Mapping[TopicPartition, str] = {}
         starting: Sequence[PartitionMove] | None = None
         if isinstance(observation.live, LiveCluster):

@@ -62,6 +62,10 @@ def compensated_rate(
         # even at the lower minimum, because the written rate stays in Kafka if the tuner stops.
         draining = limits.min_rate_over_steady_state_low_headroom * state.load.steady_state_bytes_per_s
         min_rate = min(setpoint, max(limits.rate_bytes_per_s_min, draining, (1.0 - compensation_range) * setpoint))
+    if window_known and state.initial_rate_bytes_per_s < min_rate and controlled_ms <= limits.quota_samples * 1000:
+        # The throttle began below its minimum rate, as for a recovery. Written at once, the minimum would let a whole window of
+        # bytes pass in a burst, and the burst would return every twelve seconds. With the planned rate the minimum passes anyway.
+        min_rate = min(min_rate, rate)
     lowest = max(min_rate, _takeover_min_rate(state, limits) if window_known else 0.0)
     return round(min(max(setpoint, limits.rate_bytes_per_s_max), max(rate, lowest)))
 

@@ -193,6 +193,31 @@ def test_finder_unknown_size_is_absent_and_read_again() -> None:
     assert finder.result.lacking_bytes == {("orders", 0): 800}
 
 
+def test_finder_bytes_known_later_are_news() -> None:
+    cluster = Cluster()
+    cluster.sizes[3] = ClusterError("no answer")
+    finder = finder_of(cluster)
+    finder.look()
+    finder.look()
+    assert finder.result.number == 1
+    cluster.sizes[3] = {("orders", 0): 100}
+    finder.look()
+    assert finder.result.number == 2
+
+
+def test_finder_late_answer_about_a_returned_broker_is_read_again() -> None:
+    cluster = Cluster()
+    cluster.alive, cluster.states = [1, 2], [replace(STATE, offline=(3,))]
+    finder = finder_of(cluster)
+    finder.look()
+    cluster.alive = [1, 2, 3]
+    finder.look()
+    assert finder.result.partitions == (), "the broker that answers does not know yet that 3 is back"
+    cluster.states = [STATE]
+    finder.look()
+    assert finder.result.partitions[0].recovering == (3,)
+
+
 def test_finder_deleted_topic_is_forgotten() -> None:
     cluster = Cluster()
     finder = finder_of(cluster)

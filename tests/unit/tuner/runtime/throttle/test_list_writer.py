@@ -68,6 +68,24 @@ def test_move_is_throttled_within_a_cycle_rates_first() -> None:
     assert {**rig.journal.memories[-1].listed, **rig.journal.listed} == WANTED
 
 
+def test_started_rate_is_steered_after_an_early_cycle() -> None:
+    rig = unthrottled()
+    cycle(rig)
+    rig.now_s += 1.0
+    assert rig.loop.cycle_is_due()
+    assert rig.cycle() == [Reason.FOLLOWS_CLIENTS] * 2
+    rig.now_s += 1.0
+    assert not rig.loop.cycle_is_due()
+
+
+def test_rate_that_did_not_start_causes_no_early_cycle() -> None:
+    rig = unthrottled()
+    rig.throttles.refusing |= {SOURCE, STANDBY, TARGET}
+    cycle(rig)
+    rig.now_s += 1.0
+    assert not rig.loop.cycle_is_due()
+
+
 def test_steering_takes_listed_move_in_next_cycle() -> None:
     rig = unthrottled()
     cycle(rig)

@@ -185,6 +185,7 @@ def test_ended_step_with_listed_pairs_triggers_early_cycle() -> None:
     rig.live.moves = (move(), move(partition=1))
     rig.loop.connect_plans(dict, announcing)
     cycle(rig)
+    cycle(rig)
     rig.now_s += 1.0
     assert not rig.loop.cycle_is_due()
     rig.live.moves = (move(partition=1),)

@@ -115,6 +115,15 @@ def test_compensated_rate_always_drains() -> None:
     assert compensated_rate(Side.LEADER, seen, LIMITS, compensation_range=0.1) == 21 * MB
 
 
+@pytest.mark.parametrize(("age_ms", "expected"), [(1_000, (11 * 1 + 20) / 12), (11_000, (11 * 1 + 20) / 12), (12_000, 12.0)])
+def test_rate_begun_below_minimum_rises_while_window_fills(age_ms: int, expected: float) -> None:
+    """10 MB/s keep up, so the minimum is 12. It passes each second, without the burst of a whole window."""
+    begun = replace(course(20 * MB, 1 * MB, 1 * MB), controlled_since_ms=-age_ms, load=SideLoad(1e9, 10 * MB))
+    limits = replace(LIMITS, rate_bytes_per_s_min=1 * MB)
+    rate = compensated_rate(Side.LEADER, begun, limits, compensation_range=0.1)
+    assert rate == pytest.approx(expected * MB, abs=1.0)
+
+
 def test_nonbinding_initial_throttle_is_assumed_without_burst() -> None:
     """Of 50 MB/s there passed 20: so they do in the three seconds of which nothing is measured yet, and no more is meant by it."""
     sights = {1: BrokerEstimate(0, 5.0, 0.0, dict.fromkeys(Side, DirectionEstimate(load=DirectionLoad(30 * MB))))}
