@@ -67,7 +67,7 @@ def test_wiped_broker_is_throttled_at_once_and_leaves_nothing_after_kill(
     tuner.kill()
     stage.free_lease_of_killed_tuner()
     stage.start_tuner()
-    stage.until("it is in sync", lambda: is_in_sync(stage), 120)
+    stage.until("it is in sync", lambda: is_in_sync(stage), 180)
     stage.end()
     record_property("told", f"in force {in_force_s:.1f} s after the first byte; nothing left after a kill")
 

@@ -76,7 +76,7 @@ def throttles_both_sides(client: ClusterClient, topic: str, broker: int) -> bool
     return followers == {broker} and len(leaders) > 1 and sides <= live.rates.keys()
 
 
-@pytest.mark.campaign  # tests/faults/test_faults_of_recovery.py has it without Spark in every `make test`.
+@pytest.mark.campaign  # tests/faults/test_faults_of_recovery.py has it without Spark.
 @pytest.mark.timeout(900)
 def test_wiped_broker_is_throttled_and_leaves_nothing_after_kill() -> None:
     replicas = {p: [1 + (p + i) % 3 for i in range(3)] for p in range(PARTITIONS)}

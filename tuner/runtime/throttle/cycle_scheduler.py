@@ -1,7 +1,7 @@
 """Decides when a throttle cycle runs before its regular time, and which cycles scan the whole cluster.
 
-A cycle runs early when a step of a plan is about to begin or has ended, when an operator has given an order, or when the signals
-that the last cycle lacked have arrived.
+A cycle runs early when a step of a plan is about to begin or has ended, when a recovery has begun, when the last cycle has started
+a rate, when an operator has given an order, or when the signals that the last cycle lacked have arrived.
 
 Invariants:
     After each cycle, steps and orders cause no early cycle for a pause that depends on the CPU time and the duration of the cycle.
@@ -64,11 +64,11 @@ class CycleScheduler:
         self._orders_read_at_s = float("-inf")
         self._orders_applied = orders.latest  # The orders that the last cycle applied.
 
-    def is_early_cycle_due(self, *, step_prepared: bool, step_ended: bool, memory: Memory) -> bool:
+    def is_early_cycle_due(self, *, requested: bool, step_ended: bool, memory: Memory) -> bool:
         """Returns whether a cycle has to run now. Call it every ``LOOK_EVERY_S``, and when a step may have been prepared.
 
         Args:
-            step_prepared: a step of a plan waits to be throttled before it begins.
+            requested: a step of a plan waits to be throttled before it begins, a recovery has begun, or a rate has started.
             step_ended: a step of a plan has ended, and its replicas are still on the throttled-replica lists.
         """
         now_s = self._clock.monotonic_s()
@@ -79,7 +79,7 @@ class CycleScheduler:
         # move has ended, so no early cycle may run while there are ``idle_snapshots``.
         has_ended = step_ended and now_s >= self._began_at_s + ENDED_S_MIN
         has_new_orders = self._orders.latest != self._orders_applied
-        is_requested = step_prepared or ((has_ended or has_new_orders) and not memory.idle_snapshots)
+        is_requested = requested or ((has_ended or has_new_orders) and not memory.idle_snapshots)
         # A tool that removes all rates at the end of its move takes longer than a second. An early cycle in between would take the
         # removal of the first rates for an operator's decision, so none runs while rates are missing.
         if is_requested and not memory.missing_rates and now_s >= self._early_allowed_at_s:

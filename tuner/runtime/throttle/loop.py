@@ -325,10 +325,8 @@ class ThrottleController:
         # A recovery takes the clients' bandwidth from its first second on.
         recovery_began = self._recoveries is not None and self._recoveries.has_news
         # A rate starts low, and the control law has it from the next cycle on.
-        step_prepared = self._handshake.is_pending or recovery_began or self._rate_started
-        return self._scheduler.is_early_cycle_due(
-            step_prepared=step_prepared, step_ended=step_ended, memory=self.memory
-        )
+        requested = self._handshake.is_pending or recovery_began or self._rate_started
+        return self._scheduler.is_early_cycle_due(requested=requested, step_ended=step_ended, memory=self.memory)
 
     def _observe(self) -> Observation:
         self._signals.poll()

@@ -252,10 +252,18 @@ def _initial_state(context: SideContext, now_ms: int, limits: ControlLimits) -> 
     In two cases Kafka's mean misleads, and the window counts as full instead. A rate at or below the steady-state replication
     limits the move, but the mean over a young move still counts seconds before its start. On a side of a plan, the mean counts the
     pauses between two steps.
+
+    A throttle that the tuner has just started limits the move from now on, and the window holds no bytes from before. So a measured
+    step counts only if it lies wholly after the takeover.
     """
     current = float(context.current_bytes_per_s)
     above_steady_state = context.current_bytes_per_s > context.load.steady_state_bytes_per_s
     measured = context.inputs.throttled_bytes_per_s if above_steady_state and not context.planned else None
+    is_idle = (context.inputs.throttled_bytes_per_s or 0.0) < limits.throttle_full_ratio_min * current
+    corrected_until_ms = 0
+    if is_idle and context.restore_bytes_per_s == 0 and not context.planned and context.inputs.estimate is not None:
+        measured = None
+        corrected_until_ms = now_ms + round(context.inputs.estimate.step_s * 1000)
     passed = current if measured is None else min(measured, current)
     window = steady_window(now_ms, current, passed)
     # The planned rate (quota_window/model.py) rises or falls from here to the next setpoint. It starts at the bytes that passed: a
@@ -267,6 +275,7 @@ def _initial_state(context: SideContext, now_ms: int, limits: ControlLimits) -> 
         initial_rate_bytes_per_s=current,
         setpoint=TargetRate(current),
         window=window,
+        corrected_until_ms=corrected_until_ms,
         initial_flow_bytes_per_s=initial_flow,
     )
 

@@ -279,6 +279,34 @@ def test_rate_below_steady_state_binds_even_new_moves(steady_state: float, held_
     assert memory.side_states[SIDE].window.seconds[0] == (3 * MB if held_to else 5 * MB)
 
 
+@pytest.mark.parametrize(("restore", "corrected"), [(0, False), (10_000_000, True), (None, True)])
+def test_step_before_the_start_of_a_throttle_is_not_counted(restore: int | None, corrected: bool) -> None:
+    """The step of 20 MB/s ended two seconds after the takeover, and began before it."""
+    restores = {} if restore is None else {SIDE: restore}
+    begun = replace(view(10, broker(1, 8, throttled=0.0), move(SIDE, 8), 5_000_000), restore_rates=restores)
+    state, _ = control_step(begun, ControlState(), FAST, LIMITS)
+    begun = replace(view(13, broker(1, 12, throttled=0.0), move(SIDE, 12), 5_000_000), restore_rates=restores)
+    state, _ = control_step(begun, state, FAST, LIMITS)
+    assert (state.side_states[SIDE].corrected_until_ms == START_MS + 12_000) is corrected
+    begun = replace(view(17, broker(1, 16, throttled=0.0), move(SIDE, 16), 5_000_000), restore_rates=restores)
+    state, _ = control_step(begun, state, FAST, LIMITS)
+    assert state.side_states[SIDE].corrected_until_ms == START_MS + 16_000
+
+
+def test_throttle_that_has_just_started_is_raised_by_the_planned_rate() -> None:
+    """Nothing has passed it yet. The rate rises with the setpoints of its window, and is not held to a flow of 0."""
+    begun = replace(view(10, broker(1, 8, throttled=0.0), move(SIDE, 8), 5_000_000), restore_rates={SIDE: 0})
+    state, writes = control_step(begun, ControlState(), FAST, LIMITS)
+    for second in (11, 12):
+        begun = replace(
+            begun, now_ms=START_MS + second * 1000, current_rates={SIDE: writes.get(SIDE, begun.current_rates[SIDE])}
+        )
+        state, writes = control_step(begun, state, FAST, LIMITS)
+    setpoint = meant(state)
+    assert setpoint > 50 * MB
+    assert writes[SIDE] == pytest.approx((10 * 5 * MB + 2 * setpoint) / 12, rel=0.01)
+
+
 @pytest.mark.parametrize(("client", "margin"), [(80 * MB, -0.04), (20 * MB, 0.02)])
 def test_last_tenth_is_planned_only_near_full_link(client: float, margin: float) -> None:
     """A p99 far below its aim that stands still while the mean comes and goes, at 100 and at 40 MB/s of 125; an operator's ceiling holds
