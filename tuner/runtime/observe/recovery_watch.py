@@ -47,7 +47,7 @@ class RecoveryWatch:
 
     @property
     def has_news(self) -> bool:
-        """Whether replicas recover that did not recover when ``take`` was last called, or the bytes that they lack are known now."""
+        """Whether replicas recover that did not recover at the last ``take``, or bytes are known now that were unknown then."""
         return self._finder.result.number != self._taken.number
 
     def take(self) -> frozenset[str]:

@@ -115,7 +115,9 @@ def test_compensated_rate_always_drains() -> None:
     assert compensated_rate(Side.LEADER, seen, LIMITS, compensation_range=0.1) == 21 * MB
 
 
-@pytest.mark.parametrize(("age_ms", "expected"), [(1_000, (11 * 1 + 20) / 12), (11_000, (11 * 1 + 20) / 12), (12_000, 12.0)])
+@pytest.mark.parametrize(
+    ("age_ms", "expected"), [(1_000, (11 * 1 + 20) / 12), (11_000, (11 * 1 + 20) / 12), (12_000, 12.0)]
+)
 def test_rate_begun_below_minimum_rises_while_window_fills(age_ms: int, expected: float) -> None:
     """10 MB/s keep up, so the minimum is 12. It passes each second, without the burst of a whole window."""
     begun = replace(course(20 * MB, 1 * MB, 1 * MB), controlled_since_ms=-age_ms, load=SideLoad(1e9, 10 * MB))
