@@ -43,7 +43,7 @@ LAB = LabSpec(brokers=3, broker_settings={"num.replica.fetchers": str(FETCHERS)}
 LEADER, FOLLOWER = 1, 2
 HOT = "hot"
 RECORD_BYTES = 10_000
-MISSED_RECORDS = 3_000
+MISSED_RECORDS = 6_000
 WRITES_PER_S = 10.0
 CATCH_UP_BYTES_PER_S = 400_000
 
@@ -197,16 +197,20 @@ def test_lag_of_returning_follower_is_measured_by_thread_and_partition(lab: Lab,
         assert (in_step.lag_sum_messages, in_step.lag_max_s, in_step.worst) == (0, 0, ())
 
         make_follower_lag(lab, client)
+        returned_ms = 1000 * time.time()
         with steady_writer(lab):
             for delays in delays_s.values():
                 delays.clear()
 
             def measured() -> ReplicationSignal | None:
                 one = latest()
-                is_measured = one is not None and one.worst and one.worst[0].lag_bytes is not None
-                return one if is_measured and one.samples >= 5 and one.trend_5min is not None else None
+                if one is None or one.trend is None or one.trend_5min is None or one.samples < 5:
+                    return None
+                # Samples from before the return would turn the trend upwards.
+                began_ms = one.sampled_at_ms - 1000 * one.trend.span_s
+                return one if began_ms > returned_ms and one.worst and one.worst[0].lag_bytes is not None else None
 
-            found = until(measured, 90, lambda: f"the lag in seconds and bytes; {newest.get('one')}")
+            found = until(measured, 150, lambda: f"the lag in seconds and bytes; {newest.get('one')}")
             _check_against_kafka(found, true_lag(client), time.time())
             _check_outputs(config, port)
     signals.close()
@@ -252,6 +256,10 @@ def _check_outputs(config: Path, port: int) -> None:
     page: dict[str, Any] = json.loads(read("/api/v1/replication"))
     assert page["followers"][0]["broker"] == FOLLOWER
     assert f"{HOT}-0" in read("/page/replication")
-    done = rheostat("signals", "--config", config, "--kind", "replication", "--wide")
-    assert done.returncode == 0, done.stderr
-    assert f"{HOT}-0" in done.stdout
+
+    def partition_in_signals() -> bool:
+        done = rheostat("signals", "--config", config, "--kind", "replication", "--wide")
+        return done.returncode == 0 and f"{HOT}-0" in done.stdout
+
+    # The command refuses signals of more than 15 s, which a busy machine has at times.
+    until(partition_in_signals, 60, "the command shows the partition", every_s=1.0)
