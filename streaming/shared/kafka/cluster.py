@@ -309,18 +309,18 @@ class ClusterClient:
     def log_sizes(
         self, brokers: Iterable[int], partitions: Iterable[TopicPartition]
     ) -> dict[int, dict[TopicPartition, int] | ClusterError]:
-        """Returns bytes on disk of the partitions, by broker. All brokers are asked in parallel.
+        """Returns bytes on disk of the partitions, by broker. All brokers are asked in parallel."""
+        return self._log_sizes(dict.fromkeys(brokers, _log_dirs_request(partitions)))
 
-        The response's ``offset_lag`` is not used, because Kafka reports 0 for every replica that is still catching up.
-        """
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in sorted(set(partitions)):
-            by_topic.setdefault(topic, []).append(partition)
-        topic_type = DescribeLogDirsRequest.DescribableLogDirTopic
-        topics = [topic_type(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
-        answers = self._wire.send_each(
-            "describe log dirs", {b: DescribeLogDirsRequest(topics=topics) for b in set(brokers)}
-        )
+    def log_sizes_by_broker(
+        self, partitions: Mapping[int, Iterable[TopicPartition]]
+    ) -> dict[int, dict[TopicPartition, int] | ClusterError]:
+        """Returns bytes on disk of each broker's partitions. All brokers are asked in parallel."""
+        return self._log_sizes({broker: _log_dirs_request(hosted) for broker, hosted in partitions.items()})
+
+    def _log_sizes(self, requests: Mapping[int, Any]) -> dict[int, dict[TopicPartition, int] | ClusterError]:
+        """The response's ``offset_lag`` is not used, because Kafka reports 0 for every replica that is still catching up."""
+        answers = self._wire.send_each("describe log dirs", requests)
         return {broker: read_or_error(answer, read_log_sizes) for broker, answer in answers.items()}
 
     def log_dir_copies(self, brokers: Iterable[int]) -> dict[int, tuple[LogDirCopy, ...] | ClusterError]:
@@ -503,6 +503,16 @@ class ClusterClient:
             code = topic["error_code"]
             if code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
                 raise_for_code(code, f"Create on Topic {name}", f"to create topic {name}")
+
+
+def _log_dirs_request(partitions: Iterable[TopicPartition]) -> Any:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(set(partitions)):
+        by_topic.setdefault(topic, []).append(partition)
+    topic_type = DescribeLogDirsRequest.DescribableLogDirTopic
+    return DescribeLogDirsRequest(
+        topics=[topic_type(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
+    )
 
 
 def _broker_configs(answer: Any) -> dict[str, dict[str, ConfigValue]]:

@@ -27,7 +27,8 @@ from streaming.shared.contract import TopicPartition
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, PartitionState
 
-# Most partitions with recovering replicas that are reported. After the loss of a rack there may be a hundred thousand.
+# Most partitions with recovering replicas that are reported: the least urgent ones, because the others must not wait for a throttle.
+# After the loss of a rack there may be a hundred thousand.
 PARTITIONS_MAX = 10_000
 LOOK_EVERY_S = 1.0
 ABSENT_S_MAX = 60.0
@@ -37,8 +38,10 @@ STUCK_S_MIN = 600.0
 PROGRESS_EVERY_S = 60.0  # Interval of the readings that show which brokers are stuck.
 _TOPICS_PER_REQUEST = 200
 _UNKNOWN = (frozenset[int](), 1 << 62)  # Partitions that lack an unknown number of bytes come last.
-# A look that took long is followed by a pause of this multiple, so that a large cluster is not read all the time.
+# A look that took long is followed by a pause of this multiple, so that a large cluster is not read all the time. The pause has an
+# upper bound, because the rule about min.insync.replicas must not rest on old readings.
 _REST_PER_LOOK = 10.0
+_REST_S_MAX = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,11 @@ class RecoveringReplicas:
     """The recovering replicas as of one look.
 
     Attributes:
-        partitions: the partitions with recovering replicas (``PartitionState.recovering``), the most urgent first.
+        partitions: the partitions with recovering replicas (``PartitionState.recovering``), the most urgent first. Of more than
+            ``PARTITIONS_MAX``, the least urgent ones.
         min_in_sync: min.insync.replicas of their topics.
         lacking_bytes: the bytes that the recovering replicas of a partition lacked when they were found, as far as it is known.
-        left_out: the number of further partitions, beyond ``PARTITIONS_MAX``.
+        left_out: the number of further, more urgent partitions.
         stuck: brokers whose replicas are out of sync and gain nothing; ``partitions`` does not have these replicas.
         number: grows by one with each look that found replicas that did not recover before, or bytes that were unknown before.
     """
@@ -76,9 +80,11 @@ class RecoveryFinder:
         """
         Args:
             client: a connection that no other thread uses.
-            reads_details: whether ``result`` has min.insync.replicas, the lacking bytes, and the stuck brokers.
+            reads_details: whether ``result`` has min.insync.replicas and the lacking bytes.
         """
         self.result = RecoveringReplicas()
+        self._looked_at_s = float("-inf")  # When the last look without an error began.
+        self.detail_error: ClusterError | None = None  # Why min.insync.replicas of some topics is unknown.
         self._client = client
         self._reads_details = reads_details
         self._partitions_max = partitions_max
@@ -93,26 +99,26 @@ class RecoveryFinder:
         # By broker: the bytes of its replicas outside the ISR, and since when their number has not changed.
         self._unchanged: dict[int, tuple[int, float]] = {}
         self._progress_at_s = float("-inf")
-        self._stuck_topics = frozenset[str]()
+        self._unreported_topics = frozenset[str]()  # With recovering replicas that are stuck, or beyond ``PARTITIONS_MAX``.
         self._next_full_s = self._next_look_s = float("-inf")
 
     def note(self, states: Iterable[PartitionState]) -> None:
         """Notes the topics with replicas outside the ISR, from a reading of all partitions that was made for another purpose."""
         self._noted = frozenset(s.topic for s in states if len(s.isr) < len(s.replicas))
 
-    def run(self, stop: threading.Event, on_error: Callable[[ClusterError | None], None]) -> None:
+    def run(self, stop: threading.Event, on_error: Callable[[Exception | None], None]) -> None:
         """Looks once a second, or less often if a look takes long, until ``stop`` is set.
 
         Args:
-            on_error: called after each look, with the error of a look that failed.
+            on_error: called after each look, with its error.
         """
         while not stop.wait(LOOK_EVERY_S):
             try:
                 self.look()
-            except ClusterError as error:
+            except Exception as error:  # noqa: BLE001 - without its thread, the last result would stay for ever
                 on_error(error)
             else:
-                on_error(None)
+                on_error(self.detail_error)
 
     def look(self) -> None:
         """Updates ``result``, unless the last look was so long that a pause is due.
@@ -124,23 +130,31 @@ class RecoveryFinder:
         brokers = frozenset(endpoint.node for endpoint in self._client.brokers())
         self._seen_s |= dict.fromkeys(brokers, began_s)
         if brokers != self._brokers and began_s >= self._next_full_s:
-            states = self._client.partitions()
-            self._brokers = brokers
-            self._publish(states, brokers, began_s)
+            try:
+                states = self._client.partitions()
+                self._publish(states, brokers, began_s)
+            finally:
+                self._next_full_s = self._rest_until_s(began_s)
+            self._brokers = brokers  # Only now, so that a read that has failed is repeated.
             # Another broker may have answered, and may not know yet that a broker has returned. So the next look reads these again.
             self.note(states)
-            self._next_full_s = self._rest_until_s(began_s)
-            return
-        if began_s < self._next_look_s:
-            return
-        noted, self._noted = self._noted, frozenset()
-        if topics := {s.topic for s in self.result.partitions} | self._stuck_topics | noted:
-            self._publish(self._client.partitions(topics), brokers, began_s)
-            self._next_look_s = self._rest_until_s(began_s)
+        elif began_s >= self._next_look_s:
+            noted = self._noted
+            if topics := {s.topic for s in self.result.partitions} | self._unreported_topics | noted:
+                self._publish(self._client.partitions(topics), brokers, began_s)
+                self._next_look_s = self._rest_until_s(began_s)
+            if self._noted is noted:  # Another thread may have noted others meanwhile.
+                self._noted = frozenset()
+        self._looked_at_s = began_s
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the last look without an error began; infinite before the first."""
+        return self._monotonic() - self._looked_at_s
 
     def _rest_until_s(self, began_s: float) -> float:
         now_s = self._monotonic()
-        return now_s + _REST_PER_LOOK * (now_s - began_s)
+        return now_s + min(_REST_S_MAX, _REST_PER_LOOK * (now_s - began_s))
 
     def _publish(self, states: Sequence[PartitionState], brokers: frozenset[int], now_s: float) -> None:
         before = {(s.topic, s.partition): s.recovering for s in self.result.partitions}
@@ -155,17 +169,23 @@ class RecoveryFinder:
         if found:
             adding = self._client.adding_replicas()
             found = [s for state in found if (s := _without(state, adding.get(_key(state), ()))).recovering]
-        stuck = frozenset[int]()
+        topics = frozenset(s.topic for s in found)
+        stuck = self._find_stuck(found, brokers, now_s)
+        found = [s for state in found if (s := _without(state, stuck)).recovering]
         if self._reads_details:
-            stuck = self._find_stuck(found, brokers, now_s)
-            self._stuck_topics = frozenset(s.topic for s in found if stuck.intersection(s.recovering))
-            found = [s for state in found if (s := _without(state, stuck)).recovering]
             self._read_min_in_sync({s.topic for s in found}, now_s)
-        minimum, lacking = self._min_in_sync.get, self._lacking
-        found.sort(key=lambda s: urgency(s, minimum(s.topic), lacking.get(_key(s), _UNKNOWN)[1]))
-        partitions, left_out = tuple(found[: self._partitions_max]), max(0, len(found) - self._partitions_max)
+        minimum = self._min_in_sync.get
+        left_out = max(0, len(found) - self._partitions_max)
+        if left_out:
+            # Without the sizes, because they are read only for partitions that stay.
+            found.sort(key=lambda s: urgency(s, minimum(s.topic), 0))
+            found = found[left_out:]
         if self._reads_details:
-            self._read_lacking(partitions, brokers)
+            self._read_lacking(found, brokers)
+        lacking = self._lacking
+        found.sort(key=lambda s: urgency(s, minimum(s.topic), lacking.get(_key(s), _UNKNOWN)[1]))
+        partitions = tuple(found)
+        self._unreported_topics = topics.difference(s.topic for s in partitions)
         last = self.result
         result = RecoveringReplicas(
             last.partitions if partitions == last.partitions else partitions,
@@ -185,11 +205,17 @@ class RecoveryFinder:
         """Reads min.insync.replicas of topics where it is unknown or old. Topics that no longer recover are forgotten."""
         self._min_in_sync = {t: n for t, n in self._min_in_sync.items() if t in topics}
         self._min_in_sync_at_s = {t: at_s for t, at_s in self._min_in_sync_at_s.items() if t in topics}
+        self.detail_error = None
         due = iter(
             sorted(t for t in topics if now_s - self._min_in_sync_at_s.get(t, float("-inf")) > MIN_IN_SYNC_S_MAX)
         )
         while chunk := list(islice(due, _TOPICS_PER_REQUEST)):
-            configs = self._client.effective_topic_configs(chunk, [kafka_names.MIN_IN_SYNC])
+            try:
+                configs = self._client.effective_topic_configs(chunk, [kafka_names.MIN_IN_SYNC])
+            except ClusterError as error:
+                # An unknown minimum counts as not reached, so nothing holds these replicas back.
+                self.detail_error = error
+                continue
             for topic in chunk:
                 value = configs.get(topic, {}).get(kafka_names.MIN_IN_SYNC, MIN_IN_SYNC_DEFAULT)
                 self._min_in_sync[topic], self._min_in_sync_at_s[topic] = int(value), now_s
@@ -205,7 +231,7 @@ class RecoveryFinder:
         if now_s - self._progress_at_s >= PROGRESS_EVERY_S:
             self._progress_at_s = now_s
             unchanged = {}
-            for broker, sizes in self._client.log_sizes(by_broker, map(_key, partitions)).items():
+            for broker, sizes in self._client.log_sizes_by_broker(by_broker).items():
                 if isinstance(sizes, ClusterError):
                     continue
                 size = sum(sizes.get(key, 0) for key in by_broker[broker])
@@ -222,8 +248,11 @@ class RecoveryFinder:
         known = {key: self._lacking[key] for key in copying if key in self._lacking}
         due = {_key(s): s for s in partitions if not copying[_key(s)] <= known.get(_key(s), (frozenset[int](), 0))[0]}
         if due:
-            involved = {b for key, s in due.items() for b in (s.leader, *copying[key])}
-            sizes = self._client.log_sizes(involved, due)
+            hosted: dict[int, list[TopicPartition]] = {}
+            for key, state in due.items():
+                for broker in {state.leader, *copying[key]}:
+                    hosted.setdefault(broker, []).append(key)
+            sizes = self._client.log_sizes_by_broker(hosted)
             for key, state in due.items():
                 lacks = _lacking_bytes(state, copying[key], sizes)
                 if lacks is not None:

@@ -1,6 +1,7 @@
 """Watches for recovering replicas in a thread of its own, and adds them to the snapshots of the cluster.
 
-A cycle of the controller never waits for this thread: it takes the result of the last look, which is one or two seconds old.
+A cycle of the controller never waits for this thread: it takes the result of the last look, which is one or two seconds old. A
+result older than ``_AGE_S_MAX`` counts as empty, so that the tuner holds no replica back by it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from dataclasses import replace
 import structlog
 
 from streaming.shared.kafka.recovery import RecoveringReplicas, RecoveryFinder
-from streaming.shared.kafka.values import ClusterError, PartitionState
+from streaming.shared.kafka.values import PartitionState
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.reassignment_plan import TopicPartition
 
 log = structlog.get_logger("tuner")
 
 _STOP_S_MAX = 2.0
+# An older result is not used: a partition may be below min.insync.replicas by now, so nothing may be throttled.
+_AGE_S_MAX = 30.0
 
 
 class RecoveryWatch:
@@ -56,6 +59,8 @@ class RecoveryWatch:
         Objects that have not changed since the last call are reused.
         """
         result = self._finder.result
+        if self._finder.age_s > _AGE_S_MAX:
+            result = RecoveringReplicas(number=result.number)
         if result.partitions is not self._taken.partitions:
             self._moves = {(s.topic, s.partition): self._move_of(s) for s in result.partitions}
             self._recoveries = tuple(self._moves.values())
@@ -90,9 +95,9 @@ class RecoveryWatch:
         known = self._moves.get((state.topic, state.partition))
         return known if known == move else move
 
-    def _report(self, error: ClusterError | None) -> None:
+    def _report(self, error: Exception | None) -> None:
         """Logs an error unless it repeats the last one."""
         text = None if error is None else str(error)
         if text is not None and text != self._error:
-            log.warning("recovering replicas cannot be found", error=text)
+            log.warning("not all recovering replicas can be read; those that are unknown are not throttled", error=text)
         self._error = text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -49,7 +49,7 @@ class Cluster:
     def effective_topic_configs(self, topics: Iterable[str], _keys: Iterable[str]) -> dict[str, dict[str, str]]:
         return {t: self.minimum[t] for t in topics if t in self.minimum}
 
-    def log_sizes(self, brokers: Iterable[int], _partitions: Iterable[Any]) -> dict[int, Any]:
+    def log_sizes_by_broker(self, brokers: Mapping[int, Iterable[Any]]) -> dict[int, Any]:
         self.sized += 1
         return {b: self.sizes[b] for b in brokers if b in self.sizes}
 
