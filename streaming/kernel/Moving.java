@@ -34,9 +34,30 @@ final class Moving {
     /** Partitions of the newest scrape, by labels. */
     private final Map<String, Partition> newest;
 
-    /** Change between two successive scrapes, in bytes; {@code remaining} is the value after it. */
-    private record Step(
-            long atMs, double seconds, double gained, double written, double remaining, double remainingChange) {}
+    /**
+     * Change between two successive scrapes, in bytes; {@code remaining} is the value after it.
+     *
+     * @param recovering the part of recovering partitions
+     */
+    private record Step(long atMs, double seconds, Change all, Change recovering, double remainingChange) {
+        boolean isKnown() {
+            return Fold.isNumber(all.gained) && Fold.isNumber(all.written) && Fold.isNumber(all.remaining);
+        }
+    }
+
+    private static final class Change {
+        int partitions;
+        double gained;
+        double written;
+        double remaining;
+
+        void add(double gained, double written, double remaining) {
+            partitions++;
+            this.gained += gained;
+            this.written += written;
+            this.remaining += remaining;
+        }
+    }
 
     /** Growth of a leader's log, and the seconds of the steps in which it is known. */
     private static final class Growth {
@@ -95,10 +116,8 @@ final class Moving {
                 || !Rates.sameClock(before.ownMs, before.atMs, after.ownMs, after.atMs)) {
             return;
         }
-        int moving = 0;
-        double gained = 0;
-        double written = 0;
-        double remaining = 0;
+        Change all = new Change();
+        Change recovering = new Change();
         double remainingChange = 0;
         for (Map.Entry<String, Partition> entry : before.partitions().entrySet()) {
             Partition earlier = entry.getValue();
@@ -107,19 +126,22 @@ final class Moving {
             if (later == null || !(earlier.adding() || later.adding())) {
                 continue;
             }
-            moving++;
             double ownWritten = Partition.orZero(Partition.excess(later.leaderBytes(), earlier.leaderBytes()));
             double change = earlier.adding() ? Partition.orZero(later.remainingBytes() - earlier.remainingBytes()) : 0;
-            gained += Partition.orZero(Partition.excess(later.ownBytes(), earlier.ownBytes()));
+            double gained = Partition.orZero(Partition.excess(later.ownBytes(), earlier.ownBytes()));
             // Kafka has no metric of the bytes that a leader sends to recovering replicas.
             gained += earlier.recovering() && Double.isNaN(earlier.ownBytes()) ? Math.max(ownWritten - change, 0) : 0;
-            written += ownWritten;
-            remaining += Partition.orZero(later.remainingBytes());
+            double remaining = Partition.orZero(later.remainingBytes());
+            all.add(gained, ownWritten, remaining);
+            if (earlier.recovering() || later.recovering()) {
+                recovering.add(gained, ownWritten, remaining);
+            }
             remainingChange += change;
         }
+        Step step = new Step(after.ts, seconds, all, recovering, remainingChange);
         // A value that overflows is unknown, and a step with unknown values is dropped.
-        if (moving > 0 && Fold.isNumber(gained) && Fold.isNumber(written) && Fold.isNumber(remaining)) {
-            steps.add(new Step(after.ts, seconds, gained, written, remaining, remainingChange));
+        if (all.partitions > 0 && step.isKnown()) {
+            steps.add(step);
         }
     }
 
@@ -131,8 +153,14 @@ final class Moving {
         out.field("progress_age_s", progressAgeS(sampledAtMs));
         out.openList("steps");
         for (Step step : steps.subList(Math.max(0, steps.size() - STEPS_MAX), steps.size())) {
-            out.open().field("at_ms", step.atMs).field("dt_s", step.seconds).field("gained_bytes", step.gained);
-            out.field("written_bytes", step.written).field("remaining_bytes", step.remaining).close();
+            out.open().field("at_ms", step.atMs).field("dt_s", step.seconds).field("gained_bytes", step.all.gained);
+            out.field("written_bytes", step.all.written).field("remaining_bytes", step.all.remaining);
+            if (step.recovering.partitions > 0) {
+                out.field("recovering_gained_bytes", step.recovering.gained);
+                out.field("recovering_written_bytes", step.recovering.written);
+                out.field("recovering_remaining_bytes", step.recovering.remaining);
+            }
+            out.close();
         }
         out.closeList();
         largest(out);
@@ -229,7 +257,7 @@ final class Moving {
     private double progressAgeS(long sampledAtMs) {
         long lastMs = Long.MIN_VALUE;
         for (Step step : steps) {
-            if (step.gained > 0) {
+            if (step.all.gained > 0) {
                 lastMs = Math.max(lastMs, step.atMs);
             }
         }

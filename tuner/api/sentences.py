@@ -134,7 +134,7 @@ def next_steps(
         return ["The tuner waits for the end of its first cycle, and changes nothing until then."]
     if not isinstance(observation.live, LiveCluster):
         return ["The tuner waits until the cluster can be read, and changes nothing until then."]
-    live = with_recoveries(observation.live, limits, memory.listed)
+    live = with_recoveries(observation.live, limits, memory)
     if observation.orders.pause is not None:
         return steps_after_resume(observation, memory, limits, stall_limits)
     steps = []

@@ -72,6 +72,8 @@ class LiveCluster:
         recoveries_left_out: number of further recovering partitions; there are too many to follow them.
         stuck_recoveries: brokers whose replicas are out of sync and gain nothing; they are not in ``recoveries``.
         lacking_bytes: the bytes that the recovering replicas of a partition lacked when they were found, as far as it is known.
+        below_minimum_sides: the sides that throttle recovering replicas of partitions below min.insync.replicas. Only in the
+            snapshot that the throttle rules see (control/throttle/recovery.py).
     """
 
     brokers: frozenset[int]
@@ -88,6 +90,7 @@ class LiveCluster:
     lacking_bytes: Mapping[TopicPartition, int] = field(default_factory=dict)
     recoveries_left_out: int = 0
     stuck_recoveries: frozenset[int] = frozenset()
+    below_minimum_sides: frozenset[BrokerSide] = frozenset()
 
     def quota_window_s(self, broker: int) -> float:
         """Returns the length of the broker's replication quota window, without the sample in progress."""

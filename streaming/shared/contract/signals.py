@@ -80,6 +80,10 @@ class MoveStep:
     gained_bytes: Number
     written_bytes: Number  # Bytes written to the leaders of the moving partitions.
     remaining_bytes: Number  # At the end of the step.
+    # The part of recovering partitions in these three.
+    recovering_gained_bytes: Number = 0.0
+    recovering_written_bytes: Number = 0.0
+    recovering_remaining_bytes: Number = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,12 +42,14 @@ def find_lost_replicas(move: PartitionMove, live: LiveCluster) -> frozenset[int]
 def sides_blocking_writes(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
     """Returns the sides whose throttle slows lost replicas that partitions need before they accept writes.
 
+    If the tuner throttles recoveries, it reads the ISR of each recovering partition, and needs no signal for these.
+
     Only sides whose list names a lost replica count: a higher rate on any other side would only speed up the moves.
 
     Args:
         brokers: fresh broker signals; a broker without one counts as able to accept writes.
     """
-    return sides_holding_lost_replicas(live, leaders_under_min_isr(brokers))
+    return live.below_minimum_sides | sides_holding_lost_replicas(live, leaders_under_min_isr(brokers))
 
 
 def leaders_under_min_isr(brokers: Mapping[int, BrokerSignal]) -> set[int]:

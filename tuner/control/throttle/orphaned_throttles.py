@@ -19,14 +19,14 @@ _BATCH = 1_000
 
 def count_orphaned_settings(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> int:
     """Returns the number of orphaned rates and lists. A rate for all brokers (``<default>``) counts once per side."""
-    live = with_recoveries(live, limits, memory.listed)
+    live = with_recoveries(live, limits, memory)
     participants = _BrokersOfMoves(live, memory, limits)
     return _count_rates(live, memory, participants) + _count_lists(live, memory, participants)
 
 
 def count_orphaned_rates(live: LiveCluster, memory: Memory, limits: ThrottleLimits) -> int:
     """Returns the number of orphaned rates, counted as in ``count_orphaned_settings``."""
-    live = with_recoveries(live, limits, memory.listed)
+    live = with_recoveries(live, limits, memory)
     return _count_rates(live, memory, _BrokersOfMoves(live, memory, limits))
 
 

@@ -26,7 +26,7 @@ from tuner.control.throttle.ownership import (
 )
 from tuner.control.throttle.plan_moves import throttles_any_move
 from tuner.control.throttle.rate_changes import track_rate_changes
-from tuner.control.throttle.recovery import is_recovery, with_recoveries
+from tuner.control.throttle.recovery import UNMEASURED_S_MAX, is_recovery, track_unmeasured, with_recoveries
 from tuner.control.throttle.recovery_reports import report_recoveries
 from tuner.control.throttle.replica_lists.list_rules import decide_list_changes, external_lists, remove_unneeded_pairs
 from tuner.control.throttle.side_rules import decide_sides, decide_sides_without_moves
@@ -62,8 +62,9 @@ def decide(
     window_hold = _hold_for_quota_window(live) if limits.closed_loop and (live.moves or recovers) else None
     if window_hold is not None:  # This cycle decides as without an objective.
         limits = replace(limits, closed_loop=False, throttles_all_moves=False, throttles_recoveries=False)
+    memory = _track_unmeasured_recoveries(observation, live, memory, limits)
     recovery_reports = report_recoveries(observation, live, memory, limits)
-    live = with_recoveries(live, limits, memory.listed)
+    live = with_recoveries(live, limits, memory)
     # Lists of other tools may hold back replicas of partitions that accept no writes, even if the tuner throttles nothing itself.
     opens_others = limits.throttles_recoveries and bool(live.recoveries and live.lost_replica_sides)
     memory = replace(
@@ -102,6 +103,14 @@ def decide(
         window_holds = [] if window_hold is None else [window_hold]
         decisions = [*window_holds, *_report_leaderless_moves(live, cache), *list_changes, *rate_decisions]
     return memory, (*external_changes, *recovery_reports, *decisions)
+
+
+def _track_unmeasured_recoveries(
+    observation: Observation, live: LiveCluster, memory: Memory, limits: ThrottleLimits
+) -> Memory:
+    since_ms = track_unmeasured(observation, live, memory, limits)
+    too_long = frozenset(side for side, at_ms in since_ms.items() if observation.now_ms - at_ms > 1000 * UNMEASURED_S_MAX)
+    return replace(memory, recovery_unmeasured_since_ms=since_ms, unmeasured_recovery_sides=too_long)
 
 
 def _hold_for_quota_window(live: LiveCluster) -> Hold | None:

@@ -42,7 +42,7 @@ def _report_recovering(
 ) -> list[Hold]:
     if not live.recoveries:
         return []
-    throttled = select_throttled(live, limits, memory.listed)
+    throttled = select_throttled(live, limits, memory)
     head = f"{_describe_brokers(observation, live)}. {_describe_classes(live, throttled)}"
     if limits.throttles_recoveries:
         return [Hold(None, None, Reason.RECOVERY_THROTTLED, head)]

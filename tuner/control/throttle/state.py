@@ -108,6 +108,9 @@ class Memory:
     missing_rates: frozenset[BrokerSide] = frozenset()
     # Owned sides without a signal, and since when. Not in the journal.
     unmeasured_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
+    # Sides of recoveries without fresh signals, and since when; and those that have had none for too long. Not in the journal.
+    recovery_unmeasured_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
+    unmeasured_recovery_sides: frozenset[BrokerSide] = frozenset()
     decayed_at_ms: Mapping[BrokerSide, int] = field(default_factory=dict)  # Time of the last decay. Not in the journal.
     rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)  # Not in the journal.
     # Rates that the previous tuner may have requested and that were not set at this tuner's first snapshot.

@@ -371,7 +371,7 @@ class ThrottleController:
         """Returns the observation with the recoveries that may be throttled among the moves, as ``decide`` sees it."""
         if not isinstance(observation.live, LiveCluster):
             return observation
-        live = with_recoveries(observation.live, self._limits, self.memory.listed)
+        live = with_recoveries(observation.live, self._limits, self.memory)
         self._throttles_moves = throttles_any_move(live.moves, observation.plan_moves, self._limits, self.memory.listed)
         return observation if live is observation.live else replace(observation, live=live)
 

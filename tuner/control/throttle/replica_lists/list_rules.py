@@ -197,6 +197,8 @@ def _start_rates(
     brokers = live.brokers - live.unreadable
     without_rate = {(broker, side) for broker in brokers for side in Side} - live.rates.keys()
     without_rate -= memory.externally_owned_until_ms.keys() | memory.missing_rates | view.ramping
+    # A list of another tool names recovering replicas there that nothing may hold back. Without a rate it has no effect.
+    without_rate -= live.below_minimum_sides
     if not without_rate:
         return []
     needed: set[BrokerSide] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -230,11 +231,35 @@ def test_finder_deleted_topic_is_forgotten() -> None:
 
 def test_finder_limits_partitions_and_counts_the_rest() -> None:
     cluster = Cluster()
-    cluster.states = [replace(STATE, partition=p, isr=(1,) if p == 7 else (1, 2)) for p in range(9)]
+    cluster.states = [replace(STATE, partition=p, isr=(1,) if p == 2 else (1, 2)) for p in range(9)]
+    finder = finder_of(cluster, partitions_max=2)
+    for _ in range(2):
+        finder.look()
+        assert [s.partition for s in finder.result.partitions] == [7, 8], "the least urgent ones, which may wait"
+        assert finder.result.left_out == 7
+
+
+def test_finder_remembers_topics_of_partitions_beyond_the_limit() -> None:
+    cluster = Cluster()
+    states = [replace(STATE, topic=f"t{i}") for i in range(9)]
+    cluster.states = states
     finder = finder_of(cluster, partitions_max=2)
     finder.look()
-    assert [s.partition for s in finder.result.partitions] == [7, 0]
+    finder.look()
     assert finder.result.left_out == 7
+    cluster.states = [*states[:7], replace(states[7], isr=(1, 2, 3)), replace(states[8], isr=(1, 2, 3))]
+    finder.look()
+    assert [s.topic for s in finder.result.partitions] == ["t5", "t6"]
+    assert finder.result.left_out == 5
+
+
+def test_finder_first_order_knows_the_lacking_bytes() -> None:
+    cluster = Cluster()
+    cluster.states = [replace(STATE, partition=p) for p in range(3)]
+    cluster.sizes = {1: {("orders", p): lacks for p, lacks in enumerate((900, 500, 10))}, 3: {}}
+    finder = finder_of(cluster)
+    finder.look()
+    assert [s.partition for s in finder.result.partitions] == [2, 1, 0]
 
 
 def test_finder_rests_after_a_long_look() -> None:
@@ -266,6 +291,73 @@ def test_finder_failed_look_is_repeated() -> None:
     cluster.fails = False
     finder.look()
     assert cluster.read == [None]
+
+
+@pytest.mark.parametrize("noted", [False, True])
+def test_finder_look_that_fails_halfway_is_repeated(noted: bool) -> None:
+    """The controller moves just when a broker comes back, so the question for running reassignments fails."""
+    cluster = Cluster()
+    finder = finder_of(cluster)
+    if noted:
+        cluster.states = [replace(STATE, isr=(1, 2, 3))]
+        finder.look()
+        cluster.states = [STATE]
+        finder.note(cluster.states)
+    adding, cluster.adding_replicas = cluster.adding_replicas, failing  # type: ignore[method-assign]
+    for _ in range(2):
+        with pytest.raises(ClusterError):
+            finder.look()
+        cluster.now_s += 30
+    assert finder.age_s >= 60
+    cluster.adding_replicas = adding  # type: ignore[method-assign]
+    finder.look()
+    assert finder.result.partitions[0].recovering == (3,)
+    assert finder.age_s == 0
+
+
+def failing() -> dict[tuple[str, int], tuple[int, ...]]:
+    raise ClusterError("the controller moves")
+
+
+def test_finder_topic_with_unreadable_minimum_hides_no_other() -> None:
+    class Denied(Cluster):
+        def effective_topic_configs(self, topics: Iterable[str], _keys: Iterable[str]) -> dict[str, dict[str, str]]:
+            raise ClusterError(f"DescribeConfigs is missing on {sorted(topics)}")
+
+    cluster = Denied()
+    finder = finder_of(cluster)
+    finder.look()
+    assert finder.result.partitions[0].recovering == (3,)
+    assert finder.result.min_in_sync == {}
+    assert "DescribeConfigs" in str(finder.detail_error)
+
+
+def test_finder_thread_survives_any_error() -> None:
+    class Broken(Cluster):
+        def brokers(self) -> list[Endpoint]:
+            raise ValueError("an answer that cannot be decoded")
+
+    errors: list[Exception | None] = []
+    stop = threading.Event()
+
+    def report(error: Exception | None) -> None:
+        errors.append(error)
+        if len(errors) == 2:
+            stop.set()
+
+    finder_of(Broken()).run(stop, report)
+    assert [type(error) for error in errors] == [ValueError, ValueError]
+
+
+def test_finder_rests_ten_seconds_at_most() -> None:
+    cluster = Cluster()
+    cluster.took_s = 8.0
+    finder = finder_of(cluster)
+    finder.look()
+    finder.look()
+    cluster.now_s += 10
+    finder.look()
+    assert len(cluster.read) == 3
 
 
 def test_finder_replica_that_gains_nothing_is_stuck_until_it_grows() -> None:

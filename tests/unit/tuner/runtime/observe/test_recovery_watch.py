@@ -17,6 +17,7 @@ LIVE = LiveCluster(frozenset({1, 2, 3}))
 class Finder:
     def __init__(self) -> None:
         self.result = RecoveringReplicas()
+        self.age_s = 1.0
 
 
 def watch_of(finder: Finder) -> RecoveryWatch:
@@ -64,3 +65,18 @@ def test_snapshot_has_the_recoveries_of_the_last_take() -> None:
     watch.take()
     finder.result = RecoveringReplicas((STATE,), number=1)
     assert watch.add_to(LIVE).recoveries == ()
+
+
+def test_old_result_throttles_nothing_until_the_next_look() -> None:
+    """A partition may have fallen below min.insync.replicas since the last look."""
+    finder = Finder()
+    watch = watch_of(finder)
+    finder.result = RecoveringReplicas((STATE,), number=1)
+    watch.take()
+    finder.age_s = 31.0
+    assert watch.take() == frozenset()
+    assert watch.add_to(LIVE) is LIVE
+    assert not watch.has_news
+    finder.age_s = 1.0
+    assert watch.take() == {"orders"}
+    assert watch.add_to(LIVE).recoveries
