@@ -109,7 +109,9 @@ def _track_unmeasured_recoveries(
     observation: Observation, live: LiveCluster, memory: Memory, limits: ThrottleLimits
 ) -> Memory:
     since_ms = track_unmeasured(observation, live, memory, limits)
-    too_long = frozenset(side for side, at_ms in since_ms.items() if observation.now_ms - at_ms > 1000 * UNMEASURED_S_MAX)
+    too_long = frozenset(
+        side for side, at_ms in since_ms.items() if observation.now_ms - at_ms > 1000 * UNMEASURED_S_MAX
+    )
     return replace(memory, recovery_unmeasured_since_ms=since_ms, unmeasured_recovery_sides=too_long)
 
 

@@ -89,7 +89,7 @@ def test_diff_field_move_signals_writes_only_the_new_step() -> None:
     assert piece.op == "slide"
     kept, more, _ = piece.value[TARGET]
     assert (kept, more) == (4, steps[5:])
-    assert json.dumps(encode_piece(piece)).count("gained_bytes") == 1
+    assert json.dumps(encode_piece(piece)).count('"gained_bytes"') == 1
 
 
 def spoken(books: tuple[int, str | None, str | None], at_ms: int) -> TenantSignal:

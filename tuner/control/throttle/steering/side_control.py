@@ -171,8 +171,14 @@ def control_side(
     else:
         # With stale inputs the window is not known, so the rate is neither compensated nor raised.
         compensation_range = 0.0 if stale else limits.window_compensation_range
+        move = context.inputs.move
         rate = compensated_rate(
-            context.direction, state, rate_limits, compensation_range=compensation_range, planned=context.planned
+            context.direction,
+            state,
+            rate_limits,
+            compensation_range=compensation_range,
+            planned=context.planned,
+            recovers=move is not None and 0 < move.moving_partitions == move.recovering_partitions,
         )
         rate = min(current, max(rate, round(min_rate))) if stale else rate
     return state, rate if _is_worth_a_write(context, rate, min_rate, limits) else None

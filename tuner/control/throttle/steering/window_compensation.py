@@ -30,7 +30,13 @@ from tuner.control.throttle.steering.target_rate import min_rate_bytes_per_s
 
 
 def compensated_rate(
-    direction: Side, state: SideControlState, limits: ControlLimits, *, compensation_range: float, planned: bool = False
+    direction: Side,
+    state: SideControlState,
+    limits: ControlLimits,
+    *,
+    compensation_range: float,
+    planned: bool = False,
+    recovers: bool = False,
 ) -> int:
     """Returns the rate to write, in bytes/s.
 
@@ -41,6 +47,7 @@ def compensated_rate(
         compensation_range: how far a leader's rate may differ from the planned rate (quota_window/model.py), as a share of it; 0 if
             the contents of the window are not known.
         planned: a plan still has partitions to start on this side.
+        recovers: only recovering replicas copy on this side.
     """
     setpoint, window_known = state.setpoint.rate_bytes_per_s, compensation_range > 0.0
     if direction is Side.FOLLOWER:
@@ -62,10 +69,12 @@ def compensated_rate(
         # even at the lower minimum, because the written rate stays in Kafka if the tuner stops.
         draining = limits.min_rate_over_steady_state_low_headroom * state.load.steady_state_bytes_per_s
         min_rate = min(setpoint, max(limits.rate_bytes_per_s_min, draining, (1.0 - compensation_range) * setpoint))
-    if window_known and state.initial_rate_bytes_per_s < min_rate and controlled_ms <= limits.quota_samples * 1000:
-        # The throttle began below its minimum rate, as for a recovery. Written at once, the minimum would let a whole window of
-        # bytes pass in a burst, and the burst would return every twelve seconds. With the planned rate the minimum passes anyway.
-        min_rate = min(min_rate, rate)
+    begins_below = window_known and state.initial_rate_bytes_per_s < min_rate
+    if recovers and begins_below and controlled_ms <= limits.quota_samples * 1000:
+        # The throttle of a recovery began below its minimum rate. Written at once, the minimum would let a whole window of bytes
+        # pass in a burst, and the burst would return every twelve seconds. With the planned rate the minimum passes anyway. A move
+        # of other tools gets the minimum at once, because the rate stays in Kafka if the tuner stops in these seconds.
+        min_rate = min(min_rate, max(rate, limits.rate_bytes_per_s_min))
     lowest = max(min_rate, _takeover_min_rate(state, limits) if window_known else 0.0)
     return round(min(max(setpoint, limits.rate_bytes_per_s_max), max(rate, lowest)))
 

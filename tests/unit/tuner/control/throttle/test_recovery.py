@@ -297,7 +297,7 @@ OWNED = {side: OwnedRate(None, MB, (MB,)) for side in ((1, L), (2, L), (3, F))}
 
 def test_recovery_without_signals_is_let_go_after_a_minute() -> None:
     """The law cannot raise the rate without signals, so the replica would stay at the minimum rate for ever."""
-    cluster = replace(recovering(recovery(), minimum=2, lists=LISTED), rates=live({s: MB for s in OWNED}).rates)
+    cluster = replace(recovering(recovery(), minimum=2, lists=LISTED), rates=live(dict.fromkeys(OWNED, MB)).rates)
     memory, decisions = decide(observation(cluster, ()), Memory(listed=LISTED, owned=OWNED), ACT, STALL)
     assert not [d for d in decisions if isinstance(d, RemovePairs)]
     later = replace(observation(cluster, ()), now_ms=NOW_MS + 61_000)
@@ -315,7 +315,7 @@ def test_recovery_without_signals_is_let_go_after_a_minute() -> None:
 
 
 def test_recovery_with_signals_stays_listed() -> None:
-    cluster = replace(recovering(recovery(), minimum=2, lists=LISTED), rates=live({s: MB for s in OWNED}).rates)
+    cluster = replace(recovering(recovery(), minimum=2, lists=LISTED), rates=live(dict.fromkeys(OWNED, MB)).rates)
     signals = (move_signal(1, L), move_signal(3, F))
     seen = observation(cluster, signals, (broker_signal(1), broker_signal(3)))
     memory = Memory(listed=LISTED, owned=OWNED, recovery_unmeasured_since_ms={(3, F): NOW_MS - 100_000})
@@ -339,7 +339,7 @@ def test_recovery_is_put_under_no_rate_that_must_stay(side: tuple[int, Side]) ->
 
 def test_rate_changed_by_others_keeps_a_listed_recovery() -> None:
     """Someone may have set the rate for this very recovery."""
-    cluster = replace(recovering(recovery(), lists=LISTED), rates=live({s: 2 * MB for s in OWNED}).rates)
+    cluster = replace(recovering(recovery(), lists=LISTED), rates=live(dict.fromkeys(OWNED, 2 * MB)).rates)
     memory = Memory(listed=LISTED, externally_owned_until_ms=dict.fromkeys(OWNED, NOW_MS + 3_600_000))
     _, decisions = decide(observation(cluster, ()), memory, ACT, STALL)
     assert not [d for d in decisions if isinstance(d, RemovePairs)]

@@ -122,8 +122,10 @@ def test_rate_begun_below_minimum_rises_while_window_fills(age_ms: int, expected
     """10 MB/s keep up, so the minimum is 12. It passes each second, without the burst of a whole window."""
     begun = replace(course(20 * MB, 1 * MB, 1 * MB), controlled_since_ms=-age_ms, load=SideLoad(1e9, 10 * MB))
     limits = replace(LIMITS, rate_bytes_per_s_min=1 * MB)
-    rate = compensated_rate(Side.LEADER, begun, limits, compensation_range=0.1)
+    rate = compensated_rate(Side.LEADER, begun, limits, compensation_range=0.1, recovers=True)
     assert rate == pytest.approx(expected * MB, abs=1.0)
+    # A move's rate must keep up even if the tuner stops now.
+    assert compensated_rate(Side.LEADER, begun, limits, compensation_range=0.1) >= 12 * MB
 
 
 def test_nonbinding_initial_throttle_is_assumed_without_burst() -> None:
