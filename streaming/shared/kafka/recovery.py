@@ -27,8 +27,8 @@ from streaming.shared.contract import TopicPartition
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, PartitionState
 
-# Most partitions with recovering replicas that are reported: the least urgent ones, because the others must not wait for a throttle.
-# After the loss of a rack there may be a hundred thousand.
+# Most partitions with recovering replicas that are reported: the least urgent ones, because the others must not wait for a
+# throttle. After the loss of a rack there may be a hundred thousand.
 PARTITIONS_MAX = 10_000
 LOOK_EVERY_S = 1.0
 ABSENT_S_MAX = 60.0
