@@ -99,7 +99,9 @@ class RecoveryFinder:
         # By broker: the bytes of its replicas outside the ISR, and since when their number has not changed.
         self._unchanged: dict[int, tuple[int, float]] = {}
         self._progress_at_s = float("-inf")
-        self._unreported_topics = frozenset[str]()  # With recovering replicas that are stuck, or beyond ``PARTITIONS_MAX``.
+        self._unreported_topics = frozenset[
+            str
+        ]()  # With recovering replicas that are stuck, or beyond ``PARTITIONS_MAX``.
         self._next_full_s = self._next_look_s = float("-inf")
 
     def note(self, states: Iterable[PartitionState]) -> None:
