@@ -12,7 +12,8 @@ app = typer.Typer(
     cls=PlainGroup,
     help="Shows the replication throttles of the cluster (KIP-73), and removes throttles that serve nothing.\n\n"
     "Without a command: every rate and every throttled-replica list, with its owner, its age, its traffic and how to remove it. "
-    "Needs no JMX agent, no stream and no tuner. Exit code 1: a throttle serves neither a move nor a replica that catches up.",
+    "Needs no JMX agent, no stream and no tuner. Exit code 1: a throttle serves neither a move nor a replica that catches up or is "
+    "away.",
 )
 
 
@@ -20,7 +21,7 @@ app = typer.Typer(
 def throttles(context: typer.Context, config: OptionalConfig = None, as_json: Json = False) -> None:
     """Shows every throttle.
 
-    Exit code 1: a throttle serves neither a move nor a replica that catches up.
+    Exit code 1: a throttle serves neither a move nor a replica that catches up or is away.
     """
     if context.invoked_subcommand is not None:
         return

@@ -10,7 +10,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
 from streaming.shared.kafka_names import LOG_DIR_RATE
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
-from tuner.control.throttle.audit import LostReplicas, RateSource, ThrottleSettings
+from tuner.control.throttle.audit import AbsentReplicas, LostReplicas, RateSource, ThrottleSettings
 from tuner.core.cluster import BrokerSide, PartitionMove
 
 _SOURCES = {
@@ -33,9 +33,9 @@ def read_throttle_settings(client: ClusterClient) -> ThrottleSettings:
     )
     partitions = client.partitions()
     moving = {(move.topic, move.partition) for move in moves}
-    lost_replicas = [
-        _lost_replicas(state, brokers) for state in partitions if (state.topic, state.partition) not in moving
-    ]
+    stationary = [state for state in partitions if (state.topic, state.partition) not in moving]
+    lost_replicas = [_lost_replicas(state, brokers) for state in stationary]
+    absent_replicas = [_absent_replicas(state, brokers) for state in stationary]
     log_dir_rates = _read_log_dir_rates(client, brokers)
     return ThrottleSettings(
         rates=_read_rates(client, brokers),
@@ -43,6 +43,7 @@ def read_throttle_settings(client: ClusterClient) -> ThrottleSettings:
         lists=_read_lists(client, {state.topic for state in partitions}),
         moves=moves,
         lost=tuple(lost for lost in lost_replicas if lost is not None),
+        absent=tuple(absent for absent in absent_replicas if absent is not None),
         log_dir_rates=log_dir_rates,
         log_dir_copies=_read_log_dir_copies(client, brokers) if log_dir_rates else frozenset(),
     )
@@ -102,3 +103,11 @@ def _lost_replicas(state: PartitionState, brokers: list[int]) -> LostReplicas | 
         return None
     lost = tuple(b for b in state.replicas if b not in state.isr and b not in state.offline and b in brokers)
     return LostReplicas(state.topic, state.partition, state.leader, lost) if lost else None
+
+
+def _absent_replicas(state: PartitionState, brokers: list[int]) -> AbsentReplicas | None:
+    """Returns the replicas that will have to catch up once their broker or their disk is back; None if there are none."""
+    if len(state.isr) == len(state.replicas):
+        return None
+    absent = tuple(b for b in state.replicas if b not in state.isr and (b in state.offline or b not in brokers))
+    return AbsentReplicas(state.topic, state.partition, state.replicas, absent) if absent else None

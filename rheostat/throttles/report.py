@@ -47,7 +47,7 @@ class AuditRow:
         rate_bytes_per_s: None: a list.
         replicas: the number of listed replicas; None: a rate, or a list of all replicas ("*").
         owner: the origin of its value: "rheostat", "operator" (an override), "other" (another tool or an operator), "broker file".
-        serves: "moves", "recovery" (a replica that catches up) or "nothing".
+        serves: "moves", "recovery" (a replica that catches up), "absent" (a replica whose broker or disk is away) or "nothing".
         since_ms: when the throttle was set or last changed, epoch ms; None: unknown.
         since_is_exact: False: the throttle is at least that old.
         passing_bytes_per_s: the traffic that counts against a rate; None: not measured, or a list.
@@ -217,6 +217,11 @@ def _removal(owner: str, serves: Serves, key: str, broker: int | None, topic: st
         return "wait until the move has ended"
     if serves is Serves.RECOVERY:
         return f"wait until the replica is in sync; to let it catch up faster: `{_delete_command(key, broker, topic)}`"
+    if serves is Serves.ABSENT:
+        command = _delete_command(key, broker, topic)
+        return (
+            f"wait until the broker is back and its replicas are in sync; to let them catch up without it: `{command}`"
+        )
     return f"`{_CLEAR}`"
 
 

@@ -17,7 +17,12 @@ _OWNERS = {
     "other": "another tool or an operator",
     "broker file": "server.properties",
 }
-_SERVES = {"moves": "a move", "recovery": "a replica that catches up", "nothing": "nothing"}
+_SERVES = {
+    "moves": "a move",
+    "recovery": "a replica that catches up",
+    "absent": "a replica whose broker or disk is away",
+    "nothing": "nothing",
+}
 
 
 def show(rows: Sequence[AuditRow], console: Console, now_ms: int) -> None:
@@ -47,11 +52,13 @@ def summary(rows: Sequence[AuditRow]) -> str:
     idle = [row for row in rows if row.serves == "nothing"]
     total = f"{len(rows)} throttle settings; " if len(rows) != 1 else "1 throttle setting; "
     if not idle:
-        return f"{total}each of them serves a move or a replica that catches up."
+        return f"{total}each of them serves a move, or a replica that catches up or is away."
     count = "1 of them serves" if len(idle) == 1 else f"{len(idle)} of them serve"
     clearable = any(row.can_be_cleared for row in idle)
     advice = " `rheostat throttles clear` removes those that rheostat does not manage." if clearable else ""
-    return f"{total}{count} neither a move nor a replica that catches up, and would slow the next one.{advice}"
+    return (
+        f"{total}{count} neither a move nor a replica that catches up or is away, and would slow the next one.{advice}"
+    )
 
 
 def _since_text(row: AuditRow, now_ms: int) -> str:

@@ -84,6 +84,38 @@ def test_leftover_throttles_are_listed_and_cleared(lab_config_file: Path, leftov
     assert "Nothing to remove" in again.stderr
 
 
+def test_throttles_set_for_the_return_of_a_broker_stay(make_lab: MakeLab, tmp_path: Path) -> None:
+    """KIP-73's recipe: the rate of the leader, and all replicas on the lists, while the other broker is down."""
+    lab = make_lab(LabSpec(brokers=2))
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(lab_config(lab))
+    with DefaultConfigClient(lab.kafka_settings(), "test") as client:
+        client.create_topic("logs", 2, 2, {})
+        client.create_topic("idle", 1, 1, {})
+        until(lambda: len(client.partitions(["logs", "idle"])) == 3, 10, "the topics")
+        lab.nodes[2].stop(grace_s=20)
+        until(lambda: all(state.isr == (1,) for state in client.partitions(["logs"])), 30, "broker 2 is away")
+        assert client.alter_broker_configs({1: {RATE_KEYS[LEADER]: str(5 * MB)}}) == {1: None}
+        assert client.alter_default_config(RATE_KEYS[FOLLOWER], str(6 * MB)) is None
+        every = dict.fromkeys(LIST_KEYS.values(), "*")
+        assert client.alter_topic_configs({"logs": every, "idle": every}) == {"logs": None, "idle": None}
+
+        def by_topic() -> list[tuple[str | None, str, bool]]:
+            return [(row["topic"], row["serves"], row["can_be_cleared"]) for row in listed(config)[1]]
+
+        waiting = [(None, "absent", False)] * 2, [("logs", "absent", False)] * 2
+        assert by_topic() == waiting[0] + [("idle", "nothing", True)] * 2 + waiting[1]
+        cleared = rheostat("throttles", "clear", "--config", str(config), "--yes")
+        assert cleared.stderr.count(": removed.") == 2, cleared.stderr
+        assert by_topic() == waiting[0] + waiting[1]
+
+        lab.nodes[2].start()
+        until(lambda: all(len(state.isr) == 2 for state in client.partitions(["logs"])), 60, "broker 2 is back")
+        cleared = rheostat("throttles", "clear", "--config", str(config), "--yes")
+        assert (cleared.returncode, cleared.stderr.count(": removed.")) == (EXIT_DONE, 4), cleared.stderr
+        assert listed(config) == (EXIT_DONE, [])
+
+
 def test_log_directory_throttle_is_shown_while_it_copies_and_cleared_after(make_lab: MakeLab, tmp_path: Path) -> None:
     lab = make_lab(LabSpec(brokers=1, log_dir_count=2))
     config = tmp_path / "rheostat.yaml"

@@ -1,7 +1,9 @@
 """Audits the replication throttles of a cluster: each rate and each throttled-replica list, whose it is, and what it serves.
 
 A throttle serves moves if a partition that it holds back is being reassigned, and recovery if it holds back a replica that has left
-the ISR and catches up. Any other throttle serves nothing: it slows no replica now, but would slow the next replica that catches up.
+the ISR and catches up. It serves an absent replica if it will hold back a replica whose broker or disk is away: KIP-73 advises to
+set such a throttle before the broker starts. Any other throttle serves nothing: it slows no replica now, but would slow the next
+replica that catches up.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ class Serves(StrEnum):
 
     MOVES = "moves"
     RECOVERY = "recovery"
+    ABSENT = "absent"
     NOTHING = "nothing"
 
 
@@ -39,6 +42,21 @@ class LostReplicas:
     topic: str
     partition: int
     leader: int
+    brokers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentReplicas:
+    """The replicas of a stationary partition that will catch up when their broker or their disk is back.
+
+    Attributes:
+        replicas: all assigned brokers. Each of them may be the leader when the absent ones are back.
+        brokers: the absent ones.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
     brokers: tuple[int, ...]
 
 
@@ -58,6 +76,7 @@ class ThrottleSettings:
     lists: Mapping[str, TopicThrottle] = field(default_factory=dict)
     moves: tuple[PartitionMove, ...] = ()
     lost: tuple[LostReplicas, ...] = ()
+    absent: tuple[AbsentReplicas, ...] = ()
     log_dir_rates: Mapping[int | None, tuple[int, RateSource]] = field(default_factory=dict)
     log_dir_copies: frozenset[int] = frozenset()
 
@@ -128,10 +147,13 @@ def audit_rates(settings: ThrottleSettings, memory: Memory) -> list[AuditedRate]
 
 def audit_lists(settings: ThrottleSettings, memory: Memory) -> list[AuditedList]:
     """Returns the throttled-replica lists by topic and side."""
-    moving = _brokers_by_partition((m.topic, m.partition, m.replicas + m.adding) for m in settings.moves)
-    lost = _brokers_by_partition((r.topic, r.partition, (r.leader, *r.brokers)) for r in settings.lost)
+    uses = {
+        Serves.MOVES: _brokers_by_partition((m.topic, m.partition, m.replicas + m.adding) for m in settings.moves),
+        Serves.RECOVERY: _brokers_by_partition((r.topic, r.partition, (r.leader, *r.brokers)) for r in settings.lost),
+        Serves.ABSENT: _brokers_by_partition((r.topic, r.partition, r.replicas) for r in settings.absent),
+    }
     return [
-        _audit_list(topic, side, replicas, memory, moving.get(topic, {}), lost.get(topic, {}))
+        _audit_list(topic, side, replicas, memory, {use: brokers.get(topic, {}) for use, brokers in uses.items()})
         for topic, throttle in sorted(settings.lists.items())
         for side in Side
         if (replicas := throttle.for_side(side))
@@ -158,12 +180,15 @@ _Brokers = Mapping[int, frozenset[int]]  # By partition of one topic.
 
 
 def _audit_list(
-    topic: str, side: Side, replicas: ThrottledReplicas, memory: Memory, moving: _Brokers, lost: _Brokers
+    topic: str, side: Side, replicas: ThrottledReplicas, memory: Memory, uses: Mapping[Serves, _Brokers]
 ) -> AuditedList:
+    """Returns the list with its first use.
+
+    Args:
+        uses: the brokers that copy, by partition of the topic, for each use; the most important use is first.
+    """
     managed = memory.listed.get(topic, TopicThrottle()).for_side(side).pairs & replicas.pairs
-    serves = Serves.RECOVERY if _names_any(replicas, lost) else Serves.NOTHING
-    if _names_any(replicas, moving):
-        serves = Serves.MOVES
+    serves = next((use for use, brokers in uses.items() if _names_any(replicas, brokers)), Serves.NOTHING)
     all_managed = bool(managed) and not replicas.all_replicas and managed == replicas.pairs
     return AuditedList(topic, side, replicas, all_managed, len(managed), serves)
 
@@ -182,26 +207,30 @@ def _brokers_by_partition(rows: Iterable[tuple[str, int, tuple[int, ...]]]) -> d
 
 
 class _UseOfSides:
-    """The sides through which moves and listed lost replicas copy."""
+    """The sides through which moves and listed lost replicas copy, and through which listed absent replicas will copy."""
 
     def __init__(self, settings: ThrottleSettings) -> None:
         self._rates = settings.rates
         self._moving = {broker for move in settings.moves for broker in (*move.replicas, *move.adding)}
         self._recovering = set(_recovering_sides(settings))
+        self._awaiting = set(_awaiting_sides(settings))
 
     def served_by(self, side: BrokerSide) -> Serves:
         if side[0] in self._moving:
             return Serves.MOVES
-        return Serves.RECOVERY if side in self._recovering else Serves.NOTHING
+        if side in self._recovering:
+            return Serves.RECOVERY
+        return Serves.ABSENT if side in self._awaiting else Serves.NOTHING
 
     def served_by_default(self, side: Side) -> Serves:
-        """Returns what the cluster-wide default serves: the most important use among the brokers that use it."""
-        uses = {
-            self.served_by(broker_side)
-            for broker_side, (_, source) in self._rates.items()
-            if source is RateSource.DEFAULT and broker_side[1] is side
-        }
-        return next((serves for serves in (Serves.MOVES, Serves.RECOVERY) if serves in uses), Serves.NOTHING)
+        """Returns what the cluster-wide default serves: the most important use among the brokers that use it.
+
+        The rate of a broker that is away cannot be read, so it counts as one of them.
+        """
+        with_default = {broker_side for broker_side, (_, source) in self._rates.items() if source is RateSource.DEFAULT}
+        with_default |= self._awaiting - self._rates.keys()
+        uses = {self.served_by(broker_side) for broker_side in with_default if broker_side[1] is side}
+        return next((use for use in (Serves.MOVES, Serves.RECOVERY, Serves.ABSENT) if use in uses), Serves.NOTHING)
 
 
 def _recovering_sides(settings: ThrottleSettings) -> Iterator[BrokerSide]:
@@ -215,3 +244,15 @@ def _recovering_sides(settings: ThrottleSettings) -> Iterator[BrokerSide]:
         )
         if lists.leader.includes(replicas.partition, replicas.leader):
             yield replicas.leader, Side.LEADER
+
+
+def _awaiting_sides(settings: ThrottleSettings) -> Iterator[BrokerSide]:
+    """Yields the sides whose throttle will hold back an absent replica: a list names it, or a replica that it may copy from."""
+    for absent in settings.absent:
+        lists = settings.lists.get(absent.topic, TopicThrottle())
+        for broker in absent.brokers:
+            if lists.follower.includes(absent.partition, broker):
+                yield broker, Side.FOLLOWER
+        for broker in absent.replicas:
+            if lists.leader.includes(absent.partition, broker):
+                yield broker, Side.LEADER

@@ -15,7 +15,7 @@ from rheostat.throttles.report import AuditRow, ThrottleHistory, Traffic, thrott
 from rheostat.throttles.view import show, summary
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.control.throttle.audit import LostReplicas, RateSource, ThrottleSettings
+from tuner.control.throttle.audit import AbsentReplicas, LostReplicas, RateSource, ThrottleSettings
 from tuner.control.throttle.state import Memory, RateSince
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders, Override
@@ -104,6 +104,20 @@ def test_throttles_of_a_lost_replica_name_commands_that_remove_them() -> None:
     ]
 
 
+def test_throttles_set_for_the_return_of_a_broker_cannot_be_cleared() -> None:
+    """KIP-73's recipe for broker 3, which is down: rates of the leaders, and all replicas on both lists."""
+    settings = ThrottleSettings(
+        {(1, L): RATE, (2, L): RATE},
+        lists={"logs": TopicThrottle(EVERY, EVERY)},
+        absent=(AbsentReplicas("logs", 0, (1, 2, 3), (3,)),),
+    )
+    result = rows(settings)
+    assert [(row.serves, row.can_be_cleared) for row in result] == [("absent", False)] * 4
+    assert all("until the broker is back" in row.removal and "--delete-config" in row.removal for row in result)
+    assert "a replica whose broker or disk is away" in text_of(result)
+    assert summary(result).startswith("4 throttle settings; each of them serves")
+
+
 def test_since_comes_from_the_journal_or_the_first_idle_cycle() -> None:
     memory = Memory(
         idle_rates_since={(1, L): RateSince(5 * MB, NOW_MS - HOUR_MS)},
@@ -160,7 +174,9 @@ def test_table_shows_traffic_age_and_removal() -> None:
 def test_summary_of_a_cluster_without_throttles() -> None:
     assert summary([]) == "No replication throttle is set in this cluster."
     serving = rows(ThrottleSettings({(1, L): RATE}, moves=(move(),)))
-    assert summary(serving) == "1 throttle setting; each of them serves a move or a replica that catches up."
+    assert (
+        summary(serving) == "1 throttle setting; each of them serves a move, or a replica that catches up or is away."
+    )
 
 
 class FakeThrottles:

@@ -7,6 +7,7 @@ from tuner_cases import F, L, move, owned, throttle
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.audit import (
+    AbsentReplicas,
     LostReplicas,
     RateSource,
     Serves,
@@ -16,13 +17,15 @@ from tuner.control.throttle.audit import (
     audit_rates,
 )
 from tuner.control.throttle.state import Memory
+from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 
 RATE = (5 * MB, RateSource.BROKER)
 DEFAULT = (5 * MB, RateSource.DEFAULT)
 EVERY = ThrottledReplicas(all_replicas=True)
 LOST = LostReplicas("logs", 0, leader=4, brokers=(5,))
-MOVES, RECOVERY, NOTHING = Serves.MOVES, Serves.RECOVERY, Serves.NOTHING
+AWAY = AbsentReplicas("logs", 1, replicas=(6, 7, 8), brokers=(7,))
+MOVES, RECOVERY, ABSENT, NOTHING = Serves
 
 
 @pytest.mark.parametrize(
@@ -36,8 +39,16 @@ MOVES, RECOVERY, NOTHING = Serves.MOVES, Serves.RECOVERY, Serves.NOTHING
         (ThrottleSettings({(5, L): RATE}, lists={"logs": TopicThrottle(EVERY, EVERY)}, lost=(LOST,)), [NOTHING]),
         (ThrottleSettings({(5, F): RATE}, lists={"logs": TopicThrottle(follower=EVERY)}, lost=(LOST,)), [RECOVERY]),
         (ThrottleSettings({(9, F): (7, RateSource.FILE)}), [NOTHING]),
+        (ThrottleSettings({(6, L): RATE, (8, L): RATE, (9, L): RATE}, lists={"logs": TopicThrottle(EVERY)}, absent=(AWAY,)),
+         [ABSENT, ABSENT, NOTHING]),  # Broker 6 or 8 may lead when broker 7 is back; broker 9 has no replica.
+        (ThrottleSettings({(7, F): RATE, (6, F): RATE}, lists={"logs": TopicThrottle(EVERY, EVERY)}, absent=(AWAY,)),
+         [NOTHING, ABSENT]),
+        (ThrottleSettings({(6, L): RATE}, lists={"logs": throttle([(0, 6)], [(1, 7)])}, absent=(AWAY,)), [NOTHING]),
+        (ThrottleSettings({(6, L): RATE}, lists={"logs": TopicThrottle(EVERY)}, absent=(AWAY,), lost=(
+            LostReplicas("logs", 1, leader=6, brokers=(8,)),)), [RECOVERY]),
     ],
-    ids=["move", "other-replica", "unlisted", "listed", "leader-side", "wrong-side", "star", "file"],
+    ids=["move", "other-replica", "unlisted", "listed", "leader-side", "wrong-side", "star", "file", "absent-leaders",
+         "absent-disk", "absent-unlisted", "absent-and-lost"],
 )  # fmt: skip
 def test_rates_serve_what_copies_through_them(settings: ThrottleSettings, served: list[Serves]) -> None:
     assert [rate.serves for rate in audit_rates(settings, Memory())] == served
@@ -52,6 +63,25 @@ def test_default_rate_serves_what_brokers_without_their_own_rate_copy() -> None:
         (None, F, 6 * MB, NOTHING),
         (None, L, 5 * MB, MOVES),
     ]
+
+
+@pytest.mark.parametrize(
+    ("rates", "serves"),
+    [
+        ({(6, L): RATE}, [ABSENT, NOTHING]),
+        ({(6, L): DEFAULT}, [ABSENT, ABSENT]),
+        ({(6, L): RATE, (7, F): RATE}, [NOTHING, NOTHING]),
+    ],
+    ids=["broker-away", "leader-uses-default", "only-its-disk-is-away"],
+)
+def test_default_rate_will_hold_back_a_broker_that_is_away(
+    rates: dict[BrokerSide, tuple[int, RateSource]], serves: list[Serves]
+) -> None:
+    """The own rate of a broker that is away cannot be read."""
+    lists = {"logs": throttle([(1, 6)], [(1, 7)])}
+    settings = ThrottleSettings(rates, {F: 5 * MB, L: 5 * MB}, lists, absent=(AWAY,))
+    defaults = [rate.serves for rate in audit_rates(settings, Memory()) if rate.broker is None]
+    assert defaults == serves
 
 
 @pytest.mark.parametrize(
@@ -76,6 +106,14 @@ def test_lists_serve_lost_replicas_and_their_leader() -> None:
     lists = {"logs": throttle([(0, 4)], [(0, 5), (1, 7)]), "orders": TopicThrottle(EVERY)}
     audited = audit_lists(ThrottleSettings(lists=lists, lost=(LOST,)), Memory())
     assert [replicas.serves for replicas in audited] == [RECOVERY, RECOVERY, NOTHING]
+
+
+def test_lists_wait_for_absent_replicas_of_their_topic() -> None:
+    lists = {"logs": throttle([(1, 6)], [(0, 7), (1, 7)]), "orders": TopicThrottle(EVERY)}
+    audited = audit_lists(ThrottleSettings(lists=lists, absent=(AWAY,)), Memory())
+    assert [replicas.serves for replicas in audited] == [ABSENT, ABSENT, NOTHING]
+    unlisted = audit_lists(ThrottleSettings(lists={"logs": throttle([(0, 6)], [(0, 7)])}, absent=(AWAY,)), Memory())
+    assert [replicas.serves for replicas in unlisted] == [NOTHING, NOTHING]
 
 
 def test_managed_means_that_rheostat_has_set_all_of_it() -> None:
