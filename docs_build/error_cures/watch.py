@@ -42,6 +42,8 @@ CURES: Mapping[str, str] = MappingProxyType(
             "wait until no partition moves and all replicas are in sync (`rheostat status`), and repeat the command"
         ),
         "The controller is busy without the calibration": "repeat it at a quieter time, or give a higher `--latency-max`",
+        "The calibration cannot delete its topics": f"set delete.topic.enable=true on the controllers, or grant Delete on the "
+        f"topics of a calibration; {RIGHTS}. If the message names a topic that is left, delete it",
         "The first topic of the calibration cannot be created": f"grant Create on the topics of a calibration; {RIGHTS}",
         "The latency of the controller cannot be measured": f"grant AlterConfigs on the topics of a calibration; {RIGHTS}",
         "The metering quota cannot be set": f"grant AlterConfigs on the cluster; {RIGHTS}",

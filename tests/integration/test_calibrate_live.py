@@ -14,6 +14,7 @@ from rheostat.config.settings import load_settings
 from rheostat.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_CONFIRMED, EXIT_NOT_WELL
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import NodeRole
 from rheostat.orders.send import read_orders
 from rheostat.quotas.calibrate.own_topics import MARKER, RunName, is_calibration_topic
 from streaming.shared.contract.quotas import Default, QuotaEntity
@@ -174,6 +175,43 @@ def test_killed_calibration_is_cleared_and_other_topics_stay(
     kept = {foreign.topic(1), foreign.topic(2)}
     until(lambda: client_topics(client) == kept, 10, lambda: f"{kept} stay: {client_topics(client)}")
     assert json.loads(cleared.stdout)["left"] == []
+
+
+def test_calibration_without_deletion_of_topics_leaves_none(make_lab: MakeLab, tmp_path: Path) -> None:
+    lab = make_lab(LabSpec(brokers=1, settings={"delete.topic.enable": "false"}))
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(lab_config(lab))
+    refused = rheostat("quotas", "calibrate", "--config", config, "--replication", "1", "--yes")
+    assert refused.returncode == EXIT_NOT_WELL
+    assert "The calibration cannot delete its topics: Kafka refused" in refused.stderr
+    with TopicMutationClient(lab.kafka_settings(), "test") as client:
+        assert client_topics(client) == set()
+
+
+def test_controller_that_hangs_ends_calibration_and_topics_are_deleted(make_lab: MakeLab, tmp_path: Path) -> None:
+    """No agent answers, so rheostat's own requests are the only measure."""
+    lab = make_lab(LabSpec(brokers=2))
+    config = tmp_path / "rheostat.yaml"
+    config.write_text(lab_config(lab))
+    (controller,) = [node for node in lab.nodes.values() if node.role is NodeRole.CONTROLLER]
+    assert controller.process is not None
+    command = (*RHEOSTAT, "quotas", "calibrate", "--config", config, *SHORT, "--latency-max", "1s")
+    agents = {"RHEOSTAT_COLLECTOR__ENDPOINTS": json.dumps(dict.fromkeys(lab.nodes, "http://127.0.0.1:9/metrics"))}
+    with (
+        TopicMutationClient(lab.kafka_settings(), "test") as client,
+        running(*command, log=tmp_path / "log", env=agents) as run,
+    ):
+        until(lambda: len(client_topics(client)) > 3, 60, lambda: f"topics are created: {run.said()}")
+        controller.process.send_signal(signal.SIGSTOP)
+        try:
+            until(lambda: "Deleting the topics" in run.said(), 60, lambda: f"the load ends: {run.said()}")
+        finally:
+            controller.process.send_signal(signal.SIGCONT)
+        until(lambda: not run.alive(), 120, lambda: f"it ends: {run.said()}")
+        assert run.process.returncode == EXIT_NOT_WELL
+        assert "has not answered rheostat's own requests for" in run.said()
+        assert '"leftover_topics": []' in run.said()
+        assert_no_topic(client)
 
 
 def test_lost_broker_ends_calibration_and_topics_are_deleted(make_lab: MakeLab, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from streaming.shared import kafka_names
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient, MissingPermission
+from streaming.shared.kafka.topic_mutations import TopicMutationClient
 from streaming.shared.topics import ensure_topics
 from tuner.runtime.lease import lease_group
 
@@ -169,6 +170,28 @@ def test_quotas_are_measured_and_calibrated_with_the_rights_of_the_table(lab: La
     assert "missing right" not in calibrated.stderr
     with ClusterClient(lab.kafka_settings(), "test") as client:
         assert not [state for state in client.partitions() if ".calibrate." in state.topic]
+
+
+@pytest.mark.campaign
+def test_calibration_without_right_to_delete_ends_at_its_first_topic(lab: Lab, tmp_path: Path) -> None:
+    topics = ResourcePattern(ResourceType.TOPIC, f"{PREFIX}.calibrate.", ACLResourcePatternType.PREFIXED)
+    denied = ACL("User:calibrator", "*", ACLOperation.DELETE, ACLPermissionType.DENY, topics)
+    file = config_of(lab, "calibrator", tmp_path)
+    with lab.admin() as admin, TopicMutationClient(lab.kafka_settings(), "test") as client:
+
+        def left() -> list[str]:
+            return [state.topic for state in client.partitions() if ".calibrate." in state.topic]
+
+        admin.create_acls([denied])
+        try:
+            refused = rheostat("quotas", "calibrate", "--config", file, "--yes", timeout_s=90)
+        finally:
+            admin.delete_acls([denied])
+        assert refused.returncode != 0
+        assert "The calibration cannot delete its topics: missing right: Delete on Topic" in refused.stderr
+        assert "1 topic could not be deleted: missing right" in refused.stderr
+        (topic,) = left()
+        until(lambda: client.delete_through(1, topic) is None and not left(), 20, "the topic is deleted")
 
 
 def test_operator_writes_orders_and_nothing_else(lab: Lab, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_throttles_set_for_the_return_of_a_broker_stay(make_lab: MakeLab, tmp_pa
         assert cleared.stderr.count(": removed.") == 2, cleared.stderr
         assert by_topic() == waiting[0] + waiting[1]
 
-        lab.nodes[2].start()
+        lab.start_again(2)
         until(lambda: all(len(state.isr) == 2 for state in client.partitions(["logs"])), 60, "broker 2 is back")
         cleared = rheostat("throttles", "clear", "--config", str(config), "--yes")
         assert (cleared.returncode, cleared.stderr.count(": removed.")) == (EXIT_DONE, 4), cleared.stderr

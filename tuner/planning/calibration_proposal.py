@@ -104,16 +104,22 @@ def _estimate(steps: Sequence[StepResult], kind: MutationKind, size: int) -> Mut
     rate, limited_by = low, ""
     if high is not None:
         worst = max(bracket.exceeded, key=lambda step: step.pressure or 0.0)
-        limited_by = worst.text if worst.exceeds_objective else "the requests did not keep up with the rate"
+        limited_by = _limit_text(worst)
         if low is not None:
             rate = _interpolate(low, high, bracket.kept, worst)
     own = sum((step.kind, step.size) == (kind, size) for step in steps)
     return MutationRateEstimate(kind, size, rate, low, high, limited_by, own)
 
 
+def _limit_text(exceeded: StepResult) -> str:
+    if exceeded.exceeds_objective:
+        return exceeded.text
+    return "the load could not be measured" if exceeded.is_unmeasured else "the requests did not keep up with the rate"
+
+
 def _interpolate(low: float, high: float, kept: Sequence[StepResult], exceeded: StepResult) -> float:
     """Returns the rate at which the pressure is 1, between the two rates."""
-    if not exceeded.exceeds_objective:
+    if not exceeded.exceeds_objective and not exceeded.is_unmeasured:
         return min(high, max(low, exceeded.achieved_per_s))
     below, above = max((step.pressure or 0.0 for step in kept), default=0.0), exceeded.pressure
     if above is None or above <= 1 or below <= 0 or below >= 1:

@@ -16,7 +16,7 @@ has kept, except the phase that measures it.
 Terms:
     kind      create, add (partitions to existing topics) or delete.
     size      partitions of each topic, and partitions that are added to each.
-    exceeded  the objective was not met, or the requests did not keep up with the rate.
+    exceeded  the objective was not met or not measured, or the requests did not keep up with the rate.
 """
 
 from __future__ import annotations
@@ -94,8 +94,15 @@ class StepResult:
         return self.was_stopped or (self.pressure is not None and self.pressure > 1)
 
     @property
+    def is_unmeasured(self) -> bool:
+        """Whether nothing shows that the objective was met. Such a step is never kept."""
+        return self.pressure is None and not self.was_stopped
+
+    @property
     def exceeded(self) -> bool:
-        return self.exceeds_objective or self.achieved_per_s < ACHIEVED_RATIO_MIN * self.rate_per_s
+        return (
+            self.exceeds_objective or self.is_unmeasured or self.achieved_per_s < ACHIEVED_RATIO_MIN * self.rate_per_s
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,16 @@
 
 Two threads collect: the creation probe sends its requests all the time, and a second thread reads the JMX agents every second. The
 main thread asks ``check`` a few times a second, and stops the load at once if it returns a verdict.
+
+Invariant: no answer to the probe is trouble. Without answers the load cannot be judged, whatever is the cause: a controller that
+hangs, a missing right, or a probe that pauses after an error.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from rheostat.quotas.agents import AgentReader
@@ -20,29 +22,19 @@ from rheostat.quotas.calibrate.load_sample import (
     load_sample,
     pressure_between,
 )
+from rheostat.quotas.calibrate.request_log import RequestLog, p90_ms
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError
-from tuner.control.mutation_quota.probe_window import ProbeRequest, ProbeWindow, with_implied_requests
 from tuner.core.controller import ControllerObjective
 from tuner.core.controller_pressure import IdleBaselines, Pressure, learn_idle_baselines
-from tuner.runtime.mutation_quota.creation_probe import EVERY_S
 
 _SCRAPE_EVERY_S = 1.0
 _BROKERS_EVERY_S = 2.0
-_EARLY_COUNT_MIN = 20  # Requests of the probe before a step is stopped early; two of them are above the p90.
+# Requests of the probe, with the implied ones, before a step is stopped early; two of them are above the p90.
+_EARLY_COUNT_MIN = 20
 _EARLY_SAMPLES_MIN = 3
-
-
-class RequestLog(ProbeWindow):
-    """Keeps all requests of the probe, so that each step can be judged by its own requests."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.requests: list[ProbeRequest] = []
-
-    def add(self, request: ProbeRequest, interval_s: float | None = None) -> None:
-        super().add(request, interval_s)
-        self.requests.append(request)
+_SILENCE_S_MAX = 3.0
+_SILENCE_LIMITS_MAX = 2.0  # A high limit of the latency allows a longer silence: this many times the limit.
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +47,6 @@ class GuardVerdict:
 
     text: str
     pressure: Pressure | None = None
-
-
-def probe_p90_ms(requests: Sequence[ProbeRequest], since_s: float) -> float | None:
-    """Returns the p90 latency of the requests that began since then, in ms; None without any.
-
-    Requests that were due while another one waited are added, as in the tuner's probe.
-    """
-    took_s = sorted(
-        each.took_s
-        for request in requests
-        if request.at_s >= since_s
-        for each in with_implied_requests(request, EVERY_S)
-    )
-    return 1000 * took_s[math.ceil(0.9 * len(took_s)) - 1] if took_s else None
 
 
 class CalibrationGuard:
@@ -93,12 +71,13 @@ class CalibrationGuard:
         self._rest: LoadSample | None = None
         self._brokers: frozenset[int] = frozenset()
         self._brokers_due_s = 0.0
-        self._step_from_s = monotonic()
+        self._step_from_s = self._watched_from_s = monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._read_agents, name="calibration-agents", daemon=True)
 
     def start(self) -> None:
         self._brokers = frozenset(endpoint.node for endpoint in self._client.brokers())
+        self._watched_from_s = self._monotonic()
         self.begin_step()
         if self._agents.are_known:
             self._thread.start()
@@ -119,16 +98,17 @@ class CalibrationGuard:
     def learn_rest(self) -> float | None:
         """Takes the time since ``begin_step`` as the state without load; returns the probe's p90 (ms), None if not measured."""
         samples = self._step_samples()
-        p90_ms = self.step_p90_ms()
-        self._baselines = learn_idle_baselines(cluster_wide_of(samples, p90_ms), {})
+        probe_p90_ms = self.step_p90_ms()
+        self._baselines = learn_idle_baselines(cluster_wide_of(samples, probe_p90_ms), {})
         self._rest = samples[-1] if samples else None
-        return p90_ms
+        return probe_p90_ms
 
     def with_probe_limit(self, limit_ms: float) -> None:
         self.objective = replace(self.objective, create_probe_p90_ms_max=limit_ms)
 
     def step_p90_ms(self) -> float | None:
-        return probe_p90_ms(self._log.requests, self._step_from_s)
+        """Returns the p90 of the probe since ``begin_step``, in ms; None without a request."""
+        return p90_ms(self._step_took_s())
 
     def step_pressure(self) -> Pressure | None:
         """Returns the worst pressure since ``begin_step``; None if nothing was measured."""
@@ -140,15 +120,18 @@ class CalibrationGuard:
         if trouble is not None:
             return GuardVerdict(trouble)
         samples = self._step_samples()
-        requests = sum(request.at_s >= self._step_from_s for request in self._log.requests)
-        p90_ms = self.step_p90_ms() if requests >= _EARLY_COUNT_MIN else None
+        took_s = self._step_took_s()
+        probe_p90_ms = p90_ms(took_s) if len(took_s) >= _EARLY_COUNT_MIN else None
         if len(samples) < _EARLY_SAMPLES_MIN:
             samples = []
-        pressure = pressure_between(samples, p90_ms, self.objective, self._baselines)
+        pressure = pressure_between(samples, probe_p90_ms, self.objective, self._baselines)
         return GuardVerdict(str(pressure), pressure) if pressure is not None and pressure.ratio > 1 else None
 
     def trouble(self) -> str | None:
-        """Returns the trouble of brokers since the start, as text; None without any."""
+        """Returns the trouble of brokers since the start, or the silence of the controller, as text; None without any."""
+        silence_s = self._monotonic() - max(self._watched_from_s, self._log.answered_at_s or 0.0)
+        if silence_s > max(_SILENCE_S_MAX, _SILENCE_LIMITS_MAX * (self._limit_s or 0.0)):
+            return f"the controller has not answered rheostat's own requests for {silence_s:.1f} s, so the load cannot be judged"
         if self._rest is not None and self._samples:
             grown = grown_troubles(self._rest, self._samples[-1])
             if grown:
@@ -163,6 +146,14 @@ class CalibrationGuard:
             return f"the cluster does not answer: {error}"
         missing = sorted(self._brokers - alive)
         return f"broker {', '.join(map(str, missing))} is not alive any more" if missing else None
+
+    @property
+    def _limit_s(self) -> float | None:
+        limit_ms = self.objective.create_probe_p90_ms_max
+        return None if limit_ms is None else limit_ms / 1000
+
+    def _step_took_s(self) -> list[float]:
+        return self._log.took_s(self._step_from_s, self._monotonic(), self._limit_s)
 
     def _step_samples(self) -> list[LoadSample]:
         """Returns the samples since ``begin_step``, and the one before, from which counters are compared."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from streaming.shared.kafka.cluster import ClusterClient
-from streaming.shared.kafka.topic_mutations import TopicMutationClient
-from streaming.shared.kafka.values import ClusterError, PartitionState
+from streaming.shared.kafka.topic_mutations import MutationRefused, TopicMutationClient
+from streaming.shared.kafka.values import ClusterError, MissingPermission, PartitionState, Unreachable
 from streaming.shared.units import count_text
 from tuner.core.operator_orders import QuotaTrial
 
@@ -24,6 +24,7 @@ from tuner.core.operator_orders import QuotaTrial
 MARKER = {"retention.ms": "3600599"}
 _REMOVE_S_MAX = 180.0
 _PAUSE_S = 0.5
+_EMPTY_LISTINGS_MIN = 3  # Before no topic counts as left.
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,39 @@ class RunName:
 
     def topic(self, number: int) -> str:
         return f"{self.prefix}.calibrate.{self.run}.{number:06d}"
+
+
+class RunTopics:
+    """The topics of one run: creates and deletes them, and knows which of them may exist. Safe from any thread.
+
+    A creation that was not answered may take effect later. So its topic may exist until a deletion is confirmed.
+    """
+
+    def __init__(self, names: RunName, replication_factor: int) -> None:
+        self.names = names
+        self._replication_factor = replication_factor
+        self._possible: set[str] = set()
+
+    @property
+    def possible(self) -> frozenset[str]:
+        """The topics whose creation was requested and not refused, and whose deletion is not confirmed."""
+        return frozenset(self._possible)
+
+    def name(self, number: int) -> str:
+        return self.names.topic(number)
+
+    def create(self, client: TopicMutationClient, broker: int, topic: str, partitions: int) -> ClusterError | None:
+        self._possible.add(topic)
+        error = client.create_through(broker, topic, partitions, self._replication_factor, MARKER)
+        if isinstance(error, MutationRefused | MissingPermission):
+            self._possible.discard(topic)
+        return error
+
+    def delete(self, client: TopicMutationClient, broker: int, topic: str) -> ClusterError | None:
+        error = client.delete_through(broker, topic)
+        if error is None:
+            self._possible.discard(topic)
+        return error
 
 
 def is_calibration_topic(prefix: str, topic: str) -> bool:
@@ -78,50 +112,77 @@ def remove_topics(
     client: TopicMutationClient,
     list_topics: Callable[[], Collection[str]],
     *,
+    possible: Collection[str] = (),
+    unanswered_s: float = 0.0,
     topics_per_s: float,
     notify: Callable[[str], None],
     monotonic: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[str]:
-    """Deletes the topics until none is listed; returns those that are left after three minutes without progress.
+    """Deletes the topics; returns those that are left after three minutes without progress, or without the right to delete.
 
     Args:
         list_topics: returns the topics to delete that still exist.
+        possible: topics that may exist although no broker lists them yet; each is deleted by its name.
+        unanswered_s: for how long a creation without an answer may still take effect. No topic may be listed for this time.
         topics_per_s: pace, so that the removal itself does not exceed the objective.
     """
-    fewest, progress_s, last_error = -1, monotonic(), ""
+    unconfirmed, left, last_error = set(possible), sorted(possible), ""
+    fewest, progress_s, passes = -1, monotonic(), 0
+    empty_since_s: float | None = None
     while True:
         try:
-            topics = list(list_topics())
-            brokers = [endpoint.node for endpoint in client.brokers()]
+            topics = sorted({*list_topics(), *unconfirmed})
+            brokers = sorted(endpoint.node for endpoint in client.brokers())
         except ClusterError as error:
             topics, brokers, last_error = [], [], str(error)
-            remaining = fewest
         else:
-            remaining = len(topics)
-            if not topics:
+            left = topics
+            if fewest < 0 or len(left) < fewest:
+                fewest, progress_s = len(left), monotonic()
+            if left:
+                empty_since_s = None
+            elif empty_since_s is None:
+                empty_since_s = monotonic()
+            if empty_since_s is not None and monotonic() - empty_since_s >= unanswered_s:
                 return []
-        if fewest < 0 or remaining < fewest:
-            fewest, progress_s = remaining, monotonic()
-        elif monotonic() - progress_s > _REMOVE_S_MAX:
-            notify(f"{count_text(remaining, 'topic')} could not be deleted: {last_error or 'Kafka still lists them'}.")
-            return topics
-        last_error = _delete_all(client, topics, brokers, 1 / topics_per_s, sleep) or last_error
-        sleep(_PAUSE_S)
+        first = passes % len(brokers) if brokers else 0
+        deleted, errors = _delete_all(client, topics, brokers[first:] + brokers[:first], 1 / topics_per_s, sleep)
+        unconfirmed -= deleted
+        passes += 1
+        last_error = next((str(error) for error in errors.values()), last_error)
+        is_refused = bool(topics) and all(isinstance(errors.get(topic), MissingPermission) for topic in topics)
+        if is_refused or monotonic() - progress_s > _REMOVE_S_MAX:
+            notify(_left_text(left, last_error))
+            return left
+        sleep(_PAUSE_S if left else max(_PAUSE_S, unanswered_s / _EMPTY_LISTINGS_MIN))
+
+
+def _left_text(left: Collection[str], last_error: str) -> str:
+    if not left:
+        return f"It is unknown whether topics are left: {last_error}. `rheostat quotas calibrate --clear` deletes them later."
+    return f"{count_text(len(left), 'topic')} could not be deleted: {last_error or 'Kafka still lists them'}."
 
 
 def _delete_all(
     client: TopicMutationClient,
     topics: Iterable[str],
-    brokers: Collection[int],
+    brokers: Sequence[int],
     pause_s: float,
     sleep: Callable[[float], None],
-) -> str:
-    """Requests the deletion of each topic; returns the last error as text."""
-    last_error, order = "", sorted(brokers)
+) -> tuple[set[str], dict[str, ClusterError]]:
+    """Requests the deletion of each topic through the brokers in turn. Returns the deleted topics, and the errors by topic.
+
+    After a request without an answer the other topics stay: each of their requests could take as long.
+    """
+    deleted, errors = set[str](), dict[str, ClusterError]()
     for number, topic in enumerate(topics):
-        error = client.delete_through(order[number % len(order)], topic)
-        if error is not None:
-            last_error = str(error)
+        error = client.delete_through(brokers[number % len(brokers)], topic)
+        if error is None:
+            deleted.add(topic)
+        else:
+            errors[topic] = error
+        if isinstance(error, Unreachable):
+            break
         sleep(pause_s)
-    return last_error
+    return deleted, errors

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rheostat.quotas.calibrate.guard import CalibrationGuard, GuardVerdict
 from rheostat.quotas.calibrate.mutation_load import Mutation, MutationLoad, PhaseResult
-from rheostat.quotas.calibrate.own_topics import MARKER, RunName
+from rheostat.quotas.calibrate.own_topics import RunTopics
 from streaming.shared.kafka.topic_mutations import MutationRefused
 from streaming.shared.kafka.values import ClusterError
 from tuner.planning.calibration_steps import (
@@ -46,9 +46,8 @@ class CalibrationRun:
 
     def __init__(
         self,
-        names: RunName,
+        topics: RunTopics,
         bounds: CalibrationBounds,
-        replication_factor: int,
         load: MutationLoad,
         guard: CalibrationGuard,
         *,
@@ -61,14 +60,13 @@ class CalibrationRun:
             notify: gets a line for each step.
         """
         self.steps: list[StepResult] = []
-        self._names = names
+        self._topics = topics
         self._bounds = bounds
-        self._replication_factor = replication_factor
         self._load = load
         self._guard = guard
         self._deadline_s = deadline_s
         self._notify = notify
-        self._number = 0  # Of the last topic; 0 is the probe's.
+        self._number = 1  # Of the last topic; 0 is the probe's, and 1 the trial's.
 
     def run(self) -> str | None:
         """Measures until all rates are known. Returns why it ended early; None: it is complete."""
@@ -83,7 +81,7 @@ class CalibrationRun:
 
     def _run_round(self, planned: CalibrationRound) -> None:
         size = planned.size
-        new = [_Topic(self._names.topic(self._number + n), size) for n in range(1, planned.topics + 1)]
+        new = [_Topic(self._topics.name(self._number + n), size) for n in range(1, planned.topics + 1)]
         self._number += planned.topics
         topics = self._phase(MutationKind.CREATE, planned, new)
         if MutationKind.ADD in planned.rates_per_s and topics:
@@ -162,19 +160,17 @@ class CalibrationRun:
     def _mutation(self, kind: MutationKind, topic: _Topic) -> Mutation:
         match kind:
             case MutationKind.CREATE:
-                return lambda client, broker: client.create_through(
-                    broker, topic.name, topic.partitions, self._replication_factor, MARKER
-                )
+                return lambda client, broker: self._topics.create(client, broker, topic.name, topic.partitions)
             case MutationKind.ADD:
                 return lambda client, broker: client.add_partitions_through(broker, topic.name, 2 * topic.partitions)
             case MutationKind.DELETE:
-                return lambda client, broker: client.delete_through(broker, topic.name)
+                return lambda client, broker: self._topics.delete(client, broker, topic.name)
 
     def _settle(self, *, is_exceeded: bool) -> None:
         """Waits until the effect of the phase is over.
 
         Raises:
-            CalibrationEnded: the objective is still exceeded after 15 s.
+            CalibrationEnded: after 15 s the objective is still exceeded or not measured, or there is trouble.
         """
         if not is_exceeded:
             time.sleep(_SETTLE_S)
@@ -186,12 +182,11 @@ class CalibrationRun:
             pressure, trouble = self._guard.step_pressure(), self._guard.trouble()
             if trouble is not None:
                 raise CalibrationEnded(trouble)
-            if pressure is None or pressure.ratio <= 1:
+            if pressure is not None and pressure.ratio <= 1:
                 return
             if time.monotonic() >= until_s:
-                raise CalibrationEnded(
-                    f"{_RECOVER_S_MAX:.0f} s after a step the objective is still exceeded: {pressure}"
-                )
+                state = "is not measured" if pressure is None else f"is still exceeded: {pressure}"
+                raise CalibrationEnded(f"{_RECOVER_S_MAX:.0f} s after a step the objective {state}")
 
 
 def _error_text(error: ClusterError) -> str:
@@ -211,6 +206,8 @@ def step_text(step: StepResult) -> str:
     partitions = "1 partition" if step.size == 1 else f"{step.size} partitions"
     if step.exceeds_objective:
         verdict = "exceeds the objective" + (", stopped" if step.was_stopped else "")
+    elif step.is_unmeasured:
+        verdict = "not measured, counts as exceeded"
     elif step.exceeded:
         verdict = f"the requests did not keep up: {step.achieved_per_s:.3g}/s"
     else:

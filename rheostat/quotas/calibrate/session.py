@@ -13,11 +13,12 @@ from rheostat.console.output import tell
 from rheostat.errors import CommandError
 from rheostat.orders import send
 from rheostat.quotas.agents import AgentReader
-from rheostat.quotas.calibrate.guard import CalibrationGuard, RequestLog
+from rheostat.quotas.calibrate.guard import CalibrationGuard
 from rheostat.quotas.calibrate.mutation_load import MutationLoad
-from rheostat.quotas.calibrate.own_topics import MARKER, RunName, find_leftovers, remove_topics
+from rheostat.quotas.calibrate.own_topics import RunName, RunTopics, find_leftovers, remove_topics
 from rheostat.quotas.calibrate.question import CalibrationQuestion
 from rheostat.quotas.calibrate.report import CalibrationReport
+from rheostat.quotas.calibrate.request_log import LoggedPing, RequestLog
 from rheostat.quotas.calibrate.run import CalibrationRun
 from streaming.shared.deferred_interrupts import DeferredInterrupts
 from streaming.shared.kafka.controller_ping import ControllerPing
@@ -48,7 +49,7 @@ def calibrate(
     Raises:
         CommandError: nothing could be measured; all topics were deleted.
     """
-    names = RunName.new(settings.topics.prefix)
+    topics = RunTopics(RunName.new(settings.topics.prefix), replication_factor)
     brokers = client.brokers()
     window = _quota_window(client)
     quota_settings = settings.tuner.mutation_quota
@@ -57,17 +58,18 @@ def calibrate(
     log = RequestLog()
     guard = CalibrationGuard(client, agents, log, objective)
     # The ping needs a topic that exists; it alters nothing of it.
-    ping = ControllerPing(settings.kafka, f"{CLIENT_ID}-probe", names.topic(0))
-    creation_probe = CreationProbe(ping, rng=random.Random(), window=log)
+    ping = ControllerPing(settings.kafka, f"{CLIENT_ID}-probe", topics.name(0))
+    creation_probe = CreationProbe(LoggedPing(ping, log), rng=random.Random(), window=log)
     load = MutationLoad(settings.kafka, CLIENT_ID, [endpoint.node for endpoint in brokers])
     deadline_s = time.monotonic() + question.for_s
-    run = CalibrationRun(names, bounds, replication_factor, load, guard, deadline_s=deadline_s, notify=tell)
+    run = CalibrationRun(topics, bounds, load, guard, deadline_s=deadline_s, notify=tell)
     left = list[str]()
     proposal: QuotaProposal | None = None
     estimates: list[MutationRateEstimate] = []
     try:
         with _stops(creation_probe.stop, guard.stop, load.close, agents.close):
-            _make_probe_topic(client, names.topic(0), replication_factor)
+            try_topic(client, topics, topics.name(1))
+            _make_probe_topic(client, topics, topics.name(0))
             creation_probe.start()
             guard.start()
             rest_p90_ms = _measure_rest(guard)
@@ -78,7 +80,7 @@ def calibrate(
         # The first Ctrl-C must not interrupt the cleanup, also if an earlier one caused it.
         with DeferredInterrupts(first_only=True):
             tell("Deleting the topics of the calibration.")
-            left = remove(client, lambda: find_leftovers(client, names.prefix, names))
+            left = _remove_all(client, topics, settings.kafka.request_timeout_s)
             total_per_s = None if proposal is None else proposal.total_per_s
             send.submit(settings, send.end_trial(QuotaTrialKind.CALIBRATE, total_per_s))
     return CalibrationReport(
@@ -118,11 +120,42 @@ def _quota_window(client: TopicMutationClient) -> QuotaWindow:
     return next(iter(windows)) if len(windows) == 1 else QuotaWindow()
 
 
-def _make_probe_topic(client: TopicMutationClient, topic: str, replication_factor: int) -> None:
+def _remove_all(client: TopicMutationClient, topics: RunTopics, unanswered_s: float) -> list[str]:
+    names = topics.names
+    return remove_topics(
+        client,
+        lambda: find_leftovers(client, names.prefix, names),
+        possible=topics.possible,
+        unanswered_s=unanswered_s,
+        topics_per_s=_REMOVED_PER_S,
+        notify=tell,
+    )
+
+
+def try_topic(client: TopicMutationClient, topics: RunTopics, topic: str) -> None:
+    """Creates and deletes one topic, so that a calibration that may not delete its topics leaves at most one.
+
+    Raises:
+        CommandError: one of the two requests failed.
+    """
     broker = client.brokers()[0].node
-    error = client.create_through(broker, topic, 1, replication_factor, MARKER)
+    # If delete.topic.enable is false, Kafka refuses this deletion of a topic that does not exist yet, so no topic is left.
+    error = topics.delete(client, broker, topic)
+    if error is None:
+        _create_topic(client, topics, topic)
+        error = topics.delete(client, broker, topic)
+    if error is not None:
+        raise CommandError(f"The calibration cannot delete its topics: {error}. Nothing was measured.") from error
+
+
+def _create_topic(client: TopicMutationClient, topics: RunTopics, topic: str) -> None:
+    error = topics.create(client, client.brokers()[0].node, topic, 1)
     if error is not None:
         raise CommandError(f"The first topic of the calibration cannot be created: {error}.") from error
+
+
+def _make_probe_topic(client: TopicMutationClient, topics: RunTopics, topic: str) -> None:
+    _create_topic(client, topics, topic)
     until_s = time.monotonic() + _READY_S_MAX
     while not any(state.leader >= 0 for state in client.partitions([topic])):
         if time.monotonic() >= until_s:

@@ -7,21 +7,24 @@ from typing import Any, cast
 
 import pytest
 
+from rheostat.errors import CommandError
 from rheostat.plan.cluster_layout import ClusterLayout
 from rheostat.quotas.calibrate.own_topics import (
     MARKER,
     RunName,
+    RunTopics,
     find_leftovers,
     is_calibration_topic,
     is_run_active,
     remove_topics,
 )
 from rheostat.quotas.calibrate.preconditions import partitions_within_limits, quota_in_force, unrest_text
+from rheostat.quotas.calibrate.session import try_topic
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.settings import KafkaSettings
-from streaming.shared.kafka.topic_mutations import TopicMutationClient
-from streaming.shared.kafka.values import ClusterError, Endpoint, PartitionState
+from streaming.shared.kafka.topic_mutations import MutationRefused, TopicMutationClient
+from streaming.shared.kafka.values import ClusterError, Endpoint, MissingPermission, PartitionState, Unreachable
 from tuner.core.operator_orders import QuotaTrial, QuotaTrialKind
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 
@@ -116,6 +119,160 @@ def test_topic_that_cannot_be_deleted_is_reported_with_cause() -> None:
     )
     assert left == [OWN.topic(1)]
     assert told == ["1 topic could not be deleted: topic deletion is disabled."]
+
+
+class Hidden:
+    """Brokers list topics only from ``shown_at_s`` on, although the controller has them. ``errors`` answer the deletions, in order."""
+
+    def __init__(self, topics: Iterable[str], shown_at_s: float, errors: Iterable[ClusterError | None] = ()) -> None:
+        self.topics, self.now_s = set(topics), 0.0
+        self.deletions: list[tuple[int, str]] = []
+        self._shown_at_s, self._errors = shown_at_s, list(errors)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def listed(self) -> list[str]:
+        return sorted(self.topics) if self.now_s >= self._shown_at_s else []
+
+    def brokers(self) -> list[Endpoint]:
+        return [Endpoint(1, "a", 1), Endpoint(2, "b", 1)]
+
+    def delete_through(self, broker: int, topic: str) -> ClusterError | None:
+        self.deletions.append((broker, topic))
+        error = self._errors.pop(0) if self._errors else None
+        if error is None:
+            self.topics.discard(topic)
+        return error
+
+    def remove(self, *possible: str, unanswered_s: float = 10.0) -> tuple[list[str], list[str]]:
+        """Returns the topics that are left, and the messages."""
+        told = list[str]()
+        left = remove_topics(
+            cast("TopicMutationClient", self),
+            self.listed,
+            possible=possible,
+            unanswered_s=unanswered_s,
+            topics_per_s=20,
+            notify=told.append,
+            monotonic=lambda: self.now_s,
+            sleep=self.sleep,
+        )
+        return left, told
+
+
+def test_topic_that_appears_within_a_request_timeout_is_deleted() -> None:
+    cluster = Hidden([OWN.topic(1)], shown_at_s=9.0)
+    assert cluster.remove() == ([], [])
+    assert cluster.topics == set()
+    assert cluster.now_s >= 19.0, "the time begins again with each topic"
+
+
+def test_possible_topics_are_deleted_by_name_before_a_broker_lists_them() -> None:
+    cluster = Hidden([OWN.topic(1)], shown_at_s=1e9)
+    assert cluster.remove(OWN.topic(1), OWN.topic(2), unanswered_s=0.0) == ([], [])
+    assert (cluster.topics, len(cluster.deletions)) == (set(), 2)
+
+
+def test_deletion_without_answer_is_sent_again_through_another_broker() -> None:
+    cluster = Hidden([OWN.topic(1), OWN.topic(2)], shown_at_s=1e9, errors=[Unreachable("time-out")])
+    assert cluster.remove(*cluster.topics) == ([], [])
+    assert cluster.deletions == [(1, OWN.topic(1)), (2, OWN.topic(1)), (1, OWN.topic(2))]
+
+
+def test_missing_right_to_delete_is_not_tried_again() -> None:
+    refused = MissingPermission("Delete on Topic", "to delete")
+    cluster = Hidden([OWN.topic(1)], shown_at_s=0.0, errors=[refused] * 2)
+    left, (message,) = cluster.remove()
+    assert (left, len(cluster.deletions)) == ([OWN.topic(1)], 1)
+    assert "missing right: Delete on Topic" in message
+
+
+def test_unreachable_cluster_is_no_proof_that_no_topic_is_left() -> None:
+    cluster = Hidden([OWN.topic(1)], shown_at_s=0.0)
+
+    def fail() -> list[str]:
+        raise ClusterError("no broker answers")
+
+    cluster.listed = fail  # type: ignore[method-assign]
+    left, (message,) = cluster.remove(OWN.topic(1))
+    assert left == [OWN.topic(1)]
+    assert "no broker answers" in message
+    left, (message,) = cluster.remove()
+    assert "It is unknown whether topics are left: no broker answers" in message
+
+
+class Broker:
+    """Answers creations and deletions with these errors, in order; None afterwards."""
+
+    def __init__(self, creations: Iterable[ClusterError | None] = (), deletions: Iterable[ClusterError | None] = ()):
+        self._creations, self._deletions = list(creations), list(deletions)
+        self.requests: list[str] = []
+
+    def brokers(self) -> list[Endpoint]:
+        return [Endpoint(1, "a", 1)]
+
+    def create_through(self, _: int, topic: str, partitions: int, factor: int, configs: Any) -> ClusterError | None:
+        assert (partitions, factor, configs) == (1, 3, MARKER)
+        self.requests.append(f"create {topic[-1]}")
+        return self._creations.pop(0) if self._creations else None
+
+    def delete_through(self, _: int, topic: str) -> ClusterError | None:
+        self.requests.append(f"delete {topic[-1]}")
+        return self._deletions.pop(0) if self._deletions else None
+
+
+@pytest.mark.parametrize(
+    ("error", "may_exist"),
+    [
+        (None, True),
+        (Unreachable("time-out"), True),
+        (ClusterError("error 7 RequestTimedOut"), True),
+        (MutationRefused("quota"), False),
+        (MissingPermission("Create", "to create"), False),
+    ],
+)
+def test_topic_may_exist_unless_its_creation_was_refused(error: ClusterError | None, *, may_exist: bool) -> None:
+    topics, broker = RunTopics(OWN, 3), Broker([error], [Unreachable("time-out")])
+    client = cast("TopicMutationClient", broker)
+    assert topics.create(client, 1, OWN.topic(1), 1) is error
+    expected = {OWN.topic(1)} if may_exist else set()
+    assert topics.possible == expected
+    topics.delete(client, 1, OWN.topic(1))
+    assert topics.possible == expected, "the deletion is not confirmed"
+    topics.delete(client, 1, OWN.topic(1))
+    assert topics.possible == set()
+
+
+def try_on(broker: Broker) -> RunTopics:
+    topics = RunTopics(OWN, 3)
+    try_topic(cast("TopicMutationClient", broker), topics, OWN.topic(1))
+    return topics
+
+
+def test_trial_creates_and_deletes_one_topic() -> None:
+    broker = Broker()
+    assert try_on(broker).possible == set()
+    assert broker.requests == ["delete 1", "create 1", "delete 1"]
+
+
+@pytest.mark.parametrize(
+    ("broker", "requests", "text"),
+    [
+        (Broker(deletions=[ClusterError("error 73")]), ["delete 1"], "cannot delete its topics: error 73"),
+        (Broker(creations=[MissingPermission("Create", "it")]), ["delete 1", "create 1"], "cannot be created: missing"),
+        (
+            Broker(deletions=[None, MissingPermission("Delete", "it")]),
+            ["delete 1", "create 1", "delete 1"],
+            "cannot delete its topics: missing right: Delete",
+        ),
+    ],
+    ids=["deletion-disabled", "no-create", "no-delete"],
+)
+def test_calibration_without_right_ends_at_its_trial(broker: Broker, requests: list[str], text: str) -> None:
+    with pytest.raises(CommandError, match=text):
+        try_on(broker)
+    assert broker.requests == requests
 
 
 def test_run_counts_as_active_until_its_time_is_over() -> None:

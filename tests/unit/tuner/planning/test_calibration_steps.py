@@ -117,6 +117,15 @@ def test_stopped_step_counts_as_exceeded_whatever_its_pressure() -> None:
     assert next_rate_per_s([step(20, 0.4), stopped], CREATE, 1, BOUNDS) == pytest.approx(800**0.5)
 
 
+def test_step_without_measurement_is_never_kept() -> None:
+    unmeasured = StepResult(CREATE, 1, 40, 40, 5.0, None)
+    assert next_rate_per_s([step(20, 0.4), unmeasured], CREATE, 1, BOUNDS) == pytest.approx(800**0.5)
+    assert next_rate_per_s([unmeasured], CREATE, 1, BOUNDS) == 20
+    (estimate,) = estimate_rates([step(20, 0.4), unmeasured])
+    assert (estimate.low_per_s, estimate.limited_by) == (20, "the load could not be measured")
+    assert estimate.rate_per_s == pytest.approx(800**0.5)
+
+
 def test_unmeasured_work_runs_at_half_of_a_rate_that_was_exceeded() -> None:
     assert safe_rate_per_s([], DELETE, 1, BOUNDS) == 5.0
     assert safe_rate_per_s([step(5, 3.0, DELETE)], DELETE, 1, BOUNDS) == 2.5

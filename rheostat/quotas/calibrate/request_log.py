@@ -1,0 +1,84 @@
+"""Records the requests of the creation probe during a calibration, with the one that is pending, so that each step can be judged.
+
+The probe itself reports a request only once it is answered or has timed out. A controller that hangs would be invisible until then.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from streaming.shared.kafka.values import ClusterError, Endpoint
+from tuner.control.mutation_quota.probe_window import ProbeRequest, ProbeWindow, with_implied_requests
+from tuner.runtime.mutation_quota.creation_probe import EVERY_S, ProbeClient
+
+
+class RequestLog(ProbeWindow):
+    """Keeps all requests of the probe. The probe's thread writes; the main thread reads.
+
+    Attributes:
+        requests: those that count, in the order of their answers.
+        pending: the request that waits for its answer, with ``took_s`` 0; None: none waits.
+        answered_at_s: when the last answer arrived, also of a request that does not count; None: none has.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[ProbeRequest] = []
+        self.pending: ProbeRequest | None = None
+        self.answered_at_s: float | None = None
+
+    def add(self, request: ProbeRequest, interval_s: float | None = None) -> None:
+        super().add(request, interval_s)
+        self.requests.append(request)
+
+    def took_s(self, since_s: float, now_s: float, limit_s: float | None) -> list[float]:
+        """Returns how long the requests took that waited at any time since then, and the implied ones; sorted.
+
+        Args:
+            limit_s: a pending request counts once it has waited for longer, since its latency is unknown until then; None: never.
+        """
+        # A request that began before the step and was answered in it has waited for the controller in this step.
+        waited = [request for request in self.requests if request.at_s + request.took_s >= since_s]
+        pending = self.pending  # The other thread may set it to None meanwhile.
+        if pending is not None and limit_s is not None and now_s - pending.at_s > limit_s:
+            waited.append(replace(pending, took_s=now_s - pending.at_s))
+        return sorted(each.took_s for request in waited for each in with_implied_requests(request, EVERY_S))
+
+
+def p90_ms(took_s: Sequence[float]) -> float | None:
+    """Returns the p90 of these latencies (s, sorted) in ms; None without any."""
+    return 1000 * took_s[math.ceil(0.9 * len(took_s)) - 1] if took_s else None
+
+
+class LoggedPing:
+    """Passes the requests of the probe to its client, and tells the log when each of them begins and is answered."""
+
+    def __init__(
+        self, client: ProbeClient, log: RequestLog, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.timeout_s = client.timeout_s
+        self._client = client
+        self._log = log
+        self._monotonic = monotonic
+
+    def brokers(self) -> Sequence[Endpoint]:
+        return self._client.brokers()
+
+    def connect(self, broker: int) -> ClusterError | None:
+        return self._client.connect(broker)
+
+    def ping(self, broker: int) -> ClusterError | None:
+        self._log.pending = ProbeRequest(self._monotonic(), 0.0, broker)
+        try:
+            error = self._client.ping(broker)
+        finally:
+            self._log.pending = None
+        if error is None:
+            self._log.answered_at_s = self._monotonic()
+        return error
+
+    def close(self) -> None:
+        self._client.close()
