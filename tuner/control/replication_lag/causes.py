@@ -52,8 +52,8 @@ class CauseFinder:
     ) -> None:
         """
         Args:
-            signals: the usable signals of all brokers.
-            lagging: the signals of the brokers that lag.
+            signals: the usable signals of all brokers, except those with the lag of a recovery, which says nothing about causes.
+            lagging: the signals of the brokers that lag, with the same exception.
         """
         self._view = view
         self._signals = signals

@@ -10,6 +10,7 @@ from tuner.core.value import value
 class LagReason(StrEnum):
     """The likely cause of lag; the catalogue in reason_texts.py explains each."""
 
+    RECOVERING = "lag_recovering"
     THROTTLED = "lag_throttled"
     FETCHER_BOUND = "lag_fetcher_bound"
     HOT_PARTITION = "lag_hot_partition"

@@ -1,30 +1,33 @@
 """Finds the brokers whose replicas lag without any move, and explains each of them. causes.py has the rules.
 
 A broker lags if its lag grows, or stays above its usual lag. Replicas that a reassignment adds do not count: they lag by nature,
-and the throttle controller explains their stalls. The result only explains; nothing is changed because of it.
+and the throttle controller explains their stalls. The lag of a recovery is named as such (recovering.py). The result only explains;
+nothing is changed because of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from streaming.shared.contract import LagTrend, ReplicationSignal
+from streaming.shared.contract import ReplicationSignal
 from tuner.control.replication_lag import sentences
-from tuner.control.replication_lag.causes import CauseFinder, late_threads
-from tuner.control.replication_lag.decision import LagDiagnosis
+from tuner.control.replication_lag.causes import CauseFinder, LagCause, late_threads
+from tuner.control.replication_lag.decision import LagDiagnosis, LagReason
+from tuner.control.replication_lag.recovering import recovering_brokers
+from tuner.control.replication_lag.trends import grows
 from tuner.control.replication_lag.usual import UsualLag, remember
 from tuner.control.replication_lag.view import LagView
 
 SIGNAL_AGE_S_MAX = 60.0
-# A replica in sync fetches several times a second, so a lag of seconds is no mere request under way. At 30 s it leaves the ISR.
+# Kafka measures the lag of a replica only after it has left the ISR. With less than this it is about to return.
 LAG_S_MIN = 2.0
 # Less than both is no lag: a single message of a partition with few writes may be a lag of minutes.
 LAG_MESSAGES_MIN = 1_000
 LAG_BYTES_MIN = 10e6
 ABOVE_USUAL_FACTOR = 3.0
-GROWS_R2_MIN = 0.5
-_LONG_TREND_S_MIN = 60.0  # A shorter trend says no more than the trend over the window.
+INCIDENT_MS = 3 * 3600 * 1000  # For so long a lag counts as an incident, and does not change what is usual.
+RETURNED_MS = 60 * 1000  # Two windows of signals.
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +36,34 @@ class LagMemory:
 
     Attributes:
         since_ms: when each lagging broker began to lag.
+        seen_since_ms: since when each broker has sent signals without a break.
     """
 
     usual: Mapping[int, UsualLag] = field(default_factory=dict)
     since_ms: Mapping[int, int] = field(default_factory=dict)
+    seen_since_ms: Mapping[int, int] = field(default_factory=dict)
 
 
 def judge(view: LagView, memory: LagMemory) -> tuple[LagMemory, tuple[LagDiagnosis, ...]]:
     """Returns the new memory, and a diagnosis of each broker that lags, the largest lag first."""
+    now_ms = view.now_ms
     signals = {b: s for b, s in view.signals.items() if _is_usable(s, view)}
     lags = {b: lag for b, s in signals.items() if (lag := sentences.lag_messages(s)) is not None}
     usual = {b: history.usual_messages() for b, history in memory.usual.items()}
     lagging = {b: signals[b] for b, lag in lags.items() if _lags(signals[b], lag, usual.get(b))}
-    since_ms = {b: memory.since_ms.get(b, view.now_ms) for b in lagging}
-    updated = LagMemory(remember(memory.usual, lags, view.now_ms), since_ms)
+    since_ms = {b: memory.since_ms.get(b, now_ms) for b in lagging}
+    seen_since_ms = {b: memory.seen_since_ms.get(b, now_ms) for b in signals}
+    returned = [b for b, since in seen_since_ms.items() if now_ms - since < RETURNED_MS]
+    recovering = recovering_brokers(view, signals, returned)
+    normal = {b: lag for b, lag in lags.items() if b not in recovering and now_ms - since_ms.get(b, 0) >= INCIDENT_MS}
+    updated = LagMemory(remember(memory.usual, normal, now_ms), since_ms, seen_since_ms)
     if not lagging:
         return updated, ()
-    finder = CauseFinder(view, signals, lagging)
+    finder = CauseFinder(view, _without(signals, recovering), _without(lagging, recovering))
     diagnoses = []
     for broker, signal in lagging.items():
-        cause, worst = finder.find(signal), signal.worst[0] if signal.worst else None
+        worst = signal.worst[0] if signal.worst else None
+        cause = _recovery(recovering[broker]) if broker in recovering else finder.find(signal)
         sources = tuple(dict.fromkeys(t.source for t in late_threads(signal.threads)))
         is_growing = grows(signal)
         diagnoses.append(
@@ -75,14 +86,12 @@ def judge(view: LagView, memory: LagMemory) -> tuple[LagMemory, tuple[LagDiagnos
     return updated, tuple(sorted(diagnoses, key=lambda d: (-(d.lag_s or 0.0), -d.lag_messages, d.broker)))
 
 
-def grows(signal: ReplicationSignal) -> bool:
-    """Returns whether the lag grows, over the window and, if they are known, over the last five minutes."""
-    long = signal.trend_5min
-    return _rises(signal.trend, GROWS_R2_MIN) and (long is None or long.span_s < _LONG_TREND_S_MIN or _rises(long, 0.0))
+def _recovery(is_throttled: bool) -> LagCause:
+    return LagCause(LagReason.RECOVERING, sentences.recovering(is_throttled))
 
 
-def _rises(trend: LagTrend | None, r2_min: float) -> bool:
-    return trend is not None and trend.slope_messages_per_s > 0 and (trend.r2 is None or trend.r2 >= r2_min)
+def _without(signals: Mapping[int, ReplicationSignal], brokers: Collection[int]) -> dict[int, ReplicationSignal]:
+    return {b: s for b, s in signals.items() if b not in brokers}
 
 
 def _is_usable(signal: ReplicationSignal, view: LagView) -> bool:

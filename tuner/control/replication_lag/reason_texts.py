@@ -12,6 +12,12 @@ _EXPLAINS = "changes nothing"
 
 LAG_REASON_TEXTS: Mapping[LagReason, ReasonText] = MappingProxyType(
     {
+        LagReason.RECOVERING: ReasonText(
+            cause="the replicas are out of sync and catch up: the lag falls, rheostat throttles the recovery, or the broker "
+            "returned less than a minute ago",
+            effect=_EXPLAINS,
+            advice="nothing; the lag ends with the recovery, and `rheostat status` shows what is left to copy",
+        ),
         LagReason.THROTTLED: ReasonText(
             cause="a throttle that rheostat has not set holds the lagging replicas back, and their partitions do not move",
             effect=_EXPLAINS,

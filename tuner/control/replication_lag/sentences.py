@@ -32,6 +32,12 @@ def lag(signal: ReplicationSignal, sources: Sequence[int], worst: LaggingPartiti
     return f"the replicas on broker {signal.broker} lag {lag_messages(signal) or 0:,.0f} messages{behind}{at}{grows}"
 
 
+def recovering(is_throttled: bool) -> str:
+    """Returns why the lag of a recovery needs no action."""
+    how = "rheostat throttles their recovery for the clients" if is_throttled else "they are out of sync and catch up"
+    return f"{how}; the lag ends with the recovery, and `rheostat status` shows what is left to copy"
+
+
 def throttled(side: BrokerSide, bytes_per_s: int, lagging: LaggingPartition) -> str:
     broker, kind = side
     name = "leader" if kind is Side.LEADER else "follower"

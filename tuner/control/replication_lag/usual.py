@@ -1,8 +1,9 @@
 """Remembers the usual lag of each broker: the median over the last hours.
 
-Ten minutes give one number, their median, and the usual lag is the median of these numbers over six hours. So a lag of less than
-three hours does not change what is usual. A broker without half an hour of history has no usual lag, and only its lag in seconds
-counts. Numbers of a broker that sends no signals expire after six hours. A tuner that has just started knows no usual lag.
+Ten minutes give one number, their median, and the usual lag is the median of these numbers over six hours. The judge leaves out the
+first three hours of each incident, and recoveries (judge.py). So a lag becomes usual only if it lasts longer than that, also for a
+tuner that starts in the midst of it. A broker without half an hour of history has no usual lag, and only its lag in seconds counts.
+Numbers of a broker that sends no signals expire after six hours. A tuner that has just started knows no usual lag.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tuner.core.value import value
 SPAN_MS = 10 * 60 * 1000
 SPANS_MAX = 36  # Six hours.
 SPANS_MIN = 3
-_SAMPLES_MAX = 60  # Of one span: one each 10 s; more would not change the median much.
+_SAMPLES_MAX = 40  # Of one span; the monitor evaluates every 15 s.
 
 
 @value
@@ -41,7 +42,7 @@ def remember(known: Mapping[int, UsualLag], lags: Mapping[int, float], now_ms: i
     """Returns the history with the newest lags.
 
     Args:
-        lags: sum of lags in messages, by broker; brokers without a fresh signal are absent.
+        lags: sum of lags in messages, by broker. Brokers are absent without a fresh signal, in an incident, and while they recover.
     """
     span = now_ms // SPAN_MS
     updated = {

@@ -14,7 +14,7 @@ import structlog
 
 from streaming.shared.kafka.values import ClusterError, PartitionState
 from tuner.control.replication_lag.decision import LagDiagnosis
-from tuner.control.replication_lag.judge import LagMemory, judge
+from tuner.control.replication_lag.judge import SIGNAL_AGE_S_MAX, LagMemory, judge
 from tuner.control.replication_lag.view import LagView
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.fetcher_load import FetchedPartition
@@ -75,7 +75,9 @@ class LagMonitor:
         self._diagnoses: tuple[LagDiagnosis, ...] = ()
         self._call: Call[_Evaluation] | None = None  # The evaluation in the background.
         self._due_s = float("-inf")
-        self._layout: tuple[float, Sequence[FetchedPartition]] | None = None  # When all partitions were read, and they.
+        self._layout: tuple[float, Sequence[FetchedPartition]] | None = (
+            None  # Time of the last read, and the partitions.
+        )
 
     def next_due_s(self) -> float:
         """Returns the monotonic time of the next ``tick``, in seconds."""
@@ -94,7 +96,9 @@ class LagMonitor:
                 self._start(*latest)
 
     def _start(self, observation: Observation, managed: frozenset[BrokerSide]) -> None:
-        if not isinstance(observation.live, LiveCluster):
+        age_s = (self._clock.now_ms() - observation.now_ms) / 1000
+        if not isinstance(observation.live, LiveCluster) or age_s > SIGNAL_AGE_S_MAX:
+            self._ports.observer.evaluation_failed()
             return
         view = LagView(
             observation.now_ms,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from streaming.shared.contract import (
     BrokerSignal,
     FetcherThreadLag,
@@ -14,7 +16,7 @@ from streaming.shared.contract import (
 )
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.replication_lag.decision import LagDiagnosis, LagReason
-from tuner.control.replication_lag.judge import LagMemory, judge
+from tuner.control.replication_lag.judge import INCIDENT_MS, RETURNED_MS, LagMemory, judge
 from tuner.control.replication_lag.reason_texts import LAG_REASON_TEXTS
 from tuner.control.replication_lag.usual import SPAN_MS, UsualLag
 from tuner.control.replication_lag.view import LagView
@@ -147,6 +149,124 @@ def test_judge_remembers_when_the_lag_began() -> None:
     assert found.since_ms == NOW_MS
     memory, _ = judge(view(signal(3, (thread(5, 0, 0),))), memory)
     assert memory.since_ms == {}
+
+
+def memory_of(run_s: int, *, lag_from_s: int, step_s: int = 60) -> LagMemory:
+    """Returns the memory of a tuner that ran so long, while broker 3 lagged from a moment on."""
+    memory = LagMemory()
+    for at_s in range(0, run_s, step_s):
+        at_ms = NOW_MS + 1000 * at_s
+        seen = replace(COLLISION, sampled_at_ms=at_ms) if at_s >= lag_from_s else idle(at_ms)
+        memory, _ = judge(view(seen, now_ms=at_ms), memory)
+    return memory
+
+
+def idle(at_ms: int) -> ReplicationSignal:
+    return replace(signal(3, (thread(5, 0, 4),)), sampled_at_ms=at_ms)
+
+
+INCIDENT_S = INCIDENT_MS // 1000
+
+
+def test_judge_incident_is_not_usual_for_three_hours() -> None:
+    started_within = memory_of(INCIDENT_S, lag_from_s=0)
+    assert started_within.usual == {}
+    assert started_within.since_ms == {3: NOW_MS}
+    calm = memory_of(1800 + INCIDENT_S, lag_from_s=1800)
+    assert [lag for _, lag in calm.usual[3].medians] + [*calm.usual[3].samples] == [4.0] * 12
+
+
+def test_judge_lag_of_more_than_three_hours_becomes_usual() -> None:
+    assert memory_of(INCIDENT_S + 3000, lag_from_s=0).usual[3].usual_messages() == 4_703
+
+
+# -- recoveries --------------------------------------------------------------------------------------------------------
+
+# As the tuner finds them: the replicas of broker 3 are out of sync.
+RECOVERY = PartitionMove(TOPIC, 6, 5, (5, 3, 4), adding=(3,), removing=(), isr=(5, 4), recovering=(3,))
+KNOWN = LagMemory(seen_since_ms={3: NOW_MS - RETURNED_MS, 2: NOW_MS - RETURNED_MS})
+CATCHES_UP = replace(COLLISION, trend=FALLS)
+SLOW = signal(3, (thread(5, 0, 4_000), thread(0, 0, 3_000), thread(1, 0, 3_500)), (behind(0, 4_000, 5, 0),))
+
+
+def recovery(lagging: ReplicationSignal, **changes: object) -> LagView:
+    seen = view(lagging, IN_TIME)
+    return replace(seen, live=replace(seen.live, recoveries=(RECOVERY,), **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("falling", [replace(SLOW, trend=FALLS), CATCHES_UP])
+def test_judge_recovery_whose_lag_falls_is_no_fault(falling: ReplicationSignal) -> None:
+    found = only(recovery(falling), KNOWN)
+    assert found.reason is LagReason.RECOVERING
+    assert found.text.endswith(
+        "more than usual: they are out of sync and catch up; the lag ends with the recovery, and `rheostat status` shows what is "
+        "left to copy"
+    )
+    assert (found.thread, found.better_fetchers) == (None, None)
+
+
+def test_judge_recovery_comes_before_a_throttle() -> None:
+    assert only(recovery(CATCHES_UP, lists=LISTED, rates=FOLLOWER_RATE), KNOWN).reason is LagReason.RECOVERING
+    assert only(recovery(COLLISION, lists=LISTED, rates=FOLLOWER_RATE), KNOWN).reason is LagReason.THROTTLED
+
+
+@pytest.mark.parametrize("side", [(3, Side.FOLLOWER), (5, Side.LEADER)])
+def test_judge_recovery_that_rheostat_throttles_may_grow(side: tuple[int, Side]) -> None:
+    listed = ThrottledReplicas(pairs=frozenset({(6, side[0])}))
+    lists = {TOPIC: TopicThrottle(listed if side[1] is Side.LEADER else ThrottledReplicas(), ThrottledReplicas())}
+    if side[1] is Side.FOLLOWER:
+        lists = LISTED
+    seen = recovery(COLLISION, lists=lists, rates={side: RateSetting(1_000_000)})
+    found = only(replace(seen, managed=frozenset({side})), KNOWN)
+    assert (found.reason, found.growing) == (LagReason.RECOVERING, True)
+    assert "the lag grows: rheostat throttles their recovery for the clients" in found.text
+    assert only(seen, KNOWN).reason is not LagReason.RECOVERING
+
+
+def test_judge_growing_lag_outside_the_isr_is_diagnosed() -> None:
+    assert only(recovery(COLLISION), KNOWN).reason is LagReason.FETCHER_BOUND
+    steady = replace(COLLISION, trend=replace(FALLS, r2=0.1))
+    assert only(recovery(steady), KNOWN).reason is LagReason.FETCHER_BOUND
+
+
+def test_judge_recovery_by_the_long_trend_unless_the_lag_rises_now() -> None:
+    falls_long = replace(FALLS, span_s=290.0)
+    uneven = replace(COLLISION, trend=replace(RISES, r2=0.1), trend_5min=falls_long)
+    assert only(recovery(uneven), KNOWN).reason is LagReason.RECOVERING
+    assert only(recovery(replace(uneven, trend=RISES)), KNOWN).reason is LagReason.FETCHER_BOUND
+    short = replace(uneven, trend_5min=replace(falls_long, span_s=50.0))
+    assert only(recovery(short), KNOWN).reason is LagReason.FETCHER_BOUND
+
+
+def test_judge_first_minute_after_a_return_is_a_recovery() -> None:
+    memory, (found,) = judge(recovery(COLLISION), LagMemory())
+    assert found.reason is LagReason.RECOVERING
+    later = replace(recovery(replace(COLLISION, sampled_at_ms=NOW_MS + RETURNED_MS)), now_ms=NOW_MS + RETURNED_MS)
+    assert only(later, memory).reason is LagReason.FETCHER_BOUND
+    gone, _ = judge(view(IN_TIME), memory)
+    assert gone.seen_since_ms.keys() == {2}
+
+
+def test_judge_stuck_replicas_are_no_recovery() -> None:
+    seen = recovery(CATCHES_UP)
+    stuck = replace(seen.live, recoveries=(), stuck_recoveries=frozenset({3}))
+    assert only(replace(seen, live=stuck), KNOWN).reason is LagReason.FETCHER_BOUND
+
+
+def test_judge_recovery_is_not_usual() -> None:
+    memory, _ = judge(recovery(CATCHES_UP), KNOWN)
+    assert memory.usual.keys() == {2}
+    # Its lag is below three times its usual, so it has no diagnosis.
+    memory, found = judge(recovery(CATCHES_UP), replace(usual_of(4_500), seen_since_ms=KNOWN.seen_since_ms))
+    assert found == ()
+    assert memory.usual[3] == usual_of(4_500).usual[3]
+
+
+def test_judge_recovery_says_nothing_about_its_leader() -> None:
+    lags, recovers = ALL_OF_ONE_SOURCE[0], replace(ALL_OF_ONE_SOURCE[1], trend=FALLS)
+    seen = replace(recovery(recovers), layout=lambda: (), signals={2: lags, 3: recovers})
+    _, found = judge(seen, KNOWN)
+    assert {d.broker: d.reason for d in found} == {2: LagReason.UNKNOWN, 3: LagReason.RECOVERING}
 
 
 # -- causes ----------------------------------------------------------------------------------------------------------------

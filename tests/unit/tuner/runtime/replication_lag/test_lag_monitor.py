@@ -12,6 +12,7 @@ from reassign_rig import T
 from streaming.shared.contract import FetcherThreadLag, LaggingPartition, LagTrend, ReplicationSignal
 from streaming.shared.kafka.values import ClusterError, PartitionState
 from tuner.control.replication_lag.decision import LagDiagnosis, LagReason
+from tuner.control.replication_lag.judge import SIGNAL_AGE_S_MAX
 from tuner.control.replication_lag.view import LagView
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, Observation
 from tuner.core.fetchers import fetcher_id
@@ -40,6 +41,7 @@ class Rig:
     """Plays the controller's cycle, Kafka, the background thread and the status store."""
 
     now_s: float = 1_000.0
+    wall_s: float = NOW_MS / 1000
     latest: tuple[Observation, frozenset[BrokerSide]] | None = None
     reads: int = 0
     read_error: Exception | None = None
@@ -49,7 +51,8 @@ class Rig:
 
     def __post_init__(self) -> None:
         ports = LagPorts(latest=lambda: self.latest, read_partitions=self.read, caller=self, observer=self)
-        self.monitor = LagMonitor(ports, Clock(monotonic_s=lambda: self.now_s), lambda _: None)
+        clock = Clock(wall_s=lambda: self.wall_s, monotonic_s=lambda: self.now_s)
+        self.monitor = LagMonitor(ports, clock, lambda _: None)
 
     def observe(self, lag: float) -> None:
         live = LiveCluster(frozenset({1, 2}), fetchers={1: 2, 2: 2})
@@ -100,6 +103,30 @@ def test_monitor_waits_for_a_readable_cycle() -> None:
     rig.latest = (Observation(NOW_MS, ClusterUnreadable("away")), frozenset())
     rig.evaluate()
     assert (rig.published, rig.waiting) == ([], [])
+
+
+def test_monitor_withdraws_the_diagnosis_while_the_cluster_is_unreadable() -> None:
+    rig = Rig()
+    rig.observe(5_000.0)
+    rig.evaluate()
+    assert (len(rig.published), rig.failures) == (1, 0)
+    rig.latest = (Observation(NOW_MS, ClusterUnreadable("away")), frozenset())
+    rig.evaluate()
+    assert (len(rig.published), rig.failures) == (1, 1)
+    rig.observe(5_000.0)
+    rig.evaluate()
+    assert rig.published[1][0].since_ms == rig.published[0][0].since_ms
+
+
+def test_monitor_withdraws_the_diagnosis_of_an_old_observation() -> None:
+    rig = Rig()
+    rig.observe(5_000.0)
+    rig.wall_s += SIGNAL_AGE_S_MAX
+    rig.evaluate()
+    assert (len(rig.published), rig.failures) == (1, 0)
+    rig.wall_s += 0.1
+    rig.evaluate()
+    assert (len(rig.published), rig.failures) == (1, 1)
 
 
 def test_monitor_evaluates_every_15_s_and_never_waits() -> None:
