@@ -6,8 +6,9 @@ arrays per entity. So sample names are resolved here once (kernel/Fold.java).
 Vocabulary:
     entity    the subject of a signal, keyed by ``cluster, kind, node, part``: a broker, a controller, one side of a broker
               with moving or throttled replicas (part: the side), or a tenant on a controller (part: its labels).
-    kind      a signal kind of the contract, or ``reject``. A refused record travels as an entity, because a second query for
-              rejects would parse the topic a second time.
+    kind      ``broker``, ``controller``, ``move``, ``tenant`` or ``reject``. The first four are signal kinds of the contract; the
+              kernel computes ``replication`` signals from the lags in the rows of brokers. A refused record travels as an entity,
+              because a second query for rejects would parse the topic a second time.
     slot      the part of a refused record's entity. Each partition has a fixed number of slots, which bounds the state.
     at_ms     Kafka's timestamp of the record; windows and watermark use it. All other clocks may be wrong.
     own_ms    the sender's clock; rates use it, because its error cancels out.
@@ -17,6 +18,7 @@ Vocabulary:
               by ``own_ms``, so nothing may be summed or multiplied across samples here.
     proven    the row has a sample that proves the node's kind (``BROKER_ONLY_SAMPLES``); many metrics exist on both kinds.
     sums      counters that are summed over labels: index of the counter, labels, value. Only in rows that are not whole.
+    lags      how far a broker's replicas are behind: sums, fetcher threads, and the worst partitions. Only in rows of brokers.
     row       the binary form of these values in the state (kernel/Row.java).
 """
 

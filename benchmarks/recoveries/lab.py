@@ -52,7 +52,7 @@ _STOP_S_MAX, _FILL_S_MAX, _IN_SYNC_S_MAX, _SIGNALS_S_MAX = 30.0, 300.0, 120.0, 2
 _STORED_SHARE = 0.6  # Of the clients' writes.
 _P99 = re.compile(r'^kafka_network_requestmetrics_totaltimems_p99{request="Produce",?} (\S+)', re.MULTILINE)
 _LINGER = "linger.ms=20"  # Two cores carry everything here, and requests are what costs them.
-# Brokers and clients come before what measures and turns: elsewhere these do not share processors.
+# Brokers and clients get a higher CPU priority than rheostat, because in production they run on other machines.
 _FIRST, _SECOND = before_others(-15), before_others(-5)
 _JAVA_OPTIONS = ("-XX:TieredStopAtLevel=4",)
 _PASSING_CONFIGS = {"retention.bytes": str(2 * MB), "segment.bytes": str(1024 * 1024)}

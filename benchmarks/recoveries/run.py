@@ -19,7 +19,8 @@ from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 
 SETTLE_S, BEFORE_S, AWAY_S, AFTER_S = 10.0, 20.0, 20.0, 10.0
-CALM, FORGOTTEN_S_MAX = 0.5, 150.0  # Of the objective; the longest wait for it.
+CALM_RATIO = 0.5  # p99 ÷ objective, below which a run begins.
+FORGET_WAIT_S_MAX = 150.0  # The longest wait for it.
 LONGEST = 4.0  # × T*; after that a run is ended as it is.
 LEFT_S_MAX = 60.0
 _READY_S_MAX = 120.0
@@ -75,7 +76,7 @@ class RecoveryRun:
         lab.pause(AWAY_S)
         away_end_s = time.monotonic()
         if self._policy.acts:  # Other policies do not use the brokers' figures.
-            lab.forget(CALM * size.latency_ms, FORGOTTEN_S_MAX)
+            lab.forget(CALM_RATIO * size.latency_ms, FORGET_WAIT_S_MAX)
         throttle = self._throttle(free, clients)
         lacking = lab.lacking_bytes()
         best_s = lacking / free

@@ -98,11 +98,19 @@ class LogSizes:
         return self._samples[-1][1].get(broker, {}).get(key)
 
     def growth_bytes_per_s(self, broker: int, key: TopicPartition) -> float | None:
-        """Returns how fast a log grows; None if it was not measured twice. Files that retention removes do not count."""
-        sizes = [by_broker[broker][key] for _, by_broker in self._samples if key in by_broker.get(broker, ())]
-        if len(sizes) < 2 or self.measured_s <= 0:
+        """Returns how fast a log grows over the samples that have it. Files that retention removes do not count.
+
+        None if fewer than two samples have it, or if the newest has not: then the rate may be of another time than the others.
+        """
+        sizes = [
+            (at_s, by_broker[broker][key]) for at_s, by_broker in self._samples if key in by_broker.get(broker, ())
+        ]
+        if len(sizes) < 2 or sizes[-1][0] != self._samples[-1][0]:
             return None
-        return sum(max(0, after - before) for before, after in pairwise(sizes)) / self.measured_s
+        span_s = sizes[-1][0] - sizes[0][0]
+        return (
+            sum(max(0, after - before) for (_, before), (_, after) in pairwise(sizes)) / span_s if span_s > 0 else None
+        )
 
 
 def analyse_threads(

@@ -65,6 +65,7 @@ def run_collect(
             client,
             scan_client,
             publish,
+            window_s=settings.stream.window_s,
             recovery_client=recovery_client,
             counts=counts,
         )

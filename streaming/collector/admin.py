@@ -147,7 +147,6 @@ class AdminReader:
             tracked=tracked,
             throttles=throttles,
             sizes={b: by_partition for b, by_partition in sizes.items() if not isinstance(by_partition, ClusterError)},
-            end_offsets=client.end_offsets([s for s in tracked if s.leader in brokers_to_ask]),
             rates=rates,
             leader_logs=self._leader_logs(lagging, brokers_to_ask - self.unanswered),
         )

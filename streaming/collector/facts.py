@@ -28,7 +28,6 @@ class AdminAnswers:
     tracked: Sequence[PartitionState] = ()  # Partitions that move, recover, or are listed in a throttle.
     throttles: Mapping[str, TopicThrottle] = field(default_factory=dict)
     sizes: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
-    end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     rates: Mapping[int, Mapping[str, float]] = field(default_factory=dict)  # broker → sample name → bytes/s
     leader_logs: Mapping[TopicPartition, LeaderLog] = field(default_factory=dict)  # Of partitions that lag.
 
@@ -79,8 +78,6 @@ def _add_leader_samples(state: PartitionState, answers: AdminAnswers, samples: d
     counted = len(followers) if throttle.leader.includes(state.partition, state.leader) else 0
     leader_samples = samples.setdefault(state.leader, [])
     leader_samples += [Sample(Metric.LED_SIZE, labels, sizes[key]), Sample(Metric.LED_COUNTED, labels, counted)]
-    if key in answers.end_offsets:
-        leader_samples.append(Sample(Metric.LED_END_OFFSET, labels, answers.end_offsets[key]))
     adding = [broker for broker in state.adding if broker != state.leader]
     copying = [*adding, *recovering]
     if copying and all(broker in answers.sizes for broker in copying):

@@ -11,17 +11,25 @@ from collections.abc import Iterable
 from streaming.shared.contract import Metric, Sample, age_label
 
 SPAN_S = 300.0
-STEP_S = 25.0  # A bit less than a window, so that each window has a scrape with earlier sums.
+STEP_S = 24.0  # With a scrape every 5 s: one sum in 25 s.
+_DELAY_S = 1.0  # A scrape may be so much earlier or later than the interval says.
 
 
 class LagHistory:
     """Sums of the lags of each node, one per ``STEP_S``. They are lost with the process."""
 
-    def __init__(self) -> None:
+    def __init__(self, window_s: float, interval_s: float) -> None:
+        """
+        Args:
+            window_s: length of the stream's windows; each window gets a scrape with earlier sums.
+            interval_s: time between two scrapes of a node.
+        """
+        self._send_every_s = max(0.0, min(STEP_S, window_s - interval_s - _DELAY_S))
         self._sums: dict[int, deque[tuple[float, float]]] = {}
+        self._sent_s: dict[int, float] = {}
 
     def samples(self, node: int, lags: Iterable[Sample], now_s: float) -> list[Sample]:
-        """Returns the earlier sums of a node if the newest is ``STEP_S`` old, and keeps the sum of this scrape.
+        """Returns the earlier sums of a node if they are due, and keeps the sum of this scrape if the newest is old enough.
 
         Args:
             lags: the samples about the lags of this scrape.
@@ -31,17 +39,20 @@ class LagHistory:
         if sum_now is None:
             return []
         kept = self._sums.setdefault(node, deque())
-        if kept and now_s < kept[-1][0]:
+        if kept and now_s < max(kept[-1][0], self._sent_s[node]):
             kept.clear()
-        if kept and now_s - kept[-1][0] < STEP_S:
+        if kept and now_s - self._sent_s[node] < self._send_every_s:
             return []
         while kept and now_s - kept[0][0] > SPAN_S:
             kept.popleft()
         earlier = [Sample(Metric.LAG_EARLIER_SUM, age_label(now_s - at_s), lag_sum) for at_s, lag_sum in kept]
-        kept.append((now_s, sum_now))
+        self._sent_s[node] = now_s
+        if not kept or now_s - kept[-1][0] >= STEP_S:
+            kept.append((now_s, sum_now))
         return earlier
 
     def keep_only(self, nodes: Iterable[int]) -> None:
         """Forgets all other nodes."""
         known = set(nodes)
         self._sums = {node: sums for node, sums in self._sums.items() if node in known}
+        self._sent_s = {node: at_s for node, at_s in self._sent_s.items() if node in known}

@@ -119,6 +119,7 @@ class Collector:
         scan_client: ClusterClient,
         publish: Publish,
         *,
+        window_s: float,
         recovery_client: ClusterClient | None = None,
         counts: Counts | None = None,
         wall_clock: Callable[[], float] = time.time,
@@ -128,6 +129,7 @@ class Collector:
         Args:
             client: read once per round; no other thread may use it meanwhile.
             scan_client: another connection to the same cluster, for the full scan.
+            window_s: length of the stream's windows.
             recovery_client: a third one, to find recovering replicas; None: they are not measured.
         """
         self.counts = counts if counts is not None else Counts()
@@ -146,7 +148,7 @@ class Collector:
         self._scraped_before: set[int] = set()
         # Replicas that lagged in the last round, by node; the next round reads their leaders' logs.
         self._lagging: dict[int, list[LaggingReplica]] = {}
-        self._lag_history = LagHistory()
+        self._lag_history = LagHistory(window_s, settings.interval_s)
         self._missed: set[int] = set()  # Nodes that got no slot in the last round.
         self._backoff = TimeoutBackoff()
         self._cluster_errors: dict[str, str] = {}  # The last error of the round and of the full scan.

@@ -11,7 +11,8 @@ import java.util.regex.Pattern;
 /** Collects the labelled samples about lags of one scrape. Samples with other labels than the collector's are skipped. */
 final class LagFold {
     private static final Pattern THREAD = Pattern.compile("fetcher=(\\d{1,9}),source=(\\d{1,9})");
-    private static final Pattern PARTITION = Pattern.compile(
+    /** Labels of a partition; the groups are fetcher, partition, source and topic. */
+    static final Pattern PARTITION = Pattern.compile(
             "(?:fetcher=(\\d{1,9}),)?partition=(\\d{1,9}),(?:source=(\\d{1,9}),)?topic=(.+)", Pattern.DOTALL);
     private static final int LAG = 0;
     private static final int END_OFFSET = 1;

@@ -8,7 +8,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.ToDoubleFunction;
 import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /**
  * Computes the lag of a follower from the successive scrapes of one window, and its trends.
@@ -20,7 +19,6 @@ final class Lagging {
     private static final double MS_PER_S = 1000.0;
     private static final int THREADS_SHOWN = 64;
     private static final int PARTITIONS_SHOWN = 20;
-    private static final Pattern PARTITION = Pattern.compile("partition=(\\d{1,9}),topic=(.+)", Pattern.DOTALL);
 
     private final Tables tables;
     private final List<Row> history;
@@ -157,9 +155,9 @@ final class Lagging {
     private void partitions(Json out) {
         List<Worst> worst = new ArrayList<>();
         newest.partitions().forEach((labels, values) -> {
-            Matcher match = PARTITION.matcher(labels);
+            Matcher match = LagFold.PARTITION.matcher(labels);
             if (values.lag() > 0 && match.matches()) {
-                worst.add(new Worst(match.group(2), Integer.parseInt(match.group(1)), labels, values));
+                worst.add(new Worst(match.group(4), Integer.parseInt(match.group(2)), labels, values));
             }
         });
         worst.sort(Comparator.<Worst>comparingDouble(partition -> -partition.values.lag()).thenComparing(Worst::labels));

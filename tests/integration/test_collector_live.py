@@ -87,7 +87,7 @@ def seen(lab: Lab, move: None) -> Iterator[tuple[Collector, Seen]]:
     seen, stop = Seen(), threading.Event()
     kafka = lab.kafka_settings().model_copy(update={"request_timeout_s": TIMEOUT_S})
     with ClusterClient(kafka, "test-collector") as client, ClusterClient(kafka, "test-scan") as scan_client:
-        collector = Collector(settings, "lab", client, scan_client, seen.publish)
+        collector = Collector(settings, "lab", client, scan_client, seen.publish, window_s=30)
         thread = threading.Thread(target=collector.run, args=(stop,))
         thread.start()
         try:
@@ -186,7 +186,6 @@ def test_samples_describe_the_throttled_move(seen: tuple[Collector, Seen], lab: 
         # The in-sync follower and the adding replica both use up the leader's quota.
         assert value(leader, Metric.LED_COUNTED, at) == 2
         assert 0 < (value(leader, Metric.LED_REMAINING, at) or 0) <= size
-        assert (value(leader, Metric.LED_END_OFFSET, at) or 0) > 100
         assert value(destination, Metric.FOLLOWED_LEADER_SIZE, at) == size
         assert 0 <= (value(destination, Metric.FOLLOWED_SIZE, at) or 0) < size
         assert value(destination, Metric.FOLLOWED_ADDING, at) == 1

@@ -159,7 +159,7 @@ def uneven_lag(at_s: int) -> float:
 def long_history(seed: int) -> list[list[Record]]:
     """400 s of scrapes, as the collector makes them, in micro-batches of 25 s: shuffled, some twice, some one batch later."""
     chance = random.Random(seed)
-    history = LagHistory()
+    history = LagHistory(window_s=30, interval_s=5)
     batches: list[list[Record]] = [[] for _ in range(LAST_S // 25 + 2)]
     for at_s in range(0, LAST_S + 1, 5):
         lag = uneven_lag(at_s)

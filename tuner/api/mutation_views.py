@@ -99,5 +99,5 @@ def _storm_json(storm: Storm, rates: MutationRates | None) -> dict[str, Any]:
         "tenants": [_tenant_json(tenant) for tenant in storm.tenants],
         "tenant_unknown_reason": unknown_reason,
         "quota_per_s": storm.quota_per_s,
-        "command": storm.command,
+        "commands": list(storm.commands),
     }

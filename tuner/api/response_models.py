@@ -405,7 +405,7 @@ class StormBody(BaseModel):
     tenants: list[MutationTenantBody] = Field(description="the tenants that cause at least half of the mutations")
     tenant_unknown_reason: str | None
     quota_per_s: float
-    command: str = Field(description="limits the first of these tenants, or every client-id")
+    commands: list[str] = Field(description="limit each of these tenants, or every client-id")
 
 
 class Mutations(BaseModel):

@@ -118,11 +118,6 @@ class MutationRates:
     tenants: tuple[TenantRate, ...]
     tenant_count: int
 
-    @property
-    def old_kinds(self) -> tuple[MutationRequestRate, ...]:
-        """The kinds of requests that old clients send now."""
-        return tuple(request for request in self.requests.values() if request.old_ratio)
-
 
 def mutation_rates(
     controllers: Mapping[int, ControllerSignal],

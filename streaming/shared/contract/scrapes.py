@@ -152,7 +152,6 @@ class Metric:
     # Summed over the replicas that copy it, because they are being added or recover; absent without any.
     LED_REMAINING = "rheostat_move_led_remaining_bytes"
     LED_RECOVERING = "rheostat_move_led_recovering"  # 1 while no replica is being added and some recover; else absent.
-    LED_END_OFFSET = "rheostat_move_led_end_offset"
     # FOLLOWED_…: of a partition that the record's broker follows.
     FOLLOWED_SIZE = "rheostat_move_followed_size_bytes"
     FOLLOWED_LEADER_SIZE = "rheostat_move_followed_leader_size_bytes"

@@ -17,6 +17,7 @@ so, and its command limits every client-id, which also makes Kafka keep the acco
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from streaming.shared.contract import ControllerSignal
@@ -45,7 +46,8 @@ class Storm:
 
     Attributes:
         tenants: the tenants that cause most of the mutations; empty: Kafka does not tell.
-        quota_per_s: partitions/s to which a quota should limit each of these tenants, or every client-id if none is named.
+        quota_per_s: partitions/s to which a quota should limit each of these tenants, or every client-id if none is named. The
+            tenants that are not named keep their rates.
     """
 
     since_ms: int
@@ -55,9 +57,9 @@ class Storm:
     quota_per_s: float
 
     @property
-    def command(self) -> str:
-        """The command that limits the storm."""
-        return quota_command(self.tenants[0] if self.tenants else None, self.quota_per_s)
+    def commands(self) -> tuple[str, ...]:
+        """The commands that limit the storm: one for each named tenant, or one for every client-id."""
+        return tuple(quota_command(tenant, self.quota_per_s) for tenant in self.tenants or (None,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +94,13 @@ def watch_storm(
     since_ms = state.high_since_ms if state.high_since_ms is not None else now_ms
     if state.storm is None and now_ms - since_ms < _STARTS_AFTER_S * 1000:
         return StormState(high_since_ms=since_ms, high_until_ms=now_ms)
+    tenants = _culprits(rates)
     storm = Storm(
         since_ms=since_ms,
         pressure=pressure,
         mutations_per_s=mutations_per_s,
-        tenants=_culprits(rates),
-        quota_per_s=_quota_per_s(mutations_per_s, pressure),
+        tenants=tenants,
+        quota_per_s=_quota_per_s(mutations_per_s, pressure, tenants, rates.accounted_per_s),
     )
     return StormState(high_since_ms=since_ms, high_until_ms=now_ms, storm=storm)
 
@@ -161,6 +164,18 @@ def _culprits(rates: MutationRates) -> tuple[TenantRate, ...]:
     return ()
 
 
-def _quota_per_s(mutations_per_s: float, pressure: Pressure) -> float:
-    """Returns half of the rate at which the pressure would be 1, and no less than any controller sustains."""
-    return float(max(MutationLimits().rate_per_s_safe, round(mutations_per_s / pressure.ratio / 2)))
+def _quota_per_s(
+    mutations_per_s: float, pressure: Pressure, tenants: Sequence[TenantRate], accounted_per_s: float | None
+) -> float:
+    """Returns the quota of each named tenant, so that all tenants together halve the rate at which the pressure would be 1.
+
+    It is no less than any controller sustains. If the other tenants alone overload the controller, the storm goes on, and the
+    busiest of them are named next.
+
+    Args:
+        accounted_per_s: the rate of all tenants in Kafka's accounts; it tells the share of those that are not named.
+    """
+    named = sum(tenant.per_s for tenant in tenants)
+    others_ratio = 1 - named / accounted_per_s if tenants and accounted_per_s else 0.0
+    bearable_per_s = mutations_per_s / pressure.ratio / 2 - others_ratio * mutations_per_s
+    return float(max(MutationLimits().rate_per_s_safe, round(bearable_per_s / max(1, len(tenants)))))

@@ -104,6 +104,17 @@ def test_log_sizes_forget_what_is_before_the_window() -> None:
     assert LogSizes(4.0).measured_s == 0
 
 
+def test_log_growth_counts_the_time_of_its_own_samples() -> None:
+    key = ("a", 0)
+    logs, gone = LogSizes(10.0), LogSizes(10.0)
+    for n in range(6):  # Every 2 s; the log grows by 1 MB/s.
+        size = {key: 2_000_000 * n}
+        logs.take(2.0 * n, {1: size} if n >= 4 else {})
+        gone.take(2.0 * n, {1: size} if n <= 2 else {1: {}})
+    assert logs.growth_bytes_per_s(1, key) == 1_000_000
+    assert gone.growth_bytes_per_s(1, key) is None
+
+
 def shown(threads: LiveThreads | None, problem: str | None = None) -> str:
     out = io.StringIO()
     Console(file=out, width=160, no_color=True).print(render(threads, problem))

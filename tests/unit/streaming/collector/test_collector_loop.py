@@ -52,9 +52,6 @@ class FakeCluster:
     def broker_configs(self, brokers: Iterable[int], _keys: Iterable[str]) -> dict[int, dict[str, Any]]:
         return {broker: {} for broker in brokers}
 
-    def end_offsets(self, _partitions: Iterable[PartitionState]) -> dict[Any, int]:
-        return {}
-
     def log_end_offsets(self, partitions: Iterable[PartitionState]) -> dict[Any, int]:
         return {(state.topic, state.partition): 500 for state in partitions}
 
@@ -107,7 +104,9 @@ def cluster() -> FakeCluster:
 def run(cluster: FakeCluster, lasts_s: float, *then: tuple[float, Any]) -> None:
     client = cast("ClusterClient", cluster)
     published: list[Scrape] = []
-    collector = Collector(CollectorSettings(), "c", client, cast("ClusterClient", FakeCluster()), published.append)
+    collector = Collector(
+        CollectorSettings(), "c", client, cast("ClusterClient", FakeCluster()), published.append, window_s=30
+    )
     stop = threading.Event()
     thread = threading.Thread(target=collector.run, args=(stop,))
     began_s = time.monotonic()

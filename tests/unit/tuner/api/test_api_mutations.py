@@ -113,7 +113,8 @@ def test_storm_without_accounts_says_why_no_tenant_is_named(rig: Rig) -> None:
         "Kafka counts the partitions of each tenant only once a mutation quota has been set"
         in found["tenant_unknown_reason"]
     )
-    assert found["command"].endswith("--entity-type clients --entity-default --add-config controller_mutation_rate=25")
+    [command] = found["commands"]
+    assert command.endswith("--entity-type clients --entity-default --add-config controller_mutation_rate=25")
     page = text_of(rig, "controller")
     assert "Creations and deletions of topics overload the controller: 64 partitions per second" in page
     assert "This command limits every client-id to 25 partitions per second" in page
@@ -127,11 +128,20 @@ def test_storm_names_its_tenant_from_the_accounts(rig: Rig) -> None:
     assert [(t["client_id"], t["tokens"]) for t in found["tenants"]] == [("etl <&>", -4.0)]
     assert found["text"].endswith('Most come from client-id "etl <&>".')
     assert found["tenant_unknown_reason"] is None
-    assert "--entity-name 'etl <&>'" in found["command"]
+    assert ["--entity-name 'etl <&>'" in command for command in found["commands"]] == [True]
     assert "etl <&>" in text_of(rig, "controller")
     assert "<&>" not in rig.get("/page/controller").text
     labels = {"cluster": CLUSTER, "user": "", "client_id": "etl <&>"}
     assert rig.registry.get_sample_value("rheostat_controller_storm", labels) == 1.0
+
+
+def test_storm_of_two_tenants_shows_a_command_for_each(rig: Rig) -> None:
+    even = {n: replace(ACCOUNTS[1], client_id=f"c{n}") for n in range(3)}
+    found = storm(rig, tenants=even)
+    assert len(found["tenants"]) == len(found["commands"]) == 2
+    page = text_of(rig, "controller")
+    assert ["This command limits tenant 1 to" in page, "This command limits tenant 2 to" in page] == [True, True]
+    assert page.count("kafka-configs") == 2
 
 
 def test_scattered_storm_says_that_many_tenants_cause_it(rig: Rig) -> None:

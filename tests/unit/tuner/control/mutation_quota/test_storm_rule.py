@@ -167,6 +167,52 @@ def test_quota_halves_the_bearable_rate_and_keeps_what_any_controller_sustains()
     assert quiet.quota_per_s == 25.0
 
 
+@pytest.mark.parametrize(
+    ("rate_per_s", "pressure", "tenants", "quota_per_s"),
+    [
+        (
+            1000.0,
+            1.5,
+            [("a", 500.0), *((f"t{n}", 125.0) for n in range(4))],
+            25.0,
+        ),  # The others alone take half of the rate.
+        (1000.0, 1.5, [("a", 800.0), ("b", 200.0)], 133.0),
+        (900.0, 1.2, [("a", 290.0), ("b", 290.0), ("c", 320.0)], 43.0),  # Two of them are named.
+        (900.0, 1.2, [(name, 180.0) for name in "abcde"], 25.0),
+    ],
+)
+def test_quota_of_the_named_tenants_ends_the_storm(
+    rate_per_s: float, pressure: float, tenants: list[tuple[str, float]], quota_per_s: float
+) -> None:
+    loud = rates(
+        *tenants, partitions_created_per_s=rate_per_s, partitions_deleted_per_s=0.0, metadata_records_per_s=None
+    )
+    measures = ClusterWideMeasures(apply_lag_ms=1_000.0 * pressure)
+    storm = watched((0, loud, measures), (10, loud, measures))[-1]
+    assert storm is not None
+    assert storm.mutations_per_s == rate_per_s
+    assert storm.quota_per_s == quota_per_s
+    assert len(storm.commands) == len(storm.tenants)
+    named = {tenant.client_id for tenant in storm.tenants}
+    rate_after = sum(min(per_s, storm.quota_per_s) if name in named else per_s for name, per_s in tenants)
+    assert rate_after * pressure / rate_per_s < 1
+
+
+def test_storm_names_the_next_tenants_once_the_first_are_limited() -> None:
+    def named(*tenants: tuple[str, float]) -> list[str | None]:
+        per_s = sum(rate for _, rate in tenants)
+        loud = rates(
+            *tenants, partitions_created_per_s=per_s, partitions_deleted_per_s=0.0, metadata_records_per_s=None
+        )
+        measures = ClusterWideMeasures(apply_lag_ms=2.0 * per_s)  # A pressure of 4 at 2,000 mutations/s.
+        storm = watched((0, loud, measures), (10, loud, measures))[-1]
+        return [tenant.client_id for tenant in storm.tenants] if storm is not None else []
+
+    assert named(("a", 1000.0), ("b", 900.0), ("c", 100.0)) == ["a"]
+    assert named(("a", 25.0), ("b", 900.0), ("c", 100.0)) == ["b"]
+    assert named(("a", 25.0), ("b", 25.0), ("c", 100.0)) == []
+
+
 HEAD = "kafka-configs --bootstrap-server $BOOTSTRAP --alter"
 
 
