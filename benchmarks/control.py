@@ -11,6 +11,9 @@ that no law can avoid. It is not a rival.
 A rival beats rheostat if it ends sooner and has fewer misses, in bins of five seconds or of one second. Both widths count, so that
 the claim holds for either.
 
+``--plants N`` draws N plants from the seed instead (laws/plants.py), and reports distributions. ``--worst DIR`` keeps the plants
+with the largest ratios as files for ``rheostat simulate``.
+
 The constants of the law were tuned on the seeds 1 and 11; the default seed is another one. Two worlds were made easier after their
 figures had been seen. The worlds with names that end in "-busy" are the same, with the client load of the others.
 """
@@ -22,9 +25,12 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from benchmarks.laws.clairvoyant import Clairvoyant
+from benchmarks.laws.distribution import measure_plants, missed_on_plants, print_plants, save_plants, worst_plants
+from benchmarks.laws.plants import CapacityTold
 from benchmarks.laws.rivals import OURS, policies
 from benchmarks.laws.worlds import worlds
 from tuner.simulation.run import run
@@ -156,7 +162,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--scenario", action="append", default=[], choices=list(worlds(SEED)), help="may be repeated")
     parser.add_argument("--ours", action="store_true", help="leave the rivals out")
+    parser.add_argument("--plants", type=int, metavar="N", help="draw N plants instead of the chosen worlds")
+    parser.add_argument("--capacity", type=CapacityTold, choices=list(CapacityTold), default=CapacityTold.RIGHT)
+    parser.add_argument("--worst", type=Path, metavar="DIR", help="folder for the worst plants")
     given = parser.parse_args(arguments)
+    if given.plants is not None:
+        return _plants(given)
     rows = measure(given.seed, only=given.scenario, ours_alone=given.ours)
     calm = measure(given.seed, only=given.scenario, ours_alone=True, samples=CALM_SAMPLES)
     failures = missed(rows)
@@ -174,6 +185,21 @@ def main(arguments: list[str]) -> int:
         _print(calm)
         for failure in failures:
             print(f"missed: {failure}")
+    return 1 if failures else 0
+
+
+def _plants(given: argparse.Namespace) -> int:
+    rows = measure_plants(given.seed, given.plants, given.capacity, ours_alone=given.ours)
+    failures = missed_on_plants(rows, given.capacity)
+    if given.json:
+        print(json.dumps({"seed": given.seed, "capacity": given.capacity, "rows": rows, "missed": failures}))
+    else:
+        print(f"seed {given.seed}, {given.plants} plants, capacity {given.capacity}")
+        print_plants(rows)
+        for failure in failures:
+            print(f"missed: {failure}")
+    if given.worst is not None:
+        save_plants(given.worst, given.seed, given.capacity, worst_plants(rows))
     return 1 if failures else 0
 
 

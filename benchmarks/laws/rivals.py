@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaming.shared.contract import Side
-from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
@@ -23,6 +23,7 @@ from tuner.simulation.policy import (
     RulePolicy,
     SimulatedCluster,
     ThrottlePolicyRunner,
+    capacities,
 )
 from tuner.simulation.world import World
 
@@ -62,15 +63,6 @@ def clairvoyant_bytes_per_s(world: World) -> float:
             for side in (leader, follower):
                 remaining[side] = remaining.get(side, 0.0) + p.size_bytes
     return max(steady_state[side] + remaining[side] / ends_s for side in remaining)
-
-
-def capacities(world: World) -> dict[int, Capacity]:
-    return {
-        b.broker: Capacity(
-            in_bytes_per_s=min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s), out_bytes_per_s=b.link_out_bytes_per_s
-        )
-        for b in world.brokers
-    }
 
 
 @dataclass(slots=True)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from streaming.shared.contract import BrokerSignal, Side, ThrottledBy
 from tuner.simulation.cluster import TOTALS, Cluster
-from tuner.simulation.latency import client_mean_ms, client_p99_ms
+from tuner.simulation.latency import client_mean_ms
+from tuner.simulation.latency_signal import P99Signal
 from tuner.simulation.numbers import Floats, sums
 from tuner.simulation.side_loads import CounterSample
 
@@ -22,7 +23,7 @@ CLUSTER = "simulated"
 class BrokerFigures:
     """The figures of all brokers at the newest scrape of ``history``; ``signal`` returns those of one broker."""
 
-    def __init__(self, cluster: Cluster, history: Sequence[CounterSample]) -> None:
+    def __init__(self, cluster: Cluster, history: Sequence[CounterSample], p99: P99Signal) -> None:
         self._cluster = cluster
         newest = self._newest = history[-1]
         seen = np.array([scrape.seen for scrape in history])
@@ -56,7 +57,7 @@ class BrokerFigures:
                 catch_up + step_mean_by_kind[f"steady_{direction}"] + step_mean_by_kind[f"client_{direction}"]
             ).tolist()
         utilisation = step_mean_by_kind["utilised_s"]
-        self._p99_ms: list[float] = client_p99_ms(utilisation, cluster.world.latency).tolist()
+        self._p99_ms: list[float] = p99.p99_ms(utilisation).tolist()
         self._mean_ms: list[float] = self._window_mean_ms(at_s, totals[:, -1], first).tolist()
         self._idle: list[float] = np.clip(1.0 - utilisation, 0.0, 1.0).tolist()
         self._throttled: list[float] = cluster.quotas.rate_bytes_per_s.tolist()  # Leader sides, then follower sides.

@@ -175,12 +175,14 @@ class _LoopRunner:
 
 
 def capacities(world: World) -> dict[int, Capacity]:
-    """Returns the capacity of each broker's link and disks, as an operator would write it into the settings."""
+    """Returns the capacity of each broker's link and disks, as far as the tuner's settings tell it."""
     return {
         b.broker: Capacity(
-            in_bytes_per_s=min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s), out_bytes_per_s=b.link_out_bytes_per_s
+            in_bytes_per_s=b.capacity_told_ratio * min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s),
+            out_bytes_per_s=b.capacity_told_ratio * b.link_out_bytes_per_s,
         )
         for b in world.brokers
+        if b.capacity_told_ratio is not None
     }
 
 

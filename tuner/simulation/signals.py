@@ -1,8 +1,8 @@
 """Simulates the stream of signals, with the delays and losses that the world defines.
 
 Each scrape reads all brokers at once. The scrape of a broker may be lost, and the broker's signals arrive some seconds later. The
-fields have the meaning of the contract, with two differences. The client p99 covers the last scrape interval, whereas Kafka's
-histogram remembers minutes. Request handlers are as busy as the broker's busiest direction was in that interval.
+fields have the meaning of the contract, with two differences. The world names what the client p99 covers (latency_signal.py).
+Request handlers are as busy as the broker's busiest direction was in the last scrape interval.
 
 A step that spans a lost scrape is the sum of the steps between all scrapes. So a partition that began or ended its move within the
 step counts for its part of the time.
@@ -19,6 +19,7 @@ import numpy as np
 from streaming.shared.contract import MoveSignal, MoveStep, Side, Signal
 from tuner.simulation.broker_figures import CLUSTER, BrokerFigures
 from tuner.simulation.cluster import Cluster
+from tuner.simulation.latency_signal import P99Signal
 from tuner.simulation.numbers import sums
 from tuner.simulation.side_loads import CounterSample, SideLoads, fit_slope
 from tuner.simulation.world import SignalOutage
@@ -51,6 +52,7 @@ class Stream:
         self._history: deque[CounterSample] = deque(maxlen=scrapes)
         self._sums: dict[tuple[int, Side], _Sum] = {}
         self._steps: dict[tuple[int, Side], deque[tuple[MoveStep, float]]] = {}
+        self._p99 = P99Signal(cluster)
         self._next_s = 0.0
         self._in_transit: list[tuple[float, int, Signal]] = []  # A heap: (time of arrival, order, signal).
         self._sent = 0
@@ -58,6 +60,7 @@ class Stream:
     def advance(self) -> None:
         """Scrapes if a scrape is due."""
         now_s = self._cluster.now_s
+        self._p99.advance()
         if now_s + 1e-9 >= self._next_s:
             self._next_s += self._delivery.scrape_every_s
             self._scrape(now_s)
@@ -89,7 +92,7 @@ class Stream:
         if self._history:
             self._add_step(self._history[-1], now)
         self._history.append(now)
-        loads, figures = SideLoads(cluster, self._history), BrokerFigures(cluster, self._history)
+        loads, figures = SideLoads(cluster, self._history), BrokerFigures(cluster, self._history, self._p99)
         for i in np.flatnonzero(now.seen).tolist():
             due_s = now_s + float(delay_s[i])
             for signal in self._signals(i, now, loads, figures):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 
 from streaming.shared.contract import Side
 from streaming.shared.units import count_text, rate_text, size_text
@@ -24,6 +25,7 @@ class BrokerSpec:
     link_out_bytes_per_s: float
     disk_write_bytes_per_s: float
     disk_read_bytes_per_s: float
+    capacity_told_ratio: float | None = 1.0  # The capacity in the tuner's settings ÷ the true one; None: it is not told.
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +145,19 @@ class FetchSettings:
     thread_bytes_per_s_max: float = 1e9
 
 
+class P99Source(StrEnum):
+    """What the p99 of a broker's signal covers; the names of the field differ between collectors."""
+
+    STEP = "step"  # The time since the last scrape.
+    MOMENT = "moment"  # The last second before the scrape.
+    RESERVOIR = "reservoir"  # Kafka's histogram: all requests so far, weighted by age.
+
+
 @dataclass(frozen=True, slots=True)
 class LatencyModel:
     """Client p99 = base ÷ (1 − u); u is the utilisation of a broker's busiest direction."""
 
+    p99_source: P99Source = P99Source.STEP
     base_ms: float = 5.0
     objective_utilisation: float = 0.9
     utilisation_max: float = 0.99  # Higher utilisation counts as this value.
