@@ -133,7 +133,9 @@ def print_plants(rows: Sequence[Row]) -> None:
     print(f"{'law':18} {'T ÷ T*':>24} {'5 s bins over':>24} {'1 s bins over':>24} {'writes':>7} {'better':>7}")
     print(f"{'':18} {'median':>7} {'p95':>8} {'most':>7}" + f" {'mean':>7} {'p95':>8} {'most':>7}" * 2)
     for total in totals(rows):
-        ratio = " ".join(f"{_text(total[f'ratio_{at}']):>{width}}" for at, width in (("median", 7), ("p95", 8), ("max", 7)))
+        ratio = " ".join(
+            f"{_text(total[f'ratio_{at}']):>{width}}" for at, width in (("median", 7), ("p95", 8), ("max", 7))
+        )
         over = " ".join(
             " ".join(f"{total[f'{key}_{at}']:{width}.2%}" for at, width in (("mean", 7), ("p95", 8), ("max", 7)))
             for key in ("slo_5s", "slo_1s")

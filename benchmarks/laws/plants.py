@@ -104,7 +104,9 @@ def _moves(rng: np.random.Generator, ids: Sequence[int]) -> list[PartitionSpec]:
         holds = tuple(old[(i + k) % len(old)] for k in range(replicas))
         removing = (holds[-1],) if gives_up and len(holds) > 1 else ()
         moves.append(
-            PartitionSpec(_TOPIC, i, float(sizes[i]), write, replicas=holds, adding=(new[i % len(new)],), removing=removing)
+            PartitionSpec(
+                _TOPIC, i, float(sizes[i]), write, replicas=holds, adding=(new[i % len(new)],), removing=removing
+            )
         )
     return moves
 

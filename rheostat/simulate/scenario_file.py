@@ -47,6 +47,7 @@ from tuner.simulation.world import (
     SignalOutage,
     World,
 )
+from tuner.simulation.world_json import read_world
 
 # The default ceiling, as a share of the slowest link: one tenth is left for unmeasured traffic, and one for the latency objective.
 _CEILING_SHARE = 0.8
@@ -61,8 +62,9 @@ def load_scenario(name_or_file: str, seed: int | None = None) -> Scenario:
     """Reads a scenario.
 
     Args:
-        name_or_file: a file, or the name of a shipped scenario.
-        seed: replaces the file's seed.
+        name_or_file: a file, or the name of a shipped scenario. A file that ends in ``.json`` is a world of
+            ``benchmarks.control --worst``.
+        seed: replaces the file's seed; without effect on a world.
 
     Raises:
         BadInputError: every fault of the first round that finds any, one per line.
@@ -77,7 +79,24 @@ def load_scenario(name_or_file: str, seed: int | None = None) -> Scenario:
         raise BadInputError(
             f"{path}: cannot be read: {error.strerror or error}\nexpected a file, or one of {', '.join(shipped)}"
         ) from error
+    if path.suffix == ".json":
+        return _drawn_scenario(text, path)
     return parse_scenario(text, str(path), name=path.stem, seed=seed)
+
+
+def _drawn_scenario(text: str, path: Path) -> Scenario:
+    """Returns the scenario of a world that a benchmark has drawn and written. It has a seed of its own."""
+    try:
+        world = read_world(text)
+    except ValueError as error:
+        raise BadInputError(f"{path}: {error}") from error
+    if not world.moving:
+        raise BadInputError(f"{path}: expected something to copy, found no partition that moves")
+    return Scenario(path.stem, "a drawn plant", world, rate_bytes_per_s_max=_CEILING_SHARE * _slowest_link(world))
+
+
+def _slowest_link(world: World) -> float:
+    return min(min(b.link_in_bytes_per_s, b.link_out_bytes_per_s) for b in world.brokers)
 
 
 def parse_scenario(text: str, file: str, *, name: str, seed: int | None = None) -> Scenario:
@@ -103,12 +122,11 @@ def parse_scenario(text: str, file: str, *, name: str, seed: int | None = None) 
         if fastest_s is not None and schema.deadline < fastest_s:
             message = f"expected at least {span_text(fastest_s)}, the fastest possible schedule, found {span_text(schema.deadline)}"
             raise BadInputError(source.fault(("deadline",), message))
-    slowest_link = min(min(b.link_in_bytes_per_s, b.link_out_bytes_per_s) for b in world.brokers)
     return Scenario(
         name=name,
         about=" ".join(schema.about.split()),
         world=world,
-        rate_bytes_per_s_max=schema.ceiling if schema.ceiling is not None else _CEILING_SHARE * slowest_link,
+        rate_bytes_per_s_max=schema.ceiling if schema.ceiling is not None else _CEILING_SHARE * _slowest_link(world),
         deadline_s=schema.deadline,
         share_max=schema.share,
     )

@@ -12,7 +12,8 @@ from tuner.simulation.latency import client_mean_ms, client_p99_ms
 from tuner.simulation.numbers import Floats
 from tuner.simulation.world import P99Source
 
-# Kafka's histograms: size of the reservoir, and the decay of the weight of a request with its age (Yammer's ExponentiallyDecayingSample).
+# Kafka's histograms (Yammer's ExponentiallyDecayingSample): size of the reservoir, and decay of the weight of a request with its
+# age.
 _RESERVOIR = 1_028
 _DECAY_PER_S = 0.015
 _MEMORY_S = 300  # Older requests have a weight below 1 %.

@@ -25,7 +25,9 @@ class BrokerSpec:
     link_out_bytes_per_s: float
     disk_write_bytes_per_s: float
     disk_read_bytes_per_s: float
-    capacity_told_ratio: float | None = 1.0  # The capacity in the tuner's settings ÷ the true one; None: it is not told.
+    capacity_told_ratio: float | None = (
+        1.0  # The capacity in the tuner's settings ÷ the true one; None: it is not told.
+    )
 
 
 @dataclass(frozen=True, slots=True)
