@@ -48,7 +48,8 @@ PARTITIONS = 4
 BEFORE, AFTER = [SOURCE, OLD], [SOURCE, NEW]
 
 WARM_S = 40.0
-CALM, FORGOTTEN_S_MAX = 0.5, 150.0  # Of the objective; the longest wait for it.
+CALM_RATIO = 0.5  # p99 ÷ objective, below which a run begins.
+FORGET_WAIT_S_MAX = 150.0  # The longest wait for it.
 _FILL_S_MAX = 300.0
 _P99 = re.compile(
     r'^kafka_network_requestmetrics_totaltimems_p99{request="(Produce|FetchConsumer)",?} (\S+)', re.MULTILINE
@@ -204,8 +205,8 @@ class BenchLab:
     def forget(self) -> None:
         """Waits until the brokers' p99 metrics, which cover minutes, no longer contain the previous run."""
         began_s = time.monotonic()
-        while (p99_ms := self.broker_p99_ms().get("Produce", 0.0)) > CALM * self.size.latency_ms:
-            if time.monotonic() - began_s > FORGOTTEN_S_MAX:
+        while (p99_ms := self.broker_p99_ms().get("Produce", 0.0)) > CALM_RATIO * self.size.latency_ms:
+            if time.monotonic() - began_s > FORGET_WAIT_S_MAX:
                 break
             self.pause(1.0)
         say(f"after {time.monotonic() - began_s:.0f} s broker {SOURCE} says that its produce p99 is {p99_ms:.1f} ms")

@@ -56,6 +56,7 @@ class Recovery:
     marks: list[Mark] = field(default_factory=list)
     headlines: set[str] = field(default_factory=set)  # The page's words about the progress.
     texts: dict[str, str] = field(default_factory=dict)  # By reason: the first decision with it.
+    lag_reasons: set[str] = field(default_factory=set)  # Of the diagnoses of the broker's lag.
     latencies: list[tuple[float, float]] = field(default_factory=list)  # When sent, milliseconds.
 
     @property
@@ -145,6 +146,8 @@ class WipedBroker:
             status = parts.status()
             for decision in status["last_decisions"] if status else []:
                 course.texts.setdefault(decision["reason"], decision["text"])
+            lagging = status["replication_lag"]["lagging"] if status else None
+            course.lag_reasons |= {row["reason"] for row in lagging or () if row["broker"] == RETURNING}
             tuner = next(child for child in parts.supervisor.children if child.name == "tune")
             # Without a throttle the comparison is false, as its time is NaN.
             dies = course.at_s[-1] > course.throttled_s + tuner_dies_after_s and not course.marks
@@ -231,6 +234,8 @@ def test_wiped_broker_recovers_throttled_and_leaves_nothing(tmp_path: Path) -> N
             ends = client.end_offsets(client.partitions([TOPIC]))
         write_plot(tmp_path / "recovery.svg", draw({"watch": watch, "act": act}))
     assert sum(ends.values()) >= acknowledged + MEGABYTES * 10, "acknowledged records are lost"
+    # Neither recovery is taken for a fault.
+    assert watch.lag_reasons | act.lag_reasons == {"lag_recovering"}
     # The first one is not throttled, and the page says what the tuner would do.
     assert math.isnan(watch.throttled_s)
     assert "with act it would list them" in watch.texts["recovery_watched"]

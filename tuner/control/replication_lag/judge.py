@@ -20,7 +20,7 @@ from tuner.control.replication_lag.usual import UsualLag, remember
 from tuner.control.replication_lag.view import LagView
 
 SIGNAL_AGE_S_MAX = 60.0
-# Kafka measures the lag of a replica only after it has left the ISR. With less than this it is about to return.
+# Kafka measures the lag of a replica only after it has left the ISR. A replica that lacks less than this is about to return.
 LAG_S_MIN = 2.0
 # Less than both is no lag: a single message of a partition with few writes may be a lag of minutes.
 LAG_MESSAGES_MIN = 1_000
