@@ -386,7 +386,7 @@ def collecting(settings: CollectorSettings) -> Iterator[Watch]:
     stop = threading.Event()
     with ExitStack() as stack:
         clients = [stack.enter_context(ClusterClient(nowhere, "test")) for _ in range(2)]
-        collector = Collector(settings, "test", clients[0], clients[1], scrapes.append)
+        collector = Collector(settings, "test", clients[0], clients[1], scrapes.append, window_s=30.0)
         thread = threading.Thread(target=collector.run, args=(stop,))
         thread.start()
         try:

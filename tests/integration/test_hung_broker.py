@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from lab_parts import until
@@ -28,6 +29,15 @@ def signalled(lab: Lab, which: signal.Signals) -> None:
         process = lab.nodes[broker].process
         assert process is not None
         process.send_signal(which)
+        if which is signal.SIGSTOP:
+            # A thread on another processor goes on until the system interrupts it, and may answer one more request.
+            until(lambda pid=process.pid: thread_states(pid) == {"T"}, 5, f"broker {broker} is stopped")
+
+
+def thread_states(pid: int) -> set[str]:
+    """Returns the states of a process's threads, as the system abbreviates them."""
+    stats = (stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat"))
+    return {text.rsplit(")", 1)[1].split()[0] for text in stats}
 
 
 def answering_brokers(client: ClusterClient) -> tuple[set[int], float]:

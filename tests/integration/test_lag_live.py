@@ -117,7 +117,9 @@ def test_collector_reduces_lag_to_thread_and_partition(lab: Lab) -> None:
     thread = thread_labels(LEADER, fetcher_id(HOT, 0, FETCHERS))
     idle = thread_labels(LEADER, fetcher_id(HOT, 1, FETCHERS))
     with ClusterClient(lab.kafka_settings(), "test") as client, ClusterClient(lab.kafka_settings(), "scan") as scan:
-        collector = Collector(settings, "lab", client, scan, lambda scrape: scrapes.update({scrape.node: scrape}))
+        collector = Collector(
+            settings, "lab", client, scan, lambda scrape: scrapes.update({scrape.node: scrape}), window_s=30.0
+        )
 
         def samples() -> dict[tuple[str, str], float]:
             collector.round()
