@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from benchmarks.laws.one_page import OnePage
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.steering.law import control_step
@@ -42,6 +43,7 @@ def policies(world: World) -> list[Policy]:
         RulePolicy("habit 50 MB/s", Static(_HABIT_BYTES_PER_S), every_s=1e9),
         *(Fresh(f"autothrottle {share:.1f}", _Autothrottle, share) for share in (1.0, 0.8)),
         Fresh("cruise control", _CruiseControl, 1.0),
+        _FreshOnePage(),
         RulePolicy("none", Static(None), every_s=1e9),
     ]
 
@@ -161,6 +163,14 @@ class _CruiseControl:
                 if side[0] == broker:
                     found[side] = round(before * 10 * MB)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class _FreshOnePage:
+    name: str = "one page"
+
+    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+        return RulePolicy(self.name, OnePage(simulated.cluster.world), every_s=1.0).start(simulated)
 
 
 @dataclass(frozen=True, slots=True)
