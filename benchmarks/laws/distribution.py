@@ -104,7 +104,7 @@ def missed_on_plants(rows: Sequence[Row], told: CapacityTold) -> list[str]:
             ("the median of the writes a broker and minute", "writes_median", WRITES_MEDIAN_MAX),
         ]
     sentences = [
-        f"{what} is {ours[key]:.4g}, at most {bound} is allowed" for what, key, bound in bounds if ours[key] > bound
+        f"{figure} is {ours[key]:.4g}, at most {bound} is allowed" for figure, key, bound in bounds if ours[key] > bound
     ]
     return sentences + [
         f"{total['policy']} is better in both on {total['beats_ours_ratio']:.0%} of the plants"

@@ -41,7 +41,7 @@ _T_ROUNDS = 4  # Scalings of the sizes until T* is near the drawn value.
 
 
 class CapacityTold(StrEnum):
-    """What the tuner's settings say about the brokers' capacity."""
+    """Whether the capacity of the brokers in the tuner's settings is right."""
 
     RIGHT = "right"
     WRONG = "wrong"  # Each broker's by a factor of 0.4 to 2.

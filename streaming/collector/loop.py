@@ -396,7 +396,7 @@ class Collector:
     def _recovering_partitions(self) -> Sequence[PartitionState]:
         return self._finder.result.partitions if self._finder is not None else ()
 
-    def _report_recovery_look(self, error: Exception | None) -> None:
+    def _report_recovery_look(self, error: ClusterError | None) -> None:
         if error is None:
             self._report_cluster_recovery("search for recovering replicas")
         else:

@@ -16,7 +16,7 @@ Tell = Callable[[str, object], None]
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(400)]
 
-# Each fetch copies one batch, so a broker without a throttle takes many seconds for what the tuner has to throttle.
+# Small fetches, one batch each: without a throttle the copy takes many seconds, so the tuner has time to act.
 BULK_BYTES, MEGABYTES = 4_000, 60
 _FETCH = {"replica.fetch.max.bytes": "16000", "replica.fetch.response.max.bytes": "16000"}
 LAB = LabSpec(brokers=4, heap_mb=320, broker_settings=BROKER_SETTINGS | _FETCH)

@@ -1,4 +1,4 @@
-"""The p99 of a broker's signal: what it covers depends on its source."""
+"""The p99 of a broker's signal covers a step, a moment or minutes, as its source says."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class FetchSettings:
 
 
 class P99Source(StrEnum):
-    """What the p99 of a broker's signal covers; the names of the field differ between collectors."""
+    """The time that the p99 of a broker's signal covers; it differs between collectors."""
 
     STEP = "step"  # The time since the last scrape.
     MOMENT = "moment"  # The last second before the scrape.

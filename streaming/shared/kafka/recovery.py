@@ -99,16 +99,15 @@ class RecoveryFinder:
         # By broker: the bytes of its replicas outside the ISR, and since when their number has not changed.
         self._unchanged: dict[int, tuple[int, float]] = {}
         self._progress_at_s = float("-inf")
-        self._unreported_topics = frozenset[
-            str
-        ]()  # With recovering replicas that are stuck, or beyond ``PARTITIONS_MAX``.
+        # Topics with recovering replicas that are stuck, or beyond ``PARTITIONS_MAX``.
+        self._unreported_topics = frozenset[str]()
         self._next_full_s = self._next_look_s = float("-inf")
 
     def note(self, states: Iterable[PartitionState]) -> None:
         """Notes the topics with replicas outside the ISR, from a reading of all partitions that was made for another purpose."""
         self._noted = frozenset(s.topic for s in states if len(s.isr) < len(s.replicas))
 
-    def run(self, stop: threading.Event, on_error: Callable[[Exception | None], None]) -> None:
+    def run(self, stop: threading.Event, on_error: Callable[[ClusterError | None], None]) -> None:
         """Looks once a second, or less often if a look takes long, until ``stop`` is set.
 
         Args:
@@ -117,8 +116,10 @@ class RecoveryFinder:
         while not stop.wait(LOOK_EVERY_S):
             try:
                 self.look()
-            except Exception as error:  # noqa: BLE001 - without its thread, the last result would stay for ever
+            except ClusterError as error:
                 on_error(error)
+            except Exception as error:  # noqa: BLE001 - without its thread, the last result would stay for ever
+                on_error(ClusterError(f"{type(error).__name__}: {error}"))
             else:
                 on_error(self.detail_error)
 

@@ -17,8 +17,8 @@ Some recoveries run without a throttle:
   closest to the minimum, then those whose preferred leader recovers, then small ones. The listed replicas share the two rates of
   their brokers, and Kafka decides in which order it serves them.
 - Without fresh signals the control law cannot raise the rate, and a recovery could stay at the minimum rate for ever. So a recovery
-  is let go if a side of it has had none for ``UNMEASURED_S_MAX``.
-- A side may have a rate that the tuner must not change: it was set by someone else, or existing rates are preserved. The tuner puts
+  runs without a throttle if one of its sides has had none for ``UNMEASURED_S_MAX``.
+- A side may have a rate that the tuner must not change: another tool set it, or existing rates are preserved. The tuner puts
   no recovery under such a rate. Those that were listed before stay listed, because that rate may be meant for them.
 
 Invariants: a replica that is on a list of the tuner stays there until it is in sync, or until its partition is below the minimum.
@@ -102,7 +102,7 @@ def select_throttled(live: LiveCluster, limits: ThrottleLimits, memory: Memory) 
         if standing_of(recovery, live.min_in_sync) is Standing.BELOW:
             continue
         brokers = [b for b in recovery.adding if b in large]
-        sides = _sides_of(recovery)
+        sides = sides_of(recovery)
         if not brokers or not let_go.isdisjoint(sides):
             continue
         lacks = live.lacking_bytes.get(_key(recovery))
@@ -140,7 +140,7 @@ def track_unmeasured(
     return {
         side: memory.recovery_unmeasured_since_ms.get(side, now_ms)
         for recovery in live.recoveries
-        for side in _sides_of(recovery)
+        for side in sides_of(recovery)
         if side[0] not in fresh
         or freshness(observation.move_signals.get(side), now_ms, age_s_max) is not Freshness.FRESH
     }
@@ -221,7 +221,8 @@ def _is_listed(recovery: PartitionMove, broker: int, listed: Mapping[str, TopicT
     return listed.get(recovery.topic, _NO_LISTS).follower.includes(recovery.partition, broker)
 
 
-def _sides_of(recovery: PartitionMove) -> list[BrokerSide]:
+def sides_of(recovery: PartitionMove) -> list[BrokerSide]:
+    """Returns the sides through which a recovery copies."""
     return [(recovery.leader, Side.LEADER), *((broker, Side.FOLLOWER) for broker in recovery.adding)]
 
 

@@ -8,7 +8,7 @@ from streaming.shared.contract import Side
 from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text, size_text
 from tuner.control.throttle.decision import Hold, Reason
-from tuner.control.throttle.recovery import Standing, lacking_bytes_by_broker, select_throttled, standing_of
+from tuner.control.throttle.recovery import Standing, lacking_bytes_by_broker, select_throttled, sides_of, standing_of
 from tuner.control.throttle.state import Memory
 from tuner.core import formatting
 from tuner.core.cluster import LiveCluster, Observation, PartitionMove
@@ -43,7 +43,7 @@ def _report_recovering(
     if not live.recoveries:
         return []
     throttled = select_throttled(live, limits, memory)
-    head = f"{_describe_brokers(observation, live)}. {_describe_classes(live, throttled)}"
+    head = f"{_describe_brokers(observation, live)}. {_describe_classes(live, throttled, memory)}"
     if limits.throttles_recoveries:
         return [Hold(None, None, Reason.RECOVERY_THROTTLED, head)]
     text = f"{head}. tuner.recovery is watch, so the tuner writes nothing for them"
@@ -71,16 +71,24 @@ def _describe_brokers(observation: Observation, live: LiveCluster) -> str:
     return f"replicas catch up after they left the ISR ({join_names(names, _NAMES_MAX)})"
 
 
-def _describe_classes(live: LiveCluster, throttled: list[PartitionMove]) -> str:
+def _describe_classes(live: LiveCluster, throttled: list[PartitionMove], memory: Memory) -> str:
     standings = [standing_of(recovery, live.min_in_sync) for recovery in live.recoveries]
     below = standings.count(Standing.BELOW)
+    unmeasured = sum(
+        standing is not Standing.BELOW and not memory.unmeasured_recovery_sides.isdisjoint(sides_of(recovery))
+        for recovery, standing in zip(live.recoveries, standings, strict=True)
+    )
+    others = len(live.recoveries) - below - len(throttled) - unmeasured
     at_minimum = sum(standing_of(recovery, live.min_in_sync) is Standing.AT for recovery in throttled)
     parts = [
         f"{len(throttled)} partitions may wait" + (f", {at_minimum} of them with a raised rate" if at_minimum else ""),
-        f"{len(live.recoveries) - below - len(throttled)} are first in order or lack little, and run without a throttle",
+        f"{unmeasured} have had no fresh signals for a minute, and run without a throttle: see that the agents of their brokers, the "
+        "collector and the stream run",
+        f"{others} are first in order, lack little or are on brokers with a rate that the tuner must not change, and run without a "
+        "throttle",
         f"{below} are below min.insync.replicas, and nothing holds them back",
     ]
-    counts: tuple[int, ...] = (len(throttled), len(live.recoveries) - below - len(throttled), below)
+    counts: tuple[int, ...] = (len(throttled), unmeasured, others, below)
     if live.recoveries_left_out:
         parts.append(
             f"{live.recoveries_left_out} more recover; too many to follow them, so they run without a throttle"

@@ -12,7 +12,7 @@ from dataclasses import replace
 import structlog
 
 from streaming.shared.kafka.recovery import RecoveringReplicas, RecoveryFinder
-from streaming.shared.kafka.values import PartitionState
+from streaming.shared.kafka.values import ClusterError, PartitionState
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.reassignment_plan import TopicPartition
 
@@ -95,7 +95,7 @@ class RecoveryWatch:
         known = self._moves.get((state.topic, state.partition))
         return known if known == move else move
 
-    def _report(self, error: Exception | None) -> None:
+    def _report(self, error: ClusterError | None) -> None:
         """Logs an error unless it repeats the last one."""
         text = None if error is None else str(error)
         if text is not None and text != self._error:

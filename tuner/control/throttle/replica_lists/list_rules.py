@@ -125,7 +125,7 @@ def remove_unneeded_pairs(
     memory: Memory,
     required: Mapping[str, RequiredReplicas],
     reason: Reason = Reason.IN_SYNC,
-    why: str = "in sync, or no longer moving",
+    why: str = "they are in sync, no longer move, or run without a throttle from now on",
     *,
     below_minimum: Collection[TopicPartition] = (),
     cache: CycleCache | None = None,

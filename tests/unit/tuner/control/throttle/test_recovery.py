@@ -289,7 +289,7 @@ def test_stalled_move_beside_a_recovery_is_rescued(limits: ThrottleLimits) -> No
     assert {(d.broker, d.side) for d in decisions if isinstance(d, SetRate)} == {(1, L), (3, F)}
 
 
-# -- what recoveries are not throttled under ---------------------------------------------------------------------------
+# -- recoveries that run without a throttle ----------------------------------------------------------------------------
 
 LISTED = {"orders": throttle([(0, 1), (0, 2)], [(0, 3)])}
 OWNED = {side: OwnedRate(None, MB, (MB,)) for side in ((1, L), (2, L), (3, F))}
@@ -304,6 +304,7 @@ def test_recovery_without_signals_is_let_go_after_a_minute() -> None:
     memory, decisions = decide(later, memory, ACT, STALL)
     (removal,) = [d for d in decisions if isinstance(d, RemovePairs)]
     assert removal.pairs == LISTED["orders"]
+    assert "1 have had no fresh signals for a minute" in decisions[0].text
     # It is not listed again until it is measured.
     bare = replace(later, live=replace(cluster, lists={}), now_ms=NOW_MS + 120_000)
     memory, decisions = decide(bare, replace(memory, listed={}), ACT, STALL)
