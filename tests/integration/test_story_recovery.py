@@ -97,6 +97,13 @@ def reload_with_act(parts: Running) -> None:
     parts.until("rheostat is ready again", lambda: (s := parts.status()) and s["ready"], READY_S_MAX)
 
 
+def lag_reasons(parts: Running) -> set[str] | None:
+    """Returns the reasons in the diagnoses of the broker's lag; None while there are no diagnoses."""
+    status = parts.status()
+    lagging = status["replication_lag"]["lagging"] if status else None
+    return None if lagging is None else {row["reason"] for row in lagging if row["broker"] == RETURNING}
+
+
 class WipedBroker:
     """Broker 3 of the lab: killed, wiped, started, and observed until every replica is in sync."""
 
@@ -122,6 +129,8 @@ class WipedBroker:
         node = self._lab.nodes[RETURNING]
         node.kill()
         parts.until("the broker's replicas are out of sync", lambda: self.out_of_sync() == PARTITIONS, 60)
+        # The lag of the first load was diagnosed before the broker died, and the next evaluation may be 15 s away.
+        parts.until("no lag of the broker is diagnosed", lambda: lag_reasons(parts) == set(), 60)
         for folder in node.log_dirs:
             shutil.rmtree(folder)
         node.prepare(self._lab.cluster_id)
@@ -146,8 +155,7 @@ class WipedBroker:
             status = parts.status()
             for decision in status["last_decisions"] if status else []:
                 course.texts.setdefault(decision["reason"], decision["text"])
-            lagging = status["replication_lag"]["lagging"] if status else None
-            course.lag_reasons |= {row["reason"] for row in lagging or () if row["broker"] == RETURNING}
+            course.lag_reasons |= lag_reasons(parts) or set()
             tuner = next(child for child in parts.supervisor.children if child.name == "tune")
             # Without a throttle the comparison is false, as its time is NaN.
             dies = course.at_s[-1] > course.throttled_s + tuner_dies_after_s and not course.marks
