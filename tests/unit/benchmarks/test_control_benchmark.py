@@ -215,7 +215,7 @@ def test_clairvoyant_rate_ends_busiest_side_at_optimum() -> None:
     named = {policy.name: policy for policy in policies(WORLD)}
     assert list(named) == [
         OURS, "static 25%", "static 50%", "static 100%", "habit 50 MB/s", "autothrottle 1.0", "autothrottle 0.8",
-        "cruise control", "none",
+        "cruise control", "one page", "none",
     ]  # fmt: skip
     half = named["static 50%"]
     assert isinstance(half, RulePolicy)
