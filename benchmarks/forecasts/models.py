@@ -87,7 +87,7 @@ class OfTheLaw:
     def next(self) -> float:
         if self._load is None:
             return 0.0
-        return max(0.0, self._load.level_bytes_per_s + self._load.slope_bytes_per_s2 * self._period_s)
+        return self._load.level_bytes_per_s
 
     def tell(self, value: float) -> None:
         self._load = update_load(self._load, value, self._period_s, self._limits)

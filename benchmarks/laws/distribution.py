@@ -5,14 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.laws.plants import CapacityTold, draw_plant
-from benchmarks.laws.rivals import OURS, policies
+from benchmarks.laws.rivals import OURS, Law, policies
+from tuner.control.throttle.objective import ControlLimits
 from tuner.simulation.run import run
 from tuner.simulation.trace import RunSummary
 
@@ -32,6 +33,21 @@ def measure_plants(seed: int, count: int, told: CapacityTold, *, ours_alone: boo
     jobs = [(seed, number, told, ours_alone) for number in range(count)]
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
         return [row for rows in pool.imap(_measure, jobs) for row in rows]
+
+
+def measure_changed_law(seed: int, count: int, changes: Sequence[dict[str, float]]) -> list[list[Row]]:
+    """Returns for each change of constants one row of our law per plant, with capacity that is told rightly."""
+    jobs = [(seed, number, change) for change in changes for number in range(count)]
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+        rows = pool.map(_measure_changed, jobs, chunksize=1)
+    return [rows[start : start + count] for start in range(0, len(rows), count)]
+
+
+def _measure_changed(job: tuple[int, int, dict[str, float]]) -> Row:
+    seed, number, change = job
+    world = draw_plant(seed, number, CapacityTold.RIGHT)
+    limits = replace(ControlLimits(quota_samples=world.fetch.quota_samples), **change)  # type: ignore[arg-type]  # By name.
+    return {"plant": number, "policy": OURS, **_figures(run(world, Law(limits), settle_s=0.0).summary)}
 
 
 def _measure(job: tuple[int, int, CapacityTold, bool]) -> list[Row]:

@@ -19,26 +19,21 @@ from streaming.shared.contract import BrokerSignal
 from tuner.control.log_dir.decision import LogDirReason
 from tuner.control.throttle.diagnosis.bottleneck import BUSY_IDLE_RATIO
 from tuner.control.throttle.objective import ControlLimits
-from tuner.control.throttle.steering.broker_estimate import produce_p99_ms, steps_in_window
-from tuner.control.throttle.steering.headroom import smooth_latency_aim
-from tuner.control.throttle.steering.latency_filter import (
-    LatencyFilter,
-    current_p99_ms,
-    fast_component,
-    update_filter,
-)
+from tuner.control.throttle.steering.broker_estimate import produce_p99_ms
+from tuner.control.throttle.steering.present_latency import PresentLatency, update_latency
 from tuner.core.value import value
 
 # Shares by which the rate changes in one step. A rise is smaller, the nearer the latency is to its aim.
 RISE_MAX, FAST_RISE_MAX, FALL = 0.1, 0.25, 0.3
 # A change shows in the signals after Kafka's quota window (11 s) and the delay of the signals.
 SETTLE_S = 15.0
+# Share of the objective above which the rate no longer rises, so that a rise does not miss the objective.
+LATENCY_AIM = 0.6
 # Kafka reports the idle share of the request handlers as a mean over about a minute.
 HANDLERS_SETTLE_S = 60.0
 # The rate does not rise while the handlers are idle for less than this, so that a rise does not make them busy.
 IDLE_RATIO_MIN = BUSY_IDLE_RATIO + 0.1
 _STEP_S_DEFAULT = 5.0
-_LOST_SIGNAL_S = 7.5  # A longer step than the stream's usual one has lost a signal.
 
 
 @value
@@ -47,13 +42,13 @@ class LogDirLaw:
 
     Attributes:
         sampled_at_ms: when the newest signal was measured; epoch.
-        latency: the latency filter of the broker's producers.
+        latency: the present latency of the broker's producers.
         lowered_at_ms: when the rate was lowered last; 0: not yet.
         has_waited: clients have waited since the copies began, so the rate rises in small steps.
     """
 
     sampled_at_ms: int = 0
-    latency: LatencyFilter = field(default_factory=LatencyFilter)
+    latency: PresentLatency = field(default_factory=PresentLatency)
     lowered_at_ms: int = 0
     has_waited: bool = False
 
@@ -86,28 +81,20 @@ def latency_ratio(law: LogDirLaw, signal: BrokerSignal, latency_ms: float, limit
     p99_ms = produce_p99_ms(signal, limits)
     if p99_ms == 0.0 and (signal.client_in_bytes_per_s or 0.0) >= limits.clients_bytes_per_s_min:
         return None
-    return current_p99_ms(p99_ms, law.latency, limits) / latency_ms
+    return law.latency.p99_ms / latency_ms
 
 
 def update_law(law: LogDirLaw, signal: BrokerSignal, limits: ControlLimits) -> LogDirLaw:
     """Returns the state after a newer signal."""
     elapsed_s = (signal.sampled_at_ms - law.sampled_at_ms) / 1000 if law.sampled_at_ms else _STEP_S_DEFAULT
-    latency = update_filter(
-        law.latency,
-        mean_ms=signal.produce_mean_ms,
-        p99_ms=produce_p99_ms(signal, limits),
-        step_s=elapsed_s,
-        steps_in_window=steps_in_window(signal),
-        no_signal_lost=law.sampled_at_ms > 0 and elapsed_s < _LOST_SIGNAL_S,
-        limits=limits,
-    )
+    latency = update_latency(law.latency, signal.produce_mean_ms, produce_p99_ms(signal, limits), elapsed_s)
     return replace(law, sampled_at_ms=signal.sampled_at_ms, latency=latency)
 
 
-def first_rate(law: LogDirLaw, signal: BrokerSignal, ratio: float, bounds: RateBounds, limits: ControlLimits) -> int:
+def first_rate(signal: BrokerSignal, ratio: float, bounds: RateBounds) -> int:
     """Returns the rate for copies that ran without a limit: half of what they used, or the minimum if clients wait."""
     copied = signal.log_dir_copied_bytes_per_s or 0.0
-    rate = copied / 2 if ratio <= smooth_latency_aim(fast_component(law.latency), limits) else 0.0
+    rate = copied / 2 if ratio <= LATENCY_AIM else 0.0
     return round(min(bounds.max_bytes_per_s, max(bounds.min_bytes_per_s, rate)))
 
 
@@ -146,8 +133,7 @@ def next_rate(
         rate = round(max(bounds.min_bytes_per_s, (1.0 - FALL) * current))
         reason = LogDirReason.CLIENTS_WAIT if ratio > 1.0 else LogDirReason.HANDLERS_BUSY
         return NextRate(replace(law, lowered_at_ms=now_ms, has_waited=True), rate, reason)
-    aim = smooth_latency_aim(fast_component(law.latency), limits)
-    if ratio >= aim or (idle_ratio is not None and idle_ratio < IDLE_RATIO_MIN):
+    if ratio >= LATENCY_AIM or (idle_ratio is not None and idle_ratio < IDLE_RATIO_MIN):
         return NextRate(law, current, LogDirReason.NEAR_OBJECTIVE)
     if (signal.log_dir_copied_bytes_per_s or 0.0) < limits.throttle_full_ratio_min * current:
         return NextRate(law, current, LogDirReason.NOT_THROTTLE_LIMITED)
@@ -155,6 +141,6 @@ def next_rate(
         return NextRate(law, current, LogDirReason.AT_CEILING)
     if 0 <= lowered_s < SETTLE_S:
         return NextRate(law, current, LogDirReason.SETTLING)
-    rise = (RISE_MAX if law.has_waited else FAST_RISE_MAX) * (aim - ratio) / aim
+    rise = (RISE_MAX if law.has_waited else FAST_RISE_MAX) * (LATENCY_AIM - ratio) / LATENCY_AIM
     rate = round(min(bounds.max_bytes_per_s, (1.0 + rise) * current))
     return NextRate(law, rate, LogDirReason.CLIENTS_WELL)

@@ -219,7 +219,7 @@ def _apply_law(case: _Case, law: LogDirLaw, signal: BrokerSignal, ratio: float) 
     bounds, limits, rate = case.bounds, case.policy.limits, case.rate
     clients = f"the produce latency is {ratio:.0%} of the objective" if ratio > 0 else "clients hardly write"
     if rate is None:
-        setpoint = first_rate(law, signal, ratio, bounds, limits)
+        setpoint = first_rate(signal, ratio, bounds)
         return law, case.set(setpoint, LogDirReason.COPY_FOUND, f"partitions are copied without a limit; {clients}")
     if case.owned is not None and law.sampled_at_ms == case.law.sampled_at_ms:
         return law, case.hold(LogDirReason.SETTLING, "no newer signal has arrived")

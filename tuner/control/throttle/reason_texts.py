@@ -265,7 +265,7 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             ),
         ),
         Reason.NO_HEADROOM: ReasonText(
-            cause="clients leave less bandwidth than steady-state replication needs",
+            cause="clients, or their latency, leave less bandwidth than steady-state replication needs",
             effect="sets the minimum rate",
             advice="see ThrottleWithoutHeadroom in the runbook",
         ),

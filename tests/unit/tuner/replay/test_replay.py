@@ -263,18 +263,18 @@ def test_replay_interleaved_records_of_two_tuners() -> None:
 
 def test_compare_changed_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = steered()
-    [pace] = [f for f in objectives.ControlLimits.__dataclass_fields__.values() if f.name == "leader_margin_ratio"]
+    [pace] = [f for f in objectives.ControlLimits.__dataclass_fields__.values() if f.name == "reserve_ratio"]
     original = ControlLimits.__init__
 
     def slower(self: ControlLimits, **given: Any) -> None:
-        original(self, **({"leader_margin_ratio": pace.default + 0.1} | given))
+        original(self, **({"reserve_ratio": pace.default + 0.1} | given))
 
     monkeypatch.setattr(ControlLimits, "__init__", slower)
     found = compare_steps(rig.replayed(), *ALWAYS, differences_max=5)
     assert found.steering_ticks.different > 0
     assert found.different > 0
     assert found.differences[0].kind == "steering"
-    assert found.differences[0].then.startswith("broker 1 leader throttle ")
+    assert found.differences[0].then.startswith("broker 3 follower throttle ")
 
 
 def test_compare_changed_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,7 +353,9 @@ def test_compare_different_memory_is_reported_at_next_frame(monkeypatch: pytest.
 
     def drifting(view: Any, memory: ControlState, *rest: Any) -> Any:
         after, rates = real(view, memory, *rest)
-        sights = {b: replace(s, margin=s.margin + 1e-9) for b, s in after.broker_estimates.items()}
+        sights = {
+            b: replace(s, signal_interval_s=s.signal_interval_s + 1e-9) for b, s in after.broker_estimates.items()
+        }
         return replace(after, broker_estimates=sights), rates
 
     monkeypatch.setattr("tuner.replay.replayer.control_step", drifting)

@@ -6,7 +6,9 @@ through in the next second, the rate has to be
 
     rate = (Σ of the last 11 s + setpoint) ÷ 12
 
-Then a burst in the window neither silences the next seconds nor comes back as an echo. The window itself cannot be read. The stream
+Then a burst in the window does not silence the next seconds. If the window holds less than planned, the rate stays at the planned
+one: a throttle passes a few per cent less than its rate, because a delayed follower asks again half a second later. A rate that is
+lowered for these bytes would lower them again and again. The window itself cannot be read. The stream
 reports the bytes of each step (a few seconds) some seconds late, and the model replays the seconds since with the rates that were
 set.
 
@@ -195,32 +197,19 @@ def rate_for_setpoint(
     samples: int,
     *,
     compensation_range: float = float("inf"),
-    unused_ratio: float = 0.0,
 ) -> float:
-    """Returns the throttle rate (bytes/s) with which the setpoint passes in the next second.
+    """Returns the throttle rate (bytes/s) with which the setpoint passes in the next second; at least the planned rate.
 
     Args:
         window: what the quota has counted.
         setpoint_bytes_per_s: what should pass.
         samples: how many whole seconds the quota remembers.
-        compensation_range: how far the rate may differ from the planned rate, as a share of it, because the model has errors.
-        unused_ratio: the share of any rate that followers never use. If bytes are missing from the window for this reason, the next
-            second does not make up for them.
+        compensation_range: how far the rate may exceed the planned rate, as a share of it, because the model has errors.
     """
     samples = min(samples, SECONDS_KEPT)
     rate = (_sum_remembered(window.seconds, samples) + setpoint_bytes_per_s) / (samples + 1)
     planned = (_sum_remembered(window.setpoints, samples) + setpoint_bytes_per_s) / (samples + 1)
-    if rate < planned and unused_ratio > 0.0 and setpoint_bytes_per_s > 0.0:
-        # If the rate is below the planned one by at most the unused share, the gap counts as none. Twice that gap counts in full,
-        # with a linear transition between the two.
-        without_unused = min(planned, max(rate, 2.0 * rate - (1.0 - 2.0 * unused_ratio) * planned))
-        # While the setpoint changes, and until the echo of the change has passed, followers may still use these bytes. So the
-        # correction is weaker then; a falling setpoint counts twice.
-        mean_setpoint = sum(window.setpoints) / len(window.setpoints)
-        distance = mean_setpoint / setpoint_bytes_per_s - 1.0  # Above 0 while the setpoint falls.
-        unsteadiness = (2.0 * distance if distance > 0.0 else -distance) / unused_ratio
-        rate += max(0.0, 1.0 - unsteadiness) * (without_unused - rate)
-    return min((1.0 + compensation_range) * planned, max((1.0 - compensation_range) * planned, rate))
+    return min((1.0 + compensation_range) * planned, max(planned, rate))
 
 
 def _step_indices(window: QuotaSamples, at_ms: int, step_s: float, samples: int) -> tuple[int, int] | None:

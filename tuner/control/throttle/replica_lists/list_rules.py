@@ -46,7 +46,7 @@ from tuner.core.reassignment_plan import TopicPartition
 
 EMPTY_LISTS = TopicThrottle()
 _NOTHING_REQUIRED = RequiredReplicas()
-# The lowest multiple of W that the control law sets.
+# The lowest multiple of W at which a move still ends.
 _DRAIN_OVER_STEADY_STATE = ControlLimits().min_rate_over_steady_state_low_headroom
 # Two numbers of ten digits, a colon, a comma. With this upper bound most lists need not be counted exactly.
 _PAIR_CHARS_MAX = 22

@@ -1,4 +1,4 @@
-"""Estimates each broker's load by direction, its clients' latency, and the margin that the latency asks for.
+"""Estimates each broker's load by direction, and its clients' latency by utilisation.
 
 A step is the interval between two samples of a broker. The bytes of the newest step are taken from the signal. If the signal has
 none, or reports more catch-up bytes than bytes in total, they are extracted from the means of the signal's window (latest_step.py).
@@ -12,16 +12,11 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 
 from streaming.shared.contract import BrokerSignal, Side
-from tuner.control.throttle.objective import ControlLimits, Objective
-from tuner.control.throttle.steering.headroom import (
-    DirectionLoad,
-    is_load_jump,
-    min_margin,
-    next_margin,
-    update_load,
-)
-from tuner.control.throttle.steering.latency_filter import LatencyFilter, current_p99_ms, fast_component, update_filter
+from tuner.control.throttle.objective import Capacity, ControlLimits
+from tuner.control.throttle.steering.headroom import DirectionLoad, update_load
 from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
+from tuner.control.throttle.steering.present_latency import PresentLatency, update_latency
+from tuner.control.throttle.steering.queue_curve import POLE_GUESSED, POLE_TOLD, QueueCurve, first_curve, update_curve
 from tuner.core.value import value
 
 _STEP_S_DEFAULT = 5.0  # The stream's usual step; assumed for a broker's first signal.
@@ -38,13 +33,11 @@ class DirectionEstimate:
         network: all bytes/s by step.
         catch_up: catch-up bytes/s by step.
         load: the forecast of all bytes except catch-up; None before the first complete step.
-        jumped: whether the newest step began a new load level.
     """
 
     network: StepRates = field(default_factory=StepRates)
     catch_up: StepRates = field(default_factory=StepRates)
     load: DirectionLoad | None = None
-    jumped: bool = False
 
 
 @value
@@ -54,42 +47,32 @@ class BrokerEstimate:
     Attributes:
         sampled_at_ms: when the newest signal was measured; epoch.
         step_s: length of the newest step.
-        margin: share of the capacity by which the allowed utilisation is reduced.
         directions: the load by direction.
-        margin_held_until_ms: the margin does not shrink until then, after an ISR shrink; epoch.
-        latency: the latency filter of the broker's producers.
+        capacity: the capacity in the settings; a guess if they have none. None: nothing was measured yet.
+        latency: the present latency of the broker's producers.
+        curve: their latency by utilisation; None before the first measurement.
         signal_interval_s: seconds between the newest two signals.
     """
 
     sampled_at_ms: int
     step_s: float
-    margin: float
     directions: Mapping[Side, DirectionEstimate]
-    margin_held_until_ms: int = 0
-    latency: LatencyFilter = field(default_factory=LatencyFilter)
+    capacity: Capacity | None = None
+    latency: PresentLatency = field(default_factory=PresentLatency)
+    curve: QueueCurve | None = None
     signal_interval_s: float = _STEP_S_DEFAULT
 
 
 def update_estimate(
-    signal: BrokerSignal,
-    before: BrokerEstimate | None,
-    fills_link: bool,
-    objective: Objective,
-    limits: ControlLimits,
-    *,
-    low_headroom: bool = False,
-    near_capacity: bool = False,
+    signal: BrokerSignal, before: BrokerEstimate | None, capacity: Capacity | None, limits: ControlLimits
 ) -> BrokerEstimate:
     """Returns the estimate after the broker's newest signal; ``before`` itself if the signal is not newer.
 
     Args:
         signal: the newest signal.
         before: the estimate before; None for the broker's first signal.
-        fills_link: a side of the broker is at its ceiling, and the measured bytes confirm it.
-        objective: gives the latency objective.
+        capacity: the capacity of the broker in the settings; None if they have none.
         limits: the constants of the law.
-        low_headroom: a side of the broker can carry little more than its steady-state replication.
-        near_capacity: a direction of the broker was nearly full, so its latency is that of a full link.
     """
     if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:
         return before
@@ -97,31 +80,50 @@ def update_estimate(
     no_signal_lost = before is not None and elapsed_s < _LOST_SIGNAL_RATIO * before.signal_interval_s
     window_steps = steps_in_window(signal)
     directions = _update_directions(signal, before, elapsed_s, window_steps, no_signal_lost, limits)
-    latency = update_filter(
-        before.latency if before is not None else LatencyFilter(),
-        mean_ms=signal.produce_mean_ms,
-        p99_ms=produce_p99_ms(signal, limits),
-        step_s=elapsed_s,
-        steps_in_window=window_steps,
-        no_signal_lost=no_signal_lost,
-        limits=limits,
+    latency = update_latency(
+        before.latency if before is not None else PresentLatency(),
+        signal.produce_mean_ms,
+        produce_p99_ms(signal, limits),
+        elapsed_s,
     )
-    margin, held_until_ms = _update_margin(
-        signal, before, directions, latency, fills_link, objective, limits, low_headroom=low_headroom
-    )
-    # A margin below ``margin_min`` is kept only while the link is nearly full: only then does low latency prove anything.
-    margin = max(margin, min_margin(fast_component(latency) if near_capacity else 1.0, limits))
+    is_guess = capacity is None
+    if capacity is None:
+        capacity = (
+            before.capacity if before is not None and before.capacity is not None else _guess_capacity(directions)
+        )
+    curve = before.curve if before is not None else None
+    if _hardly_written(signal, limits):
+        curve = None  # No client waits, so latencies of earlier load limit nothing.
+    utilisation = _utilisation(directions, capacity)
+    if utilisation > 0.0 and latency.p99_ms > 0.0:
+        if curve is None:
+            curve = first_curve(utilisation, latency.p99_ms, POLE_GUESSED if is_guess else POLE_TOLD)
+        curve = update_curve(curve, utilisation, latency.p99_ms)
     interval_s = elapsed_s if no_signal_lost else _STEP_S_DEFAULT
     reported_s = reported_step_s(signal)
     return BrokerEstimate(
         sampled_at_ms=signal.sampled_at_ms,
         step_s=interval_s if reported_s is None else reported_s,
-        margin=margin,
         directions=directions,
-        margin_held_until_ms=held_until_ms,
+        capacity=capacity,
         latency=latency,
+        curve=curve,
         signal_interval_s=interval_s,
     )
+
+
+def _guess_capacity(directions: Mapping[Side, DirectionEstimate]) -> Capacity | None:
+    """Returns twice what the broker sent or received in the newest step, for both directions; None if that is not known."""
+    busier = max(directions[side].network.newest or 0.0 for side in directions)
+    return Capacity(2.0 * busier, 2.0 * busier) if busier > 0.0 else None
+
+
+def _utilisation(directions: Mapping[Side, DirectionEstimate], capacity: Capacity | None) -> float:
+    """Returns the utilisation of the busier direction in the newest step; 0 if it is not known."""
+    sent, received = directions[Side.LEADER].network.newest, directions[Side.FOLLOWER].network.newest
+    if sent is None or received is None or capacity is None:
+        return 0.0
+    return max(sent / capacity.out_bytes_per_s, received / capacity.in_bytes_per_s)
 
 
 def window_rates(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
@@ -143,47 +145,6 @@ def reported_step_s(signal: BrokerSignal) -> float | None:
     return signal.step_s if signal.step_s is not None and 0.0 < signal.step_s <= _STEP_S_MAX else None
 
 
-def _update_margin(
-    signal: BrokerSignal,
-    before: BrokerEstimate | None,
-    directions: Mapping[Side, DirectionEstimate],
-    latency: LatencyFilter,
-    fills_link: bool,
-    objective: Objective,
-    limits: ControlLimits,
-    *,
-    low_headroom: bool,
-) -> tuple[float, int]:
-    """Returns the margin, and the time (epoch ms) until which it is held."""
-    margin, held_until_ms = limits.margin_start, 0
-    if before is not None:
-        margin, held_until_ms = before.margin, before.margin_held_until_ms
-    latency_ratio = current_p99_ms(produce_p99_ms(signal, limits), latency, limits) / objective.latency_ms
-    # If a new load level caused the miss of the objective, the forecast answers that level, and the margin stays. Only a negative
-    # margin ends, because it was learned at the previous load level.
-    new_level = before is not None and any(
-        _is_new_level(before.directions[side], directions[side]) for side in directions
-    )
-    if new_level and latency_ratio > 1.0:
-        margin = max(margin, 0.0)
-    if latency_ratio > 0.0 and not new_level:
-        held = signal.sampled_at_ms < held_until_ms
-        margin = next_margin(
-            margin,
-            latency_ratio,
-            fills_link=fills_link and not held,
-            limits=limits,
-            low_headroom=low_headroom,
-            fast_component=fast_component(latency),
-        )
-        # If an ISR shrinks while clients wait, in-sync replication lacks bandwidth too. Otherwise a stopped broker is the more
-        # likely cause of the shrink.
-        if (signal.isr_shrinks_per_s or 0.0) > 0.0 and latency_ratio > limits.latency_aim and not held:
-            margin = min(limits.margin_max, max(limits.margin_min, margin) + limits.isr_shrink_margin)
-            held_until_ms = signal.sampled_at_ms + round(limits.margin_hold_s * 1000)
-    return margin, held_until_ms
-
-
 def _update_directions(
     signal: BrokerSignal,
     before: BrokerEstimate | None,
@@ -198,7 +159,7 @@ def _update_directions(
         previous = before.directions[side] if before is not None else DirectionEstimate()
         newest = _newest_steps(previous, signal, side, steps_in_window, no_signal_lost)
         if newest is None:  # The bytes of this step are unknown, and those of an older step must not stand for them.
-            directions[side] = replace(previous, network=StepRates(), catch_up=StepRates(), jumped=False)
+            directions[side] = replace(previous, network=StepRates(), catch_up=StepRates())
         else:
             directions[side] = _update_direction(previous, *newest, step_s, limits)
     return directions
@@ -219,10 +180,11 @@ def produce_p99_ms(signal: BrokerSignal, limits: ControlLimits) -> float:
     Kafka's p99 covers the last thousand requests. On a broker that clients hardly write to, those reach back to its start. Fetch
     times are not used: a consumer at the end of its topic waits for the next record, by default half a second.
     """
-    written = signal.client_in_bytes_per_s
-    if written is not None and written < limits.clients_bytes_per_s_min:
-        return 0.0
-    return signal.produce_p99_ms or 0.0
+    return 0.0 if _hardly_written(signal, limits) else signal.produce_p99_ms or 0.0
+
+
+def _hardly_written(signal: BrokerSignal, limits: ControlLimits) -> bool:
+    return signal.client_in_bytes_per_s is not None and signal.client_in_bytes_per_s < limits.clients_bytes_per_s_min
 
 
 def _newest_steps(
@@ -256,16 +218,8 @@ def _append_step(steps: StepRates, bytes_per_s: float | None, steps_known: int) 
     return StepRates((*known, max(0.0, bytes_per_s or 0.0)))
 
 
-def _is_new_level(previous: DirectionEstimate, current: DirectionEstimate) -> bool:
-    """Returns whether the load has jumped, and has not merely fallen back after a jump up."""
-    if not current.jumped or previous.load is None or current.load is None:
-        return False
-    return not previous.jumped or current.load.level_bytes_per_s > previous.load.level_bytes_per_s
-
-
 def _update_direction(
     previous: DirectionEstimate, network: StepRates, catch_up: StepRates, step_s: float, limits: ControlLimits
 ) -> DirectionEstimate:
     other_bytes_per_s = max(0.0, (network.newest or 0.0) - (catch_up.newest or 0.0))
-    jumped = previous.load is not None and is_load_jump(previous.load, other_bytes_per_s, step_s, limits)
-    return DirectionEstimate(network, catch_up, update_load(previous.load, other_bytes_per_s, step_s, limits), jumped)
+    return DirectionEstimate(network, catch_up, update_load(previous.load, other_bytes_per_s, step_s, limits))

@@ -3,9 +3,10 @@
 Clients come first. The headroom that they leave on the slowest link sets the time T in which all moves can end. Every other side
 (the leader or the follower throttle of one broker) gets just the rate with which it ends at T. The steps, each in its own module:
 
-    broker_estimate      each broker's load and its clients' latency, and the margin that the latency asks for
-    latency_filter       estimates the present latency: Kafka's p99 still contains peaks of the last minutes
-    headroom             forecasts the client load, and computes what it leaves of the link
+    broker_estimate      each broker's load and its clients' latency, kept from signal to signal
+    present_latency      the p99 of this moment: Kafka's p99 may still contain peaks of the last minutes
+    queue_curve          learns from latency and utilisation how full the link may be
+    headroom             computes what the client load leaves below that
     target_rate          computes T, and each side's rate for it within its bounds
     side_control         one side: its setpoint, also while its inputs are stale, and whether a write is worthwhile
     window_compensation  converts the setpoint to the rate that is written, given what Kafka's quota window has counted
@@ -16,12 +17,11 @@ its minimum rate.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streaming.shared.contract import MoveSignal, Side
-from tuner.control.throttle.objective import Capacity, ControlLimits, Objective, with_max_rate
+from tuner.control.throttle.objective import ControlLimits, Objective, with_max_rate
 from tuner.control.throttle.recovery import AT_MIN_ISR_RATIO
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, update_estimate
 from tuner.control.throttle.steering.headroom import headroom_bytes_per_s
@@ -32,9 +32,8 @@ from tuner.control.throttle.steering.side_control import (
     SideContext,
     control_side,
     is_limited_elsewhere,
-    is_throttle_full,
 )
-from tuner.control.throttle.steering.side_inputs import SideInputs, collect_side_inputs, throttled_bytes_per_s
+from tuner.control.throttle.steering.side_inputs import SideInputs, collect_side_inputs
 from tuner.control.throttle.steering.state import NO_LOAD, ControlInput, ControlState, SideControlState
 from tuner.control.throttle.steering.target_rate import (
     ceiling_bytes_per_s,
@@ -60,7 +59,7 @@ def control_step(
     inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> tuple[ControlState, dict[BrokerSide, int]]:
     """Returns the state after this second, and the rates to write, in bytes/s; a side whose rate stays has no entry."""
-    estimates = _update_estimates(inputs, state, objective, limits)
+    estimates = _update_estimates(inputs, state, limits)
     sides = _describe_sides(inputs, state, estimates, objective, limits)
     target = _find_target(inputs, state, sides, objective, limits)
     # Sides of a running plan get additional rate, but only if the objective's mode uses all headroom.
@@ -88,18 +87,8 @@ def control_step(
     return ControlState(estimates, side_states), writes
 
 
-def _update_estimates(
-    inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
-) -> dict[int, BrokerEstimate]:
+def _update_estimates(inputs: ControlInput, state: ControlState, limits: ControlLimits) -> dict[int, BrokerEstimate]:
     """Returns the estimate of each broker after its newest signal."""
-    brokers_filling_link, low_headroom_brokers = set(), set()
-    for (broker, direction), side_state in state.side_states.items():
-        # Low latency shows spare capacity only while replication uses its whole throttle rate.
-        throttled = throttled_bytes_per_s(direction, inputs.brokers.get(broker))
-        if side_state.setpoint.at_ceiling and is_throttle_full(direction, side_state, throttled, limits):
-            brokers_filling_link.add(broker)
-        if _has_low_headroom(side_state, limits):
-            low_headroom_brokers.add(broker)
     # An estimate that is dated far in the future came from a wrong clock. All correct signals would count as older and be ignored.
     latest_ms = inputs.now_ms + limits.hold_age_s * 1000
     estimates = {}
@@ -109,15 +98,7 @@ def _update_estimates(
         before = state.broker_estimates.get(broker)
         if before is not None and before.sampled_at_ms > latest_ms:
             before = None
-        estimates[broker] = update_estimate(
-            signal,
-            before,
-            fills_link=broker in brokers_filling_link,
-            objective=objective,
-            limits=limits,
-            low_headroom=broker in low_headroom_brokers,
-            near_capacity=before is not None and _is_near_capacity(before, inputs.capacities.get(broker), limits),
-        )
+        estimates[broker] = update_estimate(signal, before, inputs.capacities.get(broker), limits)
     return estimates
 
 
@@ -142,8 +123,8 @@ def _describe_sides(
         max_rate = max_rate_bytes_per_s(
             side_inputs.direction, side_inputs.in_sync_bytes_per_s, side_inputs.capacity, objective, side_limits
         )
-        ceiling = _ceiling(side_inputs, state.side_states.get(side), max_rate, inputs.now_ms, objective, limits)
-        min_rate = min_rate_bytes_per_s(load, side_limits, _available_bytes_per_s(side_inputs, limits), max_rate)
+        ceiling = _ceiling(side_inputs, state.side_states.get(side), max_rate, objective, limits)
+        min_rate = min_rate_bytes_per_s(load, side_limits, max_bytes_per_s=max_rate)
         if side in inputs.at_min_isr_sides:
             min_rate = max(min_rate, AT_MIN_ISR_RATIO * min(side_inputs.capacity_bytes_per_s, max_rate))
         bounds[side] = SideBounds(side_limits, min_rate, ceiling, max_rate)
@@ -194,31 +175,12 @@ def _is_recent(move: MoveSignal | None, now_ms: int, limits: ControlLimits) -> b
     return move is not None and abs(now_ms - move.sampled_at_ms) <= limits.hold_age_s * 1000
 
 
-def _has_low_headroom(state: SideControlState, limits: ControlLimits) -> bool:
-    """Returns whether the side is at its ceiling and gets little more than its steady-state replication."""
-    return (
-        state.setpoint.at_ceiling
-        and state.setpoint.rate_bytes_per_s < limits.low_headroom_ratio * state.load.steady_state_bytes_per_s
-    )
-
-
-def _is_near_capacity(estimate: BrokerEstimate, capacity: Capacity | None, limits: ControlLimits) -> bool:
-    """Returns whether one direction of the broker was nearly full in the newest step."""
-    if capacity is None:
-        return False
-    sent = estimate.directions[Side.LEADER].network.newest or 0.0
-    received = estimate.directions[Side.FOLLOWER].network.newest or 0.0
-    nearly_full_out = sent >= limits.near_capacity_ratio * capacity.out_bytes_per_s
-    nearly_full_in = received >= limits.near_capacity_ratio * capacity.in_bytes_per_s
-    return nearly_full_out or nearly_full_in
-
-
 def _is_or_was_limited_elsewhere(
     state: SideControlState | None, inputs: SideInputs, now_ms: int, limits: ControlLimits
 ) -> bool:
     """Returns whether something other than the throttle limits a leader side, now or within the last ``decoupled_for_s``.
 
-    Always False for a follower side: its throttle is higher than its leaders' throttles, so an unused rate proves nothing.
+    Always False for a follower side: its leaders limit the copy, so an unused rate proves nothing.
     """
     if state is None or inputs.direction is Side.FOLLOWER:
         return False
@@ -229,7 +191,6 @@ def _ceiling(
     inputs: SideInputs,
     before: SideControlState | None,
     max_bytes_per_s: float,
-    now_ms: int,
     objective: Objective,
     limits: ControlLimits,
 ) -> float:
@@ -243,21 +204,8 @@ def _ceiling(
         return before.setpoint.rate_bytes_per_s if before is not None else 0.0
     if estimate is None or inputs.capacity is None or other_load is None:
         return 0.0
-    # The forecast is for the middle of the coming step. Age and step count as ``hold_age_s`` at most: older signals are not
-    # trusted.
-    age_s = min(limits.hold_age_s, (now_ms - estimate.sampled_at_ms) / 1000)
-    horizon_s = age_s + min(limits.hold_age_s, estimate.step_s) / 2
-    room = headroom_bytes_per_s(inputs.capacity_bytes_per_s, other_load, estimate.margin, horizon_s, limits)
+    used = estimate.directions[inputs.direction].network.newest or 0.0
+    room = headroom_bytes_per_s(
+        inputs.capacity_bytes_per_s, other_load, used, estimate.curve, objective.latency_ms, limits
+    )
     return ceiling_bytes_per_s(room, inputs.in_sync_bytes_per_s, max_bytes_per_s, objective)
-
-
-def _available_bytes_per_s(inputs: SideInputs, limits: ControlLimits) -> float:
-    """Returns a conservative estimate of the rate that clients usually leave to this side, steady-state replication included.
-
-    The estimate is infinite if the clients' load is not known.
-    """
-    other_load = inputs.other_load
-    if inputs.move is None or other_load is None:
-        return math.inf
-    usual = other_load.usual_bytes_per_s + limits.min_rate_spreads * other_load.spread_bytes_per_s
-    return limits.utilisation_max * inputs.capacity_bytes_per_s - usual + inputs.in_sync_bytes_per_s

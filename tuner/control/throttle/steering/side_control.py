@@ -30,7 +30,6 @@ from tuner.control.throttle.steering.target_rate import (
     isr_recovery_rate,
     limit_takeover,
     margin_ratio,
-    min_rate_bytes_per_s,
     next_boost,
     target_rate,
 )
@@ -60,7 +59,7 @@ class SideBounds(NamedTuple):
 
     Attributes:
         limits: the constants of the law, capped at what a plan allows the side.
-        min_bytes_per_s: the minimum rate, lowered to what clients usually leave.
+        min_bytes_per_s: the minimum rate.
         ceiling_bytes_per_s: the rate that the headroom allows now.
         max_bytes_per_s: the rate that the operator, the plan and the objective allow.
     """
@@ -122,10 +121,7 @@ def control_side(
         before = _initial_state(context, now_ms, limits)
     current, bounds = context.current_bytes_per_s, context.bounds
     window, corrected_until_ms = replay_window(before, context.inputs, current, now_ms, limits)
-    # The usual minimum; ``bounds.min_bytes_per_s`` is lower where clients usually leave less.
-    # On a side with partitions at min.insync.replicas it is higher.
-    usual_min_rate = min_rate_bytes_per_s(context.load, bounds.limits, max_bytes_per_s=bounds.max_bytes_per_s)
-    min_rate = max(usual_min_rate, bounds.min_bytes_per_s)
+    min_rate = bounds.min_bytes_per_s
     measured_at_ms = context.inputs.measured_at_ms
     known_at_ms = before.known_at_ms if measured_at_ms is None else measured_at_ms
     # A measurement from the future counts as old: a clock was set.
@@ -149,7 +145,7 @@ def control_side(
         setpoint = isr_recovery_rate(context.direction, bounds.min_bytes_per_s, context.inputs.capacity, limits)
         next_setpoint = next_setpoint._replace(setpoint=setpoint)
     elif not stale:
-        next_setpoint = _follow_target(context, before, min_rate, target, now_ms, limits)
+        next_setpoint = _follow_target(context, before, target, now_ms, limits)
     # Positional arguments: dataclasses.replace takes three times as long, and this runs for each side every second.
     state = SideControlState(
         before.controlled_since_ms,
@@ -215,7 +211,6 @@ def is_limited_elsewhere(state: SideControlState, inputs: SideInputs, now_ms: in
 def _follow_target(
     context: SideContext,
     before: SideControlState,
-    usual_min_bytes_per_s: float,
     target: MoveTarget,
     now_ms: int,
     limits: ControlLimits,
@@ -228,8 +223,7 @@ def _follow_target(
         full = is_throttle_full(context.direction, before, measured, limits, planned=context.planned)
         boost = next_boost(before.boost, stalled=context.stalled, throttle_full=full, limits=limits)
         boosted_at_ms = now_ms if boost != before.boost else boosted_at_ms
-    # If a lowered minimum rate drains nothing, the move stalls, and the boost raises the minimum again, up to the usual one.
-    min_rate = min(usual_min_bytes_per_s, boost * bounds.min_bytes_per_s)
+    min_rate = bounds.min_bytes_per_s
     ends_with_slowest = target.decoupled_from is None or context.side == target.decoupled_from
     compute_rate = target_rate if ends_with_slowest else decoupled_rate
     setpoint = compute_rate(

@@ -60,6 +60,8 @@ def collect_side_inputs(side: BrokerSide, inputs: ControlInput, estimates: dict[
     broker, direction = side
     move, estimate, capacity = inputs.moves.get(side), estimates.get(broker), inputs.capacities.get(broker)
     other_load, capacity_bytes_per_s = None, 0.0
+    if capacity is None and estimate is not None:
+        capacity = estimate.capacity
     if capacity is not None:
         capacity_bytes_per_s = capacity.out_bytes_per_s if direction is Side.LEADER else capacity.in_bytes_per_s
         if estimate is not None:

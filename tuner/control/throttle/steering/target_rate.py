@@ -9,8 +9,8 @@ Two exceptions:
                     not wait for that side. They finish in half the time and then leave the link or disk to the slowest side.
     ISR recovery    A side that delays replicas outside the ISR gets all that the operator and the link allow.
 
-The leader's throttle is meant to limit a copy. The follower's rate is higher by a margin, so that the follower's throttle limits
-the copy only if the leader's does not.
+The leader's throttle is meant to limit a copy. The follower's rate is higher by a margin, within its ceiling, so that the
+follower's throttle limits the copy only if several leaders together send more than the follower's link can take.
 
 Invariant: a setpoint lies between the minimum rate and the ceiling. If the ceiling is below the minimum rate, the setpoint is the
 minimum rate and the side is reported as infeasible. No rate exceeds the maximum rate.
@@ -67,23 +67,15 @@ def max_rate_bytes_per_s(
     return max_rate
 
 
-def min_rate_bytes_per_s(
-    load: SideLoad, limits: ControlLimits, available_bytes_per_s: float = math.inf, max_bytes_per_s: float = math.inf
-) -> float:
+def min_rate_bytes_per_s(load: SideLoad, limits: ControlLimits, *, max_bytes_per_s: float = math.inf) -> float:
     """Returns the smallest rate at which the side still drains, at most what the operator allows.
 
     Args:
         load: B and W of the side.
         limits: give the operator's bounds and the factors on W.
-        available_bytes_per_s: the rate that clients usually leave to this throttle, W included; infinite if it is not known. A
-            higher minimum would delay clients, so the minimum is lowered to this rate, but stays above W.
         max_bytes_per_s: the side's maximum rate; infinite: only the operator's maximum applies.
     """
-    steady_state = load.steady_state_bytes_per_s
-    draining = max(
-        limits.min_rate_over_steady_state_low_headroom * steady_state,
-        min(limits.min_rate_over_steady_state * steady_state, available_bytes_per_s),
-    )
+    draining = limits.min_rate_over_steady_state * load.steady_state_bytes_per_s
     return min(limits.rate_bytes_per_s_max, max_bytes_per_s, max(limits.rate_bytes_per_s_min, draining))
 
 
@@ -156,11 +148,7 @@ def target_rate(
     """
     slack = margin_ratio(side, limits, planned=planned)
     needed = boost * (load.steady_state_bytes_per_s + slack * load.remaining_bytes / target_s)
-    # A follower's rate is above its leader's and may exceed the ceiling by the margin. During a plan several leaders may send
-    # more than one follower takes, so the follower's throttle then limits the copy and keeps to the ceiling.
-    limiting = side is Side.LEADER or planned
-    highest = ceiling_bytes_per_s if limiting else limits.follower_margin_ratio * ceiling_bytes_per_s
-    highest = min(highest, limits.rate_bytes_per_s_max, max_bytes_per_s)
+    highest = min(ceiling_bytes_per_s, limits.rate_bytes_per_s_max, max_bytes_per_s)
     infeasible = highest <= load.steady_state_bytes_per_s
     if planned and side is Side.LEADER:
         # A follower at the maximum rate cannot be above its leader, so the leader's rate stays below the maximum.
@@ -171,7 +159,7 @@ def target_rate(
 
 def margin_ratio(side: Side, limits: ControlLimits, *, planned: bool) -> float:
     """Returns the side's factor on B ÷ T, which is the catch-up rate with which the side would end exactly at T."""
-    ratio = limits.leader_margin_ratio if side is Side.LEADER else limits.follower_margin_ratio
+    ratio = 1.0 if side is Side.LEADER else limits.follower_margin_ratio
     return max(ratio, limits.plan_margin_ratio) if planned else ratio
 
 
@@ -194,7 +182,15 @@ def decoupled_rate(
     """
     decoupled_s = limits.decoupled_time_ratio * target_s
     rate = target_rate(
-        side, load, min_bytes_per_s, ceiling_bytes_per_s, decoupled_s, limits, boost, max_bytes_per_s, planned=planned
+        side,
+        load,
+        min_bytes_per_s,
+        ceiling_bytes_per_s,
+        decoupled_s,
+        limits,
+        boost,
+        max_bytes_per_s,
+        planned=planned,
     )
     highest = max(min_bytes_per_s, ceiling_bytes_per_s)
     return TargetRate(min(rate.rate_bytes_per_s, highest), rate.infeasible, rate.at_ceiling)

@@ -1,7 +1,7 @@
 """Converts a side's setpoint to the throttle rate that is written, given what Kafka's quota window has counted.
 
-The leader's throttle limits a copy, so the leader's rate compensates for the window: the rate is above the setpoint while the
-window holds more than the setpoint, and below while the window holds less (quota_window/model.py). Exceptions:
+The leader's throttle limits a copy, so the leader's rate compensates for the window: the rate is above the planned one while the
+window holds more than planned (quota_window/model.py). Exceptions:
     follower        The rate is the setpoint, which is above the leader's. The rate is kept above the mean of the window: Kafka lets
                     nothing through a throttle whose rate is below that mean.
     leader in plan  Moves end and begin within the window all the time. So the rate is not compensated: it changes linearly from
@@ -16,7 +16,6 @@ from __future__ import annotations
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.quota_window.model import (
-    SECONDS_KEPT,
     QuotaSamples,
     advance,
     correct,
@@ -44,7 +43,7 @@ def compensated_rate(
         direction: leader or follower.
         state: the side's setpoint, load and window.
         limits: the constants of the law.
-        compensation_range: how far a leader's rate may differ from the planned rate (quota_window/model.py), as a share of it; 0 if
+        compensation_range: how far a leader's rate may exceed the planned rate (quota_window/model.py), as a share of it; 0 if
             the contents of the window are not known.
         planned: a plan still has partitions to start on this side.
         recovers: only recovering replicas copy on this side.
@@ -52,23 +51,12 @@ def compensated_rate(
     setpoint, window_known = state.setpoint.rate_bytes_per_s, compensation_range > 0.0
     if direction is Side.FOLLOWER:
         return _follower_rate(state, limits, window_known=window_known)
-    next_setpoint = _setpoint_with_limited_fall(state, limits) if window_known else setpoint
-    # Moves leave a small share of their rate unused. That share shows only once the law has controlled all seconds of the model.
     controlled_ms = state.window.until_ms - state.controlled_since_ms
-    unused_ratio = limits.unused_ratio if controlled_ms >= SECONDS_KEPT * 1000 and window_known else 0.0
     rate = rate_for_setpoint(
-        state.window,
-        next_setpoint,
-        limits.quota_samples,
-        compensation_range=0.0 if planned else compensation_range,
-        unused_ratio=unused_ratio,
+        state.window, setpoint, limits.quota_samples, compensation_range=0.0 if planned else compensation_range
     )
-    min_rate = min_rate_bytes_per_s(state.load, limits)
-    if setpoint < min_rate:
-        # The usual minimum is above the setpoint and would let too much through, so a lower minimum applies. The move has to end
-        # even at the lower minimum, because the written rate stays in Kafka if the tuner stops.
-        draining = limits.min_rate_over_steady_state_low_headroom * state.load.steady_state_bytes_per_s
-        min_rate = min(setpoint, max(limits.rate_bytes_per_s_min, draining, (1.0 - compensation_range) * setpoint))
+    # A setpoint below the minimum is one that the operator or a plan has capped.
+    min_rate = min(setpoint, min_rate_bytes_per_s(state.load, limits))
     begins_below = window_known and state.initial_rate_bytes_per_s < min_rate
     if recovers and begins_below and controlled_ms <= limits.quota_samples * 1000:
         # The throttle of a recovery began below its minimum rate. Written at once, the minimum would let a whole window of bytes
@@ -92,11 +80,7 @@ def replay_window(
         limits: the constants of the law.
     """
     max_flow = flow = _max_flow_bytes_per_s(inputs)
-    next_setpoint = (
-        _setpoint_with_limited_fall(state, limits)
-        if inputs.direction is Side.LEADER
-        else state.setpoint.rate_bytes_per_s
-    )
+    next_setpoint = state.setpoint.rate_bytes_per_s
     initial_flow = state.initial_flow_bytes_per_s
     was_corrected = state.corrected_until_ms >= state.controlled_since_ms
     if inputs.direction is Side.LEADER and initial_flow is not None and not was_corrected:
@@ -153,12 +137,6 @@ def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
     if window_observed or state.setpoint.rate_bytes_per_s < initial:
         return 0.0
     return (1.0 - limits.window_compensation_range) * initial
-
-
-def _setpoint_with_limited_fall(state: SideControlState, limits: ControlLimits) -> float:
-    """Returns the setpoint for the next second; after a steep fall at least a share of the mean setpoint of the window."""
-    setpoints = state.window.setpoints[-min(limits.quota_samples, SECONDS_KEPT) :]
-    return max(state.setpoint.rate_bytes_per_s, limits.setpoint_fall_ratio_min * sum(setpoints) / len(setpoints))
 
 
 def _max_flow_bytes_per_s(inputs: SideInputs) -> float:

@@ -80,14 +80,15 @@ def test_rate_bounds_minimum_is_above_the_write_rate_and_never_above_the_ceiling
     ],
 )
 def test_latency_ratio_unmeasured_latency_is_unknown(signal: object, measured: float | None) -> None:
-    assert latency_ratio(LogDirLaw(), signal, OBJECTIVE_MS, LIMITS) == measured  # type: ignore[arg-type]
+    law = update_law(LogDirLaw(), signal, LIMITS)  # type: ignore[arg-type]
+    assert latency_ratio(law, signal, OBJECTIVE_MS, LIMITS) == measured  # type: ignore[arg-type]
 
 
 def test_first_rate_is_half_of_the_traffic_or_the_minimum_if_clients_wait() -> None:
     signal = copying_signal(80.0 * MB)
-    assert first_rate(LogDirLaw(), signal, 0.2, BOUNDS, LIMITS) == 40 * MB
-    assert first_rate(LogDirLaw(), signal, 1.5, BOUNDS, LIMITS) == 5 * MB
-    assert first_rate(LogDirLaw(), copying_signal(900.0 * MB), 0.2, BOUNDS, LIMITS) == 100 * MB
+    assert first_rate(signal, 0.2, BOUNDS) == 40 * MB
+    assert first_rate(signal, 1.5, BOUNDS) == 5 * MB
+    assert first_rate(copying_signal(900.0 * MB), 0.2, BOUNDS) == 100 * MB
 
 
 @given(

@@ -18,6 +18,7 @@ from tuner.control.throttle.objective import Capacity, ControlLimits
 from tuner.control.throttle.quota_window.model import rate_for_setpoint, steady_window
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.law import control_step
+from tuner.control.throttle.steering.queue_curve import utilisation_at
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
@@ -43,7 +44,9 @@ class World:
         self.steps = ([*self.steps, step] if self.steps else [step] * 5)[-5:]
         clients, caught = (sum(each) / 5 for each in zip(*self.steps, strict=True))
         at_ms = rig.now_ms - 2000 + self.ahead_ms
-        rig.signals.brokers = {b: replace(loaded(b, clients, caught), sampled_at_ms=at_ms) for b in (1, 3)}
+        # Without a latency, because more passes here than the link carries, and clients that do not wait would prove that it can.
+        without_latency = {"sampled_at_ms": at_ms, "produce_p99_ms": None}
+        rig.signals.brokers = {b: replace(loaded(b, clients, caught), **without_latency) for b in (1, 3)}
         if self.tells_steps:
             told = {
                 f"step_{what}_{way}_bytes_per_s": rate
@@ -280,7 +283,7 @@ def test_missing_broker_does_not_limit_others() -> None:
     assert rates[SOURCE] > 40 * MB
 
 
-def test_margin_survives_failed_snapshot() -> None:
+def test_latency_curve_survives_failed_snapshot() -> None:
     rig = steered(ceiling=100 * MB)
     rig.signals.brokers = {b: replace(s, produce_p99_ms=200.0) for b, s in rig.signals.brokers.items()}
     rig.cycle()
@@ -289,14 +292,16 @@ def test_margin_survives_failed_snapshot() -> None:
         rig.cycle()
     steering = rig.loop._steering
     assert steering is not None
-    learned = steering._state.broker_estimates[1].margin
+    learned = steering._state.broker_estimates[1].curve
+    assert learned is not None
     rig.live.not_seen = "no answer"
     rig.cycle()
     rig.live.not_seen = None
     rig.cycle()
     rig.signals.brokers = {b: replace(s, produce_p99_ms=None) for b, s in rig.signals.brokers.items()}
     seconds(rig, 2)
-    assert steering._state.broker_estimates[1].margin == learned > 0.1
+    assert steering._state.broker_estimates[1].curve == learned
+    assert utilisation_at(learned, OBJECTIVE.latency_ms) < 0.5
 
 
 @pytest.mark.parametrize(

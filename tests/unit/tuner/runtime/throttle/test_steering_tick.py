@@ -267,8 +267,8 @@ def test_busy_clients_leave_move_at_minimum_rate() -> None:
     assert isinstance(source, AllowSteering)
     assert source.reason is Reason.NO_HEADROOM
     assert "move fewer partitions at a time" in source.text
-    # 6 MB/s keep up: 1.05 times that in the mean, around which it plays, and never less than keeps up.
-    assert 6.0 * MB <= rig.throttles.rates[SOURCE] <= 1.07 * 6.3 * MB
+    # 6 MB/s keep up, so the minimum is 1.2 times that; the rate is still falling to it.
+    assert 7.2 * MB <= rig.throttles.rates[SOURCE] <= 1.05 * 7.2 * MB
 
 
 def test_stall_without_throttle_is_reported_while_steering() -> None:

@@ -14,7 +14,7 @@ from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 
-LIMITS = ControlLimits(takeover_ramp_s=0.1, margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
+LIMITS = ControlLimits(takeover_ramp_s=0.1)
 FAST = Objective(50.0)
 SIDE, OTHER, OTHER_LEADER = (1, L), (2, F), (2, L)
 START_MS = 1_000_000
@@ -144,42 +144,6 @@ def test_slowest_side_with_full_or_unmeasured_throttle_is_awaited() -> None:
     assert max(beside_the_slowest(throttled=None)) < 8 * MB
 
 
-def margin_after_a_calm_minute(throttled: float | None) -> float:
-    memory, rate = ControlState(), 80_000_000
-    for second in range(60):
-        memory, writes = control_step(
-            view(second, broker(1, second // 5 * 5, throttled=throttled), move(SIDE, second // 5 * 5), rate),
-            memory,
-            FAST,
-            LIMITS,
-        )
-        rate = writes.get(SIDE, rate)
-    return memory.broker_estimates[1].margin
-
-
-def margin_after_misses_nearly(steady_state: float) -> float:
-    """A minute in which a side runs full at its ceiling of some 50 MB/s, and p99 stands at nine tenths of the objective."""
-    memory, rate = ControlState(), 50_000_000
-    for second in range(60):
-        at_s = second // 5 * 5
-        signal = replace(broker(1, at_s, throttled=80 * MB, client=60 * MB), produce_p99_ms=45.0)
-        moving = replace(move(SIDE, at_s), steady_state_bytes_per_s=steady_state, write_bytes_per_s=steady_state)
-        memory, writes = control_step(view(second, signal, moving, rate), memory, FAST, LIMITS)
-        rate = writes.get(SIDE, rate)
-    return memory.broker_estimates[1].margin
-
-
-def test_margin_grows_before_a_miss_only_with_much_headroom() -> None:
-    assert margin_after_misses_nearly(steady_state=2 * MB) > LIMITS.margin_start
-    assert margin_after_misses_nearly(steady_state=40 * MB) <= LIMITS.margin_start + 0.005
-
-
-def test_low_latency_shrinks_margin_only_at_full_throttle() -> None:
-    assert margin_after_a_calm_minute(80 * MB) < 0.0
-    assert margin_after_a_calm_minute(40 * MB) == LIMITS.margin_start
-    assert margin_after_a_calm_minute(None) == LIMITS.margin_start
-
-
 @pytest.mark.parametrize("missing", ["the move's signal", "what remains", "the network"])
 def test_incomplete_signals_hold_then_lower_the_rate(missing: str) -> None:
     memory, _ = control_step(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
@@ -224,42 +188,14 @@ def first_write(stands: int, client: float = 30 * MB) -> float:
     return writes.get(SIDE, stands)
 
 
-def test_planned_raise_is_hardly_preceded_by_a_cut() -> None:
-    """20 MB/s stand under a move that has just begun, and 80 are free: Kafka's mean counts seconds in which it was not there.
-
-    The newest step has 21 MB/s, of which 1 is in sync: that is what the window has held, and in the two seconds since 9 and 21 are
-    taken to have passed. What that asks for, (9 × 21 + 9 + 21 + 20) ÷ 12 MB/s, is too near to what stands to be written.
-    """
-    assert first_write(20_000_000) == 20_000_000
+def test_planned_raise_is_not_preceded_by_a_cut() -> None:
+    """20 MB/s stand under a move that has just begun, and 80 are free: Kafka's mean counts seconds in which it was not there."""
+    assert 20_000_000 <= first_write(20_000_000) < 20_500_000
 
 
 def test_planned_cut_starts_at_measured_rate() -> None:
     """Clients leave 80 MB/s of the link, and 120 stand."""
     assert first_write(120_000_000) < 40 * MB
-
-
-def crowded(client: float, *, stalled: bool = False) -> float:
-    """What is meant where producers wait for too long, and 30 MB/s keep up, of which in-sync followers take 15."""
-    memory = ControlState()
-    for second in range(12, 132):
-        at_s = second // 5 * 5
-        moving = replace(move(SIDE, at_s), steady_state_bytes_per_s=30 * MB, write_bytes_per_s=15 * MB)
-        signal = replace(broker(1, at_s, client=client, throttled=30 * MB), produce_p99_ms=80.0)
-        seen = view(second, signal, moving, 36_000_000)
-        seen = replace(seen, stalled_sides=frozenset({SIDE} if stalled else ()))
-        memory, _ = control_step(seen, memory, FAST, LIMITS)
-    return meant(memory)
-
-
-def test_minimum_falls_to_headroom_left_by_clients() -> None:
-    """112.5 MB/s may be used; what in-sync followers take is in the load, and the throttle counts it too."""
-    assert crowded(112.5 * MB + 15 * MB - 40 * MB) == pytest.approx(36 * MB)
-    assert crowded(112.5 * MB + 15 * MB - 33.5 * MB) == pytest.approx(33.5 * MB, rel=0.01)
-    assert crowded(112.5 * MB + 15 * MB - 25 * MB) == pytest.approx(31.5 * MB)
-
-
-def test_lowered_minimum_that_does_not_drain_rises_again() -> None:
-    assert crowded(112.5 * MB + 15 * MB - 25 * MB, stalled=True) == pytest.approx(36 * MB)
 
 
 @pytest.mark.parametrize(("throttled", "held_to"), [(20 * MB, 20 * MB), (46 * MB, None), (None, None)])
@@ -305,14 +241,3 @@ def test_throttle_that_has_just_started_is_raised_by_the_planned_rate() -> None:
     setpoint = meant(state)
     assert setpoint > 50 * MB
     assert writes[SIDE] == pytest.approx((10 * 5 * MB + 2 * setpoint) / 12, rel=0.01)
-
-
-@pytest.mark.parametrize(("client", "margin"), [(80 * MB, -0.04), (20 * MB, 0.02)])
-def test_last_tenth_is_planned_only_near_full_link(client: float, margin: float) -> None:
-    """A p99 far below its aim that stands still while the mean comes and goes, at 100 and at 40 MB/s of 125; an operator's ceiling holds
-    the move at 20, so that it fills what it may have in both."""
-    memory, limits = ControlState(), ControlLimits(rate_bytes_per_s_max=20 * MB, takeover_ramp_s=0.1)
-    for at_s in range(10, 200, 5):
-        seen = replace(broker(1, at_s, throttled=20 * MB, client=client), produce_mean_ms=5.0 + at_s % 10)
-        memory, _ = control_step(view(at_s + 2, seen, move(SIDE, at_s)), memory, FAST, limits)
-    assert memory.broker_estimates[1].margin == pytest.approx(margin)
