@@ -64,8 +64,8 @@ def _explain(
     if setpoint is not None and setpoint.no_headroom:
         return Reason.NO_HEADROOM, (
             f"clients (or objective.share_max) leave less than the {steady_state} of steady-state replication, so it is at its "
-            f"minimum rate, {rate_text(setpoint.bytes_per_s)}: move fewer partitions at a time, or when clients send less; if the "
-            "produce p99 is near objective.latency_ms without the move, raise the objective"
+            f"minimum rate, {rate_text(setpoint.bytes_per_s)} (if the produce p99 is near objective.latency_ms without the move, "
+            "raise the objective): move fewer partitions at a time, or when clients send less"
             + (f"; {late_text}" if late_text else "")
         )
     # All available bandwidth is too little for the deadline: the operator decides what to change.
