@@ -77,7 +77,7 @@ class Holt:
 
 
 class OfTheLaw:
-    """The feed-forward of tuner/control/throttle/steering/headroom.py, without its safety margin."""
+    """The feed-forward of tuner/control/throttle/steering/headroom.py, without its reserve."""
 
     def __init__(self, period_s: int) -> None:
         self._period_s = float(period_s)

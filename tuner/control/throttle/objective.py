@@ -92,7 +92,7 @@ class ControlLimits:
     forecast_spreads: float = 0.5  # The load is assumed to be this many spreads above its mean.
     # Kafka's p99 covers some thousand requests. With fewer writes (at 16 kB a request) it covers more than five minutes.
     clients_bytes_per_s_min: float = 50_000.0
-    # Share of the setpoint. If less passes, something other than the throttle limits the move, so low latency proves nothing.
+    # Share of the setpoint. If less passes, something other than the throttle limits the move.
     throttle_full_ratio_min: float = 0.85
 
     # The required rate of a side that limits a stalled move is multiplied by this factor, again after each ``boost_interval_s``.

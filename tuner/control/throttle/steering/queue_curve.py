@@ -9,8 +9,8 @@ utilisation at which the latency grows without limit: 1 if the capacity in the s
 half of it. A broker that is lightly used shows the base, and a broker that is nearly full shows the pole. An extended Kalman filter
 follows both; its state is their logarithms, because both are factors.
 
-Invariant: the pole is above the measured utilisation, because these bytes did pass. It is above 1 only if more than the capacity in
-the settings has passed.
+Invariant: the pole is at most 1, or 1.25 times the measured utilisation if that is more. A single measurement counts as at most
+1.1 times the pole, because it may be wrong.
 """
 
 from __future__ import annotations

@@ -227,5 +227,5 @@ def limit_takeover(target: TargetRate, initial_bytes_per_s: float, since_s: floa
     ramp_rate = min(rate, initial_bytes_per_s + progress * (rate - initial_bytes_per_s))
     if ramp_rate >= rate:
         return target
-    # Below its ceiling the side does not fill the link, so low latency gives no evidence yet.
+    # A side on the ramp is not at its ceiling, so an unused rate does not show another limit.
     return TargetRate(ramp_rate, target.infeasible)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from log_dir_cases import LIMITS, copying_signal
 from tuner_cases import NOW_MS
 
+from streaming.shared.contract import BrokerSignal
 from tuner.control.log_dir.decision import LogDirReason
 from tuner.control.log_dir.law import (
     FALL,
@@ -80,8 +81,9 @@ def test_rate_bounds_minimum_is_above_the_write_rate_and_never_above_the_ceiling
     ],
 )
 def test_latency_ratio_unmeasured_latency_is_unknown(signal: object, measured: float | None) -> None:
-    law = update_law(LogDirLaw(), signal, LIMITS)  # type: ignore[arg-type]
-    assert latency_ratio(law, signal, OBJECTIVE_MS, LIMITS) == measured  # type: ignore[arg-type]
+    assert isinstance(signal, BrokerSignal)
+    law = update_law(LogDirLaw(), signal, LIMITS)
+    assert latency_ratio(law, signal, OBJECTIVE_MS, LIMITS) == measured
 
 
 def test_first_rate_is_half_of_the_traffic_or_the_minimum_if_clients_wait() -> None:

@@ -1,4 +1,4 @@
-"""The latency of a broker by utilisation: what the filter learns, and its limits."""
+"""The filter learns the latency of a broker by utilisation, and withstands wrong measurements."""
 
 from __future__ import annotations
 
