@@ -3,6 +3,8 @@
 A mechanism is taken out by a neutral value of its constant (a gain of 0, a ratio of 1). The plants are those of
 ``benchmarks.control --plants``, with capacity that is told rightly. A mechanism whose removal costs nothing is a candidate for
 deletion. Only what the plants contain can be judged here: no plan begins moves in them, no move stalls, and no signal stays away.
+
+``--mutations`` does the same for mutation quotas, on the controllers that ``benchmarks.controller --plants`` draws.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from benchmarks.controllers.neutral import MUTATION_NEUTRAL, measure_mutations, print_mutations
 from benchmarks.laws.distribution import Row, measure_changed_law, totals
 
 # The constants of ``ControlLimits``, each with the value that takes its mechanism out.
@@ -63,11 +66,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--seed", type=int, default=9)
     parser.add_argument("--plants", type=int, default=200, metavar="N")
-    parser.add_argument("--constant", action="append", choices=list(NEUTRAL), help="may be repeated; all by default")
+    parser.add_argument("--mutations", action="store_true", help="mutation quotas instead of replication throttles")
+    parser.add_argument("--constant", action="append", metavar="NAME", help="may be repeated; all by default")
     options = parser.parse_args(arguments)
-    entries = measure(options.seed, options.plants, options.constant or list(NEUTRAL))
+    neutral = MUTATION_NEUTRAL if options.mutations else NEUTRAL
+    constants = options.constant or list(neutral)
+    if unknown := sorted(set(constants) - neutral.keys()):
+        parser.error(f"--constant {unknown[0]}: expected one of {', '.join(neutral)}")
+    measured = measure_mutations if options.mutations else measure
+    entries = measured(options.seed, options.plants, constants)
     if options.json:
         print(json.dumps(entries))
+    elif options.mutations:
+        print_mutations(entries)
     else:
         _print(entries)
     return 0

@@ -7,6 +7,9 @@ how evenly equal tenants share it. The latency of a well-behaved tenant is relat
 Bounds for rheostat: p99 of the pressure ≤ 1 after settling; goodput ≥ 0.9 of the best static quota at the same pressure; Jain's
 index ≥ 0.95; latency of a well-behaved tenant ≤ 1.5 × that without a storm; two writes per tenant and minute. With 1,000 tenants on
 2,000 brokers: a cycle takes at most 100 ms, and shares are within 5 % of the max–min optimum.
+
+``--plants N`` draws N controllers from the seed instead (controllers/plants.py). It compares rheostat with the best static quota of
+each controller and with the max–min optimum, and reports distributions. The same bounds then hold for the medians.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.controllers import large, real, simulated
+from benchmarks.controllers.distribution import measure_plants, missed_on_plants, print_plants
 from benchmarks.controllers.figures import Row, missed
 from rheostat.console.logs import set_up_logs
 
@@ -59,12 +63,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.controller", description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON value")
     parser.add_argument("--seed", type=int, default=SEED, help="of the simulated worlds")
+    parser.add_argument("--plants", type=int, metavar="N", help="draw N controllers instead of the chosen ones")
     parser.add_argument("--simulated", action="store_true", help="no real cluster: seven minutes, not an hour")
     parser.add_argument("--statics", type=int, default=5, help="how many static quotas are tried on the real cluster")
     parser.add_argument("--no-late", action="store_true", help="rheostat comes before the storm only")
     parser.add_argument("--logs", type=Path, help="where the real cluster's logs are kept")
     given = parser.parse_args(arguments)
     set_up_logs()
+    if given.plants is not None:
+        return _plants(given)
     found = measure(given)
     if given.json:
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
@@ -73,6 +80,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for what in found["missed"]:
         sys.stderr.write(f"missed: {what}\n")
     return 1 if found["missed"] else 0
+
+
+def _plants(given: argparse.Namespace) -> int:
+    rows = measure_plants(given.seed, given.plants)
+    failures = missed_on_plants(rows)
+    if given.json:
+        sys.stdout.write(json.dumps({"seed": given.seed, "rows": rows, "missed": failures}, indent=2) + "\n")
+    else:
+        sys.stdout.write(f"seed {given.seed}, {given.plants} drawn controllers\n")
+        print_plants(rows)
+    for failure in failures:
+        sys.stderr.write(f"missed: {failure}\n")
+    return 1 if failures else 0
 
 
 def _print(found: dict[str, Any]) -> None:

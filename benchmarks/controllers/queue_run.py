@@ -1,5 +1,8 @@
 """Runs storms at the simulated controller with quotas from rheostat's policy, with fixed quotas, or without quotas.
 
+If the model has brokers, each of them forwards one request at a time: further requests through it wait in its line
+(forwarding_line.py).
+
 Invariant: two runs with the same world and the same dealer are equal. The random request times come from the world's seed.
 """
 
@@ -12,7 +15,8 @@ from typing import Protocol
 import numpy as np
 
 from benchmarks.controllers.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
-from benchmarks.controllers.queue_signals import EVERY_S, FEEL_EVERY_S, ControllerStream
+from benchmarks.controllers.forwarding_line import ForwardingLines
+from benchmarks.controllers.queue_signals import EVERY_S, FEEL_EVERY_S, ControllerStream, Delivery
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota, TotalRateReport
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
@@ -40,15 +44,24 @@ class TenantSpec:
     honours: bool = True  # Waits for the throttle time of a refusal; otherwise retries at once.
     at_random: bool = False  # Comes so often on average: half as long apart, or half as long again.
     pause_every_s: float = 0.0  # Works for so long, and rests for as long; 0: never rests.
+    deletes: bool = False  # Deletes in every second request what it has created in the one before.
 
 
 @dataclass(frozen=True, slots=True)
 class QueueWorld:
+    """A controller and its tenants.
+
+    Attributes:
+        probes: rheostat's probe runs. Through brokers it takes part of their lines.
+    """
+
     seed: int
     model: QueueModel
     tenants: tuple[TenantSpec, ...]
     duration_s: float
     fail_overs_at_s: tuple[float, ...] = ()
+    delivery: Delivery = field(default_factory=Delivery)
+    probes: bool = True
 
 
 class QuotaDealer(Protocol):
@@ -119,6 +132,7 @@ class _Client:
     spec: TenantSpec
     refused: int = 0
     since_s: float = 0.0  # When what was refused was asked for first.
+    answered: int = 0  # Requests that were admitted in full.
 
     def next_s(self, now_s: float, throttle_s: float, rng: np.random.Generator) -> float:
         every_s = 1 / self.spec.requests_per_s
@@ -132,67 +146,122 @@ class _Client:
 
 
 def run_queue(world: QueueWorld, hand: QuotaDealer) -> QueueOutcome:
-    rng = np.random.default_rng(world.seed)
-    queue = ControllerQueue(world.model)
-    stream, felt = ControllerStream(queue, EPOCH_MS), QueueOutcome()
-    queue.write(hand.deal(0.0, stream, {}))
-    clients = [_Client(spec) for spec in world.tenants]
-    due = [(client.spec.at_s, index) for index, client in enumerate(clients)]
-    heapq.heapify(due)
-    pending: list[tuple[float, dict[str, float]]] = []
-    overs = sorted(world.fail_overs_at_s)
-    ticks = round(world.duration_s / _LOOK_EVERY_S)
-    every, feels_every = round(EVERY_S / _LOOK_EVERY_S), round(FEEL_EVERY_S / _LOOK_EVERY_S)
-    for tick in range(1, ticks + 1):
-        until_s = tick * _LOOK_EVERY_S
+    return _Run(world, hand).outcome()
+
+
+class _Run:
+    """One run: the requests in order of time, and every tenth of a second the tuner's side."""
+
+    def __init__(self, world: QueueWorld, hand: QuotaDealer) -> None:
+        self._world, self._hand = world, hand
+        self._rng = np.random.default_rng(world.seed)
+        self._queue = ControllerQueue(world.model)
+        self._stream = ControllerStream(self._queue, EPOCH_MS, world.delivery)
+        self._felt = QueueOutcome()
+        self._queue.write(hand.deal(0.0, self._stream, {}))
+        self._clients = [_Client(spec) for spec in world.tenants]
+        self._due = [(client.spec.at_s, index) for index, client in enumerate(self._clients)]
+        heapq.heapify(self._due)
+        self._lines = ForwardingLines(world.model.brokers)
+        self._probe, self._probes, self._probe_free_at_s = len(self._clients), 0, 0.0
+
+    def outcome(self) -> QueueOutcome:
+        world, queue, stream, felt = self._world, self._queue, self._stream, self._felt
+        pending: list[tuple[float, dict[str, float]]] = []
+        overs = sorted(world.fail_overs_at_s)
+        ticks = round(world.duration_s / _LOOK_EVERY_S)
+        every, feels_every = round(EVERY_S / _LOOK_EVERY_S), round(FEEL_EVERY_S / _LOOK_EVERY_S)
+        for tick in range(1, ticks + 1):
+            until_s = tick * _LOOK_EVERY_S
+            self._requests_until(until_s)
+            queue.advance(until_s)
+            felt.waits_s.append((until_s, queue.wait_s(until_s)))
+            if tick % feels_every == 0 and world.probes:
+                self._send_probe(until_s)
+            while pending and pending[0][0] <= until_s:
+                queue.write(pending.pop(0)[1])
+            if overs and overs[0] <= until_s:
+                overs.pop(0)
+                queue.fail_over(until_s)
+                stream.fail_over()
+            stream.arrive(until_s)
+            if tick % every == 0:
+                felt.busy.append((until_s, queue.counted.busy_s / EVERY_S))
+                stream.scrape(until_s)
+                written = self._hand.deal(until_s, stream, dict(queue.quotas))
+                if written:
+                    pending.append((until_s + _SHOWN_S, written))
+                for client_id in written:
+                    felt.writes.setdefault(client_id, []).append(until_s)
+                felt.quotas.append((until_s, sum(queue.quotas.values())))
+        return felt
+
+    def _requests_until(self, until_s: float) -> None:
+        due, clients, lines = self._due, self._clients, self._lines
         while due and due[0][0] <= until_s:
             at_s, index = heapq.heappop(due)
-            if at_s < clients[index].spec.until_s:
-                next_s = _asked(queue, stream, felt, clients[index], at_s, rng)
-                heapq.heappush(due, (next_s, index))
-        queue.advance(until_s)
-        felt.waits_s.append((until_s, queue.wait_s(until_s)))
-        if tick % feels_every == 0:
-            stream.feel(until_s)
-        while pending and pending[0][0] <= until_s:
-            queue.write(pending.pop(0)[1])
-        if overs and overs[0] <= until_s:
-            overs.pop(0)
-            queue.fail_over(until_s)
-            stream.fail_over()
-        stream.arrive(until_s)
-        if tick % every == 0:
-            felt.busy.append((until_s, queue.counted.busy_s / EVERY_S))
-            stream.scrape(until_s)
-            written = hand.deal(until_s, stream, dict(queue.quotas))
-            if written:
-                pending.append((until_s + _SHOWN_S, written))
-            for client_id in written:
-                felt.writes.setdefault(client_id, []).append(until_s)
-            felt.quotas.append((until_s, sum(queue.quotas.values())))
-    return felt
+            if index < 0:  # A broker is ready for the next request in its line.
+                index, asked_s = lines.next_waiting(~index)
+                self._begin(index, at_s, asked_s)
+            elif at_s < clients[index].spec.until_s:
+                self._arrive(index, at_s)
 
+    def _arrive(self, index: int, at_s: float) -> None:
+        ready_s = self._lines.join(self._broker(index), (index, at_s), at_s)
+        if ready_s is None:
+            self._begin(index, at_s, at_s)
+        elif ready_s > 0:
+            heapq.heappush(self._due, (ready_s, ~self._broker(index)))
 
-def _asked(
-    queue: ControllerQueue,
-    stream: ControllerStream,
-    felt: QueueOutcome,
-    client: _Client,
-    at_s: float,
-    rng: np.random.Generator,
-) -> float:
-    """Makes one request of a client, and returns the time of its next one."""
-    spec = client.spec
-    topics = client.refused or spec.topics_per_request
-    client.since_s = client.since_s if client.refused else at_s
-    answered = queue.ask(at_s, spec.client_id, topics, spec.partitions_per_topic)
-    client.refused = topics - answered.topics
-    partitions = answered.topics * spec.partitions_per_topic
-    stream.done(at_s, spec.client_id, partitions)
-    if answered.topics:
-        felt.took_s.setdefault(spec.client_id, []).append((at_s, at_s - client.since_s + answered.took_s))
-        felt.partitions.setdefault(spec.client_id, []).append((at_s, partitions))
-    return client.next_s(at_s, answered.throttle_s, rng)
+    def _broker(self, index: int) -> int:
+        """Returns the broker of a client; the probe uses the brokers in turn."""
+        return self._lines.broker_of(self._probes if index == self._probe else index)
+
+    def _begin(self, index: int, at_s: float, asked_s: float) -> None:
+        """Sends a request from its broker to the controller.
+
+        Args:
+            asked_s: when the client sent it to the broker.
+        """
+        if index == self._probe:
+            answer_s = at_s + self._queue.felt_s(at_s)
+            self._stream.feel(asked_s, answer_s - asked_s, self._broker(index))
+            self._probe_free_at_s = answer_s
+        else:
+            answer_s = self._ask(self._clients[index], index, at_s, asked_s)
+        if self._lines.occupy(self._broker(index), answer_s):
+            heapq.heappush(self._due, (answer_s, ~self._broker(index)))
+
+    def _send_probe(self, now_s: float) -> None:
+        """Sends the probe's next request, unless its last one still waits."""
+        if not self._lines.brokers:
+            self._stream.feel(now_s, self._queue.felt_s(now_s))
+        elif self._probe_free_at_s <= now_s:
+            self._probes += 1
+            self._probe_free_at_s = float("inf")
+            self._arrive(self._probe, now_s)
+
+    def _ask(self, client: _Client, index: int, at_s: float, asked_s: float) -> float:
+        """Makes one request of a client, schedules its next one, and returns the time of the answer."""
+        spec, queue = client.spec, self._queue
+        topics = client.refused or spec.topics_per_request
+        client.since_s = client.since_s if client.refused else asked_s
+        deletes = spec.deletes and client.answered % 2 == 1
+        answered = queue.ask(at_s, spec.client_id, topics, spec.partitions_per_topic, deletes=deletes)
+        answer_s = at_s + (answered.took_s if answered.topics or not self._lines.brokers else queue.felt_s(at_s))
+        client.refused = topics - answered.topics
+        client.answered += not client.refused
+        partitions = answered.topics * spec.partitions_per_topic
+        self._stream.done(at_s, spec.client_id, partitions)
+        if answered.topics:
+            self._felt.took_s.setdefault(spec.client_id, []).append((asked_s, answer_s - client.since_s))
+            self._felt.partitions.setdefault(spec.client_id, []).append((at_s, partitions))
+        next_s = client.next_s(at_s, answered.throttle_s, self._rng)
+        if self._lines.brokers:  # A client sends its next request after the answer.
+            next_s = max(next_s, answer_s + _RETURN_S_MIN)
+            queue.counted.forwarded_s += answer_s - at_s
+        heapq.heappush(self._due, (next_s, index))
+        return answer_s
 
 
 def alone(world: QueueWorld, client_id: str) -> QueueWorld:
