@@ -13,7 +13,7 @@ import math
 import multiprocessing
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 
 from benchmarks.controllers.controller_queue import EVERYBODY_ELSE
@@ -40,11 +40,16 @@ from tuner.core.controller_pressure import Pressure, worst_pressure
 from tuner.core.token_bucket import SAMPLES
 from tuner.core.token_bucket import WINDOW_S as SAMPLE_S
 
+Change = Mapping[
+    str, float | None
+]  # Constants of ``MutationLimits`` with their values, and limits of the objective to leave out.
+
 OURS, OPTIMUM = "rheostat", "optimum"
 WORST = 10  # Controllers that are named.
 NEVER = math.inf  # Time to settle of a run that did not.
 _STATIC_STEPS, _OPTIMUM_STEPS = 7, 6
 _CALM_S = 60.0  # A run has settled once the pressure is low for so long.
+_CONSTANTS = {field.name for field in fields(MutationLimits)}
 _QUOTA_MIN = 0.001  # Kafka refuses a quota of 0.
 # The figures of a row, each with its worst value as seen by an operator.
 FIGURES: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -90,10 +95,16 @@ class MaxMin:
         return written
 
 
-def law_of(plant: ControllerPlant, change: Mapping[str, float]) -> Law:
-    """Returns rheostat's quotas for a plant, with changed constants."""
-    limits = replace(MutationLimits(), **change)  # type: ignore[arg-type]  # By name.
-    return Law(MutationPolicy(plant.objective, limits=limits, default_entity=QuotaEntity(client_id=DEFAULT)))
+def law_of(plant: ControllerPlant, change: Change) -> Law:
+    """Returns rheostat's quotas for a plant, with changed constants, or without a limit of the plant's objective."""
+    limits = {name: value for name, value in change.items() if name in _CONSTANTS}
+    objective = replace(plant.objective, **{name: None for name in change.keys() - limits.keys()})
+    policy = MutationPolicy(
+        objective,
+        limits=replace(MutationLimits(), **limits),  # type: ignore[arg-type]  # By name.
+        default_entity=QuotaEntity(client_id=DEFAULT),
+    )
+    return Law(policy)
 
 
 def measure_plants(seed: int, count: int) -> list[Row]:
@@ -102,7 +113,7 @@ def measure_plants(seed: int, count: int) -> list[Row]:
         return [row for rows in pool.imap(_measure, [(seed, number) for number in range(count)]) for row in rows]
 
 
-def measure_changed_law(seed: int, count: int, changes: Sequence[Mapping[str, float]]) -> list[list[Row]]:
+def measure_changed_law(seed: int, count: int, changes: Sequence[Change]) -> list[list[Row]]:
     """Returns for each change of constants one row of rheostat per plant. Nothing is compared with static quotas."""
     jobs = [(seed, number, dict(change)) for change in changes for number in range(count)]
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
@@ -110,7 +121,7 @@ def measure_changed_law(seed: int, count: int, changes: Sequence[Mapping[str, fl
     return [rows[start : start + count] for start in range(0, len(rows), count)]
 
 
-def _measure_changed(job: tuple[int, int, dict[str, float]]) -> Row:
+def _measure_changed(job: tuple[int, int, dict[str, float | None]]) -> Row:
     seed, number, change = job
     plant = draw_controller(seed, number)
     return _row(number, plant, OURS, law_of(plant, change), _alone_p99_s(plant))

@@ -10,11 +10,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.controllers.distribution import NEVER, measure_changed_law
+from benchmarks.controllers.distribution import NEVER, Change, measure_changed_law
 from benchmarks.controllers.figures import PRESSURE_MAX, Row, mean
 
-# The constants of ``MutationLimits``, each with the value that takes its mechanism out.
-MUTATION_NEUTRAL: dict[str, float] = {
+# Limits of the objective (None: rheostat does not see this measure, and the plant is judged by it nevertheless), and the constants
+# of ``MutationLimits``, each with the value that takes its mechanism out.
+MUTATION_NEUTRAL: dict[str, float | None] = {
+    "create_probe_p90_ms_max": None,
+    "forwarding_busy_ratio_max": None,
+    "apply_lag_ms_max": None,
     "rate_per_s_start": 1.0,
     "rate_per_s_safe": 1.0,
     "light_load_ratio": 0.0,
@@ -58,7 +62,7 @@ MUTATION_NEUTRAL: dict[str, float] = {
 
 def measure_mutations(seed: int, count: int, constants: Sequence[str]) -> list[dict[str, Any]]:
     """Returns the figures of all mechanisms, and then without each of them."""
-    changes = [{}, *({name: MUTATION_NEUTRAL[name]} for name in constants)]
+    changes: list[Change] = [{}, *({name: MUTATION_NEUTRAL[name]} for name in constants)]
     found = measure_changed_law(seed, count, changes)
     return [_entry(name, rows, found[0]) for name, rows in zip([None, *constants], found, strict=True)]
 

@@ -11,12 +11,20 @@ import pytest
 from benchmarks import ablation, controller
 from benchmarks.controllers import distribution, neutral
 from benchmarks.controllers.controller_queue import EVERYBODY_ELSE, ControllerQueue, OtherWork, QueueModel
-from benchmarks.controllers.distribution import NEVER, OPTIMUM, OURS, MaxMin, missed_on_plants, totals, worst_plants
+from benchmarks.controllers.distribution import (
+    NEVER,
+    OPTIMUM,
+    OURS,
+    MaxMin,
+    law_of,
+    missed_on_plants,
+    totals,
+    worst_plants,
+)
 from benchmarks.controllers.forwarding_line import ForwardingLines
 from benchmarks.controllers.plants import ControllerKind, demand_per_s, draw_controller
 from benchmarks.controllers.queue_run import Fixed, QueueWorld, TenantSpec, run_queue
 from benchmarks.controllers.queue_signals import ControllerStream, Delivery
-from tuner.control.mutation_quota.model import MutationLimits
 from tuner.planning.quota_time import KRAFT, ControllerCost
 
 SEED = 5
@@ -213,9 +221,11 @@ def test_benchmark_compares_each_plant_with_static_and_optimum(capsys: pytest.Ca
 # -- the ablation ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", neutral.MUTATION_NEUTRAL)
-def test_neutral_value_differs_from_the_constant(name: str) -> None:
-    assert getattr(MutationLimits(), name) != neutral.MUTATION_NEUTRAL[name]
+@pytest.mark.parametrize(("name", "value"), neutral.MUTATION_NEUTRAL.items())
+def test_neutral_value_takes_a_mechanism_out(name: str, value: float | None) -> None:
+    plant = next(plant for plant in PLANTS if getattr(plant.objective, name, 1.0) is not None)
+    policy, changed = law_of(plant, {}).policy, law_of(plant, {name: value}).policy
+    assert (changed.limits, changed.objective) != (policy.limits, policy.objective)
 
 
 def test_ablation_of_mutations_compares_on_the_same_plants(capsys: pytest.CaptureFixture[str]) -> None:
