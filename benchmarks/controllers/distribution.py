@@ -98,7 +98,7 @@ class MaxMin:
 def law_of(plant: ControllerPlant, change: Change) -> Law:
     """Returns rheostat's quotas for a plant, with changed constants, or without a limit of the plant's objective."""
     limits = {name: value for name, value in change.items() if name in _CONSTANTS}
-    objective = replace(plant.objective, **{name: None for name in change.keys() - limits.keys()})
+    objective = replace(plant.objective, **dict.fromkeys(change.keys() - limits.keys()))
     policy = MutationPolicy(
         objective,
         limits=replace(MutationLimits(), **limits),  # type: ignore[arg-type]  # By name.
