@@ -150,7 +150,7 @@ def _is_worth_writing(
     if state.backlogged and setpoint < (1 - limits.urgent_ratio) * current:
         return True
     # Each write reaches every node, so no tenant gets more than two a minute.
-    if now_ms - state.previous_write_at_ms < limits.third_write_after_s * 1000:
+    if now_ms - state.previous_write_at_ms <= 2 * limits.write_every_s * 1000:
         return False
     # A cut that limits a tenant protects the controller. It does not wait for the interval after the last raise.
     protects = state.backlogged and setpoint < current

@@ -92,7 +92,7 @@ def is_creeping_up(pressure: Pressure, inputs: TotalInputs, limits: MutationLimi
     if not inputs.is_new_window or inputs.lag_growth_ratio <= 0 or inputs.previous_lag_ms is None:
         return False
     is_idle = min(pressure.measured, inputs.previous_lag_ms) <= limits.idle_lag_ms_max
-    expected_ms = pressure.measured + 1000 * limits.hold_after_cut_s * inputs.lag_growth_ratio
+    expected_ms = pressure.measured + 1000 * limits.settle_s * inputs.lag_growth_ratio
     return not is_idle and expected_ms > pressure.objective
 
 

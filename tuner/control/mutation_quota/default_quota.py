@@ -74,7 +74,7 @@ def decide_default_quota(
         if abs(setpoint - current) <= 3 * limits.deadband_ratio * current:
             return None
         urgent = limits_a_tenant and setpoint < (1 - limits.urgent_ratio) * current
-        if not urgent and now_ms - memory.default_written_at_ms < limits.third_write_after_s / 2 * 1000:
+        if not urgent and now_ms - memory.default_written_at_ms <= limits.write_every_s * 1000:
             return None
     before = "no quota" if current is None else f"{current:g}/s"
     text = f"{entity}: {before} → {setpoint:g}/s: the standing share of a new tenant"

@@ -73,9 +73,11 @@ class MutationLimits:
     # AvgIdleRatio covers one scrape interval; the other signals cover 30 s. Smoothing with this time constant makes it comparable.
     idle_smoothing_s: float = 15.0
 
+    # After a raise or a cut the total rests until the window of signals, which come late, covers only the time after the change.
+    settle_s: float = 35.0
+
     # Raising the total.
     target_ratio: float = 0.85  # Pressure above this share of the objective allows no raise.
-    raise_every_s: float = 35.0  # One signal window and its delay: the effect of the last raise must be visible.
     raise_ratio_max: float = 1.0  # One raise at most doubles the total.
     # Near the objective one raise is at most this share of the total's cap (total_rate.py).
     raise_cap_ratio: float = 0.05
@@ -93,8 +95,8 @@ class MutationLimits:
 
     # Cutting the total: in proportion to the excess, within these two factors.
     smallest_cut_factor: float = 0.95
+    # Also the cut if heartbeats time out: then brokers are fenced, which is worse than any unfair share.
     largest_cut_factor: float = 0.5
-    hold_after_cut_s: float = 35.0  # No further change until the signal window covers only the time after the cut.
     # No further cut while the pressure falls by 10 % per signal: a backlog takes time to drain.
     receding_ratio: float = 0.9
     # If brokers fall behind, the total is cut to this share of the rate that they sustain, so that their backlog can drain.
@@ -105,7 +107,6 @@ class MutationLimits:
     # with the third power of time, as in TCP CUBIC: by 4 % after 10 min, by 100 % after 30 min.
     known_limit_margin_ratio: float = 0.95
     known_limit_memory_s: float = 1_800.0
-    heartbeat_cut_factor: float = 0.5  # Heartbeat timeouts fence brokers, which is worse than any unfair share.
 
     # A tenant counts as backlogged from the moment its bucket is nearly empty until the bucket is half full again.
     bucket_empty_ratio: float = 0.1
@@ -115,8 +116,7 @@ class MutationLimits:
     # Writing quotas. Each write reaches every node, so a tenant has at most two a minute, urgent cuts excepted.
     deadband_ratio: float = 0.04
     urgent_ratio: float = 0.15
-    write_every_s: float = 30.0
-    third_write_after_s: float = 61.0  # From the first of three writes to the third: no minute has more than two.
+    write_every_s: float = 30.0  # A third write comes more than twice as long after the first, so no minute has more than two.
     tenants_max: int = 2_000  # Quotas by name. Beyond it only <default> applies, because client-ids may be random.
     absent_after_s: float = 3_600.0  # Kafka also drops its metrics of a tenant after this time.
 
@@ -143,7 +143,7 @@ class MutationLimits:
         assert self.target_ratio <= self.probe_target_ratio < 1
         assert self.forwarding_target_ratio < self.forwarding_near_ratio < 1
         # A signal expires before the next change is due, so one signal changes the total only once.
-        assert self.hold_age_s < min(self.hold_after_cut_s, self.raise_every_s)
+        assert self.hold_age_s < self.settle_s
 
 
 @dataclass(frozen=True, slots=True)

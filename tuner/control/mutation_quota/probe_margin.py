@@ -53,7 +53,7 @@ def update_trend(
         return replace(trend, ratio=ratio, since_ms=at_ms)
     # A measurement counts only if its window lies within this series and the last change of the total has had time to take effect.
     window_is_incomplete = at_ms - trend.since_ms < 1000 * WINDOW_S
-    total_changed = at_ms - total_changed_at_ms <= 1000 * limits.hold_after_cut_s
+    total_changed = at_ms - total_changed_at_ms <= 1000 * limits.settle_s
     if window_is_incomplete or total_changed or elapsed_s <= 0 or max(trend.ratio, ratio) < _RATIO_MIN:
         return replace(trend, ratio=ratio)
     spread = update_spread(current_spread(trend, limits), trend.ratio, ratio, elapsed_s, limits)

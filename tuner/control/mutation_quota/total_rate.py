@@ -42,7 +42,7 @@ class _Cycle:
     """The inputs of one cycle besides the total and the pressure.
 
     Attributes:
-        hold_is_over: ``hold_after_cut_s`` has passed since the last cut.
+        hold_is_over: ``settle_s`` has passed since the last cut.
     """
 
     inputs: TotalInputs
@@ -99,14 +99,14 @@ def next_total(
         cap: upper limit of the total, from ``burst_cap_per_s``.
     """
     rate = total.rate_per_s
-    hold_is_over = now_ms - total.cut_at_ms >= limits.hold_after_cut_s * 1000
+    hold_is_over = now_ms - total.cut_at_ms >= limits.settle_s * 1000
     # A total that limits no tenant has no effect until it is cut to the rate in use.
     base = rate if binding else min(rate, limits.demand_slack * recent_per_s)
     cycle = _Cycle(inputs, base_per_s=base, cap_per_s=cap, now_ms=now_ms, limits=limits, hold_is_over=hold_is_over)
     # Rules in order of urgency; the first that applies decides.
     # Brokers are about to be fenced, so the controller is relieved at once, even if a tenant gets less than its share.
     if heartbeat_timeouts and hold_is_over:
-        return _cut_to(total, base * limits.heartbeat_cut_factor, QuotaReason.HEARTBEAT_TIMEOUTS, cycle)
+        return _cut_to(total, base * limits.largest_cut_factor, QuotaReason.HEARTBEAT_TIMEOUTS, cycle)
     minimum = min(cap, _forwarding_minimum_per_s(inputs, limits))
     forwarding_is_full = _forwarding_ratio(inputs) >= limits.forwarding_target_ratio
     # The total is below the minimum of cuts for forwarding, because an earlier cut was for another measure. Now forwarding is the
@@ -145,7 +145,7 @@ def _respond_to_excess(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> t
     # If almost no mutations arrive, they do not cause the pressure, so no known limit is noted.
     in_use = base >= limits.learn_rate_per_s_min
     limit_age_ms = now_ms - total.known_limit_at_ms
-    if in_use and is_falling_behind(pressure, inputs) and limit_age_ms >= limits.hold_after_cut_s * 1000:
+    if in_use and is_falling_behind(pressure, inputs) and limit_age_ms >= limits.settle_s * 1000:
         total = with_known_limit(total, base, inputs, now_ms, limits)
         drained = limits.drain_ratio * sustained_per_s(base, inputs)
         return _cut_to(total, drained, QuotaReason.OVER_OBJECTIVE, cycle)
@@ -174,7 +174,7 @@ def _is_covered_by_near_cut(pressure: Pressure, cycle: _Cycle) -> bool:
     cut_ratios = {Measure.CREATE_PROBE: limits.probe_step_ratio, Measure.FORWARDING: 1 - limits.smallest_cut_factor}
     if pressure.measure not in cut_ratios:  # The other measures cause no such cut.
         return False
-    is_recent = cycle.now_ms - cycle.inputs.near_cut_at_ms < limits.hold_after_cut_s * 1000
+    is_recent = cycle.now_ms - cycle.inputs.near_cut_at_ms < limits.settle_s * 1000
     return is_recent and pressure.ratio * (1 - cut_ratios[pressure.measure]) <= 1
 
 
@@ -190,7 +190,7 @@ def _cut_in_advance(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tupl
     reduced = _reduce_near_objective(rate, inputs, limits)
     if reduced >= rate or not inputs.is_new_window:
         return None
-    if now_ms - total.changed_at_ms < limits.raise_every_s * 1000:
+    if now_ms - total.changed_at_ms < limits.settle_s * 1000:
         return total, QuotaReason.SETTLING
     # ``cut_at_ms`` stays, so that an urgent cut may follow at once. No known limit is noted, because the objective was not missed.
     return replace(total, rate_per_s=cycle.bounded(reduced), changed_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
@@ -212,7 +212,7 @@ def _raise(total: TotalRate, pressure: Pressure, cycle: _Cycle, *, binding: bool
         return total, QuotaReason.SETTLING
     # The window must cover the last change. A fluctuating measure must have left headroom during the whole window.
     last_ms = max(total.changed_at_ms, inputs.no_headroom_at_ms)
-    if not cycle.hold_is_over or now_ms - last_ms < limits.raise_every_s * 1000:
+    if not cycle.hold_is_over or now_ms - last_ms < limits.settle_s * 1000:
         return total, QuotaReason.SETTLING
     distance = limits.known_limit_margin_ratio * known_limit_per_s(total, now_ms, limits) - rate
     if distance <= limits.deadband_ratio * rate:
