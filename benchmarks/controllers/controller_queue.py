@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tuner.core.controller_cost import ControllerCost
 from tuner.core.token_bucket import SAMPLES, WINDOW_S, MutationQuota, TokenBucket
-from tuner.planning.quota_time import ControllerCost
 
 EVERYBODY_ELSE = "<default>"  # Key of the quota for client-ids without their own; each has its own bucket.
 _IDLE_RECORD_S = 0.5  # metadata.max.idle.interval.ms

@@ -21,7 +21,7 @@ from benchmarks.controllers.queue_run import QueueWorld, TenantSpec
 from benchmarks.controllers.queue_signals import EVERY_S, WINDOW_S, Delivery
 from tuner.control.mutation_quota.max_min_share import Claim, share_max_min
 from tuner.core.controller import ControllerObjective
-from tuner.planning.quota_time import ControllerCost
+from tuner.core.controller_cost import ControllerCost
 
 SETTLED_S = 300.0
 DURATION_S = 780.0

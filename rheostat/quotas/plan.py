@@ -14,11 +14,9 @@ from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.quotas.numbers import amount_text
 from streaming.shared.units import share_text, span_text
+from tuner.core.controller_cost import KRAFT, ZOOKEEPER, ControllerCost
 from tuner.core.token_bucket import MutationQuota
 from tuner.planning.quota_time import (
-    KRAFT,
-    ZOOKEEPER,
-    ControllerCost,
     Creation,
     QuotaTimeline,
     rate_per_s_max,

@@ -26,8 +26,8 @@ from benchmarks.controllers.queue_signals import ControllerStream
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.core.controller import ControllerObjective
+from tuner.core.controller_cost import KRAFT, ZOOKEEPER
 from tuner.core.controller_pressure import worst_pressure
-from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 
 pytestmark = pytest.mark.slow
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from streaming.shared.contract import ControllerSignal
 from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.state import ControllerWindow, LearnedCost
+from tuner.core.controller_cost import KRAFT
 
 _STEP_FACTOR_MIN = 0.05  # Lowest factor for one correction, so that one outlier does not remove a cost.
 _COST_MS_MIN = 0.001  # Lowest cost, so that many outliers do not remove it either: 1/50 of the lowest cost of any known controller.
@@ -28,8 +29,9 @@ _METERED_RATIO_MAX = 0.8
 _CHANGED_RATIO_MAX = 0.5
 
 
-def initial_cost(limits: MutationLimits) -> LearnedCost:
-    return LearnedCost(limits.topic_ms_start, limits.partition_ms_start)
+def initial_cost() -> LearnedCost:
+    """Returns the cost before anything is learned: Kafka 4.2 on a small machine."""
+    return LearnedCost(KRAFT.per_topic_ms, KRAFT.per_partition_ms)
 
 
 def learn_from_window(

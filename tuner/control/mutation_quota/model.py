@@ -116,7 +116,9 @@ class MutationLimits:
     # Writing quotas. Each write reaches every node, so a tenant has at most two a minute, urgent cuts excepted.
     deadband_ratio: float = 0.04
     urgent_ratio: float = 0.15
-    write_every_s: float = 30.0  # A third write comes more than twice as long after the first, so no minute has more than two.
+    write_every_s: float = (
+        30.0  # A third write comes more than twice as long after the first, so no minute has more than two.
+    )
     tenants_max: int = 2_000  # Quotas by name. Beyond it only <default> applies, because client-ids may be random.
     absent_after_s: float = 3_600.0  # Kafka also drops its metrics of a tenant after this time.
 
@@ -128,9 +130,7 @@ class MutationLimits:
     # A broker shows a change within seconds. A different value that persists longer was set by another tool.
     propagation_s_max: float = 20.0
 
-    # Cost of one topic and one partition before anything is learned: Kafka 4.2 on a small machine.
-    topic_ms_start: float = 0.9
-    partition_ms_start: float = 0.06
+    # Learning the cost of topics and partitions (cost_model.py).
     learn_gain: float = 0.3  # The share of the error that one window corrects.
     # Below this rate a window shows other work only. It is less than rate_per_s_min, so that learning never stops.
     learn_rate_per_s_min: float = 0.5

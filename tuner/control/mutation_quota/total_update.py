@@ -57,7 +57,7 @@ def update_total(
     recent_per_s = math.fsum(t.state.rate_per_s for t in tenants)
     is_new = last_window is None or signal.node != last_window.node or signal.sampled_at_ms > last_window.sampled_at_ms
     comparable_window = last_window if is_new and _is_comparable(last_window, signal, limits) else None
-    cost = memory.cost or initial_cost(limits)
+    cost = memory.cost or initial_cost()
     if is_new:
         cost = learn_from_window(cost, signal, last_window, recent_per_s, update.metered_per_s, limits)
         new_window = _next_window(view, update, last_window, comparable_window, memory.total, policy)

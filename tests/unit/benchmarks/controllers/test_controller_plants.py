@@ -25,7 +25,7 @@ from benchmarks.controllers.forwarding_line import ForwardingLines
 from benchmarks.controllers.plants import ControllerKind, demand_per_s, draw_controller
 from benchmarks.controllers.queue_run import Fixed, QueueWorld, TenantSpec, run_queue
 from benchmarks.controllers.queue_signals import ControllerStream, Delivery
-from tuner.planning.quota_time import KRAFT, ControllerCost
+from tuner.core.controller_cost import KRAFT, ControllerCost
 
 SEED = 5
 PLANTS = [draw_controller(SEED, number) for number in range(60)]

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tuner.core.controller_cost import KRAFT, ZOOKEEPER, ControllerCost
 from tuner.core.token_bucket import MutationQuota, TokenBucket
 from tuner.planning.quota_time import (
-    KRAFT,
-    ZOOKEEPER,
-    ControllerCost,
     Creation,
     rate_per_s_max,
     simulate_creation,

@@ -21,14 +21,14 @@ A = QuotaEntity("a")
 
 
 def test_cost_below_resolution_is_not_zero() -> None:
-    cost = initial_cost(LIMITS)
+    cost = initial_cost()
     for _ in range(2_400):
         cost = update_cost(cost, 0.0, 1.25, 5.0, LIMITS)
     assert (cost.topic_ms, cost.partition_ms) == (0.001, 0.001)
 
 
 def test_falling_other_load_does_not_lower_cost() -> None:
-    cost = replace(initial_cost(LIMITS), other_busy_ratio=0.1)
+    cost = replace(initial_cost(), other_busy_ratio=0.1)
     for _ in range(400):
         cost = update_cost(cost, 0.05, 1.25, 5.0, LIMITS)
     assert cost.other_busy_ratio == pytest.approx(0.05)
@@ -43,7 +43,7 @@ def test_cost_never_exceeds_controller_busy_time() -> None:
 
 
 def test_fading_load_may_raise_but_not_lower_cost() -> None:
-    cost = initial_cost(LIMITS)
+    cost = initial_cost()
     assert update_cost(cost, 0.0, 10, 40, LIMITS).partition_ms < 0.06
     assert update_cost(cost, 0.0, 10, 40, LIMITS, burst_fades=True).partition_ms == 0.06
     assert update_cost(cost, 0.5, 10, 40, LIMITS, burst_fades=True).partition_ms > 0.06
@@ -51,7 +51,7 @@ def test_fading_load_may_raise_but_not_lower_cost() -> None:
 
 @given(windows=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1e4), st.floats(0, 1e4)), max_size=60))
 def test_cost_and_cap_exist_for_any_windows(windows: list[tuple[float, float, float]]) -> None:
-    cost = initial_cost(LIMITS)
+    cost = initial_cost()
     for busy, topics, partitions in windows:
         cost = update_cost(cost, busy, topics, partitions, LIMITS)
         assert cost.topic_ms >= 0.001

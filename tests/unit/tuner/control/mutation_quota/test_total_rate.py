@@ -207,7 +207,7 @@ def test_mutation_cost_is_learned(
     topic: float, partition: float, per_topic: int, other: float, rates: list[float]
 ) -> None:
     true_ms = partition + topic / per_topic
-    cost = replace(initial_cost(LIMITS), other_busy_ratio=other)
+    cost = replace(initial_cost(), other_busy_ratio=other)
     for rate in rates:
         busy = other + rate * true_ms / 1000
         if busy <= 0.9:
@@ -218,7 +218,7 @@ def test_mutation_cost_is_learned(
 
 
 def test_other_controller_load_is_learned_when_idle() -> None:
-    cost = initial_cost(LIMITS)
+    cost = initial_cost()
     for _ in range(30):
         cost = update_cost(cost, 0.1, 0.0, 0.0, LIMITS)
     assert cost.other_busy_ratio == pytest.approx(0.1, abs=1e-4)
@@ -226,7 +226,7 @@ def test_other_controller_load_is_learned_when_idle() -> None:
 
 
 def test_draining_queue_teaches_no_other_load() -> None:
-    assert update_cost(initial_cost(LIMITS), 1.0, 0.0, 0.0, LIMITS) == initial_cost(LIMITS)
+    assert update_cost(initial_cost(), 1.0, 0.0, 0.0, LIMITS) == initial_cost()
 
 
 def test_saturated_controller_may_raise_but_not_lower_cost() -> None:
