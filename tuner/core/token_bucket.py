@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 SAMPLES = 11  # controller.quota.window.num at its default.
 WINDOW_S = 1.0  # controller.quota.window.size.seconds at its default.
+SENSOR_EXPIRY_S = 3_600.0  # Kafka drops the bucket and the metrics of a tenant that was idle for so long.
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,7 +185,7 @@ def _forget_absent(
 
     A tenant is forgotten only once its quota is restored, so a failed write is repeated.
     """
-    absent = find_absent_tenants(memory, view.now_ms, policy.limits)
+    absent = find_absent_tenants(memory, view.now_ms)
     # An exempt tenant that a rule names in full keeps its exemption while it is absent.
     exempt = find_fully_named_exemptions(policy)
     with_quota = sorted((t for t in absent if t.entity in memory.owned and t not in exempt), key=lambda t: t.key)

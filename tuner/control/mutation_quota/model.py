@@ -120,7 +120,6 @@ class MutationLimits:
         30.0  # A third write comes more than twice as long after the first, so no minute has more than two.
     )
     tenants_max: int = 2_000  # Quotas by name. Beyond it only <default> applies, because client-ids may be random.
-    absent_after_s: float = 3_600.0  # Kafka also drops its metrics of a tenant after this time.
 
     # Missing signals: quotas are held from ``hold_age_s`` on, and the total decays from ``decay_age_s`` on.
     hold_age_s: float = 15.0

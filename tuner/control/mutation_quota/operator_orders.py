@@ -68,7 +68,7 @@ def recall_tenants(memory: MutationMemory, now_ms: int) -> MutationMemory:
     """Returns the state after a restart, with a tenant for each managed quota.
 
     Without this entry, the quota of a tenant that stays silent would never be restored. With it, the tenant counts as absent
-    ``absent_after_s`` from now.
+    ``SENSOR_EXPIRY_S`` from now.
     """
     tenants = dict(memory.tenants)
     for entity in memory.owned:

@@ -96,7 +96,7 @@ def _step_with_signal(
         return _hold_all(memory, view, QuotaReason.PRESSURE_NOT_MEASURED, text, changes)
 
     memory = replace(memory, tenants=_update_tenants(view, quotas, memory, signal.node, limits))
-    tenants, holds = assess_tenants(quotas, memory, policy, find_absent_tenants(memory, view.now_ms, limits))
+    tenants, holds = assess_tenants(quotas, memory, policy, find_absent_tenants(memory, view.now_ms))
     missing_signals = missing_measures(signal, view.cluster_wide, policy.objective)
     update = ControllerUpdate(signal, pressure, active_since_ms, _metered_per_s(view, signal.node, limits))
     braked = brake_ratio != 1 or bool(missing_signals)

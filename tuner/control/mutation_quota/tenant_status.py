@@ -20,6 +20,7 @@ from tuner.control.mutation_quota.precedence import (
 )
 from tuner.control.mutation_quota.state import MutationMemory, TenantState
 from tuner.control.mutation_quota.tenant_rules import RuleMatch, demand_per_s, match_rule
+from tuner.core.token_bucket import SENSOR_EXPIRY_S
 
 _NO_RULE = TenantRule()
 
@@ -175,10 +176,10 @@ def claim_of(status: TenantStatus, limits: MutationLimits) -> Claim:
     return Claim(demand_per_s(status.state, limits), status.rule.weight, guaranteed_per_s(status.rule, limits))
 
 
-def find_absent_tenants(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> set[Tenant]:
+def find_absent_tenants(memory: MutationMemory, now_ms: int) -> set[Tenant]:
     """Returns the tenants that were silent for so long that Kafka has dropped their metrics."""
     return {
         tenant
         for tenant, state in memory.tenants.items()
-        if now_ms - max(state.sampled_at_ms, state.active_at_ms) > limits.absent_after_s * 1000
+        if now_ms - max(state.sampled_at_ms, state.active_at_ms) > SENSOR_EXPIRY_S * 1000
     }

@@ -11,6 +11,7 @@ import pytest
 from mutation_rig import START_MS, Rig, controller, reasons, tenant, written
 
 from streaming.shared.contract import TenantSignal
+from tuner.control.mutation_quota import tenant_status
 from tuner.control.mutation_quota.decision import (
     HoldQuota,
     QuotaReason,
@@ -24,6 +25,7 @@ from tuner.control.mutation_quota.ownership import restore_all
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import TotalRate
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
+from tuner.core.token_bucket import SENSOR_EXPIRY_S
 from tuner.journal.input_capture import QuotaChangeDetector
 from tuner.journal.quota_records import is_state_changed
 
@@ -470,9 +472,10 @@ def test_tenant_below_demand_is_not_reported_as_demand_met() -> None:
     assert "uses 40.00/s; its share by weight is 1 × 15.00/s" in texts[0]
 
 
-def test_default_quota_is_written_at_most_twice_a_minute() -> None:
+def test_default_quota_is_written_at_most_twice_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tens of tenants come and leave, so the base share of a new tenant rises and falls."""
-    rig, writes = Rig(replace(PLAIN, default_entity=EVERY_CLIENT, limits=MutationLimits(absent_after_s=4.0))), []
+    monkeypatch.setattr(tenant_status, "SENSOR_EXPIRY_S", 4.0)
+    rig, writes = Rig(replace(PLAIN, default_entity=EVERY_CLIENT)), []
     for cycle in range(120):
         at_s = (rig.now_ms - START_MS) // 1000
         made = rig.cycle([tenant(rig.now_ms, 1.0, 50.0, client_id=f"c{i}") for i in range(60 if cycle % 2 else 5)])
@@ -1028,7 +1031,7 @@ def test_departed_tenant_frees_its_slot() -> None:
     rig = Rig(replace(PLAIN, limits=limits))
     for _ in range(4):
         rig.cycle(three(rig, 30, a=-5.0))
-    rig.now_ms += round(1000 * limits.absent_after_s) + 1_000
+    rig.now_ms += round(1000 * SENSOR_EXPIRY_S) + 1_000
     made = rig.cycle([tenant(rig.now_ms, 30, -5.0, client_id="new")])
     assert QuotaReason.TOO_MANY_TENANTS not in reasons(made)
 
