@@ -208,14 +208,18 @@ def test_missed_bound_of_the_median_is_named(changes: dict[str, Any], said: str)
 
 
 def test_benchmark_compares_each_plant_with_static_and_optimum(capsys: pytest.CaptureFixture[str]) -> None:
-    assert controller.main(["--plants", "2", "--seed", "1", "--json"]) in (0, 1)
+    assert controller.main(["--plants", "2", "--seed", "10", "--json"]) in (0, 1)
     found = json.loads(capsys.readouterr().out)
     assert [(r["plant"], r["policy"]) for r in found["rows"]] == [
         (plant, policy) for plant in (0, 1) for policy in (OURS, OPTIMUM, "static")
     ]
     for r in found["rows"]:
-        assert r["goodput_to_optimum"] == 1.0 if r["policy"] == OPTIMUM else 0 < r["goodput_to_optimum"] < 1.2
-        assert r["pressure_p99"] <= 1.0 or r["policy"] == OURS
+        # At a higher pressure than the objective allows, more than the optimum may pass.
+        assert r["goodput_to_optimum"] <= 1.15 or r["pressure_p99"] > 1.0
+        if r["policy"] != OURS:
+            assert r["pressure_p99"] <= 1.0
+    assert [r["goodput_to_optimum"] for r in found["rows"] if r["policy"] == OPTIMUM] == [1.0, 1.0]
+    assert [r["goodput_to_static"] for r in found["rows"] if r["policy"] == "static"] == [1.0, 1.0]
 
 
 # -- the ablation ----------------------------------------------------------------------------------------------------------
@@ -229,7 +233,7 @@ def test_neutral_value_takes_a_mechanism_out(name: str, value: float | None) -> 
 
 
 def test_ablation_of_mutations_compares_on_the_same_plants(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--mutations", "--plants", "2", "--seed", "1", "--constant", "deadband_ratio"]
+    arguments = ["--mutations", "--plants", "2", "--seed", "10", "--constant", "deadband_ratio"]
     assert ablation.main([*arguments, "--json"]) == 0
     whole, without = json.loads(capsys.readouterr().out)
     assert (whole["without"], without["without"], without["neutral"]) == (None, "deadband_ratio", 0.0)
@@ -242,7 +246,7 @@ def test_ablation_of_mutations_compares_on_the_same_plants(capsys: pytest.Captur
 def test_unknown_constant_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         ablation.main(["--mutations", "--constant", "reserve_ratio"])
-    assert "reserve_ratio: expected one of rate_per_s_start" in capsys.readouterr().err
+    assert "reserve_ratio: expected one of create_probe_p90_ms_max" in capsys.readouterr().err
 
 
 def test_goodput_of_ablation_is_relative_to_the_same_plant() -> None:
