@@ -95,7 +95,7 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
     "stall": (
         Claim("recall", _judge("recall"), at_least=0.99),
         Claim("precision", _judge("precision"), at_least=0.98),
-        Claim("delay of detection, median, s", _judge("delay_s_median"), at_most=32.0),
+        Claim("delay of detection, median, s", _judge("delay_s_median"), at_most=24.0),
         Claim("delay of detection, p95, s", _judge("delay_s_p95")),
         Claim("false alarms per hour of healthy moves", _judge("false_alarms_per_h"), at_most=0.1),
     ),

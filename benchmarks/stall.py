@@ -24,13 +24,13 @@ from tuner.core.throttle_limits import StallLimits
 
 RECALL_MIN = 0.99
 PRECISION_MIN = 0.98
-DELAY_S_MAX = 35.0
+DELAY_S_MAX = 24.0
 FALSE_ALARMS_PER_H_MAX = 0.1
 EACH = 80  # Traces of every kind of stall: some 80 h of moves that are well, enough to tell 0.1 an hour from 0.05.
 EACH_RIVALS = 20  # Of them the rivals are scored on so many; they take their time.
 EACH_TUNING = 16
 RIVALS_SEEDS, TUNING_SEEDS = 1_000_000, 2_000_000  # Added to the seed: nothing is scored on what it was tuned on.
-TRADE_OFF = tuple((share, lost_s) for share in (0.4, 0.5, 0.6) for lost_s in (10.0, 15.0, 20.0))
+TRADE_OFF = tuple((share, lost_s) for share in (0.4, 0.5, 0.6) for lost_s in (12.0, 14.5, 17.0, 20.0))
 
 
 def ours(one: Sampled, limits: StallLimits) -> list[bool]:

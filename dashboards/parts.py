@@ -26,7 +26,7 @@ TAG = "rheostat"
 DATA_SOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 # As in the meaning of the metric; two and four of the tuner's periods of 15 s.
-STALL_SCORE_SECONDS_MAX = 15.0
+STALL_SCORE_SECONDS_MAX = 14.5
 SIGNAL_AGE_SECONDS_LATE, SIGNAL_AGE_SECONDS_STALE = 30.0, 60.0
 
 # Grafana's names of units; SI, as in Kafka's documentation.

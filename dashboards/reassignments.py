@@ -158,7 +158,7 @@ def progress() -> list[timeseries.Panel]:
             lines(
                 "Lost progress, by destination",
                 "Seconds of expected progress that a move has lost. It grows while the move makes less than half of "
-                "the expected progress. Above the dashed line the move is stalled. The 100 brokers that lost most.",
+                "the expected progress. At the dashed line the move is stalled. The 100 brokers that lost most.",
                 SECONDS,
                 query(per_broker(TunerMetric.STALL_SCORE_SECONDS), "broker {{broker}}"),
                 alert="ReassignmentStalled",

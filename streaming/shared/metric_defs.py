@@ -200,8 +200,8 @@ class TunerMetric:
     STALLED = _gauge("rheostat_move_stalled", unit=Unit.TRUTH, labels=_BROKER,
         meaning="1 while the move onto this broker counts as stalled, else 0.")
     STALL_SCORE_SECONDS = _gauge("rheostat_move_stall_score_seconds", unit=Unit.SECONDS, labels=_BROKER,
-        meaning="Seconds of expected progress that the move onto this broker has lost; stalled above 15. At most a hundred "
-        "brokers, the largest values first.")
+        meaning="Seconds of expected progress that the move onto this broker has lost; at 14.5, the highest value, the move is "
+        "stalled. At most a hundred brokers, the largest values first.")
     BOUND_ELSEWHERE = _gauge("rheostat_move_bound_elsewhere", unit=Unit.TRUTH, labels=_BROKER,
         meaning="1 while something other than a throttle (source, disk, network, fetchers) limits the stalled move onto this "
         "broker; 0 while a throttle limits it; absent without a stall. At most a hundred brokers.")

@@ -224,8 +224,8 @@ def stall_warnings(memory: Memory, stall_limits: StallLimits) -> list[str]:
     for broker, state in sorted(memory.stalls.items()):
         if not state.stalled and state.lost_s >= 1.0:
             warnings.append(
-                f"The move onto broker {broker} has lost {state.lost_s:.0f} s of progress; it counts as stalled from "
-                f"{stall_limits.stalled_lost_s:.0f} s on."
+                f"The move onto broker {broker} has lost {span_text(state.lost_s)} of progress; it counts as stalled from "
+                f"{span_text(stall_limits.stalled_lost_s)} on."
             )
     return warnings[:NAMED_MAX]
 

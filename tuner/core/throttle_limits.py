@@ -81,23 +81,18 @@ class ThrottleLimits:
 class StallLimits:
     """The constants of the stall detector (tuner/control/throttle/diagnosis/stall_detector.py)."""
 
-    # A move loses time while its progress is below this share of the expected progress.
+    # A move loses time while it drains less than this share of the expected bytes. A throttle in full use delivers 0.8 to 1.0 of
+    # its rate, and slower disks or links 0.7 of it.
     share_expected: float = 0.5
-    # Lost seconds that make a stall: more than a healthy move loses to the rhythm of Kafka's quota (0.5 × 10.5 s) and to a hiccup.
-    stalled_lost_s: float = 15.0
-    # Upper limit of the lost seconds. A move that stood still for an hour and resumes is well again after half a minute.
-    lost_s_max: float = 25.0
+    # Lost seconds that make a stall. A pause of a broker (garbage collection, an election, a busy disk) takes 12 s at most. Three
+    # scrapes 5 s apart are enough, with jitter.
+    stalled_lost_s: float = 14.5
+    # The drain is judged over the newest steps that span so many seconds, so that a burst of the quota's 11 s and the silence after
+    # it are judged together. Two scrapes 5 s apart are enough, or one after 10 s, with jitter.
+    window_s: float = 8.5
     # A longer step is a gap in the data: unknown, not stalled. At one snapshot every 10 s, three in a row may be missed: the
     # sizes at both ends still give the mean, but for a longer gap it is unknown what the throttles allowed.
     step_s_max: float = 45.0
-    # Shorter steps are joined until they span most of the quota's 11 s, so that a burst and the silence after it are judged
-    # together. Two scrapes 5 s apart are enough, or one after 10 s, with jitter.
-    step_s_min: float = 8.5
-    # Highest share of the expected progress that one step counts, so that a single burst of catch-up does not end a stall.
-    share_max: float = 5.0
-    # Lowest share, so that a single burst of writes does not make a stall. A second of silence while producers write then loses
-    # 0.7 s, so that 11 s of the quota's rhythm and a hiccup stay below ``stalled_lost_s``.
-    share_min: float = -0.2
     # The expected progress if the throttle allows none, or is unknown.
     progress_bytes_per_s_min: float = 1 * MB
     # A move near its end is not stalled: the remaining bytes were written just now, and their number is noise.

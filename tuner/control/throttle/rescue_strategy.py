@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.shared.contract import Side
-from streaming.shared.units import rate_text, size_text
+from streaming.shared.units import rate_text, size_text, span_text
 from tuner.control.throttle.decision import Decision, Hold, Reason
 from tuner.control.throttle.diagnosis.not_throttle_bound import BottleneckFinder, explain_unthrottled_stall
 from tuner.control.throttle.rescue_rate import setpoint_bytes_per_s
@@ -82,7 +82,7 @@ def _explain_raise(throttled: ThrottledSide) -> tuple[Reason, str]:
     if not stalled:
         return Reason.RESCUE_NEEDS_MORE, demand
     lost_s = max(case.memory.stalls[d].lost_s for d in stalled)
-    stall = f"the move onto {formatting.brokers(stalled)} has stalled ({lost_s:.0f} s of progress lost)"
+    stall = f"the move onto {formatting.brokers(stalled)} has stalled ({span_text(lost_s)} of progress lost)"
     if current <= steady_state:
         followers = ", in-sync followers included" if case.side[1] is Side.LEADER else ""
         return Reason.STALLED_BELOW_STEADY_STATE, (

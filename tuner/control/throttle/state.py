@@ -20,10 +20,8 @@ class StallState:
     stalled_since_ms: int | None = None
     judged_until_ms: int = 0
     observed_s: float = 0.0
-    # The sums over the steps that are too short to be judged alone.
-    pending_s: float = 0.0
-    pending_gained_bytes: float = 0.0
-    pending_written_bytes: float = 0.0
+    # The newest steps, oldest first: seconds, bytes drained, and bytes of the expected drain.
+    window: tuple[tuple[float, float, float], ...] = ()
 
 
 @value

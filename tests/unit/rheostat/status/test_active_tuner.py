@@ -102,7 +102,7 @@ def test_status_lines_follow_the_order_of_the_runbook() -> None:
     text = text_of(status(measured(still_for(60)), None, last, tuners=[ACTS]))
     asked = [
         "Tuner: active", "Now: 1 partition is moving onto broker 3; 600 MB remain. The move onto broker 3 has stalled.",
-        "Stalled: the move onto broker 3 since 2023-11-14 22:12:50 UTC.", "Next: ", "Last decision of each throttle:",
+        "Stalled: the move onto broker 3 since 2023-11-14 22:12:40 UTC.", "Next: ", "Last decision of each throttle:",
         f"  2023-11-14 22:13:20 {why} (no change)",
     ]  # fmt: skip
     lines = text.splitlines()

@@ -82,7 +82,7 @@ def test_next_steps_name_running_changes_and_near_stalls() -> None:
     assert steps(observation(live()), SET, STEER, Hold(*TARGET, Reason.PROGRESSING, "well"), memory=memory) == [
         "In progress: raise it",
         "The closed-loop control adjusts 1 throttle every second.",
-        "The move onto broker 3 has lost 9 s of progress; it counts as stalled from 15 s on.",
+        "The move onto broker 3 has lost 9.0 s of progress; it counts as stalled from 14.5 s on.",
     ]
     assert steps(observation(live()), SET, dry_run=True) == [
         "Without the dry run the tuner would now do this: raise it"

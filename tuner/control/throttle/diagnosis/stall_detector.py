@@ -1,12 +1,16 @@
 """Detects that the move onto a broker has stopped making progress.
 
-Every second the move should drain a certain number of bytes. A second with less than half of that number is lost; a second with
-more wins time back. At 15 lost seconds the move has stalled. The quota's own rhythm (9 s of silence, then a burst) never adds up to
-a stall, because the sum of lost time counts and not a single reading. A slow decline does add up.
+Every second the throttles let a certain number of bytes through. The detector counts the seconds whose bytes did not arrive:
 
-This is a one-sided CUSUM over time: S ← max(0, S + Δt · (κ − drain ÷ expected)), with κ = ``share_expected`` and h =
-``stalled_lost_s``. The move has stalled from S ≥ h on, and is progressing again at S = 0. Δt spans 8.5 s or more, so that the
-silence and the burst of the quota's 11 s mostly fall into one Δt.
+    if the drain over the last 9 to 11 s is below half of the expected drain:   S ← S + Δt × (1 − arrived ÷ allowed)
+    otherwise:                                                                  S ← S − Δt
+
+The move has stalled from S = ``stalled_lost_s`` on, which is also the highest S, and is progressing again at S = 0. The condition
+spans most of a quota window, so that the quota's own rhythm (9 s of silence, then a burst) loses nothing.
+
+This is a one-sided CUSUM over time. A pause of a broker loses its own length, however the samples cut it. So ``stalled_lost_s`` is
+the longest pause that a healthy move may have, and it alone trades early reports for false ones. A move that only drains too slowly
+loses the missing share of each second.
 
 Invariant: only data changes S. For missing data see freshness.py.
 
@@ -14,6 +18,7 @@ Vocabulary:
     drain     bytes/s by which the adding replicas come closer: bytes gained less bytes written meanwhile.
     expected  the drain that the throttles allow: the quota less steady-state replication. It is a small fixed rate if the throttles
               allow nothing, or if there are none: so a move under a throttle that is too low counts as stalled.
+    allowed   the bytes that the throttles let through to the adding replicas: the expected drain, and what is written meanwhile.
 """
 
 from __future__ import annotations
@@ -71,49 +76,33 @@ def judge_steps(
 
 
 def _add_step(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits: StallLimits) -> StallState:
-    """Returns the state after one more step. Steps shorter than ``step_s_min`` are joined until they are long enough to judge."""
+    """Returns the state after one more step. Nothing is judged before the steps span a window."""
     if step.dt_s > limits.step_s_max:
         # A gap in the data: the progress within it is unknown.
-        return replace(
-            state,
-            judged_until_ms=step.at_ms,
-            pending_s=0.0,
-            pending_gained_bytes=0.0,
-            pending_written_bytes=0.0,
-        )
-    observed_s, pending_s = state.observed_s + step.dt_s, state.pending_s + step.dt_s
-    gained_bytes = state.pending_gained_bytes + step.gained_bytes
-    written_bytes = state.pending_written_bytes + step.written_bytes
-    stalled, since_ms = state.stalled, state.stalled_since_ms
-    if pending_s < limits.step_s_min:
-        return replace(
-            state,
-            judged_until_ms=step.at_ms,
-            observed_s=observed_s,
-            pending_s=pending_s,
-            pending_gained_bytes=gained_bytes,
-            pending_written_bytes=written_bytes,
-        )
-    share = _progress_share(pending_s, gained_bytes, written_bytes, step.remaining_bytes, expected_bytes_per_s, limits)
-    lost_s = min(limits.lost_s_max, max(0.0, state.lost_s + pending_s * (limits.share_expected - share)))
-    if lost_s >= limits.stalled_lost_s and not stalled:
-        stalled, since_ms = True, step.at_ms
-    elif lost_s == 0.0:
-        stalled, since_ms = False, None
-    return StallState(lost_s, stalled, since_ms, judged_until_ms=step.at_ms, observed_s=observed_s)
+        return replace(state, judged_until_ms=step.at_ms, window=())
+    expected_bytes = expected_bytes_per_s * step.dt_s
+    allowed_bytes = expected_bytes + step.written_bytes
+    arrived_bytes = allowed_bytes if _is_near_end(step, limits) else step.gained_bytes
+    window = [*state.window, (step.dt_s, arrived_bytes - step.written_bytes, expected_bytes)]
+    window_s = sum(dt_s for dt_s, _, _ in window)
+    while window_s - window[0][0] >= limits.window_s:
+        window_s -= window.pop(0)[0]
+    lost_s, stalled, since_ms = state.lost_s, state.stalled, state.stalled_since_ms
+    if window_s >= limits.window_s:
+        drained_bytes, window_bytes = sum(drained for _, drained, _ in window), sum(bytes_ for _, _, bytes_ in window)
+        if drained_bytes < limits.share_expected * window_bytes:
+            lost_s += step.dt_s * max(0.0, 1.0 - arrived_bytes / allowed_bytes)
+        else:
+            lost_s -= step.dt_s
+        lost_s = min(limits.stalled_lost_s, max(0.0, lost_s))
+        if lost_s >= limits.stalled_lost_s and not stalled:
+            stalled, since_ms = True, step.at_ms
+        elif lost_s == 0.0:
+            stalled, since_ms = False, None
+    return StallState(lost_s, stalled, since_ms, step.at_ms, state.observed_s + step.dt_s, tuple(window))
 
 
-def _progress_share(
-    pending_s: float,
-    gained_bytes: float,
-    written_bytes: float,
-    remaining_bytes: float,
-    expected_bytes_per_s: float,
-    limits: StallLimits,
-) -> float:
-    """Returns drain ÷ expected drain over the joined steps; 1 near the end of the move."""
-    write_bytes_per_s = written_bytes / pending_s
-    if remaining_bytes <= max(limits.near_end_bytes, limits.near_end_write_s * write_bytes_per_s):
-        return 1.0
-    drain_bytes_per_s = gained_bytes / pending_s - write_bytes_per_s
-    return min(limits.share_max, max(limits.share_min, drain_bytes_per_s / expected_bytes_per_s))
+def _is_near_end(step: MoveStep, limits: StallLimits) -> bool:
+    """Returns whether so little remains that it was mostly written just now, and says nothing about progress."""
+    written_bytes_per_s = step.written_bytes / step.dt_s
+    return step.remaining_bytes <= max(limits.near_end_bytes, limits.near_end_write_s * written_bytes_per_s)

@@ -42,7 +42,7 @@ DIAGNOSES = RESCUE_REASONS | {
 }
 KNOWN = {SOURCE: RateSince(10 * MB, 7), TARGET: RateSince(10 * MB, 7)}
 # Time must be lost for this long before a move counts as stalled, whatever it gains.
-EVIDENCE_S_MIN = STALL.stalled_lost_s / (STALL.share_expected - STALL.share_min)
+EVIDENCE_S_MIN = STALL.stalled_lost_s
 
 
 def seen(

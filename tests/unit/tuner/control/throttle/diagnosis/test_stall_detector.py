@@ -90,7 +90,8 @@ def test_healthy_move_in_bursts_never_stalls(dt_s: float, phase_s: float) -> Non
         limit_cycle(17 * MB, 300, dt_s, phase_s), write_bytes_per_s=3 * MB, dt_s=dt_s, remaining_bytes=20_000 * MB
     )
     assert stalls_after_s(steps, expected=14 * MB) is None
-    assert worst_lost_s(steps, expected=14 * MB) < 10.0  # With room to the 15 for one hiccup.
+    # One pause and the next burst nearly fit into a window, so hardly a second of each rhythm is lost.
+    assert worst_lost_s(steps, expected=14 * MB) <= 10.0
 
 
 @pytest.mark.parametrize("share", [0.5, 0.75, 1.0, 2.0])
@@ -99,11 +100,17 @@ def test_half_the_expected_drain_or_more_never_stalls(share: float) -> None:
     assert stalls_after_s(steps, expected=14 * MB) is None
 
 
-def test_pause_of_twelve_seconds_is_no_stall() -> None:
-    steps = traced([14 * MB] * 10 + [0.0] * 12 + [14 * MB] * 30, dt_s=1.0)
+@pytest.mark.parametrize("dt_s", [1.0, 5.0, 10.0])
+@pytest.mark.parametrize("begins_s", [100, 101, 103, 104, 106, 108])
+@pytest.mark.parametrize("write_bytes_per_s", [0.0, 3 * MB, 20 * MB])
+def test_pause_loses_its_own_length_at_most(dt_s: float, begins_s: int, write_bytes_per_s: float) -> None:
+    """However the samples cut a pause of 12 s, and however much is written meanwhile."""
+    rates = [0.0 if begins_s <= second < begins_s + 12 else 14 * MB + write_bytes_per_s for second in range(200)]
+    stride = round(dt_s)
+    gains = [sum(rates[i : i + stride]) / stride for i in range(0, 200, stride)]
+    steps = traced(gains, dt_s=dt_s, write_bytes_per_s=write_bytes_per_s, remaining_bytes=90_000 * MB)
     assert stalls_after_s(steps, expected=14 * MB) is None
-    # In stretches of 9 s: one that is all silence but its first second, and one that has four of it.
-    assert worst_lost_s(steps, expected=14 * MB) <= 6.0
+    assert worst_lost_s(steps, expected=14 * MB) <= 12.0 + 1e-6
 
 
 @pytest.mark.parametrize("dt_s", [1.0])
@@ -121,11 +128,12 @@ def test_slowly_draining_move_never_stalls(dt_s: float) -> None:
 # -- not well ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dt_s", [1.0, 5.0, 10.0])
-def test_stopped_move_stalls_after_thirty_seconds(dt_s: float) -> None:
-    at_s = stalls_after_s(traced([0.0] * 60, dt_s=dt_s), expected=14 * MB)
+@pytest.mark.parametrize(("dt_s", "within_s"), [(1.0, 19.5), (2.5, 20.0), (5.0, 20.0), (10.0, 20.0)])
+def test_move_that_stops_stalls_within_twenty_seconds(dt_s: float, within_s: float) -> None:
+    steps = traced([14 * MB] * round(60 / dt_s) + [0.0] * round(60 / dt_s), dt_s=dt_s, remaining_bytes=9_000 * MB)
+    at_s = stalls_after_s(steps, expected=14 * MB)
     assert at_s is not None
-    assert 30.0 <= at_s <= 30.0 + max(dt_s, STALL.step_s_min)
+    assert 60.0 + STALL.stalled_lost_s <= at_s <= 60.0 + within_s
 
 
 @pytest.mark.parametrize("dt_s", [1.0, 2.5, 5.0])
@@ -142,9 +150,11 @@ def test_throttle_below_steady_state_stalls_within_thirty_seconds(dt_s: float, p
 @pytest.mark.parametrize(
     ("gained", "written", "within_s"),
     [
-        (0.25 * 14 * MB, 0.0, 65.0),  # A quarter of the pace: a slow leak adds up too.
-        (0.0, 0.3 * 14 * MB, 30.0),  # Growing at 0.3 counts as 0.2: h ÷ 0.7 = 21 s, in stretches of 10.
-        (0.0, 10 * 14 * MB, 30.0),  # However much is written, a second counts for no more than 0.7.
+        (0.25 * 14 * MB, 0.0, 30.0),  # A quarter of the pace: each second loses 0.75 s.
+        (0.49 * 14 * MB, 0.0, 40.0),  # Just below half.
+        (0.25 * 14 * MB + 14 * MB, 14 * MB, 50.0),  # With as many writes, 0.375 s of the bytes allowed are missing.
+        (0.0, 0.3 * 14 * MB, 20.0),  # Growing.
+        (0.0, 10 * 14 * MB, 20.0),  # However much is written, a second counts as one.
     ],
 )
 def test_slow_or_growing_move_stalls_in_time(gained: float, written: float, within_s: float) -> None:
@@ -154,28 +164,26 @@ def test_slow_or_growing_move_stalls_in_time(gained: float, written: float, with
     assert at_s <= within_s
 
 
-def test_one_burst_recovers_at_most_five_times_its_duration() -> None:
-    state = StallState(lost_s=60.0, stalled=True, stalled_since_ms=NOW_MS)
+def test_one_burst_recovers_at_most_its_duration() -> None:
+    state = StallState(lost_s=14.5, stalled=True, stalled_since_ms=NOW_MS)
     after = judge_steps(state, traced([800 * MB], dt_s=10.0, remaining_bytes=9_000 * MB), 14 * MB, STALL)
-    assert after.lost_s == pytest.approx(60.0 + 10.0 * (0.5 - 5.0))
+    assert after.lost_s == pytest.approx(4.5)
     assert after.stalled
 
 
-def test_short_step_waits_for_the_next() -> None:
+def test_nothing_is_lost_before_a_whole_window() -> None:
     second = traced([0.0] * 9, dt_s=1.0)
     state = judge_steps(FRESH_START, second[:8], 14 * MB, STALL)
-    assert (state.lost_s, state.pending_s, state.observed_s) == (0.0, 8.0, 8.0)
+    assert (state.lost_s, len(state.window), state.observed_s) == (0.0, 8, 8.0)
     state = judge_steps(state, second, 14 * MB, STALL)
-    assert (state.lost_s, state.pending_s, state.observed_s) == (pytest.approx(4.5), 0.0, 9.0)
+    assert (state.lost_s, len(state.window), state.observed_s) == (1.0, 9, 9.0)
 
 
-@pytest.mark.parametrize(("dt_s", "stretch"), [(1.0, 9), (4.5, 2), (5.0, 2), (5.5, 2), (9.0, 1), (10.0, 1)])
-def test_steps_are_judged_in_spans_of_nine_seconds(dt_s: float, stretch: int) -> None:
-    """Two scrapes 5 s apart or one after 10 s are a stretch, also when they come a tenth early."""
-    state = FRESH_START
-    for taken, step in enumerate(traced([0.0] * 20, dt_s=dt_s), start=1):
-        state = judge_steps(state, [step], 14 * MB, STALL)
-        assert (state.pending_s == 0.0) == (taken % stretch == 0)
+@pytest.mark.parametrize(("dt_s", "kept"), [(1.0, 9), (4.5, 2), (5.0, 2), (5.5, 2), (9.0, 1), (10.0, 1)])
+def test_window_has_fewest_steps_that_span_it(dt_s: float, kept: int) -> None:
+    """Two scrapes 5 s apart or one after 10 s are a window, also when they come a tenth early."""
+    state = judge_steps(FRESH_START, traced([0.0] * 20, dt_s=dt_s), 14 * MB, STALL)
+    assert len(state.window) == kept
 
 
 def test_silent_step_and_following_burst_are_judged_together() -> None:
@@ -183,27 +191,34 @@ def test_silent_step_and_following_burst_are_judged_together() -> None:
     assert worst_lost_s(steps, expected=12 * MB) == 0.0
 
 
-def test_write_burst_costs_at_most_seventy_percent_of_its_duration() -> None:
+def test_burst_of_a_hopeless_throttle_wins_nothing_back() -> None:
+    """A burst every 10 s brings less than was written: the burst itself loses nothing, and every silence does."""
+    steps = traced([0.0, 8 * MB] * 10, write_bytes_per_s=5 * MB, remaining_bytes=90_000 * MB)
+    at_s = stalls_after_s(steps, expected=1 * MB)
+    assert at_s == 35.0  # The silent steps from 15 s on.
+
+
+def test_write_burst_costs_at_most_its_duration() -> None:
     steps = traced([0.0], dt_s=10.0, write_bytes_per_s=1_000 * MB, remaining_bytes=9_000 * MB)
-    assert judge_steps(FRESH_START, steps, 14 * MB, STALL).lost_s == pytest.approx(10.0 * 0.7)
+    assert judge_steps(FRESH_START, steps, 14 * MB, STALL).lost_s == pytest.approx(10.0)
 
 
 def test_stall_ends_when_all_lost_time_is_recovered() -> None:
-    """20 s lost; at full pace half a second is won back each second."""
-    state = StallState(lost_s=20.0, stalled=True, stalled_since_ms=NOW_MS, judged_until_ms=NOW_MS)
-    steps = traced([14 * MB] * 8, remaining_bytes=9_000 * MB)
-    almost = judge_steps(state, steps[:6], 14 * MB, STALL)
+    """14.5 s lost; from half of the expected drain on, each second is won back."""
+    state = StallState(lost_s=14.5, stalled=True, stalled_since_ms=NOW_MS, judged_until_ms=NOW_MS)
+    steps = traced([8 * MB] * 8, remaining_bytes=9_000 * MB)
+    almost = judge_steps(state, steps[:3], 14 * MB, STALL)
     assert almost.stalled
-    assert almost.lost_s == pytest.approx(5.0)
+    assert almost.lost_s == pytest.approx(4.5)  # The first step alone is no window.
     assert almost.stalled_since_ms == NOW_MS
-    well = judge_steps(state, steps, 14 * MB, STALL)
+    well = judge_steps(state, steps[:4], 14 * MB, STALL)
     assert (well.stalled, well.stalled_since_ms, well.lost_s) == (False, None, 0.0)
 
 
 def test_stall_time_is_that_of_the_deciding_step() -> None:
     state = judge_steps(FRESH_START, traced([0.0] * 20), 14 * MB, STALL)
-    assert state.stalled_since_ms == NOW_MS + 30_000  # Three stretches of 10 s at half a second a second.
-    assert state.lost_s == pytest.approx(25.0)  # 50 s were lost, and no more than that is counted.
+    assert state.stalled_since_ms == NOW_MS + 20_000  # The first step alone is no window, and three more lose 15 s.
+    assert state.lost_s == STALL.stalled_lost_s  # More is not counted.
 
 
 @pytest.mark.parametrize("stood_steps", [10, 1000])
@@ -212,7 +227,7 @@ def test_recovery_time_does_not_depend_on_stall_length(stood_steps: int) -> None
     at_ms = NOW_MS + stood_steps * 5000
     again = traced([14 * MB] * 20, start_ms=at_ms, remaining_bytes=4_000 * MB)
     stalled = [judge_steps(state, again[: n + 1], 14 * MB, STALL).stalled for n in range(20)]
-    assert stalled.index(False) + 1 == 10  # Fifty seconds at the rate expected make 25 s good.
+    assert stalled.index(False) + 1 == 3
 
 
 # -- the data's own troubles -------------------------------------------------------------------------------------------
@@ -227,7 +242,7 @@ def test_repeated_step_is_judged_once() -> None:
     steps = traced([0.0] * 4)
     once = judge_steps(FRESH_START, steps, 14 * MB, STALL)
     assert judge_steps(once, steps, 14 * MB, STALL) == once
-    assert once.lost_s == pytest.approx(10.0)
+    assert once.lost_s == pytest.approx(14.5)
 
 
 def test_overlapping_windows_count_every_step_once() -> None:
@@ -251,7 +266,7 @@ def test_step_older_than_last_judged_is_ignored() -> None:
     assert judge_steps(newer, steps[:1], 14 * MB, STALL) == newer
 
 
-@pytest.mark.parametrize(("dt_s", "lost_s", "observed_s"), [(45.0, 22.5, 45.0), (45.001, 0.0, 0.0), (600.0, 0.0, 0.0)])
+@pytest.mark.parametrize(("dt_s", "lost_s", "observed_s"), [(45.0, 14.5, 45.0), (45.001, 0.0, 0.0), (600.0, 0.0, 0.0)])
 def test_gap_between_steps_is_not_lost_time(dt_s: float, lost_s: float, observed_s: float) -> None:
     state = judge_steps(FRESH_START, traced([0.0], dt_s=dt_s), 14 * MB, STALL)
     assert (state.lost_s, state.observed_s) == (pytest.approx(lost_s), pytest.approx(observed_s))
@@ -259,9 +274,10 @@ def test_gap_between_steps_is_not_lost_time(dt_s: float, lost_s: float, observed
 
 
 def test_gap_keeps_earlier_lost_time() -> None:
-    before = judge_steps(FRESH_START, traced([0.0] * 4), 14 * MB, STALL)
+    before = judge_steps(FRESH_START, traced([0.0] * 3), 14 * MB, STALL)
     gap = traced([0.0], dt_s=120.0, start_ms=NOW_MS + 20_000)
-    assert judge_steps(before, gap, 14 * MB, STALL).lost_s == before.lost_s
+    after = judge_steps(before, gap, 14 * MB, STALL)
+    assert (after.lost_s, after.window) == (before.lost_s, ())  # A window does not span a gap.
 
 
 @pytest.mark.parametrize("dt_s", [0.0, -5.0])
@@ -283,10 +299,9 @@ def test_new_partitions_cause_no_lost_time() -> None:
     ("remaining", "written_per_s", "lost_s"),
     [
         (1 * MB, 0.0, 0.0),  # The last megabyte.
-        (1.01 * MB, 0.0, 5.0),
+        (1.01 * MB, 0.0, 10.0),
         (6 * MB, 3 * MB, 0.0),  # Two seconds of writes: it is as close as it can be.
-        (6.1 * MB, 1 * MB, 10 * (0.5 + 1 / 14)),
-        (6.1 * MB, 3 * MB, 10 * 0.7),
+        (6.1 * MB, 3 * MB, 10.0),
         (0.0, 0.0, 0.0),
     ],
 )
@@ -314,4 +329,4 @@ def test_stalled_state_always_has_start_time_and_lost_time(
         assert state.lost_s >= 0.0
         assert state.stalled == (state.stalled_since_ms is not None)
         assert not state.stalled or state.lost_s > 0.0
-        assert state.lost_s <= before.lost_s + 0.7 * (before.pending_s + dt_s) + 1e-9
+        assert state.lost_s <= min(STALL.stalled_lost_s, before.lost_s + dt_s)
