@@ -59,7 +59,7 @@ def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.runtime.throttle.steering_tick.record_change_intent", lambda memory, *_: memory)
+    monkeypatch.setattr("tuner.runtime.throttle.steering_tick.record_change_intents", lambda memory, *_: memory)
     monkeypatch.setattr(
         "tuner.runtime.throttle.recorder.ThrottleRecorder.record_owned",
         lambda self, entries, memory, _: self.record(entries, memory),

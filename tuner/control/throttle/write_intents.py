@@ -6,7 +6,7 @@ recognised as the tuner's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tuner.control.throttle.decision import Decision, Reason, RestoreRate, SetRate, StartRate
@@ -27,10 +27,19 @@ def record_start_intent(memory: Memory, decision: StartRate) -> Memory:
     return replace(memory, owned=memory.with_owned(side, owned))
 
 
-def record_change_intent(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
-    """Returns the state before a change: from now on the current rate, or any of ``steps`` (bytes/s), may be set."""
-    side = (decision.broker, decision.side)
-    before = memory.owned.get(side)
+def record_change_intents(memory: Memory, changes: Iterable[tuple[SetRate, Sequence[int]]]) -> Memory:
+    """Returns the state before changes: from now on each side may have its current rate, or any of its steps (bytes/s).
+
+    Args:
+        changes: the decisions, each with its steps; one for each side.
+    """
+    intended = {
+        (d.broker, d.side): _intended_rate(memory.owned.get((d.broker, d.side)), d, steps) for d, steps in changes
+    }
+    return replace(memory, owned={**memory.owned, **intended})
+
+
+def _intended_rate(before: OwnedRate | None, decision: SetRate, steps: Sequence[int]) -> OwnedRate:
     current = decision.current_bytes_per_s if decision.is_set_on_broker else None
     restore_to = None
     if decision.reason in _TEMPORARY | _KEEPS_RESTORE_RATE and before is not None:
@@ -38,13 +47,12 @@ def record_change_intent(memory: Memory, decision: SetRate, steps: Sequence[int]
     # One temporary change may follow another: the rate before the first of them is restored.
     if restore_to is None and decision.reason in _TEMPORARY:
         restore_to = decision.current_bytes_per_s
-    owned = OwnedRate(
+    return OwnedRate(
         before_bytes_per_s=before.before_bytes_per_s if before else current,
         setpoint_bytes_per_s=decision.setpoint_bytes_per_s,
         possible_rates=tuple(dict.fromkeys((current, *steps))),
         restore_to_bytes_per_s=restore_to,
     )
-    return replace(memory, owned=memory.with_owned(side, owned))
 
 
 def record_restore_intent(memory: Memory, decision: RestoreRate) -> Memory:

@@ -44,7 +44,7 @@ from tuner.control.throttle.step_rates import find_steps_above_plan_rate
 from tuner.control.throttle.superseded import find_changes_to_stop, find_superseded_changes, find_undraining_changes
 from tuner.control.throttle.write_intents import (
     narrow_to_current,
-    record_change_intent,
+    record_change_intents,
 )
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
 from tuner.core.freshness import fresh_signals
@@ -450,12 +450,10 @@ class ThrottleController:
             changes = self._windows.drop_unneeded(changes, observation.empty_windows, starting)
         ramp_count = len(changes) + len(self._ramps.busy)
         owned = self.memory.owned  # Before the intents are recorded: the rates that earlier ramps may have written.
-        memory, ramps = self.memory, []
-        for change in changes:
-            steps = self._windows.ramp_steps(change, ramp_count)
-            memory = record_change_intent(memory, change, [s.rate_bytes_per_s for s in steps])
-            ramps.append((change, steps))
+        ramps = [(change, self._windows.ramp_steps(change, ramp_count)) for change in changes]
         if changes:
+            intents = ((change, [step.rate_bytes_per_s for step in steps]) for change, steps in ramps)
+            memory = record_change_intents(self.memory, intents)
             self.recorder.record([self.recorder.intent(change, observation) for change in changes], memory)
         resumed = self._windows.resume(changes)
         for change, steps in ramps:

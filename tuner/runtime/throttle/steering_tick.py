@@ -19,7 +19,7 @@ from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_of_
 from tuner.control.throttle.ownership import may_be_cleared_by_tool
 from tuner.control.throttle.plan_moves import plan_rates
 from tuner.control.throttle.recovery import sides_at_min_isr
-from tuner.control.throttle.write_intents import record_change_intent
+from tuner.control.throttle.write_intents import record_change_intents
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
 from tuner.core.plan_backlog import add_pending_bytes
@@ -151,9 +151,8 @@ class SteeringTick:
         changes = [change for change in changes if (change.broker, change.side) not in refused_sides]
         if not changes:
             return
-        memory = self._recorder.memory
-        for change in changes:
-            memory = record_change_intent(memory, change, [change.setpoint_bytes_per_s])
+        intents = ((change, [change.setpoint_bytes_per_s]) for change in changes)
+        memory = record_change_intents(self._recorder.memory, intents)
         sides = [(change.broker, change.side) for change in changes]
         self._recorder.record_owned([self._recorder.steering_intent(changes)], memory, sides)
         # Kafka's rates are read again: an operator may have changed one while the intent was journaled.

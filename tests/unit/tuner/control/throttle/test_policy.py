@@ -39,7 +39,7 @@ from tuner.control.throttle.decision import (
 )
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory, RateSince
-from tuner.control.throttle.write_intents import record_change_intent, record_success
+from tuner.control.throttle.write_intents import record_change_intents, record_success
 from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, RateSetting
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.throttle_limits import MB, ThrottleLimits
@@ -109,7 +109,7 @@ def test_late_write_is_not_corrected_with_an_objective() -> None:
 def test_late_write_correction_keeps_the_restore_rate() -> None:
     memory = Memory(owned={SOURCE: replace(owned(5 * MB, 15 * MB), restore_to_bytes_per_s=5 * MB)})
     change = SetRate(*SOURCE, 21 * MB, 15 * MB, Reason.LATE_PREDECESSOR_WRITE, "")
-    assert record_change_intent(memory, change, [15 * MB]).owned[SOURCE].restore_to_bytes_per_s == 5 * MB
+    assert record_change_intents(memory, [(change, [15 * MB])]).owned[SOURCE].restore_to_bytes_per_s == 5 * MB
 
 
 # -- moves -------------------------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ def test_preexisting_rate_survives_a_throttled_move() -> None:
     """Quiet, a move of the tool over it, raised by us, the end: what stood stands again."""
     memory = Memory(preexisting_rates={SOURCE: 4_500_000})
     memory, _ = think(live({SOURCE: 4_500_000, TARGET: 10 * MB}), memory)
-    memory = record_success(record_change_intent(memory, SET, [21 * MB]), SET)
+    memory = record_success(record_change_intents(memory, [(SET, [21 * MB])]), SET)
     for _ in range(2):
         memory, decisions = think(live({SOURCE: 21 * MB, TARGET: 10 * MB}, moves=()), memory)
     back = {(d.broker, d.side): d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)}
@@ -369,18 +369,18 @@ def test_dead_broker_is_restored_when_it_returns() -> None:
 
 
 def test_change_intent_records_every_step() -> None:
-    memory = record_change_intent(Memory(), SET, [10 * MB, 16 * MB, 21 * MB])
+    memory = record_change_intents(Memory(), [(SET, [10 * MB, 16 * MB, 21 * MB])])
     assert memory.owned == {SOURCE: owned(4_500_000, 21 * MB, 4_500_000, 10 * MB, 16 * MB, 21 * MB)}
 
 
 def test_second_change_intent_keeps_the_first_earlier_rate() -> None:
     second = replace(SET, current_bytes_per_s=21 * MB, setpoint_bytes_per_s=30 * MB)
-    memory = record_change_intent(Memory(owned=OURS), second, [25 * MB, 30 * MB])
+    memory = record_change_intents(Memory(owned=OURS), [(second, [25 * MB, 30 * MB])])
     assert memory.owned == {SOURCE: owned(4_500_000, 30 * MB, 21 * MB, 25 * MB, 30 * MB)}
 
 
 def test_success_narrows_possible_rates_to_the_setpoint() -> None:
-    memory = record_success(record_change_intent(Memory(), SET, [10 * MB, 21 * MB]), SET)
+    memory = record_success(record_change_intents(Memory(), [(SET, [10 * MB, 21 * MB])]), SET)
     assert memory.owned == {SOURCE: owned(4_500_000, 21 * MB, 21 * MB)}
 
 
@@ -414,7 +414,7 @@ def test_absent_broker_is_cleared_when_it_returns(ours: Any) -> None:
 
 def test_inherited_rate_is_restored_by_removal() -> None:
     """4.5 came from <default>: on the broker itself nothing stood."""
-    memory = record_change_intent(Memory(), replace(SET, is_set_on_broker=False), [21 * MB])
+    memory = record_change_intents(Memory(), [(replace(SET, is_set_on_broker=False), [21 * MB])])
     cluster = live({SOURCE: 21 * MB}, moves=(), lists={"orders": throttle(leader=[(7, 1)])})
     _, decisions = think(cluster, replace(memory, moving_replicas=SEEN, idle_snapshots=1))
     assert [d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)] == [None]
