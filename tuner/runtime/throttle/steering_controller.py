@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from heapq import nlargest
 
 from streaming.shared.contract import BrokerSignal, MoveSignal
 from streaming.shared.kafka.cluster import ClusterError
@@ -276,11 +277,8 @@ def most_urgent_changes(
     """
     targets = {side: _decayed_rate(side, state, current) if side in held else rate for side, rate in rates.items()}
     differing = [(side, rate) for side, rate in targets.items() if rate != current[side]]
-    differing.sort(key=lambda target: _urgency(current[target[0]], target[1]), reverse=True)
-    return [
-        _change(side, rate, state, current[side], is_set_on_broker.get(side, True))
-        for side, rate in differing[:changes_max]
-    ]
+    urgent = nlargest(changes_max, differing, key=lambda target: _urgency(current[target[0]], target[1]))
+    return [_change(side, rate, state, current[side], is_set_on_broker.get(side, True)) for side, rate in urgent]
 
 
 def _decayed_rate(side: BrokerSide, state: ControlState, current: Mapping[BrokerSide, int]) -> int:

@@ -93,11 +93,14 @@ def _update_estimates(inputs: ControlInput, state: ControlState, limits: Control
     latest_ms = inputs.now_ms + limits.hold_age_s * 1000
     estimates = {}
     for broker, signal in inputs.brokers.items():
-        moves = inputs.moves.get
-        signal = with_recovery_bytes(signal, moves((broker, Side.LEADER)), moves((broker, Side.FOLLOWER)))
         before = state.broker_estimates.get(broker)
         if before is not None and before.sampled_at_ms > latest_ms:
             before = None
+        if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:  # Known, as in four of five seconds.
+            estimates[broker] = before
+            continue
+        moves = inputs.moves.get
+        signal = with_recovery_bytes(signal, moves((broker, Side.LEADER)), moves((broker, Side.FOLLOWER)))
         estimates[broker] = update_estimate(signal, before, inputs.capacities.get(broker), limits)
     return estimates
 

@@ -91,10 +91,6 @@ class SideContext(NamedTuple):
     stalled: bool
     recovering: bool
 
-    @property
-    def direction(self) -> Side:
-        return self.side[1]
-
 
 class _NextSetpoint(NamedTuple):
     """The setpoint for this second, and the fields of ``SideControlState`` that are computed together with it."""
@@ -130,21 +126,24 @@ def control_side(
     # A managed rate from before a restart suited the client load of that time, so it does not stay for ever.
     controlled_s = (now_ms - before.controlled_since_ms) / 1000
     decays = context.restore_bytes_per_s is not None and controlled_s > limits.decay_age_s
-    rate_limits, next_setpoint = bounds.limits, _keep_setpoint(before)
+    rate_limits = bounds.limits
     if known_at_ms is None:
+        next_setpoint = _keep_setpoint(before)
         min_rate = max(min_rate, context.restore_bytes_per_s or 0)
         if decays:
             next_setpoint = next_setpoint._replace(setpoint=_decay(before.setpoint, current, min_rate, limits))
     elif age_s > limits.decay_age_s:
-        next_setpoint = next_setpoint._replace(setpoint=_decay(before.setpoint, current, min_rate, limits))
-    elif not stale and context.recovering:
+        next_setpoint = _keep_setpoint(before)._replace(setpoint=_decay(before.setpoint, current, min_rate, limits))
+    elif stale:
+        next_setpoint = _keep_setpoint(before)
+    elif context.recovering:
         # The partition may take no writes until its followers are back in the ISR. Durability comes before latency and plans, so
         # the plan's cap does not apply.
         assert context.inputs.capacity is not None
         rate_limits = limits
-        setpoint = isr_recovery_rate(context.direction, bounds.min_bytes_per_s, context.inputs.capacity, limits)
-        next_setpoint = next_setpoint._replace(setpoint=setpoint)
-    elif not stale:
+        setpoint = isr_recovery_rate(context.inputs.direction, bounds.min_bytes_per_s, context.inputs.capacity, limits)
+        next_setpoint = _keep_setpoint(before)._replace(setpoint=setpoint)
+    else:
         next_setpoint = _follow_target(context, before, target, now_ms, limits)
     # Positional arguments: dataclasses.replace takes three times as long, and this runs for each side every second.
     state = SideControlState(
@@ -169,7 +168,7 @@ def control_side(
         compensation_range = 0.0 if stale else limits.window_compensation_range
         move = context.inputs.move
         rate = compensated_rate(
-            context.direction,
+            context.inputs.direction,
             state,
             rate_limits,
             compensation_range=compensation_range,
@@ -220,14 +219,14 @@ def _follow_target(
     not_limited_until_ms = before.not_throttle_limited_until_ms
     if now_ms - boosted_at_ms >= limits.boost_interval_s * 1000:
         measured = context.inputs.throttled_bytes_per_s
-        full = is_throttle_full(context.direction, before, measured, limits, planned=context.planned)
+        full = is_throttle_full(context.inputs.direction, before, measured, limits, planned=context.planned)
         boost = next_boost(before.boost, stalled=context.stalled, throttle_full=full, limits=limits)
         boosted_at_ms = now_ms if boost != before.boost else boosted_at_ms
     min_rate = bounds.min_bytes_per_s
     ends_with_slowest = target.decoupled_from is None or context.side == target.decoupled_from
     compute_rate = target_rate if ends_with_slowest else decoupled_rate
     setpoint = compute_rate(
-        context.direction,
+        context.inputs.direction,
         context.load,
         min_rate,
         bounds.ceiling_bytes_per_s,
@@ -308,7 +307,7 @@ def _is_worth_a_write(
     # The wider deadband of a plan must not keep a current rate that does not drain, or that exceeds the maximum.
     within_bounds = min(rate_bytes_per_s, min_bytes_per_s) <= current <= context.bounds.max_bytes_per_s
     planned = context.planned and within_bounds
-    if context.direction is Side.LEADER:
+    if context.inputs.direction is Side.LEADER:
         deadband = limits.plan_deadband_ratio if planned else limits.deadband_ratio
     else:
         deadband = limits.plan_follower_deadband_ratio if planned else limits.follower_deadband_ratio

@@ -46,11 +46,8 @@ class SideInputs(NamedTuple):
         signal, move = self.signal, self.move
         if signal is None or move is None or self.capacity is None:
             return None
-        if (
-            move.remaining_bytes is None
-            or move.steady_state_bytes_per_s is None
-            or None in window_rates(signal, self.direction)
-        ):
+        network, catch_up = window_rates(signal, self.direction)
+        if move.remaining_bytes is None or move.steady_state_bytes_per_s is None or network is None or catch_up is None:
             return None
         return min(signal.sampled_at_ms, move.sampled_at_ms)
 
