@@ -27,6 +27,11 @@ _BYTES = {
     "PiB": 2.0**50,
 }
 _BITS = {"bit": 1 / 8, "kbit": 1e3 / 8, "Mbit": 1e6 / 8, "Gbit": 1e9 / 8}
+# By unit: the smallest size that has three digits in it, and its bytes.
+_SIZE_UNITS = tuple(
+    (0.9995 * factor, factor, unit)
+    for factor, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+)
 _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PLAIN_RATE_MIN = 1_000.0  # Bytes/s. A rate below it without a unit is most likely megabytes.
 _AMOUNT = re.compile(r"(\d+(?:\.\d*)?(?:[eE]\d+)?)\s*([A-Za-z]*)")
@@ -130,8 +135,9 @@ def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
 
 def size_text(n_bytes: float) -> str:
     """Returns bytes with three digits and a decimal unit: "4.50 MB"."""
-    for factor, unit in ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if abs(n_bytes) >= 0.9995 * factor:
+    size = abs(n_bytes)
+    for smallest, factor, unit in _SIZE_UNITS:
+        if size >= smallest:
             return f"{three_digits(n_bytes / factor)} {unit}"
     return f"{n_bytes:.0f} B"
 

@@ -10,6 +10,7 @@ from streaming.shared.kafka_names import QUOTA_SAMPLES_DEFAULT
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import PlanThrottle, TopicPartition
+from tuner.core.value import value
 
 BrokerSide = tuple[
     int, Side
@@ -104,7 +105,7 @@ class ClusterUnreadable:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Setpoint:
     """The rate that the control law wants on one side, as computed in its latest run (once a second)."""
 

@@ -163,7 +163,7 @@ def sides_at_min_isr(live: LiveCluster) -> frozenset[BrokerSide]:
         live: the result of ``with_recoveries``.
     """
     sides: set[BrokerSide] = set()
-    for move in live.moves:
+    for move in live.moves if live.min_in_sync else ():  # Without recoveries no minimum is read.
         if move.recovering and standing_of(move, live.min_in_sync) is Standing.AT:
             sides.add((move.leader, Side.LEADER))
             sides.update((broker, Side.FOLLOWER) for broker in move.recovering)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tuner.control.throttle.decision import Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.control.throttle.view import MovesView
@@ -11,9 +9,10 @@ from tuner.core.cluster import BrokerSide, RateSetting, side_name
 from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import Freshness, age_s
 from tuner.core.throttle_limits import ThrottleLimits
+from tuner.core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SideCase:
     """A side (the leader or the follower throttle of one broker) in one cycle.
 
@@ -86,7 +85,7 @@ class SideCase:
                 return None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Stall:
     """The stalled moves through one side.
 
@@ -101,7 +100,7 @@ class Stall:
     unmeasured_side: BrokerSide | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ThrottledSide:
     """A side with a throttle and a measured load: the input of both strategies."""
 

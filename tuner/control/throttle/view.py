@@ -188,6 +188,8 @@ class MovesView:
 
     def is_steered(self, destination: int) -> bool:
         """Whether the control law sets every throttle that moves onto this broker use."""
+        if not self._unsteered:
+            return True
         if (destination, Side.FOLLOWER) in self._unsteered:
             return False
         return self._unsteered_leaders.isdisjoint(self._paths.leaders_of(destination))

@@ -60,7 +60,7 @@ def _explain_excess(side: Side, signal: BrokerSignal, limits: ThrottleLimits) ->
     else:
         parts = (signal.reassignment_in_bytes_per_s, signal.follower_throttled_bytes_per_s)
         whole = signal.network_in_bytes_per_s
-    part = max((part for part in parts if part is not None), default=None)
+    part = max([part for part in parts if part is not None], default=None)
     if part is None or whole is None or not _exceeds(part, whole, limits):
         # The control law uses the newest step, which can be wrong on its own.
         whole, part = step_rates(signal, side) if reported_step_s(signal) is not None else (None, None)
