@@ -165,8 +165,8 @@ def test_signal_history_joins_the_steps_of_the_last_minute() -> None:
     history.merge_steps()
     assert len(history.moves[TARGET].steps) == 10
     assert status(history)["stalled_brokers"] == [3]
-    history.merge_steps(since_ms=NOW_MS - 20_000)
-    assert status(history)["stalled_brokers"] == [], "a rate was changed 20 s ago"
+    history.merge_steps(since_ms=NOW_MS - 15_000)
+    assert status(history)["stalled_brokers"] == [], "a rate was changed 15 s ago"
     assert history.moves[SOURCE].steps == ()
 
 
