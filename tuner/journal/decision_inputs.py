@@ -24,7 +24,7 @@ class DecisionInputs:
         self._stalls = memory.stalls
         self._limits = _row(limits)
         self._broker_rows: dict[int, dict[str, Any]] = {}
-        self._stall_rows: dict[int, dict[str, Any]] = {}
+        self._stall_items: dict[int, tuple[str, dict[str, Any]]] = {}
         self._destinations: dict[int, set[int]] | None = None  # By leader of the moves.
 
     def is_about(self, observation: Observation, memory: Memory) -> bool:
@@ -37,7 +37,7 @@ class DecisionInputs:
         return {
             "move": _move_row(signal) if signal is not None else None,
             "broker": self._broker_row(side[0]),
-            "stalls": {str(destination): self._stall_row(destination) for destination in self._destinations_of(side)},
+            "stalls": dict(map(self._stall_item, self._destinations_of(side))),
             "limits": self._limits,
         }
 
@@ -47,10 +47,10 @@ class DecisionInputs:
             self._broker_rows[broker] = _row(signal)
         return self._broker_rows.get(broker)
 
-    def _stall_row(self, destination: int) -> dict[str, Any]:
-        if destination not in self._stall_rows:
-            self._stall_rows[destination] = _row(self._stalls[destination])
-        return self._stall_rows[destination]
+    def _stall_item(self, destination: int) -> tuple[str, dict[str, Any]]:
+        if destination not in self._stall_items:
+            self._stall_items[destination] = (str(destination), _row(self._stalls[destination]))
+        return self._stall_items[destination]
 
     def _destinations_of(self, side: BrokerSide) -> list[int]:
         """Returns the destinations with a stall state that a decision about this side concerns."""
