@@ -39,7 +39,7 @@ from tuner.journal.entries import entry_of
 from tuner.journal.event_lines import event_text, group_by_event
 
 RECENT_EVENTS_MAX = 50
-_GROUPED_MAX = 500  # New decisions of a cycle that are grouped by event for the list of last decisions.
+_GROUPED_MAX = 200  # New decisions of a cycle that are grouped by event for the list of last decisions.
 THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS = "throttles", "mutation_quotas", "plans", "log_dirs"
 REPLICATION_LAG = "replication_lag"
 CONTROLLERS = (THROTTLES, MUTATION_QUOTAS, PLANS, LOG_DIRS, REPLICATION_LAG)

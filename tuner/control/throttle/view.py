@@ -255,8 +255,10 @@ class MovesView:
         Substitute metrics that count other bytes too are not used: a throttle would seem to limit a move that it does not.
         """
         signal, move = self._fresh_broker(side[0]), self._signals.get(side)
-        window_ms = self.live.quota_window_s(side[0]) * 1000
-        if signal is None or signal.sampled_at_ms < self._changed_ms.get(side, _NEVER_MS) + window_ms:
+        if signal is None:
+            return None
+        changed_ms = self._changed_ms.get(side)
+        if changed_ms is not None and signal.sampled_at_ms < changed_ms + self.live.quota_window_s(side[0]) * 1000:
             return None
         unlisted_moves = move is not None and move.moving_partitions > move.listed_partitions
         match signal.throttled_by:
