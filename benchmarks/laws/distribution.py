@@ -5,25 +5,30 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.calm_table import CLIENTS, CLIENTS_HEADER, CLIENTS_PHASES, MEANING, clients_cells, p99_ratio, present
 from benchmarks.laws.plants import CapacityTold, draw_plant
 from benchmarks.laws.rivals import OURS, Law, policies
 from tuner.control.throttle.objective import ControlLimits
 from tuner.simulation.run import run
-from tuner.simulation.trace import RunSummary
+from tuner.simulation.trace import Trace
 
 WORST = 10  # Plants that are reported one by one.
 NEVER = float("inf")  # Ratio of a run that did not end.
+AFTER_S = 30.0  # Clients are observed for so long after the moves.
 # Bounds of our law, for capacity that is told rightly, and otherwise.
 RATIO_MEDIAN_MAX = {CapacityTold.RIGHT: 1.25, CapacityTold.WRONG: 1.5, CapacityTold.UNKNOWN: 1.5}
 SLO_5S_MEAN_MAX = {CapacityTold.RIGHT: 0.007, CapacityTold.WRONG: 0.02, CapacityTold.UNKNOWN: 0.02}
 RATIO_P95_MAX, SLO_5S_P95_MAX, SLO_1S_MEAN_MAX, WRITES_MEDIAN_MAX = 1.6, 0.03, 0.03, 12.0
 BEATEN_SHARE_MAX = 0.05
+
+_CALM = ("variation", "burst", "undershoot", "silence_s")
+_FIGURES = ("ratio", "slo_5s", "slo_1s", "writes", *_CALM, "p99_ratio", *CLIENTS)
 
 Row = dict[str, Any]
 
@@ -47,7 +52,7 @@ def _measure_changed(job: tuple[int, int, dict[str, float]]) -> Row:
     seed, number, change = job
     world = draw_plant(seed, number, CapacityTold.RIGHT)
     limits = replace(ControlLimits(quota_samples=world.fetch.quota_samples), **change)  # type: ignore[arg-type]  # By name.
-    return {"plant": number, "policy": OURS, **_figures(run(world, Law(limits), settle_s=0.0).summary)}
+    return {"plant": number, "policy": OURS, **_figures(run(world, Law(limits), settle_s=0.0))}
 
 
 def _measure(job: tuple[int, int, CapacityTold, bool]) -> list[Row]:
@@ -64,37 +69,49 @@ def _measure(job: tuple[int, int, CapacityTold, bool]) -> list[Row]:
         "tick_ms": world.tick_ms,
         "quota_samples": world.fetch.quota_samples,
     }
-    return [{**facts, "policy": law.name, **_figures(run(world, law, settle_s=0.0).summary)} for law in laws]
+    return [{**facts, "policy": law.name, **_figures(run(world, law, settle_s=AFTER_S))} for law in laws]
 
 
-def _figures(summary: RunSummary) -> Row:
-    found = asdict(summary)
+def _figures(trace: Trace) -> Row:
+    summary, calm, clients = trace.summary, trace.calm, trace.clients.flat()
     ended = summary.completed and summary.ratio_to_optimum is not None
     return {
-        "ratio": found["ratio_to_optimum"] if ended else NEVER,
-        "slo_5s": found["slo_violation_ratio_5s"],
-        "slo_1s": found["slo_violation_ratio_1s"],
-        "writes": found["config_writes_per_broker_min"],
+        "ratio": summary.ratio_to_optimum if ended else NEVER,
+        "slo_5s": summary.slo_violation_ratio_5s,
+        "slo_1s": summary.slo_violation_ratio_1s,
+        "writes": calm.config_writes_per_broker_min,
+        "variation": calm.rate_variation_per_min,
+        "burst": calm.burst_ratio_max,
+        "undershoot": calm.undershoot_ratio,
+        "silence_s": calm.silence_s_max,
+        "p99_ratio": p99_ratio(clients),
+        **clients,
     }
 
 
 def totals(rows: Sequence[Row]) -> list[Row]:
-    """Returns the distribution of each law: median, 95th percentile, mean and largest."""
+    """Returns the distribution of each law: median, 95th percentile, mean and largest; None for a figure that no plant has."""
     found = []
     for policy in dict.fromkeys(row["policy"] for row in rows):
         own = [row for row in rows if row["policy"] == policy]
         total: Row = {"policy": policy, "plants": len(own)}
-        for key in ("ratio", "slo_5s", "slo_1s", "writes"):
-            values = np.array([row[key] for row in own])
-            total |= {
-                f"{key}_median": float(np.percentile(values, 50, method="lower")),
-                f"{key}_p95": float(np.percentile(values, 95, method="higher")),
-                f"{key}_mean": float(values.mean()),
-                f"{key}_max": float(values.max()),
-            }
+        for key in _FIGURES:
+            total |= _distribution(key, present(own, key))
         total["beats_ours_ratio"] = _share_better(own, rows)
         found.append(total)
     return found
+
+
+def _distribution(key: str, values: Sequence[float]) -> Row:
+    if not values:
+        return {f"{key}_{at}": None for at in ("median", "p95", "mean", "max")}
+    array = np.array(values)
+    return {
+        f"{key}_median": float(np.percentile(array, 50, method="lower")),
+        f"{key}_p95": float(np.percentile(array, 95, method="higher")),
+        f"{key}_mean": float(array.mean()),
+        f"{key}_max": float(array.max()),
+    }
 
 
 def _share_better(own: Sequence[Row], rows: Sequence[Row]) -> float:
@@ -157,6 +174,18 @@ def print_plants(rows: Sequence[Row]) -> None:
             for key in ("slo_5s", "slo_1s")
         )
         print(f"{total['policy']:18} {ratio} {over} {total['writes_median']:7.1f} {total['beats_ours_ratio']:7.0%}")
+    print(f"\n{'law':18} {'varies':>15} {'burst':>15} {'under':>15} {'silence, s':>15} {'p99 ÷ before':>15}")
+    print(f"{'':18}" + f" {'median':>7} {'p95':>7}" * 5)
+    for total in totals(rows):
+        cells = (
+            f"{_cell(total[f'{key}_median'], form)} {_cell(total[f'{key}_p95'], form)}"
+            for key, form in zip((*_CALM, "p99_ratio"), (".2f", ".1f", ".1%", ".1f", ".2f"), strict=True)
+        )
+        print(f"{total['policy']:18} {' '.join(cells)}")
+    print(MEANING)
+    print(f"\nmedians of the plants\n{'':18} {CLIENTS_HEADER}\n{'law':18} {CLIENTS_PHASES}")
+    for total in totals(rows):
+        print(f"{total['policy']:18} {clients_cells({name: total[f'{name}_median'] for name in CLIENTS})}")
     print("\nthe worst plants of rheostat's law:")
     for row in worst_plants(rows):
         print(
@@ -164,6 +193,10 @@ def print_plants(rows: Sequence[Row]) -> None:
             f"{row['moving']} partitions, p99 {row['p99_source']}, scrape every {row['scrape_every_s']:.0f} s, up to "
             f"{row['late_s']:.0f} s late, window of {row['quota_samples']} samples"
         )
+
+
+def _cell(value: float | None, form: str) -> str:
+    return f"{'-':>7}" if value is None else f"{value:7{form}}"
 
 
 def _text(ratio: float) -> str:

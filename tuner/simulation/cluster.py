@@ -58,6 +58,8 @@ class Tick:
     catch_up_in_bytes: Floats
     catch_up_out_bytes: Floats
     utilisation: Floats  # Of the busiest direction of link or disk.
+    utilisation_without_copies: Floats  # The same, without the bytes of replicas that catch up.
+    catching_up: Bools  # By sensor: the side has replicas to catch up.
 
 
 class Cluster:
@@ -85,15 +87,13 @@ class Cluster:
         self.totals: Floats = np.zeros((len(TOTALS), self.count))  # By counter and broker.
         self.moves_begun = False
         self.moves_ended_s: float | None = None
-        # By broker: how long a lagging broker received nothing.
-        self.behind_since_last_byte_s: Floats = np.zeros(self.count)
         self.clients = Clients(world, load_rng)
         self.in_sync = InSync(self.replicas, world.replica_lag_s_max)
         self._demand: Demand | None = None
         self._demand_key = (-1, -1)  # Second and number of changes for which ``_demand`` was computed.
         self._steady_counted_bytes: Floats = np.zeros(2 * self.count)  # Per tick, by sensor.
         self._written_bytes: Floats = np.zeros(len(world.partitions))  # Per tick, by partition.
-        self._has_lagging: Bools = np.zeros(self.count, dtype=np.bool_)  # By broker: it has replicas that lag.
+        self._catching_up: Bools = np.zeros(2 * self.count, dtype=np.bool_)  # By sensor, as in ``Tick``.
         self._events = _schedule(world)  # Events still to come, the latest first, so that ``pop`` gives the next.
         self._completions: list[tuple[float, int]] = []  # (time, partition): completions in the controller's queue.
         self._apply_rates()
@@ -132,7 +132,8 @@ class Cluster:
         return tick
 
     def _transfer_bytes(self, dt_s: float) -> Tick:
-        replicas, quotas, clients = self.replicas, self.quotas, self.clients
+        replicas, quotas = self.replicas, self.quotas
+        catching_up = self._catching_up
         demand = self._current_demand()
         quotas.begin(self.ticks * self.world.tick_ms, dt_s)
         quotas.record(self._steady_counted_bytes, self._tick_begins_s, self._tick_ends_s)
@@ -145,18 +146,12 @@ class Cluster:
         steady_in, steady_out = demand.steady_in * dt_s + excess_in, demand.steady_out * dt_s + excess_out
         client_in, client_out = demand.client_in * dt_s, demand.client_out * dt_s
         all_in, all_out = client_in + steady_in + catch_up_in, client_out + steady_out + catch_up_out
-        utilisation = (
-            np.maximum(
-                np.maximum(all_in / demand.link_in, all_out / demand.link_out),
-                np.maximum(all_in / clients.disk_write, catch_up_out / clients.disk_read),
-            )
-            / dt_s
-        )
+        utilisation = self._utilisation(demand, all_in, all_out, catch_up_out) / dt_s
+        without_copies = self._utilisation(demand, all_in - catch_up_in, all_out - catch_up_out, 0.0) / dt_s
         if len(too_late):
             self._leave_isr(too_late)
         if len(caught_up):
             self._join_isr(caught_up)
-        self._count_silence(catch_up_in, dt_s)
         self.totals[:6] += (
             client_in,
             client_out,
@@ -174,7 +169,15 @@ class Cluster:
             catch_up_in_bytes=catch_up_in,
             catch_up_out_bytes=catch_up_out,
             utilisation=utilisation,
+            utilisation_without_copies=without_copies,
+            catching_up=catching_up,
         )
+
+    def _utilisation(self, demand: Demand, in_bytes: Floats, out_bytes: Floats, read_bytes: Floats | float) -> Floats:
+        """Returns bytes ÷ bytes/s of the busiest direction of link or disk, by broker."""
+        links = np.maximum(in_bytes / demand.link_in, out_bytes / demand.link_out)
+        disks = np.maximum(in_bytes / self.clients.disk_write, read_bytes / self.clients.disk_read)
+        return np.maximum(links, disks)
 
     def _current_demand(self) -> Demand:
         second = self.ticks * self.world.tick_ms // 1000
@@ -186,10 +189,6 @@ class Cluster:
             self._steady_counted_bytes = np.concatenate([counted_out, demand.listed_in]) * dt_s
             self._written_bytes = demand.written * dt_s
         return self._demand
-
-    def _count_silence(self, catch_up_in: Floats, dt_s: float) -> None:
-        receives_nothing = self._has_lagging & (catch_up_in <= 0)
-        self.behind_since_last_byte_s = np.where(receives_nothing, self.behind_since_last_byte_s + dt_s, 0.0)
 
     def _leave_isr(self, rows: Ints) -> None:
         """Removes the rows from the ISR; their leaders request this from the controller."""
@@ -262,8 +261,11 @@ class Cluster:
         self.changes += 1
         self.replicas.rebuild(self.lists)
         self.fetchers.rebuild()
-        self._has_lagging[:] = False
-        self._has_lagging[self.replicas.broker[self.replicas.fetching]] = True
+        fetching = self.replicas.fetching
+        # A new array, because the tick in progress keeps the old one.
+        self._catching_up = np.zeros(2 * self.count, dtype=np.bool_)
+        self._catching_up[self.replicas.leader[self.replicas.partition[fetching]]] = True
+        self._catching_up[self.count + self.replicas.broker[fetching]] = True
 
     def _apply_rates(self) -> None:
         self.quotas.bound_bytes_per_s[:] = np.inf

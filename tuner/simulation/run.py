@@ -34,16 +34,19 @@ def run(
     simulated = SimulatedCluster.at(cluster)
     runner = policy.start(simulated)
     recorder = Recorder(cluster, optimum_s=optimum_s(world), policy=policy.name)
+    writes = 0  # Until the end of the moves.
     with _silence():
         while cluster.now_s < world.duration_s_max:
             if cluster.moves_ended_s is not None and cluster.now_s >= cluster.moves_ended_s + settle_s:
                 break
             simulated.stream.advance()
             runner.act()
+            if cluster.moves_ended_s is None:
+                writes = simulated.throttles.writes
             recorder.take(cluster.step())
             if watch is not None:
                 watch(simulated)
-    return recorder.trace(simulated.throttles.writes)
+    return recorder.trace(writes)
 
 
 @contextmanager

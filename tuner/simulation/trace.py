@@ -10,9 +10,19 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from streaming.shared.contract import Side
+from tuner.simulation.calm import (
+    Calm,
+    Silence,
+    ThrottleSeries,
+    burst_ratio_max,
+    rate_variation_per_min,
+    undershoot_ratio,
+    writes_per_broker_min,
+)
+from tuner.simulation.client_phases import ClientPhase, ClientPhases, modelled_phase
 from tuner.simulation.cluster import Cluster, Tick
-from tuner.simulation.latency import client_p99_ms, violation_ratio
-from tuner.simulation.numbers import Floats
+from tuner.simulation.latency import client_mean_ms, client_p99_ms, violation_ratio
+from tuner.simulation.numbers import Bools, Floats
 from tuner.simulation.world import World
 
 
@@ -27,9 +37,9 @@ class RunSummary:
         ratio_to_optimum: duration_s ÷ optimum_s; None if either is not known.
         slo_violation_ratio_1s: share of the broker-seconds with moves in which latency missed the objective.
         slo_violation_ratio_5s: the same share for means over five seconds.
-        burst_ratio_max: largest throttled bytes of a second ÷ the rate in that second; 0 without throttles.
+        burst_ratio_max: largest throttled bytes of a second ÷ the rate at its end (calm.py); 0 without throttles.
         silence_s_max: longest time in which a lagging broker received nothing.
-        config_writes_per_broker_min: throttle writes per broker and minute.
+        config_writes_per_broker_min: throttle writes per broker and minute, until the end of the moves.
         caught_up_bytes: all copied bytes.
     """
 
@@ -61,6 +71,8 @@ class Trace:
     leader_rate_bytes_per_s: Floats  # ∞: no throttle is set.
     follower_rate_bytes_per_s: Floats
     remaining_bytes: Floats  # By second.
+    calm: Calm = Calm()
+    clients: ClientPhases = ClientPhases()
 
     def to_json(self) -> str:
         """Returns the summary as JSON."""
@@ -96,13 +108,15 @@ class Recorder:
         shape = (math.ceil(world.duration_s_max), cluster.count)
         self._series = {
             name: np.zeros(shape)
-            for name in ("client_in", "client_out", "catch_up_in", "catch_up_out", "utilisation", "leader", "follower")
+            for name in ("client_in", "client_out", "catch_up_in", "catch_up_out", "utilisation", "without_copies")
         }
-        self._throttled_bytes = np.zeros(2 * cluster.count)  # In this second, by sensor.
+        # By sensor: leaders, then followers.
+        sensors = (shape[0], 2 * cluster.count)
+        self._rates, self._throttled = np.zeros(sensors), np.zeros(sensors)
+        self._has_work: Bools = np.zeros(sensors, dtype=np.bool_)
+        self._silence = Silence(cluster.count)
         self._remaining: list[float] = []
         self._moving: list[bool] = []
-        self._burst_ratio_max = 0.0
-        self._silence_s_max = 0.0
 
     def take(self, tick: Tick) -> None:
         """Adds a tick that has just ended."""
@@ -115,26 +129,74 @@ class Recorder:
         series["catch_up_in"][second] += tick.catch_up_in_bytes
         series["catch_up_out"][second] += tick.catch_up_out_bytes
         series["utilisation"][second] += tick.utilisation / self._ticks_per_s
-        self._throttled_bytes += cluster.quotas.new_bytes
-        self._silence_s_max = max(self._silence_s_max, float(cluster.behind_since_last_byte_s.max()))
+        series["without_copies"][second] += tick.utilisation_without_copies / self._ticks_per_s
+        self._throttled[second] += cluster.quotas.new_bytes
+        self._has_work[second] |= tick.catching_up
+        receives = tick.catching_up[cluster.count :]
+        self._silence.add(receives & (tick.catch_up_in_bytes <= 0), cluster.world.tick_s)
         if cluster.ticks % self._ticks_per_s == 0:
             self._end_second(second)
 
     def _end_second(self, second: int) -> None:
         cluster = self._cluster
-        bound = cluster.quotas.bound_bytes_per_s
-        self._series["leader"][second] = bound[: cluster.count]
-        self._series["follower"][second] = bound[cluster.count :]
-        if cluster.moving:
-            self._burst_ratio_max = max(
-                self._burst_ratio_max, float((self._throttled_bytes / np.maximum(bound, 1.0)).max())
-            )
-        self._throttled_bytes[:] = 0.0
+        self._rates[second] = cluster.quotas.bound_bytes_per_s
         self._moving.append(cluster.moving)
         self._remaining.append(float(cluster.replicas.lag_bytes[cluster.replicas.adding].sum()))
 
+    def calm(self, config_writes: int, duration_s: float) -> Calm:
+        """Returns the measures of calm of the run so far.
+
+        Args:
+            config_writes: settings written during the moves.
+            duration_s: seconds of the moves.
+        """
+        count, seconds = self._cluster.count, len(self._remaining)
+        leaders, followers = (
+            ThrottleSeries(
+                step_s=np.ones(seconds),
+                rate_bytes_per_s=self._rates[:seconds, side],
+                passed_bytes_per_s=self._throttled[:seconds, side],
+                has_work=self._has_work[:seconds, side],
+            )
+            for side in (slice(count), slice(count, None))
+        )
+        return Calm(
+            rate_variation_per_min=rate_variation_per_min(leaders, followers),
+            burst_ratio_max=burst_ratio_max(leaders, followers),
+            undershoot_ratio=undershoot_ratio(leaders, followers),
+            silence_s_max=self._silence.longest_s,
+            config_writes_per_broker_min=writes_per_broker_min(config_writes, count, duration_s),
+        )
+
+    def clients(self, begin_s: float, end_s: float | None) -> ClientPhases:
+        """Returns the clients of the brokers that take part in the moves.
+
+        Before the moves means the same seconds without the copied bytes, because most worlds begin with their moves, and the load
+        changes meanwhile. After them are the recorded seconds since their end.
+
+        Args:
+            begin_s: start of the moves.
+            end_s: their end; None: they have not ended.
+        """
+        recorded = len(self._remaining)
+        begin = min(int(begin_s), recorded)
+        end = recorded if end_s is None else min(math.ceil(end_s), recorded)
+        during, after = slice(begin, end), slice(end, recorded)
+        return ClientPhases(
+            before=self._phase("without_copies", during),
+            during=self._phase("utilisation", during),
+            after=self._phase("utilisation", after),
+        )
+
+    def _phase(self, utilisation: str, seconds: slice) -> ClientPhase | None:
+        series = self._series
+        takes_part = (series["catch_up_in"].any(axis=0)) | (series["catch_up_out"].any(axis=0))
+        client_bytes = (series["client_in"] + series["client_out"])[seconds, takes_part]
+        mean_ms = client_mean_ms(series[utilisation][seconds, takes_part], self._cluster.world.latency)
+        return modelled_phase(mean_ms, client_bytes)
+
     def trace(self, config_writes: int) -> Trace:
-        """Returns the run as recorded so far; the caller has counted ``config_writes`` throttle writes."""
+        """Returns the run as recorded so far; the caller has counted ``config_writes`` throttle writes during the moves."""
         cluster, world = self._cluster, self._cluster.world
         seconds = len(self._remaining)
         series = {name: values[:seconds] for name, values in self._series.items()}
@@ -144,6 +206,7 @@ class Recorder:
         moving = np.array(self._moving, dtype=np.bool_)
         model = world.latency
         utilisation = series["utilisation"]
+        calm = self.calm(config_writes, duration_s)
         summary = RunSummary(
             completed=ended_s is not None,
             duration_s=duration_s,
@@ -151,9 +214,9 @@ class Recorder:
             ratio_to_optimum=duration_s / self._optimum_s if ended_s is not None and self._optimum_s else None,
             slo_violation_ratio_1s=violation_ratio(utilisation[moving], model, bin_s=1),
             slo_violation_ratio_5s=violation_ratio(utilisation[moving], model, bin_s=5),
-            burst_ratio_max=self._burst_ratio_max,
-            silence_s_max=self._silence_s_max,
-            config_writes_per_broker_min=config_writes / cluster.count / max(duration_s / 60.0, 1.0 / 60.0),
+            burst_ratio_max=calm.burst_ratio_max or 0.0,
+            silence_s_max=calm.silence_s_max or 0.0,
+            config_writes_per_broker_min=calm.config_writes_per_broker_min or 0.0,
             caught_up_bytes=float(cluster.replicas.gained_bytes.sum()),
         )
         return Trace(
@@ -166,9 +229,11 @@ class Recorder:
             client_out_bytes_per_s=series["client_out"],
             catch_up_in_bytes_per_s=series["catch_up_in"],
             catch_up_out_bytes_per_s=series["catch_up_out"],
-            leader_rate_bytes_per_s=series["leader"],
-            follower_rate_bytes_per_s=series["follower"],
+            leader_rate_bytes_per_s=self._rates[:seconds, : cluster.count],
+            follower_rate_bytes_per_s=self._rates[:seconds, cluster.count :],
             remaining_bytes=np.array(self._remaining),
+            calm=calm,
+            clients=self.clients(world.moves_begin_s, ended_s),
         )
 
 
