@@ -6,6 +6,19 @@ T* is the number of bytes to move, divided by the free bandwidth; both are measu
 is measured by a client, from send to acknowledgement, relative to the latency before the move, and over all runs relative to the
 idle cluster. In scenarios with a burst the producer's own figures are shown too.
 
+Calm (tuner/simulation/calm.py has the formulas), for each run, and as the median of all runs:
+
+    rate_variation_per_min          total variation of the source's leader rate beyond its trend, ÷ its mean, per minute
+    burst_ratio_max                 largest second: bytes under this throttle ÷ bytes that it allows
+    undershoot_ratio                bytes that this throttle allows and that did not pass ÷ bytes that it allows
+    silence_s_max                   longest time, in seconds, in which the new broker received almost nothing
+    config_writes_per_broker_min    settings that rheostat wrote per broker and minute of the move
+    clients_PHASE_bytes_per_s, clients_PHASE_p50_ms, clients_PHASE_p99_ms
+                                    bytes that all clients send, with headers, and median and p99 of the client's acknowledgements:
+                                    ``before`` the move (25 s), ``during`` it, and ``after`` it, when its settings are gone (15 s)
+
+Runs that an earlier version has saved lack some of these; they are shown as a dash.
+
 Needs root and iproute2. A run takes three to eight minutes. ``--save`` stores each finished run, so that an interrupted campaign
 can continue. Nothing else should run: every row shows the used share of the processors, and above 85 % the machine is the limit.
 
@@ -24,6 +37,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.calm_table import (
+    CALM_HEADER,
+    CLIENTS_HEADER,
+    CLIENTS_PHASES,
+    MEANING,
+    calm_cells,
+    clients_cells,
+)
+from benchmarks.links.calm import calm_of
 from benchmarks.links.lab import BROKERS, BenchLab
 from benchmarks.links.net import Links, check_machine
 from benchmarks.links.plot import svg
@@ -109,7 +131,7 @@ def report(rows: Sequence[Row]) -> dict[str, Any]:
         },
         "bounds": {"ratio_to_optimum": RATIO_MAX, "cpu_share": CPU_SHARE_MAX},
         "missed": missed(rows) + [f"the machine limits: {name} used over {CPU_SHARE_MAX:.0%} of it" for name in busy],
-        "rows": [{key: value for key, value in row.items() if key != "seconds"} for row in rows],
+        "rows": [{key: value for key, value in row.items() if key != "seconds"} | calm_of(row) for row in rows],
     }
 
 
@@ -129,6 +151,10 @@ def _print(found: dict[str, Any]) -> None:
                 f"{latency['average']:14.2f} {latency['p99']:11.2f} {total['average_ms']:10.1f} {total['p99_ms']:7.1f} "
                 f"{_told_burst(total['burst_ms']):>8} {total['cpu_share']:5.0%} {total['machine_share']:7.0%}"
             )
+        print(f"\n{'':16} {'':39} {CLIENTS_HEADER}\n{'policy':16} {CALM_HEADER} {CLIENTS_PHASES}")
+        for total in own:
+            print(f"{total['policy']:16} {calm_cells(total)} {clients_cells(total)}")
+        print(MEANING)
         for key, best in found["front"][name].items():
             print(f"front by the {key}: {', '.join(best) or 'nothing ended'}")
         print()

@@ -13,6 +13,21 @@ A rival that needs more than three times T* is stopped. As many runs as processo
 
 In a third world, *four brokers*, 200 partitions of five sizes move as on the real brokers (``--real``), at 3 MB/s per side.
 
+Calm (tuner/simulation/calm.py has the formulas), for each run; on real brokers the median of the rounds:
+
+    rate_variation_per_min          total variation of a rate beyond its trend, ÷ its mean, per minute; in simulation the throttles are
+                                    fixed, so it is 0
+    burst_ratio_max                 largest second of a throttle under which partitions move: bytes ÷ bytes that the rate allows
+    undershoot_ratio                bytes that the rates allow and that did not pass while partitions move ÷ bytes that they allow; of
+                                    leaders or followers, whichever limits
+    silence_s_max                   longest time, in seconds, in which a broker that replicas move to received nothing
+    config_writes_per_broker_min    settings that rheostat wrote per broker and minute of the plan
+    clients_PHASE_bytes_per_s, clients_PHASE_p50_ms, clients_PHASE_p99_ms
+                                    traffic of clients, and median and p99 of their requests. In simulation ``before`` are the same
+                                    seconds without the copied bytes, and ``after`` the 30 s that follow the plan; the brokers are those
+                                    that take part. On real brokers ``before`` and ``after`` are 10 s each, the traffic is what brokers
+                                    take from producers, and the requests are those of the client with numbered records.
+
 Planning: 200,000 partitions on 1,000 brokers, in CPU seconds of a process of its own; and `rheostat fetchers` for the same cluster.
 """
 
@@ -28,6 +43,14 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
+from benchmarks.calm_table import (
+    CALM_HEADER,
+    CLIENTS_HEADER,
+    CLIENTS_PHASES,
+    MEANING,
+    calm_cells,
+    clients_cells,
+)
 from benchmarks.moves.real import OURS as OURS_FOR_REAL
 from benchmarks.moves.real import measure as measure_for_real
 from benchmarks.moves.real import of_rounds
@@ -125,8 +148,17 @@ def _print_real(found: dict[str, Any]) -> None:
             f"{row['idle_p99_ms']:7.1f}ms {row['cpu_share']:5.0%} {row['machine_share']:8.0%}   of {row['rounds']}: "
             f"{' to '.join(f'{s:.0f}' for s in row['move_s_range'])} s, {' to '.join(f'{ms:.0f}' for ms in row['p99_ms_range'])} ms"
         )
+    _print_calm(found["rows"], "policy")
     for failure in found["missed"]:
         print(f"missed: {failure}")
+
+
+def _print_calm(rows: Sequence[Row], *names: str) -> None:
+    """Prints the measures of calm, and the clients; ``names`` are the keys that name a row."""
+    print(f"\n{'':26} {'':39} {CLIENTS_HEADER}\n{', '.join(names):26} {CALM_HEADER} {CLIENTS_PHASES}")
+    for row in rows:
+        print(f"{', '.join(row[name] for name in names):26} {calm_cells(row)} {clients_cells(row)}")
+    print(f"{MEANING}\n")
 
 
 def _print(found: dict[str, Any]) -> None:
@@ -141,6 +173,8 @@ def _print(found: dict[str, Any]) -> None:
             f"{row['running_max']:8d} {row['requests']:9d} {row['request_partitions_max']:8d} "
             f"{row['copied_bytes'] / 1e12:7.2f}TB {row['violation_ratio_5s']:9.2%}"
         )
+    if found["rows"]:
+        _print_calm(found["rows"], "world", "executor")
     for name in ("planning", "fetchers"):
         if (row := found[name]) is not None:
             print(f"{name}: {row['partitions']} partitions in {row['cpu_s']:.1f} s of CPU, {row['rss_mb']:.0f} MB")

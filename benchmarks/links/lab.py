@@ -54,6 +54,7 @@ _FILL_S_MAX = 300.0
 _P99 = re.compile(
     r'^kafka_network_requestmetrics_totaltimems_p99{request="(Produce|FetchConsumer)",?} (\S+)', re.MULTILINE
 )
+_WRITES = re.compile(r"^rheostat_actuations_total\S* (\S+)", re.MULTILINE)
 _LINGER = "linger.ms=20"  # Two cores carry everything here, and requests are what costs them.
 # Brokers and clients come before what measures and turns, and that before whatever else the machine does: elsewhere these do
 # not share processors.
@@ -137,7 +138,7 @@ class BenchLab:
 
     def _configure(self) -> None:
         port, lab, capacity = free_ports(1)[0], self.lab, round(self.capacity_bytes_per_s)
-        self._status = f"http://127.0.0.1:{port}/status"
+        self._status, self._metrics = (f"http://127.0.0.1:{port}/{page}" for page in ("status", "metrics"))
         self._config = Path(lab.home / "rheostat.yaml")
         self._config.write_text(
             lab_config(
@@ -226,6 +227,11 @@ class BenchLab:
         live = self._reader.snapshot(full=False)
         rate = live.rates.get((SOURCE, Side.LEADER)) if isinstance(live, LiveCluster) else None
         return rate.bytes_per_s if rate is not None else None
+
+    def config_writes(self) -> int:
+        """Returns the settings that the tuner has written since its start; none in a dry run."""
+        with urllib.request.urlopen(self._metrics, timeout=5) as answer:
+            return sum(round(float(count)) for count in _WRITES.findall(answer.read().decode()))
 
     def keys_left(self) -> int:
         live = self._reader.snapshot(full=True)

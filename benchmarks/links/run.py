@@ -13,14 +13,16 @@ from dataclasses import asdict
 
 from kafka import TopicPartition
 
-from benchmarks.links.lab import AFTER, BURST, MOVED, NEW, PARTITIONS, SOURCE, BenchLab
+from benchmarks.links.lab import AFTER, BROKERS, BURST, MOVED, NEW, PARTITIONS, SOURCE, BenchLab
+from benchmarks.links.net import LOAD
 from benchmarks.links.score import Latency, Policy, Row, load_told, optimum_s, ratios, throttle_bytes_per_s
 from benchmarks.links.size import Scenario, Size
 from benchmarks.links.watch import Aside, Processors, Watch, awaited, say
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
+from tuner.simulation.client_phases import ClientPhase, ClientPhases
 
-SETTLE_S, IDLE_S = 10.0, 25.0
+SETTLE_S, IDLE_S, AFTER_S = 10.0, 25.0, 15.0
 LEFT_S_MAX = 45.0
 _READY_S_MAX = 120.0
 _TARGET = {(MOVED, p): AFTER for p in range(PARTITIONS)}
@@ -49,22 +51,28 @@ class Run:
 
     def _row(self) -> Row:
         lab, size, policy, scenario = self._lab, self._lab.size, self._policy, self._scenario
-        idle, idle_out = self._idle()
+        idle, idle_out, before = self._idle()
         free = lab.capacity_bytes_per_s - idle_out
         throttle = self._throttle(free)
         moved = lab.size_bytes(SOURCE)
         best_s = optimum_s(moved, stretches(free, size, scenario))
         assert best_s is not None, "the links are too narrow for this load"
-        drops = lab.links.dropped(SOURCE)
+        drops, writes, sent = lab.links.dropped(SOURCE), lab.config_writes(), self._sent_bytes()
         processors, watch = Processors(), Watch()
         began_s, ended_s = self._move(throttle, scenario.longest * best_s, watch)
         ours, machine = processors.shares(ended_s - began_s)
         p99_ms = lab.broker_p99_ms()
-        during = lab.latency(began_s, ended_s)
+        during, sent = lab.latency(began_s, ended_s), self._sent_bytes() - sent
+        writes = lab.config_writes() - writes
         completed = not lab.client.reassignments()
         left = lab.size_bytes(SOURCE) - lab.size_bytes(NEW)
         dropped = lab.links.dropped(SOURCE) - drops
         keys_left = self._put_back(completed)
+        clients = ClientPhases(
+            before=before,
+            during=_phase(during, sent / (ended_s - began_s)),
+            after=self._after() if completed else None,
+        )
         row = {
             "scenario": scenario.name,
             "policy": policy.name,
@@ -78,6 +86,7 @@ class Run:
             "produce_latency_ratio": ratios(idle, during),
             "idle": _rounded(idle),
             "during": _rounded(during),
+            "clients": clients.flat(),
             "burst": load_told(self._burst_said),
             "broker_p99_ms": p99_ms,  # As the source told it when the move ended.
             "throttle_bytes_per_s": throttle,
@@ -85,6 +94,9 @@ class Run:
             "capacity_bytes_per_s": round(lab.capacity_bytes_per_s),
             "free_bytes_per_s": round(free),
             "moved_bytes": moved,
+            "in_sync_bytes_per_s": round(size.moved_bytes_per_s),
+            "brokers": BROKERS,
+            "config_writes": writes if policy.acts else 0,  # A dry run counts the writes that it would make.
             "cpu_share": round(ours, 2),
             "machine_share": round(machine, 2),
             "packets_dropped": dropped,
@@ -98,14 +110,26 @@ class Run:
         )
         return row
 
-    def _idle(self) -> tuple[Latency, float]:
-        """Returns the clients' latency and their outbound bytes/s at the source before the move."""
+    def _idle(self) -> tuple[Latency, float, ClientPhase]:
+        """Returns the clients' latency, their outbound bytes/s at the source, and both as a phase, before the move."""
         lab = self._lab
-        began_s, before = time.monotonic(), lab.links.passed()[SOURCE]
+        began_s, before = time.monotonic(), lab.links.passed()
         lab.pause(IDLE_S)
+        span_s, now = time.monotonic() - began_s, lab.links.passed()
+        found = lab.latency(began_s, began_s + span_s)
+        sent_bytes = now[LOAD].out_bytes - before[LOAD].out_bytes
+        return found, (now[SOURCE].out_bytes - before[SOURCE].out_bytes) / span_s, _phase(found, sent_bytes / span_s)
+
+    def _after(self) -> ClientPhase:
+        """Returns the clients after the move, when its settings have been removed."""
+        began_s, sent = time.monotonic(), self._sent_bytes()
+        self._lab.pause(AFTER_S)
         span_s = time.monotonic() - began_s
-        out_bytes_per_s = (lab.links.passed()[SOURCE].out_bytes - before.out_bytes) / span_s
-        return lab.latency(began_s, began_s + span_s), out_bytes_per_s
+        return _phase(self._lab.latency(began_s, began_s + span_s), (self._sent_bytes() - sent) / span_s)
+
+    def _sent_bytes(self) -> int:
+        """Returns the bytes that all clients have sent, with headers."""
+        return self._lab.links.passed()[LOAD].out_bytes
 
     def _throttle(self, free_bytes_per_s: float) -> int | None:
         in_sync = self._lab.size.moved_bytes_per_s
@@ -136,7 +160,8 @@ class Run:
                     burst.callback(self._heard, load)
             if now_s >= next_look_s:
                 next_look_s += 1.0
-                watch.saw(now_s, lab.links.passed()[SOURCE].out_bytes, lab.leader_rate())
+                passed = lab.links.passed()
+                watch.saw(now_s, passed[SOURCE].out_bytes, passed[NEW].in_bytes, lab.leader_rate())
             if not lab.client.reassignments() or now_s - began_s > longest_s:
                 burst.close()
                 tool.join()
@@ -165,6 +190,10 @@ def stretches(free_bytes_per_s: float, size: Size, scenario: Scenario) -> list[t
     """Returns start times and the free bandwidth from then on, minus the write rate of the moving topic."""
     steady = free_bytes_per_s - size.moved_bytes_per_s
     return [(0.0, steady), *((s.at_s, steady - (size.burst_bytes_per_s if s.on else 0.0)) for s in scenario.steps)]
+
+
+def _phase(found: Latency, bytes_per_s: float) -> ClientPhase:
+    return ClientPhase(bytes_per_s=bytes_per_s, p50_ms=found.p50_ms, p99_ms=found.p99_ms)
 
 
 def _rounded(found: Latency) -> dict[str, float]:

@@ -19,6 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.calm_table import medians
+from benchmarks.links.calm import calm_of
+from tuner.simulation.client_phases import measured_phase
+
 OURS, OURS_CALM, UNTHROTTLED, TOO_LOW = "ours", "ours-window-3", "none", "static-too-low"
 RATIO_MAX = 1.25
 
@@ -56,17 +60,23 @@ class Latency:
 
     samples: int
     average_ms: float
+    p50_ms: float
     p99_ms: float
     max_ms: float
 
 
 def latency(samples_ms: Sequence[float]) -> Latency | None:
-    """Returns the latency; None for fewer than a hundred samples, whose p99 would be their maximum."""
-    if len(samples_ms) < 100:
+    """Returns the latency; None for too few samples."""
+    found = measured_phase(samples_ms, 0.0)
+    if found is None:
         return None
-    ordered = sorted(samples_ms)
-    p99 = ordered[math.ceil(0.99 * len(ordered)) - 1]
-    return Latency(len(ordered), statistics.fmean(ordered), p99, ordered[-1])
+    return Latency(
+        samples=len(samples_ms),
+        average_ms=statistics.fmean(samples_ms),
+        p50_ms=found.p50_ms,
+        p99_ms=found.p99_ms,
+        max_ms=max(samples_ms),
+    )
 
 
 def optimum_s(size_bytes: float, free: Sequence[tuple[float, float]]) -> float | None:
@@ -147,6 +157,7 @@ def totals(rows: Sequence[Row]) -> list[Row]:
                 "average_ms": statistics.median(row["during"]["average_ms"] for row in own),
                 "p99_ms": statistics.median(row["during"]["p99_ms"] for row in own),
                 "burst_ms": _median([row["burst"]["average_ms"] for row in own if row.get("burst")]),
+                **medians([calm_of(row) for row in own]),
                 "cpu_share": max(row["cpu_share"] for row in own),
                 "machine_share": max(row["machine_share"] for row in own),
                 "keys_left": max(row["keys_left"] for row in own),

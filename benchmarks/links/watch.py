@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeVar
 
 import psutil
@@ -26,24 +27,26 @@ class Watch:
 
     at_s: list[float] = field(default_factory=list)
     out_bytes: list[int] = field(default_factory=list)
+    copied_bytes: list[int] = field(default_factory=list)
     rates: list[int | None] = field(default_factory=list)
 
-    def saw(self, now_s: float, out_bytes: int, rate_bytes_per_s: int | None) -> None:
+    def saw(self, now_s: float, out_bytes: int, copied_bytes: int, rate_bytes_per_s: int | None) -> None:
         self.at_s.append(now_s)
         self.out_bytes.append(out_bytes)
+        self.copied_bytes.append(copied_bytes)
         self.rates.append(rate_bytes_per_s)
 
     def told(self, began_s: float) -> list[Row]:
-        """Returns outbound MB/s and leader rate of the source for each second of the move."""
+        """Returns for each second of the move the source's outbound MB/s and leader rate, and the MB/s that reach the new broker."""
+        looks = zip(self.at_s, self.out_bytes, self.copied_bytes, self.rates, strict=True)
         return [
             {
-                "t_s": round(t - began_s, 1),
+                "t_s": round(t - began_s, 2),
                 "out_MB_per_s": round((b - a) / (t - s) / 1e6, 2),
+                "copied_MB_per_s": round((d - c) / (t - s) / 1e6, 3),
                 "rate_MB_per_s": None if rate is None else round(rate / 1e6, 3),
             }
-            for s, t, a, b, rate in zip(
-                self.at_s, self.at_s[1:], self.out_bytes, self.out_bytes[1:], self.rates[1:], strict=False
-            )
+            for (s, a, c, _), (t, b, d, rate) in pairwise(looks)
         ]
 
 

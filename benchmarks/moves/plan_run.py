@@ -9,10 +9,15 @@ import numpy as np
 
 from benchmarks.moves.controller_latency import ControllerLine
 from benchmarks.moves.simulated_reassignments import LOOK_EVERY_S, Executor, SimulatedReassignments
+from tuner.simulation.calm import Calm
+from tuner.simulation.client_phases import ClientPhases
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.latency import violation_ratio
 from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
+from tuner.simulation.trace import Recorder
 from tuner.simulation.world import World
+
+AFTER_S = 30.0  # Clients are observed for so long after the plan.
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,8 @@ class PlanRun:
     request_partitions_max: int
     violation_ratio_5s: float  # Of the clients' objective.
     copied_bytes: float
+    calm: Calm = Calm()
+    clients: ClientPhases = ClientPhases()
 
 
 def run_plan(
@@ -45,6 +52,7 @@ def run_plan(
     simulated, port = SimulatedCluster.at(cluster), SimulatedReassignments(cluster)
     line = ControllerLine(cluster.controller, EPOCH_MS)
     executor = executor_of(line)
+    recorder = Recorder(cluster, optimum_s=None, policy="")
     next_s, running_max, ended_s = 0.0, 0, None
     utilised: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = []
     while ended_s is None and cluster.now_s < world.duration_s_max:
@@ -63,16 +71,23 @@ def run_plan(
             if done == len(port.plan):
                 ended_s = cluster.now_s
         tick = cluster.step()
+        recorder.take(tick)
         if cluster.ticks * world.tick_ms % 1000 == 0:
             utilised.append(tick.utilisation)
+    copied_bytes, queue_p99_ms = float(cluster.totals[5].sum()), line.p99_ms_max(cluster.now_s)
+    duration_s = ended_s if ended_s is not None else cluster.now_s
+    while ended_s is not None and cluster.now_s < ended_s + AFTER_S:
+        recorder.take(cluster.step())
     return PlanRun(
-        ended_s if ended_s is not None else cluster.now_s,
+        duration_s,
         ended_s is not None,
         int(port.done.sum()),
-        line.p99_ms_max(cluster.now_s),
+        queue_p99_ms,
         running_max,
         len(port.requests),
         max((count for _, count in port.requests), default=0),
         violation_ratio(np.array(utilised), world.latency, bin_s=5) if utilised else 0.0,
-        float(cluster.totals[5].sum()),
+        copied_bytes,
+        recorder.calm(simulated.throttles.writes, duration_s),
+        recorder.clients(0.0, ended_s),
     )

@@ -22,13 +22,16 @@ follower discards.
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,7 @@ from benchmarks.memory import in_memory
 from benchmarks.moves.behind import NICE, Behind
 from benchmarks.moves.worlds import FOUR_BROKERS as BROKERS
 from benchmarks.moves.worlds import FOUR_PARTITIONS_EACH as PARTITIONS_EACH
+from benchmarks.moves.watch import Course, Key, PlanWatch, calm_of_looks
 from benchmarks.moves.worlds import ends
 from benchmarks.moves.writing import NUMBER_BYTES, Writer
 from rheostat.config.settings import load_settings
@@ -56,6 +60,7 @@ from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.core.cluster import LiveCluster
 from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.throttle.actuator import KafkaThrottles
+from tuner.simulation.client_phases import ClientPhase, ClientPhases, measured_phase, nearest_rank
 
 MB = 1_000_000
 CAPACITY_BYTES_PER_S = 12.5 * MB
@@ -81,6 +86,10 @@ _FETCHES = {
 # 98 bytes.
 _RECORD_BYTES = 20_880
 _LOOK_S = 0.5
+_BEFORE_S, _AFTER_S = 10.0, 10.0
+# On a broker's metrics page, and on the tuner's.
+_PRODUCED = re.compile(r"^kafka_server_brokertopicmetrics_bytesin_total (\S+)", re.MULTILINE)
+_WRITES = re.compile(r"^rheostat_actuations_total\S* (\S+)", re.MULTILINE)
 _FILL_S_MAX, _RUN_S_MAX, _READY_S_MAX, _LEFT_S_MAX, _ASKED_S_MAX = 240.0, 400.0, 120.0, 60.0, 60.0
 
 Row = dict[str, Any]
@@ -97,9 +106,17 @@ def target(*, back: bool) -> Target:
 
 class Bench:
     def __init__(
-        self, lab: Lab, client: ReassignmentClient, writer: Writer, config: Path, behind: Behind, rheostat: Supervisor
+        self,
+        lab: Lab,
+        client: ReassignmentClient,
+        writer: Writer,
+        config: Path,
+        behind: Behind,
+        rheostat: Supervisor,
+        metrics_url: str,
     ) -> None:
         self._lab = lab
+        self._metrics_url = metrics_url
         self._client = client
         self._writer = writer
         self._config = config
@@ -122,18 +139,31 @@ class Bench:
         brokers = [node.process.pid for node in self._lab.nodes.values() if node.process is not None]
         compilers = self._behind.put_compilers(brokers)
         assert len(compilers) >= BROKERS, "no compiler was found: Java calls its threads something else"
-        idle_s = time.monotonic()
-        _pause(10.0)
+        idle_s, idle_bytes = time.monotonic(), self._produced_bytes()
+        _pause(_BEFORE_S)
+        before = self._phase(idle_s, time.monotonic(), self._produced_bytes() - idle_bytes)
         self._rate(round(RATE_BYTES_PER_S))
-        best_s = self._optimum_s(goal)
+        courses = self._courses(goal)
+        best_s = self._optimum_s(courses)
         idle_ms = self._writer.latencies_ms(idle_s, time.monotonic())
-        processors, began_s = Processors(), time.monotonic()
-        self._begin[policy](goal)
-        awaited(f"{policy} has ended", lambda: self._is_done(goal), _RUN_S_MAX, every_s=_LOOK_S)
-        ended_s = time.monotonic()
+        with (
+            ReassignmentClient(self._lab.kafka_settings(), "benchmark-watch") as own_client,
+            self._watch(courses, own_client) as watch,
+        ):
+            writes, produced = self._config_writes(), self._produced_bytes()
+            processors, began_s = Processors(), time.monotonic()
+            self._begin[policy](goal)
+            awaited(f"{policy} has ended", lambda: self._is_done(goal), _RUN_S_MAX, every_s=_LOOK_S)
+            ended_s = time.monotonic()
         ours, machine = processors.shares(ended_s - began_s)
+        writes, produced = self._config_writes() - writes, self._produced_bytes() - produced
         _pause(1.0)
         during_ms = self._writer.latencies_ms(began_s, ended_s)
+        during = self._phase(began_s, ended_s, produced)
+        awaited("lists are taken back", self._is_quiet, _LEFT_S_MAX, every_s=1.0)
+        # Else this run's end would come into the next one.
+        awaited("nothing is the tuner's", lambda: not has_owned_throttles(self._settings), _LEFT_S_MAX, every_s=1.0)
+        calm = calm_of_looks(watch.looks, courses, BROKERS, writes=writes, move_s=ended_s - began_s)
         row = {
             "policy": policy,
             "move_s": round(ended_s - began_s, 1),
@@ -144,13 +174,45 @@ class Bench:
             "records": len(during_ms),
             "cpu_share": round(ours, 2),
             "machine_share": round(machine, 2),
+            **{name: None if value is None else round(value, 3) for name, value in asdict(calm).items()},
+            **ClientPhases(before, during, self._after()).flat(),
         }
         say(f"{policy}: {row}")
-        awaited("lists are taken back", self._is_quiet, _LEFT_S_MAX, every_s=1.0)
-        # Else this run's end would come into the next one.
-        awaited("nothing is the tuner's", lambda: not has_owned_throttles(self._settings), _LEFT_S_MAX, every_s=1.0)
         self._rate(None)
         return row
+
+    def _watch(self, courses: Mapping[Key, Course], own_client: ReassignmentClient) -> PlanWatch:
+        reader = ClusterReader(own_client)
+        folders = {broker: self._lab.nodes[broker].log_dirs[0] for broker in range(1, BROKERS + 1)}
+        return PlanWatch(courses, lambda: reader.snapshot(full=False), folders)
+
+    def _after(self) -> ClientPhase | None:
+        """Returns the clients when the plan has ended and its lists are gone."""
+        began_s, before = time.monotonic(), self._produced_bytes()
+        _pause(_AFTER_S)
+        ended_s, produced = time.monotonic(), self._produced_bytes() - before
+        _pause(1.0)
+        return self._phase(began_s, ended_s, produced)
+
+    def _phase(self, from_s: float, to_s: float, produced_bytes: float) -> ClientPhase | None:
+        return measured_phase(self._writer.latencies_ms(from_s, to_s), produced_bytes / (to_s - from_s))
+
+    def _produced_bytes(self) -> float:
+        """Returns the bytes that all brokers have taken from clients."""
+        return sum(_sum_on_page(self._lab.nodes[b].jmx_url, _PRODUCED) for b in range(1, BROKERS + 1))
+
+    def _config_writes(self) -> int:
+        """Returns the settings that the tuner has written since its start."""
+        return round(_sum_on_page(self._metrics_url, _WRITES))
+
+    def _courses(self, goal: Target) -> dict[Key, Course]:
+        """Returns the leader and the new replica of each partition of the plan, which has not begun."""
+        states = {(s.topic, s.partition): s for s in self._client.partitions(list(MEGABYTES_OF))}
+        courses = {}
+        for key, replicas in goal.items():
+            (new,) = set(replicas) - set(states[key].replicas)
+            courses[key] = Course(leader=states[key].leader, new=new)
+        return courses
 
     def _rate(self, bytes_per_s: int | None) -> None:
         """Sets the throttle rate on every broker, as an operator does."""
@@ -175,17 +237,14 @@ class Bench:
         assert not any(answers.values()), answers
         return lists
 
-    def _optimum_s(self, goal: Target) -> float:
+    def _optimum_s(self, courses: Mapping[Key, Course]) -> float:
         """Returns the time of the busiest side at the operator's rate without writes."""
-        states = {(s.topic, s.partition): s for s in self._client.partitions(list(MEGABYTES_OF))}
-        sizes = self._client.log_sizes(range(1, BROKERS + 1), goal)
+        sizes = self._client.log_sizes(range(1, BROKERS + 1), courses)
         takes: dict[tuple[int, Side], int] = {}
-        for key, replicas in goal.items():
-            leader = states[key].leader
-            held = sizes[leader]
+        for key, course in courses.items():
+            held = sizes[course.leader]
             assert isinstance(held, dict), held
-            (new,) = set(replicas) - set(states[key].replicas)
-            for side in ((leader, Side.LEADER), (new, Side.FOLLOWER)):
+            for side in ((course.leader, Side.LEADER), (course.new, Side.FOLLOWER)):
                 takes[side] = takes.get(side, 0) + held[key]
         return max(takes.values()) / RATE_BYTES_PER_S
 
@@ -324,7 +383,7 @@ def bench() -> Iterator[Bench]:
             awaited("rheostat is ready", lambda: (fetched(status) or {}).get("ready"), _READY_S_MAX)
             awaited("signals are made", lambda: "first batch" in log.read_text(errors="replace"), _READY_S_MAX)
             _pause(30.0)
-            made = Bench(lab, client, writer, config, behind, supervisor)
+            made = Bench(lab, client, writer, config, behind, supervisor, f"http://127.0.0.1:{port}/metrics")
             made.filled_at(filled_ms)
             yield made
         finally:
@@ -350,15 +409,20 @@ def of_rounds(rows: Sequence[Row]) -> list[Row]:
     found = []
     for policy in dict.fromkeys(row["policy"] for row in rows):
         own = [row for row in rows if row["policy"] == policy]
-        values = {key: [row[key] for row in own] for key in own[0] if key != "policy"}
-        middle = {key: statistics.median(each) for key, each in values.items()}
+        values = {key: [row[key] for row in own if row[key] is not None] for key in own[0] if key != "policy"}
+        middle = {key: statistics.median(each) if each else None for key, each in values.items()}
         ranges = {f"{key}_range": [min(values[key]), max(values[key])] for key in JUDGED}
         found.append({"policy": policy, "rounds": len(own)} | middle | ranges)
     return found
 
 
 def _p99(values_ms: list[float]) -> float:
-    return sorted(values_ms)[min(len(values_ms) - 1, int(0.99 * len(values_ms)))]
+    return nearest_rank(sorted(values_ms), 0.99)
+
+
+def _sum_on_page(url: str, metric: re.Pattern[str]) -> float:
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        return sum(map(float, metric.findall(answer.read().decode())))
 
 
 def _pause(lasts_s: float) -> None:

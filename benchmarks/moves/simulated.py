@@ -66,7 +66,9 @@ def run(name: str, executor: str, seed: int, *, brokers: int = BROKERS, partitio
         "seed": seed,
         "optimum_s": best.time_s,
         "ratio_to_optimum": found.duration_s / best.time_s,
-        **asdict(found),
+        **{name: value for name, value in asdict(found).items() if name not in ("calm", "clients")},
+        **asdict(found.calm),
+        **found.clients.flat(),
         "cpu_s": time.process_time() - began_s,
     }
 

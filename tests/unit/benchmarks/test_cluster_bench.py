@@ -8,11 +8,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.cluster import kept, main, report
+from benchmarks.links.calm import calm_of, silence_s
 from benchmarks.links.net import Links, before_others, check_machine
 from benchmarks.links.plot import svg
 from benchmarks.links.run import stretches
@@ -128,7 +130,7 @@ def test_link_headroom_excludes_clients_and_moved_topic() -> None:
 
 
 def test_percentile_99_leaves_one_in_a_hundred_above() -> None:
-    assert latency([float(n) for n in range(200, 0, -1)]) == Latency(200, 100.5, 198.0, 200.0)
+    assert latency([float(n) for n in range(200, 0, -1)]) == Latency(200, 100.5, 100.0, 198.0, 200.0)
 
 
 def test_too_few_samples_give_no_percentile() -> None:
@@ -136,17 +138,17 @@ def test_too_few_samples_give_no_percentile() -> None:
 
 
 def test_latency_is_relative_to_latency_before_the_move() -> None:
-    assert ratios(Latency(100, 2.0, 10.0, 20.0), Latency(100, 5.0, 15.0, 66.0)) == {"average": 2.5, "p99": 1.5}
+    assert ratios(Latency(100, 2.0, 1.5, 10.0, 20.0), Latency(100, 5.0, 4.0, 15.0, 66.0)) == {"average": 2.5, "p99": 1.5}
 
 
 def test_move_is_reported_per_second() -> None:
     watch = Watch()
-    watch.saw(100.0, 0, None)
-    watch.saw(101.0, 2_500_000, 4_000_000)
-    watch.saw(103.0, 6_500_000, None)
+    watch.saw(100.0, 0, 0, None)
+    watch.saw(101.0, 2_500_000, 1_500_000, 4_000_000)
+    watch.saw(103.0, 6_500_000, 4_500_000, None)
     assert watch.told(100.0) == [
-        {"t_s": 1.0, "out_MB_per_s": 2.5, "rate_MB_per_s": 4.0},
-        {"t_s": 3.0, "out_MB_per_s": 2.0, "rate_MB_per_s": None},
+        {"t_s": 1.0, "out_MB_per_s": 2.5, "copied_MB_per_s": 1.5, "rate_MB_per_s": 4.0},
+        {"t_s": 3.0, "out_MB_per_s": 2.0, "copied_MB_per_s": 1.5, "rate_MB_per_s": None},
     ]
 
 
@@ -240,6 +242,75 @@ def test_rounds_rotate_policies_and_start_brokers_per_window() -> None:
 
 def test_every_policy_of_a_scenario_exists() -> None:
     assert {name for scenario in SCENARIOS.values() for name in scenario.policies} == {p.name for p in POLICIES}
+
+
+# -- calm --------------------------------------------------------------------------------------------------------------
+
+
+def seconds(copied: list[float], rates: list[float | None]) -> list[dict[str, Any]]:
+    return [
+        {"t_s": i + 1.0, "out_MB_per_s": 3.0, "copied_MB_per_s": mb, "rate_MB_per_s": rate}
+        for i, (mb, rate) in enumerate(zip(copied, rates, strict=True))
+    ]
+
+
+def test_calm_of_a_run_is_that_of_its_seconds() -> None:
+    found = calm_of(
+        row(
+            OURS,
+            1.2,
+            seconds=seconds([1.9, 3.9, 0.9, 0.03, 0.0, 1.9], [2.0, 2.0, 1.0, 2.0, 2.0, 2.0]),
+            in_sync_bytes_per_s=100_000,
+            move_s=30.0,
+            config_writes=20,
+            brokers=4,
+            clients={"clients_during_p50_ms": 4.0},
+        )
+    )
+    # The rate: 2 of changes, a net change of 0, ÷ a mean of 11 ÷ 6, ÷ 6 s.
+    assert found["rate_variation_per_min"] == pytest.approx(2 / (11 / 6) / 0.1)
+    assert found["burst_ratio_max"] == pytest.approx(2.0), "4 MB with the in-sync follower's, of 2"
+    # Seconds 2 to 5 allow 7 MB; in the third all of 1 MB passes, and in the last two 0.13 and 0.1 of 2.
+    assert found["undershoot_ratio"] == pytest.approx((1.87 + 1.9) / 7)
+    # 2 % of the mean are 29 kB: 30 kB are no silence.
+    assert found["silence_s_max"] == 1.0
+    assert found["config_writes_per_broker_min"] == pytest.approx(10.0)
+    assert found["clients_during_p50_ms"] == 4.0
+
+
+def test_row_of_earlier_version_has_the_figures_that_it_can(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = [{"t_s": i + 1.0, "out_MB_per_s": 3.0, "rate_MB_per_s": mb} for i, mb in enumerate([2.0, 3.0, 2.0])]
+    rows = [row(OURS, 1.2, 2.0, seconds=old), row("none", 1.0, 4.0, seconds=[])]
+    found = calm_of(rows[0])
+    assert found["rate_variation_per_min"] == pytest.approx(2 / (7 / 3) / (3 / 60))
+    others = {name: value for name, value in found.items() if name != "rate_variation_per_min" and value is not None}
+    assert others == {"clients_before_p99_ms": 9.0, "clients_during_p99_ms": 9.0}
+    assert calm_of(rows[1])["rate_variation_per_min"] is None
+    file = tmp_path / "runs.jsonl"
+    file.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    assert main(["--report", "--save", str(file)]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("ours") and "17.14" in line)
+    assert line.split()[1:] == ["17.14", *["-"] * 10, "9.0", "9.0", "-"]
+
+
+def test_runs_without_throttle_have_no_rates_to_measure() -> None:
+    found = calm_of(row("none", 1.0, seconds=seconds([4.0, 4.0, 0.0, 4.0], [None] * 4)))
+    assert (found["rate_variation_per_min"], found["burst_ratio_max"], found["undershoot_ratio"]) == (None, None, None)
+    assert found["silence_s_max"] == 1.0
+
+
+def test_run_in_which_nothing_passes_is_silent_throughout() -> None:
+    assert silence_s(np.zeros(5), np.ones(5)) == 5.0
+
+
+def test_calm_of_policy_is_median_of_runs_that_have_it() -> None:
+    new = [
+        row(OURS, 1.2, run=run, move_s=60.0, config_writes=writes, brokers=1, clients={"clients_after_p99_ms": p99_ms})
+        for run, (writes, p99_ms) in enumerate([(10, 9.0), (30, None), (20, 11.0)])
+    ]
+    (total,) = totals([*new, row(OURS, 1.2, run=3)])
+    assert (total["config_writes_per_broker_min"], total["clients_after_p99_ms"]) == (20.0, 10.0)
+    assert (total["burst_ratio_max"], total["clients_before_p50_ms"]) == (None, None)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------
