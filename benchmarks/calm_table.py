@@ -1,7 +1,7 @@
 """Formats the measures of calm, and clients before, during and after a move, for the tables of benchmarks.
 
-A row is a mapping with the names of ``tuner.simulation.calm.Calm`` and of ``ClientPhases.flat``. A figure that is missing or None is
-shown as a dash, as in rows of earlier versions.
+A row is a mapping with the names of ``tuner.simulation.calm.Calm`` and of ``ClientPhases.flat``. A figure that is missing or None,
+as in rows of earlier versions, is shown as a dash.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _TITLES = {"bytes_per_s": "clients, MB/s", "p50_ms": "p50, ms", "p99_ms": "p99, 
 CLIENTS_HEADER = "   ".join(f"{_TITLES[figure]:^23}" for figure in _FIGURES)
 CLIENTS_PHASES = "   ".join(" ".join(f"{phase:>7}" for phase in _PHASES) for _ in _FIGURES)
 MEANING = (
-    "varies: total variation of a rate beyond its trend ÷ its mean, per minute; burst: largest second ÷ its rate; under: bytes\n"
-    "below the rate while work is left ÷ bytes that the rate allows; silence: longest time without a byte; writes: a broker and minute"
+    "varies: total variation of a rate beyond its trend ÷ its mean, per minute; burst: largest second ÷ its rate;\n"
+    "under: bytes below the rate while work is left ÷ bytes that the rate allows; silence: longest time without a byte;\n"
+    "writes: a broker and minute"
 )
 
 

@@ -15,18 +15,18 @@ In a third world, *four brokers*, 200 partitions of five sizes move as on the re
 
 Calm (tuner/simulation/calm.py has the formulas), for each run; on real brokers the median of the rounds:
 
-    rate_variation_per_min          total variation of a rate beyond its trend, ÷ its mean, per minute; in simulation the throttles are
-                                    fixed, so it is 0
+    rate_variation_per_min          total variation of a rate beyond its trend, ÷ its mean, per minute; in simulation the throttles
+                                    are fixed, so it is 0
     burst_ratio_max                 largest second of a throttle under which partitions move: bytes ÷ bytes that the rate allows
-    undershoot_ratio                bytes that the rates allow and that did not pass while partitions move ÷ bytes that they allow; of
-                                    leaders or followers, whichever limits
+    undershoot_ratio                bytes that the rates allow and that did not pass while partitions move ÷ bytes that they allow;
+                                    of leaders or followers, whichever limits
     silence_s_max                   longest time, in seconds, in which a broker that replicas move to received nothing
     config_writes_per_broker_min    settings that rheostat wrote per broker and minute of the plan
     clients_PHASE_bytes_per_s, clients_PHASE_p50_ms, clients_PHASE_p99_ms
-                                    traffic of clients, and median and p99 of their requests. In simulation ``before`` are the same
-                                    seconds without the copied bytes, and ``after`` the 30 s that follow the plan; the brokers are those
-                                    that take part. On real brokers ``before`` and ``after`` are 10 s each, the traffic is what brokers
-                                    take from producers, and the requests are those of the client with numbered records.
+                                    traffic of clients, and median and p99 of their requests. In simulation ``before`` are the
+                                    same seconds without the copied bytes, and ``after`` the 30 s that follow the plan; the brokers
+                                    are those that take part. On real brokers ``before`` and ``after`` are 10 s each, the traffic is
+                                    what brokers take from producers, and the requests are those of the client that numbers records.
 
 Planning: 200,000 partitions on 1,000 brokers, in CPU seconds of a process of its own; and `rheostat fetchers` for the same cluster.
 """

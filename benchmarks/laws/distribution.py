@@ -37,7 +37,7 @@ def measure_plants(seed: int, count: int, told: CapacityTold, *, ours_alone: boo
     """Returns one row per plant and law. The plants are shared out to the processors."""
     jobs = [(seed, number, told, ours_alone) for number in range(count)]
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        return [row for rows in pool.imap(_measure, jobs) for row in rows]
+        return [row for rows in pool.imap(measure_plant, jobs) for row in rows]
 
 
 def measure_changed_law(seed: int, count: int, changes: Sequence[dict[str, float]]) -> list[list[Row]]:
@@ -55,7 +55,12 @@ def _measure_changed(job: tuple[int, int, dict[str, float]]) -> Row:
     return {"plant": number, "policy": OURS, **_figures(run(world, Law(limits), settle_s=0.0))}
 
 
-def _measure(job: tuple[int, int, CapacityTold, bool]) -> list[Row]:
+def measure_plant(job: tuple[int, int, CapacityTold, bool]) -> list[Row]:
+    """Returns a row for each law.
+
+    Args:
+        job: seed, number of the plant, what is told of capacity, and whether the rivals are left out.
+    """
     seed, number, told, ours_alone = job
     world = draw_plant(seed, number, told)
     laws = policies(world)[:1] if ours_alone else policies(world)

@@ -27,7 +27,7 @@ from benchmarks.links.net import LOAD, Links, before_others
 from benchmarks.links.sampler import EVERY_S
 from benchmarks.links.score import Latency, latency
 from benchmarks.links.size import Size
-from benchmarks.links.watch import awaited, fetched, say
+from benchmarks.links.watch import awaited, config_writes, fetched, say
 from rheostat.errors import CommandError
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
@@ -54,7 +54,6 @@ _FILL_S_MAX = 300.0
 _P99 = re.compile(
     r'^kafka_network_requestmetrics_totaltimems_p99{request="(Produce|FetchConsumer)",?} (\S+)', re.MULTILINE
 )
-_WRITES = re.compile(r"^rheostat_actuations_total\S* (\S+)", re.MULTILINE)
 _LINGER = "linger.ms=20"  # Two cores carry everything here, and requests are what costs them.
 # Brokers and clients come before what measures and turns, and that before whatever else the machine does: elsewhere these do
 # not share processors.
@@ -229,9 +228,7 @@ class BenchLab:
         return rate.bytes_per_s if rate is not None else None
 
     def config_writes(self) -> int:
-        """Returns the settings that the tuner has written since its start; none in a dry run."""
-        with urllib.request.urlopen(self._metrics, timeout=5) as answer:
-            return sum(round(float(count)) for count in _WRITES.findall(answer.read().decode()))
+        return config_writes(self._metrics)
 
     def keys_left(self) -> int:
         live = self._reader.snapshot(full=True)

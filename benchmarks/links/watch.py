@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from benchmarks.links.score import Row
 from rheostat.errors import CommandError
 
 T = TypeVar("T")
+_WRITES = re.compile(r"^rheostat_actuations_total\S* (\S+)", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -37,7 +39,7 @@ class Watch:
         self.rates.append(rate_bytes_per_s)
 
     def told(self, began_s: float) -> list[Row]:
-        """Returns for each second of the move the source's outbound MB/s and leader rate, and the MB/s that reach the new broker."""
+        """Returns outbound MB/s and leader rate of the source, and MB/s that reach the new broker, for each second of the move."""
         looks = zip(self.at_s, self.out_bytes, self.copied_bytes, self.rates, strict=True)
         return [
             {
@@ -112,6 +114,17 @@ def awaited(what: str, probe: Callable[[], T], timeout_s: float, *, every_s: flo
             raise CommandError(f"Not within {timeout_s:.0f} s: {what}.")
         threading.Event().wait(every_s)
     return found
+
+
+def config_writes(metrics_url: str) -> int:
+    """Returns the settings that a tuner has written since its start, or in a dry run would have written."""
+    return round(sum_on_page(metrics_url, _WRITES))
+
+
+def sum_on_page(url: str, sample: re.Pattern[str]) -> float:
+    """Returns the sum of the samples on a page of metrics; the group of ``sample`` is a value."""
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        return sum(map(float, sample.findall(answer.read().decode())))
 
 
 def fetched(url: str) -> Row | None:

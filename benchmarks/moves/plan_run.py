@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,8 +31,8 @@ class PlanRun:
     request_partitions_max: int
     violation_ratio_5s: float  # Of the clients' objective.
     copied_bytes: float
-    calm: Calm = Calm()
-    clients: ClientPhases = ClientPhases()
+    calm: Calm = field(default_factory=Calm)
+    clients: ClientPhases = field(default_factory=ClientPhases)
 
 
 def run_plan(

@@ -22,13 +22,11 @@ follower discards.
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -39,12 +37,13 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import NewTopic
 
 from benchmarks.heaps import WARM_HEAP_MB, WARM_JAVA_OPTIONS
-from benchmarks.links.watch import Processors, awaited, fetched, say
+from benchmarks.links.watch import Processors, awaited, config_writes, fetched, say
 from benchmarks.memory import in_memory
 from benchmarks.moves.behind import NICE, Behind
+from benchmarks.moves.clients import ClientWatch
+from benchmarks.moves.watch import Course, Key, PlanWatch, calm_of_looks
 from benchmarks.moves.worlds import FOUR_BROKERS as BROKERS
 from benchmarks.moves.worlds import FOUR_PARTITIONS_EACH as PARTITIONS_EACH
-from benchmarks.moves.watch import Course, Key, PlanWatch, calm_of_looks
 from benchmarks.moves.worlds import ends
 from benchmarks.moves.writing import NUMBER_BYTES, Writer
 from rheostat.config.settings import load_settings
@@ -60,7 +59,7 @@ from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.core.cluster import LiveCluster
 from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.throttle.actuator import KafkaThrottles
-from tuner.simulation.client_phases import ClientPhase, ClientPhases, measured_phase, nearest_rank
+from tuner.simulation.client_phases import ClientPhases, nearest_rank
 
 MB = 1_000_000
 CAPACITY_BYTES_PER_S = 12.5 * MB
@@ -87,9 +86,6 @@ _FETCHES = {
 _RECORD_BYTES = 20_880
 _LOOK_S = 0.5
 _BEFORE_S, _AFTER_S = 10.0, 10.0
-# On a broker's metrics page, and on the tuner's.
-_PRODUCED = re.compile(r"^kafka_server_brokertopicmetrics_bytesin_total (\S+)", re.MULTILINE)
-_WRITES = re.compile(r"^rheostat_actuations_total\S* (\S+)", re.MULTILINE)
 _FILL_S_MAX, _RUN_S_MAX, _READY_S_MAX, _LEFT_S_MAX, _ASKED_S_MAX = 240.0, 400.0, 120.0, 60.0, 60.0
 
 Row = dict[str, Any]
@@ -119,6 +115,7 @@ class Bench:
         self._metrics_url = metrics_url
         self._client = client
         self._writer = writer
+        self._clients = ClientWatch(writer, [lab.nodes[b].jmx_url for b in range(1, BROKERS + 1)])
         self._config = config
         self._behind = behind
         self._rheostat = rheostat
@@ -139,30 +136,36 @@ class Bench:
         brokers = [node.process.pid for node in self._lab.nodes.values() if node.process is not None]
         compilers = self._behind.put_compilers(brokers)
         assert len(compilers) >= BROKERS, "no compiler was found: Java calls its threads something else"
-        idle_s, idle_bytes = time.monotonic(), self._produced_bytes()
+        marks = [self._clients.mark()]
         _pause(_BEFORE_S)
-        before = self._phase(idle_s, time.monotonic(), self._produced_bytes() - idle_bytes)
+        marks.append(self._clients.mark())
         self._rate(round(RATE_BYTES_PER_S))
         courses = self._courses(goal)
         best_s = self._optimum_s(courses)
-        idle_ms = self._writer.latencies_ms(idle_s, time.monotonic())
+        idle_ms = self._writer.latencies_ms(marks[0].at_s, time.monotonic())
         with (
             ReassignmentClient(self._lab.kafka_settings(), "benchmark-watch") as own_client,
             self._watch(courses, own_client) as watch,
         ):
-            writes, produced = self._config_writes(), self._produced_bytes()
+            writes = config_writes(self._metrics_url)
+            marks.append(self._clients.mark())
             processors, began_s = Processors(), time.monotonic()
             self._begin[policy](goal)
             awaited(f"{policy} has ended", lambda: self._is_done(goal), _RUN_S_MAX, every_s=_LOOK_S)
             ended_s = time.monotonic()
-        ours, machine = processors.shares(ended_s - began_s)
-        writes, produced = self._config_writes() - writes, self._produced_bytes() - produced
+            ours, machine = processors.shares(ended_s - began_s)
+        writes = config_writes(self._metrics_url) - writes
+        marks.append(self._clients.mark())
         _pause(1.0)
         during_ms = self._writer.latencies_ms(began_s, ended_s)
-        during = self._phase(began_s, ended_s, produced)
         awaited("lists are taken back", self._is_quiet, _LEFT_S_MAX, every_s=1.0)
         # Else this run's end would come into the next one.
         awaited("nothing is the tuner's", lambda: not has_owned_throttles(self._settings), _LEFT_S_MAX, every_s=1.0)
+        marks.append(self._clients.mark())
+        _pause(_AFTER_S)
+        marks.append(self._clients.mark())
+        _pause(1.0)  # For the acknowledgements of the last records.
+        phases = ClientPhases(*(self._clients.phase(marks[i], marks[i + 1]) for i in (0, 2, 4)))
         calm = calm_of_looks(watch.looks, courses, BROKERS, writes=writes, move_s=ended_s - began_s)
         row = {
             "policy": policy,
@@ -175,7 +178,7 @@ class Bench:
             "cpu_share": round(ours, 2),
             "machine_share": round(machine, 2),
             **{name: None if value is None else round(value, 3) for name, value in asdict(calm).items()},
-            **ClientPhases(before, during, self._after()).flat(),
+            **phases.flat(),
         }
         say(f"{policy}: {row}")
         self._rate(None)
@@ -185,25 +188,6 @@ class Bench:
         reader = ClusterReader(own_client)
         folders = {broker: self._lab.nodes[broker].log_dirs[0] for broker in range(1, BROKERS + 1)}
         return PlanWatch(courses, lambda: reader.snapshot(full=False), folders)
-
-    def _after(self) -> ClientPhase | None:
-        """Returns the clients when the plan has ended and its lists are gone."""
-        began_s, before = time.monotonic(), self._produced_bytes()
-        _pause(_AFTER_S)
-        ended_s, produced = time.monotonic(), self._produced_bytes() - before
-        _pause(1.0)
-        return self._phase(began_s, ended_s, produced)
-
-    def _phase(self, from_s: float, to_s: float, produced_bytes: float) -> ClientPhase | None:
-        return measured_phase(self._writer.latencies_ms(from_s, to_s), produced_bytes / (to_s - from_s))
-
-    def _produced_bytes(self) -> float:
-        """Returns the bytes that all brokers have taken from clients."""
-        return sum(_sum_on_page(self._lab.nodes[b].jmx_url, _PRODUCED) for b in range(1, BROKERS + 1))
-
-    def _config_writes(self) -> int:
-        """Returns the settings that the tuner has written since its start."""
-        return round(_sum_on_page(self._metrics_url, _WRITES))
 
     def _courses(self, goal: Target) -> dict[Key, Course]:
         """Returns the leader and the new replica of each partition of the plan, which has not begun."""
@@ -418,11 +402,6 @@ def of_rounds(rows: Sequence[Row]) -> list[Row]:
 
 def _p99(values_ms: list[float]) -> float:
     return nearest_rank(sorted(values_ms), 0.99)
-
-
-def _sum_on_page(url: str, metric: re.Pattern[str]) -> float:
-    with urllib.request.urlopen(url, timeout=5) as answer:
-        return sum(map(float, metric.findall(answer.read().decode())))
 
 
 def _pause(lasts_s: float) -> None:

@@ -16,8 +16,9 @@ Only intervals in which the side has work left count, because a side without wor
     silence          the longest time in which nothing passes                                           s
     writes           settings written ÷ brokers ÷ minutes                                               1/min
 
-The rate variation is the total variation beyond the trend. In each minute the net change is taken off, so a ramp and the answer to a
-change of load cost nothing, and only the way there and back counts. A rate that rises and falls by 3 % in each two seconds has 1.8/min.
+The rate variation is the total variation beyond the trend. In each minute the net change is taken off. So a ramp, and the answer to
+a change of load, cost nothing; only the way there and back counts. A rate that rises by 3 % and falls again in each two seconds
+has a variation of 1.8/min.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ class Calm:
 
 @dataclass(frozen=True, slots=True)
 class ThrottleSeries:
-    """The recorded throttles of one kind, leaders or followers. Arrays have a row for each interval and a column for each throttle."""
+    """The recorded throttles of one kind, leaders or followers.
+
+    Arrays have a row for each interval and a column for each throttle.
+    """
 
     step_s: Floats  # One length for each interval.
     rate_bytes_per_s: Floats
@@ -118,7 +122,9 @@ def _beyond_trend(changes: Floats, step_s: Floats) -> Floats:
 def burst_ratio_max(*kinds: ThrottleSeries) -> float | None:
     """Returns the largest interval against its rate; None if no rate is ever set."""
     ratios = [
-        float((series.passed_bytes_per_s[series.limits] / np.maximum(series.rate_bytes_per_s[series.limits], 1.0)).max())
+        float(
+            (series.passed_bytes_per_s[series.limits] / np.maximum(series.rate_bytes_per_s[series.limits], 1.0)).max()
+        )
         for series in kinds
         if series.limits.any()
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
@@ -71,8 +71,8 @@ class Trace:
     leader_rate_bytes_per_s: Floats  # ∞: no throttle is set.
     follower_rate_bytes_per_s: Floats
     remaining_bytes: Floats  # By second.
-    calm: Calm = Calm()
-    clients: ClientPhases = ClientPhases()
+    calm: Calm = field(default_factory=Calm)
+    clients: ClientPhases = field(default_factory=ClientPhases)
 
     def to_json(self) -> str:
         """Returns the summary as JSON."""

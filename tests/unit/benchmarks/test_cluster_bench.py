@@ -138,7 +138,10 @@ def test_too_few_samples_give_no_percentile() -> None:
 
 
 def test_latency_is_relative_to_latency_before_the_move() -> None:
-    assert ratios(Latency(100, 2.0, 1.5, 10.0, 20.0), Latency(100, 5.0, 4.0, 15.0, 66.0)) == {"average": 2.5, "p99": 1.5}
+    assert ratios(Latency(100, 2.0, 1.5, 10.0, 20.0), Latency(100, 5.0, 4.0, 15.0, 66.0)) == {
+        "average": 2.5,
+        "p99": 1.5,
+    }
 
 
 def test_move_is_reported_per_second() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.control import beaten, missed, totals
+from benchmarks.control import _print, beaten, missed, totals
 from benchmarks.laws.rivals import (
     MB,
     OURS,
@@ -94,6 +94,27 @@ def test_totals_have_mean_and_extremes_over_scenarios() -> None:
     assert ours["slo_1s_mean"] == pytest.approx(0.03)
     assert ours["writes_mean"] == pytest.approx(26.0 / 3)
     assert (none["policy"], none["ratio_mean"], none["ratio_max"]) == ("none", None, None)
+
+
+def test_totals_of_calm_leave_out_runs_without_the_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    clients = {"clients_before_p99_ms": 10.0, "clients_during_p99_ms": 15.0}
+    rows = [
+        row(rate_variation_per_min=1.0, undershoot_ratio=0.1, **clients),
+        row(scenario="b", rate_variation_per_min=2.0, undershoot_ratio=0.3, burst_ratio_max=3.0, silence_s_max=1.0),
+        row("none", rate_variation_per_min=None, undershoot_ratio=None, burst_ratio_max=None),
+    ]
+    ours, none = totals(rows)
+    assert (ours["rate_variation_mean"], ours["undershoot_mean"]) == (1.5, pytest.approx(0.2))
+    assert (ours["burst_ratio_max"], ours["silence_s_max"], ours["clients_p99_ratio_mean"]) == (3.0, 3.0, 1.5)
+    assert (none["rate_variation_mean"], none["burst_ratio_max"], none["clients_p99_ratio_mean"]) == (None, None, None)
+    _print(rows)
+    printed = capsys.readouterr().out
+    assert "0.80%   4.00%    1.00    2.0   10.0%     3.0s    10.0" in printed
+    assert (
+        "rates vary by 1.50 a minute, burst at most 3.0, 20.0% below the rate, silence at most 3.0 s; clients' p99 × 1.50"
+        in printed
+    )
+    assert "0.80%   4.00%       -      -       -     3.0s    10.0" in printed
 
 
 def test_value_equal_to_bound_is_within() -> None:

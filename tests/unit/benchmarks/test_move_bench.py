@@ -19,7 +19,11 @@ from benchmarks.moves.behind import NICE, Behind
 from benchmarks.moves.plan_run import PlanRun
 from benchmarks.moves.real import BROKERS, of_rounds, target
 from benchmarks.moves.simulated import EXECUTORS, OURS, optimum, run
+from benchmarks.moves.watch import Course, Look, PlanWatch, calm_of_looks
 from benchmarks.moves.worlds import RATE_BYTES_PER_S, WORLDS, joining
+from streaming.shared.contract import Side
+from tuner.core.cluster import LiveCluster, RateSetting
+from tuner.simulation.calm import Calm
 from tuner.simulation.world import World
 
 NAMED = """
@@ -197,8 +201,84 @@ def test_median_of_rounds_is_judged() -> None:
     assert (b["rounds"], b["move_s"], b["p99_ms"]) == (2, 85.0, 7.5)
 
 
+def test_figure_that_no_round_has_is_none() -> None:
+    runs = [
+        {"policy": "a", "move_s": s, "p99_ms": 9.0, "burst": b, "under": None} for s, b in ((60.0, None), (70.0, 2.0))
+    ]
+    (a,) = of_rounds(runs)
+    assert (a["move_s"], a["burst"], a["under"]) == (65.0, 2.0, None)
+
+
+# -- calm of a plan on real brokers ------------------------------------------------------------------------------------
+
+A, B = ("sand", 0), ("rocks", 1)
+COURSES = {A: Course(leader=1, new=2), B: Course(leader=1, new=3)}
+MB = 1_000_000
+
+
+def look(
+    at_s: float, running: set[tuple[str, int]], new: tuple[int, int], leader: tuple[int, int] = (9, 9), **more: Any
+) -> Look:
+    """Returns a look with sizes in MB of A and B."""
+    rates = {(1, Side.LEADER): 4 * MB, (2, Side.FOLLOWER): 4 * MB, (3, Side.FOLLOWER): 4 * MB}
+    new_bytes, leader_bytes = ({A: sizes[0] * MB, B: sizes[1] * MB} for sizes in (new, leader))
+    return Look(at_s, more.get("rates", rates), frozenset(running), new_bytes, leader_bytes)
+
+
+def test_calm_of_plan_counts_bytes_by_throttle() -> None:
+    looks = [
+        look(0.0, set(), (0, 0)),
+        look(1.0, {A, B}, (1, 1)),
+        look(2.0, {A, B}, (3, 4), (10, 9)),  # 2 and 3 MB are copied, and the leader's old follower fetches 1.
+        look(3.0, {A, B}, (3, 4), (10, 3)),  # Nothing passes, and retention takes 6 MB off.
+        look(4.0, {B}, (5, 7), (10, 3)),  # A has ended.
+        look(5.0, {B}, (50, 9), (10, 3)),  # What A is written then is no copy.
+        look(6.0, set(), (50, 10), (10, 3)),
+    ]
+    found = calm_of_looks(looks, COURSES, 3, writes=9, move_s=30.0)
+    assert found.burst_ratio_max == pytest.approx(6 / 4), "the leader's second second"
+    # Under the leader's 6, 0, 5 and 2 of 4 MB pass between the first and the last second; under the followers' less.
+    assert found.undershoot_ratio == pytest.approx((4 + 2) / 16)
+    assert found.silence_s_max == 1.0
+    assert found.config_writes_per_broker_min == pytest.approx(6.0)
+    assert found.rate_variation_per_min == 0.0
+
+
+def test_copy_between_two_looks_counts() -> None:
+    looks = [look(0.0, {B}, (0, 0)), look(1.0, {B}, (8, 1)), look(2.0, {B}, (9, 3))]
+    assert calm_of_looks(looks, COURSES, 3, writes=0, move_s=2.0).burst_ratio_max == pytest.approx(9 / 4)
+
+
+def test_calm_of_plan_without_throttle_or_looks_is_none() -> None:
+    looks = [look(0.0, {A}, (0, 0), rates={}), look(1.0, {A}, (1, 0), rates={})]
+    assert calm_of_looks(looks, COURSES, 3, writes=0, move_s=1.0) == Calm(
+        silence_s_max=0.0, config_writes_per_broker_min=0.0
+    )
+    assert calm_of_looks([], COURSES, 3, writes=3, move_s=60.0) == Calm(config_writes_per_broker_min=1.0)
+
+
+def test_plan_watch_reads_sizes_of_logs(tmp_path: Path) -> None:
+    for folder, file, size in (("2/sand-0", "0.log", 5), ("2/sand-0", "0.index", 7), ("1/sand-0", "0.log", 3), ("1/sand-0", "9.log", 4)):  # fmt: skip
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / file).write_bytes(bytes(size))
+    live = LiveCluster(frozenset({1, 2}), rates={(1, Side.LEADER): RateSetting(9)})
+    with PlanWatch({A: COURSES[A]}, lambda: live, {1: tmp_path / "1", 2: tmp_path / "2"}) as watch:
+        pass
+    assert (watch.looks[0].new_bytes, watch.looks[0].leader_bytes) == ({A: 5}, {A: 7})
+    assert watch.looks[0].rates == {(1, Side.LEADER): 9}
+    with PlanWatch({B: COURSES[B]}, lambda: None, {1: tmp_path, 3: tmp_path}) as watch:
+        pass
+    assert watch.looks == [], "no answer"
+    assert watch._log_bytes(3, B) == 0
+
+
 def test_kip435_batches_complete_the_plan() -> None:
     """Other policies are tested in tests/simulation and in this file."""
     found = run("four brokers", "the KIP's 500", 1)
     assert (found["completed"], found["done_partitions"]) == (True, 200)
+    assert found["rate_variation_per_min"] == found["config_writes_per_broker_min"] == 0.0, "the throttles are fixed"
+    assert found["burst_ratio_max"] > 0.5
+    assert 0.0 < found["undershoot_ratio"] < 1.0
+    assert found["clients_before_p99_ms"] <= found["clients_during_p99_ms"]
+    assert found["clients_after_p99_ms"] is not None
     assert 1.0 < found["ratio_to_optimum"] < 2.0

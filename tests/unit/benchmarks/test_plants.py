@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.laws.distribution import NEVER, missed_on_plants, save_plants, totals, worst_plants
+from benchmarks.laws.distribution import (
+    NEVER,
+    measure_plant,
+    missed_on_plants,
+    print_plants,
+    save_plants,
+    totals,
+    worst_plants,
+)
 from benchmarks.laws.plants import CapacityTold, draw_plant
 from benchmarks.laws.rivals import OURS
 from rheostat.errors import BadInputError
@@ -71,6 +79,33 @@ def test_distribution_counts_runs_that_never_end_and_better_rivals() -> None:
     assert [s for s in sentences if s.startswith("rival is better in both on 10%")]
     assert any("median of the time" in s for s in sentences)
     assert worst_plants(ours)[0]["plant"] == 9
+
+
+def test_distribution_of_calm_leaves_out_plants_without_throttle(capsys: pytest.CaptureFixture[str]) -> None:
+    calm = {"variation": 2.0, "burst": 1.5, "undershoot": 0.2, "silence_s": 3.0, "p99_ratio": 1.4}
+    rows = [row(OURS, plant, 1.2, 0.01) | calm | {"burst": 1.0 + plant} for plant in range(3)]
+    none = row("none", 0, 0.9, 0.5) | dict.fromkeys(calm) | {"silence_s": 0.5}
+    (total, free) = totals([*rows, none])
+    assert (total["variation_median"], total["burst_median"], total["burst_max"]) == (2.0, 2.0, 3.0)
+    assert (free["variation_median"], free["undershoot_mean"], free["silence_s_max"]) == (None, None, 0.5)
+    facts = {"brokers": 3, "moving": 9, "p99_source": "step", "scrape_every_s": 5.0, "late_s": 1.0, "quota_samples": 11}
+    print_plants([each | facts for each in (*rows, none)])
+    printed = capsys.readouterr().out.splitlines()
+    assert any(
+        line.split() == [OURS, "2.00", "2.00", "2.0", "3.0", "20.0%", "20.0%", "3.0", "3.0", "1.40", "1.40"]
+        for line in printed
+    )
+    assert any(line.split() == ["none", *["-"] * 6, "0.5", "0.5", "-", "-"] for line in printed)
+
+
+def test_measured_plant_has_calm_and_clients() -> None:
+    figures = measure_plant((SEED, 1, CapacityTold.RIGHT, True))[0]
+    assert 0.0 < figures["variation"] < 60.0
+    assert figures["burst"] > 0.5
+    assert 0.0 < figures["undershoot"] < 1.0
+    assert figures["p99_ratio"] >= 1.0
+    assert figures["clients_before_bytes_per_s"] == figures["clients_during_bytes_per_s"], "clients come first"
+    assert figures["clients_after_p99_ms"] < figures["clients_during_p99_ms"]
 
 
 def test_saved_plant_is_a_scenario(tmp_path: Path) -> None:
