@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.simulation.client_phases import SAMPLES_MIN, nearest_rank
+
 Row = dict[str, Any]
 
 NONE, ACT = "none", "act"
@@ -56,15 +58,15 @@ class PhaseLatency:
 
 
 def phase_latency(samples_ms: Sequence[float], objective_ms: float) -> PhaseLatency | None:
-    """Returns the latencies of a phase; None for fewer than a hundred samples, whose p99 would be their maximum."""
-    if len(samples_ms) < 100:
+    """Returns the latencies of a phase; None for too few samples."""
+    if len(samples_ms) < SAMPLES_MIN:
         return None
     ordered = sorted(samples_ms)
     over = sum(latency_ms > objective_ms for latency_ms in ordered)
     return PhaseLatency(
         len(ordered),
         p50_ms=round(statistics.median(ordered), 1),
-        p99_ms=round(ordered[math.ceil(0.99 * len(ordered)) - 1], 1),
+        p99_ms=round(nearest_rank(ordered, 0.99), 1),
         max_ms=round(ordered[-1], 1),
         over_share=round(over / len(ordered), 4),
     )
