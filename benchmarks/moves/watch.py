@@ -1,9 +1,9 @@
 """Observes a plan on real brokers once a second: the rates of all throttles, and the bytes that passed each of them.
 
 The bytes are the growth of logs, read from their folders, so brokers do no work for it. What a new replica's log grows by has
-passed its follower's throttle and its leader's throttle. What the leader's log grows by has passed the leader's throttle too, because
-its in-sync follower fetches it. A new replica counts until the first look at which its partition no longer moves. Retention makes a
-log shorter; such an interval counts as no growth.
+passed its follower's throttle and its leader's throttle. What the leader's log grows by has passed the leader's throttle too,
+because its in-sync follower fetches it. A new replica counts until the first look at which its partition no longer moves. Retention
+makes a log shorter; such an interval counts as no growth.
 """
 
 from __future__ import annotations
