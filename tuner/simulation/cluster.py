@@ -177,7 +177,8 @@ class Cluster:
         """Returns bytes ÷ bytes/s of the busiest direction of link or disk, by broker."""
         links = np.maximum(in_bytes / demand.link_in, out_bytes / demand.link_out)
         disks = np.maximum(in_bytes / self.clients.disk_write, read_bytes / self.clients.disk_read)
-        return np.maximum(links, disks)
+        utilisation: Floats = np.maximum(links, disks)
+        return utilisation
 
     def _current_demand(self) -> Demand:
         second = self.ticks * self.world.tick_ms // 1000

@@ -190,8 +190,8 @@ class Recorder:
 
     def _phase(self, utilisation: str, seconds: slice) -> ClientPhase | None:
         series = self._series
-        copied = (series[name][: len(self._remaining)] for name in ("catch_up_in", "catch_up_out"))
-        takes_part = np.logical_or(*(bytes_by_second.any(axis=0) for bytes_by_second in copied))
+        recorded = slice(len(self._remaining))
+        takes_part = (series["catch_up_in"][recorded] + series["catch_up_out"][recorded]).any(axis=0)
         client_bytes = (series["client_in"] + series["client_out"])[seconds, takes_part]
         mean_ms = client_mean_ms(series[utilisation][seconds, takes_part], self._cluster.world.latency)
         return modelled_phase(mean_ms, client_bytes)
