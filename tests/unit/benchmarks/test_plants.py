@@ -99,7 +99,7 @@ def test_distribution_of_calm_leaves_out_plants_without_throttle(capsys: pytest.
 
 
 def test_measured_plant_has_calm_and_clients() -> None:
-    figures = measure_plant((SEED, 1, CapacityTold.RIGHT, True))[0]
+    figures = measure_plant((SEED, 7, CapacityTold.RIGHT, True))[0]
     assert 0.0 < figures["variation"] < 60.0
     assert figures["burst"] > 0.5
     assert 0.0 < figures["undershoot"] < 1.0
