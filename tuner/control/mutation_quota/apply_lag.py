@@ -22,8 +22,6 @@ from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.state import TotalRate
 from tuner.core.controller_pressure import Measure, Pressure
 
-_SUSTAINED_RATIO_MIN = 0.5  # One window may be an outlier, so a lower ratio is not trusted.
-
 
 @dataclass(frozen=True, slots=True)
 class TotalInputs:
@@ -110,14 +108,17 @@ def known_limit_per_s(total: TotalRate, now_ms: int, limits: MutationLimits) -> 
     return total.known_limit_per_s + max(total.known_limit_per_s, limits.rate_per_s_start) * age_ratio**3
 
 
-def sustained_per_s(arrival_per_s: float, inputs: TotalInputs) -> float:
-    """Returns the rate that the brokers sustain; at least half of the arrival rate. The rest of the arrivals adds to the lag."""
-    return arrival_per_s * max(_SUSTAINED_RATIO_MIN, 1 - inputs.lag_growth_ratio)
+def sustained_per_s(arrival_per_s: float, inputs: TotalInputs, limits: MutationLimits) -> float:
+    """Returns the rate that the brokers sustain. The rest of the arrivals adds to the lag.
+
+    One window may be an outlier, so the result is no less than the largest cut leaves.
+    """
+    return arrival_per_s * max(limits.largest_cut_factor, 1 - inputs.lag_growth_ratio)
 
 
 def with_known_limit(
     total: TotalRate, arrival_per_s: float, inputs: TotalInputs, now_ms: int, limits: MutationLimits
 ) -> TotalRate:
     """Returns the total with the sustained rate noted as known limit, unless a lower limit is known."""
-    limit = min(sustained_per_s(arrival_per_s, inputs), known_limit_per_s(total, now_ms, limits))
+    limit = min(sustained_per_s(arrival_per_s, inputs, limits), known_limit_per_s(total, now_ms, limits))
     return replace(total, known_limit_per_s=limit, known_limit_at_ms=now_ms)

@@ -64,7 +64,7 @@ def learn_from_window(
     )
     busy_ratio = min(1.0, max(0.0, 1 - signal.idle_ratio))
     # ``recent_per_s`` decays slowly. If no current measurement confirms it, no mutations took place in this window.
-    if max(metered_per_s, changed_per_s) < limits.learn_rate_per_s_min:
+    if max(metered_per_s, changed_per_s) < limits.rate_per_s_learnable:
         topics_per_s, partitions_per_s = 0.0, 0.0
     return update_cost(cost, busy_ratio, topics_per_s, partitions_per_s, limits, burst_fades=burst_fades)
 
@@ -94,7 +94,7 @@ def update_cost(
         burst_fades: the true rates may be lower than the given ones, so the costs are not lowered.
     """
     other = cost.other_busy_ratio + limits.learn_gain * (busy_ratio - cost.other_busy_ratio)
-    if partitions_per_s < limits.learn_rate_per_s_min:
+    if partitions_per_s < limits.rate_per_s_learnable:
         # A saturated controller still works on mutations from an earlier window, so its time does not count as other work.
         return cost if busy_ratio > limits.learn_busy_max else replace(cost, other_busy_ratio=other)
     topic_part, partition_part = topics_per_s * cost.topic_ms / 1000, partitions_per_s * cost.partition_ms / 1000

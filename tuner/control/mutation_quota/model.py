@@ -78,14 +78,12 @@ class MutationLimits:
 
     # Raising the total.
     target_ratio: float = 0.85  # Pressure above this share of the objective allows no raise.
-    raise_ratio_max: float = 1.0  # One raise at most doubles the total.
     # Near the objective one raise is at most this share of the total's cap (total_rate.py).
     raise_cap_ratio: float = 0.05
     # The creation probe latency fluctuates. The law keeps this many standard deviations below its objective (probe_margin.py).
     probe_target_ratio: float = 0.9
     probe_margin_spreads: float = 1.5
     probe_spread_start: float = 0.1  # Assumed until measured.
-    probe_spread_memory_s: float = 60.0
     probe_step_ratio: float = 0.1  # Largest raise and smallest cut while the probe latency is near its objective.
     # Up to this multiple of its objective, the probe latency does not cut the total below the safe rate.
     probe_far_ratio: float = 2.0
@@ -95,7 +93,8 @@ class MutationLimits:
 
     # Cutting the total: in proportion to the excess, within these two factors.
     smallest_cut_factor: float = 0.95
-    # Also the cut if heartbeats time out: then brokers are fenced, which is worse than any unfair share.
+    # Also the cut if heartbeats time out: then brokers are fenced, which is worse than any unfair share. A raise takes back at most
+    # one such cut, so it doubles the total at most.
     largest_cut_factor: float = 0.5
     # No further cut while the pressure falls by 10 % per signal: a backlog takes time to drain.
     receding_ratio: float = 0.9
@@ -103,27 +102,26 @@ class MutationLimits:
     drain_ratio: float = 0.85
     # An idle controller writes a record every 500 ms (metadata.max.idle.interval.ms), so a lag up to here is normal.
     idle_lag_ms_max: float = 600.0
-    # The known limit is the rate that was too high once. Each raise covers at most half the distance to it. The limit is relaxed
-    # with the third power of time, as in TCP CUBIC: by 4 % after 10 min, by 100 % after 30 min.
-    known_limit_margin_ratio: float = 0.95
+    # The known limit is the rate that was too high once. Each raise covers at most half the distance to one smallest cut below it.
+    # The limit is relaxed with the third power of time, as in TCP CUBIC: by 4 % after 10 min, by 100 % after 30 min.
     known_limit_memory_s: float = 1_800.0
 
     # A tenant counts as backlogged from the moment its bucket is nearly empty until the bucket is half full again.
     bucket_empty_ratio: float = 0.1
     bucket_refilled_ratio: float = 0.5
-    rate_memory_s: float = 60.0  # Time constant with which a tenant's past rate decays.
 
     # Writing quotas. Each write reaches every node, so a tenant has at most two a minute, urgent cuts excepted.
     deadband_ratio: float = 0.04
     urgent_ratio: float = 0.15
-    write_every_s: float = (
-        30.0  # A third write comes more than twice as long after the first, so no minute has more than two.
-    )
+    # A third write comes more than twice as long after the first, so no minute has more than two.
+    write_every_s: float = 30.0
     tenants_max: int = 2_000  # Quotas by name. Beyond it only <default> applies, because client-ids may be random.
 
     # Missing signals: quotas are held from ``hold_age_s`` on, and the total decays from ``decay_age_s`` on.
     hold_age_s: float = 15.0
-    decay_age_s: float = 60.0
+    decay_age_s: float = (
+        60.0  # Also the time constant with which past rates of tenants and past spreads of the probe fade.
+    )
     decay_per_s: float = 0.993  # 10 % in 15 s.
     external_change_hold_s: float = 3_600.0
     # A broker shows a change within seconds. A different value that persists longer was set by another tool.
@@ -131,18 +129,21 @@ class MutationLimits:
 
     # Learning the cost of topics and partitions (cost_model.py).
     learn_gain: float = 0.3  # The share of the error that one window corrects.
-    # Below this rate a window shows other work only. It is less than rate_per_s_min, so that learning never stops.
-    learn_rate_per_s_min: float = 0.5
     # A controller that is busier than this has a queue, so part of its work belongs to mutations of an earlier window.
     learn_busy_max: float = 0.9
 
     def __post_init__(self) -> None:
         assert self.over_allocation >= 1
-        assert self.learn_rate_per_s_min < self.rate_per_s_min <= self.rate_per_s_safe
+        assert self.rate_per_s_min <= self.rate_per_s_safe
         assert self.target_ratio <= self.probe_target_ratio < 1
         assert self.forwarding_target_ratio < self.forwarding_near_ratio < 1
         # A signal expires before the next change is due, so one signal changes the total only once.
         assert self.hold_age_s < self.settle_s
+
+    @property
+    def rate_per_s_learnable(self) -> float:
+        """Below this rate a window shows other work only. It is less than ``rate_per_s_min``, so that learning never stops."""
+        return self.rate_per_s_min / 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def update_trend(
 
 def is_spread_known(trend: ProbeTrend, limits: MutationLimits) -> bool:
     """Returns whether the spread was measured for so long that its initial value hardly counts."""
-    return trend.ratio is not None and trend.learned_s >= 2 * limits.probe_spread_memory_s
+    return trend.ratio is not None and trend.learned_s >= 2 * limits.decay_age_s
 
 
 def current_spread(trend: ProbeTrend, limits: MutationLimits) -> float:
@@ -79,7 +79,7 @@ def update_spread(
     # If two windows differ in only ``new_share`` of their requests, their difference has 2 × new_share × the variance of one
     # window.
     variance = min(_SPREAD_MAX**2, change**2 / (2 * new_share))
-    memory = math.exp(-elapsed_s / limits.probe_spread_memory_s)
+    memory = math.exp(-elapsed_s / limits.decay_age_s)
     return math.sqrt(memory * spread**2 + (1 - memory) * variance)
 
 

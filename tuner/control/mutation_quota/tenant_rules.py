@@ -86,7 +86,7 @@ def update_tenant_state(
     if signal.sampled_at_ms <= state.sampled_at_ms:
         return state
     since_s = (signal.sampled_at_ms - state.sampled_at_ms) / 1000 if state.sampled_at_ms else math.inf
-    decayed = state.rate_per_s * math.exp(-since_s / limits.rate_memory_s)
+    decayed = state.rate_per_s * math.exp(-since_s / limits.decay_age_s)
     backlogged = _is_backlogged(state, signal, quota_per_s, limits)
     measured = signal.mutation_rate_per_s or 0.0
     # Kafka's mean covers up to a minute, so it may be too low: a backlogged tenant uses at least its quota, unless it is idle until

@@ -143,11 +143,11 @@ def _respond_to_excess(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> t
     """Cuts the total because the pressure exceeds its objective, unless an earlier cut has not taken full effect yet."""
     inputs, base, now_ms, limits = cycle.inputs, cycle.base_per_s, cycle.now_ms, cycle.limits
     # If almost no mutations arrive, they do not cause the pressure, so no known limit is noted.
-    in_use = base >= limits.learn_rate_per_s_min
+    in_use = base >= limits.rate_per_s_learnable
     limit_age_ms = now_ms - total.known_limit_at_ms
     if in_use and is_falling_behind(pressure, inputs) and limit_age_ms >= limits.settle_s * 1000:
         total = with_known_limit(total, base, inputs, now_ms, limits)
-        drained = limits.drain_ratio * sustained_per_s(base, inputs)
+        drained = limits.drain_ratio * sustained_per_s(base, inputs, limits)
         return _cut_to(total, drained, QuotaReason.OVER_OBJECTIVE, cycle)
     # A backlog takes time to drain. If the pressure falls, the arrival rate is low enough, and no further cut is needed.
     previous = inputs.previous_pressure
@@ -214,7 +214,7 @@ def _raise(total: TotalRate, pressure: Pressure, cycle: _Cycle, *, binding: bool
     last_ms = max(total.changed_at_ms, inputs.no_headroom_at_ms)
     if not cycle.hold_is_over or now_ms - last_ms < limits.settle_s * 1000:
         return total, QuotaReason.SETTLING
-    distance = limits.known_limit_margin_ratio * known_limit_per_s(total, now_ms, limits) - rate
+    distance = limits.smallest_cut_factor * known_limit_per_s(total, now_ms, limits) - rate
     if distance <= limits.deadband_ratio * rate:
         return total, QuotaReason.NEAR_KNOWN_LIMIT
     largest = max(distance / 2, limits.deadband_ratio * rate)
@@ -224,7 +224,7 @@ def _raise(total: TotalRate, pressure: Pressure, cycle: _Cycle, *, binding: bool
 
 def _raise_step(rate: float, pressure: Pressure, probe_ratio: float, cap: float, limits: MutationLimits) -> float:
     """Returns the size of a raise, in partitions/s."""
-    largest, ratio = limits.raise_ratio_max * rate, pressure.ratio
+    largest, ratio = rate / limits.largest_cut_factor - rate, pressure.ratio
     if ratio <= 0:
         return largest
     # Far below the objective the rate may double. Closer to it, a step is at most a small share of the cap.

@@ -40,7 +40,7 @@ def after(total: TotalRate, ms: float, course: TotalInputs, cap: float = 10_000.
 def test_lag_growth_of_quarter_means_three_quarters_applied() -> None:
     behind = lag_growth_ratio(lag(1_500), 500, 4_000)
     assert behind == 0.25
-    assert sustained_per_s(160, TotalInputs(lag_growth_ratio=behind)) == 120
+    assert sustained_per_s(160, TotalInputs(lag_growth_ratio=behind), LIMITS) == 120
 
 
 def test_lag_growth_needs_two_apply_lags() -> None:
@@ -50,7 +50,7 @@ def test_lag_growth_needs_two_apply_lags() -> None:
 
 
 def test_lag_growth_halves_the_applied_rate_at_most() -> None:
-    assert sustained_per_s(160, TotalInputs(lag_growth_ratio=3.0)) == 80
+    assert sustained_per_s(160, TotalInputs(lag_growth_ratio=3.0), LIMITS) == 80
 
 
 def test_growing_apply_lag_cuts_below_applied_rate() -> None:

@@ -120,11 +120,7 @@ def test_spread_is_known_when_initial_value_has_faded() -> None:
     """A constant ratio slightly below the objective never counts as near it."""
     ratios = [0.93] * 60
     first = next(n for n in range(60) if is_spread_known(looked(ratios[:n]), LIMITS))
-    assert (
-        WINDOW_S + 2 * LIMITS.probe_spread_memory_s
-        <= first * LOOK_S
-        <= WINDOW_S + 2 * LIMITS.probe_spread_memory_s + 2 * LOOK_S
-    )
+    assert WINDOW_S + 2 * LIMITS.decay_age_s <= first * LOOK_S <= WINDOW_S + 2 * LIMITS.decay_age_s + 2 * LOOK_S
     assert likely_ratio(looked(ratios[:first]), LIMITS) < 1
 
 

@@ -162,7 +162,7 @@ def test_total_is_raised_only_if_binding_and_below_target(
         assert binds
         assert not (late and NOW - cut >= 35_000)
         assert ratio < LIMITS.target_ratio
-        assert total.rate_per_s <= rate * (1 + LIMITS.raise_ratio_max) + 1e-9
+        assert total.rate_per_s <= rate / LIMITS.largest_cut_factor + 1e-9
 
 
 def test_total_is_not_cut_while_pressure_falls() -> None:
