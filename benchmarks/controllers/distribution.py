@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 
@@ -113,12 +113,13 @@ def measure_plants(seed: int, count: int) -> list[Row]:
         return [row for rows in pool.imap(_measure, [(seed, number) for number in range(count)]) for row in rows]
 
 
-def measure_changed_law(seed: int, count: int, changes: Sequence[Change]) -> list[list[Row]]:
-    """Returns for each change of constants one row of rheostat per plant. Nothing is compared with static quotas."""
+def measure_changed_law(seed: int, count: int, changes: Sequence[Change]) -> Iterator[list[Row]]:
+    """Yields for each change one row of rheostat per plant. Nothing is compared with static quotas."""
     jobs = [(seed, number, dict(change)) for change in changes for number in range(count)]
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        rows = pool.map(_measure_changed, jobs, chunksize=1)
-    return [rows[start : start + count] for start in range(0, len(rows), count)]
+        rows = pool.imap(_measure_changed, jobs)
+        for _ in changes:
+            yield [next(rows) for _ in range(count)]
 
 
 def _measure_changed(job: tuple[int, int, dict[str, float | None]]) -> Row:

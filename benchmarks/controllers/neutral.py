@@ -7,6 +7,7 @@ other tool changes a quota, no tenant has a rule of its own, and no tenant is ab
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,7 +56,12 @@ def measure_mutations(seed: int, count: int, constants: Sequence[str]) -> list[d
     """Returns the figures of all mechanisms, and then without each of them."""
     changes: list[Change] = [{}, *({name: MUTATION_NEUTRAL[name]} for name in constants)]
     found = measure_changed_law(seed, count, changes)
-    return [_entry(name, rows, found[0]) for name, rows in zip([None, *constants], found, strict=True)]
+    whole = next(found)
+    entries = [_entry(None, whole, whole)]
+    for name, rows in zip(constants, found, strict=True):
+        entries.append(_entry(name, rows, whole))
+        print(f"without {name}: {entries[-1]['goodput_ratio']:.3f} of the goodput", file=sys.stderr)
+    return entries
 
 
 def _entry(name: str | None, rows: Sequence[Row], whole: Sequence[Row]) -> dict[str, Any]:
