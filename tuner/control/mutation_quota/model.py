@@ -46,53 +46,65 @@ class TenantRule:
 
 @dataclass(frozen=True, slots=True)
 class MutationLimits:
-    """Constants of the control law. A comment gives the reason for each value that has one."""
+    """Settings of the operator and of Kafka, and the constants of the control law, each with its meaning and its reason.
 
+    Rates are partitions/s. ``python -m benchmarks.ablation --mutations`` tells what each constant is worth.
+    """
+
+    # -- settings
     samples: int = SAMPLES  # controller.quota.window.num
     window_s: float = WINDOW_S  # controller.quota.window.size.seconds
+    rate_per_s_max: float = 5_000.0  # Highest total.
+    # Quotas may add up to this multiple of the total, because tenants are rarely active at once (KIP-599: "safe to over
+    # allocate"). With 2, the quotas of idle tenants may add up to a whole total while active tenants use another.
+    over_allocation: float = 2.0
+    tenants_max: int = 2_000  # Quotas by name. Beyond it only <default> applies, because client-ids may be random.
+    external_change_hold_s: float = 3_600.0  # A quota that another tool has set is left alone for so long.
 
-    # The total rate of all tenants.
-    rate_per_s_start: float = 50.0  # A small controller sustains this rate before anything is learned.
-    rate_per_s_max: float = 5_000.0
-    rate_per_s_min: float = 1.0
+    # -- the total rate of all tenants
+    rate_per_s_start: float = 50.0  # First total: a small controller sustains this rate before anything is learned.
+    rate_per_s_min: float = 1.0  # Lowest total. At less, creations would stop, and nothing could be learned any more.
     # Any controller sustains this rate, so a moderate excess of the creation probe latency does not cut the total below it.
     rate_per_s_safe: float = 25.0
     # Below this share of the safe rate, the pressure on the controller has another cause than mutations.
     light_load_ratio: float = 0.2
 
-    # The share of one tenant.
+    # -- the share of one tenant
     # At a lower rate a tenant would wait more than 10 s for one partition. Kafka refuses a quota of 0.
     tenant_rate_per_s_min: float = 0.1
-    # Quotas may add up to this multiple of the total, because tenants are rarely active at once (KIP-599: "safe to over
-    # allocate"). With 2, the quotas of idle tenants may add up to a whole total while active tenants use another.
-    over_allocation: float = 2.0
     # The <default> quota leaves room for this number of tenants that are not known yet.
     new_tenants_expected: float = 10.0
-    demand_slack: float = 1.25  # A tenant may exceed its measured rate by 25 % before its quota limits it.
+    # A tenant may exceed its measured rate by 25 % before its quota limits it, because rates are means over up to a minute.
+    demand_slack: float = 1.25
+    # A tenant counts as backlogged from the moment its bucket is nearly empty until the bucket is half full again. Between the two
+    # a tenant at its quota would change its state with every signal.
+    bucket_empty_ratio: float = 0.1
+    bucket_refilled_ratio: float = 0.5
 
+    # -- when the total may change
     # AvgIdleRatio covers one scrape interval; the other signals cover 30 s. Smoothing with this time constant makes it comparable.
     idle_smoothing_s: float = 15.0
-
     # After a raise or a cut the total rests until the window of signals, which come late, covers only the time after the change.
     settle_s: float = 35.0
 
-    # Raising the total.
-    target_ratio: float = 0.85  # Pressure above this share of the objective allows no raise.
+    # -- raising the total
+    target_ratio: float = 0.85  # Pressure above this share of the objective allows no raise: measures fluctuate.
     # Near the objective one raise is at most this share of the total's cap (total_rate.py).
     raise_cap_ratio: float = 0.05
+    probe_target_ratio: float = 0.9  # The same as ``target_ratio`` for the probe latency with its margin.
     # The creation probe latency fluctuates. The law keeps this many standard deviations below its objective (probe_margin.py).
-    probe_target_ratio: float = 0.9
     probe_margin_spreads: float = 1.5
-    probe_spread_start: float = 0.1  # Assumed until measured.
-    probe_step_ratio: float = 0.1  # Largest raise and smallest cut while the probe latency is near its objective.
+    probe_spread_start: float = 0.1  # Relative standard deviation that is assumed until it is measured.
+    # Largest raise and smallest cut while the probe latency is near its objective: less would hardly change it.
+    probe_step_ratio: float = 0.1
     # Up to this multiple of its objective, the probe latency does not cut the total below the safe rate.
     probe_far_ratio: float = 2.0
     # About 300 requests in 30 s determine the forwarding ratio, so it fluctuates by 5 %. Between these two values the total stays.
     forwarding_target_ratio: float = 0.8
     forwarding_near_ratio: float = 0.95
 
-    # Cutting the total: in proportion to the excess, within these two factors.
-    smallest_cut_factor: float = 0.95
+    # -- cutting the total: in proportion to the excess, within these two factors
+    smallest_cut_factor: float = 0.95  # A smaller cut would be lost in the deadband of the quotas.
     # Also the cut if heartbeats time out: then brokers are fenced, which is worse than any unfair share. A raise takes back at most
     # one such cut, so it doubles the total at most.
     largest_cut_factor: float = 0.5
@@ -106,29 +118,25 @@ class MutationLimits:
     # The limit is relaxed with the third power of time, as in TCP CUBIC: by 4 % after 10 min, by 100 % after 30 min.
     known_limit_memory_s: float = 1_800.0
 
-    # A tenant counts as backlogged from the moment its bucket is nearly empty until the bucket is half full again.
-    bucket_empty_ratio: float = 0.1
-    bucket_refilled_ratio: float = 0.5
-
-    # Writing quotas. Each write reaches every node, so a tenant has at most two a minute, urgent cuts excepted.
-    deadband_ratio: float = 0.04
-    urgent_ratio: float = 0.15
+    # -- writing quotas: each write reaches every node, so a tenant has at most two a minute, urgent cuts excepted
+    deadband_ratio: float = 0.04  # Smaller relative changes are not written: no tenant would notice them.
+    urgent_ratio: float = (
+        0.15  # A larger cut of a tenant that is limited does not wait: other tenants need their share at once.
+    )
     # A third write comes more than twice as long after the first, so no minute has more than two.
     write_every_s: float = 30.0
-    tenants_max: int = 2_000  # Quotas by name. Beyond it only <default> applies, because client-ids may be random.
-
-    # Missing signals: quotas are held from ``hold_age_s`` on, and the total decays from ``decay_age_s`` on.
-    hold_age_s: float = 15.0
-    decay_age_s: float = (
-        60.0  # Also the time constant with which past rates of tenants and past spreads of the probe fade.
-    )
-    decay_per_s: float = 0.993  # 10 % in 15 s.
-    external_change_hold_s: float = 3_600.0
     # A broker shows a change within seconds. A different value that persists longer was set by another tool.
     propagation_s_max: float = 20.0
 
-    # Learning the cost of topics and partitions (cost_model.py).
-    learn_gain: float = 0.3  # The share of the error that one window corrects.
+    # -- missing signals
+    # Quotas are held while the signal is older: signals come every 5 s and some seconds late.
+    hold_age_s: float = 15.0
+    # The total decays while the signal is older. Past rates of tenants and past spreads of the probe fade with this time constant.
+    decay_age_s: float = 60.0
+    decay_per_s: float = 0.993  # 10 % in 15 s: a lost collector costs tenants half of their rate in 100 s.
+
+    # -- learning the cost of topics and partitions (cost_model.py)
+    learn_gain: float = 0.3  # The share of the error that one window corrects: three windows learn most of it.
     # A controller that is busier than this has a queue, so part of its work belongs to mutations of an earlier window.
     learn_busy_max: float = 0.9
 
