@@ -275,8 +275,9 @@ def most_urgent_changes(
         held: sides whose rate may only be lowered.
         changes_max: maximum number of changes; further changes wait for the next second.
     """
-    targets = {side: _decayed_rate(side, state, current) if side in held else rate for side, rate in rates.items()}
-    differing = [(side, rate) for side, rate in targets.items() if rate != current[side]]
+    if held:
+        rates = {side: _decayed_rate(side, state, current) if side in held else rate for side, rate in rates.items()}
+    differing = [(side, rate) for side, rate in rates.items() if rate != current[side]]
     urgent = nlargest(changes_max, differing, key=lambda target: _urgency(current[target[0]], target[1]))
     return [_change(side, rate, state, current[side], is_set_on_broker.get(side, True)) for side, rate in urgent]
 

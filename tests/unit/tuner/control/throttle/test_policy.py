@@ -379,6 +379,15 @@ def test_second_change_intent_keeps_the_first_earlier_rate() -> None:
     assert memory.owned == {SOURCE: owned(4_500_000, 30 * MB, 21 * MB, 25 * MB, 30 * MB)}
 
 
+def test_intents_of_several_sides_are_recorded_together() -> None:
+    other = SetRate(*TARGET, 10 * MB, 30 * MB, Reason.STALLED_THROTTLE_BOUND, "")
+    memory = record_change_intents(Memory(owned=OURS), [(SET, [21 * MB]), (other, [30 * MB])])
+    assert memory.owned == {
+        SOURCE: owned(4_500_000, 21 * MB, 4_500_000, 21 * MB),
+        TARGET: owned(10 * MB, 30 * MB, 10 * MB, 30 * MB),
+    }
+
+
 def test_success_narrows_possible_rates_to_the_setpoint() -> None:
     memory = record_success(record_change_intents(Memory(), [(SET, [10 * MB, 21 * MB])]), SET)
     assert memory.owned == {SOURCE: owned(4_500_000, 21 * MB, 21 * MB)}
