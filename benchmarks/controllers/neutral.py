@@ -28,7 +28,6 @@ MUTATION_NEUTRAL: dict[str, float | None] = {
     "demand_slack": 1.0,
     "idle_smoothing_s": 0.001,
     "target_ratio": 0.5,
-    "raise_cap_ratio": 1e9,
     "probe_margin_spreads": 0.0,
     "probe_step_ratio": 0.05,
     "probe_far_ratio": 0.0,

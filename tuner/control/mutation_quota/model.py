@@ -89,8 +89,6 @@ class MutationLimits:
 
     # -- raising the total
     target_ratio: float = 0.85  # Pressure above this share of the objective allows no raise: measures fluctuate.
-    # Near the objective one raise is at most this share of the total's cap (total_rate.py).
-    raise_cap_ratio: float = 0.05
     probe_target_ratio: float = 0.9  # The same as ``target_ratio`` for the probe latency with its margin.
     # The creation probe latency fluctuates. The law keeps this many standard deviations below its objective (probe_margin.py).
     probe_margin_spreads: float = 1.5

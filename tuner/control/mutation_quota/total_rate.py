@@ -218,23 +218,21 @@ def _raise(total: TotalRate, pressure: Pressure, cycle: _Cycle, *, binding: bool
     if distance <= limits.deadband_ratio * rate:
         return total, QuotaReason.NEAR_KNOWN_LIMIT
     largest = max(distance / 2, limits.deadband_ratio * rate)
-    step = min(_raise_step(rate, pressure, inputs.probe_ratio, cycle.cap_per_s, limits), largest)
+    step = min(_raise_step(rate, pressure, inputs.probe_ratio, limits), largest)
     return replace(total, rate_per_s=cycle.bounded(rate + step), changed_at_ms=now_ms), QuotaReason.HEADROOM_AVAILABLE
 
 
-def _raise_step(rate: float, pressure: Pressure, probe_ratio: float, cap: float, limits: MutationLimits) -> float:
+def _raise_step(rate: float, pressure: Pressure, probe_ratio: float, limits: MutationLimits) -> float:
     """Returns the size of a raise, in partitions/s."""
     largest, ratio = rate / limits.largest_cut_factor - rate, pressure.ratio
     if ratio <= 0:
         return largest
-    # Far below the objective the rate may double. Closer to it, a step is at most a small share of the cap.
-    step = largest if ratio < limits.target_ratio / 2 else min(largest, limits.raise_cap_ratio * cap)
     target = limits.forwarding_target_ratio if pressure.measure is Measure.FORWARDING else limits.target_ratio
     half_of_headroom = rate * (target / ratio - 1) / 2
     if probe_ratio < 0.5:  # The probe latency is far from its objective and does not limit the raise.
-        return min(step, half_of_headroom)
+        return min(largest, half_of_headroom)
     # Over a wide range of rates the probe latency equals one commit time, so its distance from the objective says little.
-    small_step = min(step, limits.probe_step_ratio * rate)
+    small_step = min(largest, limits.probe_step_ratio * rate)
     return small_step if pressure.measure is Measure.CREATE_PROBE else min(small_step, half_of_headroom)
 
 

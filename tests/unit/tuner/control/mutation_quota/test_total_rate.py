@@ -118,10 +118,6 @@ def test_total_grows_by_half_of_headroom_near_objective() -> None:
     assert total.rate_per_s == pytest.approx(100 + 100 * (0.85 / 0.8 - 1) / 2)
 
 
-def test_total_rises_by_share_of_cap_in_between() -> None:
-    assert after(TotalRate(100), 0.45, cap=400)[0].rate_per_s == 120.0
-
-
 def test_nonbinding_total_falls_from_the_applied_rate() -> None:
     assert after(TotalRate(1_000), 2.0, binds=False, done=100)[0].rate_per_s == pytest.approx(62.5)
 
