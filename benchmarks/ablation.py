@@ -21,7 +21,6 @@ from benchmarks.laws.distribution import Row, measure_changed_law, totals
 # The constants of ``ControlLimits``, each with the value that takes its mechanism out.
 NEUTRAL: dict[str, float] = {
     "utilisation_max": 1.0,
-    "reserve_ratio": 0.0,
     "min_rate_over_steady_state": 1.0,
     "load_s": 0.001,
     "forecast_spreads": 0.0,

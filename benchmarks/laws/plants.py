@@ -71,6 +71,8 @@ def draw_plant(seed: int, number: int, told: CapacityTold = CapacityTold.RIGHT) 
         delivery=_delivery(rng),
     )
     world = _with_t(world, float(np.exp(rng.uniform(*np.log(_T_S)))))
+    queue_ratio = _queue_ratio(seed, number, world.latency.objective_utilisation)
+    world = replace(world, latency=replace(world.latency, queue_ratio=queue_ratio))
     # A generator of its own, so that the other draws are the same in all three cases.
     return _tell(np.random.default_rng([seed, number, _STREAM, 1]), world, told)
 
@@ -188,6 +190,17 @@ def _fetch(rng: np.random.Generator, link_bytes_per_s: float, partitions: float)
 def _latency(rng: np.random.Generator) -> LatencyModel:
     source = P99Source(rng.choice([P99Source.MOMENT, P99Source.STEP, P99Source.RESERVOIR]))
     return LatencyModel(source, base_ms=_log_uniform(rng, 2, 20), objective_utilisation=float(rng.uniform(0.8, 0.93)))
+
+
+def _queue_ratio(seed: int, number: int, objective_utilisation: float) -> float:
+    """Returns how much of the latency grows with the queue: on half of the plants as with random arrivals, on the others less.
+
+    The objective is at least twice the latency of an idle broker.
+    """
+    rng = np.random.default_rng([seed, number, _STREAM, 2])
+    random_arrivals = bool(rng.random() < 0.5)
+    objective_ratio = _log_uniform(rng, 2.0, 1.0 / (1.0 - objective_utilisation))
+    return 1.0 if random_arrivals else (objective_ratio - 1.0) * (1.0 / objective_utilisation - 1.0)
 
 
 def _delivery(rng: np.random.Generator) -> SignalDelivery:

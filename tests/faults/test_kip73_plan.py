@@ -135,7 +135,7 @@ def test_move_is_fast_when_tuner_controls_the_rate(case: Case, table: list[Seque
         until(lambda: no_throttles_left(client), 90, "nothing is left", every_s=1.0)
     written = WRITTEN if case.writes else 0
     # Out of the paced leader go the writes to in-sync followers as well; into a node come those of clients who write to it.
-    room = (ControlLimits().utilisation_max - ControlLimits().reserve_ratio) * LINK - (1 + case.in_sync) * written
+    room = ControlLimits().utilisation_max * LINK - (1 + case.in_sync) * written
     optimum_s = to_move / room
     table.append((case.name, "", "", "", f"{took_s / optimum_s:.2f} ({took_s:.0f} s)"))
     assert took_s <= RATIO_MAX * optimum_s

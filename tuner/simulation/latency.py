@@ -1,4 +1,4 @@
-"""Computes client latency from utilisation: a queue on the broker's busiest direction, p99 = base ÷ (1 − u).
+"""Computes client latency from utilisation: a queue on the broker's busiest direction, world.py has its formula.
 
 The mean latency is that of an exponential distribution with this p99.
 """
@@ -14,7 +14,8 @@ from tuner.simulation.world import LatencyModel
 
 
 def client_p99_ms(utilisation: Floats, model: LatencyModel) -> Floats:
-    return model.base_ms / (1.0 - np.clip(utilisation, 0.0, model.utilisation_max))
+    used = np.clip(utilisation, 0.0, model.utilisation_max)
+    return model.base_ms * (1.0 + model.queue_ratio * used / (1.0 - used))
 
 
 def client_mean_ms(utilisation: Floats, model: LatencyModel) -> Floats:

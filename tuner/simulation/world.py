@@ -157,16 +157,22 @@ class P99Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LatencyModel:
-    """Client p99 = base ÷ (1 − u); u is the utilisation of a broker's busiest direction."""
+    """Client p99 = base × (1 + queue × u ÷ (1 − u)); u is the utilisation of a broker's busiest direction.
+
+    With a queue ratio of 1 this is base ÷ (1 − u), the queue of random arrivals. Less random arrivals, and latency that the link
+    does not cause, make the ratio smaller.
+    """
 
     p99_source: P99Source = P99Source.STEP
     base_ms: float = 5.0
     objective_utilisation: float = 0.9
+    queue_ratio: float = 1.0
     utilisation_max: float = 0.99  # Higher utilisation counts as this value.
 
     @property
     def objective_ms(self) -> float:
-        return self.base_ms / (1.0 - self.objective_utilisation)
+        u = self.objective_utilisation
+        return self.base_ms * (1.0 + self.queue_ratio * u / (1.0 - u))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def test_neutral_value_differs_from_the_constant(name: str) -> None:
 def test_ablation_reports_the_whole_law_first_and_each_removal_on_the_same_plants(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["--plants", "1", "--seed", "9", "--constant", "reserve_ratio", "--json"]) == 0
+    assert main(["--plants", "1", "--seed", "9", "--constant", "forecast_spreads", "--json"]) == 0
     whole, without = json.loads(capsys.readouterr().out)
-    assert (whole["without"], without["without"], without["neutral"]) == (None, "reserve_ratio", 0.0)
+    assert (whole["without"], without["without"], without["neutral"]) == (None, "forecast_spreads", 0.0)
     assert without["ratio_mean"] < whole["ratio_mean"], "the reserve costs time"

@@ -73,13 +73,11 @@ class ControlLimits:
     """The constants of the control law, each with its reason.
 
     W is the steady-state replication of a side, T the time in which the moves can end (steering/target_rate.py). The constants of
-    the latency estimate are in steering/queue_curve.py and steering/present_latency.py.
+    the latency feedback are in steering/allowed_utilisation.py and steering/present_latency.py.
     """
 
     # Above this utilisation the queue of a link grows faster than a throttle can follow, whatever latency clients bear.
     utilisation_max: float = 0.95
-    # A throttle passes uneven numbers of bytes in each second. This share of the link stays free for the fuller seconds.
-    reserve_ratio: float = 0.04
     rate_bytes_per_s_min: float = 5 * MB  # At a lower rate one fetch response uses up seconds of the quota.
     rate_bytes_per_s_max: float = float("inf")  # The operator's ceiling.
     min_rate_over_steady_state: float = 1.2  # A quota only just above W drains nothing.
@@ -135,9 +133,9 @@ class ControlLimits:
     # The leaders' deadband while a plan begins partitions. Moves end and begin within one window then, so a second with a quarter
     # more than its setpoint is nothing unusual. After each write the broker reads its whole configuration, and clients wait.
     plan_deadband_ratio: float = 0.02
-    # How far the written rate may exceed the planned one. The window's contents are known late and in steps of some seconds. A
+    # How far the written rate may differ from the planned one. The window's contents are known late and in steps of some seconds. A
     # larger range would follow the model's own errors; a smaller one would leave the pauses after bursts.
-    window_compensation_range: float = 0.15
+    window_compensation_range: float = 0.1
 
     # A side whose signals are older than ``hold_age_s`` keeps its rate. From ``decay_age_s`` on, the rate decays to the minimum.
     hold_age_s: float = 15.0

@@ -31,7 +31,6 @@ from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, Dire
 from tuner.control.throttle.steering.headroom import DirectionLoad
 from tuner.control.throttle.steering.latest_step import StepRates
 from tuner.control.throttle.steering.present_latency import LogRatio, PresentLatency
-from tuner.control.throttle.steering.queue_curve import QueueCurve
 from tuner.control.throttle.steering.state import ControlState, SideControlState
 from tuner.control.throttle.steering.target_rate import TargetRate
 from tuner.core.cluster import LiveCluster
@@ -84,7 +83,7 @@ SIGHT = BrokerEstimate(
     {s: DirectionEstimate(StepRates((1.1, 2.2)), StepRates(), DirectionLoad(3.3, 0.1)) for s in Side},
     Capacity(7.0, 8.0),
     PresentLatency(6.6, 5.5, LogRatio(1.5), LogRatio(1.6, 0.2)),
-    QueueCurve(1.1, -0.2, 0.3, -0.4, 0.5),
+    0.7,
 )
 COURSE = SideControlState(
     NOW_MS, 9.9, TargetRate(1.1, at_ceiling=True), steady_window(NOW_MS, 5.5 * MB, 3.3), known_at_ms=None

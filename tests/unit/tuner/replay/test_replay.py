@@ -263,11 +263,11 @@ def test_replay_interleaved_records_of_two_tuners() -> None:
 
 def test_compare_changed_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = steered()
-    [pace] = [f for f in objectives.ControlLimits.__dataclass_fields__.values() if f.name == "reserve_ratio"]
+    [pace] = [f for f in objectives.ControlLimits.__dataclass_fields__.values() if f.name == "utilisation_max"]
     original = ControlLimits.__init__
 
     def slower(self: ControlLimits, **given: Any) -> None:
-        original(self, **({"reserve_ratio": pace.default + 0.1} | given))
+        original(self, **({"utilisation_max": pace.default - 0.3} | given))
 
     monkeypatch.setattr(ControlLimits, "__init__", slower)
     found = compare_steps(rig.replayed(), *ALWAYS, differences_max=5)

@@ -6,9 +6,10 @@ through in the next second, the rate has to be
 
     rate = (Σ of the last 11 s + setpoint) ÷ 12
 
-Then a burst in the window does not silence the next seconds. If the window holds less than planned, the rate stays at the planned
-one: a throttle passes a few per cent less than its rate, because a delayed follower asks again half a second later. A rate that is
-lowered for these bytes would lower them again and again. The window itself cannot be read. The stream
+Then a burst in the window does not silence the next seconds, and it does not come back when the window forgets it. If the window holds
+less than planned, the missing bytes count as passed: a throttle passes a few per cent less than its rate, because a delayed follower
+asks again half a second later. A rate that is lowered for these bytes would lower them again and again. The window itself cannot be
+read. The stream
 reports the bytes of each step (a few seconds) some seconds late, and the model replays the seconds since with the rates that were
 set.
 
@@ -198,18 +199,21 @@ def rate_for_setpoint(
     *,
     compensation_range: float = float("inf"),
 ) -> float:
-    """Returns the throttle rate (bytes/s) with which the setpoint passes in the next second; at least the planned rate.
+    """Returns the throttle rate (bytes/s) with which the setpoint passes in the next second.
 
     Args:
         window: what the quota has counted.
         setpoint_bytes_per_s: what should pass.
         samples: how many whole seconds the quota remembers.
-        compensation_range: how far the rate may exceed the planned rate, as a share of it, because the model has errors.
+        compensation_range: how far the rate may differ from the planned rate, as a share of it, because the model has errors.
     """
     samples = min(samples, SECONDS_KEPT)
     rate = (_sum_remembered(window.seconds, samples) + setpoint_bytes_per_s) / (samples + 1)
     planned = (_sum_remembered(window.setpoints, samples) + setpoint_bytes_per_s) / (samples + 1)
-    return min((1.0 + compensation_range) * planned, max(planned, rate))
+    # With the second that the window forgets next: after a burst the other seconds have less, but nothing is missing.
+    missing = max(0.0, sum(window.setpoints[-samples - 1 :]) - sum(window.seconds[-samples - 1 :]))
+    rate = max(rate, min(planned, rate + missing / (samples + 1)))
+    return min((1.0 + compensation_range) * planned, max((1.0 - compensation_range) * planned, rate))
 
 
 def _step_indices(window: QuotaSamples, at_ms: int, step_s: float, samples: int) -> tuple[int, int] | None:

@@ -13,10 +13,10 @@ from dataclasses import field, replace
 
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.control.throttle.objective import Capacity, ControlLimits
+from tuner.control.throttle.steering.allowed_utilisation import START_GUESSED, START_TOLD, update_allowed
 from tuner.control.throttle.steering.headroom import DirectionLoad, update_load
 from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.control.throttle.steering.present_latency import PresentLatency, update_latency
-from tuner.control.throttle.steering.queue_curve import POLE_GUESSED, POLE_TOLD, QueueCurve, first_curve, update_curve
 from tuner.core.value import value
 
 _STEP_S_DEFAULT = 5.0  # The stream's usual step; assumed for a broker's first signal.
@@ -50,7 +50,7 @@ class BrokerEstimate:
         directions: the load by direction.
         capacity: the capacity in the settings; a guess if they have none. None: nothing was measured yet.
         latency: the present latency of the broker's producers.
-        curve: their latency by utilisation; None before the first measurement.
+        allowed_utilisation: how full the link may be (allowed_utilisation.py); None: nothing limits it, as no client waits.
         signal_interval_s: seconds between the newest two signals.
     """
 
@@ -59,12 +59,16 @@ class BrokerEstimate:
     directions: Mapping[Side, DirectionEstimate]
     capacity: Capacity | None = None
     latency: PresentLatency = field(default_factory=PresentLatency)
-    curve: QueueCurve | None = None
+    allowed_utilisation: float | None = None
     signal_interval_s: float = _STEP_S_DEFAULT
 
 
 def update_estimate(
-    signal: BrokerSignal, before: BrokerEstimate | None, capacity: Capacity | None, limits: ControlLimits
+    signal: BrokerSignal,
+    before: BrokerEstimate | None,
+    capacity: Capacity | None,
+    objective_ms: float,
+    limits: ControlLimits,
 ) -> BrokerEstimate:
     """Returns the estimate after the broker's newest signal; ``before`` itself if the signal is not newer.
 
@@ -72,6 +76,7 @@ def update_estimate(
         signal: the newest signal.
         before: the estimate before; None for the broker's first signal.
         capacity: the capacity of the broker in the settings; None if they have none.
+        objective_ms: the latency that clients may have.
         limits: the constants of the law.
     """
     if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:
@@ -91,14 +96,14 @@ def update_estimate(
         capacity = (
             before.capacity if before is not None and before.capacity is not None else _guess_capacity(directions)
         )
-    curve = before.curve if before is not None else None
-    if _hardly_written(signal, limits):
-        curve = None  # No client waits, so latencies of earlier load limit nothing.
+    allowed = before.allowed_utilisation if before is not None else None
     utilisation = _utilisation(directions, capacity)
-    if utilisation > 0.0 and latency.p99_ms > 0.0:
-        if curve is None:
-            curve = first_curve(utilisation, latency.p99_ms, POLE_GUESSED if is_guess else POLE_TOLD)
-        curve = update_curve(curve, utilisation, latency.p99_ms)
+    if _hardly_written(signal, limits):
+        allowed = None  # Latencies of earlier load limit nothing.
+    elif utilisation > 0.0 and latency.p99_ms > 0.0:
+        if allowed is None:
+            allowed = START_GUESSED if is_guess else START_TOLD
+        allowed = update_allowed(allowed, utilisation, latency.p99_ms, objective_ms, elapsed_s, limits)
     interval_s = elapsed_s if no_signal_lost else _STEP_S_DEFAULT
     reported_s = reported_step_s(signal)
     return BrokerEstimate(
@@ -107,7 +112,7 @@ def update_estimate(
         directions=directions,
         capacity=capacity,
         latency=latency,
-        curve=curve,
+        allowed_utilisation=allowed,
         signal_interval_s=interval_s,
     )
 

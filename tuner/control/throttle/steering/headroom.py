@@ -1,8 +1,7 @@
 """Computes how much of a broker's link replication may use without raising its clients' latency.
 
-The headroom is what the load leaves below the allowed utilisation. The allowed utilisation is the one at which clients would just
-meet their latency objective (queue_curve.py), minus a reserve for uneven seconds. Without a measured latency it is a fixed share of
-the capacity.
+The headroom is what the load leaves below the allowed utilisation, which is learned from the latency (allowed_utilisation.py). Without
+a measured latency it is a fixed share of the capacity.
 
 Terms:
     load    bytes/s of everything except catch-up bytes: clients, and in-sync replication.
@@ -14,7 +13,7 @@ from __future__ import annotations
 import math
 
 from tuner.control.throttle.objective import ControlLimits
-from tuner.control.throttle.steering.queue_curve import QueueCurve, pole, utilisation_at
+from tuner.control.throttle.steering.allowed_utilisation import full_utilisation
 from tuner.core.value import value
 
 
@@ -63,8 +62,7 @@ def headroom_bytes_per_s(
     capacity_bytes_per_s: float,
     load: DirectionLoad,
     used_bytes_per_s: float,
-    curve: QueueCurve | None,
-    latency_ms: float,
+    allowed_utilisation: float | None,
     limits: ControlLimits,
 ) -> float:
     """Returns the catch-up rate (bytes/s) that this direction of the broker can carry now.
@@ -73,13 +71,12 @@ def headroom_bytes_per_s(
         capacity_bytes_per_s: the capacity of this direction.
         load: its load.
         used_bytes_per_s: all that passed in this direction in the newest step, catch-up included; 0 if it is not known.
-        curve: the latency of the broker by utilisation; None if no latency was measured.
-        latency_ms: the objective.
+        allowed_utilisation: how full the busier direction of the broker may be; None if no latency was measured.
         limits: the constants of the law.
     """
-    utilisation = limits.utilisation_max
-    if curve is not None:
-        used_ratio = used_bytes_per_s / capacity_bytes_per_s
-        utilisation = min(utilisation * pole(curve, used_ratio), utilisation_at(curve, latency_ms, used_ratio))
-    allowed = (utilisation - limits.reserve_ratio) * capacity_bytes_per_s
-    return max(0.0, allowed - forecast_bytes_per_s(load, limits))
+    allowed_ratio = limits.utilisation_max
+    if allowed_utilisation is not None:
+        # A utilisation above the capacity in the settings is allowed only in the direction that has carried so much.
+        full = full_utilisation(used_bytes_per_s / capacity_bytes_per_s)
+        allowed_ratio = min(allowed_utilisation, full * limits.utilisation_max)
+    return max(0.0, allowed_ratio * capacity_bytes_per_s - forecast_bytes_per_s(load, limits))

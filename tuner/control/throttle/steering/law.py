@@ -5,7 +5,7 @@ Clients come first. The headroom that they leave on the slowest link sets the ti
 
     broker_estimate      each broker's load and its clients' latency, kept from signal to signal
     present_latency      the p99 of this moment: Kafka's p99 may still contain peaks of the last minutes
-    queue_curve          learns from latency and utilisation how full the link may be
+    allowed_utilisation  learns from the latency how full the link may be
     headroom             computes what the client load leaves below that
     target_rate          computes T, and each side's rate for it within its bounds
     side_control         one side: its setpoint, also while its inputs are stale, and whether a write is worthwhile
@@ -59,7 +59,7 @@ def control_step(
     inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> tuple[ControlState, dict[BrokerSide, int]]:
     """Returns the state after this second, and the rates to write, in bytes/s; a side whose rate stays has no entry."""
-    estimates = _update_estimates(inputs, state, limits)
+    estimates = _update_estimates(inputs, state, objective.latency_ms, limits)
     sides = _describe_sides(inputs, state, estimates, objective, limits)
     target = _find_target(inputs, state, sides, objective, limits)
     # Sides of a running plan get additional rate, but only if the objective's mode uses all headroom.
@@ -87,7 +87,9 @@ def control_step(
     return ControlState(estimates, side_states), writes
 
 
-def _update_estimates(inputs: ControlInput, state: ControlState, limits: ControlLimits) -> dict[int, BrokerEstimate]:
+def _update_estimates(
+    inputs: ControlInput, state: ControlState, objective_ms: float, limits: ControlLimits
+) -> dict[int, BrokerEstimate]:
     """Returns the estimate of each broker after its newest signal."""
     # An estimate that is dated far in the future came from a wrong clock. All correct signals would count as older and be ignored.
     latest_ms = inputs.now_ms + limits.hold_age_s * 1000
@@ -101,7 +103,7 @@ def _update_estimates(inputs: ControlInput, state: ControlState, limits: Control
             continue
         moves = inputs.moves.get
         signal = with_recovery_bytes(signal, moves((broker, Side.LEADER)), moves((broker, Side.FOLLOWER)))
-        estimates[broker] = update_estimate(signal, before, inputs.capacities.get(broker), limits)
+        estimates[broker] = update_estimate(signal, before, inputs.capacities.get(broker), objective_ms, limits)
     return estimates
 
 
@@ -208,7 +210,5 @@ def _ceiling(
     if estimate is None or inputs.capacity is None or other_load is None:
         return 0.0
     used = estimate.directions[inputs.direction].network.newest or 0.0
-    room = headroom_bytes_per_s(
-        inputs.capacity_bytes_per_s, other_load, used, estimate.curve, objective.latency_ms, limits
-    )
+    room = headroom_bytes_per_s(inputs.capacity_bytes_per_s, other_load, used, estimate.allowed_utilisation, limits)
     return ceiling_bytes_per_s(room, inputs.in_sync_bytes_per_s, max_bytes_per_s, objective)

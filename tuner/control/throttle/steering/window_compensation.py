@@ -1,7 +1,7 @@
 """Converts a side's setpoint to the throttle rate that is written, given what Kafka's quota window has counted.
 
 The leader's throttle limits a copy, so the leader's rate compensates for the window: the rate is above the planned one while the
-window holds more than planned (quota_window/model.py). Exceptions:
+window holds more than planned, and below it when the window forgets a burst (quota_window/model.py). Exceptions:
     follower        The rate is the setpoint, which is above the leader's. The rate is kept above the mean of the window: Kafka lets
                     nothing through a throttle whose rate is below that mean.
     leader in plan  Moves end and begin within the window all the time. So the rate is not compensated: it changes linearly from
@@ -43,7 +43,7 @@ def compensated_rate(
         direction: leader or follower.
         state: the side's setpoint, load and window.
         limits: the constants of the law.
-        compensation_range: how far a leader's rate may exceed the planned rate (quota_window/model.py), as a share of it; 0 if
+        compensation_range: how far a leader's rate may differ from the planned rate (quota_window/model.py), as a share of it; 0 if
             the contents of the window are not known.
         planned: a plan still has partitions to start on this side.
         recovers: only recovering replicas copy on this side.
@@ -125,18 +125,17 @@ def _follower_rate(state: SideControlState, limits: ControlLimits, *, window_kno
 
 
 def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
-    """Returns the rate at the takeover minus the compensation range; 0 once a whole window has been observed.
+    """Returns the rate at the takeover; 0 once a whole window has been observed.
 
-    Kafka's window over a young move includes empty seconds from before its start. An emptier window lets more through at the same
-    rate, so the compensation would lower a rate that should rise. For a setpoint below the initial rate the result is 0 as well,
-    because that rate is meant to fall.
+    Kafka's window over a young move includes empty seconds from before its start, but not if it has forgotten the throttle. In the
+    second case a lowered rate stops the move for some seconds, so a rate that should rise is not lowered. For a setpoint below the
+    initial rate the result is 0 as well, because that rate is meant to fall.
     """
     observed_ms = state.window.until_ms - state.controlled_since_ms
-    window_observed = observed_ms >= limits.quota_samples * 1000
     initial = state.initial_rate_bytes_per_s
-    if window_observed or state.setpoint.rate_bytes_per_s < initial:
+    if observed_ms >= limits.quota_samples * 1000 or state.setpoint.rate_bytes_per_s < initial:
         return 0.0
-    return (1.0 - limits.window_compensation_range) * initial
+    return initial
 
 
 def _max_flow_bytes_per_s(inputs: SideInputs) -> float:

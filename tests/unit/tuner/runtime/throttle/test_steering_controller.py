@@ -18,7 +18,6 @@ from tuner.control.throttle.objective import Capacity, ControlLimits
 from tuner.control.throttle.quota_window.model import rate_for_setpoint, steady_window
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.law import control_step
-from tuner.control.throttle.steering.queue_curve import utilisation_at
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
@@ -283,7 +282,7 @@ def test_missing_broker_does_not_limit_others() -> None:
     assert rates[SOURCE] > 40 * MB
 
 
-def test_latency_curve_survives_failed_snapshot() -> None:
+def test_allowed_utilisation_survives_failed_snapshot() -> None:
     rig = steered(ceiling=100 * MB)
     rig.signals.brokers = {b: replace(s, produce_p99_ms=200.0) for b, s in rig.signals.brokers.items()}
     rig.cycle()
@@ -292,7 +291,7 @@ def test_latency_curve_survives_failed_snapshot() -> None:
         rig.cycle()
     steering = rig.loop._steering
     assert steering is not None
-    learned = steering._state.broker_estimates[1].curve
+    learned = steering._state.broker_estimates[1].allowed_utilisation
     assert learned is not None
     rig.live.not_seen = "no answer"
     rig.cycle()
@@ -300,8 +299,8 @@ def test_latency_curve_survives_failed_snapshot() -> None:
     rig.cycle()
     rig.signals.brokers = {b: replace(s, produce_p99_ms=None) for b, s in rig.signals.brokers.items()}
     seconds(rig, 2)
-    assert steering._state.broker_estimates[1].curve == learned
-    assert utilisation_at(learned, OBJECTIVE.latency_ms) < 0.5
+    assert steering._state.broker_estimates[1].allowed_utilisation == learned
+    assert learned < 0.5
 
 
 @pytest.mark.parametrize(
