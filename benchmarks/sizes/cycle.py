@@ -54,7 +54,7 @@ OPENING = 2
 BATCH_BYTES = 16_384  # kafka-python's batch_size.
 TURNS = CYCLE_MS // 1000  # Of the law, in a cycle.
 WELL, STALLED = 0.9, 0.0  # Shares of the drain that the throttles allow.
-STALL_CYCLES = 8  # The judge needs six or seven.
+STALL_CYCLES = 8  # The judge needs four.
 OBJECTIVE = Objective(latency_ms=50.0)
 
 T = TypeVar("T")

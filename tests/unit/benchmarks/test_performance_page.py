@@ -31,7 +31,7 @@ def test_performance_page_shows_newest_record_of_each_figure() -> None:
     page = performance_page.draw(PAGE)
     assert "| recall | 0.98 | ≥ 0.99 | **missed** | 2026-02-02, 00000000 |" in page
     assert "| precision | 0.97 | ≥ 0.98 | **missed** | 2026-01-01, 00000000 |" in page
-    assert "| delay of detection, median, s | – | ≤ 32 | not measured yet | |" in page
+    assert "| delay of detection, median, s | – | ≤ 24 | not measured yet | |" in page
 
 
 def test_performance_page_drawn_twice_is_unchanged() -> None:

@@ -54,6 +54,14 @@ def test_told_capacity_changes_nothing_else() -> None:
     assert capacities(unknown) == {}
 
 
+def test_objective_of_plant_is_at_least_twice_the_latency_of_an_idle_broker() -> None:
+    latencies = [draw_plant(SEED, number).latency for number in range(20)]
+    assert all(model.objective_ms >= 1.99 * model.base_ms for model in latencies)
+    ratios = {model.queue_ratio for model in latencies}
+    assert 1.0 in ratios, "random arrivals"
+    assert min(ratios) < 0.5, "latency that hardly grows with the queue"
+
+
 def test_plants_cover_sources_and_clusters() -> None:
     plants = [draw_plant(SEED, number) for number in range(20)]
     assert {plant.latency.p99_source for plant in plants} == set(P99Source)

@@ -135,7 +135,7 @@ class ControlLimits:
     plan_deadband_ratio: float = 0.02
     # How far the written rate may differ from the planned one. The window's contents are known late and in steps of some seconds. A
     # larger range would follow the model's own errors; a smaller one would leave the pauses after bursts.
-    window_compensation_range: float = 0.1
+    window_compensation_range: float = 0.15
 
     # A side whose signals are older than ``hold_age_s`` keeps its rate. From ``decay_age_s`` on, the rate decays to the minimum.
     hold_age_s: float = 15.0

@@ -28,6 +28,14 @@ def test_simulated_mean_fits_p99_of_exponential_tail() -> None:
     assert client_mean_ms(used, MODEL) * math.log(100) == pytest.approx(client_p99_ms(used, MODEL))
 
 
+@pytest.mark.parametrize("queue_ratio", [0.1, 1.0])
+def test_objective_is_the_p99_at_its_utilisation(queue_ratio: float) -> None:
+    model = LatencyModel(queue_ratio=queue_ratio)
+    [at_objective] = client_p99_ms(np.array([model.objective_utilisation]), model)
+    assert at_objective == pytest.approx(model.objective_ms)
+    assert client_p99_ms(np.array([0.0]), model)[0] == model.base_ms
+
+
 def test_client_burst_stays_in_mean_for_its_window() -> None:
     """Clients use half of the link, and nine tenths from 40 s to 50 s: two of the five steps of a window."""
     world = World(

@@ -6,12 +6,11 @@ through in the next second, the rate has to be
 
     rate = (Σ of the last 11 s + setpoint) ÷ 12
 
-Then a burst in the window does not silence the next seconds, and it does not come back when the window forgets it. If the window holds
-less than planned, the missing bytes count as passed: a throttle passes a few per cent less than its rate, because a delayed follower
-asks again half a second later. A rate that is lowered for these bytes would lower them again and again. The window itself cannot be
-read. The stream
-reports the bytes of each step (a few seconds) some seconds late, and the model replays the seconds since with the rates that were
-set.
+Then a burst in the window does not silence the next seconds, and it does not come back when the window forgets it. If the
+window holds less than planned, the missing bytes count as passed: a throttle passes a few per cent less than its rate, because
+a delayed follower asks again half a second later. A rate that is lowered for these bytes would lower them again and again. The
+window itself cannot be read. The stream reports the bytes of each step (a few seconds) some seconds late, and the model replays
+the seconds since with the rates that were set.
 
 Invariant: a measured step wins over the replay. A small difference is attributed to the seconds that most likely caused it
 (kalman_gain.py). A large difference has another cause than the throttle: the seconds of the step are scaled to the measured sum.

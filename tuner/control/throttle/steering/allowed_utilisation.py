@@ -1,9 +1,9 @@
 """Learns from the latency of a broker's clients how full its link may be.
 
-The allowed utilisation starts below the capacity in the settings. Each measured latency moves it: up while clients wait less than the
-objective allows and the link is as full as it may be, and down while they wait longer. The steps end where the measured latency meets
-the aim, whatever the latency is at other utilisations. Each step is a share of the measured utilisation, so it does not depend on the
-capacity in the settings: a wrong capacity costs time at the start and no more.
+The allowed utilisation starts below the capacity in the settings. Each measured latency moves it: up while clients wait less
+than the objective allows and the link is as full as it may be, and down while they wait longer. The steps end where the
+measured latency meets the aim, whatever the latency is at other utilisations. Each step is a share of the measured utilisation,
+so it does not depend on the capacity in the settings: a wrong capacity costs time at the start and no more.
 
 Invariant: the allowed utilisation is between 0 and 95 % of ``full_utilisation``.
 
@@ -24,8 +24,8 @@ _AIM_RATIO = 0.85
 _FALL_S, _RISE_S = 10.0, 30.0
 # A link that is used less than this below the allowed utilisation does not show whether more would pass.
 _NEAR_RATIO = 0.1
-# A step per unit of (latency ÷ aimed latency − 1). Near the aim of a queue of random arrivals, 1 % more traffic makes the latency about
-# 8 % longer, so this step just meets the aim.
+# A step per unit of (latency ÷ aimed latency − 1). Near the aim of a queue of random arrivals, 1 % more traffic makes the
+# latency about 8 % longer, so this step just meets the aim.
 _STEP_RATIO = 0.13
 # Clients that hardly wait on a full link show that the link is much larger: steps up by this × (1 − latency ÷ aimed latency)².
 _RISE_RATIO_MAX = 0.5

@@ -125,17 +125,18 @@ def _follower_rate(state: SideControlState, limits: ControlLimits, *, window_kno
 
 
 def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
-    """Returns the rate at the takeover; 0 once a whole window has been observed.
+    """Returns the rate at the takeover minus the compensation range; 0 once a whole window has been observed.
 
-    Kafka's window over a young move includes empty seconds from before its start, but not if it has forgotten the throttle. In the
-    second case a lowered rate stops the move for some seconds, so a rate that should rise is not lowered. For a setpoint below the
-    initial rate the result is 0 as well, because that rate is meant to fall.
+    Kafka's window over a young move includes empty seconds from before its start. An emptier window lets more through at the same
+    rate, so the compensation would lower a rate that should rise. For a setpoint below the initial rate the result is 0 as well,
+    because that rate is meant to fall.
     """
     observed_ms = state.window.until_ms - state.controlled_since_ms
+    window_observed = observed_ms >= limits.quota_samples * 1000
     initial = state.initial_rate_bytes_per_s
-    if observed_ms >= limits.quota_samples * 1000 or state.setpoint.rate_bytes_per_s < initial:
+    if window_observed or state.setpoint.rate_bytes_per_s < initial:
         return 0.0
-    return initial
+    return (1.0 - limits.window_compensation_range) * initial
 
 
 def _max_flow_bytes_per_s(inputs: SideInputs) -> float:

@@ -259,7 +259,8 @@ def test_steered_move_end_restores_rates() -> None:
 
 def test_busy_clients_leave_move_at_minimum_rate() -> None:
     rig = steered()
-    rig.signals.brokers = {b: loaded(b, 120 * MB, caught=0.5 * MB) for b in (1, 3)}
+    busy = {b: loaded(b, 120 * MB, caught=0.5 * MB) for b in (1, 3)}
+    rig.signals.brokers = {b: replace(signal, produce_p99_ms=45.0) for b, signal in busy.items()}
     rig.cycle()
     seconds(rig, 20)
     decisions = rig.loop.cycle()

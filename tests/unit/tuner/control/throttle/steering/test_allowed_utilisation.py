@@ -72,7 +72,9 @@ def test_one_pause_of_a_broker_costs_at_most_a_third_of_its_traffic() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.floats(1e-6, 20.0), st.floats(1e-3, 1e6), st.floats(0.001, 3600.0)), min_size=1, max_size=100),
+    st.lists(
+        st.tuples(st.floats(1e-6, 20.0), st.floats(1e-3, 1e6), st.floats(0.001, 3600.0)), min_size=1, max_size=100
+    ),
     st.sampled_from([START_TOLD, START_GUESSED]),
 )
 def test_any_measurements_leave_a_utilisation(points: list[tuple[float, float, float]], start: float) -> None:
