@@ -21,4 +21,4 @@ def test_ablation_reports_the_whole_law_first_and_each_removal_on_the_same_plant
     assert main(["--plants", "1", "--seed", "9", "--constant", "forecast_spreads", "--json"]) == 0
     whole, without = json.loads(capsys.readouterr().out)
     assert (whole["without"], without["without"], without["neutral"]) == (None, "forecast_spreads", 0.0)
-    assert without["ratio_mean"] < whole["ratio_mean"], "the reserve costs time"
+    assert without["ratio_mean"] < whole["ratio_mean"], "the forecast above the mean load costs time"

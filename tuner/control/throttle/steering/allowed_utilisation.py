@@ -3,9 +3,9 @@
 The allowed utilisation starts below the capacity in the settings. Each measured latency moves it: up while clients wait less
 than the objective allows and the link is as full as it may be, and down while they wait longer. The steps end where the
 measured latency meets the aim, whatever the latency is at other utilisations. Each step is a share of the measured utilisation,
-so it does not depend on the capacity in the settings: a wrong capacity costs time at the start and no more.
+so it does not depend on the capacity in the settings. A wrong capacity costs clients or the move some time at the start.
 
-Invariant: the allowed utilisation is between 0 and 95 % of ``full_utilisation``.
+Invariant: the allowed utilisation never rises above 95 % of ``full_utilisation``, and never falls below the load of clients.
 
 Terms:
     utilisation  share of the capacity in the settings, in the busier direction of the broker.
@@ -22,7 +22,8 @@ START_TOLD, START_GUESSED = 0.85, 0.5
 _AIM_RATIO = 0.85
 # Time constants. Clients that wait are relieved soon; a rise waits for the quota's window to show the rise before it.
 _FALL_S, _RISE_S = 10.0, 30.0
-# A link that is used less than this below the allowed utilisation does not show whether more would pass.
+# A link that is used so much less than allowed does not show whether more would pass. So the allowed utilisation does not rise
+# above its start then, and a fall begins at most so far above the used one.
 _NEAR_RATIO = 0.1
 # A step per unit of (latency ÷ aimed latency − 1). Near the aim of a queue of random arrivals, 1 % more traffic makes the
 # latency about 8 % longer, so this step just meets the aim.
@@ -44,21 +45,26 @@ def full_utilisation(used_ratio: float) -> float:
 
 
 def update_allowed(
-    allowed: float, used_ratio: float, latency_ms: float, objective_ms: float, step_s: float, limits: ControlLimits
+    allowed: float, used_ratio: float, load_ratio: float, latency_ratio: float, step_s: float, limits: ControlLimits
 ) -> float:
     """Returns the allowed utilisation after one more measured latency.
 
     Args:
         allowed: the allowed utilisation before.
         used_ratio: the utilisation in the newest step; above 0.
-        latency_ms: the latency in this step; above 0.
-        objective_ms: the latency that clients may have.
+        load_ratio: the utilisation by clients and in-sync replication. Replication may use nothing at this allowed utilisation, and
+            a lower one would only delay the next rise.
+        latency_ratio: latency in this step ÷ objective; above 0.
         step_s: length of the step.
         limits: the constants of the law.
     """
-    slack = 1.0 - latency_ms / (_AIM_RATIO * objective_ms)
+    used_ratio = min(used_ratio, full_utilisation(allowed))  # A single wrong sample must not move it far.
+    slack = 1.0 - latency_ratio / _AIM_RATIO
     if slack < 0.0:
-        allowed -= min(1.0, step_s / _FALL_S) * used_ratio * min(_FALL_RATIO_MAX, -_STEP_RATIO * slack)
-    elif used_ratio > allowed - _NEAR_RATIO:
-        allowed += min(1.0, step_s / _RISE_S) * used_ratio * max(_STEP_RATIO, _RISE_RATIO_MAX * slack) * slack
-    return min(limits.utilisation_max * full_utilisation(used_ratio), max(0.0, allowed))
+        reached = min(allowed, used_ratio + _NEAR_RATIO)
+        fall = min(1.0, step_s / _FALL_S) * used_ratio * min(_FALL_RATIO_MAX, -_STEP_RATIO * slack)
+        return max(reached - fall, min(reached, load_ratio))
+    if allowed >= START_TOLD and used_ratio <= allowed - _NEAR_RATIO:
+        return allowed
+    rise = min(1.0, step_s / _RISE_S) * used_ratio * max(_STEP_RATIO, _RISE_RATIO_MAX * slack) * slack
+    return max(allowed, min(limits.utilisation_max * full_utilisation(used_ratio), allowed + rise))

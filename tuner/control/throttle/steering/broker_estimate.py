@@ -50,7 +50,7 @@ class BrokerEstimate:
         directions: the load by direction.
         capacity: the capacity in the settings; a guess if they have none. None: nothing was measured yet.
         latency: the present latency of the broker's producers.
-        allowed_utilisation: how full the link may be (allowed_utilisation.py); None: nothing limits it, as no client waits.
+        allowed_utilisation: how full the link may be (allowed_utilisation.py); None: clients hardly write, so none waits.
         signal_interval_s: seconds between the newest two signals.
     """
 
@@ -97,13 +97,13 @@ def update_estimate(
             before.capacity if before is not None and before.capacity is not None else _guess_capacity(directions)
         )
     allowed = before.allowed_utilisation if before is not None else None
-    utilisation = _utilisation(directions, capacity)
+    utilisation, load = _utilisation(directions, capacity)
     if _hardly_written(signal, limits):
         allowed = None  # Latencies of earlier load limit nothing.
-    elif utilisation > 0.0 and latency.p99_ms > 0.0:
-        if allowed is None:
-            allowed = START_GUESSED if is_guess else START_TOLD
-        allowed = update_allowed(allowed, utilisation, latency.p99_ms, objective_ms, elapsed_s, limits)
+    elif allowed is None or elapsed_s > _STEP_S_MAX:  # A former move says little about this one.
+        allowed = START_GUESSED if is_guess else START_TOLD
+    if allowed is not None and utilisation > 0.0 and latency.p99_ms > 0.0:
+        allowed = update_allowed(allowed, utilisation, load, latency.p99_ms / objective_ms, elapsed_s, limits)
     interval_s = elapsed_s if no_signal_lost else _STEP_S_DEFAULT
     reported_s = reported_step_s(signal)
     return BrokerEstimate(
@@ -123,12 +123,18 @@ def _guess_capacity(directions: Mapping[Side, DirectionEstimate]) -> Capacity | 
     return Capacity(2.0 * busier, 2.0 * busier) if busier > 0.0 else None
 
 
-def _utilisation(directions: Mapping[Side, DirectionEstimate], capacity: Capacity | None) -> float:
-    """Returns the utilisation of the busier direction in the newest step; 0 if it is not known."""
-    sent, received = directions[Side.LEADER].network.newest, directions[Side.FOLLOWER].network.newest
-    if sent is None or received is None or capacity is None:
-        return 0.0
-    return max(sent / capacity.out_bytes_per_s, received / capacity.in_bytes_per_s)
+def _utilisation(directions: Mapping[Side, DirectionEstimate], capacity: Capacity | None) -> tuple[float, float]:
+    """Returns the utilisation of the busier direction in the newest step, in all and without catch-up; 0 if it is not known."""
+    sent, received = directions[Side.LEADER], directions[Side.FOLLOWER]
+    if sent.network.newest is None or received.network.newest is None or capacity is None:
+        return 0.0, 0.0
+    used = max(
+        sent.network.newest / capacity.out_bytes_per_s,
+        received.network.newest / capacity.in_bytes_per_s,
+    )
+    sent_load = sent.load.level_bytes_per_s if sent.load is not None else 0.0
+    received_load = received.load.level_bytes_per_s if received.load is not None else 0.0
+    return used, max(sent_load / capacity.out_bytes_per_s, received_load / capacity.in_bytes_per_s)
 
 
 def window_rates(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:

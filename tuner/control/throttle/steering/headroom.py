@@ -71,7 +71,7 @@ def headroom_bytes_per_s(
         capacity_bytes_per_s: the capacity of this direction.
         load: its load.
         used_bytes_per_s: all that passed in this direction in the newest step, catch-up included; 0 if it is not known.
-        allowed_utilisation: how full the busier direction of the broker may be; None if no latency was measured.
+        allowed_utilisation: how full the busier direction of the broker may be; None: clients hardly write.
         limits: the constants of the law.
     """
     allowed_ratio = limits.utilisation_max

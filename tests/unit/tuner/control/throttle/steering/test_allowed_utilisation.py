@@ -22,12 +22,14 @@ OBJECTIVE_MS = 50.0
 LIMITS = ControlLimits()
 
 
-def settled(latency_ms: Callable[[float], float], start: float = START_TOLD, step_s: float = 5.0) -> list[float]:
-    """Returns the allowed utilisation after each step of ten minutes in which a move uses all of it."""
+def settled(
+    latency_ms: Callable[[float], float], start: float = START_TOLD, step_s: float = 5.0, pole: float = 9.0
+) -> list[float]:
+    """Returns the allowed utilisation after each step of ten minutes in which a move uses all of it, up to a link of ``pole``."""
     found = [start]
     while len(found) * step_s < 600.0:
-        used = max(0.01, found[-1])
-        found.append(update_allowed(found[-1], used, latency_ms(used), OBJECTIVE_MS, step_s, LIMITS))
+        used = min(pole, found[-1])
+        found.append(update_allowed(found[-1], used, 0.1, latency_ms(used) / OBJECTIVE_MS, step_s, LIMITS))
     return found
 
 
@@ -41,7 +43,7 @@ def random_arrivals(base_ms: float, pole: float) -> Callable[[float], float]:
 def test_latency_of_a_queue_settles_below_the_objective(base_ms: float, pole: float, step_s: float) -> None:
     """The capacity in the settings is ``1 ÷ pole`` times the true one."""
     latency = random_arrivals(base_ms, pole)
-    last = settled(latency, step_s=step_s)[-round(120 / step_s) :]
+    last = settled(latency, step_s=step_s, pole=pole)[-round(120 / step_s) :]
     best = pole * (1.0 - base_ms / OBJECTIVE_MS)
     assert 0.8 * best < statistics.fmean(last) < 1.02 * best
     assert sum(u > best for u in last) <= 0.25 * len(last)
@@ -56,19 +58,35 @@ def test_guessed_capacity_that_is_too_low_is_found() -> None:
 
 
 def test_link_of_less_than_half_is_found_within_half_a_minute() -> None:
-    assert settled(random_arrivals(5.0, 0.4))[6] < 0.4
+    assert settled(random_arrivals(5.0, 0.4), pole=0.4)[6] < 0.4
 
 
-def test_lightly_used_link_does_not_raise_the_allowed_utilisation() -> None:
-    assert update_allowed(0.6, 0.3, 5.0, OBJECTIVE_MS, 60.0, LIMITS) == 0.6
+def test_lightly_used_link_does_not_raise_the_allowed_utilisation_above_its_start() -> None:
+    assert update_allowed(0.9, 0.3, 0.3, 0.1, 60.0, LIMITS) == 0.9
+    assert 0.6 < update_allowed(0.6, 0.3, 0.3, 0.1, 60.0, LIMITS) <= START_TOLD
 
 
 def test_slow_clients_lower_it_at_any_utilisation() -> None:
-    assert update_allowed(0.6, 0.3, 80.0, OBJECTIVE_MS, 5.0, LIMITS) < 0.6
+    assert update_allowed(0.6, 0.3, 0.1, 1.6, 5.0, LIMITS) < 0.4
+
+
+def test_burst_of_clients_leaves_it_at_their_load_and_it_rises_at_once_afterwards() -> None:
+    allowed = 0.85
+    for _ in range(60):
+        allowed = update_allowed(allowed, 0.95, 0.94, 10.0, 5.0, LIMITS)
+    assert allowed == pytest.approx(0.85), "the load of clients alone is above it"
+    for _ in range(60):
+        allowed = update_allowed(allowed, 0.5, 0.3, 10.0, 5.0, LIMITS)
+    assert allowed == pytest.approx(0.3)
+    assert update_allowed(allowed, 0.3, 0.3, 0.2, 5.0, LIMITS) > 0.3
 
 
 def test_one_pause_of_a_broker_costs_at_most_a_third_of_its_traffic() -> None:
-    assert update_allowed(0.8, 0.7, 1e6, OBJECTIVE_MS, 15.0, LIMITS) == pytest.approx(0.8 - 0.21)
+    assert update_allowed(0.8, 0.7, 0.1, 1e6, 15.0, LIMITS) == pytest.approx(0.8 - 0.21)
+
+
+def test_quiet_step_keeps_a_larger_link() -> None:
+    assert update_allowed(1.8, 0.2, 0.2, 0.2, 5.0, LIMITS) == 1.8
 
 
 @given(
@@ -80,6 +98,7 @@ def test_one_pause_of_a_broker_costs_at_most_a_third_of_its_traffic() -> None:
 def test_any_measurements_leave_a_utilisation(points: list[tuple[float, float, float]], start: float) -> None:
     allowed = start
     for used, latency_ms, step_s in points:
-        allowed = update_allowed(allowed, used, latency_ms, OBJECTIVE_MS, step_s, LIMITS)
+        before = allowed
+        allowed = update_allowed(allowed, used, used / 2, latency_ms / OBJECTIVE_MS, step_s, LIMITS)
         assert math.isfinite(allowed)
-        assert 0.0 <= allowed <= LIMITS.utilisation_max * full_utilisation(used)
+        assert 0.0 <= allowed <= max(before, LIMITS.utilisation_max * full_utilisation(used))

@@ -144,5 +144,10 @@ def test_unknown_capacity_starts_at_twice_the_first_traffic() -> None:
 def test_clients_that_hardly_write_leave_no_limit() -> None:
     """No client waits any more, so the latency of the last burst must not hold the moves at their minimum."""
     slow = [signal(at_s, p99_ms=300.0) for at_s in range(0, 60, 5)]
-    assert allowed(*slow) < 0.2
+    assert allowed(*slow) == pytest.approx(40 / 125), "the load of clients"
     assert after(*slow, replace(signal(60), client_in_bytes_per_s=10.0)).allowed_utilisation is None
+
+
+def test_allowed_utilisation_starts_anew_after_a_long_gap() -> None:
+    slow = [signal(at_s, p99_ms=300.0) for at_s in range(0, 60, 5)]
+    assert allowed(*slow, signal(3600, p99_ms=40.0)) > 0.8
