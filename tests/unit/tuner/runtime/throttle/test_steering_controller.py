@@ -17,6 +17,7 @@ from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.objective import Capacity, ControlLimits
 from tuner.control.throttle.quota_window.model import rate_for_setpoint, steady_window
 from tuner.control.throttle.state import Memory
+from tuner.control.throttle.steering.allowed_utilisation import START_TOLD
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
@@ -300,7 +301,7 @@ def test_allowed_utilisation_survives_failed_snapshot() -> None:
     rig.signals.brokers = {b: replace(s, produce_p99_ms=None) for b, s in rig.signals.brokers.items()}
     seconds(rig, 2)
     assert steering._state.broker_estimates[1].allowed_utilisation == learned
-    assert learned < 0.5
+    assert learned < START_TOLD
 
 
 @pytest.mark.parametrize(
