@@ -26,7 +26,7 @@ Calm (tuner/simulation/calm.py has the formulas), for each run; on real brokers 
                                     traffic of clients, and median and p99 of their requests. In simulation ``before`` are the
                                     same seconds without the copied bytes, and ``after`` the 30 s that follow the plan; the brokers
                                     are those that take part. On real brokers ``before`` and ``after`` are 10 s each, the traffic is
-                                    what brokers take from producers, and the requests are those of the client that numbers records.
+                                    what producers send to brokers; the requests are those of the client that numbers records.
 
 Planning: 200,000 partitions on 1,000 brokers, in CPU seconds of a process of its own; and `rheostat fetchers` for the same cluster.
 """

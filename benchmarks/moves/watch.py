@@ -1,9 +1,9 @@
 """Observes a plan on real brokers once a second: the rates of all throttles, and the bytes that passed each of them.
 
-The bytes are the growth of logs, read from their folders, so brokers do no work for it. What a new replica's log grows by has
-passed its follower's throttle and its leader's throttle. What the leader's log grows by has passed the leader's throttle too,
-because its in-sync follower fetches it. A new replica counts until the first look at which its partition no longer moves. Retention
-makes a log shorter; such an interval counts as no growth.
+The bytes are the growth of logs, read from their folders, so brokers do no work for it. The bytes that a new replica's log gains
+have passed the throttles of its follower and of its leader. The bytes that the leader's log gains passed the leader's throttle too,
+because its in-sync follower fetches them. A new replica counts until the first look at which its partition no longer moves.
+Retention makes a log shorter; such an interval counts as no growth.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Look:
 
 @dataclass(slots=True)
 class _Intervals:
-    """What passed between looks, by throttle of one kind."""
+    """The bytes that passed the throttles of one kind between two looks."""
 
     rates: list[Floats] = field(default_factory=list)
     passed: list[Floats] = field(default_factory=list)

@@ -132,6 +132,6 @@ def test_throttled_replica_lists_are_exact_in_every_cycle() -> None:
 
 
 def test_stall_of_every_move_sets_every_throttle_in_one_cycle() -> None:
-    tuner = Tuner(10, 2, steers=False)  # With seed 1 a move ends just then, and its destination is judged anew.
+    tuner = Tuner(10, 2, steers=False)  # With seed 1, a move ends in the cycle of the stall.
     tuner.cycle(drained=WELL)
     assert max(tuner.cycle(drained=STALLED)["set"] for _ in range(STALL_CYCLES)) == 20
