@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
 def open_tuner() -> Iterator[SimulatedTuner]:
     """A tuner during a rescued move, without tokens, as on the same machine."""
     with SimulatedTuner("infeasible-throttle", steers=False) as tuner:
-        tuner.advance(42)
+        tuner.advance(50)
         yield tuner
 
 
