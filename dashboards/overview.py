@@ -68,9 +68,9 @@ def wrong() -> list[stat.Panel]:
         ),
         verdict(
             "Produce latency against its objective",
-            "p99 produce latency of the slowest broker, relative to its objective. Above 100 %, the tuner lowers "
-            "throttles; if that does not help, see the runbook. No data without an objective.",
-            f"{most(TunerMetric.PRODUCE_P99_SECONDS)} / {most(TunerMetric.LATENCY_OBJECTIVE_SECONDS)}",
+            "p99 produce latency relative to the broker's objective, of the broker where it is highest. Above 100 %, the tuner "
+            "lowers throttles; if that does not help, see the runbook. No data without an objective.",
+            f"max({per_broker(TunerMetric.PRODUCE_P99_SECONDS)} / {per_broker(TunerMetric.LATENCY_OBJECTIVE_SECONDS)})",
             thresholds((None, GREEN), (0.9, YELLOW), (1, RED)),
             unit="percentunit",
             alert="ClientLatencyOverObjective",
@@ -239,8 +239,8 @@ def clients() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "Produce latency (p99)",
-                "p99 produce latency of the slowest broker, and its objective. Above the objective the tuner lowers "
-                "throttles. If it stays there, other load is the cause.",
+                "p99 produce latency of the slowest broker, and the highest objective of a broker. Above its objective the tuner "
+                "lowers throttles. If it stays there, other load is the cause.",
                 SECONDS,
                 query(most(TunerMetric.PRODUCE_P99_SECONDS), "slowest broker"),
                 query(most(TunerMetric.LATENCY_OBJECTIVE_SECONDS), "objective"),

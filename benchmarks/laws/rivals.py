@@ -68,11 +68,12 @@ def clairvoyant_bytes_per_s(world: World) -> float:
 
 
 @dataclass(slots=True)
-class _Tuner:
+class Tuner:
     """rheostat's policy without a controller: pure functions of the input."""
 
     world: World
     limits: ControlLimits
+    is_auto: bool = False
     memory: ControlState = field(default_factory=ControlState)
 
     def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:
@@ -82,8 +83,9 @@ class _Tuner:
             moves=view.moves,
             current_rates={side: rate.bytes_per_s for side, rate in view.live.rates.items()},
             capacities=capacities(self.world),
+            baselines_ms=view.baselines_ms,
         )
-        objective = Objective(self.world.latency.objective_ms)
+        objective = Objective() if self.is_auto else Objective(self.world.latency.objective_ms)
         self.memory, writes = control_step(seen, self.memory, objective, self.limits)
         return writes
 
@@ -94,9 +96,11 @@ class Law:
 
     limits: ControlLimits = field(default_factory=ControlLimits)
     name: str = OURS
+    is_auto: bool = False  # The objective is not told.
 
     def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
-        return RulePolicy(self.name, _Tuner(simulated.cluster.world, self.limits), every_s=1.0).start(simulated)
+        tuner = Tuner(simulated.cluster.world, self.limits, self.is_auto)
+        return RulePolicy(self.name, tuner, every_s=1.0).start(simulated)
 
 
 @dataclass(frozen=True, slots=True)

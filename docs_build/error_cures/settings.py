@@ -21,13 +21,14 @@ CURES: Mapping[str, str] = MappingProxyType(
         ),
         "expected JSON, a mapping or a list": "write the value of the environment variable as JSON, for example `'{\"1\": 5}'`",
         "capacity is used with an objective only": (
-            "set `tuner.objective.latency_ms`, or remove `tuner.capacity`; without an objective rheostat only resolves "
+            "remove `tuner.capacity`, or remove `tuner.objective: off`; without an objective rheostat only resolves "
             "stalls"
         ),
-        "objective needs capacity": (
+        "mode share needs capacity": (
             "set `tuner.capacity.in_bytes_per_s` and `out_bytes_per_s` to what the network of a broker carries; see "
             "[Set an objective](../how-to/set-an-objective.md)"
         ),
+        "tolerance is for latency_ms auto": "remove `tuner.objective.tolerance` or `tuner.objective.latency_ms`",
         "rate_bytes_per_s_min (": "lower `tuner.rate_bytes_per_s_min`, or raise `tuner.rate_bytes_per_s_max`",
         "so the metrics are not served: set read_token": (
             f"set `read_token` in the section that the message is about, or bind to 127.0.0.1. To get a token, {TOKEN}"
@@ -51,10 +52,8 @@ CURES: Mapping[str, str] = MappingProxyType(
         "mode deadline needs finish_at": (
             "set `tuner.objective.finish_at` to the time by which moves are to end, in UTC or with an offset"
         ),
-        "recovery: act needs": "set `tuner.objective.latency_ms` and `tuner.capacity`, or set `tuner.recovery: watch`",
-        "unthrottled_moves: throttle needs": (
-            "set `tuner.objective.latency_ms` and `tuner.capacity`, or remove `tuner.unthrottled_moves`"
-        ),
+        "recovery: act needs": "remove `tuner.objective: off`, or set `tuner.recovery: watch`",
+        "unthrottled_moves: throttle needs": ("remove `tuner.objective: off`, or remove `tuner.unthrottled_moves`"),
         "expected host:port, or several": (
             "write `kafka.bootstrap_servers` as `broker1:9092,broker2:9092`, without a scheme such as `kafka://`"
         ),

@@ -117,7 +117,7 @@ def keep(name: str, brokers: int, controllers: int) -> None:
             for number in numbers:
                 signal.signal(number, lambda *_: end_requested.set())
             config = lab.home / "rheostat.yaml"
-            config.write_text(lab_config(lab))
+            config.write_text(lab_config(lab, objective="auto"))
             _write(file, {**about, "bootstrap_servers": lab.bootstrap_servers, "config": str(config)})
             _starting(file).unlink()
             # Short waits, because an endless wait would miss a signal that arrives just before it.
@@ -130,14 +130,23 @@ def keep(name: str, brokers: int, controllers: int) -> None:
 
 
 def lab_config(lab: Lab, **tuner: Any) -> str:
-    """Returns the text of a settings file for a lab. It is JSON, which is also valid YAML."""
+    """Returns the text of a settings file for a lab. It is JSON, which is also valid YAML.
+
+    Without an objective in ``tuner`` the file has ``objective: off``: the tuner only rescues.
+    """
     body = {
         "cluster": "lab",
         "kafka": {"bootstrap_servers": lab.bootstrap_servers},
         "collector": {"endpoints": lab.jmx_urls()},
         # A lab is small and runs only for a short time, so a JVM compiler that is ready sooner is better.
         "stream": {"checkpoint_dir": str(lab.home / "checkpoint"), "start": "earliest", "compiler": "quick"},
-        "tuner": {"dry_run": False, "rate_bytes_per_s_max": 30_000_000, "http": {"port": 0}, **tuner},
+        "tuner": {
+            "dry_run": False,
+            "rate_bytes_per_s_max": 30_000_000,
+            "http": {"port": 0},
+            "objective": "off",
+            **tuner,
+        },
     }
     return json.dumps(body, indent=2)
 

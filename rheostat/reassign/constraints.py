@@ -18,6 +18,7 @@ from streaming.shared.units import rate_text
 from tuner.control.throttle.plan_moves import plan_throttle_rate
 from tuner.core.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.core.reassignment_plan import PlanThrottle
+from tuner.settings.tuner import TunerSettings
 
 _REPORTED_S_MAX = (
     REPORT_EVERY_S + 2.0
@@ -165,12 +166,11 @@ def _from_settings(
     settings: Settings, throttle: PlanThrottle, source: str, *, no_executor: str | None
 ) -> PlanConstraints:
     tuner = settings.tuner
-    objective = tuner.objective
     return PlanConstraints(
         source=source,
         ceiling_bytes_per_s=tuner.rate_bytes_per_s_max,
         throttle=throttle,
-        objective=None if objective is None else _objective_text(objective.latency_ms, objective.mode.value),
+        objective=_configured_objective_text(tuner),
         effective_leader_ratio=tuner.effective_leader_ratio(),
         no_executor=no_executor,
     )
@@ -190,7 +190,16 @@ def _mode_text(tuner: TunerPresence) -> str:
 
 
 def _objective_text(latency_ms: float | None, mode: str | None) -> str | None:
-    return None if latency_ms is None or mode is None else f"p99 of {latency_ms:g} ms, mode {mode}"
+    """Returns the objective as a clause; None without a mode: there is no objective."""
+    if mode is None:
+        return None
+    latency = "p99 near that without a move" if latency_ms is None else f"p99 of {latency_ms:g} ms"
+    return f"{latency}, mode {mode}"
+
+
+def _configured_objective_text(settings: TunerSettings) -> str | None:
+    objective = settings.control_objective()
+    return None if objective is None else _objective_text(objective.latency_ms, objective.mode.value)
 
 
 def _no_executor_text(settings: Settings, tuners: Sequence[TunerPresence]) -> str:
@@ -215,11 +224,11 @@ def _no_executor_text(settings: Settings, tuners: Sequence[TunerPresence]) -> st
 
 def _differences(settings: Settings, tuner: TunerPresence) -> list[str]:
     """Returns a sentence if the settings file of this command differs from the tuner's values."""
-    file, objective = settings.tuner, settings.tuner.objective
+    file = settings.tuner
     differences = []
     if file.rate_bytes_per_s_max != tuner.rate_bytes_per_s_max:
         differences.append(f"rate_bytes_per_s_max is {rate_text(file.rate_bytes_per_s_max)}")
-    in_file = None if objective is None else _objective_text(objective.latency_ms, objective.mode.value)
+    in_file = _configured_objective_text(file)
     in_tuner = _objective_text(tuner.objective_latency_ms, tuner.objective_mode)
     if in_file != in_tuner:
         differences.append(f"the objective is {in_file or 'not set'}, and the tuner has {in_tuner or 'none'}")

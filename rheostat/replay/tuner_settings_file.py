@@ -74,16 +74,18 @@ def _read_file(path: Path) -> YamlFile:
 
 def _complete(body: dict[Any, Any], recorded: SettingsSnapshot) -> dict[Any, Any]:
     """Returns the ``tuner:`` section of the file, completed with recorded values so that it can be validated."""
-    recorded_objective = {"latency_ms": recorded.objective.latency_ms} if recorded.objective is not None else None
-    objective = body.get("objective", recorded_objective)
     max_rate, min_rate = recorded.limits.rate_bytes_per_s_max, recorded.limits.rate_bytes_per_s_min
     complete = {
         "rate_bytes_per_s_max": f"{max_rate:f}B/s",  # With a unit: validation refuses a small number without one.
         "rate_bytes_per_s_min": f"{min(min_rate, max_rate):f}B/s",
         **body,
-        "objective": objective,
+        "objective": body.get("objective", "off" if recorded.objective is None else "auto"),
     }
-    if objective is not None:  # An objective requires capacities. The recorded inputs have the real ones.
+    if complete["objective"] not in (
+        "off",
+        False,
+        None,
+    ):  # Share mode requires it. The recorded inputs have the real ones.
         complete["capacity"] = {"in_bytes_per_s": "1B/s", "out_bytes_per_s": "1B/s"}
     if "mutation_quota" in body:
         complete["mutation_quota"] = quota_policy.merge_section(body["mutation_quota"], recorded.quotas)

@@ -31,6 +31,8 @@ from tuner.api import views
 from tuner.api.broker_views import brokers_json
 from tuner.api.decision_rows import decision_json
 from tuner.api.decisions import DecisionFilter, DecisionStore, EventRow, throttles_of
+from tuner.api.latency_limits import latency_limit_json
+from tuner.api.status_snapshot import StatusSnapshot
 from tuner.api.views import orders_json
 from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Reason
 from tuner.control.throttle.plan_moves import list_requested_moves
@@ -187,7 +189,8 @@ def status_json(
         "next": next_steps,
         "destinations": [views.move_json(snapshot, broker) for broker in views.destinations_by_urgency(snapshot)],
         "brokers": [
-            _broker_json(settings, live, signals, broker, api_sides[broker]) for broker in sorted(live.brokers)
+            _broker_json(settings, snapshot, live, signals, broker, api_sides[broker])
+            for broker in sorted(live.brokers)
         ],
         "moves": [
             {"topic": m.topic, "partition": m.partition, "leader": m.leader, "adding": m.adding, "removing": m.removing}
@@ -208,6 +211,7 @@ def status_json(
 
 def _broker_json(
     settings: Settings,
+    snapshot: StatusSnapshot,
     live: LiveCluster,
     signals: SignalCache | None,
     broker: int,
@@ -230,6 +234,7 @@ def _broker_json(
         "leader_throttled_bytes_per_s": signal.leader_throttled_bytes_per_s if signal is not None else None,
         "follower_throttled_bytes_per_s": signal.follower_throttled_bytes_per_s if signal is not None else None,
         "produce_p99_ms": signal.produce_p99_ms if signal is not None else None,
+        "latency_limit": latency_limit_json(snapshot.latency_limits.get(broker)),
         "sampled_at_ms": signal.sampled_at_ms if signal is not None else None,
         **{
             f"{side}_steady_state_bytes_per_s": None if move is None else move.steady_state_bytes_per_s

@@ -52,7 +52,6 @@ class RateHistory:
 def render_screen(
     status: Mapping[str, Any] | None,
     history: RateHistory,
-    latency_ms: float | None,
     trouble: str | None = None,
     plans: Sequence[str] = (),
     tenants: Mapping[str, Any] | None = None,
@@ -61,7 +60,6 @@ def render_screen(
 
     Args:
         history: the rates of the last minute.
-        latency_ms: the latency objective; None: no objective is set.
         trouble: why the screen may be outdated; None: the screen is current.
         plans: sentences about the plans.
         tenants: the report of ``rheostat quotas --json``; None: rheostat manages no quotas.
@@ -81,7 +79,7 @@ def render_screen(
         parts += [styled(log_dir_line(row)) for row in status["log_dirs"]]
         parts += _titled("Next", [styled(f"  {step[:1].upper()}{step[1:]}") for step in status["next"]])
         parts += [styled(line) for line in plans]
-        parts.append(_brokers_table(status, history, latency_ms))
+        parts.append(_brokers_table(status, history))
         if tenants is not None:
             parts += _tenant_lines(tenants)
         decisions = [{**row, "text": outcome_text(row)} for row in status["last_decisions"]]
@@ -146,7 +144,7 @@ def _slope(bytes_per_s: float | None) -> str:
     return f"{rate_text(abs(bytes_per_s))} {'less' if bytes_per_s < 0 else 'more'}"
 
 
-def _brokers_table(status: Mapping[str, Any], history: RateHistory, latency_ms: float | None) -> Table:
+def _brokers_table(status: Mapping[str, Any], history: RateHistory) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -177,7 +175,7 @@ def _brokers_table(status: Mapping[str, Any], history: RateHistory, latency_ms: 
                 styled(steady_state, style=style),
                 min_rate,
                 Spark(history.rates.get((broker["broker"], side), ()), limit),
-                _latency(broker["produce_p99_ms"], latency_ms) if number == 0 else "",
+                _latency(broker["produce_p99_ms"], broker["latency_limit"]) if number == 0 else "",
             )
     if len(brokers) > ROWS_MAX:
         table.caption = f"{table.caption}; {ROWS_MAX} of {len(brokers)} brokers, those with a throttle first"
@@ -247,9 +245,9 @@ def _mb(bytes_per_s: float | None) -> str:
     return _or_dash(bytes_per_s, lambda value: three_digits(value / MB))
 
 
-def _latency(p99_ms: float | None, latency_ms: float | None) -> Text:
+def _latency(p99_ms: float | None, limit: Mapping[str, Any] | None) -> Text:
     if p99_ms is None:
         return styled("–")
-    if latency_ms is None:
+    if limit is None:
         return styled(f"{p99_ms:.0f} ms")
-    return styled(f"{p99_ms:.0f} of {latency_ms:.0f} ms", "red" if p99_ms > latency_ms else "")
+    return styled(f"{p99_ms:.0f} of {limit['p99_ms_max']:.0f} ms", "red" if p99_ms > limit["p99_ms_max"] else "")

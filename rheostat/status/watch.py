@@ -106,7 +106,7 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
                 )
                 tenants = tenants_pane.evaluate(signals, journal.quotas, state.orders, now_ms, cluster.quota_windows)
                 rates.take(status)
-            screen = render_screen(status, rates, objective_ms(settings), trouble, plan_lines, tenants)
+            screen = render_screen(status, rates, trouble, plan_lines, tenants)
             _show(screen, display, console)
             if until_s is not None and time.monotonic() >= until_s:
                 break
@@ -120,10 +120,6 @@ def watch(settings: Settings, duration_s: float | None = None) -> int:
 
 def _join(*sentences: str | None) -> str | None:
     return " ".join(text for text in sentences if text is not None) or None
-
-
-def objective_ms(settings: Settings) -> float | None:
-    return settings.tuner.objective.latency_ms if settings.tuner.objective is not None else None
 
 
 def _read_cluster(cluster: ClusterReader, *, full: bool) -> LiveCluster | str:

@@ -312,8 +312,9 @@ class TunerMetric:
         "minutes.")
     DEADLINE = _gauge("rheostat_deadline_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
         meaning="Deadline of reassignments (tuner.objective.finish_at); absent without a deadline.")
-    LATENCY_OBJECTIVE_SECONDS = _gauge("rheostat_latency_objective_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Objective for produce latency in seconds (tuner.objective); absent without an objective.")
+    LATENCY_OBJECTIVE_SECONDS = _gauge("rheostat_latency_objective_seconds", unit=Unit.SECONDS, labels=_BROKER,
+        meaning="Highest produce latency that the clients of the broker may have (tuner.objective), in seconds; absent without "
+        "an objective, and while the broker's latency without copies is not known.")
     CLIENT_BYTES = _gauge("rheostat_client_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_DIRECTION,
         meaning="Bytes/s of producers (in) and consumers (out).")
     CAPACITY_BYTES = _gauge("rheostat_capacity_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_DIRECTION,

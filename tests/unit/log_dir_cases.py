@@ -10,7 +10,7 @@ from tuner_cases import NOW_MS, broker_signal
 from streaming.shared.contract import BrokerSignal
 from streaming.shared.log_dirs import LogDirCopy
 from tuner.control.log_dir.model import BrokerLogDirs, LogDirPolicy, LogDirView
-from tuner.control.throttle.objective import ControlLimits
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.core.cluster import RateSetting
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB
@@ -19,7 +19,7 @@ BROKER = 3
 NO_ORDERS = Orders()
 LIMITS = ControlLimits(rate_bytes_per_s_min=5 * MB, rate_bytes_per_s_max=100 * MB)
 POLICY = LogDirPolicy(
-    latency_ms=50.0, limits=LIMITS, limits_all_copies=True, adopts_existing=True, external_change_hold_s=600.0
+    objective=Objective(50.0), limits=LIMITS, limits_all_copies=True, adopts_existing=True, external_change_hold_s=600.0
 )
 
 

@@ -96,6 +96,7 @@ class FakeSignals:
             3: broker_signal(3, follower=6 * MB),
         }
         self.replication: Mapping[int, ReplicationSignal] = {}
+        self.baselines_ms: Mapping[int, float] = {}
         self.moves: Mapping[BrokerSide, MoveSignal] = {
             SOURCE: move_signal(*SOURCE),
             TARGET: move_signal(*TARGET, steady_state=3 * MB),

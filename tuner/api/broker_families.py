@@ -9,6 +9,7 @@ from prometheus_client.core import Metric
 from streaming.shared.contract import BrokerSignal
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, metric_family
+from tuner.api.latency_limits import latency_limits
 from tuner.api.series_limit import nonzero_values
 from tuner.api.status_store import CycleResult, StatusStore
 from tuner.core.freshness import age_s
@@ -20,7 +21,11 @@ Signals = Mapping[int, BrokerSignal]
 
 def broker_families(store: StatusStore, result: CycleResult, now_ms: int, labels: Labels) -> Iterator[Metric]:
     if store.objective is not None:
-        yield metric_family(TunerMetric.LATENCY_OBJECTIVE_SECONDS, {labels: store.objective.latency_ms / 1000})
+        limits = latency_limits(store.objective, result.observation)
+        yield metric_family(
+            TunerMetric.LATENCY_OBJECTIVE_SECONDS,
+            {(*labels, str(broker)): limit.p99_ms_max / 1000 for broker, limit in limits.items()},
+        )
         finish_at_ms = store.objective.finish_at_ms
         yield metric_family(TunerMetric.DEADLINE, {labels: finish_at_ms / 1000} if finish_at_ms is not None else {})
     yield from _capacity_families(store, labels)

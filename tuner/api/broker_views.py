@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streaming.shared.contract import BrokerSignal, Side
+from tuner.api.latency_limits import latency_limit_json, link_limit_json
 from tuner.api.min_rate import current_min_rate_bytes_per_s
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.core.cluster import BrokerSide
@@ -28,6 +29,8 @@ def brokers_json(snapshot: StatusSnapshot, brokers: Sequence[int]) -> list[dict[
                 "alive": result.live is not None and broker in result.live.brokers,
                 "sides": [_side(snapshot, (broker, side), signal, now_ms) for side in Side],
                 "produce_p99_ms": signal.produce_p99_ms if signal is not None else None,
+                "latency_limit": latency_limit_json(snapshot.latency_limits.get(broker)),
+                "link_limit": link_limit_json(broker, observation),
                 "client_in_bytes_per_s": signal.client_in_bytes_per_s if signal is not None else None,
                 "client_out_bytes_per_s": signal.client_out_bytes_per_s if signal is not None else None,
                 "under_min_isr_partitions": signal.under_min_isr_partitions if signal is not None else None,

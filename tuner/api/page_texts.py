@@ -70,10 +70,11 @@ def mode_line(status: Mapping[str, Any], *, is_standby: bool, closed_loop: bool)
         return ModeLine("Paused", "The tuner changes nothing until an operator resumes it.", is_limited=True)
     rate_max = rate_text(status["rate_bytes_per_s_max"])
     if closed_loop and (objective := status["objective"]) is not None:
-        latency = f"{objective['latency_ms']:g} ms"
-        text = (
-            f"The tuner adjusts throttles every second, up to {rate_max}, to keep the produce latency within {latency}."
-        )
+        if objective["latency_ms"] is not None:
+            goal = f"within {objective['latency_ms']:g} ms"
+        else:
+            goal = f"at most {objective['tolerance']:.0%} above that without a move"
+        text = f"The tuner adjusts throttles every second, up to {rate_max}, to keep the produce latency {goal}."
         return ModeLine("Steering", text, is_limited=False)
     text = (
         f"The tuner raises the throttle of a stalled move, up to {rate_max}, and throttles only its own plans, because no "

@@ -70,10 +70,31 @@ class SideNamed(BaseModel):
 
 
 class ObjectiveBody(BaseModel):
-    latency_ms: float
+    latency_ms: float | None = Field(description="highest produce p99; null: it follows from each broker's baseline")
+    tolerance: float | None = Field(description="how much longer than the baseline clients may wait, as a share of it")
     mode: str
     finish_at_ms: int | None
     share_max: float | None
+
+
+class LatencyLimitBody(BaseModel):
+    """The latency that the clients of one broker may have."""
+
+    p99_ms_max: float = Field(description="highest produce p99")
+    source: Literal["settings", "baseline", "move"] = Field(
+        description="settings: tuner.objective.latency_ms; baseline: the p99 without copies; move: the lowest p99 in this move"
+    )
+    baseline_ms: float | None = Field(description="the p99 that the limit follows from; null: it is not known")
+
+
+class LinkLimitBody(BaseModel):
+    """What the control law lets through in each direction of a broker, clients included."""
+
+    in_bytes_per_s: float | None
+    out_bytes_per_s: float | None
+    source: Literal["settings", "learned"] = Field(
+        description="settings: tuner.capacity; learned: from the clients' latency"
+    )
 
 
 class LogDirCopyBody(BaseModel):
@@ -144,6 +165,9 @@ class Status(BaseModel):
     orphaned_throttle_settings: int | None
     produce_p99_ms_max: float | None
     produce_p99_ms_max_broker: int | None
+    latency_limit: LatencyLimitBody | None = Field(
+        description="of the broker with the highest p99; null: no objective, or the broker's baseline is not known"
+    )
     objective: ObjectiveBody | None
     rate_bytes_per_s_max: float
     rate_bytes_per_s_min: float
@@ -232,6 +256,10 @@ class Broker(BaseModel):
     alive: bool
     sides: list[SideOfBroker]
     produce_p99_ms: float | None
+    latency_limit: LatencyLimitBody | None = Field(
+        description="null: no objective, or the broker's baseline is not known"
+    )
+    link_limit: LinkLimitBody | None = Field(description="null: no throttle is steered here, or no limit is known")
     client_in_bytes_per_s: float | None
     client_out_bytes_per_s: float | None
     under_min_isr_partitions: float | None

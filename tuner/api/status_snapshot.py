@@ -8,12 +8,14 @@ from functools import cached_property
 
 from streaming.shared.contract import MoveSignal
 from tuner.api.history import RemainingPeaks
+from tuner.api.latency_limits import latency_limits
 from tuner.api.observers import CycleSnapshot
 from tuner.control.throttle.decision import Decision
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.rescue_rate import is_infeasible
 from tuner.core.cluster import BrokerSide, Observation, RateSetting
 from tuner.core.drain_time import SideLoad
+from tuner.core.latency_limit import LatencyLimit
 from tuner.core.operator_orders import Orders
 
 
@@ -37,6 +39,10 @@ class StatusSnapshot:
     @property
     def orders(self) -> Orders:
         return self.observation.orders if self.observation is not None else Orders()
+
+    @cached_property
+    def latency_limits(self) -> Mapping[int, LatencyLimit]:
+        return latency_limits(self.objective, self.observation)
 
     @cached_property
     def rates(self) -> Mapping[BrokerSide, RateSetting]:

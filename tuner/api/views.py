@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaming.shared.contract import Side
+from tuner.api.latency_limits import latency_limit_json
 from tuner.api.sentences import headline, next_steps, recovery_sentence
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.control.throttle.objective import Objective
@@ -95,6 +96,7 @@ def _latency_json(snapshot: StatusSnapshot) -> dict[str, Any]:
     return {
         "produce_p99_ms_max": p99_ms,
         "produce_p99_ms_max_broker": broker,
+        "latency_limit": latency_limit_json(snapshot.latency_limits.get(broker) if broker is not None else None),
         "objective": objective_json(snapshot.objective),
         "signals_age_s_min": min(ages_s, default=None),
     }
@@ -122,6 +124,7 @@ def objective_json(objective: Objective | None) -> dict[str, Any] | None:
         return None
     return {
         "latency_ms": objective.latency_ms,
+        "tolerance": objective.tolerance if objective.latency_ms is None else None,
         "mode": objective.mode.value,
         "finish_at_ms": objective.finish_at_ms,
         "share_max": objective.share_max,

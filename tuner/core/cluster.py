@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from streaming.shared.contract import BrokerSignal, MoveSignal, ReplicationSignal, Side
 from streaming.shared.kafka_names import QUOTA_SAMPLES_DEFAULT
 from streaming.shared.throttle_settings import TopicThrottle
+from tuner.core.latency_limit import LatencyLimit
+from tuner.core.link_limit import LinkLimit
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import PlanThrottle, TopicPartition
 from tuner.core.value import value
@@ -112,6 +114,8 @@ class Setpoint:
     bytes_per_s: float
     no_headroom: bool = False  # Clients leave less bandwidth than steady-state replication takes.
     inputs_stale: bool = False  # The signals behind the setpoint are not measured now.
+    latency_limit: LatencyLimit | None = None  # What the broker's clients may wait; None: not known.
+    link_limit: LinkLimit | None = None  # What may pass in this direction of the broker; None: no limit is known.
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,7 @@ class Observation:
             once: a plan is about to copy through them, or their warm-up is running or was interrupted.
         plan_moves: partitions that plans of rheostat move now or are about to move, with the throttle of their plan.
         replication_signals: the newest signals of lag, by follower. No decision depends on them, so the journal does not keep them.
+        baselines_ms: p99 of each broker's clients without copies, as far as it is known; as with these, no decision depends on it.
     """
 
     now_ms: int
@@ -138,3 +143,4 @@ class Observation:
     empty_windows: frozenset[BrokerSide] = frozenset()
     plan_moves: Mapping[TopicPartition, PlanThrottle] = field(default_factory=dict)
     replication_signals: Mapping[int, ReplicationSignal] = field(default_factory=dict)
+    baselines_ms: Mapping[int, float] = field(default_factory=dict)

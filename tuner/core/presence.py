@@ -30,7 +30,7 @@ class TunerPresence:
         rate_bytes_per_s_max: the ceiling per broker and side, bytes/s.
         rate_bytes_per_s_min: the lowest rate for a stalled move, bytes/s.
         objective_mode: mode of the latency objective; None without an objective.
-        objective_latency_ms: maximum p99 for clients, ms; None without an objective.
+        objective_latency_ms: maximum p99 for clients, ms; None without an objective, or if it follows from each broker's baseline.
         unthrottled_moves: "throttle" or "leave": what the tuner does with moves that have no throttle.
         executes_plans: whether it executes plans of ``rheostat reassign``.
         effective_leader_ratio: share of the ceiling for leader sides while a plan starts more steps.

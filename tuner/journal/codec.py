@@ -68,6 +68,7 @@ STATE_FIELDS: Mapping[str, Any] = {
     "steering.planned": frozenset[BrokerSide],
     "steering.max_rates": Mapping[BrokerSide, float],
     "steering.at_min_isr": frozenset[BrokerSide],
+    "steering.baselines_ms": Mapping[int, float],
     "steering.quota_samples": int,
     "quotas.not_seen": str | None,  # Why the quotas could not be read.
     "quotas.current": Mapping[QuotaEntity, float],
@@ -95,6 +96,7 @@ _ITEMS_PER_PIECE = {
     "steering.current_rates": 1024,
     "steering.restore_rates": 1024,
     "steering.capacities": 1024,
+    "steering.baselines_ms": 1024,
     "live.quota_samples": 1024,
     "live.fetchers": 1024,
     "quotas.current": 1024,

@@ -50,7 +50,7 @@ def capture_steering_tick(
         before: the control state after the previous tick.
     """
     return {
-        # These three are copied, as their owners change them in place.
+        # These three and the baselines are copied, as their owners change them in place.
         "signals.brokers": dict(view.brokers),
         "signals.moves": dict(view.moves),
         "steering.current_rates": dict(view.current_rates),
@@ -62,6 +62,7 @@ def capture_steering_tick(
         "steering.planned": view.planned_sides,
         "steering.max_rates": view.plan_max_rates,
         "steering.at_min_isr": view.at_min_isr_sides,
+        "steering.baselines_ms": dict(view.baselines_ms),
         "steering.quota_samples": quota_samples,
         **prefix_fields("control", before),
     }
@@ -129,6 +130,7 @@ EMPTY_INPUTS = {
     "steering.planned": frozenset(),
     "steering.max_rates": {},
     "steering.at_min_isr": frozenset(),
+    "steering.baselines_ms": {},
     "steering.quota_samples": ControlLimits().quota_samples,
 }
 EMPTY_QUOTA_INPUTS: StateValues = {"quotas.current": {}}

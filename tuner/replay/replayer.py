@@ -23,7 +23,7 @@ from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
-from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, Setpoint
+from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation
 from tuner.journal.codec import StateValues, apply_piece
 from tuner.journal.decision_digest import digest_decisions, digest_quota_decisions, digest_rate_changes
 from tuner.journal.settings_snapshot import SettingsSnapshot
@@ -113,13 +113,7 @@ class Replayer:
         not_seen = state["not_seen"]
         live = ClusterUnreadable(not_seen) if not_seen is not None else self._build(LiveCluster, "live")
         control = self._build(ControlState, "control")
-        setpoints = {
-            side: Setpoint(
-                side_state.setpoint.rate_bytes_per_s, side_state.setpoint.infeasible, side_state.inputs_stale
-            )
-            for side in state["steered"]
-            if (side_state := control.side_states.get(side)) is not None
-        }
+        setpoints = {s: found for s in state["steered"] if (found := control.setpoint(s)) is not None}
         observation = Observation(
             now_ms=step.now_ms,
             live=live,
@@ -152,6 +146,7 @@ class Replayer:
             planned_sides=state["steering.planned"],
             plan_max_rates=state["steering.max_rates"],
             at_min_isr_sides=state["steering.at_min_isr"],
+            baselines_ms=state["steering.baselines_ms"],
         )
         limits = replace(settings.law, quota_samples=state["steering.quota_samples"])
         control, rates = control_step(view, self._build(ControlState, "control"), settings.objective, limits)

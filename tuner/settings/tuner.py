@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streaming.shared.unit_settings import Milliseconds, Rate, Seconds
 from tuner.control.mutation_quota.model import MutationPolicy
@@ -18,13 +18,27 @@ from tuner.settings.mutation_quota import MutationQuotaSettings
 from tuner.settings.reassignment import ReassignSettings
 
 
+def none_if_auto(found: object) -> object:
+    return None if found == "auto" else found
+
+
 class ObjectiveSettings(BaseModel):
-    """The highest client latency, and the speed of moves. Without it, the tuner only raises throttles of stalled moves."""
+    """The highest client latency, and the speed of moves. With ``off``, the tuner only raises throttles of stalled moves."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    latency_ms: Milliseconds = Field(
-        gt=0, description="highest p99 latency of produce requests, as brokers report it, in ms; required"
+    latency_ms: Milliseconds | None = Field(
+        default=None,
+        gt=0,
+        description="highest p99 latency of produce requests, as brokers report it, in ms; auto, the default: for each broker, "
+        "what its clients have without a move, and tolerance more",
+    )
+    tolerance: float = Field(
+        default=0.5,
+        gt=0,
+        le=100,
+        description="for latency_ms auto: how much longer than without a move clients may wait, as a share; 0.5 is half as long "
+        "again. They may always wait 5 ms longer",
     )
     mode: Mode = Field(
         default=Mode.FAST,
@@ -43,6 +57,11 @@ class ObjectiveSettings(BaseModel):
         default=0.5, gt=0, le=1, description="for mode gentle: the share of the headroom that moves use"
     )
 
+    @field_validator("latency_ms", mode="before")
+    @classmethod
+    def _read_latency(cls, found: object) -> object:
+        return none_if_auto(found)
+
     @model_validator(mode="after")
     def _check_mode(self) -> ObjectiveSettings:
         if self.mode is Mode.DEADLINE and self.finish_at is None:
@@ -53,12 +72,14 @@ class ObjectiveSettings(BaseModel):
             raise ValueError(f"finish_at is for mode deadline, and mode is {self.mode.value}")
         if self.mode is not Mode.SHARE and self.share_max is not None:
             raise ValueError(f"share_max is for mode share, and mode is {self.mode.value}")
+        if self.latency_ms is not None and "tolerance" in self.model_fields_set:
+            raise ValueError("tolerance is for latency_ms auto: leave out one of the two")
         return self
 
     def for_control_law(self) -> Objective:
         """Returns the objective in the form that the control law uses."""
         finish_at_ms = _epoch_ms(self.finish_at) if self.finish_at is not None else None
-        return Objective(self.latency_ms, self.mode, finish_at_ms, self.share_max, self.gentle_ratio)
+        return Objective(self.latency_ms, self.mode, finish_at_ms, self.share_max, self.gentle_ratio, self.tolerance)
 
 
 class BrokerCapacity(BaseModel):
@@ -75,7 +96,7 @@ class BrokerCapacity(BaseModel):
 
 
 class CapacitySettings(BrokerCapacity):
-    """The bandwidth of the brokers, for clients and replication together; required with an objective."""
+    """The bandwidth of the brokers, for clients and replication together. With ``auto`` it is learned from the clients' latency."""
 
     brokers: dict[Annotated[int, Field(ge=0)], BrokerCapacity] = Field(
         default_factory=dict, description="brokers with another capacity, by broker id"
@@ -158,10 +179,12 @@ class TunerSettings(BaseModel):
         "rates therefore change in larger steps. The tuner writes decreases first",
     )
     objective: ObjectiveSettings | None = Field(
-        default=None,
-        description="with it throttles continuously follow the clients' latency; without it only stalled moves are rescued",
+        default_factory=ObjectiveSettings,
+        description="throttles continuously follow the clients' latency; off: only stalled moves are rescued",
     )
-    capacity: CapacitySettings | None = Field(default=None, description="bandwidth of the brokers")
+    capacity: CapacitySettings | None = Field(
+        default=None, description="bandwidth of the brokers; auto: it is learned from the clients' latency"
+    )
     mutation_quota: MutationQuotaSettings | None = Field(
         default=None,
         description="sets quotas for creating and deleting topics (KIP-599) by the controller's load",
@@ -181,23 +204,36 @@ class TunerSettings(BaseModel):
             )
         return self
 
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _read_objective(cls, found: object) -> object:
+        """``off`` is False in YAML 1.1, and a string in an environment variable."""
+        if found is False or found == "off":
+            return None
+        return {} if found == "auto" else found
+
+    @field_validator("capacity", mode="before")
+    @classmethod
+    def _read_capacity(cls, found: object) -> object:
+        return none_if_auto(found)
+
     @model_validator(mode="after")
     def _check_objective_and_capacity(self) -> TunerSettings:
-        if self.objective is not None and self.capacity is None:
-            raise ValueError(
-                "objective needs capacity: without in_bytes_per_s and out_bytes_per_s of the brokers the headroom is unknown"
-            )
         if self.capacity is not None and self.objective is None:
-            raise ValueError("capacity is used with an objective only: set objective.latency_ms, or leave capacity out")
+            raise ValueError("capacity is used with an objective only: leave it out, or leave out objective: off")
+        if self.objective is not None and self.objective.mode is Mode.SHARE and self.capacity is None:
+            raise ValueError(
+                "mode share needs capacity: without in_bytes_per_s and out_bytes_per_s a share is not known"
+            )
         is_requested = "unthrottled_moves" in self.model_fields_set and self.unthrottled_moves == "throttle"
         if is_requested and self.objective is None:
             raise ValueError(
-                "unthrottled_moves: throttle needs objective.latency_ms and capacity to choose a rate: set them, or leave "
+                "unthrottled_moves: throttle needs an objective to choose a rate: leave out objective: off, or leave "
                 "unthrottled_moves out"
             )
         if self.recovery == "act" and self.objective is None:
             raise ValueError(
-                "recovery: act needs objective.latency_ms and capacity to choose a rate: set them, or set recovery: watch"
+                "recovery: act needs an objective to choose a rate: leave out objective: off, or set recovery: watch"
             )
         return self
 

@@ -86,11 +86,11 @@ class Clients:
             written=np.where(led, replicas.weight_bytes_per_s * factor[replicas.leader], 0.0),
         )
 
-    def free_bytes_per_s(self, replicas: Replicas, share: float) -> tuple[Floats, Floats]:
+    def free_bytes_per_s(self, replicas: Replicas, share: float | Floats) -> tuple[Floats, Floats]:
         """Returns by second and broker the bytes/s that clients and in-sync replicas leave free, out and in.
 
         Args:
-            share: the share of the capacity that may be used in total.
+            share: the share of the capacity that may be used in total; of all brokers, or of each.
         """
         factors, links = self.factors, self._links
         produced = factors * replicas.produced

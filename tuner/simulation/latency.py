@@ -23,16 +23,32 @@ def client_mean_ms(utilisation: Floats, model: LatencyModel) -> Floats:
     return mean
 
 
-def violation_ratio(utilisation: Floats, model: LatencyModel, *, bin_s: int) -> float:
+def objective_utilisations(model: LatencyModel) -> Floats:
+    """Returns the utilisation at the objective: of each broker, or one for all."""
+    return np.array(model.own_utilisations or (model.objective_utilisation,))
+
+
+def violation_ratio(
+    utilisation: Floats, model: LatencyModel, *, bin_s: int, without_copies: Floats | None = None
+) -> float:
     """Returns the share of all bins of all brokers that miss the objective; 0.0 without a whole bin.
 
     Args:
         utilisation: by second and broker.
         model: gives the objective.
         bin_s: seconds per bin. The mean of a bin is compared with the objective; an incomplete bin at the end is dropped.
+        without_copies: the utilisation by clients and in-sync replication alone. Bins in which they miss an objective of their
+            broker's own do not count.
     """
-    bins = len(utilisation) // bin_s
-    if bins == 0:
+    if len(utilisation) < bin_s:
         return 0.0
-    means = utilisation[: bins * bin_s].reshape(bins, bin_s, -1).mean(axis=1)
-    return float((means > model.objective_utilisation).mean())
+    missed = _bin_means(utilisation, bin_s) > objective_utilisations(model)
+    if model.own_utilisations and without_copies is not None:
+        missed &= _bin_means(without_copies, bin_s) <= objective_utilisations(model)
+    return float(missed.mean())
+
+
+def _bin_means(series: Floats, bin_s: int) -> Floats:
+    bins = len(series) // bin_s
+    means: Floats = series[: bins * bin_s].reshape(bins, bin_s, -1).mean(axis=1)
+    return means

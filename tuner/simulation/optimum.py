@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from tuner.simulation.cluster import Cluster
+from tuner.simulation.latency import objective_utilisations
 from tuner.simulation.numbers import Floats, sums
 from tuner.simulation.world import World
 
@@ -25,7 +26,7 @@ def optimum_s(world: World) -> float | None:
     replicas.start_moves()
     replicas.rebuild(cluster.lists)
     begin = int(world.moves_begin_s)
-    share = world.latency.objective_utilisation
+    share = objective_utilisations(world.latency)
     free_out, free_in = (free[begin:] for free in cluster.clients.free_bytes_per_s(replicas, share))
     adding = np.flatnonzero(replicas.adding)
     if len(adding) == 0:

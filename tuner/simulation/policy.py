@@ -69,6 +69,7 @@ class RuleInput:
     live: LiveCluster
     brokers: Mapping[int, BrokerSignal]
     moves: Mapping[BrokerSide, MoveSignal]
+    baselines_ms: Mapping[int, float] = field(default_factory=dict)
 
 
 class Rule(Protocol):
@@ -103,7 +104,14 @@ class _RuleRunner:
         simulated.signals.poll()
         live = simulated.live.snapshot(full=True)
         signals = simulated.signals
-        view = RuleInput(now_s, simulated.cluster.world, live, brokers=signals.brokers, moves=signals.moves)
+        view = RuleInput(
+            now_s,
+            simulated.cluster.world,
+            live,
+            brokers=signals.brokers,
+            moves=signals.moves,
+            baselines_ms=signals.baselines_ms,
+        )
         desired = dict(self._rule.rates(now_s, view))
         current = simulated.throttles.read_rates(desired)
         changes = {side: rate for side, rate in desired.items() if current[side] != rate}

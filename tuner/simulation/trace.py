@@ -207,14 +207,15 @@ class Recorder:
         moving = np.array(self._moving, dtype=np.bool_)
         model = world.latency
         utilisation = series["utilisation"]
+        used, alone = utilisation[moving], series["without_copies"][moving]
         calm = self.calm(config_writes, duration_s)
         summary = RunSummary(
             completed=ended_s is not None,
             duration_s=duration_s,
             optimum_s=self._optimum_s,
             ratio_to_optimum=duration_s / self._optimum_s if ended_s is not None and self._optimum_s else None,
-            slo_violation_ratio_1s=violation_ratio(utilisation[moving], model, bin_s=1),
-            slo_violation_ratio_5s=violation_ratio(utilisation[moving], model, bin_s=5),
+            slo_violation_ratio_1s=violation_ratio(used, model, bin_s=1, without_copies=alone),
+            slo_violation_ratio_5s=violation_ratio(used, model, bin_s=5, without_copies=alone),
             burst_ratio_max=calm.burst_ratio_max or 0.0,
             silence_s_max=calm.silence_s_max or 0.0,
             config_writes_per_broker_min=calm.config_writes_per_broker_min or 0.0,

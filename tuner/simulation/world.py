@@ -168,6 +168,8 @@ class LatencyModel:
     objective_utilisation: float = 0.9
     queue_ratio: float = 1.0
     utilisation_max: float = 0.99  # Higher utilisation counts as this value.
+    # The utilisation at the objective of each broker, in the order of the world's; empty: ``objective_utilisation`` for all.
+    own_utilisations: tuple[float, ...] = ()
 
     @property
     def objective_ms(self) -> float:

@@ -50,7 +50,7 @@ def log_dir_policy(settings: TunerSettings) -> LogDirPolicy:
     """Returns the operator's settings in the form that the controller uses."""
     limits = settings.limits()
     return LogDirPolicy(
-        latency_ms=settings.objective.latency_ms if settings.objective is not None else None,
+        objective=settings.control_objective(),
         limits=settings.law_limits(),
         limits_all_copies=limits.throttles_all_moves,
         adopts_existing=limits.adopts_existing,

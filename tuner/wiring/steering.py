@@ -11,14 +11,14 @@ from tuner.settings.tuner import TunerSettings
 
 
 def steering_controller(settings: TunerSettings, throttles: Throttles, inputs: InputLog) -> SteeringController | None:
-    """Returns None if the settings have no objective or no capacity: without closed-loop control the tuner only rescues moves."""
-    objective = settings.control_objective()
-    if objective is None or settings.capacity is None:
+    """Returns None if the settings have no objective: without closed-loop control the tuner only rescues moves."""
+    objective, capacity = settings.control_objective(), settings.capacity
+    if objective is None:
         return None
     return SteeringController(
         throttles,
         objective,
-        settings.capacity.of,
+        capacity.of if capacity is not None else lambda _: None,
         settings.law_limits(),
         writes_per_s_max=settings.config_writes_per_s_max,
         inputs=inputs,

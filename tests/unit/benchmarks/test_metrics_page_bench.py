@@ -37,7 +37,7 @@ OF_SOME = {
     "rheostat_override_until_timestamp_seconds", "rheostat_override_rate_bytes_per_second", "rheostat_external_change_hold_until_timestamp_seconds",
 }  # fmt: skip
 LETTERS = 20
-BYTES_MAX, SPARE = 2_000_000, 0.07
+BYTES_MAX, SPARE = 2_000_000, 0.04
 
 
 def test_page_has_every_broker_metric_for_every_broker() -> None:

@@ -10,7 +10,7 @@ from streaming.shared.log_dirs import LogDirCopy
 from tuner.control.log_dir.decision import LogDirDecision
 from tuner.control.log_dir.law import LogDirLaw
 from tuner.control.log_dir.progress import CopyHistory, CopyProgress
-from tuner.control.throttle.objective import ControlLimits
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.state import OwnedRate
 from tuner.core.cluster import ClusterUnreadable, RateSetting
 from tuner.core.operator_orders import Orders
@@ -21,14 +21,14 @@ class LogDirPolicy:
     """The settings of the operator.
 
     Attributes:
-        latency_ms: the objective for the p99 of produce requests; None: the controller only reports the copies.
+        objective: gives the highest p99 of produce requests; None: the controller only reports the copies.
         limits: the constants of the control law, with the operator's ceiling and minimum.
         limits_all_copies: the controller also limits copies that run without a limit.
         adopts_existing: the controller also changes limits that were set before it came.
         external_change_hold_s: how long a limit that another client has changed is left alone.
     """
 
-    latency_ms: float | None
+    objective: Objective | None
     limits: ControlLimits
     limits_all_copies: bool
     adopts_existing: bool
@@ -55,12 +55,14 @@ class LogDirView:
     Attributes:
         brokers: what was read of each broker: those that copied before, those whose limit is managed, and some others.
         signals: the newest signal of each broker.
+        baselines_ms: the p99 of each broker's clients without copies and moves, as far as it is known.
     """
 
     now_ms: int
     brokers: Mapping[int, BrokerLogDirs | ClusterUnreadable]
     signals: Mapping[int, BrokerSignal]
     orders: Orders = field(default_factory=Orders)
+    baselines_ms: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

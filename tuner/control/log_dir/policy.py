@@ -158,7 +158,7 @@ def _decide_broker(case: _Case, memory: LogDirMemory) -> tuple[LogDirMemory, Log
     if owned is not None:
         if pause is not None:
             return memory, case.restore(LogDirReason.RELEASED, f"released by {pause.by}")
-        if case.policy.latency_ms is None:
+        if case.policy.objective is None:
             return memory, case.restore(LogDirReason.NOT_CONFIGURED, "the settings have no latency objective any more")
         if memory.reads_without_copies.get(case.broker, 0) >= READS_BEFORE_RESTORE:
             return memory, case.restore(LogDirReason.COPIES_ENDED, "its copies have ended")
@@ -189,7 +189,7 @@ def _relinquish(case: _Case, owned: OwnedRate, memory: LogDirMemory) -> tuple[Lo
 def _steer(case: _Case, memory: LogDirMemory) -> tuple[LogDirMemory, LogDirDecision]:
     """Returns the state and the decision for a broker that copies, while no operator has ordered a pause."""
     policy, signal, now_ms = case.policy, case.signal, case.view.now_ms
-    if policy.latency_ms is None:
+    if policy.objective is None:
         return memory, case.hold(
             LogDirReason.NO_OBJECTIVE, "no latency objective is set, so the copies are only reported"
         )
@@ -207,8 +207,9 @@ def _steer(case: _Case, memory: LogDirMemory) -> tuple[LogDirMemory, LogDirDecis
     if law.sampled_at_ms > now_ms + policy.limits.hold_age_s * 1000:
         law = LogDirLaw()  # The clock was set back, and all correct signals would count as older.
     if signal.sampled_at_ms > law.sampled_at_ms:
-        law = update_law(law, signal, policy.limits)
-    ratio = latency_ratio(law, signal, policy.latency_ms, policy.limits)
+        law = update_law(law, signal)
+    limit = policy.objective.latency_limit(case.view.baselines_ms.get(case.broker), law.lowest_p99_ms)
+    ratio = latency_ratio(law, signal, limit)
     if ratio is None:
         return memory, case.hold(LogDirReason.LOAD_NOT_MEASURED, "the produce latency is not measured")
     law, decision = _apply_law(case, law, signal, ratio)

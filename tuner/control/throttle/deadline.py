@@ -69,7 +69,7 @@ class DeadlineMiss:
         if self.rate_bytes_per_s >= _AT_CEILING * self.ceiling_bytes_per_s:
             limit = f"the ceiling is {rate_text(self.ceiling_bytes_per_s)}: raise tuner.rate_bytes_per_s_max"
         else:
-            limit = "capacity and clients leave no more: raise objective.latency_ms"
+            limit = "capacity and clients leave no more: raise the latency objective"
         return f"{required}, {limit}{later}, or move fewer partitions"
 
 

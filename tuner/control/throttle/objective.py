@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
+from tuner.core.latency_limit import LatencyLimit, LatencySource
 from tuner.core.throttle_limits import MB, ThrottleLimits
 
 
@@ -26,6 +27,8 @@ class Mode(StrEnum):
     GENTLE = "gentle"
 
 
+# Clients may always wait this much longer than without a move: a p99 of few milliseconds varies by as much.
+_LATENCY_MARGIN_MS_MIN = 5.0
 # The share of a plan's rate that leaders get while the plan begins partitions; see ``ControlLimits.plan_leader_ratio``.
 PLAN_LEADER_RATIO = 0.92
 
@@ -43,24 +46,43 @@ class Objective:
     """The objective of one cluster.
 
     Attributes:
-        latency_ms: p99 of produce requests, as brokers report it.
+        latency_ms: highest p99 of produce requests, as brokers report it; None: each broker's follows from its baseline, the p99
+            without a move.
+        tolerance: without ``latency_ms``: how much longer than the baseline clients may wait, as a share of it.
         finish_at_ms: deadline mode: when the moves have to end (epoch).
         share_max: share mode: share of the link (0.25 is a quarter).
         gentle_ratio: gentle mode: share of the headroom.
     """
 
-    latency_ms: float
+    latency_ms: float | None = None
     mode: Mode = Mode.FAST
     finish_at_ms: int | None = None
     share_max: float | None = None
     gentle_ratio: float = 0.5
+    tolerance: float = 0.5
 
     def __post_init__(self) -> None:
         # The settings module checks these conditions too and names the key to the operator.
-        assert self.latency_ms > 0
+        assert self.latency_ms is None or self.latency_ms > 0
+        assert self.tolerance > 0
         assert self.mode is not Mode.DEADLINE or self.finish_at_ms is not None
         assert self.mode is not Mode.SHARE or (self.share_max is not None and 0 < self.share_max <= 1)
         assert 0 < self.gentle_ratio <= 1
+
+    def latency_limit(self, baseline_ms: float | None, lowest_ms: float) -> LatencyLimit | None:
+        """Returns the latency that the clients of a broker may have; None if it follows from a baseline and none is known.
+
+        Args:
+            baseline_ms: their p99 while the broker copied no replicas; None if it is not known.
+            lowest_ms: their lowest p99 since copies were first measured; 0 if none was measured.
+        """
+        if self.latency_ms is not None:
+            return LatencyLimit(self.latency_ms, LatencySource.SETTINGS, baseline_ms)
+        source = LatencySource.MOVE if baseline_ms is None else LatencySource.BASELINE
+        p99_ms = lowest_ms if baseline_ms is None else baseline_ms
+        if p99_ms <= 0.0:
+            return None
+        return LatencyLimit(max((1.0 + self.tolerance) * p99_ms, p99_ms + _LATENCY_MARGIN_MS_MIN), source, p99_ms)
 
     @property
     def uses_all_headroom(self) -> bool:
@@ -88,8 +110,6 @@ class ControlLimits:
     load_s: float = 10.0
     variation_s: float = 60.0  # The spread of the load is a mean over this time.
     forecast_spreads: float = 0.5  # The load is assumed to be this many spreads above its mean.
-    # Kafka's p99 covers some thousand requests. With fewer writes (at 16 kB a request) it covers more than five minutes.
-    clients_bytes_per_s_min: float = 50_000.0
     # Share of the setpoint. If less passes, something other than the throttle limits the move.
     throttle_full_ratio_min: float = 0.85
 

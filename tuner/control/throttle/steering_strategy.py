@@ -64,8 +64,8 @@ def _explain(
     if setpoint is not None and setpoint.no_headroom:
         return Reason.NO_HEADROOM, (
             f"clients (or objective.share_max) leave less than the {steady_state} of steady-state replication, so it is at its "
-            f"minimum rate, {rate_text(setpoint.bytes_per_s)} (if the produce p99 is near objective.latency_ms without the move, "
-            "raise the objective): move fewer partitions at a time, or when clients send less"
+            f"minimum rate, {rate_text(setpoint.bytes_per_s)} (if clients wait as long without the move, raise "
+            "the objective): move fewer partitions at a time, or when clients send less"
             + (f"; {late_text}" if late_text else "")
         )
     # All available bandwidth is too little for the deadline: the operator decides what to change.
@@ -74,9 +74,10 @@ def _explain(
     rate = f"starts at {rate_text(throttled.setting.bytes_per_s)}"
     if setpoint is not None:
         rate = f"setpoint {rate_text(setpoint.bytes_per_s)}"
+    limit = setpoint.latency_limit if setpoint is not None else None
     return Reason.FOLLOWS_CLIENTS, (
         f"adjusted to the load of its clients, {rate}: {size_text(load.remaining_bytes)} remain, and steady-state replication "
-        f"takes {steady_state}"
+        f"takes {steady_state}" + (f"; {limit.text}" if limit is not None else "")
     )
 
 

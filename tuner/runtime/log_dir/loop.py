@@ -38,6 +38,9 @@ class BrokerSignals(Protocol):
     """The newest signal of each broker."""
 
     @property
+    def baselines_ms(self) -> Mapping[int, float]: ...
+
+    @property
     def brokers(self) -> Mapping[int, BrokerSignal]: ...
 
 
@@ -121,7 +124,10 @@ class LogDirController:
         if isinstance(found, ClusterError):
             self.recorder.log_unreadable(str(found))
             return
-        view = LogDirView(self._clock.now_ms(), found, dict(self._ports.signals.brokers), self._ports.orders.latest)
+        signals = self._ports.signals
+        view = LogDirView(
+            self._clock.now_ms(), found, dict(signals.brokers), self._ports.orders.latest, dict(signals.baselines_ms)
+        )
         step = decide_log_dirs(view, self.recorder.memory, self._policy)
         changes: list[LogDirWrite] = []
         memory = step.memory

@@ -26,6 +26,7 @@ from streaming.shared.contract import (
     decode_signal,
 )
 from tuner.control.throttle.recovery import without_recoveries
+from tuner.control.throttle.steering.latency_baseline import LatencyBaseline, update_baseline
 from tuner.core.cluster import BrokerSide
 from tuner.journal.topic_tail import ANSWER_MS, KAFKA_ERRORS, TopicTail
 from tuner.runtime.observe.refused import RefusedRecords
@@ -54,6 +55,11 @@ class SignalCache:
         self.replication: dict[int, ReplicationSignal] = {}  # By follower.
         self.controllers: dict[int, ControllerSignal] = {}
         self.tenants: dict[Tenant, TenantSignal] = {}
+        # By broker; both outlive the signals.
+        self.baselines: dict[int, LatencyBaseline] = {}
+        self.baselines_ms: dict[
+            int, float
+        ] = {}  # The p99 of each broker's clients without copies, as far as it is known.
         self.backlog = 0
 
     def take(self, signal: Signal) -> None:
@@ -63,6 +69,11 @@ class SignalCache:
         match signal:
             case BrokerSignal():
                 _keep(self.brokers, signal.broker, signal)
+                if signal is self.brokers.get(signal.broker):
+                    baseline = update_baseline(self.baselines.get(signal.broker), signal)
+                    self.baselines[signal.broker] = baseline
+                    if baseline.is_known:
+                        self.baselines_ms[signal.broker] = baseline.rounded_p99_ms
             case MoveSignal():
                 move = signal if self.counts_recoveries else without_recoveries(signal)
                 _keep(self.moves, (signal.broker, signal.side), move)

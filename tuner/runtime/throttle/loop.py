@@ -365,6 +365,7 @@ class ThrottleController:
             orders=self._orders.latest,
             plan_moves=plan_moves,
             replication_signals=dict(self._signals.replication),
+            baselines_ms=dict(self._signals.baselines_ms),
         )
 
     def _with_recoveries(self, observation: Observation) -> Observation:

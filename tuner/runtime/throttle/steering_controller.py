@@ -28,6 +28,7 @@ from tuner.runtime.throttle.actuator import Throttles
 
 TICK_EVERY_S = 1.0
 NO_RATES: Mapping[BrokerSide, int] = {}
+NO_BASELINES: Mapping[int, float] = {}
 # A broker may show the rate before the last write for so many seconds in a row. After that, the write counts as lost.
 _LATE_READS_MAX = 10
 
@@ -54,7 +55,7 @@ class SteeringController:
         self,
         throttles: Throttles,
         objective: Objective,
-        capacity_of: Callable[[int], Capacity],
+        capacity_of: Callable[[int], Capacity | None],
         limits: ControlLimits,
         *,
         writes_per_s_max: float,
@@ -62,7 +63,7 @@ class SteeringController:
     ) -> None:
         """
         Args:
-            capacity_of: returns the capacity of a broker.
+            capacity_of: returns the capacity of a broker in the settings; None if they have none.
             inputs: records the inputs of every second for a replay; None: nothing is recorded.
         """
         self._throttles = throttles
@@ -72,7 +73,7 @@ class SteeringController:
         self._writes_max = writes_per_tick_max(writes_per_s_max)
         self._inputs = inputs
         self._state = ControlState()
-        self._capacities: dict[int, Capacity] = {}
+        self._capacities: dict[int, Capacity | None] = {}
         self._current: dict[BrokerSide, int] = {}  # The expected rate of each side that the law steers.
         self._is_set_on_broker: dict[BrokerSide, bool] = {}  # Whether the rate is set on the broker, not inherited.
         self._held: frozenset[BrokerSide] = frozenset()
@@ -90,13 +91,8 @@ class SteeringController:
     @property
     def setpoints(self) -> dict[BrokerSide, Setpoint]:
         """The law's latest setpoint of each side."""
-        setpoints = {}
-        for side in self._current:
-            side_state = self._state.side_states.get(side)
-            if side_state is not None:
-                target = side_state.setpoint
-                setpoints[side] = Setpoint(target.rate_bytes_per_s, target.infeasible, side_state.inputs_stale)
-        return setpoints
+        found = ((side, self._state.setpoint(side)) for side in self._current)
+        return {side: setpoint for side, setpoint in found if setpoint is not None}
 
     def assign_sides(
         self,
@@ -156,11 +152,14 @@ class SteeringController:
         brokers: Mapping[int, BrokerSignal],
         moves: Mapping[BrokerSide, MoveSignal],
         planned: Collection[BrokerSide] = (),
+        baselines_ms: Mapping[int, float] = NO_BASELINES,
     ) -> list[SetRate]:
         """Returns the rate changes of the law's next second; none if the last second is not over.
 
         Args:
+            brokers, moves: the newest signal of each broker and side.
             planned: sides where plans have steps that have not begun.
+            baselines_ms: p99 of each broker's clients without copies, as far as it is known.
         """
         if self._due_s is None or now_s < self._due_s:
             return []
@@ -173,13 +172,14 @@ class SteeringController:
             brokers,
             moves,
             self._current,
-            {broker: self._capacity(broker) for broker in known_brokers},
+            {broker: found for broker in known_brokers if (found := self._capacity(broker)) is not None},
             stalled_sides=self._stalled,
             recovering_sides=self._recovering,
             at_min_isr_sides=self._at_min_isr,
             restore_rates=self._restore_rates,
             planned_sides=frozenset(planned),
             plan_max_rates=self._plan_max_rates,
+            baselines_ms=baselines_ms,
         )
         limits = replace(self._limits, quota_samples=self._quota_samples)
         before = self._state
@@ -248,8 +248,8 @@ class SteeringController:
                 self._written.add(side)
         return failures
 
-    def _capacity(self, broker: int) -> Capacity:
-        """Returns the broker's capacity. It is always the same object, so that the law recognizes unchanged inputs."""
+    def _capacity(self, broker: int) -> Capacity | None:
+        """Returns the broker's capacity in the settings: always the same object, so that the law recognizes unchanged inputs."""
         if broker not in self._capacities:
             self._capacities[broker] = self._capacity_of(broker)
         return self._capacities[broker]

@@ -37,13 +37,16 @@ _LOWER_ONLY = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONT
 
 
 class LatestSignals(Protocol):
-    """The latest signal of each broker and of each side through which partitions move."""
+    """The latest signal of each broker and of each side through which partitions move, and what is known without moves."""
 
     @property
     def brokers(self) -> Mapping[int, BrokerSignal]: ...
 
     @property
     def moves(self) -> Mapping[BrokerSide, MoveSignal]: ...
+
+    @property
+    def baselines_ms(self) -> Mapping[int, float]: ...
 
     def poll(self) -> int:
         """Reads new signals. Returns their number."""
@@ -140,7 +143,10 @@ class SteeringTick:
         pending = self.pending_bytes()
         moves = add_pending_bytes(self._signals.moves, pending)
         now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
-        changes = steering.next_changes(now_s, now_ms, brokers, moves, planned=pending.keys())
+        baselines_ms = self._signals.baselines_ms
+        changes = steering.next_changes(
+            now_s, now_ms, brokers, moves, planned=pending.keys(), baselines_ms=baselines_ms
+        )
         if self._dry_run or not changes:
             return
         # A change is refused if the rate in Kafka is not the expected one. A broker under load may still show the rate before the

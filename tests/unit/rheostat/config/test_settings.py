@@ -78,6 +78,7 @@ def test_fault_names_key_line_and_expected_value(text: str, said: str) -> None:
     assert said in fault(text)
 
 
+OFF = "  objective: off\n"
 OBJECTIVE = GOOD + "  objective: {latency_ms: 50}\n"
 CAPACITY = "  capacity: {in_bytes_per_s: 100_000_000, out_bytes_per_s: 125_000_000, brokers: {3: {in_bytes_per_s: 5e7, out_bytes_per_s: 6e7}}}\n"
 
@@ -104,14 +105,14 @@ def test_unthrottled_moves_are_throttled_with_an_objective(more: str, throttles:
 
 
 def test_unthrottled_moves_throttle_without_objective_is_refused() -> None:
-    assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().throttles_all_moves
+    assert not parse_settings(GOOD + OFF, "f.yaml", {}).tuner.limits().throttles_all_moves
     assert not parse_settings(GOOD + "  unthrottled_moves: leave\n", "f.yaml", {}).tuner.limits().throttles_all_moves
-    said = fault(GOOD + "  unthrottled_moves: throttle\n")
-    assert "unthrottled_moves: throttle needs objective.latency_ms and capacity" in said
+    said = fault(GOOD + OFF + "  unthrottled_moves: throttle\n")
+    assert "unthrottled_moves: throttle needs an objective" in said
 
 
 def test_settings_without_objective_have_no_closed_loop() -> None:
-    assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().closed_loop
+    assert not parse_settings(GOOD + OFF, "f.yaml", {}).tuner.limits().closed_loop
 
 
 def test_deadline_is_read_with_its_time_zone() -> None:
@@ -121,11 +122,31 @@ def test_deadline_is_read_with_its_time_zone() -> None:
     assert objective.for_control_law().finish_at_ms == 1_769_835_600_000
 
 
+@pytest.mark.parametrize("text", ["", "  objective: auto\n", "  objective: {latency_ms: auto}\n  capacity: auto\n"])
+def test_objective_and_capacity_are_learned_unless_they_are_set(text: str) -> None:
+    tuner = parse_settings(GOOD + text, "f.yaml", {}).tuner
+    assert tuner.control_objective() == Objective(tolerance=0.5)
+    assert tuner.capacity is None
+    assert tuner.limits().closed_loop
+    assert tuner.limits().throttles_all_moves
+
+
+@pytest.mark.parametrize(("text", "env"), [("  objective: off\n", {}), ("", {"RHEOSTAT_TUNER__OBJECTIVE": "off"})])
+def test_objective_off_leaves_the_rescue(text: str, env: dict[str, str]) -> None:
+    tuner = parse_settings(GOOD + text, "f.yaml", env).tuner
+    assert tuner.control_objective() is None
+    assert not tuner.limits().closed_loop
+    assert not tuner.limits().throttles_all_moves
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (OBJECTIVE, "f.yaml:6: tuner: objective needs capacity"),
-        (GOOD + CAPACITY, "f.yaml:6: tuner: capacity is used with an objective only"),
+        (GOOD + "  objective: off\n" + CAPACITY, "f.yaml:6: tuner: capacity is used with an objective only"),
+        (GOOD + "  objective: {mode: share, share_max: 0.2}\n", "f.yaml:6: tuner: mode share needs capacity"),
+        (OBJECTIVE.replace("50}", "50, tolerance: 0.2}") + CAPACITY, "tolerance is for latency_ms auto"),
+        (OBJECTIVE.replace("50}", "quick}") + CAPACITY, "f.yaml:8: tuner.objective.latency_ms:"),
+        (GOOD + "  objective: {tolerance: 0}\n", "tuner.objective.tolerance: input should be greater than 0"),
         (OBJECTIVE.replace("50}", "0}") + CAPACITY, "f.yaml:8: tuner.objective.latency_ms: input should be greater than 0"),
         (OBJECTIVE.replace("50}", "50, mode: quick}") + CAPACITY, "f.yaml:8: tuner.objective.mode: input should be 'fast', 'deadline', 'share' or 'gentle'"),
         (OBJECTIVE.replace("50}", "50, mode: deadline}") + CAPACITY, "mode deadline needs finish_at"),

@@ -113,7 +113,9 @@ def signals(hostile: str, console: Console) -> None:
 def status_of(hostile: str) -> dict[str, Any]:
     entry = {"at_ms": NOW_MS, "kind": hostile, "text": hostile, "outcome": "failed", "failure": hostile}
     sides = ("current_rate_bytes_per_s", "throttled_bytes_per_s", "min_rate_bytes_per_s")
-    broker = {"broker": 1, "produce_p99_ms": 1.0} | {f"{side}_{key}": 1e6 for side in Side for key in sides}
+    broker = {"broker": 1, "produce_p99_ms": 1.0, "latency_limit": None} | {
+        f"{side}_{key}": 1e6 for side in Side for key in sides
+    }
     onto = {
         "broker": 2, "done_ratio": 0.5, "remaining_bytes": 1e6, "remaining_slope_bytes_per_s": -1.0, "eta_s": 60.0, "stalled": True,
         "stalled_since_ms": NOW_MS, "progress_lost_s": 0.0,
@@ -149,7 +151,7 @@ def shown_status(hostile: str, console: Console) -> None:
 
 
 def watched_status(hostile: str, console: Console) -> None:
-    made = render_screen(status_of(hostile), RateHistory(), 30.0, hostile, [hostile], tenants_of(hostile))
+    made = render_screen(status_of(hostile), RateHistory(), hostile, [hostile], tenants_of(hostile))
     console.print(made)
 
 

@@ -18,7 +18,7 @@ FILE = """
 cluster: lab
 kafka: {bootstrap_servers: "localhost:9092"}
 stream: {checkpoint_dir: /tmp/checkpoint}
-tuner: {rate_bytes_per_s_max: 12000000}
+tuner: {rate_bytes_per_s_max: 12000000, objective: "off"}
 """
 ACTIVE = TunerPresence("one:1", TunerMode.ACTIVE, 0, "1.0", rate_bytes_per_s_max=12 * MB, rate_bytes_per_s_min=5 * MB)
 STANDBY = replace(ACTIVE, holder="two:2", mode=TunerMode.STANDBY)
@@ -105,3 +105,12 @@ def test_describe_rate_names_throttle_and_unthrottled(settings: Settings) -> Non
     assert "also above the ceiling of 12.0 MB/s" in describe_rate(constraints)[0]
     assert throttle_text(PlanThrottle(3 * MB)) == "throttled at 3.00 MB/s at most, on each broker and side (--throttle)"
     assert "not throttled" in throttle_text(PlanThrottle(unthrottled=True))
+
+
+def test_learned_objective_is_named_and_compared(settings: Settings) -> None:
+    learns = replace(ACTIVE, objective_mode="fast")
+    rate, difference = describe_rate(select_constraints(settings, [learns], NO_THROTTLE, standalone=False))
+    assert "The latency objective may lower this rate (p99 near that without a move, mode fast)." in rate
+    assert "the objective is not set, and the tuner has p99 near that without a move, mode fast" in difference
+    same = parse_settings(FILE.replace(', objective: "off"', ""), "rheostat.yaml", {})
+    assert select_constraints(same, [learns], NO_THROTTLE, standalone=False).differences == ()

@@ -92,7 +92,7 @@ def test_first_lines_say_which_tuner_acts(tuners: list[TunerPresence], lines: li
     found = status(tuners=tuners)
     assert text_of(found).splitlines()[: len(lines)] == lines
     text = io.StringIO()
-    Console(file=text, width=400).print(render_screen(found, RateHistory(), 30.0))
+    Console(file=text, width=400).print(render_screen(found, RateHistory()))
     assert [line.rstrip() for line in text.getvalue().splitlines()[: len(lines)]] == lines
 
 

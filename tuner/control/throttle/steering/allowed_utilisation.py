@@ -1,52 +1,56 @@
 """Learns from the latency of a broker's clients how full its link may be.
 
-The allowed utilisation starts below the capacity in the settings. Each measured latency moves it: up while clients wait less
-than the objective allows and the link is as full as it may be, and down while they wait longer. The steps end where the
-measured latency meets the aim, whatever the latency is at other utilisations. Each step is a share of the measured utilisation,
-so it does not depend on the capacity in the settings. A wrong capacity costs clients or the move some time at the start.
+The allowed utilisation starts below the capacity in the settings. Each measured latency moves it: up while clients wait less than
+the objective allows, and down while they wait longer. The steps end where the measured latency meets the aim, whatever the latency
+is at other utilisations. Each step is a share of the measured utilisation, so the capacity in the settings is only where the search
+begins: a wrong one costs clients or the move some time.
 
-Invariant: the allowed utilisation never rises above 95 % of ``full_utilisation``, and never falls below the load of clients.
+Without a capacity in the settings, the unit is the traffic that was measured first. The search then begins at the throttle that is
+set, or a little below what an earlier move has learned.
+
+Invariant: except at its start, the allowed utilisation never rises above ``_AHEAD_RATIO`` times what the link has carried. It never
+falls below the load of clients.
 
 Terms:
-    utilisation  share of the capacity in the settings, in the busier direction of the broker.
+    utilisation   share of the capacity, in the busier direction of the broker.
+    latency rise  how much of the permitted rise of the latency is used: 0 as without copies, 1 at the objective.
 """
 
 from __future__ import annotations
 
-from tuner.control.throttle.objective import ControlLimits
+import math
 
-# A capacity in the settings is near the true one. A guessed capacity is twice the traffic of the first step, so moves start at that
-# traffic.
-START_TOLD, START_GUESSED = 0.85, 0.5
-# Share of the objective. It leaves room for seconds that are fuller than the mean.
-_AIM_RATIO = 0.85
+START_TOLD = 0.85  # A capacity in the settings is near the true one.
+# What an earlier move has learned may be out of date: a move resumes at this share of it, and at less after weeks.
+_RESUME_RATIO, _FORGET_S = 0.85, 14 * 86_400.0
+# Latency rise that is aimed at. It leaves room for seconds that are fuller than the mean.
+_AIM_RATIO = 0.75
 # Time constants. Clients that wait are relieved soon; a rise waits for the quota's window to show the rise before it.
 _FALL_S, _RISE_S = 10.0, 30.0
-# A link that is used so much less than allowed does not show whether more would pass. So the allowed utilisation does not rise
-# above its start then, and a fall begins at most so far above the used one.
-_NEAR_RATIO = 0.1
-# A step per unit of (latency ÷ aimed latency − 1). Near the aim of a queue of random arrivals, 1 % more traffic makes the
-# latency about 8 % longer, so this step just meets the aim.
+# A step per unit of (latency rise ÷ aim − 1). Near the aim of a queue of random arrivals, 1 % more traffic makes the latency about
+# 8 % longer, so this step just meets the aim.
 _STEP_RATIO = 0.13
-# Clients that hardly wait on a full link show that the link is much larger: steps up by this × (1 − latency ÷ aimed latency)².
-_RISE_RATIO_MAX = 0.5
+# Clients that wait as without copies show that the link is much larger: steps up by this × (1 − latency rise ÷ aim)².
+_RISE_RATIO_MAX = 0.8
 _FALL_RATIO_MAX = 0.3  # The longest step down: a single pause of a broker says little about its link.
-# A link that carries more than the capacity in the settings is larger than they say, but perhaps not by much.
-_FULL_RATIO_MAX = 1.25
+# A link that carries less than allowed does not show whether more would pass. So a rise ends at this multiple of what it carries,
+# and a fall begins at most so far above it.
+_AHEAD_RATIO, _NEAR_RATIO = 1.5, 1.1
 
 
-def full_utilisation(used_ratio: float) -> float:
-    """Returns the utilisation that counts as a full link: 1, or more if the link carries more than the settings say.
+def resume_allowed(before: float | None, present_ratio: float, elapsed_s: float) -> float:
+    """Returns the allowed utilisation at the start of a move, without a capacity in the settings.
 
     Args:
-        used_ratio: the utilisation in the newest step.
+        before: the allowed utilisation at the end of the last move; 0 or None: there was none.
+        present_ratio: the utilisation in the newest step, or with the throttles that are set if that is more. An operator has
+            chosen these, and the first latency above the aim lowers the allowed utilisation to the used one.
+        elapsed_s: seconds since the last move.
     """
-    return max(1.0, _FULL_RATIO_MAX * used_ratio)
+    return max(present_ratio, _RESUME_RATIO * (before or 0.0) * math.exp(-elapsed_s / _FORGET_S))
 
 
-def update_allowed(
-    allowed: float, used_ratio: float, load_ratio: float, latency_ratio: float, step_s: float, limits: ControlLimits
-) -> float:
+def update_allowed(allowed: float, used_ratio: float, load_ratio: float, latency_rise: float, step_s: float) -> float:
     """Returns the allowed utilisation after one more measured latency.
 
     Args:
@@ -54,17 +58,15 @@ def update_allowed(
         used_ratio: the utilisation in the newest step; above 0.
         load_ratio: the utilisation by clients and in-sync replication. Replication may use nothing at this allowed utilisation, and
             a lower one would only delay the next rise.
-        latency_ratio: latency in this step ÷ objective; above 0.
+        latency_rise: of this step; at least 0.
         step_s: length of the step.
-        limits: the constants of the law.
     """
-    used_ratio = min(used_ratio, full_utilisation(allowed))  # A single wrong sample must not move it far.
-    slack = 1.0 - latency_ratio / _AIM_RATIO
+    used_ratio = min(used_ratio, _AHEAD_RATIO * allowed)  # A single wrong sample must not move it far.
+    slack = 1.0 - latency_rise / _AIM_RATIO
     if slack < 0.0:
-        reached = min(allowed, used_ratio + _NEAR_RATIO)
+        reached = min(allowed, _NEAR_RATIO * used_ratio)
         fall = min(1.0, step_s / _FALL_S) * used_ratio * min(_FALL_RATIO_MAX, -_STEP_RATIO * slack)
         return max(reached - fall, min(reached, load_ratio))
-    if allowed >= START_TOLD and used_ratio <= allowed - _NEAR_RATIO:
-        return allowed
+    reached = max(allowed, used_ratio)  # It was carried while clients waited no longer than aimed at.
     rise = min(1.0, step_s / _RISE_S) * used_ratio * max(_STEP_RATIO, _RISE_RATIO_MAX * slack) * slack
-    return max(allowed, min(limits.utilisation_max * full_utilisation(used_ratio), allowed + rise))
+    return max(reached, min(_AHEAD_RATIO * used_ratio, reached + rise))

@@ -12,11 +12,14 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 
 from streaming.shared.contract import BrokerSignal, Side
-from tuner.control.throttle.objective import Capacity, ControlLimits
-from tuner.control.throttle.steering.allowed_utilisation import START_GUESSED, START_TOLD, update_allowed
+from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
+from tuner.control.throttle.steering.allowed_utilisation import START_TOLD, resume_allowed, update_allowed
 from tuner.control.throttle.steering.headroom import DirectionLoad, update_load
+from tuner.control.throttle.steering.latency_baseline import is_hardly_written, lowest_p99_ms, produce_p99_ms
 from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.control.throttle.steering.present_latency import PresentLatency, update_latency
+from tuner.core.latency_limit import LatencyLimit
+from tuner.core.link_limit import LinkLimit
 from tuner.core.value import value
 
 _STEP_S_DEFAULT = 5.0  # The stream's usual step; assumed for a broker's first signal.
@@ -48,9 +51,12 @@ class BrokerEstimate:
         sampled_at_ms: when the newest signal was measured; epoch.
         step_s: length of the newest step.
         directions: the load by direction.
-        capacity: the capacity in the settings; a guess if they have none. None: nothing was measured yet.
+        capacity: the capacity in the settings; without one, the traffic that was measured first. None: nothing was measured yet.
         latency: the present latency of the broker's producers.
+        lowest_p99_ms: the lowest present p99 so far; 0: none was measured. It stands for a baseline that is not known.
+        latency_limit: the latency that they may have; None if it follows from a baseline that is not known.
         allowed_utilisation: how full the link may be (allowed_utilisation.py); None: clients hardly write, so none waits.
+        is_capacity_told: the settings have the capacity.
         signal_interval_s: seconds between the newest two signals.
     """
 
@@ -59,16 +65,29 @@ class BrokerEstimate:
     directions: Mapping[Side, DirectionEstimate]
     capacity: Capacity | None = None
     latency: PresentLatency = field(default_factory=PresentLatency)
+    lowest_p99_ms: float = 0.0
+    latency_limit: LatencyLimit | None = None
     allowed_utilisation: float | None = None
+    is_capacity_told: bool = True
     signal_interval_s: float = _STEP_S_DEFAULT
+
+    def link_limit(self, side: Side) -> LinkLimit | None:
+        """Returns how many bytes/s the law lets through in one direction, clients included; None if it knows no limit."""
+        if self.capacity is None or (self.allowed_utilisation is None and not self.is_capacity_told):
+            return None
+        link = self.capacity.out_bytes_per_s if side is Side.LEADER else self.capacity.in_bytes_per_s
+        ratio = 1.0 if self.allowed_utilisation is None else self.allowed_utilisation
+        return LinkLimit(ratio * link, link if self.is_capacity_told else None)
 
 
 def update_estimate(
     signal: BrokerSignal,
     before: BrokerEstimate | None,
     capacity: Capacity | None,
-    objective_ms: float,
+    baseline_ms: float | None,
+    objective: Objective,
     limits: ControlLimits,
+    throttles: Mapping[Side, float] | None = None,
 ) -> BrokerEstimate:
     """Returns the estimate after the broker's newest signal; ``before`` itself if the signal is not newer.
 
@@ -76,8 +95,10 @@ def update_estimate(
         signal: the newest signal.
         before: the estimate before; None for the broker's first signal.
         capacity: the capacity of the broker in the settings; None if they have none.
-        objective_ms: the latency that clients may have.
+        baseline_ms: the p99 of the broker's clients without a move; None if it is not known.
+        objective: gives the latency that clients may have.
         limits: the constants of the law.
+        throttles: the throttle rates that are set on the broker, in bytes/s.
     """
     if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:
         return before
@@ -88,22 +109,24 @@ def update_estimate(
     latency = update_latency(
         before.latency if before is not None else PresentLatency(),
         signal.produce_mean_ms,
-        produce_p99_ms(signal, limits),
+        produce_p99_ms(signal),
         elapsed_s,
     )
-    is_guess = capacity is None
+    is_new = before is None or elapsed_s > _STEP_S_MAX  # What was learned in a former move says little about this one.
+    lowest_ms = lowest_p99_ms(latency.p99_ms, 0.0 if before is None or is_new else before.lowest_p99_ms)
+    is_told = capacity is not None
     if capacity is None:
-        capacity = (
-            before.capacity if before is not None and before.capacity is not None else _guess_capacity(directions)
-        )
-    allowed = before.allowed_utilisation if before is not None else None
+        capacity = before.capacity if before is not None and before.capacity is not None else _measured(directions)
     utilisation, load = _utilisation(directions, capacity)
-    if _hardly_written(signal, limits):
+    allowed = before.allowed_utilisation if before is not None else None
+    if is_hardly_written(signal):
         allowed = None  # Latencies of earlier load limit nothing.
-    elif allowed is None or elapsed_s > _STEP_S_MAX:  # A former move says little about this one.
-        allowed = START_GUESSED if is_guess else START_TOLD
-    if allowed is not None and utilisation > 0.0 and latency.p99_ms > 0.0:
-        allowed = update_allowed(allowed, utilisation, load, latency.p99_ms / objective_ms, elapsed_s, limits)
+    elif not allowed or is_new:
+        set_ratio = _utilisation_of_throttles(directions, capacity, throttles or {})
+        allowed = START_TOLD if is_told else resume_allowed(allowed, max(utilisation, set_ratio), elapsed_s)
+    latency_limit = objective.latency_limit(baseline_ms, lowest_ms)
+    if allowed is not None and utilisation > 0.0 and latency.p99_ms > 0.0 and latency_limit is not None:
+        allowed = update_allowed(allowed, utilisation, load, latency_limit.rise_ratio(latency.p99_ms), elapsed_s)
     interval_s = elapsed_s if no_signal_lost else _STEP_S_DEFAULT
     reported_s = reported_step_s(signal)
     return BrokerEstimate(
@@ -112,15 +135,19 @@ def update_estimate(
         directions=directions,
         capacity=capacity,
         latency=latency,
+        lowest_p99_ms=lowest_ms,
+        latency_limit=latency_limit,
         allowed_utilisation=allowed,
+        is_capacity_told=is_told,
         signal_interval_s=interval_s,
     )
 
 
-def _guess_capacity(directions: Mapping[Side, DirectionEstimate]) -> Capacity | None:
-    """Returns twice what the broker sent or received in the newest step, for both directions; None if that is not known."""
-    busier = max(directions[side].network.newest or 0.0 for side in directions)
-    return Capacity(2.0 * busier, 2.0 * busier) if busier > 0.0 else None
+def _measured(directions: Mapping[Side, DirectionEstimate]) -> Capacity | None:
+    """Returns what the broker sent or received in the newest step, for both directions; None if that is not known."""
+    rates = [found.network.newest for found in directions.values()]
+    busier = max((rate for rate in rates if rate is not None), default=None)
+    return Capacity(busier, busier) if busier else None
 
 
 def _utilisation(directions: Mapping[Side, DirectionEstimate], capacity: Capacity | None) -> tuple[float, float]:
@@ -135,6 +162,20 @@ def _utilisation(directions: Mapping[Side, DirectionEstimate], capacity: Capacit
     sent_load = sent.load.level_bytes_per_s if sent.load is not None else 0.0
     received_load = received.load.level_bytes_per_s if received.load is not None else 0.0
     return used, max(sent_load / capacity.out_bytes_per_s, received_load / capacity.in_bytes_per_s)
+
+
+def _utilisation_of_throttles(
+    directions: Mapping[Side, DirectionEstimate], capacity: Capacity | None, throttles: Mapping[Side, float]
+) -> float:
+    """Returns the utilisation of the busier direction if its throttle were full; 0 if that is not known."""
+    if capacity is None:
+        return 0.0
+    rates = [
+        throttles[side] + found.load.level_bytes_per_s
+        for side, found in directions.items()
+        if side in throttles and found.load is not None
+    ]
+    return max(rates, default=0.0) / capacity.out_bytes_per_s
 
 
 def window_rates(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
@@ -183,19 +224,6 @@ def steps_in_window(signal: BrokerSignal) -> int:
     """
     expected = round(signal.samples / signal.completeness) if signal.completeness > 0 else signal.samples
     return max(1, min(signal.samples, expected) - 1)
-
-
-def produce_p99_ms(signal: BrokerSignal, limits: ControlLimits) -> float:
-    """Returns the produce p99 (ms); 0 if it is not known or says nothing.
-
-    Kafka's p99 covers the last thousand requests. On a broker that clients hardly write to, those reach back to its start. Fetch
-    times are not used: a consumer at the end of its topic waits for the next record, by default half a second.
-    """
-    return 0.0 if _hardly_written(signal, limits) else signal.produce_p99_ms or 0.0
-
-
-def _hardly_written(signal: BrokerSignal, limits: ControlLimits) -> bool:
-    return signal.client_in_bytes_per_s is not None and signal.client_in_bytes_per_s < limits.clients_bytes_per_s_min
 
 
 def _newest_steps(

@@ -13,8 +13,10 @@ from __future__ import annotations
 import math
 
 from tuner.control.throttle.objective import ControlLimits
-from tuner.control.throttle.steering.allowed_utilisation import full_utilisation
 from tuner.core.value import value
+
+# A link that carries more than the capacity in the settings is larger than they say, but perhaps not by much.
+_FULL_RATIO_MAX = 1.25
 
 
 @value
@@ -64,6 +66,8 @@ def headroom_bytes_per_s(
     used_bytes_per_s: float,
     allowed_utilisation: float | None,
     limits: ControlLimits,
+    *,
+    is_told: bool = True,
 ) -> float:
     """Returns the catch-up rate (bytes/s) that this direction of the broker can carry now.
 
@@ -73,10 +77,14 @@ def headroom_bytes_per_s(
         used_bytes_per_s: all that passed in this direction in the newest step, catch-up included; 0 if it is not known.
         allowed_utilisation: how full the busier direction of the broker may be; None: clients hardly write.
         limits: the constants of the law.
+        is_told: the capacity is that of the settings. Otherwise it is only a unit of the allowed utilisation, and a broker that
+            clients hardly write to has no known limit.
     """
-    allowed_ratio = limits.utilisation_max
-    if allowed_utilisation is not None:
-        # A utilisation above the capacity in the settings is allowed only in the direction that has carried so much.
-        full = full_utilisation(used_bytes_per_s / capacity_bytes_per_s)
-        allowed_ratio = min(allowed_utilisation, full * limits.utilisation_max)
+    if allowed_utilisation is None and not is_told:
+        return math.inf
+    allowed_ratio = limits.utilisation_max if allowed_utilisation is None else allowed_utilisation
+    if is_told:
+        # More than the capacity in the settings is allowed only in the direction that has carried so much.
+        full_ratio = max(1.0, _FULL_RATIO_MAX * used_bytes_per_s / capacity_bytes_per_s)
+        allowed_ratio = min(allowed_ratio, full_ratio * limits.utilisation_max)
     return max(0.0, allowed_ratio * capacity_bytes_per_s - forecast_bytes_per_s(load, limits))

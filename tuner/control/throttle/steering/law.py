@@ -59,7 +59,7 @@ def control_step(
     inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> tuple[ControlState, dict[BrokerSide, int]]:
     """Returns the state after this second, and the rates to write, in bytes/s; a side whose rate stays has no entry."""
-    estimates = _update_estimates(inputs, state, objective.latency_ms, limits)
+    estimates = _update_estimates(inputs, state, objective, limits)
     sides = _describe_sides(inputs, state, estimates, objective, limits)
     target = _find_target(inputs, state, sides, objective, limits)
     # Sides of a running plan get additional rate, but only if the objective's mode uses all headroom.
@@ -84,11 +84,12 @@ def control_step(
         side_states[side], rate = control_side(context, state.side_states.get(side), target, inputs.now_ms, limits)
         if rate is not None:
             writes[side] = rate
-    return ControlState(estimates, side_states), writes
+    # A broker without a signal now keeps what was learned about it.
+    return ControlState({**state.broker_estimates, **estimates}, side_states), writes
 
 
 def _update_estimates(
-    inputs: ControlInput, state: ControlState, objective_ms: float, limits: ControlLimits
+    inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> dict[int, BrokerEstimate]:
     """Returns the estimate of each broker after its newest signal."""
     # An estimate that is dated far in the future came from a wrong clock. All correct signals would count as older and be ignored.
@@ -103,7 +104,9 @@ def _update_estimates(
             continue
         moves = inputs.moves.get
         signal = with_recovery_bytes(signal, moves((broker, Side.LEADER)), moves((broker, Side.FOLLOWER)))
-        estimates[broker] = update_estimate(signal, before, inputs.capacities.get(broker), objective_ms, limits)
+        capacity, baseline_ms = inputs.capacities.get(broker), inputs.baselines_ms.get(broker)
+        throttles = {side: rate for side in Side if (rate := inputs.current_rates.get((broker, side))) is not None}
+        estimates[broker] = update_estimate(signal, before, capacity, baseline_ms, objective, limits, throttles)
     return estimates
 
 
@@ -126,12 +129,12 @@ def _describe_sides(
         plan_max = inputs.plan_max_rates.get(side)
         side_limits = limits if plan_max is None else with_max_rate(limits, plan_max)
         max_rate = max_rate_bytes_per_s(
-            side_inputs.direction, side_inputs.in_sync_bytes_per_s, side_inputs.capacity, objective, side_limits
+            side_inputs.in_sync_bytes_per_s, side_inputs.link_bytes_per_s, objective, side_limits
         )
         ceiling = _ceiling(side_inputs, state.side_states.get(side), max_rate, objective, limits)
         min_rate = min_rate_bytes_per_s(load, side_limits, max_bytes_per_s=max_rate)
         if side in inputs.at_min_isr_sides:
-            min_rate = max(min_rate, AT_MIN_ISR_RATIO * min(side_inputs.capacity_bytes_per_s, max_rate))
+            min_rate = max(min_rate, AT_MIN_ISR_RATIO * min(side_inputs.link_bytes_per_s, max_rate))
         bounds[side] = SideBounds(side_limits, min_rate, ceiling, max_rate)
     return _Sides(loads, all_inputs, bounds)
 
@@ -210,5 +213,12 @@ def _ceiling(
     if estimate is None or inputs.capacity is None or other_load is None:
         return 0.0
     used = estimate.directions[inputs.direction].network.newest or 0.0
-    room = headroom_bytes_per_s(inputs.capacity_bytes_per_s, other_load, used, estimate.allowed_utilisation, limits)
+    room = headroom_bytes_per_s(
+        inputs.capacity_bytes_per_s,
+        other_load,
+        used,
+        estimate.allowed_utilisation,
+        limits,
+        is_told=inputs.is_capacity_told,
+    )
     return ceiling_bytes_per_s(room, inputs.in_sync_bytes_per_s, max_bytes_per_s, objective)

@@ -139,9 +139,8 @@ def control_side(
     elif context.recovering:
         # The partition may take no writes until its followers are back in the ISR. Durability comes before latency and plans, so
         # the plan's cap does not apply.
-        assert context.inputs.capacity is not None
         rate_limits = limits
-        setpoint = isr_recovery_rate(context.inputs.direction, bounds.min_bytes_per_s, context.inputs.capacity, limits)
+        setpoint = isr_recovery_rate(bounds.min_bytes_per_s, context.inputs.link_bytes_per_s, limits)
         next_setpoint = _keep_setpoint(before)._replace(setpoint=setpoint)
     else:
         next_setpoint = _follow_target(context, before, target, now_ms, limits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
@@ -20,10 +21,11 @@ class SideInputs(NamedTuple):
         move: the newest signal of the side's moves; None without one.
         signal: the newest signal of the side's broker; None without one.
         estimate: the estimate of the side's broker; None without a signal of the broker.
-        capacity: the capacity of the side's broker; None if it is not known.
+        capacity: the capacity of the side's broker; without one in the settings, a unit; None if nothing is known.
         other_load: all traffic in this direction except catch-up bytes; None if it is not known.
-        capacity_bytes_per_s: the capacity in this direction; 0 if it is not known.
+        capacity_bytes_per_s: the capacity, or the unit, in this direction; 0 if it is not known.
         in_sync_bytes_per_s: the part of the throttled bytes that in-sync followers fetch.
+        is_capacity_told: the settings have the capacity.
     """
 
     direction: Side
@@ -34,6 +36,12 @@ class SideInputs(NamedTuple):
     other_load: DirectionLoad | None
     capacity_bytes_per_s: float
     in_sync_bytes_per_s: float
+    is_capacity_told: bool = True
+
+    @property
+    def link_bytes_per_s(self) -> float:
+        """The capacity in this direction by the settings; infinite if they have none."""
+        return self.capacity_bytes_per_s if self.is_capacity_told else math.inf
 
     @property
     def throttled_bytes_per_s(self) -> float | None:
@@ -56,7 +64,7 @@ def collect_side_inputs(side: BrokerSide, inputs: ControlInput, estimates: dict[
     """Returns the inputs of ``side``, selected from the inputs of the whole cluster."""
     broker, direction = side
     move, estimate, capacity = inputs.moves.get(side), estimates.get(broker), inputs.capacities.get(broker)
-    other_load, capacity_bytes_per_s = None, 0.0
+    other_load, capacity_bytes_per_s, is_told = None, 0.0, capacity is not None
     if capacity is None and estimate is not None:
         capacity = estimate.capacity
     if capacity is not None:
@@ -72,6 +80,7 @@ def collect_side_inputs(side: BrokerSide, inputs: ControlInput, estimates: dict[
         other_load=other_load,
         capacity_bytes_per_s=capacity_bytes_per_s,
         in_sync_bytes_per_s=in_sync_bytes_per_s(move),
+        is_capacity_told=is_told,
     )
 
 

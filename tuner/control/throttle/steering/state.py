@@ -10,7 +10,7 @@ from tuner.control.throttle.objective import Capacity
 from tuner.control.throttle.quota_window.model import QuotaSamples
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate
 from tuner.control.throttle.steering.target_rate import TargetRate
-from tuner.core.cluster import BrokerSide
+from tuner.core.cluster import BrokerSide, Setpoint
 from tuner.core.drain_time import SideLoad
 from tuner.core.value import value
 
@@ -58,6 +58,20 @@ class ControlState:
     broker_estimates: Mapping[int, BrokerEstimate] = field(default_factory=dict)
     side_states: Mapping[BrokerSide, SideControlState] = field(default_factory=dict)
 
+    def setpoint(self, side: BrokerSide) -> Setpoint | None:
+        """Returns the setpoint of a side, and what it follows from; None for a side that the law does not control."""
+        state, estimate = self.side_states.get(side), self.broker_estimates.get(side[0])
+        if state is None:
+            return None
+        target = state.setpoint
+        return Setpoint(
+            target.rate_bytes_per_s,
+            target.infeasible,
+            state.inputs_stale,
+            estimate.latency_limit if estimate is not None else None,
+            estimate.link_limit(side[1]) if estimate is not None else None,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ControlInput:
@@ -68,7 +82,7 @@ class ControlInput:
         brokers: the newest signal of each broker.
         moves: the newest signal of each side in which partitions move.
         current_rates: throttle rates now, in bytes/s, of the sides that the law may change.
-        capacities: the capacity of each broker, as far as it is known.
+        capacities: the capacity of each broker, as far as the settings have it.
         stalled_sides: both ends of every move that the stall detector calls stalled.
         recovering_sides: sides whose throttle delays replicas that have left the ISR, on live brokers.
         restore_rates: the rate before the tuner's first write on each managed side, in bytes/s; 0: no throttle was set.
@@ -76,6 +90,7 @@ class ControlInput:
         plan_max_rates: the rate that a plan allows a side, in bytes/s. A side has an entry only if its plan allows less than the
             operator's maximum.
         at_min_isr_sides: sides that copy replicas of partitions with exactly min.insync.replicas replicas in sync.
+        baselines_ms: the p99 of each broker's clients without a move (latency_baseline.py), as far as it is known.
     """
 
     now_ms: int
@@ -89,6 +104,7 @@ class ControlInput:
     planned_sides: frozenset[BrokerSide] = frozenset()
     plan_max_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
     at_min_isr_sides: frozenset[BrokerSide] = frozenset()
+    baselines_ms: Mapping[int, float] = field(default_factory=dict)
 
 
 def in_sync_bytes_per_s(move: MoveSignal | None) -> float:

@@ -28,7 +28,7 @@ import math
 from collections.abc import Mapping
 
 from streaming.shared.contract import Side
-from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
+from tuner.control.throttle.objective import ControlLimits, Mode, Objective
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad, drain_s
 from tuner.core.value import value
@@ -49,21 +49,19 @@ class TargetRate:
 
 
 def max_rate_bytes_per_s(
-    side: Side, in_sync_bytes_per_s: float, capacity: Capacity | None, objective: Objective, limits: ControlLimits
+    in_sync_bytes_per_s: float, link_bytes_per_s: float, objective: Objective, limits: ControlLimits
 ) -> float:
     """Returns the maximum rate of a side: the operator's, and in share mode at most the share of the link.
 
     Args:
-        side: leader or follower.
         in_sync_bytes_per_s: what in-sync followers fetch, added to the share: the throttle counts these bytes, the share does not.
-        capacity: the broker's capacity; None if it is not known, and then the share is not applied.
+        link_bytes_per_s: the capacity of the link in this direction; infinite if it is not known.
         objective: gives mode and share.
         limits: gives the operator's maximum rate.
     """
     max_rate = limits.rate_bytes_per_s_max
-    if objective.mode is Mode.SHARE and objective.share_max is not None and capacity is not None:
-        link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
-        max_rate = min(max_rate, objective.share_max * link + in_sync_bytes_per_s)
+    if objective.mode is Mode.SHARE and objective.share_max is not None:
+        max_rate = min(max_rate, objective.share_max * link_bytes_per_s + in_sync_bytes_per_s)
     return max_rate
 
 
@@ -196,10 +194,9 @@ def decoupled_rate(
     return TargetRate(min(rate.rate_bytes_per_s, highest), rate.infeasible, rate.at_ceiling)
 
 
-def isr_recovery_rate(side: Side, min_bytes_per_s: float, capacity: Capacity, limits: ControlLimits) -> TargetRate:
+def isr_recovery_rate(min_bytes_per_s: float, link_bytes_per_s: float, limits: ControlLimits) -> TargetRate:
     """Returns all that the operator and the link allow, for replicas that have to return to the ISR."""
-    link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
-    return TargetRate(max(min_bytes_per_s, min(link, limits.rate_bytes_per_s_max)))
+    return TargetRate(max(min_bytes_per_s, min(link_bytes_per_s, limits.rate_bytes_per_s_max)))
 
 
 def next_boost(boost: float, stalled: bool, throttle_full: bool, limits: ControlLimits) -> float:

@@ -147,4 +147,4 @@ def _max_flow_bytes_per_s(inputs: SideInputs) -> float:
     """
     if inputs.direction is Side.FOLLOWER or inputs.other_load is None:
         return float("inf")
-    return max(0.0, inputs.capacity_bytes_per_s - inputs.other_load.level_bytes_per_s) + inputs.in_sync_bytes_per_s
+    return max(0.0, inputs.link_bytes_per_s - inputs.other_load.level_bytes_per_s) + inputs.in_sync_bytes_per_s

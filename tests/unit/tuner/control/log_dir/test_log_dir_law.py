@@ -25,6 +25,7 @@ from tuner.control.log_dir.law import (
     rate_bounds,
     update_law,
 )
+from tuner.core.latency_limit import LatencyLimit
 from tuner.core.throttle_limits import MB
 
 BOUNDS = RateBounds(5 * MB, 100 * MB)
@@ -48,8 +49,8 @@ WELL = 1 + FAST_RISE_MAX / 3  # At a latency of 40 % of the objective, two third
     ],
 )
 def test_next_rate_follows_clients_and_handlers(signal: object, rate: float, reason: LogDirReason) -> None:
-    law = update_law(LogDirLaw(), signal, LIMITS)  # type: ignore[arg-type]
-    ratio = latency_ratio(law, signal, OBJECTIVE_MS, LIMITS)  # type: ignore[arg-type]
+    law = update_law(LogDirLaw(), signal)  # type: ignore[arg-type]
+    ratio = latency_ratio(law, signal, LatencyLimit(OBJECTIVE_MS))  # type: ignore[arg-type]
     assert ratio is not None
     found = next_rate(law, RATE, signal, ratio, BOUNDS, NOW_MS, LIMITS)  # type: ignore[arg-type]
     assert (found.bytes_per_s, found.reason) == (round(rate), reason)
@@ -82,8 +83,8 @@ def test_rate_bounds_minimum_is_above_the_write_rate_and_never_above_the_ceiling
 )
 def test_latency_ratio_unmeasured_latency_is_unknown(signal: object, measured: float | None) -> None:
     assert isinstance(signal, BrokerSignal)
-    law = update_law(LogDirLaw(), signal, LIMITS)
-    assert latency_ratio(law, signal, OBJECTIVE_MS, LIMITS) == measured
+    law = update_law(LogDirLaw(), signal)
+    assert latency_ratio(law, signal, LatencyLimit(OBJECTIVE_MS)) == measured
 
 
 def test_first_rate_is_half_of_the_traffic_or_the_minimum_if_clients_wait() -> None:
@@ -117,8 +118,8 @@ def test_law_on_a_disk_keeps_clients_within_their_objective_most_of_the_time() -
         use = min(0.99, (30 * MB + rate) / (100 * MB))
         p99_ms = 4.0 / (1.0 - use)
         signal = replace(copying_signal(float(rate), p99=p99_ms), sampled_at_ms=now_ms)
-        law = update_law(law, signal, LIMITS)
-        ratio = latency_ratio(law, signal, OBJECTIVE_MS, LIMITS)
+        law = update_law(law, signal)
+        ratio = latency_ratio(law, signal, LatencyLimit(OBJECTIVE_MS))
         assert ratio is not None
         law, rate, _ = next_rate(law, rate, signal, ratio, BOUNDS, now_ms, LIMITS)
         rates.append(rate)

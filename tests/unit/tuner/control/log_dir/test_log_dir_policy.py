@@ -53,8 +53,8 @@ def test_copy_without_limit_gets_one_from_its_traffic() -> None:
 @pytest.mark.parametrize(
     ("policy", "rate", "reason"),
     [
-        (replace(POLICY, latency_ms=None), 20 * MB, LogDirReason.NO_OBJECTIVE),
-        (replace(POLICY, latency_ms=None), None, LogDirReason.NO_OBJECTIVE),
+        (replace(POLICY, objective=None), 20 * MB, LogDirReason.NO_OBJECTIVE),
+        (replace(POLICY, objective=None), None, LogDirReason.NO_OBJECTIVE),
         (replace(POLICY, adopts_existing=False), 20 * MB, LogDirReason.PRESERVED),
         (replace(POLICY, limits_all_copies=False), None, LogDirReason.NOT_THROTTLED),
     ],
@@ -116,7 +116,7 @@ def test_limit_removed_with_the_copies_is_forgotten() -> None:
 
 
 def test_settings_without_objective_restore_a_managed_limit() -> None:
-    _, decision = decided(log_dir_view(20 * MB, copying_signal()), owning(), replace(POLICY, latency_ms=None))
+    _, decision = decided(log_dir_view(20 * MB, copying_signal()), owning(), replace(POLICY, objective=None))
     assert isinstance(decision, RestoreLogDirRate)
     assert decision.reason is LogDirReason.NOT_CONFIGURED
 

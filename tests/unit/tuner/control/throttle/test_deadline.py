@@ -44,7 +44,7 @@ def test_deadline_miss_text_has_all_numbers() -> None:
     assert str(one(40)) == (
         "600 MB remain, at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, so it ends in 100 s; "
         "finish_at is in 40 s: 60 s late; to end in time it needs 21.0 MB/s, capacity and clients leave no more: "
-        "raise objective.latency_ms, or set finish_at 60 s later or more, or move fewer partitions"
+        "raise the latency objective, or set finish_at 60 s later or more, or move fewer partitions"
     )
 
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from streaming.shared.contract import BrokerSignal, Side
-from tuner.control.throttle.objective import Capacity, ControlLimits
+from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, update_estimate
+from tuner.core.latency_limit import LatencySource
 from tuner.core.throttle_limits import MB
 
 LIMITS = ControlLimits()
-OBJECTIVE_MS = 50.0
+OBJECTIVE = Objective(50.0)
 LINK = Capacity(125 * MB, 125 * MB)
 
 
@@ -28,7 +29,7 @@ def signal(at_s: int, *, p99_ms: float = 37.0, used: float = 60 * MB) -> BrokerS
 def after(*signals: BrokerSignal, capacity: Capacity | None = LINK) -> BrokerEstimate:
     sight = None
     for each in signals:
-        sight = update_estimate(each, sight, capacity, OBJECTIVE_MS, LIMITS)
+        sight = update_estimate(each, sight, capacity, None, OBJECTIVE, LIMITS)
     assert sight is not None
     return sight
 
@@ -96,7 +97,7 @@ def test_missing_step_is_derived_from_reported_ones() -> None:
                 step_network_out_bytes_per_s=(clients + 20) * MB,
                 step_reassignment_out_bytes_per_s=20 * MB,
             )
-        sight = update_estimate(now, sight, LINK, OBJECTIVE_MS, LIMITS)
+        sight = update_estimate(now, sight, LINK, None, OBJECTIVE, LIMITS)
     assert sight is not None
     direction = sight.directions[Side.LEADER]
     assert direction.network.newest == pytest.approx(120 * MB, rel=0.02)
@@ -134,9 +135,12 @@ def test_allowed_utilisation_stays_without_a_measurement(silent: dict[str, float
     assert allowed(signal(0), now) == allowed(signal(0))
 
 
-def test_unknown_capacity_starts_at_twice_the_first_traffic() -> None:
+def test_first_traffic_is_the_unit_without_a_capacity() -> None:
     sight = after(signal(0), signal(5, used=90 * MB), capacity=None)
-    assert sight.capacity == Capacity(120 * MB, 120 * MB)
+    assert (sight.capacity, sight.is_capacity_told) == (Capacity(60 * MB, 60 * MB), False)
+    limit = sight.link_limit(Side.LEADER)
+    assert limit is not None
+    assert (limit.bytes_per_s, limit.capacity_bytes_per_s) == (pytest.approx(90 * MB, rel=0.02), None)
     unmeasured = replace(signal(0), network_in_bytes_per_s=None, network_out_bytes_per_s=None)
     assert after(unmeasured, capacity=None).capacity is None
 
@@ -150,4 +154,29 @@ def test_clients_that_hardly_write_leave_no_limit() -> None:
 
 def test_allowed_utilisation_starts_anew_after_a_long_gap() -> None:
     slow = [signal(at_s, p99_ms=300.0) for at_s in range(0, 60, 5)]
-    assert allowed(*slow, signal(3600, p99_ms=40.0)) > 0.8
+    assert allowed(*slow, signal(3600, p99_ms=30.0)) > 0.8
+
+
+def test_learned_utilisation_survives_the_time_between_two_moves() -> None:
+    first = [signal(at_s, p99_ms=5.0, used=(60 + at_s) * MB) for at_s in range(0, 60, 5)]
+    learned = allowed(*first, capacity=None)
+    assert allowed(*first, signal(3600, p99_ms=5.0), capacity=None) == pytest.approx(0.85 * learned, rel=0.05)
+
+
+def test_hardly_written_broker_has_no_limit_without_a_capacity() -> None:
+    found = after(replace(signal(0), client_in_bytes_per_s=10.0), capacity=None)
+    assert found.allowed_utilisation is None
+    assert found.link_limit(Side.FOLLOWER) is None
+
+
+def test_latency_limit_follows_from_the_baseline_else_from_the_lowest_p99() -> None:
+    objective, estimate = Objective(), None
+    for p99_ms in (20.0, 30.0, 10.0, 40.0):
+        at_s = 0 if estimate is None else estimate.sampled_at_ms // 1000 + 5
+        estimate = update_estimate(signal(at_s, p99_ms=p99_ms), estimate, LINK, None, objective, LIMITS)
+    assert estimate is not None
+    assert estimate.latency_limit is not None
+    assert (estimate.latency_limit.p99_ms_max, estimate.latency_limit.source) == (15.0, LatencySource.MOVE)
+    estimate = update_estimate(signal(25), estimate, LINK, 8.0, objective, LIMITS)
+    assert estimate.latency_limit is not None
+    assert (estimate.latency_limit.p99_ms_max, estimate.latency_limit.source) == (13.0, LatencySource.BASELINE)

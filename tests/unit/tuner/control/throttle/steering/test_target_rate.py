@@ -141,38 +141,38 @@ def test_decoupled_side_uses_minimum_above_ceiling() -> None:
 def test_share_and_gentle_modes_use_less_headroom() -> None:
     share = Objective(50.0, Mode.SHARE, share_max=0.2)
     gentle = Objective(50.0, Mode.GENTLE)
-    most = max_rate_bytes_per_s(L, 5 * MB, LINK, FAST, LIMITS)
+    most = max_rate_bytes_per_s(5 * MB, 125 * MB, FAST, LIMITS)
     assert ceiling_bytes_per_s(60 * MB, 5 * MB, most, FAST) == 65 * MB
     assert ceiling_bytes_per_s(60 * MB, 5 * MB, most, gentle) == pytest.approx(35 * MB)
-    most = max_rate_bytes_per_s(L, 5 * MB, LINK, share, LIMITS)
+    most = max_rate_bytes_per_s(5 * MB, 125 * MB, share, LIMITS)
     assert ceiling_bytes_per_s(60 * MB, 5 * MB, most, share) == pytest.approx(30 * MB)
 
 
 def test_maximum_rate_is_lower_of_share_and_setting() -> None:
-    share, uneven = Objective(50.0, Mode.SHARE, share_max=0.2), Capacity(50 * MB, 125 * MB)
-    assert max_rate_bytes_per_s(L, 5 * MB, uneven, FAST, LIMITS) == float("inf")
-    assert max_rate_bytes_per_s(L, 5 * MB, uneven, share, LIMITS) == 30 * MB
-    assert max_rate_bytes_per_s(F, 0.0, uneven, share, LIMITS) == 10 * MB
-    assert max_rate_bytes_per_s(L, 5 * MB, uneven, share, replace(LIMITS, rate_bytes_per_s_max=12 * MB)) == 12 * MB
-    assert max_rate_bytes_per_s(L, 5 * MB, None, share, replace(LIMITS, rate_bytes_per_s_max=40 * MB)) == 40 * MB
+    share = Objective(50.0, Mode.SHARE, share_max=0.2)
+    assert max_rate_bytes_per_s(5 * MB, 125 * MB, FAST, LIMITS) == float("inf")
+    assert max_rate_bytes_per_s(5 * MB, 125 * MB, share, LIMITS) == 30 * MB
+    assert max_rate_bytes_per_s(0.0, 50 * MB, share, LIMITS) == 10 * MB
+    assert max_rate_bytes_per_s(5 * MB, 125 * MB, share, replace(LIMITS, rate_bytes_per_s_max=12 * MB)) == 12 * MB
+    assert max_rate_bytes_per_s(5 * MB, float("inf"), share, replace(LIMITS, rate_bytes_per_s_max=40 * MB)) == 40 * MB
 
 
 def test_share_holds_against_minimum_and_follower_slack() -> None:
     """2 % of 125 MB/s is less than the least rate; 20 % on the follower's side is 25 MB/s and not 1.3 times that."""
     load = SideLoad(1e12, 0.0)
-    small = max_rate_bytes_per_s(L, 0.0, LINK, Objective(50.0, Mode.SHARE, share_max=0.02), LIMITS)
+    small = max_rate_bytes_per_s(0.0, 125 * MB, Objective(50.0, Mode.SHARE, share_max=0.02), LIMITS)
     floor = min_rate_bytes_per_s(load, LIMITS, max_bytes_per_s=small)
     assert floor == 2.5 * MB
     assert target_rate(L, load, floor, small, 10.0, LIMITS, max_bytes_per_s=small) == TargetRate(
         2.5 * MB, at_ceiling=True
     )
-    fifth = max_rate_bytes_per_s(F, 0.0, LINK, Objective(50.0, Mode.SHARE, share_max=0.2), LIMITS)
+    fifth = max_rate_bytes_per_s(0.0, 125 * MB, Objective(50.0, Mode.SHARE, share_max=0.2), LIMITS)
     assert target_rate(F, load, 5 * MB, fifth, 10.0, LIMITS, max_bytes_per_s=fifth).rate_bytes_per_s == 25 * MB
 
 
 def test_share_below_steady_state_is_infeasible() -> None:
     load, share = SideLoad(1e9, 4 * MB), Objective(50.0, Mode.SHARE, share_max=0.02)
-    most = max_rate_bytes_per_s(F, 0.0, LINK, share, LIMITS)
+    most = max_rate_bytes_per_s(0.0, 125 * MB, share, LIMITS)
     found = target_rate(
         F, load, min_rate_bytes_per_s(load, LIMITS, max_bytes_per_s=most), most, 10.0, LIMITS, max_bytes_per_s=most
     )
@@ -249,13 +249,13 @@ def test_stall_boosts_only_full_throttle_and_boost_fades() -> None:
 
 
 def test_throttle_opens_to_lower_of_ceiling_and_link() -> None:
-    assert isr_recovery_rate(L, 12 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 125 * MB
-    assert isr_recovery_rate(F, 12 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 90 * MB
+    assert isr_recovery_rate(12 * MB, 125 * MB, LIMITS).rate_bytes_per_s == 125 * MB
+    assert isr_recovery_rate(12 * MB, 90 * MB, LIMITS).rate_bytes_per_s == 90 * MB
     assert (
-        isr_recovery_rate(L, 12 * MB, LINK, replace(LIMITS, rate_bytes_per_s_max=60 * MB)).rate_bytes_per_s == 60 * MB
+        isr_recovery_rate(12 * MB, 125 * MB, replace(LIMITS, rate_bytes_per_s_max=60 * MB)).rate_bytes_per_s == 60 * MB
     )
-    assert isr_recovery_rate(L, 8 * MB, LINK, replace(LIMITS, rate_bytes_per_s_max=8 * MB)).rate_bytes_per_s == 8 * MB
-    assert isr_recovery_rate(L, 130 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 130 * MB
+    assert isr_recovery_rate(8 * MB, 125 * MB, replace(LIMITS, rate_bytes_per_s_max=8 * MB)).rate_bytes_per_s == 8 * MB
+    assert isr_recovery_rate(130 * MB, 125 * MB, LIMITS).rate_bytes_per_s == 130 * MB
 
 
 def test_minimum_drains_within_the_operator_limits() -> None:

@@ -1,0 +1,45 @@
+"""The latency that each broker's clients may have now, and what its link may carry, for the API, the page and the metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from streaming.shared.contract import Side
+from tuner.control.throttle.objective import Objective
+from tuner.core.cluster import Observation
+from tuner.core.latency_limit import LatencyLimit
+
+
+def latency_limits(objective: Objective | None, observation: Observation | None) -> Mapping[int, LatencyLimit]:
+    """Returns the limit of each broker, as far as it is known: the one that the law uses now, or would use."""
+    if objective is None or observation is None:
+        return {}
+    steered = {
+        broker: setpoint.latency_limit
+        for (broker, _), setpoint in observation.setpoints.items()
+        if setpoint.latency_limit is not None
+    }
+    known = {b: objective.latency_limit(observation.baselines_ms.get(b), 0.0) for b in observation.broker_signals}
+    return {broker: limit for broker, limit in known.items() if limit is not None} | steered
+
+
+def latency_limit_json(limit: LatencyLimit | None) -> dict[str, Any] | None:
+    if limit is None:
+        return None
+    return {"p99_ms_max": limit.p99_ms_max, "source": limit.source.value, "baseline_ms": limit.baseline_ms}
+
+
+def link_limit_json(broker: int, observation: Observation | None) -> dict[str, Any] | None:
+    """Returns what the law lets through in each direction of a broker; None if it steers no throttle there, or knows no limit."""
+    setpoints = observation.setpoints if observation is not None else {}
+    found = {side: setpoints[broker, side].link_limit for side in Side if (broker, side) in setpoints}
+    limits = {side: limit for side, limit in found.items() if limit is not None}
+    if not limits:
+        return None
+    is_told = all(limit.capacity_bytes_per_s is not None for limit in limits.values())
+    return {
+        "in_bytes_per_s": limits[Side.FOLLOWER].bytes_per_s if Side.FOLLOWER in limits else None,
+        "out_bytes_per_s": limits[Side.LEADER].bytes_per_s if Side.LEADER in limits else None,
+        "source": "settings" if is_told else "learned",
+    }

@@ -1,0 +1,44 @@
+"""The latency that the clients of a broker may have, and where this number comes from."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from tuner.core.value import value
+
+# A baseline nearer to the limit counts as this share of it: in a smaller range every variation of the p99 would count as a rise.
+_FLOOR_RATIO_MAX = 2 / 3
+
+
+class LatencySource(StrEnum):
+    SETTINGS = "settings"  # objective.latency_ms
+    BASELINE = "baseline"  # The broker's p99 while it copied no replicas.
+    MOVE = "move"  # Its lowest p99 since the move was first measured: nothing was measured before.
+
+
+@value
+class LatencyLimit:
+    """The highest p99 of produce requests on one broker.
+
+    Attributes:
+        p99_ms_max: in ms.
+        baseline_ms: the p99 without copies, as far as it is known; with ``MOVE`` the lowest p99 since the move was first measured.
+    """
+
+    p99_ms_max: float
+    source: LatencySource = LatencySource.SETTINGS
+    baseline_ms: float | None = None
+
+    def rise_ratio(self, p99_ms: float) -> float:
+        """Returns how much of the permitted rise of the latency a p99 uses: 0 at the baseline, 1 at the limit, more above it."""
+        floor_ms = min(self.baseline_ms or 0.0, _FLOOR_RATIO_MAX * self.p99_ms_max)
+        return max(0.0, (p99_ms - floor_ms) / (self.p99_ms_max - floor_ms))
+
+    @property
+    def text(self) -> str:
+        """The limit and its source, as a clause."""
+        limit = f"clients may have a p99 of {self.p99_ms_max:.3g} ms"
+        if self.baseline_ms is None or self.source is LatencySource.SETTINGS:
+            return limit
+        when = "without copies" if self.source is LatencySource.BASELINE else "at best in this move"
+        return f"{limit} ({self.baseline_ms:.3g} ms {when})"
