@@ -24,6 +24,8 @@ Calm (tuner/simulation/calm.py has the formulas), for each run:
 A rival beats rheostat if it ends sooner and has fewer misses, in bins of five seconds or of one second. Both widths count, so that
 the claim holds for either.
 
+``--auto`` measures rheostat's law with neither an objective nor capacities in its settings (laws/auto.py).
+
 ``--plants N`` draws N plants from the seed instead (laws/plants.py), and reports distributions. ``--worst DIR`` keeps the plants
 with the largest ratios as files for ``rheostat simulate``. A row of a plant has the same figures as a scenario, some with shorter
 names: variation (per minute), burst, undershoot, silence_s, writes (per broker and minute). Its p99_ratio is the p99 of
@@ -37,6 +39,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -53,6 +57,7 @@ from benchmarks.calm_table import (
     p99_ratio,
     present,
 )
+from benchmarks.laws import auto
 from benchmarks.laws.clairvoyant import Clairvoyant
 from benchmarks.laws.distribution import (
     AFTER_S,
@@ -207,9 +212,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--scenario", action="append", default=[], choices=list(worlds(SEED)), help="may be repeated")
     parser.add_argument("--ours", action="store_true", help="leave the rivals out")
     parser.add_argument("--plants", type=int, metavar="N", help="draw N plants instead of the chosen worlds")
+    parser.add_argument("--auto", action="store_true", help="without objective and capacity, three moves of each world")
     parser.add_argument("--capacity", type=CapacityTold, choices=list(CapacityTold), default=CapacityTold.RIGHT)
     parser.add_argument("--worst", type=Path, metavar="DIR", help="folder for the worst plants")
     given = parser.parse_args(arguments)
+    if given.auto:
+        return _auto(given)
     if given.plants is not None:
         return _plants(given)
     rows = measure(given.seed, only=given.scenario, ours_alone=given.ours)
@@ -227,6 +235,21 @@ def main(arguments: list[str]) -> int:
         _print(rows)
         print(f"\nreplication.quota.window.num={CALM_SAMPLES}")
         _print(calm)
+        for failure in failures:
+            print(f"missed: {failure}")
+    return 1 if failures else 0
+
+
+def _auto(given: argparse.Namespace) -> int:
+    drawn = worlds(given.seed)
+    names = [name for name in drawn if not given.scenario or name in given.scenario]
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
+        rows = [row for rows in pool.starmap(auto.measure_moves, [(n, drawn[n]) for n in names], 1) for row in rows]
+    failures = auto.missed(rows)
+    if given.json:
+        print(json.dumps({"seed": given.seed, "rows": rows, "totals": auto.totals(rows), "missed": failures}))
+    else:
+        auto.print_moves(rows)
         for failure in failures:
             print(f"missed: {failure}")
     return 1 if failures else 0

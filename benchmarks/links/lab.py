@@ -138,17 +138,21 @@ class BenchLab:
     def _configure(self) -> None:
         port, lab, capacity = free_ports(1)[0], self.lab, round(self.capacity_bytes_per_s)
         self._status, self._metrics = (f"http://127.0.0.1:{port}/{page}" for page in ("status", "metrics"))
-        self._config = Path(lab.home / "rheostat.yaml")
-        self._config.write_text(
-            lab_config(
-                lab,
-                http={"port": port},
-                rate_bytes_per_s_max=capacity,
-                rate_bytes_per_s_min=self.size.rate_bytes_per_s_min,
-                objective={"latency_ms": self.size.latency_ms},
-                capacity={"in_bytes_per_s": capacity, "out_bytes_per_s": capacity},
+        told = {
+            "objective": {"latency_ms": self.size.latency_ms},
+            "capacity": {"in_bytes_per_s": capacity, "out_bytes_per_s": capacity},
+        }
+        self._configs = {is_auto: Path(lab.home / f"rheostat{'-auto' * is_auto}.yaml") for is_auto in (False, True)}
+        for is_auto, path in self._configs.items():
+            path.write_text(
+                lab_config(
+                    lab,
+                    http={"port": port},
+                    rate_bytes_per_s_max=capacity,
+                    rate_bytes_per_s_min=self.size.rate_bytes_per_s_min,
+                    **({"objective": "auto"} if is_auto else told),
+                )
             )
-        )
 
     def _create(self, topic: str, replicas: dict[int, list[int]], configs: dict[str, str]) -> None:
         with self.lab.admin() as admin:
@@ -175,14 +179,15 @@ class BenchLab:
     def _from_outside(self) -> tuple[str, ...]:
         return (*_FIRST, *self.links.prefix(LOAD))
 
-    def tuner(self, *, acts: bool) -> Supervisor:
-        """Returns a started tuner; the caller stops it."""
-        supervisor = self._rheostat("tune", dry_run=not acts)
+    def tuner(self, *, acts: bool, is_auto: bool) -> Supervisor:
+        """Returns a started tuner; the caller stops it. With ``is_auto`` it learns its objective and the capacity."""
+        supervisor = self._rheostat("tune", dry_run=not acts, is_auto=is_auto)
         supervisor.check()
         return supervisor
 
-    def _rheostat(self, *parts: str, dry_run: bool = False) -> Supervisor:
-        children = [child for child in children_for(self._config, dry_run=dry_run) if child.name in parts]
+    def _rheostat(self, *parts: str, dry_run: bool = False, is_auto: bool = False) -> Supervisor:
+        config = self._configs[is_auto]
+        children = [child for child in children_for(config, dry_run=dry_run) if child.name in parts]
         for child in children:
             child.command = [*_SECOND, *child.command]
         return Supervisor(children, log_to=self._log)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from benchmarks.links.score import OURS, OURS_CALM, Row, front
+from benchmarks.links.score import OURS_ALL, Row, front
 from rheostat.line_chart import COLOURS
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 760, 460, 70, 60, 150, 60
@@ -61,7 +61,7 @@ def svg(title: str, found: Sequence[Row], key: str) -> str:
     line = " ".join(f"{'L' if i else 'M'}{x_of(x):.1f} {y_of(y):.1f}" for i, (x, y) in enumerate(best))
     parts.append(f'<path d="{line}" fill="none" stroke="#999" stroke-dasharray="5 4"/>')
     for name, x, y in points:
-        colour = COLOURS[1] if name in (OURS, OURS_CALM) else COLOURS[0]
+        colour = COLOURS[1] if name in OURS_ALL else COLOURS[0]
         parts.append(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="5" fill="{colour}"/>')
         parts.append(f'<text x="{x_of(x) + 8:.1f}" y="{y_of(y) - 6:.1f}">{escape(name)}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"

@@ -42,7 +42,7 @@ class Run:
         with self._inside as inside:
             lab.links.limit(lab.size.link_mbit_per_s)
             inside.callback(lab.links.unlimit)
-            inside.callback(lab.tuner(acts=self._policy.acts).stop)
+            inside.callback(lab.tuner(acts=self._policy.acts, is_auto=self._policy.is_auto).stop)
             awaited("rheostat is ready", lab.is_ready, _READY_S_MAX)
             if self._policy.acts:
                 lab.forget()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.links.score import OURS, OURS_CALM, TOO_LOW, UNTHROTTLED
+from benchmarks.links.score import OURS, OURS_AUTO, OURS_CALM, TOO_LOW, UNTHROTTLED
 from tuner.core.throttle_limits import MB
 
 # Of the link's nominal rate. A third of the clients' partitions are led by the source, so its way out carries a third of them.
@@ -95,7 +95,7 @@ class Scenario:
     longest: float = 6.0  # × T*; after that a run is ended as it is.
 
 
-_ALL = (UNTHROTTLED, "static-25", "static-50", "static-75", "static-100", OURS, OURS_CALM)
+_ALL = (UNTHROTTLED, "static-25", "static-50", "static-75", "static-100", OURS, OURS_AUTO, OURS_CALM)
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -109,7 +109,7 @@ SCENARIOS = {
         Scenario(
             "infeasible",
             "the operator's throttle is below what keeping up takes",
-            (TOO_LOW, OURS, OURS_CALM),
+            (TOO_LOW, OURS, OURS_AUTO, OURS_CALM),
             of_steady_state=0.8,
             longest=2.0,
         ),
