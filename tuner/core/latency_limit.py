@@ -6,14 +6,15 @@ from enum import StrEnum
 
 from tuner.core.value import value
 
-# A baseline nearer to the limit counts as this share of it: in a smaller range every variation of the p99 would count as a rise.
+# A baseline nearer to a limit in the settings counts as this share of it: in a smaller range every variation of the p99 would count
+# as a rise.
 _FLOOR_RATIO_MAX = 2 / 3
 
 
 class LatencySource(StrEnum):
     SETTINGS = "settings"  # objective.latency_ms
     BASELINE = "baseline"  # The broker's p99 while it copied no replicas.
-    MOVE = "move"  # Its lowest p99 since the move was first measured: nothing was measured before.
+    MOVE = "move"  # A low p99 since the move was first measured: nothing was measured before.
 
 
 @value
@@ -22,7 +23,7 @@ class LatencyLimit:
 
     Attributes:
         p99_ms_max: in ms.
-        baseline_ms: the p99 without copies, as far as it is known; with ``MOVE`` the lowest p99 since the move was first measured.
+        baseline_ms: the p99 without copies, as far as it is known; with ``MOVE`` a low p99 since the move was first measured.
     """
 
     p99_ms_max: float
@@ -31,7 +32,9 @@ class LatencyLimit:
 
     def rise_ratio(self, p99_ms: float) -> float:
         """Returns how much of the permitted rise of the latency a p99 uses: 0 at the baseline, 1 at the limit, more above it."""
-        floor_ms = min(self.baseline_ms or 0.0, _FLOOR_RATIO_MAX * self.p99_ms_max)
+        floor_ms = self.baseline_ms or 0.0
+        if self.source is LatencySource.SETTINGS:
+            floor_ms = min(floor_ms, _FLOOR_RATIO_MAX * self.p99_ms_max)
         return max(0.0, (p99_ms - floor_ms) / (self.p99_ms_max - floor_ms))
 
     @property

@@ -35,7 +35,7 @@ class ObjectiveSettings(BaseModel):
     )
     tolerance: float = Field(
         default=0.5,
-        gt=0,
+        ge=0.1,
         le=100,
         description="for latency_ms auto: how much longer than without a move clients may wait, as a share; 0.5 is half as long "
         "again. They may always wait 5 ms longer",
@@ -159,12 +159,12 @@ class TunerSettings(BaseModel):
         description="what to do with throttles that were set before a move; adopt: change them during the move, and restore them "
         "afterwards; preserve: leave them alone",
     )
-    unthrottled_moves: Literal["throttle", "leave"] = Field(
-        default="throttle",
-        description="what the tuner does, with an objective, with moves of other tools that have no throttle; throttle: it sets a "
-        "throttle, starting at the lowest rate with which the move ends, and removes it at the end of the move; leave: "
-        "it does nothing. Without an objective the tuner leaves such moves alone. If the tuner has throttled a move, "
-        "the move stays throttled until its end. Plans of `rheostat reassign` are always throttled",
+    unthrottled_moves: Literal["throttle", "leave"] | None = Field(
+        default=None,
+        description="what the tuner does with moves of other tools that have no throttle; throttle, the default if the settings "
+        "have an objective or a capacity: it sets a throttle, starting at the lowest rate with which the move ends, and removes it "
+        "at the end of the move; leave, the default otherwise: it does nothing. If the tuner has throttled a move, the move stays "
+        "throttled until its end. Plans of `rheostat reassign` are always throttled",
     )
     recovery: Literal["off", "watch", "act"] = Field(
         default="watch",
@@ -207,10 +207,10 @@ class TunerSettings(BaseModel):
     @field_validator("objective", mode="before")
     @classmethod
     def _read_objective(cls, found: object) -> object:
-        """``off`` is False in YAML 1.1, and a string in an environment variable."""
-        if found is False or found == "off":
+        """``off`` is False in YAML 1.1, and a string in an environment variable. A key without a value is the default."""
+        if found is False or (isinstance(found, str) and found.lower() in ("off", "false", "no")):
             return None
-        return {} if found == "auto" else found
+        return {} if found is None or found == "auto" else found
 
     @field_validator("capacity", mode="before")
     @classmethod
@@ -225,8 +225,7 @@ class TunerSettings(BaseModel):
             raise ValueError(
                 "mode share needs capacity: without in_bytes_per_s and out_bytes_per_s a share is not known"
             )
-        is_requested = "unthrottled_moves" in self.model_fields_set and self.unthrottled_moves == "throttle"
-        if is_requested and self.objective is None:
+        if self.unthrottled_moves == "throttle" and self.objective is None:
             raise ValueError(
                 "unthrottled_moves: throttle needs an objective to choose a rate: leave out objective: off, or leave "
                 "unthrottled_moves out"
@@ -272,6 +271,11 @@ class TunerSettings(BaseModel):
         replicas_max = None if partition_limits is None else partition_limits.cluster_max
         return self.mutation_quota.policy(self.external_change_hold_s, replicas_max)
 
+    def _throttles_unthrottled(self) -> bool:
+        if self.unthrottled_moves is not None:
+            return self.unthrottled_moves == "throttle"
+        return not self.model_fields_set.isdisjoint(("objective", "capacity"))
+
     def limits(self) -> ThrottleLimits:
         """Returns the limits of the throttle controller."""
         objective = self.control_objective()
@@ -282,7 +286,7 @@ class TunerSettings(BaseModel):
             external_change_hold_s=self.external_change_hold_s,
             clears_finished=self.clear_finished,
             closed_loop=objective is not None,
-            throttles_all_moves=objective is not None and self.unthrottled_moves == "throttle",
+            throttles_all_moves=objective is not None and self._throttles_unthrottled(),
             throttles_recoveries=self.recovery == "act",
             reports_recoveries=self.recovery == "watch",
             adopts_existing=self.existing_throttles == "adopt",

@@ -19,9 +19,9 @@ from streaming.shared.contract import BrokerSignal
 from tuner.control.log_dir.decision import LogDirReason
 from tuner.control.throttle.diagnosis.bottleneck import BUSY_IDLE_RATIO
 from tuner.control.throttle.objective import ControlLimits
-from tuner.control.throttle.steering.latency_baseline import CLIENTS_BYTES_PER_S_MIN, lowest_p99_ms, produce_p99_ms
+from tuner.control.throttle.steering.latency_baseline import CLIENTS_BYTES_PER_S_MIN, low_p99_ms, produce_p99_ms
 from tuner.control.throttle.steering.present_latency import PresentLatency, update_latency
-from tuner.core.latency_limit import LatencyLimit
+from tuner.core.latency_limit import LatencyLimit, LatencySource
 from tuner.core.value import value
 
 # Shares by which the rate changes in one step. A rise is smaller, the nearer the latency is to its aim.
@@ -46,14 +46,14 @@ class LogDirLaw:
         latency: the present latency of the broker's producers.
         lowered_at_ms: when the rate was lowered last; 0: not yet.
         has_waited: clients have waited since the copies began, so the rate rises in small steps.
-        lowest_p99_ms: the lowest present p99 so far; 0: none was measured.
+        low_p99_ms: a low present p99 so far; 0: none was measured.
     """
 
     sampled_at_ms: int = 0
     latency: PresentLatency = field(default_factory=PresentLatency)
     lowered_at_ms: int = 0
     has_waited: bool = False
-    lowest_p99_ms: float = 0.0
+    low_p99_ms: float = 0.0
 
 
 class RateBounds(NamedTuple):
@@ -78,21 +78,29 @@ def rate_bounds(written_bytes_per_s: float, limits: ControlLimits) -> RateBounds
 
 
 def latency_ratio(law: LogDirLaw, signal: BrokerSignal, limit: LatencyLimit | None) -> float | None:
-    """Returns the present produce p99 ÷ its limit; 0 if clients hardly write, None if the latency is not measured."""
+    """Returns the present produce p99 ÷ its limit, or the share of the permitted rise above a baseline that it uses.
+
+    The result is 0 if clients hardly write, and None if the latency or its limit is not known.
+    """
     if signal.produce_p99_ms is None and signal.client_in_bytes_per_s is None:
         return None
     p99_ms = produce_p99_ms(signal)
     if p99_ms == 0.0 and (signal.client_in_bytes_per_s or 0.0) >= CLIENTS_BYTES_PER_S_MIN:
         return None
-    return law.latency.p99_ms / limit.p99_ms_max if limit is not None else 0.0
+    if p99_ms == 0.0:
+        return 0.0
+    if limit is None:
+        return None
+    is_fixed = limit.source is LatencySource.SETTINGS
+    return law.latency.p99_ms / limit.p99_ms_max if is_fixed else limit.rise_ratio(law.latency.p99_ms)
 
 
 def update_law(law: LogDirLaw, signal: BrokerSignal) -> LogDirLaw:
     """Returns the state after a newer signal."""
     elapsed_s = (signal.sampled_at_ms - law.sampled_at_ms) / 1000 if law.sampled_at_ms else _STEP_S_DEFAULT
     latency = update_latency(law.latency, signal.produce_mean_ms, produce_p99_ms(signal), elapsed_s)
-    lowest_ms = lowest_p99_ms(latency.p99_ms, law.lowest_p99_ms)
-    return replace(law, sampled_at_ms=signal.sampled_at_ms, latency=latency, lowest_p99_ms=lowest_ms)
+    low_ms = low_p99_ms(latency.p99_ms, law.low_p99_ms)
+    return replace(law, sampled_at_ms=signal.sampled_at_ms, latency=latency, low_p99_ms=low_ms)
 
 
 def first_rate(signal: BrokerSignal, ratio: float, bounds: RateBounds) -> int:

@@ -159,7 +159,7 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             advice=_CHECK_SIGNALS,
         ),
         Reason.STALE_DECAY: ReasonText(
-            cause="the tuner raised this rate, but has had no measurement for more than a minute; no objective is set",
+            cause="the tuner raised this rate, but has had no measurement for more than a minute; the objective is off",
             effect=(
                 "lowers the rate step by step, to the earlier rate or to the lowest rate at which the move ends, whichever is "
                 "higher"
@@ -204,10 +204,10 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         ),
         Reason.RATE_IS_CHANGING: ReasonText(cause="a ramp of this rate is in progress", effect="keeps the rate"),
         Reason.WATCHING: ReasonText(
-            cause="the tuner has too few measurements at this rate to judge the move; no objective is set",
+            cause="the tuner has too few measurements at this rate to judge the move; the objective is off",
             effect="keeps the rate",
         ),
-        Reason.PROGRESSING: ReasonText(cause="the move makes progress; no objective is set", effect="keeps the rate"),
+        Reason.PROGRESSING: ReasonText(cause="the move makes progress; the objective is off", effect="keeps the rate"),
         Reason.STALLED_FETCHER_BOUND: ReasonText(
             cause="the move has stalled, and its partitions share one fetcher thread",
             effect="keeps the rate, and names the thread and a better value of `num.replica.fetchers`",
@@ -240,20 +240,20 @@ SIDE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             advice="see ThrottleSaturatedBySourceOrDisk in the runbook",
         ),
         Reason.WITHIN_DEADBAND: ReasonText(
-            cause="the move needs a rate that is less than 10 % above the current rate; no objective is set",
+            cause="the move needs a rate that is less than 10 % above the current rate; the objective is off",
             effect="keeps the rate",
             advice="nothing; if the move stays stalled, see ReassignmentStalled in the runbook",
         ),
         Reason.RESCUE_NEEDS_MORE: ReasonText(
-            cause="after an earlier raise the throttle limits the move again; no objective is set",
+            cause="after an earlier raise the throttle limits the move again; the objective is off",
             effect="raises the rate",
         ),
         Reason.STALLED_BELOW_STEADY_STATE: ReasonText(
-            cause="the move has stalled, because steady-state replication uses up the throttle; no objective is set",
+            cause="the move has stalled, because steady-state replication uses up the throttle; the objective is off",
             effect="raises the rate",
         ),
         Reason.STALLED_THROTTLE_BOUND: ReasonText(
-            cause="the move has stalled, and the throttle limits the move; no objective is set",
+            cause="the move has stalled, and the throttle limits the move; the objective is off",
             effect="raises the rate",
         ),
         Reason.LOAD_NOT_MEASURED: ReasonText(

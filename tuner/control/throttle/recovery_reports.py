@@ -50,7 +50,7 @@ def _report_recovering(
     if throttled:
         text = f"{text}; with act it would {_describe_actions(throttled, limits)}"
         if not limits.closed_loop:
-            text += " (act needs tuner.objective)"
+            text += " (not with tuner.objective: off)"
     return [Hold(None, None, Reason.RECOVERY_WATCHED, text)]
 
 

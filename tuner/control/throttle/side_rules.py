@@ -111,10 +111,10 @@ def _explain_missing_throttle(case: SideCase) -> str:
         return "no throttle on this side, so there is no rate to change"
     head = f"no throttle on this side, so the ceiling of {rate_text(limits.rate_bytes_per_s_max)} does not hold here"
     if limits.closed_loop:
-        return f"{head}: with tuner.unthrottled_moves: leave, rheostat does not throttle moves of other tools"
+        return f"{head}: unless tuner.unthrottled_moves is throttle, rheostat does not throttle moves of other tools"
     return (
-        f"{head}: without tuner.objective rheostat does not throttle moves of other tools. Give them a throttle, or set an "
-        "objective"
+        f"{head}: with tuner.objective: off rheostat does not throttle moves of other tools. Give them a throttle, or remove "
+        "this setting"
     )
 
 

@@ -26,7 +26,7 @@ from streaming.shared.contract import (
     decode_signal,
 )
 from tuner.control.throttle.recovery import without_recoveries
-from tuner.control.throttle.steering.latency_baseline import LatencyBaseline, update_baseline
+from tuner.control.throttle.steering.latency_baseline import LatencyBaseline, quiet_from_ms, update_baseline
 from tuner.core.cluster import BrokerSide
 from tuner.journal.topic_tail import ANSWER_MS, KAFKA_ERRORS, TopicTail
 from tuner.runtime.observe.refused import RefusedRecords
@@ -60,6 +60,7 @@ class SignalCache:
         self.baselines_ms: dict[
             int, float
         ] = {}  # The p99 of each broker's clients without copies, as far as it is known.
+        self._quiet_from_ms = 0
         self.backlog = 0
 
     def take(self, signal: Signal) -> None:
@@ -70,11 +71,13 @@ class SignalCache:
             case BrokerSignal():
                 _keep(self.brokers, signal.broker, signal)
                 if signal is self.brokers.get(signal.broker):
-                    baseline = update_baseline(self.baselines.get(signal.broker), signal)
+                    self._quiet_from_ms = quiet_from_ms(self._quiet_from_ms, signal)
+                    baseline = update_baseline(self.baselines.get(signal.broker), signal, self._quiet_from_ms)
                     self.baselines[signal.broker] = baseline
                     if baseline.is_known:
                         self.baselines_ms[signal.broker] = baseline.rounded_p99_ms
             case MoveSignal():
+                self._quiet_from_ms = quiet_from_ms(self._quiet_from_ms, signal)
                 move = signal if self.counts_recoveries else without_recoveries(signal)
                 _keep(self.moves, (signal.broker, signal.side), move)
             case ReplicationSignal():

@@ -122,16 +122,21 @@ def test_deadline_is_read_with_its_time_zone() -> None:
     assert objective.for_control_law().finish_at_ms == 1_769_835_600_000
 
 
-@pytest.mark.parametrize("text", ["", "  objective: auto\n", "  objective: {latency_ms: auto}\n  capacity: auto\n"])
+@pytest.mark.parametrize(
+    "text", ["", "  objective:\n", "  objective: auto\n", "  objective: {latency_ms: auto}\n  capacity: auto\n"]
+)
 def test_objective_and_capacity_are_learned_unless_they_are_set(text: str) -> None:
     tuner = parse_settings(GOOD + text, "f.yaml", {}).tuner
     assert tuner.control_objective() == Objective(tolerance=0.5)
     assert tuner.capacity is None
     assert tuner.limits().closed_loop
-    assert tuner.limits().throttles_all_moves
+    assert tuner.limits().throttles_all_moves is ("objective" in text), "moves without a throttle stay so by default"
 
 
-@pytest.mark.parametrize(("text", "env"), [("  objective: off\n", {}), ("", {"RHEOSTAT_TUNER__OBJECTIVE": "off"})])
+@pytest.mark.parametrize(("text", "env"), [
+    ("  objective: off\n", {}), ("  objective: 'no'\n", {}),
+    *(("", {"RHEOSTAT_TUNER__OBJECTIVE": word}) for word in ("off", "OFF", "false", "no")),
+])  # fmt: skip
 def test_objective_off_leaves_the_rescue(text: str, env: dict[str, str]) -> None:
     tuner = parse_settings(GOOD + text, "f.yaml", env).tuner
     assert tuner.control_objective() is None
@@ -146,7 +151,7 @@ def test_objective_off_leaves_the_rescue(text: str, env: dict[str, str]) -> None
         (GOOD + "  objective: {mode: share, share_max: 0.2}\n", "f.yaml:6: tuner: mode share needs capacity"),
         (OBJECTIVE.replace("50}", "50, tolerance: 0.2}") + CAPACITY, "tolerance is for latency_ms auto"),
         (OBJECTIVE.replace("50}", "quick}") + CAPACITY, "f.yaml:8: tuner.objective.latency_ms:"),
-        (GOOD + "  objective: {tolerance: 0}\n", "tuner.objective.tolerance: input should be greater than 0"),
+        (GOOD + "  objective: {tolerance: 0}\n", "tuner.objective.tolerance: input should be greater than or equal to 0.1"),
         (OBJECTIVE.replace("50}", "0}") + CAPACITY, "f.yaml:8: tuner.objective.latency_ms: input should be greater than 0"),
         (OBJECTIVE.replace("50}", "50, mode: quick}") + CAPACITY, "f.yaml:8: tuner.objective.mode: input should be 'fast', 'deadline', 'share' or 'gentle'"),
         (OBJECTIVE.replace("50}", "50, mode: deadline}") + CAPACITY, "mode deadline needs finish_at"),

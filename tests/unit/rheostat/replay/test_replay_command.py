@@ -93,7 +93,7 @@ def test_replay_with_other_objective_counts_different_steering_ticks(tmp_path: P
     assert run("--journal", file, *RANGE, "--tuner-settings", policy).exit_code == 0
     policy.write_text("external_change_hold_s: 60\n")
     assert run("--journal", file, *RANGE, "--tuner-settings", policy).exit_code == 0
-    policy.write_text("objective: null\n")
+    policy.write_text("objective: off\n")
     found = json.loads(run("--journal", file, *RANGE, "--tuner-settings", policy, "--json").stdout)
     assert (found["steering_ticks_without_objective"], found["steering_ticks"]) == (55, {"same": 0, "different": 0})
 

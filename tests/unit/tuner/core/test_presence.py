@@ -117,7 +117,7 @@ def test_presence_of_board_follows_its_state(dry_run: bool, mode: TunerMode) -> 
     assert seen().mode is TunerMode.STANDBY
     board.become_active()
     assert (seen().mode, seen().executes_plans) == (mode, not dry_run)
-    assert (seen().rate_bytes_per_s_max, seen().objective_mode, seen().unthrottled_moves) == (50e6, "fast", "throttle")
+    assert (seen().rate_bytes_per_s_max, seen().objective_mode, seen().unthrottled_moves) == (50e6, "fast", "leave")
 
 
 class Producer:

@@ -12,7 +12,7 @@ Invariant: except at its start, the allowed utilisation never rises above ``_AHE
 falls below the load of clients.
 
 Terms:
-    utilisation   share of the capacity, in the busier direction of the broker.
+    utilisation   share of the capacity in the busier direction of the broker; without a capacity in the settings, in each one.
     latency rise  how much of the permitted rise of the latency is used: 0 as without copies, 1 at the objective.
 """
 

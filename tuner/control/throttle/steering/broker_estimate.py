@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field, replace
+from typing import NamedTuple
 
 from streaming.shared.contract import BrokerSignal, Side
-from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.control.throttle.steering.allowed_utilisation import START_TOLD, resume_allowed, update_allowed
 from tuner.control.throttle.steering.headroom import DirectionLoad, update_load
-from tuner.control.throttle.steering.latency_baseline import is_hardly_written, lowest_p99_ms, produce_p99_ms
+from tuner.control.throttle.steering.latency_baseline import is_hardly_written, low_p99_ms, produce_p99_ms
 from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.control.throttle.steering.present_latency import PresentLatency, update_latency
 from tuner.core.latency_limit import LatencyLimit
@@ -53,9 +54,10 @@ class BrokerEstimate:
         directions: the load by direction.
         capacity: the capacity in the settings; without one, the traffic that was measured first. None: nothing was measured yet.
         latency: the present latency of the broker's producers.
-        lowest_p99_ms: the lowest present p99 so far; 0: none was measured. It stands for a baseline that is not known.
+        low_p99_ms: a low present p99 so far (latency_baseline.py), which stands for an unknown baseline; 0: none was measured.
         latency_limit: the latency that they may have; None if it follows from a baseline that is not known.
-        allowed_utilisation: how full the link may be (allowed_utilisation.py); None: clients hardly write, so none waits.
+        allowed: how full each direction of the link may be (allowed_utilisation.py); a direction without an entry has no limit that
+            the latency of clients sets.
         is_capacity_told: the settings have the capacity.
         signal_interval_s: seconds between the newest two signals.
     """
@@ -65,18 +67,18 @@ class BrokerEstimate:
     directions: Mapping[Side, DirectionEstimate]
     capacity: Capacity | None = None
     latency: PresentLatency = field(default_factory=PresentLatency)
-    lowest_p99_ms: float = 0.0
+    low_p99_ms: float = 0.0
     latency_limit: LatencyLimit | None = None
-    allowed_utilisation: float | None = None
+    allowed: Mapping[Side, float] = field(default_factory=dict)
     is_capacity_told: bool = True
     signal_interval_s: float = _STEP_S_DEFAULT
 
     def link_limit(self, side: Side) -> LinkLimit | None:
         """Returns how many bytes/s the law lets through in one direction, clients included; None if it knows no limit."""
-        if self.capacity is None or (self.allowed_utilisation is None and not self.is_capacity_told):
+        ratio = self.allowed.get(side)
+        if self.capacity is None or ratio is None:
             return None
         link = self.capacity.out_bytes_per_s if side is Side.LEADER else self.capacity.in_bytes_per_s
-        ratio = 1.0 if self.allowed_utilisation is None else self.allowed_utilisation
         return LinkLimit(ratio * link, link if self.is_capacity_told else None)
 
 
@@ -112,21 +114,36 @@ def update_estimate(
         produce_p99_ms(signal),
         elapsed_s,
     )
-    is_new = before is None or elapsed_s > _STEP_S_MAX  # What was learned in a former move says little about this one.
-    lowest_ms = lowest_p99_ms(latency.p99_ms, 0.0 if before is None or is_new else before.lowest_p99_ms)
+    low_ms = low_p99_ms(latency.p99_ms, before.low_p99_ms if before is not None else 0.0)
+    latency_limit = objective.latency_limit(baseline_ms, low_ms)
     is_told = capacity is not None
     if capacity is None:
         capacity = before.capacity if before is not None and before.capacity is not None else _measured(directions)
-    utilisation, load = _utilisation(directions, capacity)
-    allowed = before.allowed_utilisation if before is not None else None
+    allowed = before.allowed if before is not None else {}
+    is_new = before is None or elapsed_s > _STEP_S_MAX  # What was learned in a former move says little about this one.
     if is_hardly_written(signal):
-        allowed = None  # Latencies of earlier load limit nothing.
-    elif not allowed or is_new:
-        set_ratio = _utilisation_of_throttles(directions, capacity, throttles or {})
-        allowed = START_TOLD if is_told else resume_allowed(allowed, max(utilisation, set_ratio), elapsed_s)
-    latency_limit = objective.latency_limit(baseline_ms, lowest_ms)
-    if allowed is not None and utilisation > 0.0 and latency.p99_ms > 0.0 and latency_limit is not None:
-        allowed = update_allowed(allowed, utilisation, load, latency_limit.rise_ratio(latency.p99_ms), elapsed_s)
+        # Latencies of earlier load limit nothing. But without a capacity only a broker that was idle from the first signal on has
+        # no limit: clients that write little may be those that the copy has slowed down.
+        allowed = {} if is_told else allowed
+    elif capacity is not None:
+        use = _use(directions, capacity, throttles or {}, is_told=is_told)
+        allowed = {
+            side: allowed[side]
+            if allowed.get(side) and not is_new
+            else _start(allowed.get(side), use[side], elapsed_s, is_told=is_told)
+            for side in use
+        }
+        if latency.p99_ms > 0.0 and latency_limit is not None:
+            rise = latency_limit.rise_ratio(latency.p99_ms)
+            copies_ratio = objective.gentle_ratio if objective.mode is Mode.GENTLE else 1.0
+            allowed = {
+                side: update_allowed(
+                    ratio, use[side].at_full_speed(copies_ratio), use[side].load_ratio, rise, elapsed_s
+                )
+                if use[side].used_ratio > 0.0
+                else ratio
+                for side, ratio in allowed.items()
+            }
     interval_s = elapsed_s if no_signal_lost else _STEP_S_DEFAULT
     reported_s = reported_step_s(signal)
     return BrokerEstimate(
@@ -135,47 +152,63 @@ def update_estimate(
         directions=directions,
         capacity=capacity,
         latency=latency,
-        lowest_p99_ms=lowest_ms,
+        low_p99_ms=low_ms,
         latency_limit=latency_limit,
-        allowed_utilisation=allowed,
+        allowed=allowed,
         is_capacity_told=is_told,
         signal_interval_s=interval_s,
     )
 
 
+class _Use(NamedTuple):
+    """How much of a direction is used in the newest step, by all and without catch-up, and with a full throttle; 0: not known."""
+
+    used_ratio: float
+    load_ratio: float
+    throttle_ratio: float
+
+    def at_full_speed(self, copies_ratio: float) -> float:
+        """Returns the used ratio if the copies, which have this share of the headroom, had all of it."""
+        return self.load_ratio + max(0.0, self.used_ratio - self.load_ratio) / copies_ratio
+
+
+def _start(before: float | None, use: _Use, elapsed_s: float, *, is_told: bool) -> float:
+    """Returns the allowed utilisation at the start of a move."""
+    return START_TOLD if is_told else resume_allowed(before, max(use.used_ratio, use.throttle_ratio), elapsed_s)
+
+
 def _measured(directions: Mapping[Side, DirectionEstimate]) -> Capacity | None:
-    """Returns what the broker sent or received in the newest step, for both directions; None if that is not known."""
-    rates = [found.network.newest for found in directions.values()]
-    busier = max((rate for rate in rates if rate is not None), default=None)
-    return Capacity(busier, busier) if busier else None
+    """Returns what the broker received and sent in the newest step; None if that is not known."""
+    sent, received = directions[Side.LEADER].network.newest, directions[Side.FOLLOWER].network.newest
+    if sent is None or received is None:
+        return None
+    return Capacity(in_bytes_per_s=max(received, 1.0), out_bytes_per_s=max(sent, 1.0))
 
 
-def _utilisation(directions: Mapping[Side, DirectionEstimate], capacity: Capacity | None) -> tuple[float, float]:
-    """Returns the utilisation of the busier direction in the newest step, in all and without catch-up; 0 if it is not known."""
-    sent, received = directions[Side.LEADER], directions[Side.FOLLOWER]
-    if sent.network.newest is None or received.network.newest is None or capacity is None:
-        return 0.0, 0.0
-    used = max(
-        sent.network.newest / capacity.out_bytes_per_s,
-        received.network.newest / capacity.in_bytes_per_s,
-    )
-    sent_load = sent.load.level_bytes_per_s if sent.load is not None else 0.0
-    received_load = received.load.level_bytes_per_s if received.load is not None else 0.0
-    return used, max(sent_load / capacity.out_bytes_per_s, received_load / capacity.in_bytes_per_s)
+def _use(
+    directions: Mapping[Side, DirectionEstimate],
+    capacity: Capacity,
+    throttles: Mapping[Side, float],
+    *,
+    is_told: bool,
+) -> dict[Side, _Use]:
+    """Returns the use of each direction.
 
-
-def _utilisation_of_throttles(
-    directions: Mapping[Side, DirectionEstimate], capacity: Capacity | None, throttles: Mapping[Side, float]
-) -> float:
-    """Returns the utilisation of the busier direction if its throttle were full; 0 if that is not known."""
-    if capacity is None:
-        return 0.0
-    rates = [
-        throttles[side] + found.load.level_bytes_per_s
-        for side, found in directions.items()
-        if side in throttles and found.load is not None
-    ]
-    return max(rates, default=0.0) / capacity.out_bytes_per_s
+    With a capacity in the settings both have that of the busier direction, as the latency says nothing about the other one. Without
+    one, the ratios of the two directions have different units.
+    """
+    found = {}
+    for side, direction in directions.items():
+        link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
+        newest, load = direction.network.newest, direction.load
+        level = load.level_bytes_per_s if load is not None else 0.0
+        throttled = level + throttles[side] if side in throttles and load is not None else 0.0
+        found[side] = _Use((newest or 0.0) / link, level / link, throttled / link)
+    if not is_told:
+        return found
+    if any(direction.network.newest is None for direction in directions.values()):
+        return dict.fromkeys(found, _Use(0.0, 0.0, 0.0))
+    return dict.fromkeys(found, _Use(*map(max, *found.values())))
 
 
 def window_rates(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:

@@ -1,7 +1,7 @@
 """Computes how much of a broker's link replication may use without raising its clients' latency.
 
 The headroom is what the load leaves below the allowed utilisation, which is learned from the latency (allowed_utilisation.py).
-Without a measured latency it is a fixed share of the capacity.
+If clients hardly write it is a fixed share of the capacity in the settings; without a capacity there, it has no limit.
 
 Terms:
     load    bytes/s of everything except catch-up bytes: clients, and in-sync replication.

@@ -3,24 +3,26 @@
 With ``objective.latency_ms: auto`` the objective of a broker follows from this baseline. The baseline is a mean over half an hour,
 or over less until so much was measured. It is a mean of logarithms, in which a single long pause counts little.
 
-Invariant: a signal with copied bytes does not change a baseline. A p99 covers minutes, so neither do the signals of the minutes
-after the last copied bytes.
+Invariant: while any broker copies, no baseline changes. A p99 covers minutes, so neither do the signals of the minutes after the
+last copied bytes.
 """
 
 from __future__ import annotations
 
 import math
 
-from streaming.shared.contract import BrokerSignal
+from streaming.shared.contract import BrokerSignal, MoveSignal
 from tuner.core.value import value
 
 # Kafka's p99 covers the last thousand requests. With fewer writes (at 16 kB a request) these reach back more than five minutes.
 CLIENTS_BYTES_PER_S_MIN = 50_000.0
 _MEMORY_S = 1800.0
 _KNOWN_AFTER_S = 20.0
-_STEP_S_MAX = 60.0  # A later signal counts as this long.
+_STEP_S_MAX = 15.0  # A later signal counts as this long.
 # The weights of requests in Kafka's p99 fall to a tenth in this time.
-_AFTER_MOVE_MS = 150_000
+_AFTER_COPIES_MS = 150_000
+_CLOCK_MS_MAX = 600_000  # Times differ no more, unless a clock is wrong.
+_LOWER_WEIGHT, _HIGHER_WEIGHT = 0.3, 0.01
 
 
 @value
@@ -31,13 +33,11 @@ class LatencyBaseline:
         sampled_at_ms: when the newest signal was measured; epoch.
         p99_ms: the baseline; 0: no signal has counted yet.
         measured_s: time that the signals cover which have counted.
-        quiet_from_ms: signals count from this time on; epoch.
     """
 
     sampled_at_ms: int
     p99_ms: float = 0.0
     measured_s: float = 0.0
-    quiet_from_ms: int = 0
 
     @property
     def is_known(self) -> bool:
@@ -49,30 +49,52 @@ class LatencyBaseline:
         return float(f"{self.p99_ms:.2g}")
 
 
-def update_baseline(before: LatencyBaseline | None, signal: BrokerSignal) -> LatencyBaseline:
+def quiet_from_ms(before_ms: int, signal: BrokerSignal | MoveSignal) -> int:
+    """Returns from when on (epoch) the signals of all brokers count again, after one more signal.
+
+    All brokers, because clients of a broker that copies nothing may wait for a follower that does.
+
+    Args:
+        before_ms: the result for the signal before.
+        signal: of a broker; or of moving or recovering partitions, whose bytes Kafka's metrics of reassignments do not count.
+    """
+    if isinstance(signal, MoveSignal):
+        is_copying = signal.moving_partitions > 0
+    else:
+        reassigned = signal.reassignment_in_bytes_per_s, signal.reassignment_out_bytes_per_s
+        is_copying = any((*reassigned, signal.log_dir_copied_bytes_per_s))
+    until_ms = signal.sampled_at_ms + _AFTER_COPIES_MS
+    if not is_copying:
+        until_ms = 0
+    # A time far in the future comes from a wrong clock.
+    return until_ms if before_ms - signal.sampled_at_ms > _CLOCK_MS_MAX else max(before_ms, until_ms)
+
+
+def update_baseline(before: LatencyBaseline | None, signal: BrokerSignal, quiet_ms: int) -> LatencyBaseline:
     """Returns the baseline after one more signal of its broker.
 
     Args:
         before: the baseline before; None for the broker's first signal. A signal that is not newer changes nothing.
         signal: the newest signal of the broker.
+        quiet_ms: the result of ``quiet_from_ms``.
     """
+    at_ms = signal.sampled_at_ms
     if before is None:
-        before = LatencyBaseline(signal.sampled_at_ms - 1)
-    elif signal.sampled_at_ms <= before.sampled_at_ms:
+        before = LatencyBaseline(at_ms - 1)
+    elif before.sampled_at_ms - at_ms > _CLOCK_MS_MAX:  # The newest signal had a wrong clock.
+        before = LatencyBaseline(at_ms - 1, before.p99_ms, before.measured_s)
+    elif at_ms <= before.sampled_at_ms:
         return before
-    at_ms, quiet_from_ms = signal.sampled_at_ms, before.quiet_from_ms
-    copied = signal.reassignment_in_bytes_per_s, signal.reassignment_out_bytes_per_s, signal.log_dir_copied_bytes_per_s
-    if any(copied):
-        quiet_from_ms = at_ms + _AFTER_MOVE_MS
     p99_ms = produce_p99_ms(signal)
-    if p99_ms <= 0.0 or at_ms < quiet_from_ms:
-        return LatencyBaseline(at_ms, before.p99_ms, before.measured_s, quiet_from_ms)
+    is_measured = signal.reassignment_in_bytes_per_s is not None and signal.reassignment_out_bytes_per_s is not None
+    if p99_ms <= 0.0 or at_ms < quiet_ms or not is_measured:
+        return LatencyBaseline(at_ms, before.p99_ms, before.measured_s)
     step_s = min(_STEP_S_MAX, (at_ms - before.sampled_at_ms) / 1000)
     measured_s = before.measured_s + step_s
     if before.p99_ms > 0.0:
         weight = max(1.0 - math.exp(-step_s / _MEMORY_S), step_s / measured_s)
         p99_ms = before.p99_ms * (p99_ms / before.p99_ms) ** weight
-    return LatencyBaseline(at_ms, p99_ms, measured_s, quiet_from_ms)
+    return LatencyBaseline(at_ms, p99_ms, measured_s)
 
 
 def produce_p99_ms(signal: BrokerSignal) -> float:
@@ -89,6 +111,13 @@ def is_hardly_written(signal: BrokerSignal) -> bool:
     return signal.client_in_bytes_per_s is not None and signal.client_in_bytes_per_s < CLIENTS_BYTES_PER_S_MIN
 
 
-def lowest_p99_ms(p99_ms: float, before_ms: float) -> float:
-    """Returns the lower of both; 0 stands for a p99 that was not measured. It stands for a baseline that is not known."""
-    return min(p99_ms, before_ms) if p99_ms > 0.0 and before_ms > 0.0 else max(p99_ms, before_ms)
+def low_p99_ms(p99_ms: float, before_ms: float) -> float:
+    """Returns a low value of the p99 so far, which stands for a baseline that is not known; 0 while none was measured.
+
+    It follows a lower p99 soon and a higher one slowly, so a single low sample does not set it.
+    """
+    if p99_ms <= 0.0 or before_ms <= 0.0:
+        return max(p99_ms, before_ms)
+    weight = _LOWER_WEIGHT if p99_ms < before_ms else _HIGHER_WEIGHT
+    low_ms: float = before_ms * (p99_ms / before_ms) ** weight
+    return low_ms

@@ -105,7 +105,8 @@ def _update_estimates(
         moves = inputs.moves.get
         signal = with_recovery_bytes(signal, moves((broker, Side.LEADER)), moves((broker, Side.FOLLOWER)))
         capacity, baseline_ms = inputs.capacities.get(broker), inputs.baselines_ms.get(broker)
-        throttles = {side: rate for side in Side if (rate := inputs.current_rates.get((broker, side))) is not None}
+        rates = inputs.current_rates
+        throttles = {side: float(rates[broker, side]) for side in Side if (broker, side) in rates}
         estimates[broker] = update_estimate(signal, before, capacity, baseline_ms, objective, limits, throttles)
     return estimates
 
@@ -131,7 +132,8 @@ def _describe_sides(
         max_rate = max_rate_bytes_per_s(
             side_inputs.in_sync_bytes_per_s, side_inputs.link_bytes_per_s, objective, side_limits
         )
-        ceiling = _ceiling(side_inputs, state.side_states.get(side), max_rate, objective, limits)
+        is_stalled = side in inputs.stalled_sides
+        ceiling = _ceiling(side_inputs, state.side_states.get(side), max_rate, objective, limits, stalled=is_stalled)
         min_rate = min_rate_bytes_per_s(load, side_limits, max_bytes_per_s=max_rate)
         if side in inputs.at_min_isr_sides:
             min_rate = max(min_rate, AT_MIN_ISR_RATIO * min(side_inputs.link_bytes_per_s, max_rate))
@@ -201,23 +203,28 @@ def _ceiling(
     max_bytes_per_s: float,
     objective: Objective,
     limits: ControlLimits,
+    *,
+    stalled: bool,
 ) -> float:
     """Returns the rate that the headroom allows the side now, in bytes/s.
 
-    Without a signal of the side's moves the ceiling is the previous setpoint. Without the estimate or the capacity of the broker
-    the headroom is unknown, and the ceiling is 0.
+    If neither a capacity nor a latency is known, a stalled side gets all that the operator allows, as without an objective. Without
+    a signal of the side's moves the ceiling is the previous setpoint. Without the estimate or the capacity of the broker the
+    headroom is unknown, and the ceiling is 0.
     """
     estimate, other_load = inputs.estimate, inputs.other_load
     if inputs.move is None:
         return before.setpoint.rate_bytes_per_s if before is not None else 0.0
     if estimate is None or inputs.capacity is None or other_load is None:
         return 0.0
+    if stalled and not inputs.is_capacity_told and estimate.latency.p99_ms == 0.0:
+        return max_bytes_per_s
     used = estimate.directions[inputs.direction].network.newest or 0.0
     room = headroom_bytes_per_s(
         inputs.capacity_bytes_per_s,
         other_load,
         used,
-        estimate.allowed_utilisation,
+        estimate.allowed.get(inputs.direction),
         limits,
         is_told=inputs.is_capacity_told,
     )

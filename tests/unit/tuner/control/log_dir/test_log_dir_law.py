@@ -25,6 +25,7 @@ from tuner.control.log_dir.law import (
     rate_bounds,
     update_law,
 )
+from tuner.control.throttle.objective import Objective
 from tuner.core.latency_limit import LatencyLimit
 from tuner.core.throttle_limits import MB
 
@@ -129,3 +130,11 @@ def test_law_on_a_disk_keeps_clients_within_their_objective_most_of_the_time() -
     assert misses <= 0.05 * len(rates)
     assert sum(settled) / len(settled) >= 0.75 * 62 * MB
     assert next(number for number, rate in enumerate(rates) if rate >= 40 * MB) <= 20, "it rises within minutes"
+
+
+def test_rise_counts_where_the_limit_follows_from_a_baseline() -> None:
+    signal = copying_signal()
+    law = update_law(LogDirLaw(), signal)
+    limit = Objective().latency_limit(law.latency.p99_ms, 0.0)
+    assert latency_ratio(law, signal, limit) == 0.0
+    assert latency_ratio(law, signal, None) is None

@@ -11,7 +11,7 @@ from loop_rig import Rig
 from test_steering_tick import OBJECTIVE, loaded, seconds, steered
 from tuner_cases import NOW_MS, SEEN, SOURCE, STALL, TARGET, WELL, F, L, move_signal, owned
 
-from streaming.shared.contract import ContractError, MoveStep, decode_signal, encode_signal
+from streaming.shared.contract import ContractError, MoveStep, Side, decode_signal, encode_signal
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.objective import Capacity, ControlLimits
@@ -292,7 +292,7 @@ def test_allowed_utilisation_survives_failed_snapshot() -> None:
         rig.cycle()
     steering = rig.loop._steering
     assert steering is not None
-    learned = steering._state.broker_estimates[1].allowed_utilisation
+    learned = steering._state.broker_estimates[1].allowed[Side.LEADER]
     assert learned is not None
     rig.live.not_seen = "no answer"
     rig.cycle()
@@ -300,7 +300,7 @@ def test_allowed_utilisation_survives_failed_snapshot() -> None:
     rig.cycle()
     rig.signals.brokers = {b: replace(s, produce_p99_ms=None) for b, s in rig.signals.brokers.items()}
     seconds(rig, 2)
-    assert steering._state.broker_estimates[1].allowed_utilisation == learned
+    assert steering._state.broker_estimates[1].allowed[Side.LEADER] == learned
     assert learned < START_TOLD
 
 

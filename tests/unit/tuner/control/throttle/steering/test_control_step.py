@@ -241,3 +241,26 @@ def test_throttle_that_has_just_started_is_raised_by_the_planned_rate() -> None:
     setpoint = meant(state)
     assert setpoint > 50 * MB
     assert writes[SIDE] == pytest.approx((10 * 5 * MB + 2 * setpoint) / 12, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("p99_ms", "stalled", "opens"), [(None, True, True), (None, False, False), (10.0, True, False)]
+)
+def test_stalled_move_is_rescued_where_neither_capacity_nor_latency_is_known(
+    p99_ms: float | None, stalled: bool, opens: bool
+) -> None:
+    limits = replace(LIMITS, rate_bytes_per_s_max=60 * MB)
+    memory = ControlState()
+    for at_s in range(10, 60):
+        signal = replace(broker(1, at_s, client=5 * MB), produce_p99_ms=p99_ms, client_in_bytes_per_s=5 * MB)
+        now = replace(view(at_s, signal, move(SIDE, at_s), 20_000_000), capacities={})
+        now = replace(now, stalled_sides=frozenset({SIDE}) if stalled else frozenset(), baselines_ms={1: 9.0})
+        memory, _ = control_step(now, memory, Objective(), limits)
+    assert (meant(memory) == 60 * MB) is opens
+
+
+def test_broker_without_a_signal_keeps_what_was_learned() -> None:
+    memory, _ = control_step(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
+    later = replace(view(15, broker(1, 10), move(SIDE, 15)), brokers={})
+    after, _ = control_step(later, memory, FAST, LIMITS)
+    assert after.broker_estimates == memory.broker_estimates

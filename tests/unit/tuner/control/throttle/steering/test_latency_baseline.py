@@ -9,23 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.shared.contract import BrokerSignal
+from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from tuner.control.throttle.objective import Objective
-from tuner.control.throttle.steering.latency_baseline import LatencyBaseline, lowest_p99_ms, update_baseline
+from tuner.control.throttle.steering.latency_baseline import LatencyBaseline, low_p99_ms, quiet_from_ms, update_baseline
 from tuner.core.latency_limit import LatencySource
 
 MB = 1e6
-QUIET = BrokerSignal("c", 1, 0, 0, 6, 1.0, produce_p99_ms=10.0, client_in_bytes_per_s=5 * MB)
+QUIET = BrokerSignal(
+    "c", 1, 0, 0, 6, 1.0, produce_p99_ms=10.0, client_in_bytes_per_s=5 * MB, reassignment_in_bytes_per_s=0.0,
+    reassignment_out_bytes_per_s=0.0,
+)  # fmt: skip
 
 
 def after(*steps: tuple[float, float | None, float], every_s: float = 5.0) -> LatencyBaseline:
     """Returns the baseline after signals of this many seconds, p99 (ms) and bytes/s of catch-up each."""
-    baseline, at_ms = None, 0
+    baseline, at_ms, quiet_ms = None, 0, 0
     for seconds, p99_ms, copied in steps:
         for _ in range(round(seconds / every_s)):
             at_ms += round(every_s * 1000)
             signal = replace(QUIET, sampled_at_ms=at_ms, produce_p99_ms=p99_ms, reassignment_in_bytes_per_s=copied)
-            baseline = update_baseline(baseline, signal)
+            quiet_ms = quiet_from_ms(quiet_ms, signal)
+            baseline = update_baseline(baseline, signal, quiet_ms)
     assert baseline is not None
     return baseline
 
@@ -41,8 +45,26 @@ def test_copies_and_the_minutes_after_them_change_nothing() -> None:
 
 
 def test_copies_between_log_directories_are_copies() -> None:
-    baseline = update_baseline(None, replace(QUIET, log_dir_copied_bytes_per_s=5 * MB))
-    assert (baseline.p99_ms, baseline.quiet_from_ms) == (0.0, 150_000)
+    assert quiet_from_ms(0, replace(QUIET, log_dir_copied_bytes_per_s=5 * MB)) == 150_000
+
+
+def test_recovering_partitions_are_copies_although_no_broker_counts_their_bytes() -> None:
+    move = MoveSignal("c", 2, Side.FOLLOWER, 60_000, 60_000, 6, 1.0, 3, 0)
+    assert quiet_from_ms(0, move) == 210_000
+    assert quiet_from_ms(0, replace(move, moving_partitions=0)) == 0
+
+
+def test_signal_without_the_bytes_of_reassignments_does_not_count() -> None:
+    """After a gap a window has one sample, and no rates."""
+    assert update_baseline(None, replace(QUIET, sampled_at_ms=5000, reassignment_in_bytes_per_s=None), 0).p99_ms == 0.0
+
+
+def test_time_far_in_the_future_does_not_stop_the_baseline() -> None:
+    wrong = replace(QUIET, sampled_at_ms=86_400_000, reassignment_out_bytes_per_s=1.0)
+    right = replace(QUIET, sampled_at_ms=60_000)
+    quiet_ms = quiet_from_ms(quiet_from_ms(0, wrong), right)
+    baseline = update_baseline(update_baseline(None, wrong, 0), right, quiet_ms)
+    assert (quiet_ms, baseline.sampled_at_ms) == (0, 60_000)
 
 
 def test_one_long_pause_counts_little_and_a_new_level_within_an_hour() -> None:
@@ -56,21 +78,21 @@ def test_p99_that_says_nothing_is_left_out(p99_ms: float | None) -> None:
 
 
 def test_hardly_written_broker_has_no_baseline() -> None:
-    baseline = update_baseline(None, replace(QUIET, sampled_at_ms=5000, client_in_bytes_per_s=20_000.0))
+    baseline = update_baseline(None, replace(QUIET, sampled_at_ms=5000, client_in_bytes_per_s=20_000.0), 0)
     assert baseline.p99_ms == 0.0
 
 
 def test_signal_that_is_not_newer_changes_nothing() -> None:
     baseline = after((60.0, 10.0, 0.0))
-    assert update_baseline(baseline, replace(QUIET, sampled_at_ms=60_000, produce_p99_ms=99.0)) is baseline
-    assert update_baseline(baseline, replace(QUIET, sampled_at_ms=10, produce_p99_ms=99.0)) is baseline
+    assert update_baseline(baseline, replace(QUIET, sampled_at_ms=60_000, produce_p99_ms=99.0), 0) is baseline
+    assert update_baseline(baseline, replace(QUIET, sampled_at_ms=10, produce_p99_ms=99.0), 0) is baseline
 
 
 @given(st.lists(st.tuples(st.integers(-(10**6), 10**9), st.floats(1e-3, 1e9)), max_size=50))
 def test_any_signals_leave_a_baseline_within_what_was_measured(samples: list[tuple[int, float]]) -> None:
     baseline = None
     for at_ms, p99_ms in samples:
-        baseline = update_baseline(baseline, replace(QUIET, sampled_at_ms=at_ms, produce_p99_ms=p99_ms))
+        baseline = update_baseline(baseline, replace(QUIET, sampled_at_ms=at_ms, produce_p99_ms=p99_ms), 0)
     if baseline is not None and baseline.p99_ms > 0.0:
         assert math.isfinite(baseline.p99_ms)
         measured = [p99_ms for _, p99_ms in samples]
@@ -107,8 +129,16 @@ def test_baseline_near_a_fixed_limit_does_not_make_noise_a_rise() -> None:
     assert limit.rise_ratio(49.0) == pytest.approx(0.94, abs=0.01)
 
 
-def test_lowest_p99_leaves_out_what_was_not_measured() -> None:
-    assert [lowest_p99_ms(*pair) for pair in ((0.0, 0.0), (5.0, 0.0), (0.0, 5.0), (7.0, 5.0))] == [0.0, 5.0, 5.0, 5.0]
+def test_low_p99_leaves_out_what_was_not_measured() -> None:
+    assert [low_p99_ms(*pair) for pair in ((0.0, 0.0), (5.0, 0.0), (0.0, 5.0))] == [0.0, 5.0, 5.0]
+
+
+def test_low_p99_stays_near_the_quiet_seconds_and_is_not_set_by_one_sample() -> None:
+    low = 10.0
+    for _ in range(24):
+        low = low_p99_ms(80.0, low)
+    assert low < 17.0, "two minutes of slow clients"
+    assert low_p99_ms(0.4, 10.0) > 3.0, "a histogram of few requests"
 
 
 def test_texts_name_the_limit_and_its_source() -> None:
