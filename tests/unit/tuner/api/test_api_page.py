@@ -250,7 +250,7 @@ def test_page_with_several_moves_shows_the_end_of_each(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("kind", "action", "reason", "meaning"),
     [
-        ("decision", "hold", "progressing", "the move makes progress; no objective is set"),
+        ("decision", "hold", "progressing", "the move makes progress; the objective is off"),
         ("decision", "hold", "paused", "an operator ordered a pause"),
         (
             "decision",
@@ -289,7 +289,7 @@ def test_reason_meaning_comes_from_the_catalogue_of_its_controller(
 def test_decision_has_its_reason_in_words_and_as_code(rig: Rig) -> None:
     rig.observers.decisions.add([entry("decision", WELL)])
     page = rig.get("/page/decisions").text
-    assert 'The move makes progress; no objective is set. <code class="code">progressing</code>' in page
+    assert 'The move makes progress; the objective is off. <code class="code">progressing</code>' in page
     assert '<code class="code">progressing</code>' in rig.get("/page/brokers").text
 
 
