@@ -88,7 +88,7 @@ class LatencyLimitBody(BaseModel):
 
 
 class LinkLimitBody(BaseModel):
-    """What the control law lets through in each direction of a broker, clients included."""
+    """The bytes/s that the control law lets through in each direction of a broker, clients included."""
 
     in_bytes_per_s: float | None
     out_bytes_per_s: float | None

@@ -7,7 +7,7 @@ from tuner.core.value import value
 
 @value
 class LinkLimit:
-    """What the law lets through in one direction of a broker, clients and replication together.
+    """The bytes/s that the law lets through in one direction of a broker, clients and replication together.
 
     Attributes:
         bytes_per_s: the limit; learned from the clients' latency, at most the capacity in the settings or a little more.

@@ -31,7 +31,7 @@ class ObjectiveSettings(BaseModel):
         default=None,
         gt=0,
         description="highest p99 latency of produce requests, as brokers report it, in ms; auto, the default: for each broker, "
-        "what its clients have without a move, and tolerance more",
+        "the p99 of its clients without a move, and tolerance more",
     )
     tolerance: float = Field(
         default=0.5,

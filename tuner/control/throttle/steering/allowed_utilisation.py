@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 
 START_TOLD = 0.85  # A capacity in the settings is near the true one.
-# What an earlier move has learned may be out of date: a move resumes at this share of it, and at less after weeks.
+# The figure that an earlier move has learned may be out of date: a move resumes at this share of it, and at less after weeks.
 _RESUME_RATIO, _FORGET_S = 0.85, 14 * 86_400.0
 # Latency rise that is aimed at. It leaves room for seconds that are fuller than the mean.
 _AIM_RATIO = 0.75

@@ -49,11 +49,11 @@ WELL = 1 + FAST_RISE_MAX / 3  # At a latency of 40 % of the objective, two third
         (copying_signal(p99=900.0, client_in_bytes_per_s=10.0), (1 + FAST_RISE_MAX) * RATE, LogDirReason.CLIENTS_WELL),
     ],
 )
-def test_next_rate_follows_clients_and_handlers(signal: object, rate: float, reason: LogDirReason) -> None:
-    law = update_law(LogDirLaw(), signal)  # type: ignore[arg-type]
-    ratio = latency_ratio(law, signal, LatencyLimit(OBJECTIVE_MS))  # type: ignore[arg-type]
+def test_next_rate_follows_clients_and_handlers(signal: BrokerSignal, rate: float, reason: LogDirReason) -> None:
+    law = update_law(LogDirLaw(), signal)
+    ratio = latency_ratio(law, signal, LatencyLimit(OBJECTIVE_MS))
     assert ratio is not None
-    found = next_rate(law, RATE, signal, ratio, BOUNDS, NOW_MS, LIMITS)  # type: ignore[arg-type]
+    found = next_rate(law, RATE, signal, ratio, BOUNDS, NOW_MS, LIMITS)
     assert (found.bytes_per_s, found.reason) == (round(rate), reason)
 
 
