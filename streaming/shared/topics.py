@@ -16,6 +16,7 @@ _COMPACT_SOON = {
     "segment.bytes": str(_SEGMENT_BYTES),
     "min.cleanable.dirty.ratio": "0.2",
 }
+_HISTORY_DAYS = 35
 # Decision inputs are large, and operators ask for them within days.
 _KEEP_A_WEEK_OR_A_GIB = {
     "retention.ms": str(7 * 24 * _HOUR_MS),
@@ -77,6 +78,26 @@ def topic_specs(topics: Topics) -> list[TopicSpec]:
             topics.orders,
             partitions=1,
             configs={**common, "cleanup.policy": "compact", **_COMPACT_SOON},
+            essential=_READ_BACK,
+        ),
+        # Deleted after five weeks; compacted, because a period is written again when late signals arrive.
+        TopicSpec(
+            topics.history,
+            partitions=1,
+            configs={
+                **common,
+                **large,
+                "cleanup.policy": "compact,delete",
+                "retention.ms": str(_HISTORY_DAYS * 24 * _HOUR_MS),
+                "segment.ms": str(24 * _HOUR_MS),
+                "segment.bytes": str(_SEGMENT_BYTES),
+            },
+            essential=_READ_BACK,
+        ),
+        TopicSpec(
+            topics.profiles,
+            partitions=1,
+            configs={**common, **large, "cleanup.policy": "compact", **_COMPACT_SOON},
             essential=_READ_BACK,
         ),
         # Not compacted: all records of a cluster have the same key.

@@ -31,6 +31,8 @@ class Topics:
     inputs: str
     rejects: str
     orders: str
+    history: str
+    profiles: str
 
     @classmethod
     def with_prefix(cls, prefix: str) -> Topics:
@@ -41,4 +43,6 @@ class Topics:
             inputs=f"{prefix}.inputs",
             rejects=f"{prefix}.rejects",
             orders=f"{prefix}.orders",
+            history=f"{prefix}.history",
+            profiles=f"{prefix}.profiles",
         )

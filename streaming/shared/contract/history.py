@@ -1,0 +1,88 @@
+"""History: means over ten minutes, which the stream makes from signals; the process `learn` and people read them.
+
+There is one record per cluster and period. A later record of the same period replaces the earlier one, for example after signals
+of an outage have arrived. A number that could not be measured is None, never 0. Means weigh each signal equally.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from streaming.shared.contract.bounds import Count, LimitedItems, NodeId, Number, Text, TimestampMs
+
+PERIOD_S = 600
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHistory:
+    """One broker over one period: means, unless a name ends in _max or a comment says otherwise."""
+
+    broker: NodeId
+    signals: Count  # Number of signals that count; each window end counts once.
+    client_in_bytes_per_s: Number | None = None
+    client_out_bytes_per_s: Number | None = None
+    replication_in_bytes_per_s: Number | None = None
+    replication_out_bytes_per_s: Number | None = None
+    reassignment_in_bytes_per_s: Number | None = None
+    reassignment_out_bytes_per_s: Number | None = None
+    log_dir_copied_bytes_per_s: Number | None = None
+    # W of each side (docs/explanation/architecture.md); None while no replica is listed.
+    leader_steady_state_bytes_per_s: Number | None = None
+    follower_steady_state_bytes_per_s: Number | None = None
+    # The largest sum of clients and replication in one signal (half a minute), and the produce p99 of that signal.
+    in_bytes_per_s_max: Number | None = None
+    in_max_p99_ms: Number | None = None
+    out_bytes_per_s_max: Number | None = None
+    out_max_p99_ms: Number | None = None
+    produce_mean_ms: Number | None = None
+    produce_p99_ms: Number | None = None  # The median of the signals' p99.
+    produce_p99_ms_max: Number | None = None
+    request_handler_idle_ratio: Number | None = None
+    moving_partitions_max: Number | None = None  # Of both sides; also replicas that recover.
+    lag_sum_messages: Number | None = None  # Of replicas in normal replication.
+    lag_slope_messages_per_s: Number | None = None  # Mean of the trends over five minutes.
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerHistory:
+    """Topic and partition mutations of the whole cluster over one period, as the active controller counts them."""
+
+    partitions_created_per_s: Number | None = None
+    partitions_deleted_per_s: Number | None = None
+    create_requests_per_s: Number | None = None
+    delete_requests_per_s: Number | None = None
+    addition_requests_per_s: Number | None = None
+    mutations_rejected_per_s: Number | None = None
+    partitions: Number | None = None
+    topics: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TenantHistory:
+    """One tenant's mutations over one period."""
+
+    user: Text | None = None
+    client_id: Text | None = None
+    mutation_rate_per_s: Number | None = None
+    mutation_rate_per_s_max: Number | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPeriod:
+    """One cluster over one period.
+
+    Attributes:
+        start_ms: begin of the period; a multiple of its length.
+        tenants: those with the highest rates.
+    """
+
+    cluster: Text
+    start_ms: TimestampMs
+    brokers: Annotated[tuple[BrokerHistory, ...], LimitedItems] = ()
+    controller: ControllerHistory | None = None
+    tenants: Annotated[tuple[TenantHistory, ...], LimitedItems] = ()
+
+    @property
+    def end_ms(self) -> int:
+        return self.start_ms + PERIOD_S * 1000

@@ -1,0 +1,111 @@
+"""Profiles: what the process `learn` has learned about brokers and tenants from the history, as plain values.
+
+There is one record per broker, and one per event, in a compacted topic. Values come from a topic that others may write to, so a
+reader checks ranges and ages before a profile changes a decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated
+
+from streaming.shared.contract.bounds import LimitedItems, NodeId, Number, Text, TimestampMs
+
+STEP_S = 3600
+STEPS_MAX = 8 * 24
+HORIZONS_H = (1, 4, 12, 24, 168)  # The horizons for which a forecast's error is known.
+
+Steps = Annotated[tuple[Number | None, ...], LimitedItems]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadForecast:
+    """Mean bytes/s of each coming hour.
+
+    Attributes:
+        bytes_per_s: by step, from ``BrokerProfile.start_ms`` on; None: not known.
+        error_bytes_per_s: mean absolute error of such forecasts so far, by horizon (``HORIZONS_H``); None: not measured yet.
+        model: the model with the most weight.
+    """
+
+    bytes_per_s: Steps = ()
+    error_bytes_per_s: Steps = ()
+    model: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedCapacity:
+    """The most bytes/s that clients and replication together have used in one direction of a broker with latency in order.
+
+    Attributes:
+        bytes_per_s: the largest half-minute.
+        seen_at_ms: when it was seen; epoch.
+    """
+
+    bytes_per_s: Number
+    seen_at_ms: TimestampMs
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerProfile:
+    """What was learned about one broker.
+
+    Attributes:
+        made_at_ms: when the profile was computed; epoch.
+        start_ms: begin of the first step of all series; a multiple of ``STEP_S``.
+        history_s: how much history of this broker was read.
+        steady_in: replication without reassignments, as follower; ``steady_out``: as leader.
+        quiet_p99_ms: the p99 of the broker's clients while no broker copies, by step.
+    """
+
+    cluster: Text
+    broker: NodeId
+    made_at_ms: TimestampMs
+    start_ms: TimestampMs
+    history_s: Number
+    client_in: LoadForecast = LoadForecast()
+    client_out: LoadForecast = LoadForecast()
+    steady_in: LoadForecast = LoadForecast()
+    steady_out: LoadForecast = LoadForecast()
+    quiet_p99_ms: Steps = ()
+    capacity_in: LearnedCapacity | None = None
+    capacity_out: LearnedCapacity | None = None
+
+    def step_at(self, at_ms: int) -> int | None:
+        """Returns the step of a time (epoch); None if the time is before the first step or after the last possible one."""
+        step = (at_ms - self.start_ms) // (STEP_S * 1000)
+        return step if 0 <= step < STEPS_MAX else None
+
+
+class ChangedMeasure(StrEnum):
+    REPLICATION_LAG = "replication_lag"  # Messages, of replicas in normal replication.
+    CLIENT_LATENCY = "client_latency"  # Produce p99, ms, while no broker copies.
+    MUTATION_RATE = "mutation_rate"  # Partitions/s of a tenant.
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeEvent:
+    """A measure that has changed lastingly (a change point), or that is unusual for the hour. No decision depends on it.
+
+    Attributes:
+        is_unusual: True: one unusual value; False: a change that lasts.
+        broker: None for a tenant.
+        before: the usual value before.
+        after: the value since then.
+        since_ms: begin of the period in which it changed; epoch.
+    """
+
+    cluster: Text
+    measure: ChangedMeasure
+    is_unusual: bool
+    before: Number
+    after: Number
+    since_ms: TimestampMs
+    found_at_ms: TimestampMs
+    broker: NodeId | None = None
+    user: Text | None = None
+    client_id: Text | None = None
+
+
+Profile = BrokerProfile | ChangeEvent
