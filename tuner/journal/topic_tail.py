@@ -38,6 +38,11 @@ class TopicTail:
         self._start_offsets = start_offsets or {}
         self._partitions: list[TopicPartition] = []
 
+    @property
+    def topic_exists(self) -> bool:
+        """Whether the last call has found the topic."""
+        return bool(self._partitions)
+
     def poll(self, timeout_ms: int = 0) -> Iterator[Any]:
         """Yields the records since the last call. The first call begins at the end, or at ``start_offsets``.
 
@@ -71,6 +76,19 @@ class TopicTail:
             first_recent = by_time.get(partition)
             start = min(end - records, first_recent.offset if first_recent is not None else end)
             self._consumer.seek(partition, max(begins[partition], start, end - _RECENT_RECORDS_MAX))
+        yield from self._read_to(ends)
+
+    def read_all(self) -> Iterator[Any]:
+        """Yields all records up to the current end, for a compacted topic. ``poll`` then continues after them."""
+        if not self._assign():
+            return
+        ends = self._consumer.end_offsets(self._partitions)
+        for partition, begin in self._consumer.beginning_offsets(self._partitions).items():
+            self._consumer.seek(partition, begin)
+        yield from self._read_to(ends)
+
+    def _read_to(self, ends: Mapping[TopicPartition, int]) -> Iterator[Any]:
+        """Yields the records up to these offsets. Ends earlier if no record comes for ``_SILENCE_S_MAX``."""
         last_answer_s = time.monotonic()
         while any((self._consumer.position(p) or 0) < end for p, end in ends.items()):
             batches = self._consumer.poll(timeout_ms=500)
