@@ -1,0 +1,62 @@
+"""Reads forecasts from the profile of a broker, and judges whether a profile may be used.
+
+A profile comes from a topic that others may write to. So a profile is used only while it is new and rests on a day of history, and
+a decision that uses one keeps its own limits, such as the ceiling.
+"""
+
+from __future__ import annotations
+
+from streaming.shared.contract import HORIZONS_H, STEP_S, BrokerProfile, LoadForecast
+from streaming.shared.units import span_text
+
+# The process `learn` writes each profile several times an hour. An older one comes from a process that has stopped.
+PROFILE_AGE_S_MAX = 3 * 3600.0
+HISTORY_S_MIN = 24 * 3600.0  # A shorter history has not seen each hour of the day.
+_STEPS_PER_DAY = 24
+
+
+def why_unusable(profile: BrokerProfile | None, now_ms: int) -> str | None:
+    """Returns why a profile cannot be used now, as the end of a sentence; None if it can."""
+    if profile is None:
+        return "has no profile"
+    age_s = (now_ms - profile.made_at_ms) / 1000
+    if age_s > PROFILE_AGE_S_MAX:
+        return f"has a profile that is {span_text(age_s)} old"
+    if age_s < -PROFILE_AGE_S_MAX:
+        return f"has a profile that is dated {span_text(-age_s)} in the future"
+    if profile.history_s < HISTORY_S_MIN:
+        return f"has a history of only {span_text(max(0.0, profile.history_s))}"
+    if not any(value is not None for value in profile.client_in.bytes_per_s):
+        return "has a profile without a forecast"
+    return None
+
+
+def forecast_at(forecast: LoadForecast, start_ms: int, at_ms: int) -> float | None:
+    """Returns the forecast (bytes/s) for a time; None if the forecast has no value at all.
+
+    An unknown hour gets the value of the hour before it, or else of the next known one. After the last step, the hours of the last
+    day repeat.
+
+    Args:
+        start_ms: begin of the first step (epoch).
+    """
+    values = forecast.bytes_per_s
+    if not values:
+        return None
+    step = max(0, (at_ms - start_ms) // (STEP_S * 1000))
+    if step >= len(values):
+        days = -(-(step - len(values) + 1) // _STEPS_PER_DAY)
+        step = max(step - days * _STEPS_PER_DAY, 0) if len(values) >= _STEPS_PER_DAY else len(values) - 1
+    before = (value for value in reversed(values[: step + 1]) if value is not None)
+    after = (value for value in values[step + 1 :] if value is not None)
+    return next(before, next(after, None))
+
+
+def forecast_error(forecast: LoadForecast, ahead_s: float) -> float | None:
+    """Returns the mean absolute error (bytes/s) of forecasts so far ahead; None if it was not measured.
+
+    Between two horizons the error of the longer one counts, and after the last horizon that of the last one.
+    """
+    known = [(h, e) for h, e in zip(HORIZONS_H, forecast.error_bytes_per_s, strict=False) if e is not None]
+    longer = (error for hours, error in known if hours * 3600 >= ahead_s)
+    return next(longer, known[-1][1] if known else None)

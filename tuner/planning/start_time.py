@@ -1,0 +1,169 @@
+"""Estimates when a plan ends that starts at a given time, and finds the start with the shortest move.
+
+Each side copies its bytes B at the forecast rate (copy_forecast.py), and the plan ends with its slowest side:
+
+    end = the first time at which ∫ (q(t) − W(t)) dt from the start on has reached B
+
+With a load that stays, that is B ÷ (q − W), as in tuner/core/drain_time.py.
+
+An earlier start never ends later, so the earliest end is no reason to wait. The best start has the shortest move: clients and the
+cluster are disturbed for the shortest time. Of nearly equal starts it is the earliest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from streaming.shared.contract import BrokerProfile
+from tuner.core.cluster import BrokerSide
+from tuner.core.drain_time import SideLoad
+from tuner.core.side_load import PlannedPartition, side_loads
+from tuner.planning.copy_forecast import CopyLimits, CopyPeriod, LoadCase, copy_periods
+
+_CANDIDATES_EVERY_MS = 30 * 60 * 1000
+_CANDIDATES_WITHIN_MS = 24 * 3600 * 1000
+# Starts whose moves differ by no more than this are equally good.
+_NEARLY_RATIO = 1.05
+# A move that takes longer than forecasts reach is reported as one without an end.
+MOVE_S_MAX = 7 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class BindingPeriod:
+    """The slowest side of a move, and the period of the move in which it copies slowest."""
+
+    side: BrokerSide
+    period: CopyPeriod
+
+
+@dataclass(frozen=True, slots=True)
+class StartEstimate:
+    """The estimate for one start. All times are epoch ms.
+
+    Attributes:
+        end_ms: None: the move does not end within ``MOVE_S_MAX``.
+        end_low_ms: the end if every hour has a lower load, by the mean error of such forecasts.
+        end_high_ms: the same for a higher load. Both are None as ``end_ms``.
+        binding: None: nothing is copied.
+    """
+
+    start_ms: int
+    end_ms: int | None
+    end_low_ms: int | None
+    end_high_ms: int | None
+    binding: BindingPeriod | None
+
+    @property
+    def duration_s(self) -> float | None:
+        return None if self.end_ms is None else (self.end_ms - self.start_ms) / 1000
+
+
+class MoveForecast:
+    """The forecast of one plan, for any start within the next day."""
+
+    def __init__(
+        self,
+        partitions: Sequence[PlannedPartition],
+        profiles: Mapping[int, BrokerProfile],
+        limits: CopyLimits,
+        now_ms: int,
+        *,
+        time_ratio: float = 1.0,
+    ) -> None:
+        """
+        Args:
+            profiles: usable profiles by broker.
+            time_ratio: factor on the time of the move, for example because few partitions move at a time.
+        """
+        self.now_ms = now_ms
+        self.loads: dict[BrokerSide, SideLoad] = {
+            side: SideLoad(time_ratio * load.remaining_bytes, load.steady_state_bytes_per_s)
+            for side, load in side_loads(partitions).items()
+        }
+        self._partitions, self._profiles, self._limits = partitions, profiles, limits
+        self._periods: dict[LoadCase, dict[BrokerSide, tuple[CopyPeriod, ...]]] = {}
+
+    def periods(self, side: BrokerSide, case: LoadCase = LoadCase.EXPECTED) -> tuple[CopyPeriod, ...]:
+        """Returns the forecast of one side from now on."""
+        if case not in self._periods:
+            until_ms = self.now_ms + _CANDIDATES_WITHIN_MS + MOVE_S_MAX * 1000
+            self._periods[case] = copy_periods(
+                self._partitions, self._profiles, self._limits, self.now_ms, until_ms, case
+            )
+        return self._periods[case][side]
+
+    def estimate(self, start_ms: int, case: LoadCase = LoadCase.EXPECTED) -> StartEstimate:
+        """Returns the estimate for a start, which is not before now.
+
+        Args:
+            case: ``PRESENT`` leaves the load as it is now.
+        """
+        slowest, end_ms = self._slowest(start_ms, case)
+        low_ms = high_ms = end_ms
+        if case is LoadCase.EXPECTED:
+            low_ms = self._slowest(start_ms, LoadCase.LOW)[1]
+            high_ms = self._slowest(start_ms, LoadCase.HIGH)[1]
+        binding = None
+        if slowest is not None:
+            until_ms = start_ms + MOVE_S_MAX * 1000 if end_ms is None else end_ms
+            binding = BindingPeriod(slowest, _slowest_period(self.periods(slowest, case), start_ms, until_ms))
+        return StartEstimate(start_ms=start_ms, end_ms=end_ms, end_low_ms=low_ms, end_high_ms=high_ms, binding=binding)
+
+    def candidates_ms(self) -> list[int]:
+        """Returns the starts among which the best one is searched: now, and each half hour of the next day."""
+        first = self.now_ms - self.now_ms % _CANDIDATES_EVERY_MS + _CANDIDATES_EVERY_MS
+        return [self.now_ms, *range(first, self.now_ms + _CANDIDATES_WITHIN_MS + 1, _CANDIDATES_EVERY_MS)]
+
+    def best_start_ms(self) -> int:
+        """Returns the earliest start whose move takes hardly longer than the shortest; now if no move ends."""
+        durations_ms = {
+            start_ms: end_ms - start_ms
+            for start_ms in self.candidates_ms()
+            if (end_ms := self._slowest(start_ms, LoadCase.EXPECTED)[1]) is not None
+        }
+        if not durations_ms:
+            return self.now_ms
+        longest_ms = _NEARLY_RATIO * min(durations_ms.values())
+        return next(start_ms for start_ms, duration_ms in durations_ms.items() if duration_ms <= longest_ms)
+
+    def _slowest(self, start_ms: int, case: LoadCase) -> tuple[BrokerSide | None, int | None]:
+        """Returns the side that ends last, and its end; an end of None: it does not end within ``MOVE_S_MAX``."""
+        slowest: BrokerSide | None = None
+        latest_ms = start_ms
+        for side, load in self.loads.items():
+            end_ms = drained_at_ms(load.remaining_bytes, self.periods(side, case), start_ms)
+            if end_ms is None:
+                return side, None
+            if slowest is None or end_ms > latest_ms:
+                slowest, latest_ms = side, end_ms
+        return slowest, latest_ms
+
+
+def drained_at_ms(remaining_bytes: float, periods: Sequence[CopyPeriod], start_ms: int) -> int | None:
+    """Returns when nothing remains (epoch ms) if copying begins at ``start_ms``; None: not within ``MOVE_S_MAX``."""
+    if remaining_bytes <= 0:
+        return start_ms
+    for period in periods:
+        from_ms = max(period.from_ms, start_ms)
+        until_ms = min(period.until_ms, start_ms + MOVE_S_MAX * 1000)
+        if until_ms <= from_ms:
+            continue
+        passes_bytes = period.surplus_bytes_per_s * (until_ms - from_ms) / 1000
+        if remaining_bytes <= passes_bytes:
+            return from_ms + round(1000 * remaining_bytes / period.surplus_bytes_per_s)
+        remaining_bytes -= passes_bytes
+    return None
+
+
+def remaining_at(remaining_bytes: float, periods: Sequence[CopyPeriod], start_ms: int, at_ms: int) -> float:
+    """Returns the bytes that remain at a time, if copying begins at ``start_ms``."""
+    for period in periods:
+        span_ms = min(period.until_ms, at_ms) - max(period.from_ms, start_ms)
+        remaining_bytes -= period.surplus_bytes_per_s * max(0, span_ms) / 1000
+    return max(0.0, remaining_bytes)
+
+
+def _slowest_period(periods: Sequence[CopyPeriod], start_ms: int, end_ms: int) -> CopyPeriod:
+    during = [period for period in periods if period.until_ms > start_ms and period.from_ms < max(end_ms, start_ms + 1)]
+    return min(during, key=lambda period: period.surplus_bytes_per_s)
