@@ -84,6 +84,19 @@ def _amount(
     return typer.Option(*names, parser=read, help=help, metavar=metavar, show_default=shown_default or True)
 
 
+_WHEN = (
+    "best (within the next day, with the shortest move), a time of day such as 22:00, or a time such as 2026-11-21T03:00 (of this "
+    "machine, or with an offset)"
+)
+At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="WHEN", help=f"record the plan now, and let the tuner start it later: {_WHEN}"),
+]
+Start = Annotated[
+    str | None,
+    typer.Option("--start", metavar="WHEN", help=f"forecast a move that starts at this time: now, {_WHEN}"),
+]
+
 MeasureFor = Annotated[
     float,
     time_option(

@@ -21,6 +21,7 @@ from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionLimits, count_partitions
 from tuner.core.reassignment_plan import Plan
 from tuner.core.reassignment_steps import PartitionTransition
+from tuner.core.side_load import PlannedPartition
 from tuner.planning.fluid_bound import FluidBound, fluid_bound
 from tuner.planning.time_estimate import estimate_s
 
@@ -62,7 +63,7 @@ def check_plan(
     rates: dict[BrokerSide, float] = {}
     if rate_bytes_per_s_max is not None:
         rates = {(b, side): rate_bytes_per_s_max for b in cluster.layout.brokers for side in Side}
-    partitions = planned_partitions(_waiting_partitions(changes, cluster))
+    partitions = list_planned(changes, cluster)
     bound = fluid_bound(partitions, rates)
     expected_s = (
         estimate_s(bound, partitions, rates, batch_limits or BatchLimits(), effective_leader_ratio) if rates else None
@@ -97,6 +98,11 @@ def list_transitions(changes: PlanChanges, cluster: PlanClusterState) -> list[Pa
         )
         for (topic, number), partition in sorted(changes.partitions.items())
     ]
+
+
+def list_planned(changes: PlanChanges, cluster: PlanClusterState) -> list[PlannedPartition]:
+    """Returns the partitions of the plan with the bytes to copy."""
+    return planned_partitions(_waiting_partitions(changes, cluster))
 
 
 def _waiting_partitions(changes: PlanChanges, cluster: PlanClusterState) -> list[WaitingPartition]:

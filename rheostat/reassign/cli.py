@@ -12,7 +12,7 @@ from rheostat.console.escape import printable
 from rheostat.console.output import out
 from rheostat.declaration import with_example
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL
-from rheostat.options import MEASURE_FOR_S, Config, Json, MeasureFor, Yes, rate_option
+from rheostat.options import MEASURE_FOR_S, At, Config, Json, MeasureFor, Yes, rate_option
 from rheostat.renamed import GroupWithoutDefault
 
 if TYPE_CHECKING:
@@ -79,10 +79,13 @@ def start(
         bool,
         typer.Option("--unthrottled", help="set no throttle for this plan; tuner.rate_bytes_per_s_max does not apply"),
     ] = False,
+    at: At = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Records the plan for the tuner, and shows its progress until it ends.
+
+    With --at, the tuner starts the plan later, and the command returns at once, as with --detach.
 
     Exit code 1: the plan was not completed.
     """
@@ -93,6 +96,11 @@ def start(
             "give --detach or --standalone, not both: with --standalone the plan is carried out by this command itself, "
             "and --detach would end the command at once",
             param_hint="--detach, --standalone",
+        )
+    if at is not None and standalone:
+        raise typer.BadParameter(
+            "give --at or --standalone, not both: a plan that starts later is executed by a tuner that runs then",
+            param_hint="--at, --standalone",
         )
 
     from rheostat.console.logs import set_up_logs
@@ -111,6 +119,7 @@ def start(
         standalone=standalone,
         as_json=as_json,
         throttle=PlanThrottle(rate_bytes_per_s_max=throttle, unthrottled=unthrottled),
+        at=at,
         yes=yes,
     )
     raise typer.Exit(run_reassign(config, request))

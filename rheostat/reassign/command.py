@@ -17,7 +17,7 @@ from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.orders.send import wrong_cluster_name
 from rheostat.reassign import plan_store
-from rheostat.reassign.checks import CheckResult, check_plan, list_transitions
+from rheostat.reassign.checks import CheckResult, check_plan, list_planned, list_transitions
 from rheostat.reassign.constraints import PlanConstraints, describe_rate, read_constraints
 from rheostat.reassign.embedded_service import EmbeddedService
 from rheostat.reassign.interrupted import handle_interrupt, leave_running
@@ -29,6 +29,7 @@ from rheostat.reassign.plan_input import (
     read_cluster_state,
     read_plan_file,
 )
+from rheostat.reassign.planned_start import PlannedStart, parse_planned_start, read_planned_start
 from rheostat.reassign.progress import PlanProgress, as_record
 from rheostat.reassign.step_preview import describe_steps, steps_as_records
 from rheostat.reassign.text import state_text
@@ -58,6 +59,7 @@ class ReassignRequest:
     standalone: bool = False
     as_json: bool = False
     throttle: PlanThrottle = field(default_factory=PlanThrottle)
+    at: str | None = None  # When the plan starts; None: at once.
     yes: bool = False
 
 
@@ -70,6 +72,7 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
     tune_gc()
     # The file is read first, because its faults can be reported without a cluster.
     plan = read_plan_file(request.path)
+    asked = parse_planned_start(request.at, unthrottled=request.throttle.unthrottled)
     settings = load_settings(config)
     if not request.dry_run:
         check_can_confirm(yes=request.yes)
@@ -98,8 +101,9 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
         has_objective=constraints.objective is not None,
     )
     conflicts = _find_conflicts(changes.partitions.keys(), stored)
+    start = read_planned_start(settings, asked, list_planned(changes, cluster), constraints, result)
     if request.dry_run:
-        return _dry_run(changes, cluster, result, conflicts, constraints, request)
+        return _dry_run(changes, cluster, result, conflicts, constraints, start, request)
     for line in result.notes:
         print_line(line)
     if conflicts:
@@ -117,11 +121,15 @@ def run_reassign(config: Path, request: ReassignRequest) -> int:
         raise CommandError(constraints.no_executor)
     # A plan without a throttle can slow down all clients, so the operator confirms it by typing a word instead of "y".
     word = "unthrottled" if request.throttle.unthrottled else None
-    confirm(_describe_changes(changes, result, constraints), yes=request.yes, word=word)
+    confirm([*_describe_changes(changes, result, constraints), *start.lines], yes=request.yes, word=word)
     with EmbeddedService(config if request.standalone else None, other_tuners=cluster.tuners) as service:
-        head = plan_store.submit_plan(settings, changes.partitions, request.limits, request.throttle)
-        print_line(f"Plan {head.id} is on record: {_count_text(len(changes.partitions), 'partition')}.")
-        if request.detach:
+        head = plan_store.submit_plan(
+            settings, changes.partitions, request.limits, request.throttle, start.not_before_ms
+        )
+        print_line(
+            f"Plan {head.id} is on record: {_count_text(len(changes.partitions), 'partition')}.{start.advice(head.id)}"
+        )
+        if request.detach or start.not_before_ms:
             return _detach(settings, head.id, head.ordered_at_ms, request)
         return _watch(settings, head.id, service, request)
 
@@ -255,6 +263,7 @@ def _dry_run(
     result: CheckResult,
     conflicts: list[str],
     constraints: PlanConstraints,
+    start: PlannedStart,
     request: ReassignRequest,
 ) -> int:
     """Shows the steps and the checks of the plan, and returns the exit code."""
@@ -277,13 +286,14 @@ def _dry_run(
                 "differences": list(constraints.differences),
                 "forbidden": violations,
                 "notes": list(result.notes),
+                "start": start.record(),
             }
         )
     else:
         for line in describe_steps(transitions, request.limits.replica_movements_max):
             out(line)
         forbidden = (f"Forbidden: {line}" for line in violations)
-        for line in (*_describe_changes(changes, result, constraints), *result.notes, *forbidden):
+        for line in (*_describe_changes(changes, result, constraints), *start.lines, *result.notes, *forbidden):
             print_line(line)
         if constraints.no_executor is not None:
             print_line(constraints.no_executor)

@@ -195,11 +195,13 @@ def submit_plan(
     partitions: Mapping[TopicPartition, PlanPartition],
     limits: BatchLimits,
     throttle: PlanThrottle | None = None,
+    not_before_ms: int = 0,
 ) -> PlanHead:
     """Writes a new plan, and returns its head. The head is written last, because readers ignore parts without a head.
 
     Args:
         throttle: requested with the plan; None: the ceiling of the tuner applies.
+        not_before_ms: when the plan starts (epoch); 0: at once.
 
     Raises:
         CommandError, UnreachableError: the plan was not recorded, or it is not known whether it was.
@@ -217,6 +219,7 @@ def submit_plan(
         desired=DesiredPlanState.RUNNING,
         limits=limits,
         throttle=throttle or PlanThrottle(),
+        not_before_ms=not_before_ms,
     )
     with _open_sender(settings) as sender:
         try:

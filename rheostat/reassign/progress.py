@@ -60,7 +60,7 @@ class PlanProgress:
 
     @property
     def progress(self) -> Progress:
-        elapsed_s = (self.at_ms - self.plan.head.submitted_at_ms - self.plan.state.paused_total_ms) / 1000
+        elapsed_s = (self.at_ms - self.plan.head.started_at_ms - self.plan.state.paused_total_ms) / 1000
         is_advancing = self.plan.head.desired is DesiredPlanState.RUNNING and bool(self.parts.running)
         return Progress(self.total_bytes, self.copied_bytes, elapsed_s, is_advancing)
 
@@ -140,6 +140,7 @@ def as_record(progress: PlanProgress) -> dict[str, Any]:
         "plan": plan.id,
         "submitted_by": plan.head.submitted_by,
         "submitted_at_ms": plan.head.submitted_at_ms,
+        "not_before_ms": plan.head.not_before_ms if plan.head.waits_for_start(progress.at_ms) else None,
         "desired": plan.head.desired.value,
         "acknowledged": state.acknowledged_at_ms >= plan.head.ordered_at_ms,
         "ending": None if state.ending is None else state.ending.value,

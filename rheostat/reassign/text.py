@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rheostat.reassign.progress import PlanProgress, limits_record
+from rheostat.start_times import local_text
 from streaming.shared.short_lists import shorten_lines
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.batch_limits import BatchLimits
@@ -51,6 +52,8 @@ def state_text(progress: PlanProgress) -> str:
     # A plan that is cancelled without rollback also has the desired state CANCELLING, but its replicas are not rolled back.
     if plan.head.no_rollback:
         return "ending without rollback."
+    if plan.head.desired is DesiredPlanState.RUNNING and plan.head.waits_for_start(progress.at_ms):
+        return f"waiting; it starts {local_text(plan.head.not_before_ms)}."
     return {
         DesiredPlanState.RUNNING: "running.",
         DesiredPlanState.PAUSED: "paused.",

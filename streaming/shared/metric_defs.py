@@ -263,7 +263,7 @@ class TunerMetric:
         "no plan makes progress; else 0.")
     PLAN_PARTITIONS = _gauge("rheostat_plan_partitions", unit=Unit.COUNT, labels=("cluster", "plan", "state"),
         meaning="Partitions of a plan by state: arrived, moving, waiting, electing (a leader), unconfirmed (not yet seen to be "
-        "accepted), externally_owned, dropped; the oldest twenty unfinished plans.")
+        "accepted), externally_owned, dropped, scheduled (the plan starts later); the oldest twenty unfinished plans.")
     PLAN_PAUSED = _gauge("rheostat_plan_paused", unit=Unit.TRUTH, labels=("cluster", "plan"),
         meaning="1 while an operator has paused this plan, else 0.")
     PLAN_CANCELLING = _gauge("rheostat_plan_cancelling", unit=Unit.TRUTH, labels=("cluster", "plan"),

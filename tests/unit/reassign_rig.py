@@ -214,6 +214,7 @@ class Rig:
         *,
         plan: str = "p",
         throttle: PlanThrottle | None = None,
+        not_before_ms: int = 0,
     ) -> None:
         """Submits a plan, as `rheostat reassign start` does."""
         before = self.cluster.partitions
@@ -234,7 +235,7 @@ class Rig:
         self._say(
             PlanHead(
                 plan, "kim@desk", now_ms, now_ms, len(numbered), limits=limits or BatchLimits(),
-                throttle=throttle or PlanThrottle(),
+                throttle=throttle or PlanThrottle(), not_before_ms=not_before_ms,
             )
         )  # fmt: skip
 

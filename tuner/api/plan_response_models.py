@@ -28,6 +28,7 @@ class PlanStatusBody(BaseModel):
     submitted_by: str
     ordered_by: str = Field(description="who gave the newest order about it")
     submitted_at_ms: int
+    not_before_ms: int | None = Field(description="while the plan waits for its start: when it starts; otherwise null")
     desired: Literal["running", "paused", "cancelling"]
     partitions: int = Field(description="number of partitions in the plan; the next fields are this number by state")
     arrived: int = Field(description="have their target replicas")

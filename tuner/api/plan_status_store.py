@@ -144,7 +144,7 @@ class PlanCollector(Collector):
             {
                 (*labels, p.plan.id, state): float(n)
                 for p in named
-                for state, n in partition_counts(p.progress, len(p.likely_starts)).items()
+                for state, n in _metric_counts(p, snapshot.at_ms).items()
             },
         )
         desired_by_plan = {_plan_labels(labels, p): p.plan.head.desired for p in named}
@@ -164,6 +164,15 @@ class PlanCollector(Collector):
         yield metric_family(
             TunerMetric.PLAN_MOVEMENTS_MAX, {(*labels, scope): float(n) for scope, n in movements.items()}
         )
+
+
+def _metric_counts(decision: PlanDecision, now_ms: int) -> dict[str, int]:
+    """Returns the counts of ``partition_counts``. Before the plan starts, those that wait are ``scheduled`` instead."""
+    counts = partition_counts(decision.progress, len(decision.likely_starts))
+    if decision.plan.head.waits_for_start(now_ms):
+        counts["scheduled"] = counts["waiting"] + counts["externally_owned"]
+        counts["waiting"] = counts["externally_owned"] = 0
+    return counts
 
 
 def partition_counts(progress: PartitionProgress, starting: int) -> dict[str, int]:

@@ -30,7 +30,7 @@ def _progress(snapshot: PlanSnapshot, decision: PlanDecision) -> Progress:
         and head.desired is DesiredPlanState.RUNNING
         and bool(decision.progress.running or decision.likely_starts)
     )
-    elapsed_s = (snapshot.at_ms - head.submitted_at_ms - decision.plan.state.paused_total_ms) / 1000
+    elapsed_s = (snapshot.at_ms - head.started_at_ms - decision.plan.state.paused_total_ms) / 1000
     total_bytes, copied = snapshot.total_bytes[decision.plan.id], copied_bytes(decision, snapshot.measurements)
     return Progress(total_bytes, copied, elapsed_s, is_progressing)
 
@@ -52,6 +52,7 @@ def plan_json(snapshot: PlanSnapshot, decision: PlanDecision, eta_s: float | Non
         "submitted_by": head.submitted_by,
         "ordered_by": head.ordered_by or head.submitted_by,
         "submitted_at_ms": head.submitted_at_ms,
+        "not_before_ms": head.not_before_ms if head.waits_for_start(snapshot.at_ms) else None,
         "desired": head.desired.value,
         "partitions": len(plan.partitions),
         **counts,

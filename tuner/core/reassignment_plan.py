@@ -75,6 +75,7 @@ class PlanHead:
         ordered_by: the operator of the newest order; empty if it is the submission.
         state_ordered_at_ms: time of the newest order that changed more than limits; 0: only the submission.
         no_rollback: a cancelled plan leaves every partition where it is.
+        not_before_ms: no step starts before this time (epoch); 0: the plan starts at once. A rollback does not wait.
     """
 
     id: str
@@ -88,6 +89,20 @@ class PlanHead:
     state_ordered_at_ms: int = 0
     no_rollback: bool = False
     throttle: PlanThrottle = PlanThrottle()
+    not_before_ms: int = 0
+
+    @property
+    def started_at_ms(self) -> int:
+        """When the plan starts, or has started."""
+        return max(self.submitted_at_ms, self.not_before_ms)
+
+    def may_start_steps(self, now_ms: int) -> bool:
+        """Whether the operator's orders allow new steps now."""
+        return self.desired is not DesiredPlanState.PAUSED and not self.waits_for_start(now_ms)
+
+    def waits_for_start(self, now_ms: int) -> bool:
+        """Whether the plan still waits for the time at which it starts."""
+        return self.desired is not DesiredPlanState.CANCELLING and now_ms < self.not_before_ms
 
 
 @dataclass(frozen=True, slots=True)

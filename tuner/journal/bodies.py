@@ -234,6 +234,7 @@ class HeadBody(Struct):
     state_ordered_at_ms: TimestampMs
     no_rollback: bool = False
     throttle: ThrottleRow | None = None
+    not_before_ms: TimestampMs = 0
 
 
 class PartRow(Struct, array_like=True):

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
 from streaming.shared.contract import STEP_S, BrokerProfile, LoadForecast, Side
 from tuner.core.cluster import BrokerSide
@@ -164,7 +165,7 @@ def copy_periods(
                 load,
                 limits,
             )
-            for i, (from_ms, end_ms) in enumerate(zip(times_ms, times_ms[1:], strict=False))
+            for i, (from_ms, end_ms) in enumerate(pairwise(times_ms))
         )
     return periods
 

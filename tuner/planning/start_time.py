@@ -25,8 +25,9 @@ _CANDIDATES_EVERY_MS = 30 * 60 * 1000
 _CANDIDATES_WITHIN_MS = 24 * 3600 * 1000
 # Starts whose moves differ by no more than this are equally good.
 _NEARLY_RATIO = 1.05
-# A move that takes longer than forecasts reach is reported as one without an end.
+# A move that takes longer than forecasts reach is reported as one without an end, and no start is later.
 MOVE_S_MAX = 7 * 86_400
+START_AHEAD_S_MAX = 7 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class StartEstimate:
 
 
 class MoveForecast:
-    """The forecast of one plan, for any start within the next day."""
+    """The forecast of one plan, for any start within ``START_AHEAD_S_MAX``."""
 
     def __init__(
         self,
@@ -87,14 +88,14 @@ class MoveForecast:
     def periods(self, side: BrokerSide, case: LoadCase = LoadCase.EXPECTED) -> tuple[CopyPeriod, ...]:
         """Returns the forecast of one side from now on."""
         if case not in self._periods:
-            until_ms = self.now_ms + _CANDIDATES_WITHIN_MS + MOVE_S_MAX * 1000
+            until_ms = self.now_ms + 1000 * (START_AHEAD_S_MAX + MOVE_S_MAX)
             self._periods[case] = copy_periods(
                 self._partitions, self._profiles, self._limits, self.now_ms, until_ms, case
             )
         return self._periods[case][side]
 
     def estimate(self, start_ms: int, case: LoadCase = LoadCase.EXPECTED) -> StartEstimate:
-        """Returns the estimate for a start, which is not before now.
+        """Returns the estimate for a start between now and ``START_AHEAD_S_MAX`` later.
 
         Args:
             case: ``PRESENT`` leaves the load as it is now.

@@ -11,6 +11,7 @@ from rheostat.options import (
     MEASURE_FOR_S,
     Json,
     MeasureFor,
+    Start,
     Throttle,
     Within,
     rate_option,
@@ -95,9 +96,20 @@ def estimate(
             shown_default="11s",
         ),
     ] = None,
+    start: Start = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE.svg",
+            help="with --start: draw the forecast load, the throttle and the progress of the slowest side",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Estimates how long a reassignment takes, or which throttle ends it in time (KIP-73).
+
+    With --start, the forecast load of each hour counts, instead of the load of this moment.
 
     Exit code 1: the reassignment cannot end within the limits that the options give.
     """
@@ -105,6 +117,7 @@ def estimate(
     from rheostat.plan.estimate.command import run_estimate
     from rheostat.plan.estimate.report import EstimateQuestion
     from rheostat.plan.estimate.sources import EstimateInputs
+    from rheostat.plan.estimate.start import StartQuestion
 
     set_up_logs()
     question = EstimateQuestion(
@@ -126,6 +139,13 @@ def estimate(
     )
     raise typer.Exit(
         run_estimate(
-            question, inputs, plan=plan_file, config=config, current=current, measure_s=measure_s, as_json=as_json
+            question,
+            inputs,
+            plan=plan_file,
+            config=config,
+            current=current,
+            measure_s=measure_s,
+            start=StartQuestion(when=start, plot=plot),
+            as_json=as_json,
         )
     )

@@ -13,9 +13,13 @@ from pathlib import Path
 from rheostat.config.settings import load_settings
 from rheostat.console.output import out, tell
 from rheostat.errors import BadInputError
+from rheostat.line_chart import write_plot
 from rheostat.plan.estimate import sources
 from rheostat.plan.estimate.report import EstimateQuestion, estimate_plan, to_record
 from rheostat.plan.estimate.sources import EstimateFigures, EstimateInputs
+from rheostat.plan.estimate.start import StartQuestion, read_start_report
+from rheostat.plan.estimate.start_plot import draw_start
+from rheostat.start_report import to_record as start_report_record
 
 
 def run_estimate(
@@ -26,6 +30,7 @@ def run_estimate(
     config: Path | None,
     current: Path | None,
     measure_s: float,
+    start: StartQuestion,
     as_json: bool,
 ) -> int:
     """Prints the answer, and returns the exit code.
@@ -35,17 +40,28 @@ def run_estimate(
         config: the settings file for the live cluster.
         current: a file with the current assignment, instead of the live cluster.
         measure_s: how long to watch the logs for write rates.
+        start: when the move starts, for a forecast.
     """
     question.check()
+    asked = start.parse(question, live=config is not None and current is None)
     report = estimate_plan(_read_figures(inputs, plan, config, current, measure_s), question)
+    start_report = None
+    if asked is not None and config is not None:
+        start_report = read_start_report(load_settings(config), report, asked)
+    if start.plot is not None and start_report is not None:
+        write_plot(start.plot, draw_start(start_report))
     if as_json:
-        out(json.dumps(to_record(report), indent=2))
+        start_record = None if start_report is None else start_report_record(start_report)
+        out(json.dumps({**to_record(report), "start": start_record}, indent=2))
     else:
         from rheostat.console.rich_console import console_for
-        from rheostat.plan.estimate.view import show
+        from rheostat.plan.estimate.view import show, show_start
 
-        show(report, console_for(sys.stdout))
-    return report.exit_code()
+        console = console_for(sys.stdout)
+        show(report, console)
+        if start_report is not None:
+            show_start(start_report, console)
+    return report.exit_code() if start_report is None else start_report.exit_code()
 
 
 def _read_figures(

@@ -10,6 +10,8 @@ from rich.table import Table
 
 from rheostat.plan.estimate.report import EstimateReport
 from rheostat.plan.estimate.text import differences, remarks, sentences, side_name
+from rheostat.start_report import StartReport, describe_start, duration_text, end_text, interval_text
+from rheostat.start_times import local_text
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import RateVerdict, drain_s, fluid_optimum_s, rate_bytes_per_s_min, rate_for_time
@@ -33,6 +35,28 @@ def show(report: EstimateReport, console: Console) -> None:
     for line in report.figures.notes:
         _print_line(console, f"• {line}")
     _print_line(console, f"Figures from {report.figures.source}. Nothing was changed.", "dim")
+
+
+def show_start(report: StartReport, console: Console) -> None:
+    """Prints when the plan should start, and a table of starts."""
+    for line in describe_start(report):
+        _print_line(console, line)
+    console.print(_starts_table(report))
+
+
+def _starts_table(report: StartReport) -> Table:
+    table = _make_table("Starts", "start")
+    for column in ("takes", "ends", "ends, with the mean error of forecasts"):
+        table.add_column(column, justify="right")
+    by_start = {estimate.start_ms: estimate for estimate in (*report.candidates, report.best, report.chosen)}
+    for start_ms, estimate in sorted(by_start.items()):
+        name = local_text(start_ms)
+        if start_ms == report.now.start_ms:
+            name += " (now)"
+        if start_ms == report.best.start_ms:
+            name += " (best)"
+        table.add_row(name, duration_text(estimate), end_text(estimate), interval_text(estimate))
+    return table
 
 
 def _print_line(console: Console, text: str, style: str = "") -> None:

@@ -4,6 +4,7 @@ In KIP-435 a whole batch must end before the next batch starts. Here, each snaps
 ones. The new steps are taken from all plans together, because the limits apply to the whole cluster.
 
 Desired state of a plan:
+    running      steps start, but none before ``not_before_ms``
     paused       no new step starts; steps under way continue to their end
     cancelling   steps that lead away from the original replicas are stopped. Partitions between original and target are moved back
                  with new steps; partitions at their target stay. With ``no_rollback`` every partition stays where it is
@@ -120,7 +121,7 @@ def decide(
     for plan, memory in zip(plans, memories, strict=True):
         progresses.append(classify_partitions(plan, snapshot, memory, context.now_ms, taken))
         taken |= plan.partitions.keys()
-    may_start = [context.pause_reason is None and plan.head.desired is not DesiredPlanState.PAUSED for plan in plans]
+    may_start = [context.pause_reason is None and plan.head.may_start_steps(context.now_ms) for plan in plans]
     batch = strictest_limits([context.limits.batch, *(plan.head.limits for plan in plans)])
     admission = admit(
         list(zip(plans, progresses, may_start, strict=True)),

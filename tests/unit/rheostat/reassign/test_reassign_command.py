@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,6 +97,7 @@ def test_plan_file_with_faults_is_refused_before_reading_the_cluster(
     [
         ((), "cannot be read: No such file"),
         (("--detach", "--standalone"), "--detach"),
+        (("--at", "22:00", "--standalone"), "give --at or --standalone, not both"),
         (("--leader-movements", "0"), "--leader-movements"),
     ],
 )
@@ -185,6 +187,24 @@ def test_state_of_ended_waiting_and_blocked_plans() -> None:
     blocked = measure_progress(make_plan(blockers=("t-0: waiting for brokers that are down: 4",)), SNAPSHOT, 1)
     assert not blocked.is_well
     assert "  t-0: waiting for brokers that are down: 4" in describe_plan(blocked)
+
+
+def test_plan_that_starts_later_shows_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    plan = replace(make_plan(), head=replace(HEAD, not_before_ms=3_600_000))
+    waiting = measure_progress(plan, SNAPSHOT, 3_599_999)
+    assert describe_plan(waiting)[0].endswith("waiting; it starts 1970-01-01 01:00+00:00.")
+    assert as_record(waiting)["not_before_ms"] == 3_600_000
+    assert (waiting.is_well, waiting.eta_s) == (True, None)
+    begun = measure_progress(plan, SNAPSHOT, 3_600_000)
+    assert describe_plan(begun)[0].endswith("running.")
+    assert as_record(begun)["not_before_ms"] is None
+
+
+def test_time_left_counts_from_the_start_of_the_plan() -> None:
+    plan = replace(make_plan(RUNNING_STEP), head=replace(HEAD, not_before_ms=3_600_000))
+    assert measure_progress(plan, SNAPSHOT, 3_700_000).eta_s == pytest.approx(126.0)
 
 
 def test_ended_plan_has_the_counts_of_its_result() -> None:

@@ -133,6 +133,23 @@ def test_plan_end_is_equal_in_status_page_and_metric() -> None:
     assert rows(rig)[0]["eta_s"] is None
 
 
+def test_plan_that_starts_later_shows_its_start() -> None:
+    rig = Rig()
+    rig.cycle()
+    executor = executing(rig)
+    starts_ms = round(1000 * executor.now_s) + 3_600_000
+    executor.give(TO, not_before_ms=starts_ms)
+    executor.cycle()
+    (row,) = rows(rig)
+    assert (row["not_before_ms"], row["moving"], row["eta_s"], row["blockers"]) == (starts_ms, 0, None, [])
+    assert "starts 2020-09-13 13:26:40 UTC" in rig.get("/page/plans").text
+    executor.now_s += 3_600.0
+    executor.cycle()
+    (row,) = rows(rig)
+    assert (row["not_before_ms"], row["moving"]) == (None, 1)
+    assert "starts 2020" not in rig.get("/page/plans").text
+
+
 def test_paused_plan_shows_the_operator_that_paused_it() -> None:
     rig = Rig()
     rig.cycle()

@@ -37,8 +37,9 @@ from tuner.journal.plan_records import (
 )
 
 HEAD = PlanHead(
-    "p", "kim@desk", 5, 9, 1, DesiredPlanState.PAUSED, BatchLimits(2, 3, 4), "lee@desk", throttle=PlanThrottle(7.5)
-)
+    "p", "kim@desk", 5, 9, 1, DesiredPlanState.PAUSED, BatchLimits(2, 3, 4), "lee@desk", throttle=PlanThrottle(7.5),
+    not_before_ms=99,
+)  # fmt: skip
 PARTS = {
     ("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5, OriginalTopic("6f1c", 3)),
     ("t|x", 1): PlanPartition((1,), (2,)),
@@ -74,6 +75,19 @@ def test_decode_head_without_throttle_uses_the_ceiling() -> None:
     assert body.pop("throttle") == [None, True]
     head = decode_head(json.dumps(body).encode())
     assert head.throttle == PlanThrottle()
+
+
+def test_decode_head_without_a_start_begins_at_once() -> None:
+    body = json.loads(encode_head(HEAD))
+    assert body.pop("not_before_ms") == 99
+    assert decode_head(json.dumps(body).encode()).not_before_ms == 0
+
+
+@pytest.mark.parametrize("start", [-1, 10**18, "soon", None])
+def test_decode_head_invalid_start_is_refused(start: object) -> None:
+    body = json.loads(encode_head(HEAD)) | {"not_before_ms": start}
+    with pytest.raises(ValueError, match=r"not_before_ms|malformed|invalid"):
+        decode_head(json.dumps(body).encode())
 
 
 @pytest.mark.parametrize("rate", [0, -5, 0.5, 1e300, float("inf"), float("nan"), "fast"])

@@ -467,6 +467,57 @@ def test_paused_plan_finishes_running_steps_only() -> None:
     assert set(rig.replicas().values()) == {(3, 4)}
 
 
+def test_plan_with_a_start_waits_for_it_also_after_a_restart() -> None:
+    rig = two(T0, T1)
+    rig.give({T0: (3, 4), T1: (3, 4)}, not_before_ms=round(1000 * rig.now_s) + 10_000)
+    for _ in range(5):
+        rig.cycle()
+    assert rig.cluster.asked == []
+    assert rig.plan().state.blockers == ()
+    assert rig.plan().state.acknowledged_at_ms == rig.plan().head.ordered_at_ms
+    rig.begin_anew()
+    for _ in range(4):
+        rig.cycle()
+    assert rig.cluster.asked == []
+    rig.cycle()
+    assert rig.cluster.asked != []
+    rig.until_ended()
+    assert set(rig.replicas().values()) == {(3, 4)}
+
+
+def test_cancel_before_the_start_ends_the_plan_at_once() -> None:
+    rig = two(T0, T1)
+    rig.give({T0: (3, 4), T1: (3, 4)}, not_before_ms=round(1000 * rig.now_s) + 3_600_000)
+    rig.cycle()
+    rig.say(DesiredPlanState.CANCELLING)
+    rig.cycle()
+    assert rig.plan().state.ending is PlanEnding.CANCELLED
+    assert rig.cluster.asked == []
+
+
+def test_pause_and_resume_keep_the_start_of_a_plan() -> None:
+    rig = two(T0, T1)
+    rig.give({T0: (3, 4), T1: (3, 4)}, not_before_ms=round(1000 * rig.now_s) + 5_500)
+    for order in (DesiredPlanState.PAUSED, DesiredPlanState.RUNNING):
+        rig.cycle()
+        rig.say(order)
+    for _ in range(3):
+        rig.cycle()
+    assert rig.cluster.asked == []
+    rig.cycle()
+    assert rig.cluster.asked != []
+
+
+def test_other_plan_runs_while_one_waits_for_its_start() -> None:
+    rig = two(T0, T1)
+    rig.give({T0: (3, 4)}, plan="later", not_before_ms=round(1000 * rig.now_s) + 3_600_000)
+    rig.give({T1: (3, 4)}, plan="now")
+    for _ in range(4):
+        rig.cycle()
+    assert rig.replicas() == {T0: (1, 2), T1: (3, 4)}
+    assert [plan.id for plan in rig.loop.recorder.active_plans] == ["later"]
+
+
 def test_paused_tuner_begins_no_step() -> None:
     rig = two(T0, T1)
     rig.orders.latest = PAUSED

@@ -1,0 +1,87 @@
+"""Answers `rheostat plan estimate --start`: reads the profiles, and forecasts a move that starts now or later."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rheostat.config.settings import Settings
+from rheostat.errors import BadInputError
+from rheostat.line_chart import check_plot_path
+from rheostat.plan.cluster_layout import open_cluster
+from rheostat.plan.estimate.report import EstimateQuestion, EstimateReport
+from rheostat.profiles import read_profiles, select_usable
+from rheostat.start_report import StartReport, answer_start, brokers_of, copy_limits
+from rheostat.start_times import AskedStart, parse_start
+
+
+@dataclass(frozen=True, slots=True)
+class StartQuestion:
+    """When the move starts.
+
+    Attributes:
+        when: the text of --start; None: no forecast.
+        plot: the file to draw the forecast into; None: no drawing.
+    """
+
+    when: str | None = None
+    plot: Path | None = None
+
+    def parse(self, question: EstimateQuestion, *, live: bool) -> AskedStart | None:
+        """Checks that the options fit together, and returns the start; None without --start.
+
+        Args:
+            live: the figures come from the live cluster.
+
+        Raises:
+            BadInputError: naming the options that do not.
+        """
+        if self.plot is not None:
+            if self.when is None:
+                raise BadInputError("--plot draws the forecast of --start: give --start as well, such as --start now.")
+            check_plot_path(self.plot)
+        if self.when is None:
+            return None
+        asked = parse_start(self.when, _now_ms(), "--start")
+        if not live:
+            raise BadInputError(
+                "--start: forecasts come from the live cluster: give --config, and leave out --current."
+            )
+        if question.time_s is not None:
+            raise BadInputError(
+                "--start and --within: a forecast has another rate each hour, so it cannot answer which throttle ends the move in "
+                "time; leave one of them out."
+            )
+        return asked
+
+
+def read_start_report(settings: Settings, report: EstimateReport, asked: AskedStart) -> StartReport | None:
+    """Returns the answer; None if there is nothing to copy.
+
+    Raises:
+        BadInputError: the figures are those of KIP-73 alone.
+        UnreachableError, CommandError: the cluster cannot be read.
+    """
+    partitions = report.figures.partitions
+    if report.has_nothing_to_copy:
+        return None
+    if not partitions:
+        raise BadInputError("--start: a forecast needs the partitions of a plan: name a plan file.")
+    with open_cluster(settings, "rheostat-plan") as client:
+        profiles = read_profiles(client, settings)
+    now_ms = _now_ms()
+    usable = select_usable(profiles, brokers_of(partitions), now_ms)
+    ceiling = report.question.rate_bytes_per_s_max or settings.tuner.rate_bytes_per_s_max
+    return answer_start(
+        partitions,
+        usable,
+        copy_limits(settings.tuner, ceiling, partitions, usable),
+        asked,
+        now_ms,
+        steers=settings.tuner.objective is not None,
+    )
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)

@@ -1,0 +1,124 @@
+"""Finds out when a plan starts (`rheostat reassign start --at`), and forecasts its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rheostat.config.settings import Settings
+from rheostat.errors import BadInputError
+from rheostat.plan.cluster_layout import open_cluster
+from rheostat.profiles import read_profiles, select_usable
+from rheostat.reassign.checks import CheckResult
+from rheostat.reassign.constraints import PlanConstraints
+from rheostat.start_report import StartReport, answer_start, brokers_of, copy_limits, describe_start, to_record
+from rheostat.start_times import AskedStart, local_text, parse_start
+from streaming.shared.contract import Side
+from tuner.core.cluster import BrokerSide
+from tuner.core.drain_time import SideLoad, drain_s
+from tuner.core.side_load import PlannedPartition, side_loads
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStart:
+    """When a plan starts.
+
+    Attributes:
+        not_before_ms: epoch; 0: at once.
+        report: the forecast; None: no time was given, nothing is copied, or the plan is not throttled.
+        lines: sentences for the operator.
+    """
+
+    not_before_ms: int = 0
+    report: StartReport | None = None
+    lines: tuple[str, ...] = ()
+
+    def advice(self, plan_id: str) -> str:
+        """Returns a sentence for a plan that waits, with a space before it; empty for other plans."""
+        if not self.not_before_ms:
+            return ""
+        return (
+            f" The active tuner starts it {local_text(self.not_before_ms)}; until then, `rheostat reassign cancel {plan_id}` "
+            "withdraws it."
+        )
+
+    def record(self) -> dict[str, Any] | None:
+        """Returns the JSON object of a dry run; None without a forecast."""
+        return None if self.report is None else to_record(self.report)
+
+
+def parse_planned_start(at: str | None, *, unthrottled: bool) -> AskedStart | None:
+    """Returns the start that was asked for; None without --at.
+
+    Raises:
+        BadInputError: it is no time, or it does not fit the plan.
+    """
+    if at is None:
+        return None
+    asked = parse_start(at, _now_ms(), "--at")
+    if unthrottled and asked.at_ms is None:
+        raise BadInputError(
+            "--at best and --unthrottled: without a throttle the time of a move is not known; give a time instead of best"
+        )
+    return asked
+
+
+def read_planned_start(
+    settings: Settings,
+    asked: AskedStart | None,
+    partitions: Sequence[PlannedPartition],
+    constraints: PlanConstraints,
+    result: CheckResult,
+) -> PlannedStart:
+    """Returns the start of a plan, with a forecast as far as one is possible.
+
+    Args:
+        asked: None: at once, without a forecast.
+        result: with a load that stays, the forecast takes its estimated time.
+
+    Raises:
+        UnreachableError, CommandError: the cluster cannot be read.
+    """
+    if asked is None:
+        return PlannedStart()
+    rate, loads = constraints.rate_bytes_per_s, side_loads(partitions)
+    if rate is None or not loads:
+        now_ms = _now_ms()
+        if asked.at_ms is None or asked.at_ms <= now_ms:
+            return PlannedStart()
+        return PlannedStart(asked.at_ms, lines=(f"The plan starts {local_text(asked.at_ms)}.",))
+    with open_cluster(settings, "rheostat-reassign") as client:
+        profiles = read_profiles(client, settings)
+    now_ms = _now_ms()
+    usable = select_usable(profiles, brokers_of(partitions), now_ms)
+    report = answer_start(
+        partitions,
+        usable,
+        copy_limits(settings.tuner, rate, partitions, usable, leader_ratio=constraints.effective_leader_ratio),
+        asked,
+        now_ms,
+        steers=constraints.objective is not None,
+        time_ratio=_time_ratio(loads, rate, constraints.effective_leader_ratio, result.expected_s),
+    )
+    start_ms = report.chosen.start_ms
+    return PlannedStart(start_ms if start_ms > now_ms else 0, report, tuple(describe_start(report)))
+
+
+def _time_ratio(
+    loads: Mapping[BrokerSide, SideLoad], rate_bytes_per_s: float, leader_ratio: float, expected_s: float | None
+) -> float:
+    """Returns the estimated time as a multiple of the time in which the slowest side copies its bytes."""
+    times_s = [
+        drain_s(load, rate_bytes_per_s * (leader_ratio if side is Side.LEADER else 1.0))
+        for (_, side), load in loads.items()
+    ]
+    finite_s = [time_s for time_s in times_s if time_s is not None]
+    if expected_s is None or len(finite_s) < len(times_s) or not max(finite_s):
+        return 1.0
+    return expected_s / max(finite_s)
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)
