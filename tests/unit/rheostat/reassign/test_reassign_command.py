@@ -105,6 +105,15 @@ def test_missing_file_and_wrong_options_are_refused(tmp_path: Path, options: tup
     assert message in refused(str(tmp_path / "plan.json"), "-c", "none.yaml", *options)
 
 
+def test_start_time_is_checked_before_the_cluster_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text('{"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1, 2]}]}')
+    options = (str(file), "--config", str(tmp_path / "none.yaml"))
+    assert "--at: expected now, best, a time of day" in refused(*options, "--at", "soon")
+    assert "--at: 2020-01-01" in refused(*options, "--at", "2020-01-01T00:00")
+    assert "--at best and --unthrottled" in refused(*options, "--at", "best", "--unthrottled")
+
+
 # -- selection of a plan --------------------------------------------------------------------------------------------------
 
 

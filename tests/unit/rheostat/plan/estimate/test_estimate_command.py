@@ -112,6 +112,25 @@ def test_estimate_response_rule_kip73_example() -> None:
     assert record(*large, *rule, "--max-response-size", "1.9MB")["response_rule"]["holds"]
 
 
+def test_start_needs_the_live_cluster(files: list[str]) -> None:
+    live = "--start: forecasts come from the live cluster: give --config, and leave out --current."
+    assert refused(*files, "--start", "best") == live
+    assert refused(*files, "--start", "22:00", "--config", "rheostat.yaml") == live
+    assert refused(*FIGURES, "--start", "now") == live
+
+
+def test_start_with_other_options_is_refused(files: list[str], tmp_path: Path) -> None:
+    config = ("--config", "rheostat.yaml")
+    assert "--start and --within: a forecast has another rate each hour" in refused(
+        files[0], *config, "--start", "best", "--within", "2h"
+    )
+    assert "--plot draws the forecast of --start" in refused(*files, "--plot", str(tmp_path / "a.svg"))
+    assert "does not exist; create it" in refused(
+        files[0], *config, "--start", "now", "--plot", str(tmp_path / "none" / "a.svg")
+    )
+    assert "--start: expected now, best, a time of day such as 22:00" in refused(files[0], *config, "--start", "soon")
+
+
 # -- a plan and how things stand -------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,190 @@
+"""The answer to "when should I start": sentences, notes, JSON and drawing; limits from the settings."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from rheostat.plan.estimate.start_plot import draw_start
+from rheostat.plan.estimate.view import show_start
+from rheostat.profiles import UsableProfiles, select_usable
+from rheostat.reassign.planned_start import PlannedStart
+from rheostat.start_report import StartReport, answer_start, brokers_of, copy_limits, describe_start, to_record
+from rheostat.start_times import AskedStart
+from streaming.shared.contract import STEP_S, STEPS_MAX, BrokerProfile, LearnedCapacity, LoadForecast, Side
+from tuner.core.side_load import PlannedPartition
+from tuner.planning.copy_forecast import TOLD_CAPACITY_RATIO, CopyLimits
+from tuner.settings.tuner import TunerSettings
+
+MB = 1e6
+HOUR_MS = STEP_S * 1000
+NOW_MS = 1_764_000_000_000 - 1_764_000_000_000 % (24 * HOUR_MS) + 18 * HOUR_MS  # 18:00 UTC.
+PARTITIONS = [PlannedPartition("orders", 0, 1, frozenset({1, 2}), 0.0, {3: 500e9})]
+SETTINGS = TunerSettings(rate_bytes_per_s_max=50 * MB)
+NIGHT = tuple(10 * MB if 5 <= hour % 24 < 13 else 80 * MB for hour in range(STEPS_MAX))
+LOAD = LoadForecast(bytes_per_s=NIGHT, error_bytes_per_s=(MB, 2 * MB, 3 * MB, 4 * MB, 5 * MB))
+CAPACITY = LearnedCapacity(bytes_per_s=120 * MB, seen_at_ms=NOW_MS)
+PROFILE = BrokerProfile(
+    cluster="test",
+    broker=1,
+    made_at_ms=NOW_MS,
+    start_ms=NOW_MS,
+    history_s=1e6,
+    client_in=LOAD,
+    client_out=LOAD,
+    capacity_in=CAPACITY,
+    capacity_out=CAPACITY,
+)
+BOTH = {1: PROFILE, 3: replace(PROFILE, broker=3)}
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def limits_of(settings: TunerSettings, profiles: UsableProfiles) -> CopyLimits:
+    return copy_limits(settings, settings.rate_bytes_per_s_max, PARTITIONS, profiles)
+
+
+def answer(
+    profiles: dict[int, BrokerProfile] | None = None,
+    settings: TunerSettings = SETTINGS,
+    start_ms: int | None = None,
+    *,
+    asks_best: bool = True,
+) -> StartReport:
+    usable = select_usable(BOTH if profiles is None else profiles, brokers_of(PARTITIONS), NOW_MS)
+    asked = AskedStart(None if asks_best else start_ms)
+    return answer_start(
+        PARTITIONS, usable, limits_of(settings, usable), asked, NOW_MS, steers=settings.objective is not None
+    )
+
+
+def test_best_start_is_told_with_end_interval_and_bottleneck() -> None:
+    lines = describe_start(answer())
+    assert lines[0].startswith(
+        "The best start is 2025-11-24 22:30+00:00: it takes 2 h 53 min and ends 2025-11-25 01:22+00:00"
+    )
+    assert lines[1] == (
+        "The leader side of broker 1 ends last. It copies slowest from 2025-11-24 22:30+00:00 on: its throttle is 50.0 MB/s, "
+        "the ceiling, and steady-state replication takes 0 B/s of it."
+    )
+    assert lines[2].startswith("A start now takes 3 h 28 min; it would take 3 h 28 min if the load stayed.")
+    assert lines[3] == (
+        "Each of brokers 1, 3 has a learned capacity: the most that was seen with latency in order. It may carry more, and the move "
+        "then ends earlier."
+    )
+
+
+def test_start_now_names_the_hour_and_the_clients_that_bind() -> None:
+    lines = describe_start(answer(start_ms=NOW_MS, asks_best=False))
+    assert lines[0].startswith(
+        "The move starts 2025-11-24 18:00+00:00: it takes 3 h 28 min and ends 2025-11-24 21:28+00:00 ("
+    )
+    assert "its throttle is 40.0 MB/s, which clients (80.0 MB/s) leave of the capacity" in lines[1]
+    assert "The best start within a day is 2025-11-24 22:30+00:00: it takes 2 h 53 min." in lines
+
+
+def test_time_that_has_passed_meanwhile_is_now() -> None:
+    assert answer(start_ms=NOW_MS - 5_000, asks_best=False).chosen.start_ms == NOW_MS
+
+
+def test_without_profiles_the_present_load_stays_and_is_told() -> None:
+    report = answer({})
+    assert report.chosen.start_ms == NOW_MS
+    assert report.chosen.duration_s == pytest.approx(500e9 / (50 * MB))
+    lines = describe_start(report)
+    assert "Each of brokers 1, 3 has no profile: there, the load of this moment counts as constant." in lines
+    assert any("has no known capacity (tuner.capacity)" in line for line in lines)
+    assert not any("if the load stayed" in line for line in lines)
+    assert "(" not in lines[0], "no interval without a known error"
+
+
+def test_old_profile_is_not_used_and_told() -> None:
+    old = {1: replace(PROFILE, made_at_ms=NOW_MS - 5 * HOUR_MS), 3: BOTH[3]}
+    report = answer(old)
+    assert report.forecast_brokers == (3,)
+    assert any(line.startswith("Broker 1 has a profile that is 5 h old: there, ") for line in report.notes)
+
+
+def test_without_objective_clients_do_not_limit() -> None:
+    report = answer(settings=TunerSettings.model_validate({"rate_bytes_per_s_max": 50 * MB, "objective": "off"}))
+    assert report.chosen.duration_s == pytest.approx(500e9 / (50 * MB))
+    assert report.notes == ("No latency objective is set, so clients do not limit the throttle.",)
+
+
+def test_limits_have_capacity_and_mode_of_the_settings() -> None:
+    usable = select_usable(BOTH, (1, 3), NOW_MS)
+    capacity = {
+        "in_bytes_per_s": 1e8,
+        "out_bytes_per_s": 2e8,
+        "brokers": {3: {"in_bytes_per_s": 5e7, "out_bytes_per_s": 6e7}},
+    }
+    base = {"rate_bytes_per_s_max": 5e7, "capacity": capacity}
+    share = limits_of(TunerSettings.model_validate({**base, "objective": {"mode": "share", "share_max": 0.2}}), usable)
+    assert share.capacities[(1, Side.LEADER)].allowed_bytes_per_s == TOLD_CAPACITY_RATIO * 2e8
+    assert share.capacities[(3, Side.FOLLOWER)].bytes_per_s == 5e7
+    assert (share.share_max, share.headroom_ratio) == (0.2, 1.0)
+    gentle = limits_of(TunerSettings.model_validate({**base, "objective": {"mode": "gentle"}}), usable)
+    assert (gentle.share_max, gentle.headroom_ratio) == (None, 0.5)
+
+
+def test_record_has_units_and_no_infinite_numbers() -> None:
+    record = to_record(answer())
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert record["is_best"]
+    assert record["start_ms"] == record["best_start_ms"] == NOW_MS + 9 * HOUR_MS // 2
+    assert record["end_low_ms"] <= record["end_ms"] <= record["end_high_ms"]
+    assert (record["binding"]["broker"], record["binding"]["side"]) == (1, "leader")
+    assert [c["start_ms"] for c in record["candidates"]] == [NOW_MS + 4 * n * HOUR_MS for n in range(7)]
+
+
+def test_move_without_an_end_has_exit_code_1() -> None:
+    busy = [replace(PARTITIONS[0], write_bytes_per_s=60 * MB)]
+    usable = select_usable({}, brokers_of(busy), NOW_MS)
+    report = answer_start(busy, usable, limits_of(SETTINGS, usable), AskedStart(NOW_MS), NOW_MS, steers=True)
+    assert (report.exit_code(), answer().exit_code()) == (1, 0)
+    assert describe_start(report)[0] == "The move starts 2025-11-24 18:00+00:00: it does not end within 7 d."
+    assert to_record(report)["end_ms"] is None
+    assert "never ends" in shown(report)
+    assert draw_start(report).startswith("<svg")
+
+
+def shown(report: StartReport) -> str:
+    text = StringIO()
+    show_start(report, Console(file=text, width=200, no_color=True))
+    return text.getvalue()
+
+
+def test_table_marks_now_and_best() -> None:
+    text = shown(answer())
+    assert "2025-11-24 18:00+00:00 (now)" in text
+    assert "2025-11-24 22:30+00:00 (best)" in text
+    assert "2025-11-25 18:00+00:00" in text
+
+
+def test_drawing_has_load_throttle_and_progress() -> None:
+    drawing = draw_start(answer())
+    for text in ("Load of clients", "Throttle", "Bytes that remain", "as now", "start now", "ceiling"):
+        assert text in drawing
+    assert "nan" not in drawing
+    assert draw_start(answer({})).startswith("<svg"), "without a forecast the load is a gap"
+
+
+def test_planned_start_tells_how_to_withdraw() -> None:
+    advice = PlannedStart(NOW_MS).advice("p1")
+    assert advice == (
+        " The active tuner starts it 2025-11-24 18:00+00:00; until then, `rheostat reassign cancel p1` withdraws it."
+    )
+    assert PlannedStart().advice("p1") == ""
