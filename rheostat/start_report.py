@@ -187,8 +187,9 @@ def _binding_sentences(estimate: StartEstimate) -> list[str]:
     if estimate.binding is None:
         return []
     (broker, side), period = estimate.binding.side, estimate.binding.period
+    from_ms = max(period.from_ms, estimate.start_ms)
     return [
-        f"The {side} side of broker {broker} ends last. It copies slowest from {local_text(period.from_ms)} on: its throttle is "
+        f"The {side} side of broker {broker} ends last. It copies slowest from {local_text(from_ms)} on: its throttle is "
         f"{rate_text(period.rate_bytes_per_s)}, {_limit_text(period)}, and steady-state replication takes "
         f"{rate_text(period.steady_state_bytes_per_s)} of it."
     ]

@@ -77,8 +77,8 @@ def test_best_start_is_told_with_end_interval_and_bottleneck() -> None:
         "The best start is 2025-11-24 22:30+00:00: it takes 2 h 53 min and ends 2025-11-25 01:22+00:00"
     )
     assert lines[1] == (
-        "The leader side of broker 1 ends last. It copies slowest from 2025-11-24 22:30+00:00 on: its throttle is 50.0 MB/s, "
-        "the ceiling, and steady-state replication takes 0 B/s of it."
+        "The leader side of broker 1 ends last. It copies slowest from 2025-11-24 22:30+00:00 on: its throttle is 40.0 MB/s, "
+        "which clients (80.0 MB/s) leave of the capacity, and steady-state replication takes 0 B/s of it."
     )
     assert lines[2].startswith("A start now takes 3 h 28 min; it would take 3 h 28 min if the load stayed.")
     assert lines[3] == (
