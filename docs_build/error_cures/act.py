@@ -45,6 +45,9 @@ CURES: Mapping[str, str] = MappingProxyType(
         "give --throttle or --unthrottled, not both": (
             "remove `--unthrottled` to move at the rate of `--throttle`, or remove `--throttle` to move without a throttle"
         ),
+        "give --at or --standalone, not both": (
+            "remove `--standalone`, and keep a tuner running until the start; or remove `--at`"
+        ),
         "give --detach or --standalone, not both": (
             "if `rheostat run` or `rheostat tune` runs, give `--detach` alone. Otherwise give `--standalone` alone, and let the "
             "command run until the plan has ended"

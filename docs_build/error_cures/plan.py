@@ -69,6 +69,18 @@ CURES: Mapping[str, str] = MappingProxyType(
         "--topic-config: … is given twice": "keep one `--topic-config` for this key",
         "--current gives the current assignment": "add the path of the plan file to the command",
         "--size: the live cluster reports": "remove `--size`; it belongs to `--current`, which reads no cluster",
+        "expected now, best, a time of day such as 22:00": (
+            "give one of these forms; a time without an offset is that of this machine"
+        ),
+        "has passed; give a later time": "give a later time, or leave the option out to start now",
+        "ahead; give an earlier time": "give a time within the next 7 days",
+        "does not exist, because clocks are set forward": "give a time an hour earlier or later, or one with an offset",
+        "is no time that this machine can count": "give a time within the next 7 days",
+        "--start: forecasts come from the live cluster": "give `--config`, and remove `--current`",
+        "--start: a forecast needs the partitions of a plan": "add the path of the plan file to the command",
+        "--start and --within: a forecast": "remove `--start` or `--within`",
+        "--plot draws the forecast of --start": "add `--start now`, or remove `--plot`",
+        "--at best and --unthrottled": "give a time instead of `best`, or give the plan a throttle",
         "--share: the capacity is missing": "add `--capacity RATE`, the network rate of one broker",
         "--throttle and --capacity: both limit": "remove `--throttle` or `--capacity`",
         "--share: 0 % of capacity": "give `--share` a value above 0%",
