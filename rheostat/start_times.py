@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rheostat.errors import BadInputError
+from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.units import span_text
 from tuner.planning.start_time import START_AHEAD_S_MAX
 
@@ -17,6 +18,7 @@ BEST = "best"
 NOW = "now"
 _TIME_OF_DAY = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 _DAYS_SEARCHED = 2
+_SHOWN_MS_MAX = TIMESTAMP_MS_MAX - 86_400_000  # In any time zone.
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,8 @@ def parse_start(text: str, now_ms: int, option: str) -> AskedStart:
 
 
 def local_text(at_ms: int) -> str:
-    """Returns a time in the time zone of this machine, such as "2026-11-21 03:00+01:00"."""
-    return datetime.fromtimestamp(at_ms / 1000).astimezone().isoformat(sep=" ", timespec="minutes")
+    """Returns a time in the time zone of this machine, such as "2026-11-21 03:00+01:00"; no time is after the year 9999."""
+    return datetime.fromtimestamp(min(at_ms, _SHOWN_MS_MAX) / 1000).astimezone().isoformat(sep=" ", timespec="minutes")
 
 
 def _next_time_of_day(hour: int, minute: int, now_ms: int, option: str) -> int:

@@ -28,7 +28,7 @@ class Progress(NamedTuple):
     Attributes:
         total_bytes: bytes that the whole plan copies.
         copied_bytes: bytes copied so far.
-        elapsed_s: seconds since the plan was submitted, without its pauses.
+        elapsed_s: seconds since the plan was submitted or its later start, without its pauses; below 0 before the start.
         is_advancing: the plan copies or may begin to; False while it is paused or cancelled, or its progress is unknown.
     """
 

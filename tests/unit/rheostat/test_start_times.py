@@ -11,6 +11,7 @@ import pytest
 
 from rheostat.errors import BadInputError
 from rheostat.start_times import AskedStart, local_text, parse_start
+from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -62,6 +63,10 @@ def test_times_are_those_of_the_machine(text: str, now: str, expected: str) -> N
 def test_time_of_day_that_comes_twice_is_the_next_one() -> None:
     assert parsed("2:30", "2026-10-25T02:45", fold=0) == "2026-10-25 02:30+01:00"
     assert parsed("2:30", "2026-10-25T02:45", fold=1) == "2026-10-26 02:30+01:00"
+
+
+def test_latest_time_of_a_record_can_be_shown() -> None:
+    assert local_text(TIMESTAMP_MS_MAX).startswith("9999-12-31 00:59")
 
 
 @pytest.mark.parametrize("text", ["2:30", "2026-03-29T02:30"])
