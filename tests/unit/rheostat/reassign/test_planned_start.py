@@ -1,0 +1,53 @@
+"""The start of a plan: times that need no forecast, and a forecast that agrees with the estimated time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rheostat.errors import BadInputError
+from rheostat.profiles import select_usable
+from rheostat.reassign.planned_start import _time_ratio, parse_planned_start
+from rheostat.start_report import answer_start, copy_limits
+from rheostat.start_times import AskedStart
+from tuner.core.side_load import PlannedPartition, side_loads
+from tuner.settings.tuner import TunerSettings
+
+MB = 1e6
+NOW_MS = 1_764_000_000_000
+PARTITIONS = [PlannedPartition("t", p, 1, frozenset({1, 2}), MB, {3: 10e9, 4: 10e9}) for p in range(3)]
+SETTINGS = TunerSettings(rate_bytes_per_s_max=50 * MB)
+
+
+def test_start_is_parsed_only_if_given() -> None:
+    assert parse_planned_start(None, unthrottled=True) is None
+    assert parse_planned_start("best", unthrottled=False) == AskedStart(None)
+    asked = parse_planned_start("now", unthrottled=True)
+    assert asked is not None
+    assert asked.at_ms == pytest.approx(1000 * time.time(), abs=60_000)
+    with pytest.raises(BadInputError, match="--at best and --unthrottled"):
+        parse_planned_start("best", unthrottled=True)
+
+
+@pytest.mark.parametrize("leader_ratio", [0.5, 0.92, 1.0])
+@pytest.mark.parametrize("expected_s", [600.0, 7_200.0])
+def test_forecast_of_a_constant_load_takes_the_estimated_time(leader_ratio: float, expected_s: float) -> None:
+    """One partition at a time may take much longer than the slowest side."""
+    usable = select_usable({}, (), NOW_MS)
+    report = answer_start(
+        PARTITIONS,
+        usable,
+        copy_limits(SETTINGS, 50 * MB, PARTITIONS, usable, leader_ratio=leader_ratio),
+        AskedStart(NOW_MS),
+        NOW_MS,
+        steers=True,
+        time_ratio=_time_ratio(side_loads(PARTITIONS), 50 * MB, leader_ratio, expected_s),
+    )
+    assert report.chosen.duration_s == pytest.approx(expected_s, rel=1e-6)
+
+
+def test_time_ratio_without_an_estimate_is_1() -> None:
+    loads = side_loads(PARTITIONS)
+    assert _time_ratio(loads, 50 * MB, 1.0, None) == 1.0
+    assert _time_ratio(loads, MB, 1.0, 100.0) == 1.0, "one side never ends"
