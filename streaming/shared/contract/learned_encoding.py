@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,7 +27,10 @@ class _Head(msgspec.Struct):
 
 _HEAD = msgspec.json.Decoder(_Head)
 _PERIOD = msgspec.json.Decoder(HistoryPeriod)
-_PROFILES = {"broker": msgspec.json.Decoder(BrokerProfile), "event": msgspec.json.Decoder(ChangeEvent)}
+_PROFILES: dict[str, msgspec.json.Decoder[Any]] = {
+    "broker": msgspec.json.Decoder(BrokerProfile),
+    "event": msgspec.json.Decoder(ChangeEvent),
+}
 
 
 def history_key(period: HistoryPeriod) -> bytes:
@@ -73,7 +76,8 @@ def decode_profile(value: bytes) -> Profile:
     head = _head(value, PROFILE_VERSION)
     if head.kind not in _PROFILES:
         raise ContractError(f"unknown kind {head.kind!r:.40}")
-    return _decoded(_PROFILES[head.kind], value, f"{head.kind} profile")
+    profile: Profile = _decoded(_PROFILES[head.kind], value, f"{head.kind} profile")
+    return profile
 
 
 def _head(value: bytes, version: int) -> _Head:
