@@ -101,8 +101,8 @@ def estimate(
         Path | None,
         typer.Option(
             "--plot",
-            metavar="FILE.svg",
-            help="with --start: draw the forecast load, the throttle and the progress of the slowest side",
+            metavar="FILE",
+            help="with --start: draw the forecast load, the throttle and the progress of the slowest side as SVG",
         ),
     ] = None,
     as_json: Json = False,
