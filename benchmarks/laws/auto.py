@@ -18,6 +18,7 @@ from benchmarks.laws.rivals import OURS, Tuner
 from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate
 from tuner.control.throttle.steering.state import ControlState
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencyLimit
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.latency import client_p99_ms, violation_ratio
@@ -103,7 +104,7 @@ def with_own_objectives(world: World) -> tuple[World, list[float]]:
 
 def _utilisations(model: LatencyModel, baselines_ms: Sequence[float], factor: float) -> tuple[float, ...]:
     """Returns the utilisation of each broker at ``factor`` times its objective."""
-    limits = [Objective().latency_limit(baseline_ms, 0.0) for baseline_ms in baselines_ms]
+    limits = [Objective().latency_limit(BrokerBaseline(baseline_ms), 0.0) for baseline_ms in baselines_ms]
     return tuple(_utilisation(model, limit, factor) for limit in limits if limit is not None)
 
 

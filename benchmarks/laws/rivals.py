@@ -83,7 +83,7 @@ class Tuner:
             moves=view.moves,
             current_rates={side: rate.bytes_per_s for side, rate in view.live.rates.items()},
             capacities=capacities(self.world),
-            baselines_ms=view.baselines_ms,
+            baselines=view.baselines,
         )
         objective = Objective() if self.is_auto else Objective(self.world.latency.objective_ms)
         self.memory, writes = control_step(seen, self.memory, objective, self.limits)

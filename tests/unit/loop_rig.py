@@ -28,6 +28,7 @@ from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Decision, ExecutedDecision, Reason
 from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory, OwnedRate
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.cluster import (
     BrokerSide,
     ClusterUnreadable,
@@ -96,7 +97,7 @@ class FakeSignals:
             3: broker_signal(3, follower=6 * MB),
         }
         self.replication: Mapping[int, ReplicationSignal] = {}
-        self.baselines_ms: Mapping[int, float] = {}
+        self.baselines: Mapping[int, BrokerBaseline] = {}
         self.moves: Mapping[BrokerSide, MoveSignal] = {
             SOURCE: move_signal(*SOURCE),
             TARGET: move_signal(*TARGET, steady_state=3 * MB),

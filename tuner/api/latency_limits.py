@@ -20,7 +20,7 @@ def latency_limits(objective: Objective | None, observation: Observation | None)
         for (broker, _), setpoint in observation.setpoints.items()
         if setpoint.latency_limit is not None
     }
-    known = {b: objective.latency_limit(observation.baselines_ms.get(b), 0.0) for b in observation.broker_signals}
+    known = {b: objective.latency_limit(observation.baselines.get(b), 0.0) for b in observation.broker_signals}
     return {broker: limit for broker, limit in known.items() if limit is not None} | steered
 
 

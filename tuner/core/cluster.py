@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from streaming.shared.contract import BrokerSignal, MoveSignal, ReplicationSignal, Side
 from streaming.shared.kafka_names import QUOTA_SAMPLES_DEFAULT
 from streaming.shared.throttle_settings import TopicThrottle
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencyLimit
 from tuner.core.link_limit import LinkLimit
 from tuner.core.operator_orders import Orders
@@ -130,7 +131,7 @@ class Observation:
             once: a plan is about to copy through them, or their warm-up is running or was interrupted.
         plan_moves: partitions that plans of rheostat move now or are about to move, with the throttle of their plan.
         replication_signals: the newest signals of lag, by follower. No decision depends on them, so the journal does not keep them.
-        baselines_ms: p99 of each broker's clients without copies, as far as it is known; as with these, no decision depends on it.
+        baselines: what is usual on each broker without copies; as with these, no decision depends on it.
     """
 
     now_ms: int
@@ -143,4 +144,4 @@ class Observation:
     empty_windows: frozenset[BrokerSide] = frozenset()
     plan_moves: Mapping[TopicPartition, PlanThrottle] = field(default_factory=dict)
     replication_signals: Mapping[int, ReplicationSignal] = field(default_factory=dict)
-    baselines_ms: Mapping[int, float] = field(default_factory=dict)
+    baselines: Mapping[int, BrokerBaseline] = field(default_factory=dict)

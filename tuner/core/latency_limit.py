@@ -14,7 +14,15 @@ _FLOOR_RATIO_MAX = 2 / 3
 class LatencySource(StrEnum):
     SETTINGS = "settings"  # objective.latency_ms
     BASELINE = "baseline"  # The broker's p99 while it copied no replicas.
+    HISTORY = "history"  # As above, from the history of the last weeks (`rheostat learn`).
     MOVE = "move"  # A low p99 since the move was first measured: nothing was measured before.
+
+
+_WHEN = {
+    LatencySource.BASELINE: "without copies",
+    LatencySource.HISTORY: "without copies at this hour, by the history",
+    LatencySource.MOVE: "at best in this move",
+}
 
 
 @value
@@ -43,5 +51,4 @@ class LatencyLimit:
         limit = f"clients may have a p99 of {self.p99_ms_max:.3g} ms"
         if self.baseline_ms is None or self.source is LatencySource.SETTINGS:
             return limit
-        when = "without copies" if self.source is LatencySource.BASELINE else "at best in this move"
-        return f"{limit} ({self.baseline_ms:.3g} ms {when})"
+        return f"{limit} ({self.baseline_ms:.3g} ms {_WHEN[self.source]})"

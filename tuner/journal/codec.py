@@ -24,6 +24,7 @@ from tuner.control.throttle.incremental.delta_mapping import added_since
 from tuner.control.throttle.objective import Capacity
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.state import ControlState
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.controller import ClusterWideMeasures
 from tuner.core.operator_orders import Orders
@@ -68,7 +69,7 @@ STATE_FIELDS: Mapping[str, Any] = {
     "steering.planned": frozenset[BrokerSide],
     "steering.max_rates": Mapping[BrokerSide, float],
     "steering.at_min_isr": frozenset[BrokerSide],
-    "steering.baselines_ms": Mapping[int, float],
+    "steering.baselines": Mapping[int, BrokerBaseline],
     "steering.quota_samples": int,
     "quotas.not_seen": str | None,  # Why the quotas could not be read.
     "quotas.current": Mapping[QuotaEntity, float],
@@ -96,7 +97,7 @@ _ITEMS_PER_PIECE = {
     "steering.current_rates": 1024,
     "steering.restore_rates": 1024,
     "steering.capacities": 1024,
-    "steering.baselines_ms": 1024,
+    "steering.baselines": 1024,
     "live.quota_samples": 1024,
     "live.fetchers": 1024,
     "quotas.current": 1024,

@@ -62,7 +62,7 @@ def capture_steering_tick(
         "steering.planned": view.planned_sides,
         "steering.max_rates": view.plan_max_rates,
         "steering.at_min_isr": view.at_min_isr_sides,
-        "steering.baselines_ms": dict(view.baselines_ms),
+        "steering.baselines": dict(view.baselines),
         "steering.quota_samples": quota_samples,
         **prefix_fields("control", before),
     }
@@ -130,7 +130,7 @@ EMPTY_INPUTS = {
     "steering.planned": frozenset(),
     "steering.max_rates": {},
     "steering.at_min_isr": frozenset(),
-    "steering.baselines_ms": {},
+    "steering.baselines": {},
     "steering.quota_samples": ControlLimits().quota_samples,
 }
 EMPTY_QUOTA_INPUTS: StateValues = {"quotas.current": {}}

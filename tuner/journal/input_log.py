@@ -41,7 +41,7 @@ from tuner.journal.input_capture import (
 )
 from tuner.journal.settings_snapshot import SettingsSnapshot
 
-VERSION = 6
+VERSION = 7
 # Weights are in the unit of codec.piece_weight.
 _WEIGHT_PER_RECORD = 4.0
 # A cycle may cause six journal writes at once, and each of the four seconds until the next cycle one write. The budget spreads a

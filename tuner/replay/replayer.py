@@ -146,7 +146,7 @@ class Replayer:
             planned_sides=state["steering.planned"],
             plan_max_rates=state["steering.max_rates"],
             at_min_isr_sides=state["steering.at_min_isr"],
-            baselines_ms=state["steering.baselines_ms"],
+            baselines=state["steering.baselines"],
         )
         limits = replace(settings.law, quota_samples=state["steering.quota_samples"])
         control, rates = control_step(view, self._build(ControlState, "control"), settings.objective, limits)

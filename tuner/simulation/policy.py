@@ -9,6 +9,7 @@ from typing import Protocol
 from streaming.shared.contract import BrokerSignal, MoveSignal
 from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.throttle_limits import StallLimits, ThrottleLimits
 from tuner.runtime.clock import Clock
@@ -69,7 +70,7 @@ class RuleInput:
     live: LiveCluster
     brokers: Mapping[int, BrokerSignal]
     moves: Mapping[BrokerSide, MoveSignal]
-    baselines_ms: Mapping[int, float] = field(default_factory=dict)
+    baselines: Mapping[int, BrokerBaseline] = field(default_factory=dict)
 
 
 class Rule(Protocol):
@@ -110,7 +111,7 @@ class _RuleRunner:
             live,
             brokers=signals.brokers,
             moves=signals.moves,
-            baselines_ms=signals.baselines_ms,
+            baselines=signals.baselines,
         )
         desired = dict(self._rule.rates(now_s, view))
         current = simulated.throttles.read_rates(desired)

@@ -12,6 +12,7 @@ from tuner.control.log_dir.law import LogDirLaw
 from tuner.control.log_dir.progress import CopyHistory, CopyProgress
 from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.state import OwnedRate
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.cluster import ClusterUnreadable, RateSetting
 from tuner.core.operator_orders import Orders
 
@@ -55,14 +56,14 @@ class LogDirView:
     Attributes:
         brokers: what was read of each broker: those that copied before, those whose limit is managed, and some others.
         signals: the newest signal of each broker.
-        baselines_ms: the p99 of each broker's clients without copies and moves, as far as it is known.
+        baselines: what is usual on each broker without copies.
     """
 
     now_ms: int
     brokers: Mapping[int, BrokerLogDirs | ClusterUnreadable]
     signals: Mapping[int, BrokerSignal]
     orders: Orders = field(default_factory=Orders)
-    baselines_ms: Mapping[int, float] = field(default_factory=dict)
+    baselines: Mapping[int, BrokerBaseline] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ def _steer(case: _Case, memory: LogDirMemory) -> tuple[LogDirMemory, LogDirDecis
         law = LogDirLaw()  # The clock was set back, and all correct signals would count as older.
     if signal.sampled_at_ms > law.sampled_at_ms:
         law = update_law(law, signal)
-    limit = policy.objective.latency_limit(case.view.baselines_ms.get(case.broker), law.low_p99_ms)
+    limit = policy.objective.latency_limit(case.view.baselines.get(case.broker), law.low_p99_ms)
     ratio = latency_ratio(law, signal, limit)
     if ratio is None:
         return memory, case.hold(LogDirReason.LOAD_NOT_MEASURED, "the produce latency is not measured")

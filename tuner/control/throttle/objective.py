@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencyLimit, LatencySource
 from tuner.core.throttle_limits import MB, ThrottleLimits
 
@@ -69,17 +70,20 @@ class Objective:
         assert self.mode is not Mode.SHARE or (self.share_max is not None and 0 < self.share_max <= 1)
         assert 0 < self.gentle_ratio <= 1
 
-    def latency_limit(self, baseline_ms: float | None, low_ms: float) -> LatencyLimit | None:
+    def latency_limit(self, baseline: BrokerBaseline | None, low_ms: float) -> LatencyLimit | None:
         """Returns the latency that the clients of a broker may have; None if it follows from a baseline and none is known.
 
         Args:
-            baseline_ms: their p99 while the broker copied no replicas; None if it is not known.
+            baseline: what is usual on the broker without copies; None: nothing is known.
             low_ms: a low p99 of theirs since copies were first measured; 0 if none was measured.
         """
+        baseline_ms = baseline.p99_ms if baseline is not None else None
         if self.latency_ms is not None:
             return LatencyLimit(self.latency_ms, LatencySource.SETTINGS, baseline_ms)
-        source = LatencySource.MOVE if baseline_ms is None else LatencySource.BASELINE
-        p99_ms = low_ms if baseline_ms is None else baseline_ms
+        source, p99_ms = LatencySource.MOVE, low_ms
+        if baseline is not None and baseline_ms is not None:
+            source = LatencySource.HISTORY if baseline.is_learned else LatencySource.BASELINE
+            p99_ms = baseline_ms
         if p99_ms <= 0.0:
             return None
         return LatencyLimit(max((1.0 + self.tolerance) * p99_ms, p99_ms + _LATENCY_MARGIN_MS_MIN), source, p99_ms)

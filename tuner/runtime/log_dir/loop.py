@@ -21,6 +21,7 @@ from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.log_dir.decision import LogDirWrite, RestoreLogDirRate, SetLogDirRate
 from tuner.control.log_dir.model import LogDirMemory, LogDirPolicy, LogDirStep, LogDirView
 from tuner.control.log_dir.policy import decide_log_dirs, note_log_dir_intent, note_log_dir_outcome
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.background_call import BackgroundCaller, Call, result_or_error
@@ -38,7 +39,7 @@ class BrokerSignals(Protocol):
     """The newest signal of each broker."""
 
     @property
-    def baselines_ms(self) -> Mapping[int, float]: ...
+    def baselines(self) -> Mapping[int, BrokerBaseline]: ...
 
     @property
     def brokers(self) -> Mapping[int, BrokerSignal]: ...
@@ -126,7 +127,7 @@ class LogDirController:
             return
         signals = self._ports.signals
         view = LogDirView(
-            self._clock.now_ms(), found, dict(signals.brokers), self._ports.orders.latest, dict(signals.baselines_ms)
+            self._clock.now_ms(), found, dict(signals.brokers), self._ports.orders.latest, dict(signals.baselines)
         )
         step = decide_log_dirs(view, self.recorder.memory, self._policy)
         changes: list[LogDirWrite] = []

@@ -9,13 +9,14 @@ Signals made from records that waited while the stream was down (``backlog``) ar
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import structlog
 from kafka import KafkaConsumer
 
 from streaming.shared.contract import (
+    BrokerProfile,
     BrokerSignal,
     ContractError,
     ControllerSignal,
@@ -27,6 +28,7 @@ from streaming.shared.contract import (
 )
 from tuner.control.throttle.recovery import without_recoveries
 from tuner.control.throttle.steering.latency_baseline import LatencyBaseline, quiet_from_ms, update_baseline
+from tuner.core.broker_baseline import BrokerBaseline, baseline_now
 from tuner.core.cluster import BrokerSide
 from tuner.journal.topic_tail import ANSWER_MS, KAFKA_ERRORS, TopicTail
 from tuner.runtime.observe.refused import RefusedRecords
@@ -56,10 +58,9 @@ class SignalCache:
         self.controllers: dict[int, ControllerSignal] = {}
         self.tenants: dict[Tenant, TenantSignal] = {}
         # By broker; both outlive the signals.
-        self.baselines: dict[int, LatencyBaseline] = {}
-        self.baselines_ms: dict[
-            int, float
-        ] = {}  # The p99 of each broker's clients without copies, as far as it is known.
+        self.profiles: Mapping[int, BrokerProfile] = {}  # What `rheostat learn` has published.
+        self.baselines: dict[int, BrokerBaseline] = {}  # What is usual on each broker without copies.
+        self._latencies: dict[int, LatencyBaseline] = {}
         self._quiet_from_ms = 0
         self.backlog = 0
 
@@ -72,10 +73,7 @@ class SignalCache:
                 _keep(self.brokers, signal.broker, signal)
                 if signal is self.brokers.get(signal.broker):
                     self._quiet_from_ms = quiet_from_ms(self._quiet_from_ms, signal)
-                    baseline = update_baseline(self.baselines.get(signal.broker), signal, self._quiet_from_ms)
-                    self.baselines[signal.broker] = baseline
-                    if baseline.is_known:
-                        self.baselines_ms[signal.broker] = baseline.rounded_p99_ms
+                    self._update_baseline(signal)
             case MoveSignal():
                 self._quiet_from_ms = quiet_from_ms(self._quiet_from_ms, signal)
                 move = signal if self.counts_recoveries else without_recoveries(signal)
@@ -86,6 +84,15 @@ class SignalCache:
                 _keep(self.controllers, signal.node, signal)
             case TenantSignal():
                 _keep(self.tenants, (signal.node, signal.user, signal.client_id), signal)
+
+    def _update_baseline(self, signal: BrokerSignal) -> None:
+        broker = signal.broker
+        latency = update_baseline(self._latencies.get(broker), signal, self._quiet_from_ms)
+        self._latencies[broker] = latency
+        known_ms = latency.p99_ms if latency.is_known else None
+        self.baselines[broker] = baseline_now(
+            known_ms, latency.counted_at_ms, self.profiles.get(broker), signal.sampled_at_ms
+        )
 
     def forget_old(self, now_ms: int) -> None:
         self.brokers = _recent(self.brokers, now_ms)

@@ -365,7 +365,7 @@ class ThrottleController:
             orders=self._orders.latest,
             plan_moves=plan_moves,
             replication_signals=dict(self._signals.replication),
-            baselines_ms=dict(self._signals.baselines_ms),
+            baselines=dict(self._signals.baselines),
         )
 
     def _with_recoveries(self, observation: Observation) -> Observation:

@@ -21,6 +21,7 @@ from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.cluster import BrokerSide, Setpoint, side_name
 from tuner.core.outcome import Failure
 from tuner.journal.input_log import InputLog
@@ -28,7 +29,7 @@ from tuner.runtime.throttle.actuator import Throttles
 
 TICK_EVERY_S = 1.0
 NO_RATES: Mapping[BrokerSide, int] = {}
-NO_BASELINES: Mapping[int, float] = {}
+NO_BASELINES: Mapping[int, BrokerBaseline] = {}
 # A broker may show the rate before the last write for so many seconds in a row. After that, the write counts as lost.
 _LATE_READS_MAX = 10
 
@@ -152,14 +153,14 @@ class SteeringController:
         brokers: Mapping[int, BrokerSignal],
         moves: Mapping[BrokerSide, MoveSignal],
         planned: Collection[BrokerSide] = (),
-        baselines_ms: Mapping[int, float] = NO_BASELINES,
+        baselines: Mapping[int, BrokerBaseline] = NO_BASELINES,
     ) -> list[SetRate]:
         """Returns the rate changes of the law's next second; none if the last second is not over.
 
         Args:
             brokers, moves: the newest signal of each broker and side.
             planned: sides where plans have steps that have not begun.
-            baselines_ms: p99 of each broker's clients without copies, as far as it is known.
+            baselines: what is usual on each broker without copies.
         """
         if self._due_s is None or now_s < self._due_s:
             return []
@@ -179,7 +180,7 @@ class SteeringController:
             restore_rates=self._restore_rates,
             planned_sides=frozenset(planned),
             plan_max_rates=self._plan_max_rates,
-            baselines_ms=baselines_ms,
+            baselines=baselines,
         )
         limits = replace(self._limits, quota_samples=self._quota_samples)
         before = self._state

@@ -20,6 +20,7 @@ from tuner.control.throttle.ownership import may_be_cleared_by_tool
 from tuner.control.throttle.plan_moves import plan_rates
 from tuner.control.throttle.recovery import sides_at_min_isr
 from tuner.control.throttle.write_intents import record_change_intents
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
 from tuner.core.plan_backlog import add_pending_bytes
@@ -46,7 +47,7 @@ class LatestSignals(Protocol):
     def moves(self) -> Mapping[BrokerSide, MoveSignal]: ...
 
     @property
-    def baselines_ms(self) -> Mapping[int, float]: ...
+    def baselines(self) -> Mapping[int, BrokerBaseline]: ...
 
     def poll(self) -> int:
         """Reads new signals. Returns their number."""
@@ -143,10 +144,8 @@ class SteeringTick:
         pending = self.pending_bytes()
         moves = add_pending_bytes(self._signals.moves, pending)
         now_s, now_ms = self._clock.monotonic_s(), self._clock.now_ms()
-        baselines_ms = self._signals.baselines_ms
-        changes = steering.next_changes(
-            now_s, now_ms, brokers, moves, planned=pending.keys(), baselines_ms=baselines_ms
-        )
+        baselines = self._signals.baselines
+        changes = steering.next_changes(now_s, now_ms, brokers, moves, planned=pending.keys(), baselines=baselines)
         if self._dry_run or not changes:
             return
         # A change is refused if the rate in Kafka is not the expected one. A broker under load may still show the rate before the

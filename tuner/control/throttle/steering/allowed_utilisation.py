@@ -38,7 +38,7 @@ _FALL_RATIO_MAX = 0.3  # The longest step down: a single pause of a broker says 
 _AHEAD_RATIO, _NEAR_RATIO = 1.5, 1.1
 
 
-def resume_allowed(before: float | None, present_ratio: float, elapsed_s: float) -> float:
+def resume_allowed(before: float | None, present_ratio: float, elapsed_s: float, carried_ratio: float = 0.0) -> float:
     """Returns the allowed utilisation at the start of a move, without a capacity in the settings.
 
     Args:
@@ -46,8 +46,10 @@ def resume_allowed(before: float | None, present_ratio: float, elapsed_s: float)
         present_ratio: the utilisation in the newest step, or with the throttles that are set if that is more. An operator has
             chosen these, and the first latency above the aim lowers the allowed utilisation to the used one.
         elapsed_s: seconds since the last move.
+        carried_ratio: the most that the link has carried with latency in order, by the history of the last weeks; 0: not known.
     """
-    return max(present_ratio, _RESUME_RATIO * (before or 0.0) * math.exp(-elapsed_s / _FORGET_S))
+    learned_ratio = max((before or 0.0) * math.exp(-elapsed_s / _FORGET_S), carried_ratio)
+    return max(present_ratio, _RESUME_RATIO * learned_ratio)
 
 
 def update_allowed(allowed: float, used_ratio: float, load_ratio: float, latency_rise: float, step_s: float) -> float:

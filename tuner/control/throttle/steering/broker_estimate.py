@@ -19,6 +19,7 @@ from tuner.control.throttle.steering.headroom import DirectionLoad, update_load
 from tuner.control.throttle.steering.latency_baseline import is_hardly_written, low_p99_ms, produce_p99_ms
 from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.control.throttle.steering.present_latency import PresentLatency, update_latency
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencyLimit
 from tuner.core.link_limit import LinkLimit
 from tuner.core.value import value
@@ -86,7 +87,7 @@ def update_estimate(
     signal: BrokerSignal,
     before: BrokerEstimate | None,
     capacity: Capacity | None,
-    baseline_ms: float | None,
+    baseline: BrokerBaseline | None,
     objective: Objective,
     limits: ControlLimits,
     throttles: Mapping[Side, float] | None = None,
@@ -97,7 +98,7 @@ def update_estimate(
         signal: the newest signal.
         before: the estimate before; None for the broker's first signal.
         capacity: the capacity of the broker in the settings; None if they have none.
-        baseline_ms: the p99 of the broker's clients without a move; None if it is not known.
+        baseline: what is usual on the broker without copies; None: nothing is known.
         objective: gives the latency that clients may have.
         limits: the constants of the law.
         throttles: the throttle rates that are set on the broker, in bytes/s.
@@ -115,7 +116,7 @@ def update_estimate(
         elapsed_s,
     )
     low_ms = low_p99_ms(latency.p99_ms, before.low_p99_ms if before is not None else 0.0)
-    latency_limit = objective.latency_limit(baseline_ms, low_ms)
+    latency_limit = objective.latency_limit(baseline, low_ms)
     is_told = capacity is not None
     if capacity is None:
         capacity = before.capacity if before is not None and before.capacity is not None else _measured(directions)
@@ -130,7 +131,9 @@ def update_estimate(
         allowed = {
             side: allowed[side]
             if allowed.get(side) and not is_new
-            else _start(allowed.get(side), use[side], elapsed_s, is_told=is_told)
+            else START_TOLD
+            if is_told
+            else _start(allowed.get(side), use[side], elapsed_s, _carried_ratio(baseline, side, capacity))
             for side in use
         }
         if latency.p99_ms > 0.0 and latency_limit is not None:
@@ -172,9 +175,15 @@ class _Use(NamedTuple):
         return self.load_ratio + max(0.0, self.used_ratio - self.load_ratio) / copies_ratio
 
 
-def _start(before: float | None, use: _Use, elapsed_s: float, *, is_told: bool) -> float:
-    """Returns the allowed utilisation at the start of a move."""
-    return START_TOLD if is_told else resume_allowed(before, max(use.used_ratio, use.throttle_ratio), elapsed_s)
+def _start(before: float | None, use: _Use, elapsed_s: float, carried_ratio: float) -> float:
+    """Returns the allowed utilisation at the start of a move, without a capacity in the settings."""
+    return resume_allowed(before, max(use.used_ratio, use.throttle_ratio), elapsed_s, carried_ratio)
+
+
+def _carried_ratio(baseline: BrokerBaseline | None, side: Side, capacity: Capacity) -> float:
+    """Returns the most that one direction has carried with latency in order, as a utilisation; 0: not known."""
+    carried = baseline.carried_bytes_per_s(side) if baseline is not None else None
+    return (carried or 0.0) / (capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s)
 
 
 def _measured(directions: Mapping[Side, DirectionEstimate]) -> Capacity | None:

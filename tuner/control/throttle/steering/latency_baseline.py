@@ -10,6 +10,7 @@ last copied bytes.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from streaming.shared.contract import BrokerSignal, MoveSignal
 from tuner.core.value import value
@@ -33,20 +34,17 @@ class LatencyBaseline:
         sampled_at_ms: when the newest signal was measured; epoch.
         p99_ms: the baseline; 0: no signal has counted yet.
         measured_s: time that the signals cover which have counted.
+        counted_at_ms: when the newest signal that has counted was measured; epoch.
     """
 
     sampled_at_ms: int
     p99_ms: float = 0.0
     measured_s: float = 0.0
+    counted_at_ms: int = 0
 
     @property
     def is_known(self) -> bool:
         return self.p99_ms > 0.0 and self.measured_s >= _KNOWN_AFTER_S
-
-    @property
-    def rounded_p99_ms(self) -> float:
-        """The baseline with two digits: objectives, records and texts change less often than the measured p99."""
-        return float(f"{self.p99_ms:.2g}")
 
 
 def quiet_from_ms(before_ms: int, signal: BrokerSignal | MoveSignal) -> int:
@@ -82,19 +80,19 @@ def update_baseline(before: LatencyBaseline | None, signal: BrokerSignal, quiet_
     if before is None:
         before = LatencyBaseline(at_ms - 1)
     elif before.sampled_at_ms - at_ms > _CLOCK_MS_MAX:  # The newest signal had a wrong clock.
-        before = LatencyBaseline(at_ms - 1, before.p99_ms, before.measured_s)
+        before = replace(before, sampled_at_ms=at_ms - 1)
     elif at_ms <= before.sampled_at_ms:
         return before
     p99_ms = produce_p99_ms(signal)
     is_measured = signal.reassignment_in_bytes_per_s is not None and signal.reassignment_out_bytes_per_s is not None
     if p99_ms <= 0.0 or at_ms < quiet_ms or not is_measured:
-        return LatencyBaseline(at_ms, before.p99_ms, before.measured_s)
+        return replace(before, sampled_at_ms=at_ms)
     step_s = min(_STEP_S_MAX, (at_ms - before.sampled_at_ms) / 1000)
     measured_s = before.measured_s + step_s
     if before.p99_ms > 0.0:
         weight = max(1.0 - math.exp(-step_s / _MEMORY_S), step_s / measured_s)
         p99_ms = before.p99_ms * (p99_ms / before.p99_ms) ** weight
-    return LatencyBaseline(at_ms, p99_ms, measured_s)
+    return LatencyBaseline(at_ms, p99_ms, measured_s, at_ms)
 
 
 def produce_p99_ms(signal: BrokerSignal) -> float:

@@ -104,10 +104,10 @@ def _update_estimates(
             continue
         moves = inputs.moves.get
         signal = with_recovery_bytes(signal, moves((broker, Side.LEADER)), moves((broker, Side.FOLLOWER)))
-        capacity, baseline_ms = inputs.capacities.get(broker), inputs.baselines_ms.get(broker)
+        capacity, baseline = inputs.capacities.get(broker), inputs.baselines.get(broker)
         rates = inputs.current_rates
         throttles = {side: float(rates[broker, side]) for side in Side if (broker, side) in rates}
-        estimates[broker] = update_estimate(signal, before, capacity, baseline_ms, objective, limits, throttles)
+        estimates[broker] = update_estimate(signal, before, capacity, baseline, objective, limits, throttles)
     return estimates
 
 

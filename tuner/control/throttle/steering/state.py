@@ -10,6 +10,7 @@ from tuner.control.throttle.objective import Capacity
 from tuner.control.throttle.quota_window.model import QuotaSamples
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate
 from tuner.control.throttle.steering.target_rate import TargetRate
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.cluster import BrokerSide, Setpoint
 from tuner.core.drain_time import SideLoad
 from tuner.core.value import value
@@ -90,7 +91,7 @@ class ControlInput:
         plan_max_rates: the rate that a plan allows a side, in bytes/s. A side has an entry only if its plan allows less than the
             operator's maximum.
         at_min_isr_sides: sides that copy replicas of partitions with exactly min.insync.replicas replicas in sync.
-        baselines_ms: the p99 of each broker's clients without a move (latency_baseline.py), as far as it is known.
+        baselines: what is usual on each broker without copies.
     """
 
     now_ms: int
@@ -104,7 +105,7 @@ class ControlInput:
     planned_sides: frozenset[BrokerSide] = frozenset()
     plan_max_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
     at_min_isr_sides: frozenset[BrokerSide] = frozenset()
-    baselines_ms: Mapping[int, float] = field(default_factory=dict)
+    baselines: Mapping[int, BrokerBaseline] = field(default_factory=dict)
 
 
 def in_sync_bytes_per_s(move: MoveSignal | None) -> float:

@@ -26,6 +26,7 @@ from tuner.control.log_dir.law import (
     update_law,
 )
 from tuner.control.throttle.objective import Objective
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencyLimit
 from tuner.core.throttle_limits import MB
 
@@ -135,6 +136,6 @@ def test_law_on_a_disk_keeps_clients_within_their_objective_most_of_the_time() -
 def test_rise_counts_where_the_limit_follows_from_a_baseline() -> None:
     signal = copying_signal()
     law = update_law(LogDirLaw(), signal)
-    limit = Objective().latency_limit(law.latency.p99_ms, 0.0)
+    limit = Objective().latency_limit(BrokerBaseline(law.latency.p99_ms), 0.0)
     assert latency_ratio(law, signal, limit) == 0.0
     assert latency_ratio(law, signal, None) is None

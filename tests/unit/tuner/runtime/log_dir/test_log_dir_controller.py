@@ -123,7 +123,7 @@ class Rig:
         ports = LogDirPorts(
             actuator=actuator,
             caller=Caller(),
-            signals=SimpleNamespace(brokers=self.signals, baselines_ms={}),
+            signals=SimpleNamespace(brokers=self.signals, baselines={}),
             orders=type("Orders", (), {"latest": property(lambda _: rig.orders)})(),
             write_refusal=lambda: self.refusal,
             observer=self.status,

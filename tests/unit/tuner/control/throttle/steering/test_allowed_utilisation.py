@@ -66,6 +66,7 @@ def test_next_move_resumes_below_what_the_last_one_learned() -> None:
     assert resume_allowed(3.0, 0.4, 3600.0) == pytest.approx(0.85 * 3.0, rel=0.01)
     assert 0.9 < resume_allowed(3.0, 0.4, 14 * DAY_S) < 1.0
     assert resume_allowed(3.0, 4.0, 3600.0) == 4.0, "clients send more already"
+    assert resume_allowed(None, 0.4, 0.0, carried_ratio=2.0) == pytest.approx(0.85 * 2.0), "by the history"
 
 
 def test_link_of_less_than_half_is_found_within_half_a_minute() -> None:

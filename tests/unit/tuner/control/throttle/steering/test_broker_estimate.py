@@ -9,6 +9,7 @@ import pytest
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, update_estimate
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencySource
 from tuner.core.throttle_limits import MB
 
@@ -161,6 +162,17 @@ def test_learned_utilisation_survives_the_time_between_two_moves() -> None:
     assert allowed(*first, signal(3600, p99_ms=5.0), capacity=None) == pytest.approx(0.85 * learned, rel=0.05)
 
 
+def test_move_starts_near_what_the_history_has_seen() -> None:
+    """`rheostat learn` has seen 200 MB/s pass with latency in order; the throttle in force and the load are far below."""
+    usual = BrokerBaseline(8.0, carried_in_bytes_per_s=200 * MB, carried_out_bytes_per_s=1.0)
+    found = update_estimate(signal(0, p99_ms=5.0), None, None, usual, Objective(), LIMITS)
+    limit = found.link_limit(Side.FOLLOWER)
+    assert limit is not None
+    assert limit.bytes_per_s >= 0.85 * 200 * MB
+    plain = update_estimate(signal(0, p99_ms=5.0), None, None, BrokerBaseline(8.0), Objective(), LIMITS)
+    assert found.allowed[Side.LEADER] == plain.allowed[Side.LEADER]
+
+
 def test_hardly_written_broker_has_no_limit_without_a_capacity() -> None:
     found = after(replace(signal(0), client_in_bytes_per_s=10.0), capacity=None)
     assert found.allowed == {}
@@ -175,7 +187,7 @@ def test_latency_limit_follows_from_the_baseline_else_from_the_lowest_p99() -> N
     assert estimate is not None
     assert estimate.latency_limit is not None
     assert (estimate.latency_limit.p99_ms_max, estimate.latency_limit.source) == (30.0, LatencySource.MOVE)
-    estimate = update_estimate(signal(25), estimate, LINK, 8.0, objective, LIMITS)
+    estimate = update_estimate(signal(25), estimate, LINK, BrokerBaseline(8.0), objective, LIMITS)
     assert estimate.latency_limit is not None
     assert (estimate.latency_limit.p99_ms_max, estimate.latency_limit.source) == (13.0, LatencySource.BASELINE)
 

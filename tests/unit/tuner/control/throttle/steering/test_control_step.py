@@ -11,6 +11,7 @@ from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledB
 from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 
@@ -254,7 +255,9 @@ def test_stalled_move_is_rescued_where_neither_capacity_nor_latency_is_known(
     for at_s in range(10, 60):
         signal = replace(broker(1, at_s, client=5 * MB), produce_p99_ms=p99_ms, client_in_bytes_per_s=5 * MB)
         now = replace(view(at_s, signal, move(SIDE, at_s), 20_000_000), capacities={})
-        now = replace(now, stalled_sides=frozenset({SIDE}) if stalled else frozenset(), baselines_ms={1: 9.0})
+        now = replace(
+            now, stalled_sides=frozenset({SIDE}) if stalled else frozenset(), baselines={1: BrokerBaseline(9.0)}
+        )
         memory, _ = control_step(now, memory, Objective(), limits)
     assert (meant(memory) == 60 * MB) is opens
 

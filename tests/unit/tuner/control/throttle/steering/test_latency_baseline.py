@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.steering.latency_baseline import LatencyBaseline, low_p99_ms, quiet_from_ms, update_baseline
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencySource
 
 MB = 1e6
@@ -36,12 +37,12 @@ def after(*steps: tuple[float, float | None, float], every_s: float = 5.0) -> La
 
 def test_baseline_is_known_after_some_seconds_without_copies() -> None:
     assert not after((15.0, 10.0, 0.0)).is_known
-    assert after((30.0, 10.0, 0.0)).rounded_p99_ms == 10.0
+    assert after((30.0, 10.0, 0.0)).p99_ms == pytest.approx(10.0)
 
 
 def test_copies_and_the_minutes_after_them_change_nothing() -> None:
-    assert after((300.0, 10.0, 0.0), (600.0, 80.0, 5 * MB), (140.0, 60.0, 0.0)).rounded_p99_ms == 10.0
-    assert after((300.0, 10.0, 0.0), (600.0, 80.0, 5 * MB), (1800.0, 12.0, 0.0)).rounded_p99_ms > 11.0
+    assert after((300.0, 10.0, 0.0), (600.0, 80.0, 5 * MB), (140.0, 60.0, 0.0)).p99_ms == pytest.approx(10.0)
+    assert after((300.0, 10.0, 0.0), (600.0, 80.0, 5 * MB), (1800.0, 12.0, 0.0)).p99_ms > 11.0
 
 
 def test_copies_between_log_directories_are_copies() -> None:
@@ -74,7 +75,7 @@ def test_one_long_pause_counts_little_and_a_new_level_within_an_hour() -> None:
 
 @pytest.mark.parametrize("p99_ms", [None, 0.0, -3.0])
 def test_p99_that_says_nothing_is_left_out(p99_ms: float | None) -> None:
-    assert after((60.0, 10.0, 0.0), (600.0, p99_ms, 0.0)).rounded_p99_ms == 10.0
+    assert after((60.0, 10.0, 0.0), (600.0, p99_ms, 0.0)).p99_ms == pytest.approx(10.0)
 
 
 def test_hardly_written_broker_has_no_baseline() -> None:
@@ -101,7 +102,7 @@ def test_any_signals_leave_a_baseline_within_what_was_measured(samples: list[tup
 
 def test_objective_follows_from_the_baseline_or_from_the_move_or_is_a_number() -> None:
     auto = Objective()
-    limit = auto.latency_limit(20.0, 12.0)
+    limit = auto.latency_limit(BrokerBaseline(20.0), 12.0)
     assert limit is not None
     assert (limit.p99_ms_max, limit.source, limit.baseline_ms) == (30.0, LatencySource.BASELINE, 20.0)
     limit = auto.latency_limit(None, 4.0)
@@ -111,20 +112,20 @@ def test_objective_follows_from_the_baseline_or_from_the_move_or_is_a_number() -
     limit = Objective(50.0).latency_limit(None, 0.0)
     assert limit is not None
     assert (limit.p99_ms_max, limit.source) == (50.0, LatencySource.SETTINGS)
-    limit = Objective(tolerance=1.0).latency_limit(20.0, 0.0)
+    limit = Objective(tolerance=1.0).latency_limit(BrokerBaseline(20.0), 0.0)
     assert limit is not None
     assert limit.p99_ms_max == 40.0
 
 
 @pytest.mark.parametrize(("p99_ms", "rise"), [(20.0, 0.0), (12.0, 0.0), (30.0, 1.0), (25.0, 0.5), (50.0, 3.0)])
 def test_rise_is_a_share_of_what_is_permitted(p99_ms: float, rise: float) -> None:
-    limit = Objective().latency_limit(20.0, 0.0)
+    limit = Objective().latency_limit(BrokerBaseline(20.0), 0.0)
     assert limit is not None
     assert limit.rise_ratio(p99_ms) == pytest.approx(rise)
 
 
 def test_baseline_near_a_fixed_limit_does_not_make_noise_a_rise() -> None:
-    limit = Objective(50.0).latency_limit(49.0, 0.0)
+    limit = Objective(50.0).latency_limit(BrokerBaseline(49.0), 0.0)
     assert limit is not None
     assert limit.rise_ratio(49.0) == pytest.approx(0.94, abs=0.01)
 
@@ -146,8 +147,9 @@ def test_texts_name_the_limit_and_its_source() -> None:
         limit.text
         for limit in (
             Objective(50.0).latency_limit(None, 0.0),
-            Objective().latency_limit(8.0, 0.0),
+            Objective().latency_limit(BrokerBaseline(8.0), 0.0),
             Objective().latency_limit(None, 8.0),
+            Objective().latency_limit(BrokerBaseline(8.0, is_learned=True), 3.0),
         )
         if limit is not None
     ]
@@ -155,4 +157,5 @@ def test_texts_name_the_limit_and_its_source() -> None:
         "clients may have a p99 of 50 ms",
         "clients may have a p99 of 13 ms (8 ms without copies)",
         "clients may have a p99 of 13 ms (8 ms at best in this move)",
+        "clients may have a p99 of 13 ms (8 ms without copies at this hour, by the history)",
     ]

@@ -1,0 +1,75 @@
+"""The baseline of a broker: measured by this tuner, else learned; over the hours it follows the learned shape of the day."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streaming.shared.contract import BrokerProfile, LearnedCapacity, Side
+from tuner.core.broker_baseline import BrokerBaseline, baseline_now
+
+HOUR_MS = 3_600_000
+START_MS = 1_000 * HOUR_MS
+SHAPE = (10.0, 10.0, 20.0, 40.0, None, 0.0)
+
+
+def profile(made_ms: int = START_MS, shape: tuple[float | None, ...] = SHAPE) -> BrokerProfile:
+    return BrokerProfile(
+        "c", 1, made_ms, START_MS, 86_400.0, quiet_p99_ms=shape, capacity_in=LearnedCapacity(5e6, START_MS)
+    )
+
+
+def test_without_a_profile_the_measured_baseline_counts() -> None:
+    assert baseline_now(12.34, START_MS, None, START_MS) == BrokerBaseline(12.0)
+    assert baseline_now(None, 0, None, START_MS) == BrokerBaseline()
+
+
+def test_new_tuner_takes_the_learned_baseline_of_the_hour() -> None:
+    found = baseline_now(None, 0, profile(), START_MS + 2 * HOUR_MS + 1)
+    assert (found.p99_ms, found.is_learned) == (20.0, True)
+    assert found.carried_bytes_per_s(Side.FOLLOWER) == 5e6
+    assert found.carried_bytes_per_s(Side.LEADER) is None
+
+
+def test_measured_baseline_follows_the_shape_of_the_day() -> None:
+    """The move began in a quiet hour: later its clients wait longer, and not because of the move."""
+    found = baseline_now(16.0, START_MS, profile(), START_MS + 2 * HOUR_MS)
+    assert (found.p99_ms, found.is_learned) == (32.0, False)
+    assert baseline_now(16.0, START_MS, profile(), START_MS + 3 * HOUR_MS).p99_ms == 48.0, "at most three times as much"
+    assert baseline_now(16.0, START_MS - 5 * HOUR_MS, profile(), START_MS).p99_ms == 16.0, (
+        "measured before the first step"
+    )
+
+
+@pytest.mark.parametrize("hours", [4, 5, 6, 9_000])
+def test_hour_without_a_learned_value_keeps_the_measured_one(hours: int) -> None:
+    now_ms = START_MS + hours * HOUR_MS
+    assert baseline_now(16.0, START_MS, profile(made_ms=now_ms), now_ms).p99_ms == 16.0
+    assert baseline_now(None, 0, profile(made_ms=now_ms), now_ms).p99_ms is None
+
+
+@pytest.mark.parametrize("made_ms", [START_MS - 25 * HOUR_MS, START_MS + HOUR_MS])
+def test_profile_that_is_a_day_old_or_from_the_future_is_not_used(made_ms: int) -> None:
+    assert baseline_now(None, 0, profile(made_ms), START_MS) == BrokerBaseline()
+
+
+numbers = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False, min_value=-1e24, max_value=1e24))
+
+
+@given(st.lists(numbers, max_size=6), st.one_of(st.none(), st.floats(0.01, 1e6)), st.integers(-(10**9), 10**9), numbers)
+def test_any_profile_gives_a_finite_positive_baseline(
+    shape: list[float | None], measured_ms: float | None, offset_ms: int, capacity: float | None
+) -> None:
+    learned = LearnedCapacity(capacity, START_MS) if capacity is not None else None
+    found = baseline_now(
+        measured_ms,
+        START_MS + offset_ms,
+        BrokerProfile("c", 1, START_MS, START_MS, 0.0, quiet_p99_ms=tuple(shape), capacity_in=learned),
+        START_MS,
+    )
+    assert found.p99_ms is None or (math.isfinite(found.p99_ms) and found.p99_ms > 0.0)
+    carried = found.carried_bytes_per_s(Side.FOLLOWER)
+    assert carried is None or carried > 0.0
