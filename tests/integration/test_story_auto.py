@@ -1,0 +1,61 @@
+"""A throttled move with shipped defaults: no objective and no capacity in the settings. The tuner speeds it up within a minute."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from typing import Any
+
+import pytest
+from lab_parts import rheostat as program
+from story_kit import Running, make_topic, moving, running
+
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import ProducerLoad
+from rheostat.lab.tools import reassign_partitions
+from streaming.shared.contract import Side
+from streaming.shared.kafka.cluster import ClusterClient
+from tuner.core.cluster import LiveCluster
+from tuner.runtime.observe.cluster_reader import ClusterReader
+
+THROTTLE = 4_000_000
+
+
+def brokers(rheostat: Running) -> dict[int, dict[str, Any]]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{rheostat.port}/api/v1/brokers", timeout=5) as answer:
+        return {row["broker"]: row for row in json.loads(answer.read())["brokers"]}
+
+
+def leader_rate(client: ClusterClient) -> int:
+    live = ClusterReader(client).snapshot(full=False)
+    assert isinstance(live, LiveCluster), live
+    setting = live.rates.get((1, Side.LEADER))
+    return setting.bytes_per_s if setting is not None else 0
+
+
+@pytest.mark.timeout(300)
+def test_throttled_move_is_sped_up_without_an_objective_or_a_capacity_in_the_settings() -> None:
+    with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
+        make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 600)
+        with (
+            ProducerLoad(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=500_000, record_bytes=10_000),
+            running(lab, objective="auto", rate_bytes_per_s_max=60_000_000) as rheostat,
+        ):
+            rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 90)
+            # Filling the topic copied as well: a baseline needs some minutes without copies, or the move's own quiet seconds.
+            target = {("orders", p): [1, 3] for p in range(4)}
+            reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(THROTTLE))
+            rheostat.until("the law has it", lambda: rheostat.decided("follows_clients"), 45)
+            rheostat.until("it is sped up", lambda: leader_rate(client) > 1.5 * THROTTLE, 60)
+            assert moving(client)
+            source = rheostat.until(
+                "the status says what it knows", lambda: (b := brokers(rheostat)[1])["link_limit"] and b, 20
+            )
+            assert source["link_limit"]["source"] == "learned"
+            assert source["latency_limit"]["source"] in ("baseline", "history", "move")
+            limit_ms, baseline_ms = source["latency_limit"]["p99_ms_max"], source["latency_limit"]["baseline_ms"]
+            assert limit_ms == pytest.approx(max(1.5 * baseline_ms, baseline_ms + 5.0), rel=0.02)
+            shown = program("status", "--config", rheostat.config)
+            assert f"{limit_ms:.3g}" in shown.stdout, shown.stdout
+            rheostat.until("the move ends", lambda: not moving(client), 150)
+            rheostat.until("nothing is left", lambda: not leader_rate(client), 60)
