@@ -55,7 +55,14 @@ from tuner.wiring.context import TermContext
 from tuner.wiring.http import PortError, http_server
 from tuner.wiring.log_dir import log_dir_controller
 from tuner.wiring.mutation_quota import mutation_quota_controller
-from tuner.wiring.readers import leadership_lease, orders_reader, recovery_finder, recovery_watch, signal_reader
+from tuner.wiring.readers import (
+    leadership_lease,
+    orders_reader,
+    profiles_watch,
+    recovery_finder,
+    recovery_watch,
+    signal_reader,
+)
 from tuner.wiring.reassignment import reassignment_executor
 from tuner.wiring.replication_lag import lag_monitor
 from tuner.wiring.status import StatusStores, status_stores
@@ -175,6 +182,7 @@ def run_tuner(
         if not standby.wait_for_topics(topics, acts=not settings.dry_run):
             return
         signals = signal_reader(cleanups, cluster, kafka, topics, status.throttles, clock)
+        profiles_watch(cleanups, cluster, kafka, topics, status.throttles, signals)
         status.observers.on_new_cycle(lambda: status.mutations.update(signals, clock.now_ms()))
         orders = orders_reader(cleanups, cluster, kafka, topics, status.throttles, clock, dry_run=settings.dry_run)
         leadership: tuple[Lease, JournalTopic] | None = None

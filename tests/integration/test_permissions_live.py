@@ -90,7 +90,15 @@ def granted(lab: Lab) -> None:
 
 
 def vars_of(topics: Topics) -> list[str]:
-    return [topics.metrics, topics.signals, topics.rejects, topics.orders, topics.journal, topics.inputs]
+    return [
+        topics.metrics,
+        topics.signals,
+        topics.rejects,
+        topics.orders,
+        topics.journal,
+        topics.inputs,
+        topics.profiles,
+    ]
 
 
 def kafka_of(lab: Lab, user: str) -> KafkaSettings:

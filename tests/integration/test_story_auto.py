@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 from typing import Any
 
@@ -13,8 +14,10 @@ from story_kit import Running, make_topic, moving, running
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
-from streaming.shared.contract import Side
+from streaming.shared.contract import STEP_S, BrokerProfile, Side, Topics, encode_profile, profile_key
+from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.topics import ensure_topics
 from tuner.core.cluster import LiveCluster
 from tuner.runtime.observe.cluster_reader import ClusterReader
 
@@ -33,6 +36,22 @@ def leader_rate(client: ClusterClient) -> int:
     return setting.bytes_per_s if setting is not None else 0
 
 
+def publish_profile(lab: Lab, client: ClusterClient) -> None:
+    """Writes what `rheostat learn` would: a p99 without copies of 40 ms in each hour, for broker 1."""
+    topics, now_ms = Topics.with_prefix("rheostat"), round(time.time() * 1000)
+    ensure_topics(client, topics, [topics.profiles])
+    start_ms = now_ms - now_ms % (STEP_S * 1000)
+    profile = BrokerProfile("lab", 1, now_ms, start_ms, 86_400.0, quiet_p99_ms=(40.0,) * 24)
+    sent = producer(lab.kafka_settings(), "test-profile")
+    sent.send(topics.profiles, key=profile_key(profile), value=encode_profile(profile))
+    sent.flush(timeout=10)
+    sent.close(timeout=5)
+
+
+def latency_limit(rheostat: Running, broker: int) -> dict[str, Any]:
+    return brokers(rheostat).get(broker, {}).get("latency_limit") or {}
+
+
 @pytest.mark.timeout(300)
 def test_throttled_move_is_sped_up_without_an_objective_or_a_capacity_in_the_settings() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
@@ -42,7 +61,12 @@ def test_throttled_move_is_sped_up_without_an_objective_or_a_capacity_in_the_set
             running(lab, objective="auto", rate_bytes_per_s_max=60_000_000) as rheostat,
         ):
             rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 90)
-            # Filling the topic copied as well: a baseline needs some minutes without copies, or the move's own quiet seconds.
+            publish_profile(lab, client)
+            learned = rheostat.until(
+                "the profile is read", lambda: (found := latency_limit(rheostat, 1)).get("baseline_ms") and found, 30
+            )
+            if learned["source"] == "history":  # On a fast machine the tuner has measured the broker already.
+                assert learned["p99_ms_max"] == 60.0
             target = {("orders", p): [1, 3] for p in range(4)}
             reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(THROTTLE))
             rheostat.until("the law has it", lambda: rheostat.decided("follows_clients"), 45)

@@ -105,7 +105,7 @@ class StatusStore:
         self.suspended_controllers: dict[str, str] = {}
         self.cycle_failures: Counter[str] = Counter(dict.fromkeys(CONTROLLERS, 0))  # Since the start of the process.
         # By topic: a function that returns the number of unreadable records.
-        self.refused: dict[str, Callable[[], int]] = dict.fromkeys(("signals", "orders"), lambda: 0)
+        self.refused: dict[str, Callable[[], int]] = dict.fromkeys(("signals", "orders", "profiles"), lambda: 0)
         self._logged_failures: dict[str, tuple[str, float]] = {}  # By controller: the last logged error and its time.
         self._failures_in_a_row = 0  # Failed throttle cycles and steering ticks.
         self._last_failure: str | None = None

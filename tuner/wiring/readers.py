@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
 
 from kafka import KafkaConsumer
 
-from streaming.shared.contract import Topics
+from streaming.shared.contract import BrokerProfile, Topics
 from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.recovery import RecoveryFinder
@@ -17,6 +18,7 @@ from tuner.api.status_store import StatusStore
 from tuner.runtime.clock import Clock
 from tuner.runtime.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, lease_group
 from tuner.runtime.observe.orders_reader import OrdersReader
+from tuner.runtime.observe.profiles_watch import ProfilesWatch
 from tuner.runtime.observe.recovery_watch import RecoveryWatch
 from tuner.runtime.observe.signals_reader import SignalReader
 
@@ -34,6 +36,23 @@ def signal_reader(
     signals = SignalReader(client, topics.signals, cluster, monotonic=clock.monotonic_s)
     status.refused["signals"] = lambda: signals.refused.count
     return signals
+
+
+def profiles_watch(
+    cleanups: ExitStack, cluster: str, kafka: KafkaSettings, topics: Topics, status: StatusStore, signals: SignalReader
+) -> ProfilesWatch:
+    """Returns a running watch, which hands the profiles of `rheostat learn` to ``signals``."""
+
+    def hand_over(profiles: Mapping[int, BrokerProfile]) -> None:
+        signals.profiles = profiles
+
+    # "earliest": if the topic was deleted and created again, all its records are new.
+    make_consumer = partial(consumer, kafka, "rheostat-tuner-profiles", auto_offset_reset="earliest")
+    watch = ProfilesWatch(make_consumer, topics.profiles, cluster, hand_over)
+    watch.start()
+    cleanups.callback(named_teardown("profiles watch", watch.stop))
+    status.refused["profiles"] = lambda: watch.refused
+    return watch
 
 
 def recovery_finder(cleanups: ExitStack, kafka: KafkaSettings) -> RecoveryFinder:

@@ -59,6 +59,7 @@ class ProfilesReader:
         self._cluster = cluster
         self._topic = topic
         self._is_begun = False
+        self._error: str | None = None  # Of the last read, which is logged once.
 
     @property
     def events(self) -> tuple[ChangeEvent, ...]:
@@ -73,9 +74,11 @@ class ProfilesReader:
             for record in records:
                 taken += 1
                 self._take(record)
-            self._is_begun = self._tail.topic_exists
+            self._is_begun, self._error = self._tail.topic_exists, None
         except KAFKA_ERRORS as error:
-            log.warning("the profiles topic cannot be read", topic=self._topic, error=str(error))
+            if str(error) != self._error:
+                log.warning("the profiles topic cannot be read", topic=self._topic, error=str(error))
+            self._error = str(error)
         return taken
 
     def _take(self, record: Any) -> None:
