@@ -12,9 +12,17 @@ import structlog
 from kafka import TopicPartition
 from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_signal
 
-from streaming.shared.contract import ControllerSignal, ReplicationSignal, Signal, TenantSignal, encode_signal
+from streaming.shared.contract import (
+    STEP_S,
+    BrokerProfile,
+    ControllerSignal,
+    ReplicationSignal,
+    Signal,
+    TenantSignal,
+    encode_signal,
+)
 from tuner.journal.topic_tail import POLLS_MAX, TopicTail
-from tuner.runtime.observe.signals_reader import SignalReader
+from tuner.runtime.observe.signals_reader import SignalCache, SignalReader
 
 TOPIC = "rheostat.signals"
 
@@ -313,3 +321,22 @@ def test_poll_returns_records_beyond_those_fetched_ahead() -> None:
     log.append(Record(encode_signal(broker_signal(3))))
     assert reader.poll() == 2
     assert set(reader.brokers) == {1, 3}
+
+
+def test_new_tuner_has_the_learned_baseline_until_it_has_measured_one() -> None:
+    cache, broker = SignalCache(), SOURCE[0]
+    hour_ms = NOW_MS - NOW_MS % (STEP_S * 1000)
+    cache.profiles = {broker: BrokerProfile(CLUSTER, broker, NOW_MS, hour_ms, 0.0, quiet_p99_ms=(40.0,))}
+    for number in range(6):
+        quiet = replace(
+            broker_signal(broker),
+            sampled_at_ms=NOW_MS + number * 5000,
+            produce_p99_ms=10.0,
+            client_in_bytes_per_s=1e6,
+            reassignment_in_bytes_per_s=0.0,
+            reassignment_out_bytes_per_s=0.0,
+        )
+        cache.take(quiet)
+        found = cache.baselines[broker]
+        expected = (40.0, True) if number < 4 else (10.0, False)  # After 20 s.
+        assert (found.p99_ms, found.is_learned) == expected, number
