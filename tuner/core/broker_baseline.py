@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.shared.contract import BrokerProfile, Side
+from streaming.shared.contract import BrokerProfile, LearnedCapacity, Side
 from tuner.core.value import value
 
 _HOUR_MS = 3_600_000
@@ -20,12 +20,14 @@ class BrokerBaseline:
 
     Attributes:
         p99_ms: the p99 of its clients without copies, at this hour; None: not known.
+        mean_ms: their mean latency without copies, at this hour; None: not known.
         is_learned: ``p99_ms`` is from the history, because this tuner has not yet seen the broker without copies.
         carried_in_bytes_per_s: the most that clients and replication together have sent to the broker with latency in order; None:
             not known. ``carried_out_bytes_per_s``: the most that the broker has sent.
     """
 
     p99_ms: float | None = None
+    mean_ms: float | None = None
     is_learned: bool = False
     carried_in_bytes_per_s: float | None = None
     carried_out_bytes_per_s: float | None = None
@@ -35,7 +37,7 @@ class BrokerBaseline:
 
 
 def baseline_now(
-    measured_p99_ms: float | None, measured_at_ms: int, profile: BrokerProfile | None, now_ms: int
+    measured: BrokerBaseline, measured_at_ms: int, profile: BrokerProfile | None, now_ms: int
 ) -> BrokerBaseline:
     """Returns what is usual on a broker now.
 
@@ -43,28 +45,32 @@ def baseline_now(
     changes from the hour of the measurement to this hour, which matters in moves of many hours.
 
     Args:
-        measured_p99_ms: the baseline that this tuner has measured; None if it has none.
-        measured_at_ms: when the newest signal of that baseline was measured; epoch.
+        measured: the latencies that this tuner has measured.
+        measured_at_ms: when their newest signal was measured; epoch.
         profile: None: the broker has none.
     """
     if profile is None or not -_CLOCK_MS_MAX <= now_ms - profile.made_at_ms <= _PROFILE_MS_MAX:
-        return BrokerBaseline(_rounded(measured_p99_ms))
-    p99_ms, learned_ms = measured_p99_ms, _learned_p99_ms(profile, now_ms)
-    if p99_ms is not None:
-        then_ms = _learned_p99_ms(profile, measured_at_ms)
-        if learned_ms is not None and then_ms is not None:
-            p99_ms *= min(_HOURS_RATIO_MAX, max(1.0 / _HOURS_RATIO_MAX, learned_ms / then_ms))
-    carried_in, carried_out = profile.capacity_in, profile.capacity_out
+        return BrokerBaseline(_rounded(measured.p99_ms), _rounded(measured.mean_ms))
+    learned_ms, ratio = _learned_p99_ms(profile, now_ms), 1.0
+    then_ms = _learned_p99_ms(profile, measured_at_ms)
+    if learned_ms is not None and then_ms is not None:
+        ratio = min(_HOURS_RATIO_MAX, max(1.0 / _HOURS_RATIO_MAX, learned_ms / then_ms))
+    is_learned = measured.p99_ms is None and learned_ms is not None
     return BrokerBaseline(
-        _rounded(learned_ms if p99_ms is None else p99_ms),
-        is_learned=p99_ms is None and learned_ms is not None,
-        carried_in_bytes_per_s=carried_in.bytes_per_s
-        if carried_in is not None and carried_in.bytes_per_s > 0.0
-        else None,
-        carried_out_bytes_per_s=carried_out.bytes_per_s
-        if carried_out is not None and carried_out.bytes_per_s > 0.0
-        else None,
+        _rounded(learned_ms if is_learned else _scaled(measured.p99_ms, ratio)),
+        _rounded(_scaled(measured.mean_ms, ratio)),
+        is_learned=is_learned,
+        carried_in_bytes_per_s=_carried(profile.capacity_in),
+        carried_out_bytes_per_s=_carried(profile.capacity_out),
     )
+
+
+def _carried(capacity: LearnedCapacity | None) -> float | None:
+    return capacity.bytes_per_s if capacity is not None and capacity.bytes_per_s > 0.0 else None
+
+
+def _scaled(latency_ms: float | None, ratio: float) -> float | None:
+    return None if latency_ms is None else latency_ms * ratio
 
 
 def _learned_p99_ms(profile: BrokerProfile, at_ms: int) -> float | None:
@@ -76,6 +82,6 @@ def _learned_p99_ms(profile: BrokerProfile, at_ms: int) -> float | None:
     return p99_ms if p99_ms is not None and p99_ms > 0.0 else None
 
 
-def _rounded(p99_ms: float | None) -> float | None:
-    """The value with two digits: objectives, records and texts change less often than the measured p99."""
-    return None if p99_ms is None else float(f"{p99_ms:.2g}")
+def _rounded(latency_ms: float | None) -> float | None:
+    """The value with two digits: objectives, records and texts change less often than the measured latency."""
+    return None if latency_ms is None else float(f"{latency_ms:.2g}")

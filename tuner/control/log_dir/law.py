@@ -19,8 +19,9 @@ from streaming.shared.contract import BrokerSignal
 from tuner.control.log_dir.decision import LogDirReason
 from tuner.control.throttle.diagnosis.bottleneck import BUSY_IDLE_RATIO
 from tuner.control.throttle.objective import ControlLimits
-from tuner.control.throttle.steering.latency_baseline import CLIENTS_BYTES_PER_S_MIN, low_p99_ms, produce_p99_ms
+from tuner.control.throttle.steering.latency_baseline import CLIENTS_BYTES_PER_S_MIN, produce_p99_ms
 from tuner.control.throttle.steering.present_latency import PresentLatency, update_latency
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencyLimit, LatencySource
 from tuner.core.value import value
 
@@ -46,14 +47,12 @@ class LogDirLaw:
         latency: the present latency of the broker's producers.
         lowered_at_ms: when the rate was lowered last; 0: not yet.
         has_waited: clients have waited since the copies began, so the rate rises in small steps.
-        low_p99_ms: a low present p99 so far; 0: none was measured.
     """
 
     sampled_at_ms: int = 0
     latency: PresentLatency = field(default_factory=PresentLatency)
     lowered_at_ms: int = 0
     has_waited: bool = False
-    low_p99_ms: float = 0.0
 
 
 class RateBounds(NamedTuple):
@@ -95,12 +94,15 @@ def latency_ratio(law: LogDirLaw, signal: BrokerSignal, limit: LatencyLimit | No
     return law.latency.p99_ms / limit.p99_ms_max if is_fixed else limit.rise_ratio(law.latency.p99_ms)
 
 
-def update_law(law: LogDirLaw, signal: BrokerSignal) -> LogDirLaw:
-    """Returns the state after a newer signal."""
+def update_law(law: LogDirLaw, signal: BrokerSignal, baseline: BrokerBaseline | None) -> LogDirLaw:
+    """Returns the state after a newer signal.
+
+    Args:
+        baseline: what is usual on the broker without copies; None: nothing is known.
+    """
     elapsed_s = (signal.sampled_at_ms - law.sampled_at_ms) / 1000 if law.sampled_at_ms else _STEP_S_DEFAULT
-    latency = update_latency(law.latency, signal.produce_mean_ms, produce_p99_ms(signal), elapsed_s)
-    low_ms = low_p99_ms(latency.p99_ms, law.low_p99_ms)
-    return replace(law, sampled_at_ms=signal.sampled_at_ms, latency=latency, low_p99_ms=low_ms)
+    latency = update_latency(law.latency, signal.produce_mean_ms, produce_p99_ms(signal), elapsed_s, baseline)
+    return replace(law, sampled_at_ms=signal.sampled_at_ms, latency=latency)
 
 
 def first_rate(signal: BrokerSignal, ratio: float, bounds: RateBounds) -> int:

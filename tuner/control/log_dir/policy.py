@@ -206,9 +206,10 @@ def _steer(case: _Case, memory: LogDirMemory) -> tuple[LogDirMemory, LogDirDecis
     law = case.law
     if law.sampled_at_ms > now_ms + policy.limits.hold_age_s * 1000:
         law = LogDirLaw()  # The clock was set back, and all correct signals would count as older.
+    baseline = case.view.baselines.get(case.broker)
     if signal.sampled_at_ms > law.sampled_at_ms:
-        law = update_law(law, signal)
-    limit = policy.objective.latency_limit(case.view.baselines.get(case.broker), law.low_p99_ms)
+        law = update_law(law, signal, baseline)
+    limit = policy.objective.latency_limit(baseline, law.latency.low_p99_ms)
     ratio = latency_ratio(law, signal, limit)
     if ratio is None:
         return memory, case.hold(LogDirReason.LOAD_NOT_MEASURED, "the produce latency is not measured")

@@ -89,9 +89,11 @@ class SignalCache:
         broker = signal.broker
         latency = update_baseline(self._latencies.get(broker), signal, self._quiet_from_ms)
         self._latencies[broker] = latency
-        known_ms = latency.p99_ms if latency.is_known else None
+        measured = BrokerBaseline()
+        if latency.is_known:
+            measured = BrokerBaseline(latency.p99_ms, latency.mean_ms or None)
         self.baselines[broker] = baseline_now(
-            known_ms, latency.counted_at_ms, self.profiles.get(broker), signal.sampled_at_ms
+            measured, latency.counted_at_ms, self.profiles.get(broker), signal.sampled_at_ms
         )
 
     def forget_old(self, now_ms: int) -> None:

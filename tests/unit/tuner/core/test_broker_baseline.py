@@ -23,12 +23,12 @@ def profile(made_ms: int = START_MS, shape: tuple[float | None, ...] = SHAPE) ->
 
 
 def test_without_a_profile_the_measured_baseline_counts() -> None:
-    assert baseline_now(12.34, START_MS, None, START_MS) == BrokerBaseline(12.0)
-    assert baseline_now(None, 0, None, START_MS) == BrokerBaseline()
+    assert baseline_now(BrokerBaseline(12.34), START_MS, None, START_MS) == BrokerBaseline(12.0)
+    assert baseline_now(BrokerBaseline(), 0, None, START_MS) == BrokerBaseline()
 
 
 def test_new_tuner_takes_the_learned_baseline_of_the_hour() -> None:
-    found = baseline_now(None, 0, profile(), START_MS + 2 * HOUR_MS + 1)
+    found = baseline_now(BrokerBaseline(), 0, profile(), START_MS + 2 * HOUR_MS + 1)
     assert (found.p99_ms, found.is_learned) == (20.0, True)
     assert found.carried_bytes_per_s(Side.FOLLOWER) == 5e6
     assert found.carried_bytes_per_s(Side.LEADER) is None
@@ -36,10 +36,12 @@ def test_new_tuner_takes_the_learned_baseline_of_the_hour() -> None:
 
 def test_measured_baseline_follows_the_shape_of_the_day() -> None:
     """The move began in a quiet hour: later its clients wait longer, and not because of the move."""
-    found = baseline_now(16.0, START_MS, profile(), START_MS + 2 * HOUR_MS)
-    assert (found.p99_ms, found.is_learned) == (32.0, False)
-    assert baseline_now(16.0, START_MS, profile(), START_MS + 3 * HOUR_MS).p99_ms == 48.0, "at most three times as much"
-    assert baseline_now(16.0, START_MS - 5 * HOUR_MS, profile(), START_MS).p99_ms == 16.0, (
+    found = baseline_now(BrokerBaseline(16.0, 4.0), START_MS, profile(), START_MS + 2 * HOUR_MS)
+    assert (found.p99_ms, found.mean_ms, found.is_learned) == (32.0, 8.0, False)
+    assert baseline_now(BrokerBaseline(16.0, 4.0), START_MS, profile(), START_MS + 3 * HOUR_MS).p99_ms == 48.0, (
+        "at most three times as much"
+    )
+    assert baseline_now(BrokerBaseline(16.0, 4.0), START_MS - 5 * HOUR_MS, profile(), START_MS).p99_ms == 16.0, (
         "measured before the first step"
     )
 
@@ -47,13 +49,13 @@ def test_measured_baseline_follows_the_shape_of_the_day() -> None:
 @pytest.mark.parametrize("hours", [4, 5, 6, 9_000])
 def test_hour_without_a_learned_value_keeps_the_measured_one(hours: int) -> None:
     now_ms = START_MS + hours * HOUR_MS
-    assert baseline_now(16.0, START_MS, profile(made_ms=now_ms), now_ms).p99_ms == 16.0
-    assert baseline_now(None, 0, profile(made_ms=now_ms), now_ms).p99_ms is None
+    assert baseline_now(BrokerBaseline(16.0, 4.0), START_MS, profile(made_ms=now_ms), now_ms).p99_ms == 16.0
+    assert baseline_now(BrokerBaseline(), 0, profile(made_ms=now_ms), now_ms).p99_ms is None
 
 
 @pytest.mark.parametrize("made_ms", [START_MS - 25 * HOUR_MS, START_MS + HOUR_MS])
 def test_profile_that_is_a_day_old_or_from_the_future_is_not_used(made_ms: int) -> None:
-    assert baseline_now(None, 0, profile(made_ms), START_MS) == BrokerBaseline()
+    assert baseline_now(BrokerBaseline(), 0, profile(made_ms), START_MS) == BrokerBaseline()
 
 
 numbers = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False, min_value=-1e24, max_value=1e24))
@@ -65,7 +67,7 @@ def test_any_profile_gives_a_finite_positive_baseline(
 ) -> None:
     learned = LearnedCapacity(capacity, START_MS) if capacity is not None else None
     found = baseline_now(
-        measured_ms,
+        BrokerBaseline(measured_ms),
         START_MS + offset_ms,
         BrokerProfile("c", 1, START_MS, START_MS, 0.0, quiet_p99_ms=tuple(shape), capacity_in=learned),
         START_MS,

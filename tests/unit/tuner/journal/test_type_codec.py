@@ -30,7 +30,7 @@ from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, DirectionEstimate
 from tuner.control.throttle.steering.headroom import DirectionLoad
 from tuner.control.throttle.steering.latest_step import StepRates
-from tuner.control.throttle.steering.present_latency import LogRatio, PresentLatency
+from tuner.control.throttle.steering.present_latency import LineFit, PresentLatency
 from tuner.control.throttle.steering.state import ControlState, SideControlState
 from tuner.control.throttle.steering.target_rate import TargetRate
 from tuner.core.cluster import LiveCluster
@@ -82,8 +82,7 @@ SIGHT = BrokerEstimate(
     5.0,
     {s: DirectionEstimate(StepRates((1.1, 2.2)), StepRates(), DirectionLoad(3.3, 0.1)) for s in Side},
     Capacity(7.0, 8.0),
-    PresentLatency(6.6, 5.5, LogRatio(1.5), LogRatio(1.6, 0.2)),
-    0.7,
+    PresentLatency(6.6, 5.5, ((5.0, 7.0), (0.0, 5.5)), LineFit(1.5, 2.0), LineFit(1.6, 0.2), 3.0, 2.5, 0.7),
 )
 COURSE = SideControlState(
     NOW_MS, 9.9, TargetRate(1.1, at_ceiling=True), steady_window(NOW_MS, 5.5 * MB, 3.3), known_at_ms=None

@@ -16,7 +16,7 @@ from streaming.shared.contract import BrokerSignal, Side
 from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.control.throttle.steering.allowed_utilisation import START_TOLD, resume_allowed, update_allowed
 from tuner.control.throttle.steering.headroom import DirectionLoad, update_load
-from tuner.control.throttle.steering.latency_baseline import is_hardly_written, low_p99_ms, produce_p99_ms
+from tuner.control.throttle.steering.latency_baseline import is_hardly_written, produce_p99_ms
 from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.control.throttle.steering.present_latency import PresentLatency, update_latency
 from tuner.core.broker_baseline import BrokerBaseline
@@ -55,7 +55,6 @@ class BrokerEstimate:
         directions: the load by direction.
         capacity: the capacity in the settings; without one, the traffic that was measured first. None: nothing was measured yet.
         latency: the present latency of the broker's producers.
-        low_p99_ms: a low present p99 so far (latency_baseline.py), which stands for an unknown baseline; 0: none was measured.
         latency_limit: the latency that they may have; None if it follows from a baseline that is not known.
         allowed: how full each direction of the link may be (allowed_utilisation.py); a direction without an entry has no limit that
             the latency of clients sets.
@@ -68,7 +67,6 @@ class BrokerEstimate:
     directions: Mapping[Side, DirectionEstimate]
     capacity: Capacity | None = None
     latency: PresentLatency = field(default_factory=PresentLatency)
-    low_p99_ms: float = 0.0
     latency_limit: LatencyLimit | None = None
     allowed: Mapping[Side, float] = field(default_factory=dict)
     is_capacity_told: bool = True
@@ -114,9 +112,9 @@ def update_estimate(
         signal.produce_mean_ms,
         produce_p99_ms(signal),
         elapsed_s,
+        baseline,
     )
-    low_ms = low_p99_ms(latency.p99_ms, before.low_p99_ms if before is not None else 0.0)
-    latency_limit = objective.latency_limit(baseline, low_ms)
+    latency_limit = objective.latency_limit(baseline, latency.low_p99_ms)
     is_told = capacity is not None
     if capacity is None:
         capacity = before.capacity if before is not None and before.capacity is not None else _measured(directions)
@@ -155,7 +153,6 @@ def update_estimate(
         directions=directions,
         capacity=capacity,
         latency=latency,
-        low_p99_ms=low_ms,
         latency_limit=latency_limit,
         allowed=allowed,
         is_capacity_told=is_told,

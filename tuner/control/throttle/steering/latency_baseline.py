@@ -23,7 +23,6 @@ _STEP_S_MAX = 15.0  # A later signal counts as this long.
 # The weights of requests in Kafka's p99 fall to a tenth in this time.
 _AFTER_COPIES_MS = 150_000
 _CLOCK_MS_MAX = 600_000  # Times differ no more, unless a clock is wrong.
-_LOWER_WEIGHT, _HIGHER_WEIGHT = 0.3, 0.01
 
 
 @value
@@ -34,12 +33,14 @@ class LatencyBaseline:
         sampled_at_ms: when the newest signal was measured; epoch.
         p99_ms: the baseline; 0: no signal has counted yet.
         measured_s: time that the signals cover which have counted.
+        mean_ms: the mean latency without a move; 0: it was not measured.
         counted_at_ms: when the newest signal that has counted was measured; epoch.
     """
 
     sampled_at_ms: int
     p99_ms: float = 0.0
     measured_s: float = 0.0
+    mean_ms: float = 0.0
     counted_at_ms: int = 0
 
     @property
@@ -89,10 +90,22 @@ def update_baseline(before: LatencyBaseline | None, signal: BrokerSignal, quiet_
         return replace(before, sampled_at_ms=at_ms)
     step_s = min(_STEP_S_MAX, (at_ms - before.sampled_at_ms) / 1000)
     measured_s = before.measured_s + step_s
-    if before.p99_ms > 0.0:
-        weight = max(1.0 - math.exp(-step_s / _MEMORY_S), step_s / measured_s)
-        p99_ms = before.p99_ms * (p99_ms / before.p99_ms) ** weight
-    return LatencyBaseline(at_ms, p99_ms, measured_s, at_ms)
+    weight = max(1.0 - math.exp(-step_s / _MEMORY_S), step_s / measured_s)
+    return LatencyBaseline(
+        at_ms,
+        _log_mean(before.p99_ms, p99_ms, weight),
+        measured_s,
+        _log_mean(before.mean_ms, signal.produce_mean_ms or 0.0, weight),
+        at_ms,
+    )
+
+
+def _log_mean(before_ms: float, new_ms: float, weight: float) -> float:
+    """Returns the logarithmic mean after one more value; a value of 0 was not measured."""
+    if before_ms <= 0.0 or new_ms <= 0.0:
+        return max(before_ms, new_ms)
+    mean_ms: float = before_ms * (new_ms / before_ms) ** weight
+    return mean_ms
 
 
 def produce_p99_ms(signal: BrokerSignal) -> float:
@@ -107,15 +120,3 @@ def produce_p99_ms(signal: BrokerSignal) -> float:
 def is_hardly_written(signal: BrokerSignal) -> bool:
     """Returns whether clients write so little to the broker that its p99 says nothing about the present."""
     return signal.client_in_bytes_per_s is not None and signal.client_in_bytes_per_s < CLIENTS_BYTES_PER_S_MIN
-
-
-def low_p99_ms(p99_ms: float, before_ms: float) -> float:
-    """Returns a low value of the p99 so far, which stands for a baseline that is not known; 0 while none was measured.
-
-    It follows a lower p99 soon and a higher one slowly, so a single low sample does not set it.
-    """
-    if p99_ms <= 0.0 or before_ms <= 0.0:
-        return max(p99_ms, before_ms)
-    weight = _LOWER_WEIGHT if p99_ms < before_ms else _HIGHER_WEIGHT
-    low_ms: float = before_ms * (p99_ms / before_ms) ** weight
-    return low_ms

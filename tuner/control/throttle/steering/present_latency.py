@@ -1,11 +1,13 @@
-"""Computes the present p99 of produce requests from the p99 that Kafka reports, which may cover minutes.
+"""Computes the present p99 of produce requests from the p99 that Kafka reports, which covers minutes.
 
 Collectors differ in the time that a p99 covers. Kafka's histogram covers the requests of the last minutes with decreasing weights
-(Yammer's exponentially decaying reservoir), so its p99 falls slowly after a burst. Other sources report the p99 of the newest step
-or moment. The mean latency of a window comes from two counters and has no such memory.
+(Yammer's exponentially decaying reservoir). A few slow seconds are more than 1 % of these requests for two minutes, so its p99
+follows the slowest seconds of this time. Other sources report the p99 of the newest step or moment. The mean latency of a window
+comes from two counters and has no such memory.
 
-The ratio of p99 and mean tells the sources apart. If p99 ÷ (mean with the weights of the reservoir) varies much less than p99 ÷
-(mean of the newest window), the p99 is that of the last minutes. The present p99 is then the newest mean times the former ratio.
+Clients are served faster again if the mean falls. The rise of the p99 above its baseline is then scaled by the present rise of the
+mean ÷ its largest rise of the last minutes. The data tells the sources apart: a p99 of minutes is closer to a line through the
+largest rise of the mean, a p99 of the moment to one through its present rise.
 
 Invariant: the present p99 never exceeds the reported one. Without a measured mean it equals the reported one.
 """
@@ -14,20 +16,27 @@ from __future__ import annotations
 
 import math
 
+from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.value import value
 
-_RESERVOIR_S = 1.0 / 0.015  # Weights in Yammer's reservoir fall by the factor e in this time.
-_RATIO_S = 60.0  # Time over which the ratios are averaged.
-_VARIANCE_START = 0.1  # Of both ratios, so the p99 counts as present until measurements show otherwise.
-_MEMORY_VARIANCES = 2.0  # A smaller quotient of the two variances is chance.
+# Five slow seconds are 1 % of the weights in Yammer's reservoir for this time.
+_PEAK_S = 135.0
+_PEAKS_MAX = 8
+_FIT_S = 120.0  # Time over which the lines are fitted.
+_CLEARLY_BETTER = 2.0  # A smaller quotient of the squared errors is chance.
+_LOWER_WEIGHT, _HIGHER_WEIGHT = 0.3, 0.01
 
 
 @value
-class LogRatio:
-    """The logarithm of p99 ÷ mean, its mean and variance over time."""
+class LineFit:
+    """A line through the origin, fitted by least squares with weights that fall over time: sums of x·x and x·y."""
 
-    mean: float
-    variance: float = _VARIANCE_START
+    xx: float = 0.0
+    xy: float = 0.0
+
+    def error(self, yy: float) -> float:
+        """Returns the sum of squared errors; ``yy`` is the sum of y·y."""
+        return yy - self.xy * self.xy / self.xx if self.xx > 0.0 else yy
 
 
 @value
@@ -36,17 +45,31 @@ class PresentLatency:
 
     Attributes:
         p99_ms: the present p99; 0 if it is not known.
-        reservoir_mean_ms: mean latency with the weights of Kafka's reservoir.
-        window_ratio, reservoir_ratio: p99 ÷ mean of the newest window, and p99 ÷ ``reservoir_mean_ms``; None without a mean.
+        mean_ms: the mean latency of the newest window; 0 if it is not known.
+        peaks: age in s and mean latency in ms of windows of the last minutes; each mean is higher than all later ones.
+        moment_fit, peak_fit: the rise of the p99 by the present rise of the mean, and by its largest rise.
+        yy: the sum of squared rises of the p99.
+        low_p99_ms, low_mean_ms: a low present p99 so far, and a low mean, which stand for a baseline that is not known; 0: none was
+            measured.
     """
 
     p99_ms: float = 0.0
-    reservoir_mean_ms: float = 0.0
-    window_ratio: LogRatio | None = None
-    reservoir_ratio: LogRatio | None = None
+    mean_ms: float = 0.0
+    peaks: tuple[tuple[float, float], ...] = ()
+    moment_fit: LineFit = LineFit()
+    peak_fit: LineFit = LineFit()
+    yy: float = 0.0
+    low_p99_ms: float = 0.0
+    low_mean_ms: float = 0.0
 
 
-def update_latency(before: PresentLatency, mean_ms: float | None, p99_ms: float, step_s: float) -> PresentLatency:
+def update_latency(
+    before: PresentLatency,
+    mean_ms: float | None,
+    p99_ms: float,
+    step_s: float,
+    baseline: BrokerBaseline | None,
+) -> PresentLatency:
     """Returns the state after one more signal.
 
     Args:
@@ -54,27 +77,54 @@ def update_latency(before: PresentLatency, mean_ms: float | None, p99_ms: float,
         mean_ms: mean latency of the signal's window; None if it is not known.
         p99_ms: the p99 that the signal reports; 0 if it is not known.
         step_s: seconds since the signal before.
+        baseline: the latency of the broker without copies; None: nothing is known.
     """
     if mean_ms is None or mean_ms <= 0.0 or p99_ms <= 0.0:
-        return PresentLatency(p99_ms)
-    if before.window_ratio is None or before.reservoir_ratio is None:
-        ratio = LogRatio(_log_ratio(p99_ms, mean_ms))
-        return PresentLatency(p99_ms, mean_ms, ratio, ratio)
-    weight = 1.0 - math.exp(-step_s / _RESERVOIR_S)
-    reservoir_mean_ms = before.reservoir_mean_ms + weight * (mean_ms - before.reservoir_mean_ms)
-    window_ratio = _update_ratio(before.window_ratio, _log_ratio(p99_ms, mean_ms), step_s)
-    reservoir_ratio = _update_ratio(before.reservoir_ratio, _log_ratio(p99_ms, reservoir_mean_ms), step_s)
-    remembers = window_ratio.variance > _MEMORY_VARIANCES * reservoir_ratio.variance
-    present_ms = min(p99_ms, mean_ms * math.exp(reservoir_ratio.mean)) if remembers else p99_ms
-    return PresentLatency(present_ms, reservoir_mean_ms, window_ratio, reservoir_ratio)
+        low_p99_ms = low_latency_ms(p99_ms, before.low_p99_ms)
+        return PresentLatency(p99_ms, low_p99_ms=low_p99_ms, low_mean_ms=before.low_mean_ms)
+    older = tuple(
+        (age_s + step_s, peak_ms) for age_s, peak_ms in before.peaks if age_s + step_s <= _PEAK_S and peak_ms > mean_ms
+    )
+    peaks = (*older[: _PEAKS_MAX - 1], (0.0, mean_ms))
+    known_p99_ms = baseline.p99_ms if baseline is not None else None
+    known_mean_ms = baseline.mean_ms if baseline is not None else None
+    p99_floor_ms, mean_floor_ms = known_p99_ms or before.low_p99_ms, known_mean_ms or before.low_mean_ms
+    if p99_floor_ms == 0.0 or mean_floor_ms == 0.0:  # The first signal.
+        p99_floor_ms, mean_floor_ms = p99_ms, mean_ms
+    rise, peak_rise = max(0.0, mean_ms - mean_floor_ms), max(0.0, peaks[0][1] - mean_floor_ms)
+    p99_rise = max(0.0, p99_ms - p99_floor_ms)
+    kept = math.exp(-step_s / _FIT_S)
+    moment_fit, peak_fit = (
+        _fit(before.moment_fit, rise, p99_rise, kept),
+        _fit(before.peak_fit, peak_rise, p99_rise, kept),
+    )
+    yy = kept * before.yy + p99_rise * p99_rise
+    present_ms = p99_ms
+    if p99_rise > 0.0 and peak_rise > 0.0 and _CLEARLY_BETTER * peak_fit.error(yy) <= moment_fit.error(yy):
+        present_ms = p99_floor_ms + p99_rise * rise / peak_rise
+    return PresentLatency(
+        present_ms,
+        mean_ms,
+        peaks,
+        moment_fit,
+        peak_fit,
+        yy,
+        low_latency_ms(present_ms, before.low_p99_ms),
+        low_latency_ms(mean_ms, before.low_mean_ms),
+    )
 
 
-def _log_ratio(p99_ms: float, mean_ms: float) -> float:
-    # No latency is a million times another; a source that reports one is wrong.
-    return math.log(min(1e6, max(1e-6, p99_ms / mean_ms)))
+def low_latency_ms(latency_ms: float, before_ms: float) -> float:
+    """Returns a low value of a latency so far; 0 while none was measured.
+
+    It follows a lower value soon and a higher one slowly, so a single low sample does not set it.
+    """
+    if latency_ms <= 0.0 or before_ms <= 0.0:
+        return max(latency_ms, before_ms)
+    weight = _LOWER_WEIGHT if latency_ms < before_ms else _HIGHER_WEIGHT
+    low_ms: float = before_ms * (latency_ms / before_ms) ** weight
+    return low_ms
 
 
-def _update_ratio(before: LogRatio, log_ratio: float, step_s: float) -> LogRatio:
-    weight = 1.0 - math.exp(-step_s / _RATIO_S)
-    error = log_ratio - before.mean
-    return LogRatio(before.mean + weight * error, before.variance + weight * (error * error - before.variance))
+def _fit(before: LineFit, x: float, y: float, kept: float) -> LineFit:
+    return LineFit(kept * before.xx + x * x, kept * before.xy + x * y)

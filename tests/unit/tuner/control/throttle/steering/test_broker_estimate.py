@@ -220,7 +220,7 @@ def test_gentle_mode_learns_what_the_copies_would_use_at_full_speed() -> None:
             reassignment_out_bytes_per_s=copied,
             reassignment_in_bytes_per_s=copied,
         )
-        estimate = update_estimate(now, estimate, None, 5.0, gentle, LIMITS)
+        estimate = update_estimate(now, estimate, None, BrokerBaseline(5.0), gentle, LIMITS)
         if copied > 100 * MB:
             return
     pytest.fail("a gentle move never used an idle link")

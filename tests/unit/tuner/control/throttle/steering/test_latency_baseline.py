@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from tuner.control.throttle.objective import Objective
-from tuner.control.throttle.steering.latency_baseline import LatencyBaseline, low_p99_ms, quiet_from_ms, update_baseline
+from tuner.control.throttle.steering.latency_baseline import LatencyBaseline, quiet_from_ms, update_baseline
+from tuner.control.throttle.steering.present_latency import low_latency_ms
 from tuner.core.broker_baseline import BrokerBaseline
 from tuner.core.latency_limit import LatencySource
 
@@ -131,15 +132,15 @@ def test_baseline_near_a_fixed_limit_does_not_make_noise_a_rise() -> None:
 
 
 def test_low_p99_leaves_out_what_was_not_measured() -> None:
-    assert [low_p99_ms(*pair) for pair in ((0.0, 0.0), (5.0, 0.0), (0.0, 5.0))] == [0.0, 5.0, 5.0]
+    assert [low_latency_ms(*pair) for pair in ((0.0, 0.0), (5.0, 0.0), (0.0, 5.0))] == [0.0, 5.0, 5.0]
 
 
 def test_low_p99_stays_near_the_quiet_seconds_and_is_not_set_by_one_sample() -> None:
     low = 10.0
     for _ in range(24):
-        low = low_p99_ms(80.0, low)
+        low = low_latency_ms(80.0, low)
     assert low < 17.0, "two minutes of slow clients"
-    assert low_p99_ms(0.4, 10.0) > 3.0, "a histogram of few requests"
+    assert low_latency_ms(0.4, 10.0) > 3.0, "a histogram of few requests"
 
 
 def test_texts_name_the_limit_and_its_source() -> None:
