@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ class Cluster:
     """The topics of a cluster. Creating one raises ``refuses``; every call raises ``away``."""
 
     def __init__(self) -> None:
-        self.topics = {TOPICS.metrics, TOPICS.signals, TOPICS.rejects, TOPICS.journal, TOPICS.inputs, TOPICS.orders}
+        self.topics = set(astuple(TOPICS))
         self.made: list[tuple[str, Mapping[str, str]]] = []
         self.asked = 0
         self.refuses: ClusterError | None = None
