@@ -50,6 +50,7 @@ from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.presence import PresenceReporter, current_presence
 from tuner.runtime.reload import NoReloads, Reloads, show_settings
 from tuner.runtime.standby import Standby, journal_reader
+from tuner.settings.schedule_periods import SettingsSchedule
 from tuner.settings.tuner import TunerSettings
 from tuner.wiring.context import TermContext
 from tuner.wiring.http import PortError, http_server
@@ -65,6 +66,7 @@ from tuner.wiring.readers import (
 )
 from tuner.wiring.reassignment import reassignment_executor
 from tuner.wiring.replication_lag import lag_monitor
+from tuner.wiring.schedule import schedule_follower
 from tuner.wiring.status import StatusStores, status_stores
 from tuner.wiring.steering import settings_snapshot
 from tuner.wiring.throttle import throttle_controller
@@ -91,9 +93,13 @@ class TunerHooks:
 
 @dataclass(slots=True)
 class _Settings:
-    """The settings in force; a reload replaces them between two leadership terms."""
+    """The settings of the file; a reload replaces them between two leadership terms.
 
-    tuner: TunerSettings
+    Attributes:
+        schedule: returns the settings in force, which the rules of the file's schedule change.
+    """
+
+    schedule: SettingsSchedule
     partition_limits: PartitionLimits | None
 
 
@@ -153,9 +159,11 @@ def run_tuner(
     """
     tune_gc()
     shorten_gil_switch()
-    hooks, clock, current = hooks or TunerHooks(), clock or Clock(), _Settings(settings, partition_limits)
+    hooks, clock = hooks or TunerHooks(), clock or Clock()
+    current = _Settings(SettingsSchedule(settings), partition_limits)
     with ExitStack() as cleanups:
         status = status_stores(cluster, settings, partition_limits, hooks.threads, clock)
+        show_settings(current.schedule.at(clock.now_ms()), partition_limits, status.throttles, status.quotas)
         server = http_server(
             settings.http,
             status,
@@ -207,7 +215,7 @@ def _presence_reporter(process: _Process, current: _Settings, page: str) -> Pres
     def presence() -> TunerPresence:
         return current_presence(
             process.status.throttles,
-            current.tuner,
+            current.schedule.at(process.clock.now_ms()).settings,
             holder=process.holder,
             version=version("rheostat"),
             page=page,
@@ -227,6 +235,12 @@ def _presence_reporter(process: _Process, current: _Settings, page: str) -> Pres
 def _run_terms(process: _Process, current: _Settings, reloads: Reloads) -> None:
     """Runs one leadership term after another until the process stops."""
     read_ahead: ReadAhead | None = None
+
+    def show_period() -> None:
+        """Makes the status of a standby follow the schedule."""
+        period = current.schedule.at(process.clock.now_ms())
+        show_settings(period, current.partition_limits, process.status.throttles, process.status.quotas)
+
     while not process.stop.is_set():
         if process.leadership is not None:
             lease, journal_topic = process.leadership
@@ -234,11 +248,11 @@ def _run_terms(process: _Process, current: _Settings, reloads: Reloads) -> None:
                 make_consumer = partial(journal_reader, process.kafka)
                 topic_ids, journal = process.client.topic_ids, process.topics.journal
                 read_ahead = ReadAhead(make_consumer, journal, process.cluster, topic_ids, process.outbox.times_ms)
-            if not process.standby.wait_for_lease(lease, journal_topic, read_ahead):
+            if not process.standby.wait_for_lease(lease, journal_topic, read_ahead, show_period):
                 break
         if reloads.waiting():
-            current.tuner, current.partition_limits = reloads.take()
-            show_settings(current.tuner, current.partition_limits, process.status.throttles, process.status.quotas)
+            settings, current.partition_limits = reloads.take()
+            current.schedule = SettingsSchedule(settings)
         if _run_term(process, current, read_ahead, reloads):
             read_ahead = None  # The read-ahead lacks the records of this term.
 
@@ -252,7 +266,9 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
     Returns:
         Whether the whole journal was read, so that ``read_ahead`` is out of date.
     """
-    settings, standby, orders, status = current.tuner, process.standby, process.orders, process.status
+    period = current.schedule.at(process.clock.now_ms())
+    settings, standby, orders, status = period.settings, process.standby, process.orders, process.status
+    show_settings(period, current.partition_limits, status.throttles, status.quotas)
     lease = process.lease
     inputs = InputLog(
         settings_snapshot(settings),
@@ -277,7 +293,7 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
             return True
         orders.set_earlier_orders(journal.orders, journal.superseded_orders, journal.orders_history)
         _start_loading_history(process)
-        context = _term_context(process, current, journal, inputs, cleanups)
+        context = _term_context(process, settings, current.partition_limits, journal, inputs, cleanups)
         throttles = throttle_controller(context, process.client, memory)
         log.info(
             "active" if lease is not None else "dry run: deciding without writing",
@@ -289,14 +305,16 @@ def _run_term(process: _Process, current: _Settings, read_ahead: ReadAhead | Non
         quotas = mutation_quota_controller(context, status.quotas)
         plans = reassignment_executor(context, status.plans, throttles)
         log_dirs = log_dir_controller(context, status.log_dirs)
+        controllers = Controllers(throttles, quotas, plans, log_dirs, lag_monitor(context, status.lag))
         serve(
-            Controllers(throttles, quotas, plans, log_dirs, lag_monitor(context, status.lag)),
+            controllers,
             status.throttles,
             journal=journal,
             lease=lease,
             reloads=reloads,
             cluster_error=standby.cluster_error,
             orders_error=orders.unreadable,
+            follow_schedule=schedule_follower(context, current.schedule, period, controllers, status),
             cycle_s=settings.cycle_s,
             stop=process.stop,
             clock=process.clock,
@@ -339,15 +357,20 @@ def _start_loading_history(process: _Process) -> None:
 
 
 def _term_context(
-    process: _Process, current: _Settings, journal: KafkaJournal, inputs: InputLog, cleanups: ExitStack
+    process: _Process,
+    settings: TunerSettings,
+    partition_limits: PartitionLimits | None,
+    journal: KafkaJournal,
+    inputs: InputLog,
+    cleanups: ExitStack,
 ) -> TermContext:
-    finder = recovery_finder(cleanups, process.kafka) if current.tuner.recovery != "off" else None
+    finder = recovery_finder(cleanups, process.kafka) if settings.recovery != "off" else None
     return TermContext(
         process.cluster,
         process.kafka,
         process.topics,
-        current.tuner,
-        current.partition_limits,
+        settings,
+        partition_limits,
         live=ClusterReader(process.client, finder.note if finder is not None else None),
         signals=process.signals,
         orders=process.orders,

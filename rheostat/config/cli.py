@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from rheostat.console.help_form import PlainGroup
 from rheostat.console.output import out
 from rheostat.declaration import with_example
 from rheostat.errors import CommandError
-from rheostat.options import Config
+from rheostat.options import Config, Json, time_option
 
 app = typer.Typer(cls=PlainGroup, help="Checks, shows and explains the settings.", no_args_is_help=True)
 
@@ -34,6 +35,28 @@ def show(config: Config) -> None:
     from rheostat.config.settings import load_settings
 
     out(load_settings(config).model_dump_json(indent=2))
+
+
+@app.command("schedule", **with_example("rheostat config schedule --config rheostat.yaml --next 7d"))
+def schedule(
+    config: Config,
+    next_s: Annotated[float, time_option("how far to look ahead", "--next", shown_default="7d")] = 7 * 86_400.0,
+    as_json: Json = False,
+) -> None:
+    """Shows when the rules of tuner.schedule apply, and the ceiling and the objective of each period."""
+    import json
+    import time
+
+    from rheostat.config.schedule import preview_table, schedule_preview
+    from rheostat.config.settings import load_settings
+    from rheostat.console.rich_console import console_for
+
+    now_ms = round(time.time() * 1000)
+    preview = schedule_preview(load_settings(config).tuner, now_ms, now_ms + round(next_s * 1000))
+    if as_json:
+        out(json.dumps(preview, indent=2))
+    else:
+        console_for(sys.stdout).print(preview_table(preview))
 
 
 @app.command("reference", **with_example("rheostat config reference"))

@@ -115,7 +115,10 @@ def check_rate(settings: Settings, rate_bytes_per_s: float) -> int:
         CommandError: the journal topic, where tuners report themselves, cannot be read.
     """
     tuner = active_tuner(read_tuners(settings, round(time.time() * 1000)))
-    max_rate = settings.tuner.rate_bytes_per_s_max if tuner is None else tuner.rate_bytes_per_s_max
+    # An order precedes the schedule, so the highest ceiling of any time bounds it.
+    max_rate = settings.tuner.highest_ceiling_bytes_per_s
+    if tuner is not None:
+        max_rate = max(tuner.rate_bytes_per_s_max, tuner.highest_ceiling_bytes_per_s or 0.0)
     place = "in the settings" if tuner is None else f"in the settings of the active tuner, {tuner.holder}"
     if round(rate_bytes_per_s) < 1:
         raise BadInputError(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rheostat.config.schedule import settings_now
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError
 from rheostat.tuner_presence import read_tuners
@@ -33,6 +34,7 @@ class PlanConstraints:
     Attributes:
         source: text that says where the limits come from, such as "the tuner on host-1".
         ceiling_bytes_per_s: highest rate for each broker and side.
+        highest_ceiling_bytes_per_s: the ceiling at the time at which the schedule permits most; None: there is no schedule.
         throttle: the throttle that the operator requested with the plan.
         objective: the latency objective as text; None: no objective is set.
         effective_leader_ratio: share of the rate that leaders get while the plan still starts steps; above 0, at most 1.
@@ -43,6 +45,7 @@ class PlanConstraints:
 
     source: str
     ceiling_bytes_per_s: float
+    highest_ceiling_bytes_per_s: float | None = None
     throttle: PlanThrottle = field(default_factory=PlanThrottle)
     objective: str | None = None
     effective_leader_ratio: float = 1.0
@@ -109,6 +112,7 @@ def select_constraints(
     return PlanConstraints(
         source=f"the tuner on {tuner.holder}, {_mode_text(tuner)}",
         ceiling_bytes_per_s=tuner.rate_bytes_per_s_max,
+        highest_ceiling_bytes_per_s=tuner.highest_ceiling_bytes_per_s,
         throttle=throttle,
         objective=_objective_text(tuner.objective_latency_ms, tuner.objective_mode),
         effective_leader_ratio=tuner.effective_leader_ratio,
@@ -127,9 +131,11 @@ def check_throttle(constraints: PlanConstraints) -> PlanConstraints:
     rate = constraints.throttle.rate_bytes_per_s_max
     if rate is None:
         return constraints
-    if rate > constraints.ceiling_bytes_per_s:
+    # A plan may run until the schedule permits more.
+    ceiling = max(constraints.ceiling_bytes_per_s, constraints.highest_ceiling_bytes_per_s or 0.0)
+    if rate > ceiling:
         raise BadInputError(
-            f"--throttle {rate_text(rate)} is above the ceiling of {rate_text(constraints.ceiling_bytes_per_s)} "
+            f"--throttle {rate_text(rate)} is above the ceiling of {rate_text(ceiling)} "
             f"(tuner.rate_bytes_per_s_max of {constraints.source}). Give a lower rate, or raise the ceiling first; nothing is on "
             "record."
         )
@@ -165,10 +171,11 @@ def describe_rate(constraints: PlanConstraints) -> list[str]:
 def _from_settings(
     settings: Settings, throttle: PlanThrottle, source: str, *, no_executor: str | None
 ) -> PlanConstraints:
-    tuner = settings.tuner
+    tuner = settings_now(settings).tuner
     return PlanConstraints(
         source=source,
         ceiling_bytes_per_s=tuner.rate_bytes_per_s_max,
+        highest_ceiling_bytes_per_s=tuner.highest_ceiling_bytes_per_s,
         throttle=throttle,
         objective=_configured_objective_text(tuner),
         effective_leader_ratio=tuner.effective_leader_ratio(),
@@ -224,7 +231,7 @@ def _no_executor_text(settings: Settings, tuners: Sequence[TunerPresence]) -> st
 
 def _differences(settings: Settings, tuner: TunerPresence) -> list[str]:
     """Returns a sentence if the settings file of this command differs from the tuner's values."""
-    file = settings.tuner
+    file = settings_now(settings).tuner
     differences = []
     if file.rate_bytes_per_s_max != tuner.rate_bytes_per_s_max:
         differences.append(f"rate_bytes_per_s_max is {rate_text(file.rate_bytes_per_s_max)}")

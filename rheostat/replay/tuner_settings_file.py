@@ -19,7 +19,7 @@ from tuner.runtime.throttle.steering_controller import writes_per_tick_max
 from tuner.settings.tuner import TunerSettings
 
 # Settings that no decision on recorded inputs depends on.
-_WITHOUT_EFFECT = ("dry_run", "cycle_s", "http", "capacity", "reassign")
+_WITHOUT_EFFECT = ("dry_run", "cycle_s", "http", "capacity", "reassign", "schedule")
 # Settings of throttle decisions, and their fields in ThrottleLimits. The settings of the objective are applied separately.
 _LIMITS_FIELDS = {
     "rate_bytes_per_s_max": "rate_bytes_per_s_max",

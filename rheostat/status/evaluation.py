@@ -25,7 +25,7 @@ from tuner.api.sentences import (
 )
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.api.status_store import CycleResult
-from tuner.control.throttle.decision import AllowSteering, Hold, Relinquish
+from tuner.control.throttle.decision import WITHOUT_WRITE, AllowSteering
 from tuner.control.throttle.plan_moves import PlanMoves
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.rate_changes import track_rate_changes
@@ -37,6 +37,7 @@ from tuner.core.presence import TunerMode
 from tuner.core.throttle_limits import StallLimits
 from tuner.journal.entries import Entry
 from tuner.runtime.observe.signals_reader import SignalCache
+from tuner.settings.tuner import TunerSettings
 
 NO_PLANS: PlanMoves = {}
 _RECENT_MS = 60_000  # An older decision without an outcome was left by a tuner that has crashed.
@@ -51,14 +52,17 @@ class StatusEvaluator:
     """
 
     def __init__(self, settings: Settings) -> None:
-        tuner = settings.tuner
-        self._limits = tuner.limits()
-        self._objective = tuner.control_objective()
-        self._dry_run = tuner.dry_run
+        self.use(settings.tuner)
         self._history = RateHistoryStore()
         self._stalls: Mapping[int, StallState] = {}
         self._rates_since: Mapping[BrokerSide, RateSince] = {}
         self._observations = 0
+
+    def use(self, tuner: TunerSettings) -> None:
+        """Evaluates with these settings from now on: the schedule may have changed them."""
+        self._limits = tuner.limits()
+        self._objective = tuner.control_objective()
+        self._dry_run = tuner.dry_run
 
     def evaluate(
         self,
@@ -155,8 +159,7 @@ def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
         return [f"The steps of an active tuner are not computed for {len(live.moves)} partitions."]
     _, decisions = decide(observation, result.memory, result.limits, StallLimits())
-    # Hold and Relinquish change nothing in the cluster; AllowSteering leaves the rate to the control loop.
-    acts = [decision for decision in decisions if not isinstance(decision, Hold | Relinquish | AllowSteering)]
+    acts = [decision for decision in decisions if not isinstance(decision, WITHOUT_WRITE)]
     steered = sum(isinstance(decision, AllowSteering) for decision in decisions)
     steps = [f"would do this: {text}" for text in first_sentences([decision.text for decision in acts])]
     if steered:

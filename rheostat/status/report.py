@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rheostat.config.schedule import settings_now
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError, UnreachableError
 from rheostat.reassign.plan_input import open_client
@@ -46,6 +47,7 @@ from tuner.journal.entries import Entry
 from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.signals_reader import SignalCache
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
+from tuner.settings.schedule_periods import find_period
 
 DECISIONS_SHOWN = 10
 # A change of the throttle cannot help a move whose last decision has one of these reasons.
@@ -152,13 +154,17 @@ def status_json(
         plans: the progress of the active plans.
         log_dirs: the copies between log directories.
     """
+    schedule = find_period(settings.tuner, now_ms) if settings.tuner.schedule else None
+    settings = settings_now(settings, now_ms)
+    evaluator = evaluator or StatusEvaluator(settings)
+    evaluator.use(settings.tuner)
     tuner = tuner_json(tuners, settings.tuner.rate_bytes_per_s_max)
     steering_ticks = journal.entries["steering"]
     decisions = DecisionStore(entries_max=RING_SIZES["entry"])
     decisions.load_history(journal.entries["entry"])
     throttle_decisions = _last_decisions(decisions, live)
     newest_rows, _ = decisions.page(DecisionFilter(), DECISIONS_SHOWN)
-    snapshot = (evaluator or StatusEvaluator(settings)).evaluate(
+    snapshot = evaluator.evaluate(
         live,
         signals,
         journal.orders,
@@ -183,6 +189,7 @@ def status_json(
         "cluster": settings.cluster,
         "now_ms": now_ms,
         "tuner": tuner,
+        "schedule": views.schedule_json(schedule),
         **{key: api_status[key] for key in _API_STATUS_FIELDS},
         "throttles_managed": api_status["throttles_managed"] if journal.memory is not None else None,
         **orders_json(journal.orders, now_ms),

@@ -13,7 +13,7 @@ from streaming.shared.short_lists import join_names, shorten_lines
 from streaming.shared.units import rate_text
 from tuner.api.decision_rows import OUTCOMES
 from tuner.api.log_dir_views import log_dir_line
-from tuner.api.sentences import moment, override_lines
+from tuner.api.sentences import moment, override_lines, schedule_lines
 from tuner.journal.unreadable import OLDER_VERSION
 
 _NAMED_MAX = 6
@@ -27,7 +27,7 @@ def print_status(status: dict[str, Any], console: Console) -> None:
         for line in lines:
             console.print(line, soft_wrap=True)
 
-    print_lines(*tuner_lines(status["tuner"]), f"Now: {status['headline']}", *stall_and_end_lines(status))
+    print_lines(*tuner_lines(status["tuner"]), *schedule_lines(status["schedule"]), f"Now: {status['headline']}", *stall_and_end_lines(status))
     print_lines(*order_lines(status))
     print_lines(*(log_dir_line(row) for row in status["log_dirs"]))
     print_lines(*(f"Next: {step[:1].upper()}{step[1:]}" for step in status["next"]))

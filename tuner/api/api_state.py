@@ -162,5 +162,6 @@ class ApiState:
             "cycle_s": store.cycle_s,
             "replication_lag": lag_json(self.lag.snapshot()),
             **self._status,
+            "schedule": views.schedule_json(store.schedule),
             "log_dirs": self.log_dirs.as_json(),
         }

@@ -95,7 +95,7 @@ def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderS
     def override(request: Request, body: response_models.OverrideRequest) -> Response:
         """Fixes a broker's throttle at a rate for a limited time; then the tuner controls it again."""
         limits = observers.status.limits
-        if (fault := rate_fault(body.rate_bytes_per_s, limits.rate_bytes_per_s_max)) is not None:
+        if (fault := rate_fault(body.rate_bytes_per_s, limits.override_bytes_per_s_max)) is not None:
             raise HTTPException(422, fault)
         orders.check_alive(body.broker)
         side = Side(body.side) if body.side is not None else None

@@ -109,7 +109,8 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
         def build() -> dict[str, Any]:
             status = state.status("read")
             mode = page_texts.mode_line(status, is_standby=store.is_standby, closed_loop=store.limits.closed_loop)
-            return {"s": status, "mode": mode, "standby_reason": STANDBY_REASON}
+            lines = sentences.schedule_lines(status["schedule"])
+            return {"s": status, "mode": mode, "schedule": lines, "standby_reason": STANDBY_REASON}
 
         return part("now.html", build, every_second=True)
 

@@ -27,7 +27,7 @@ class OverrideRequest(OrderRequest):
     side: Literal["leader", "follower"] | None = Field(default=None, description="both sides if absent")
     # The schema allows every integer that JSON holds exactly. The route checks the real bounds, as the maximum is a setting.
     rate_bytes_per_s: int = Field(
-        description="the throttle to set, 1 to tuner.rate_bytes_per_s_max, in bytes/s",
+        description="the throttle to set, 1 to tuner.rate_bytes_per_s_max (or the highest ceiling of tuner.schedule), in bytes/s",
         json_schema_extra={"minimum": -_RATE_MAX, "maximum": _RATE_MAX},
     )
     for_s: float = Field(
@@ -75,6 +75,16 @@ class ObjectiveBody(BaseModel):
     mode: str
     finish_at_ms: int | None
     share_max: float | None
+
+
+class ScheduleBody(BaseModel):
+    """The rules of ``tuner.schedule`` that apply now."""
+
+    rules: list[str] = Field(description="their names; empty: none applies")
+    policy: str = Field(description="the ceiling and the objective in force, as text")
+    until_ms: int | None = Field(description="the next time at which a rule begins or ends; null: there is none")
+    next_rules: list[str] = Field(description="the rules that apply from then on")
+    highest_ceiling_bytes_per_s: float = Field(description="the highest ceiling of any time; it bounds overrides")
 
 
 class LatencyLimitBody(BaseModel):
@@ -169,6 +179,7 @@ class Status(BaseModel):
         description="of the broker with the highest p99; null: no objective, or the broker's baseline is not known"
     )
     objective: ObjectiveBody | None
+    schedule: ScheduleBody | None = Field(description="null: tuner.schedule has no rules")
     rate_bytes_per_s_max: float
     rate_bytes_per_s_min: float
     signals_age_s_min: float | None

@@ -15,7 +15,14 @@ from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.short_lists import shorten_lines
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.control.throttle.cleanup_rules import cleanup_after_moves
-from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Relinquish, RestoreRate
+from tuner.control.throttle.decision import (
+    WITHOUT_WRITE,
+    AllowSteering,
+    Decision,
+    FollowSchedule,
+    Hold,
+    RestoreRate,
+)
 from tuner.control.throttle.orphaned_throttles import count_orphaned_rates
 from tuner.control.throttle.plan_moves import is_throttled
 from tuner.control.throttle.policy import decide
@@ -97,6 +104,30 @@ def utc_datetime(at_ms: int) -> datetime:
     return datetime.fromtimestamp(min(max(0, at_ms), TIMESTAMP_MS_MAX) / 1000, UTC)
 
 
+def schedule_lines(schedule: Mapping[str, Any] | None) -> list[str]:
+    """Returns a sentence on the rules of the schedule that apply, and the next change; empty without a schedule.
+
+    Args:
+        schedule: as in the status.
+    """
+    if schedule is None:
+        return []
+    now = _rules_text(schedule["rules"], f"with {schedule['policy']}")
+    if schedule["until_ms"] is None:
+        return [f"Schedule: {now}."]
+    return [f"Schedule: {now}, until {moment(schedule['until_ms'])}; then {_rules_text(schedule['next_rules'])}."]
+
+
+def _rules_text(rules: Sequence[str], policy: str = "") -> str:
+    if not rules:
+        subject = "no rule applies"
+    elif len(rules) == 1:
+        subject = f"rule {rules[0]} applies"
+    else:
+        subject = f"rules {', '.join(rules[:-1])} and {rules[-1]} apply"
+    return f"{subject}, {policy}" if policy else subject
+
+
 def override_lines(overrides: Sequence[Mapping[str, Any]]) -> list[tuple[int, str]]:
     """Returns a broker and a sentence for each active override; one sentence for both sides of the same order.
 
@@ -138,7 +169,7 @@ def next_steps(
     if observation.orders.pause is not None:
         return steps_after_resume(observation, memory, limits, stall_limits)
     steps = []
-    acts = [decision for decision in decisions if not isinstance(decision, Hold | AllowSteering | Relinquish)]
+    acts = [decision for decision in decisions if not isinstance(decision, WITHOUT_WRITE)]
     prefix = "Without the dry run the tuner would now do this" if dry_run else "In progress"
     steps += [f"{prefix}: {text}" for text in first_sentences([decision.text for decision in acts])]
     if steered := sum(isinstance(decision, AllowSteering) for decision in decisions):
@@ -214,7 +245,7 @@ def steps_after_resume(
     resumed_orders = Orders(orders.at_ms, pause=None, resumed_at_ms=observation.now_ms, overrides=orders.overrides)
     resumed = replace(observation, orders=resumed_orders)
     _, decisions = decide(resumed, memory, limits, stall_limits)
-    texts = [decision.text for decision in decisions if not isinstance(decision, Hold)]
+    texts = [decision.text for decision in decisions if not isinstance(decision, Hold | FollowSchedule)]
     return steps + ([f"After that: {text}" for text in first_sentences(texts)] or ["After that: nothing at first."])
 
 

@@ -37,6 +37,7 @@ from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import ThrottleLimits
 from tuner.journal.entries import entry_of
 from tuner.journal.event_lines import event_text, group_by_event
+from tuner.settings.schedule_periods import SettingsPeriod
 
 RECENT_EVENTS_MAX = 50
 _GROUPED_MAX = 200  # New decisions of a cycle that are grouped by event for the list of last decisions.
@@ -81,6 +82,7 @@ class StatusStore:
         self.capacity = capacity  # The default, for brokers that ``capacity_by_broker`` does not name.
         self.capacity_by_broker = capacity_by_broker or {}
         self.partition_limits = partition_limits
+        self.schedule: SettingsPeriod | None = None  # The rules that apply; None: the settings have no rules.
         self.partitions_named_max = partitions_named_max
         self._wall_clock = wall_clock
         self._lock = threading.Lock()

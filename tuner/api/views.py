@@ -18,6 +18,7 @@ from tuner.core.freshness import age_s
 from tuner.core.operator_orders import Orders
 from tuner.core.plan_progress import ExpectedEnd, Progress, expected_end, move_eta_s
 from tuner.core.throttle_limits import StallLimits
+from tuner.settings.schedule_periods import SettingsPeriod
 
 _LARGEST_MAX = 5
 
@@ -128,6 +129,19 @@ def objective_json(objective: Objective | None) -> dict[str, Any] | None:
         "mode": objective.mode.value,
         "finish_at_ms": objective.finish_at_ms,
         "share_max": objective.share_max,
+    }
+
+
+def schedule_json(period: SettingsPeriod | None) -> dict[str, Any] | None:
+    """Returns the rules of the schedule that apply, and the next change; None without a schedule."""
+    if period is None:
+        return None
+    return {
+        "rules": list(period.rules),
+        "policy": period.settings.policy_text(),
+        "until_ms": period.until_ms,
+        "next_rules": list(period.next_rules),
+        "highest_ceiling_bytes_per_s": period.settings.highest_ceiling_bytes_per_s,
     }
 
 

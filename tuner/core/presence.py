@@ -28,6 +28,7 @@ class TunerPresence:
         since_ms: when it entered this mode.
         reported_at_ms: time of this report, by the clock of the broker that stored it; 0: not sent yet.
         rate_bytes_per_s_max: the ceiling per broker and side, bytes/s.
+        highest_ceiling_bytes_per_s: the highest ceiling that a rule of the schedule sets at any time; None: not reported.
         rate_bytes_per_s_min: the lowest rate for a stalled move, bytes/s.
         objective_mode: mode of the latency objective; None without an objective.
         objective_latency_ms: maximum p99 for clients, ms; None without an objective, or if it follows from each broker's baseline.
@@ -49,6 +50,7 @@ class TunerPresence:
     unthrottled_moves: str = "leave"
     executes_plans: bool = True
     effective_leader_ratio: float = 1.0
+    highest_ceiling_bytes_per_s: float | None = None
     page: str = ""
     waits_for: str = ""
     reported_at_ms: int = 0

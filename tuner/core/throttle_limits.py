@@ -63,6 +63,16 @@ class ThrottleLimits:
     finish_at_ms: int | None = None
     # Whether the tuner removes a move's throttle at its end (as kafka-reassign-partitions --verify does).
     clears_finished: bool = True
+    # The rules of ``tuner.schedule`` that apply, by name, separated by commas; and the ceiling and objective in force as text.
+    schedule_rules: str = ""
+    schedule_text: str = ""
+    # The highest rate that an operator may order, the highest ceiling of the schedule; None: the ceiling.
+    order_rate_bytes_per_s_max: float | None = None
+
+    @property
+    def override_bytes_per_s_max(self) -> float:
+        """The highest rate of an override. It precedes the schedule, so the highest ceiling of any time bounds it."""
+        return max(self.rate_bytes_per_s_max, self.order_rate_bytes_per_s_max or 0.0)
 
     @property
     def warmup_start_bytes_per_s(self) -> float:

@@ -259,6 +259,7 @@ def encode_memory(memory: Memory, holder: str = "") -> bytes:
         "orders_at_ms": memory.orders_at_ms,
         "recorded_orders": orders_body(memory.recorded_orders),
         "orders_recorded_until_ms": memory.orders_recorded_until_ms,
+        "schedule_rules": memory.schedule_rules,
         "cleared_at_ms": memory.cleared_at_ms,
         "predecessor_writes": [
             [broker, side.value, list(values)] for (broker, side), values in memory.predecessor_writes.items()
@@ -336,6 +337,7 @@ def decode_memory(value: bytes) -> Memory:
         # A record without the orders still tells the time of the acknowledged ones.
         recorded_orders=Orders(body.orders_at_ms) if body.recorded_orders is None else orders_of(body.recorded_orders),
         orders_recorded_until_ms=body.orders_recorded_until_ms,
+        schedule_rules=body.schedule_rules,
         cleared_at_ms=body.cleared_at_ms,
         predecessor_writes={(broker, side): tuple(values) for broker, side, values in body.predecessor_writes},
         predecessor_writes_until_ms=body.predecessor_writes_until_ms,

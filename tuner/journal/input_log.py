@@ -81,6 +81,13 @@ class InputLog:
         self._budget_from_s = float("-inf")  # When the current second of the budget began.
         self._budget = 0.0  # Weight that may still be written in this second.
 
+    def change_settings(self, settings: SettingsSnapshot) -> None:
+        """Uses other settings from the next throttle cycle on. The policy of mutation quotas stays."""
+        settings = replace(settings, quotas=self._settings.quotas)
+        if settings != self._settings:
+            self._settings = settings
+            self._throttle_stream.is_running = False  # Settings are written with a frame.
+
     # -- report steps -------------------------------------------------------------------------------------------------
 
     def record_cycle(

@@ -50,6 +50,7 @@ def serve(
     reloads: Reloads,
     cluster_error: Callable[[], str | None],
     orders_error: Callable[[], str | None] = lambda: None,
+    follow_schedule: Callable[[], None] = lambda: None,
     cycle_s: float,
     stop: threading.Event,
     clock: Clock,
@@ -60,6 +61,7 @@ def serve(
         cluster_error: returns why the cluster does not answer; None: it answers.
         orders_error: returns why an order could not be read; None: all orders were read. An unread order may be a pause, so the
             tuner must not act.
+        follow_schedule: puts the settings of this time in force; it is called before each throttle cycle.
     """
 
     def may_act() -> bool:
@@ -67,7 +69,15 @@ def serve(
         return is_leader and not journal.lost and not reloads.waiting() and orders_error() is None
 
     status.become_active()
-    run(controllers, status, cycle_s=cycle_s, stop=stop, clock=clock, may_act=may_act)
+    run(
+        controllers,
+        status,
+        cycle_s=cycle_s,
+        stop=stop,
+        clock=clock,
+        may_act=may_act,
+        follow_schedule=follow_schedule,
+    )
     controllers.throttles.end("interrupted: this tuner's term has ended")
     status.become_standby("new settings are being applied" if reloads.waiting() else None)
     if not stop.is_set() and (why := orders_error()) is not None:
@@ -104,6 +114,7 @@ def run(
     stop: threading.Event,
     clock: Clock,
     may_act: Callable[[], bool],
+    follow_schedule: Callable[[], None] = lambda: None,
 ) -> None:
     """Runs each controller whenever it is due. If one raises an exception, the other controllers and the process go on.
 
@@ -132,6 +143,7 @@ def run(
         try:
             is_early = throttles.cycle_is_due()
             if has_run := is_early or now_s >= due_s:
+                follow_schedule()
                 throttles.cycle()
                 # A ramp step that fails after every successful cycle has to count as several failures in a row. So a cycle resets
                 # the failures only if nothing has failed since the successful cycle before it.

@@ -48,6 +48,7 @@ def current_presence(
         unthrottled_moves="throttle" if settings.limits().throttles_all_moves else "leave",
         executes_plans=settings.reassign.enabled and not settings.dry_run and PLANS not in status.suspended_controllers,
         effective_leader_ratio=settings.effective_leader_ratio(),
+        highest_ceiling_bytes_per_s=settings.highest_ceiling_bytes_per_s,
         page=page,
         waits_for="" if ready else why,
     )

@@ -11,6 +11,7 @@ from typing import Protocol
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
 from tuner.core.partition_limits import PartitionLimits
+from tuner.settings.schedule_periods import SettingsPeriod
 from tuner.settings.tuner import TunerSettings
 
 
@@ -35,12 +36,14 @@ class NoReloads:
 
 
 def show_settings(
-    settings: TunerSettings, partition_limits: PartitionLimits | None, status: StatusStore, quotas: QuotaStatusStore
+    period: SettingsPeriod, partition_limits: PartitionLimits | None, status: StatusStore, quotas: QuotaStatusStore
 ) -> None:
-    """Makes the API and the metrics show the new objective, capacity and limits."""
+    """Makes the API and the metrics show the objective, capacity and limits of this period, and the schedule."""
+    settings = period.settings
     capacity = settings.capacity
     policy = settings.mutation_policy(partition_limits)
     status.limits = settings.limits()
+    status.schedule = period if settings.schedule else None
     status.objective = settings.control_objective()
     status.capacity = capacity.default() if capacity is not None else None
     status.capacity_by_broker = capacity.by_broker() if capacity is not None else {}

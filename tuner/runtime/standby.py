@@ -92,14 +92,21 @@ class Standby:
             return False
         return True
 
-    def wait_for_lease(self, lease: Lease, journal_topic: JournalTopic, read_ahead: ReadAhead) -> bool:
-        """Returns True once this tuner holds the lease, False if ``stop`` was set before. Meanwhile it reads the journal ahead."""
+    def wait_for_lease(
+        self, lease: Lease, journal_topic: JournalTopic, read_ahead: ReadAhead, while_waiting: Callable[[], None]
+    ) -> bool:
+        """Returns True once this tuner holds the lease, False if ``stop`` was set before. Meanwhile it reads the journal ahead.
+
+        Args:
+            while_waiting: called twice a second.
+        """
         logged: str | None = None
         try:
             while not self._stop.is_set():
                 if lease.renew(_LEASE_POLL_S):
                     return True
                 read_ahead.step()
+                while_waiting()
                 waits_for = self.cluster_error() or journal_topic.find_problem() or STANDBY_REASON
                 self._status.become_standby(waits_for)
                 if logged is None or (logged == STANDBY_REASON) != (waits_for == STANDBY_REASON):

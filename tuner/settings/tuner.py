@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from streaming.shared.unit_settings import Milliseconds, Rate, Seconds
+from streaming.shared.units import rate_text
 from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.core.partition_limits import PartitionLimits
@@ -16,6 +27,7 @@ from tuner.settings.http import HttpSettings
 from tuner.settings.metrics import MetricsSettings
 from tuner.settings.mutation_quota import MutationQuotaSettings
 from tuner.settings.reassignment import ReassignSettings
+from tuner.settings.schedule import ScheduleRule
 
 
 def none_if_auto(found: object) -> object:
@@ -75,6 +87,28 @@ class ObjectiveSettings(BaseModel):
         if self.latency_ms is not None and "tolerance" in self.model_fields_set:
             raise ValueError("tolerance is for latency_ms auto: leave out one of the two")
         return self
+
+    def with_changes(self, mode: Mode | None, tolerance: float | None) -> ObjectiveSettings:
+        """Returns the objective with another mode or tolerance; None: unchanged. The keys of other modes are left out.
+
+        Raises:
+            ValidationError: the new mode needs a key that is not set, or there is no tolerance as ``latency_ms`` is set.
+        """
+        values: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
+        if mode is not None:
+            values["mode"] = mode
+            if mode is not Mode.DEADLINE:
+                values.pop("finish_at", None)
+            if mode is not Mode.SHARE:
+                values.pop("share_max", None)
+        if tolerance is not None:
+            values["tolerance"] = tolerance
+        return ObjectiveSettings(**values)
+
+    def text(self) -> str:
+        """Returns the mode and what clients may wait, such as ``mode fast, tolerance 0.5``."""
+        latency = f"tolerance {self.tolerance:g}" if self.latency_ms is None else f"latency {self.latency_ms:g} ms"
+        return f"mode {self.mode.value}, {latency}"
 
     def for_control_law(self) -> Objective:
         """Returns the objective in the form that the control law uses."""
@@ -185,6 +219,11 @@ class TunerSettings(BaseModel):
     capacity: CapacitySettings | None = Field(
         default=None, description="bandwidth of the brokers; auto: it is learned from the clients' latency"
     )
+    schedule: tuple[ScheduleRule, ...] = Field(
+        default=(),
+        max_length=50,
+        description="rules that change the ceiling, and the mode and tolerance of the objective, at given times",
+    )
     mutation_quota: MutationQuotaSettings | None = Field(
         default=None,
         description="sets quotas for creating and deleting topics (KIP-599) by the controller's load",
@@ -194,6 +233,10 @@ class TunerSettings(BaseModel):
     )
     metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="optional metrics")
     http: HttpSettings = Field(default_factory=HttpSettings, description="the tuner's HTTP endpoint")
+
+    # The rules that apply, and the ceiling without them; ``with_rules`` sets both.
+    _rules: tuple[ScheduleRule, ...] = PrivateAttr(default=())
+    _ceiling_without_rules: float | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _check_min_below_max(self) -> TunerSettings:
@@ -235,6 +278,65 @@ class TunerSettings(BaseModel):
                 "recovery: act needs an objective to choose a rate: leave out objective: off, or set recovery: watch"
             )
         return self
+
+    @model_validator(mode="after")
+    def _check_schedule(self) -> TunerSettings:
+        names = [rule.name for rule in self.schedule]
+        if duplicates := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"schedule has several rules with the name {duplicates[0]}: give each rule a name of its own")
+        for rule in self.schedule:
+            self._check_rule(rule)
+        return self
+
+    def _check_rule(self, rule: ScheduleRule) -> None:
+        ceiling = rule.rate_bytes_per_s_max
+        if ceiling is not None and ceiling < self.rate_bytes_per_s_min:
+            raise ValueError(
+                f"schedule, rule {rule.name}: rate_bytes_per_s_max ({rate_text(ceiling)}) is below tuner.rate_bytes_per_s_min "
+                f"({rate_text(self.rate_bytes_per_s_min)}): raise the one, or lower the other"
+            )
+        if rule.mode is None and rule.tolerance is None:
+            return
+        if self.objective is None:
+            raise ValueError(
+                f"schedule, rule {rule.name}: mode and tolerance change the objective, and objective is off: leave them out of "
+                "the rule, or leave out objective: off"
+            )
+        try:
+            objective = self.objective.with_changes(rule.mode, rule.tolerance)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise ValueError(f"schedule, rule {rule.name}: {why}") from None
+        if objective.mode is Mode.SHARE and self.capacity is None:
+            raise ValueError(f"schedule, rule {rule.name}: mode share needs capacity: set it, or choose another mode")
+
+    def with_rules(self, rules: Sequence[ScheduleRule]) -> TunerSettings:
+        """Returns the settings while these rules of the schedule apply. If several set the same, the last one counts."""
+        if not rules:
+            return self
+        changes: dict[str, Any] = {}
+        for rule in rules:
+            if rule.rate_bytes_per_s_max is not None:
+                changes["rate_bytes_per_s_max"] = rule.rate_bytes_per_s_max
+            if self.objective is not None and (rule.mode is not None or rule.tolerance is not None):
+                objective = changes.get("objective", self.objective)
+                changes["objective"] = objective.with_changes(rule.mode, rule.tolerance)
+                # Its default depends on whether the file has an objective, and a rule is none.
+                changes["unthrottled_moves"] = "throttle" if self._throttles_unthrottled() else "leave"
+        settings = self.model_copy(update=changes)
+        settings._rules, settings._ceiling_without_rules = tuple(rules), self.rate_bytes_per_s_max
+        return settings
+
+    @property
+    def highest_ceiling_bytes_per_s(self) -> float:
+        """The highest rate that this ceiling or a rule of the schedule permits at any time."""
+        ceilings = [rule.rate_bytes_per_s_max for rule in self.schedule if rule.rate_bytes_per_s_max is not None]
+        return max(self.rate_bytes_per_s_max, self._ceiling_without_rules or 0.0, *ceilings)
+
+    def policy_text(self) -> str:
+        """Returns the ceiling and the objective in force, such as ``ceiling 60 MB/s, mode fast, tolerance 0.5``."""
+        objective = "no objective" if self.objective is None else self.objective.text()
+        return f"ceiling {rate_text(self.rate_bytes_per_s_max)}, {objective}"
 
     @property
     def dry_run_by_default(self) -> bool:
@@ -291,6 +393,9 @@ class TunerSettings(BaseModel):
             reports_recoveries=self.recovery == "watch",
             adopts_existing=self.existing_throttles == "adopt",
             finish_at_ms=objective.finish_at_ms if objective is not None else None,
+            schedule_rules=", ".join(rule.name for rule in self._rules),
+            schedule_text=self.policy_text() if self.schedule else "",
+            order_rate_bytes_per_s_max=self.highest_ceiling_bytes_per_s if self.schedule else None,
         )
 
 

@@ -70,6 +70,9 @@ class Reason(StrEnum):
     MOVE_ENDED = "move_ended"
     EXTERNAL_CHANGE = "external_change"
     LATE_PREDECESSOR_WRITE = "late_predecessor_write"
+    # A rule of tuner.schedule changes the ceiling or the objective.
+    SCHEDULE_BEGAN = "schedule_began"
+    SCHEDULE_ENDED = "schedule_ended"
 
 
 # A move has stalled, and no throttle limits it.
@@ -93,6 +96,16 @@ class Hold:
     side: Side | None
     reason: Reason
     text: str
+
+
+@value
+class FollowSchedule:
+    """Follow a rule of the schedule that begins or ends. It concerns the whole cluster, so broker and side are None."""
+
+    reason: Reason
+    text: str
+    broker: int | None = None
+    side: Side | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +206,20 @@ class Relinquish:
     text: str
 
 
-Decision = Hold | SetRate | AllowSteering | StartRate | AddPairs | RemovePairs | RestoreRate | ClearLists | Relinquish
+Decision = (
+    Hold
+    | FollowSchedule
+    | SetRate
+    | AllowSteering
+    | StartRate
+    | AddPairs
+    | RemovePairs
+    | RestoreRate
+    | ClearLists
+    | Relinquish
+)
+# Decisions that write nothing to Kafka.
+WITHOUT_WRITE = (Hold, FollowSchedule, AllowSteering, Relinquish)
 # A decision that was carried out, and why that failed; None: it succeeded.
 ExecutedDecision = tuple[Decision, str | None]
 
@@ -203,6 +229,8 @@ def action_of(decision: Decision) -> str:
     match decision:
         case Hold():
             return "hold"
+        case FollowSchedule():
+            return "follow_schedule"
         case SetRate():
             return "set"
         case AllowSteering():

@@ -63,13 +63,13 @@ def _with_external_holds(memory: Memory, externally_owned_until_ms: Mapping[Brok
 
 
 def limit_override(order: Override | None, limits: ThrottleLimits) -> Override | None:
-    """Returns the order with its rate between 1 B/s and the current ceiling, which may have been lowered since the order was given.
+    """Returns the order with its rate between 1 B/s and the highest ceiling, which may have been lowered since it was given.
 
-    A throttle of 0 would stop the move.
+    A throttle of 0 would stop the move. A ceiling that only a rule of the schedule sets does not bound an order.
     """
     if order is None:
         return None
-    rate = max(1, min(order.bytes_per_s, int(limits.rate_bytes_per_s_max)))
+    rate = max(1, min(order.bytes_per_s, int(limits.override_bytes_per_s_max)))
     return order if rate == order.bytes_per_s else replace(order, bytes_per_s=rate)
 
 

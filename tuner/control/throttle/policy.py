@@ -29,6 +29,7 @@ from tuner.control.throttle.rate_changes import track_rate_changes
 from tuner.control.throttle.recovery import UNMEASURED_S_MAX, is_recovery, track_unmeasured, with_recoveries
 from tuner.control.throttle.recovery_reports import report_recoveries
 from tuner.control.throttle.replica_lists.list_rules import decide_list_changes, external_lists, remove_unneeded_pairs
+from tuner.control.throttle.schedule_events import report_schedule
 from tuner.control.throttle.side_rules import decide_sides, decide_sides_without_moves
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.temporary_rates import warm_up_started_rates
@@ -58,6 +59,7 @@ def decide(
     # Without the cluster it is unknown whether a move runs or has ended, so operator orders wait as well.
     if isinstance(live, ClusterUnreadable):
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster cannot be read: {live.reason}"),)
+    memory, schedule_changes = report_schedule(memory, limits)
     recovers = limits.throttles_recoveries and bool(live.recoveries)
     window_hold = _hold_for_quota_window(live) if limits.closed_loop and (live.moves or recovers) else None
     if window_hold is not None:  # This cycle decides as without an objective.
@@ -102,7 +104,7 @@ def decide(
         memory = _record_rescues_and_decays(rate_decisions, view, memory)
         window_holds = [] if window_hold is None else [window_hold]
         decisions = [*window_holds, *_report_leaderless_moves(live, cache), *list_changes, *rate_decisions]
-    return memory, (*external_changes, *recovery_reports, *decisions)
+    return memory, (*schedule_changes, *external_changes, *recovery_reports, *decisions)
 
 
 def _track_unmeasured_recoveries(

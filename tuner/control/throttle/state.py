@@ -116,6 +116,7 @@ class Memory:
     predecessor_writes_until_ms: int = 0
     # The requests of the previous tuner that took effect late and are still set: (late rate, rate before). Not in the journal.
     late_predecessor_writes: Mapping[BrokerSide, tuple[int | None, int | None]] = field(default_factory=dict)
+    schedule_rules: str = ""  # The rules of the schedule in the last cycle, as in ThrottleLimits.
     cleared_at_ms: int = 0  # When all the tuner's rates last disappeared at once.
     idle_snapshots: int = 0  # Snapshots in a row without moves.
     orders_at_ms: int = 0  # The time of the newest acknowledged orders.

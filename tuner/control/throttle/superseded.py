@@ -9,6 +9,7 @@ Invariant: a change to the rate that an operator has ordered continues.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from math import ceil
 
 from streaming.shared.contract import MoveSignal
 from streaming.shared.units import rate_text
@@ -58,6 +59,9 @@ def find_superseded_changes(
         if ordered or change.reason is Reason.OVERRIDDEN:
             if not is_still_ordered(change, order, limits, now_ms):
                 causes[side] = "the order has changed or ended"
+        # A raise towards a ceiling that has been lowered since stops. The next cycle lowers the rate.
+        elif change.setpoint_bytes_per_s > max(change.current_bytes_per_s, ceil(limits.rate_bytes_per_s_max)):
+            causes[side] = "the ceiling was lowered"
         elif change.reason is Reason.ISR_RECOVERY:  # A raise for lost replicas stops when they are back.
             if blocking is not None and side not in blocking:
                 causes[side] = "the ISR is restored, as far as rheostat can see"

@@ -84,7 +84,7 @@ class LogDirController:
     ) -> None:
         self.recorder = recorder
         self._ports = ports
-        self._policy = policy
+        self.policy = policy
         self._clock = clock
         self._cycle_s = cycle_s
         self._dry_run = dry_run
@@ -129,7 +129,7 @@ class LogDirController:
         view = LogDirView(
             self._clock.now_ms(), found, dict(signals.brokers), self._ports.orders.latest, dict(signals.baselines)
         )
-        step = decide_log_dirs(view, self.recorder.memory, self._policy)
+        step = decide_log_dirs(view, self.recorder.memory, self.policy)
         changes: list[LogDirWrite] = []
         memory = step.memory
         for decision in step.decisions:

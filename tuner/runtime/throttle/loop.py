@@ -23,6 +23,7 @@ from tuner.control.throttle.cleanup_rules import may_need_cleanup
 from tuner.control.throttle.decision import ClearLists, Decision, Reason, RestoreRate, SetRate, StartRate
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.isr_recovery import leaders_to_inspect
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.plan_moves import (
     highest_plan_rate_bytes_per_s,
     list_requested_moves,
@@ -206,6 +207,20 @@ class ThrottleController:
     @property
     def memory(self) -> Memory:
         return self.recorder.memory
+
+    def change_policy(
+        self, limits: ThrottleLimits, objective: Objective | None, control_limits: ControlLimits
+    ) -> None:
+        """Uses other limits and another objective from the next cycle on; what was learned and is in progress stays.
+
+        Args:
+            objective: None exactly if this controller has no control law.
+        """
+        self._limits = self.recorder.limits = self._windows.limits = limits
+        if self._steering_tick is not None:
+            self._steering_tick.limits = limits
+        if self._steering is not None and objective is not None:
+            self._steering.change_policy(objective, control_limits)
 
     def cycle(self) -> tuple[Decision, ...]:
         """Runs one cycle and returns its decisions. The caller has to call ``hold`` if this method raises an exception."""

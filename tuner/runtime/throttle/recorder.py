@@ -21,12 +21,13 @@ import structlog
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import (
     AddPairs,
+    WITHOUT_WRITE,
     AllowSteering,
     ClearLists,
     Decision,
+    FollowSchedule,
     Hold,
     Reason,
-    Relinquish,
     RemovePairs,
     SetRate,
     action_of,
@@ -91,7 +92,7 @@ class ThrottleRecorder:
         self._outbox = outbox if outbox is not None else Outbox()
         self.memory = self._outbox.apply_to(memory)
         self._journal = journal
-        self._limits = limits
+        self.limits = limits
         self._clock = clock
         self._dry_run = dry_run
         self._inputs = inputs
@@ -194,10 +195,11 @@ class ThrottleRecorder:
         reasons: dict[Subject, Reason] = {}
         for decision in decisions:
             subject = subject_of(decision)
-            repeats = self._last_reasons.get(subject) is decision.reason
+            # The end of one rule may follow the end of another.
+            repeats = self._last_reasons.get(subject) is decision.reason and not isinstance(decision, FollowSchedule)
             # A real write is logged each time it is tried. A dry run would log it every cycle, because it changes nothing.
             if not (repeats and (isinstance(decision, Hold | AllowSteering) or self._dry_run)):
-                kind = "decision" if isinstance(decision, Hold | Relinquish | AllowSteering) else "intent"
+                kind = "decision" if isinstance(decision, WITHOUT_WRITE) else "intent"
                 if kind == "decision" or self._dry_run:
                     entries.append(self._entry(kind, decision, self._inputs_of(decision, observation, memory)))
                 lines.append(decision)
@@ -262,7 +264,7 @@ class ThrottleRecorder:
         """
         if side in self.memory.owned:
             memory, decision = relinquish_rate(
-                side, current_bytes_per_s, self.memory, self._clock.now_ms(), self._limits
+                side, current_bytes_per_s, self.memory, self._clock.now_ms(), self.limits
             )
             self._outbox.relinquished.append(self._entry("decision", decision, {}))
             self._change_memory(memory, side)
@@ -306,7 +308,7 @@ class ThrottleRecorder:
         if not isinstance(decision, Hold | SetRate | AllowSteering) or decision.broker is None or decision.side is None:
             return {}
         if self._decision_inputs is None or not self._decision_inputs.is_about(observation, memory):
-            self._decision_inputs = DecisionInputs(observation, memory, self._limits)
+            self._decision_inputs = DecisionInputs(observation, memory, self.limits)
         return self._decision_inputs.for_side((decision.broker, decision.side))
 
 

@@ -95,6 +95,10 @@ class SteeringController:
         found = ((side, self._state.setpoint(side)) for side in self._current)
         return {side: setpoint for side, setpoint in found if setpoint is not None}
 
+    def change_policy(self, objective: Objective, limits: ControlLimits) -> None:
+        """Follows another objective and other limits from the law's next second on. The estimates of the brokers stay."""
+        self._objective, self._limits = objective, limits
+
     def assign_sides(
         self,
         steerable: Mapping[BrokerSide, tuple[int, bool]],

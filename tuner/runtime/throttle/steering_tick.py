@@ -69,7 +69,7 @@ class SteeringTick:
         self._signals = signals
         self._recorder = recorder
         self._observer = observer
-        self._limits = limits
+        self.limits = limits
         self._clock = clock
         self._dry_run = dry_run
         # Returns the bytes per side that plans have not begun to copy. The reassignment executor replaces it; without one: none.
@@ -117,12 +117,12 @@ class SteeringTick:
             now_s=self._clock.monotonic_s(),
             stalled=sides_of_stalled_moves(live, self._recorder.memory),
             recovering=sides_blocking_writes(
-                live, fresh_signals(observation.broker_signals, observation.now_ms, self._limits.signal_age_s_max)
+                live, fresh_signals(observation.broker_signals, observation.now_ms, self.limits.signal_age_s_max)
             ),
             at_min_isr=sides_at_min_isr(live),
             # 0: there was no rate before.
             restore_rates={side: managed.before_bytes_per_s or 0 for side, managed in owned.items()},
-            plan_max_rates=plan_rates(live.moves, observation.plan_moves, self._limits),
+            plan_max_rates=plan_rates(live.moves, observation.plan_moves, self.limits),
         )
 
     def hold(self) -> None:

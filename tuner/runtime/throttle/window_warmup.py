@@ -41,7 +41,7 @@ _STARTS_S = 3.0
 class WindowWarmup:
     def __init__(self, ramps: RampExecutor, limits: ThrottleLimits, clock: Clock, *, writes_per_s_max: float) -> None:
         self._ramps = ramps
-        self._limits = limits
+        self.limits = limits
         self._clock = clock
         self._writes_per_s_max = writes_per_s_max
         self._ages = QuotaAges()
@@ -83,7 +83,7 @@ class WindowWarmup:
         if managed is None or managed.restore_to_bytes_per_s is None:
             return False
         return managed.setpoint_bytes_per_s == min(
-            managed.restore_to_bytes_per_s, int(self._limits.rate_bytes_per_s_max)
+            managed.restore_to_bytes_per_s, int(self.limits.rate_bytes_per_s_max)
         )
 
     def find_unfilled(
@@ -104,7 +104,7 @@ class WindowWarmup:
             carried_at_s: when the reassignment executor last saw its steps copy through a side, in monotonic seconds.
         """
         starting = sides_of(prepared) - sides_of(urgent)
-        if self._limits.closed_loop:
+        if self.limits.closed_loop:
             return self.find_empty(live, starting) if prepared else frozenset()
         return self.find_idle(live, starting, sides_of(throttled), carried_at_s)
 
@@ -168,8 +168,8 @@ class WindowWarmup:
         if change.reason is Reason.WINDOW_WARMUP and side not in self._cut_short_at_s:
             # The window holds the traffic of its last ``FILL_S`` seconds, of which the side was idle for some.
             filled_ratio = max(0.0, 1.0 - self._idle_s.get(side, math.inf) / FILL_S)
-            first_rate = max(self._limits.warmup_start_bytes_per_s, filled_ratio * change.setpoint_bytes_per_s)
-            starts_s = 0.0 if self._limits.closed_loop else _STARTS_S
+            first_rate = max(self.limits.warmup_start_bytes_per_s, filled_ratio * change.setpoint_bytes_per_s)
+            starts_s = 0.0 if self.limits.closed_loop else _STARTS_S
             return plan_fill(
                 change.setpoint_bytes_per_s, first_rate, sides=ramp_count, writes_per_s_max=budget, starts_s=starts_s
             )

@@ -33,7 +33,7 @@ const orders = (() => {
     if (overrides) {
       const status = page.status();
       fields().broker.value = broker;
-      fields().rate.max = status ? String(status.rate_bytes_per_s_max / MB) : "";
+      fields().rate.max = status ? String((status.schedule?.highest_ceiling_bytes_per_s ?? status.rate_bytes_per_s_max) / MB) : "";
     }
     wrong("");
     opened += 1;
