@@ -21,7 +21,7 @@ from rheostat.status.text import infeasible_lines, order_lines, outcome_text
 from streaming.shared.short_lists import more_text
 from streaming.shared.units import rate_text, size_text, span_text, three_digits
 from tuner.api.log_dir_views import log_dir_line
-from tuner.api.sentences import moment
+from tuner.api.sentences import moment, schedule_lines
 from tuner.core.presence import TunerMode
 from tuner.core.throttle_limits import MB
 
@@ -68,7 +68,7 @@ def render_screen(
     if status is not None:
         first_line, *more_lines = tuner_lines(status["tuner"])
         tuner_style = "" if status["tuner"]["state"] == TunerMode.ACTIVE else "bold yellow"
-        parts += [styled(first_line, tuner_style), *map(styled, more_lines)]
+        parts += [styled(first_line, tuner_style), *map(styled, [*more_lines, *schedule_lines(status["schedule"])])]
         headline_style = "bold red" if _needs_attention(status) else "bold"
         parts.append(styled(f"{status['cluster']}: {status['headline']}", headline_style))
         parts += [styled(line) for line in _progress_lines(status)]

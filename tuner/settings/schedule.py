@@ -14,7 +14,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from streaming.shared.unit_settings import Rate, Seconds
-from streaming.shared.units import rate_text, span_text
+from streaming.shared.units import span_text
 from tuner.control.throttle.objective import Mode
 
 _CRON_FIELDS = "minute, hour, day of month, month, day of week"
@@ -108,17 +108,6 @@ class ScheduleRule(BaseModel):
             if begins > last:
                 last = begins
                 yield begins
-
-    def changes_text(self) -> str:
-        """Returns what the rule sets, such as ``ceiling 400 MB/s, mode fast``."""
-        texts = []
-        if self.rate_bytes_per_s_max is not None:
-            texts.append(f"ceiling {rate_text(self.rate_bytes_per_s_max)}")
-        if self.mode is not None:
-            texts.append(f"mode {self.mode.value}")
-        if self.tolerance is not None:
-            texts.append(f"tolerance {self.tolerance:g}")
-        return ", ".join(texts)
 
     def _gaps(self) -> Iterator[timedelta]:
         """Yields the times between two begins of the rule, without clock changes."""

@@ -303,12 +303,10 @@ class TunerSettings(BaseModel):
                 "the rule, or leave out objective: off"
             )
         try:
-            objective = self.objective.with_changes(rule.mode, rule.tolerance)
+            self.objective.with_changes(rule.mode, rule.tolerance)
         except ValidationError as error:
             why = error.errors()[0]["msg"].removeprefix("Value error, ")
             raise ValueError(f"schedule, rule {rule.name}: {why}") from None
-        if objective.mode is Mode.SHARE and self.capacity is None:
-            raise ValueError(f"schedule, rule {rule.name}: mode share needs capacity: set it, or choose another mode")
 
     def with_rules(self, rules: Sequence[ScheduleRule]) -> TunerSettings:
         """Returns the settings while these rules of the schedule apply. If several set the same, the last one counts."""

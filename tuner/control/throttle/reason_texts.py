@@ -22,6 +22,15 @@ CYCLE_REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
             effect="changes nothing, stops a ramp in progress, and ends the cycle",
             advice="run `rheostat doctor`, which names the missing listener or right",
         ),
+        Reason.SCHEDULE_ENDED: ReasonText(
+            cause="a rule of `tuner.schedule` has ended",
+            effect="uses the ceiling and the objective in force, which the decision names, from this cycle on",
+        ),
+        Reason.SCHEDULE_BEGAN: ReasonText(
+            cause="a rule of `tuner.schedule` has begun",
+            effect="uses the ceiling and the objective of the rule, which the decision names, from this cycle on",
+            advice="preview the rules with `rheostat config schedule`; an override of an operator precedes them",
+        ),
         Reason.CLEARED_BY_TOOL: ReasonText(
             cause="another tool removed all rates of the tuner at once",
             effect="no longer restores these rates, and sets new rates for the moves that still run",

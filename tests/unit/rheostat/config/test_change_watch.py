@@ -22,6 +22,7 @@ from tuner.control.throttle.objective import Capacity
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import MB
 from tuner.runtime.reload import show_settings
+from tuner.settings.schedule_periods import find_period
 
 GOOD = """
 cluster: main
@@ -124,7 +125,8 @@ def test_show_settings_updates_limits_and_objectives_in_status(file: Path) -> No
             "{objective: {latency_ms: 20}, capacity: {in_bytes_per_s: 1e8, out_bytes_per_s: 1e8}, mutation_quota: {}, rate",
         )
     )
-    show_settings(load_settings(file, {}).tuner, PartitionLimits(broker_partitions_max=5), board, quotas)
+    period = find_period(load_settings(file, {}).tuner, now_ms=0)
+    show_settings(period, PartitionLimits(broker_partitions_max=5), board, quotas)
     assert board.limits.rate_bytes_per_s_max == 40 * MB
     assert board.limits.closed_loop
     assert board.objective is not None

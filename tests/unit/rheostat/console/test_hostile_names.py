@@ -123,7 +123,7 @@ def status_of(hostile: str) -> dict[str, Any]:
     tuner = TunerPresence(hostile, TunerMode.ACTIVE, NOW_MS, hostile, 1e6, 1e5, page=hostile, waits_for=hostile)
     plan = {"plan": hostile, "desired": hostile, "partitions": 1, "moving": 1, "blockers": [hostile]}
     return {
-        "cluster": hostile, "now_ms": NOW_MS, "headline": hostile, "done_ratio": 0.5, "eta_s": 60, "ends_at_ms": NOW_MS,
+        "cluster": hostile, "schedule": None, "now_ms": NOW_MS, "headline": hostile, "done_ratio": 0.5, "eta_s": 60, "ends_at_ms": NOW_MS,
         "tuner": tuner_json((tuner, tuner), 5e7), "stalled_brokers": [1], "infeasible": [{"broker": 1, "side": "leader"}],
         "rate_bytes_per_s_max": 1e6, "brokers": [broker], "destinations": [onto], "next": [hostile], "throttle_decisions": [entry],
         "moves": [{"topic": hostile, "partition": 0, "leader": 1, "adding": [2], "removing": []}],

@@ -18,6 +18,7 @@ def shown(**parts: Any) -> str:
     nothing = {
         "cluster": "lab",
         "tuner": tuner_json((), 5e7),
+        "schedule": None,
         "headline": "Nothing is moving.",
         "next": [],
         "throttle_decisions": [],

@@ -107,8 +107,10 @@ class Turn:
 
 def test_standby_waits_for_lease_and_logs_each_reason_once(rig: Rig) -> None:
     turn: Any = Turn([None, None, "the journal is gone", "the journal is still gone", None])
+    calls: list[int] = []
     with capture_logs() as said:
-        assert rig.standby.wait_for_lease(turn, turn, turn)
+        assert rig.standby.wait_for_lease(turn, turn, turn, lambda: calls.append(1))
+    assert len(calls) == 5
     assert [line["event"] for line in said] == [STANDBY_REASON, "the journal is gone", STANDBY_REASON]
     assert turn.read_ahead == 5
     assert not turn.reads
@@ -117,13 +119,13 @@ def test_standby_waits_for_lease_and_logs_each_reason_once(rig: Rig) -> None:
 def test_standby_shows_unreachable_cluster_first(rig: Rig) -> None:
     rig.cluster.away = True
     turn: Any = Turn(["the journal is gone"])
-    assert rig.standby.wait_for_lease(turn, turn, turn)
+    assert rig.standby.wait_for_lease(turn, turn, turn, lambda: None)
     assert "the cluster cannot be read: nobody answers" in rig.waits_for
 
 
 def test_standby_ends_when_stopped(rig: Rig) -> None:
     turn: Any = Turn([None] * 9, seen=rig.stop.set)
-    assert not rig.standby.wait_for_lease(turn, turn, turn)
+    assert not rig.standby.wait_for_lease(turn, turn, turn, lambda: None)
     assert not turn.reads
 
 

@@ -1,0 +1,88 @@
+"""A rule of the schedule begins and ends while a tuner runs on a real cluster, without an end of its term."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import urllib.request
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_parts import RHEOSTAT, rheostat, running, until
+
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+
+LAB = LabSpec(brokers=1)
+WAIT_S_MAX = 90.0
+BEGINS_IN_S_MIN = 40.0  # The tuner has started by then.
+
+
+def asked(port: int, path: str) -> str:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""
+
+
+@pytest.mark.timeout(500)
+def test_rule_changes_ceiling_and_mode_and_ends(lab: Lab, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    config = tmp_path / "rheostat.yaml"
+    begins = (datetime.now(UTC) + timedelta(seconds=BEGINS_IN_S_MIN + 60)).replace(second=0, microsecond=0)
+    rule = {
+        "name": "office hours",
+        "cron": f"{begins.minute} {begins.hour} * * *",
+        "duration_s": 60,
+        "rate_bytes_per_s_max": 20_000_000,
+        "mode": "gentle",
+    }
+    config.write_text(lab_config(lab, http={"port": port}, objective="auto", schedule=[rule]))
+
+    def status() -> dict[str, Any]:
+        return dict(json.loads(asked(port, "/api/v1/status") or "{}"))
+
+    def in_force() -> tuple[float, str] | None:
+        found = status()
+        if not (found.get("active") and found["last_cycle_at_ms"]):
+            return None
+        return found["rate_bytes_per_s_max"], found["objective"]["mode"]
+
+    def told(name: str) -> float:
+        (value,) = re.findall(rf"^{name}{{[^}}]*}} (\S+)$", asked(port, "/metrics"), re.M)
+        return float(value)
+
+    with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as run:
+        until(lambda: in_force() is not None or not run.alive(), WAIT_S_MAX, "the tuner acts")
+        assert in_force() == (30_000_000, "fast")
+        before = status()["schedule"]
+        assert (before["rules"], before["next_rules"]) == ([], ["office hours"])
+        assert before["until_ms"] == round(begins.timestamp() * 1000)
+
+        until(lambda: in_force() == (20_000_000, "gentle"), WAIT_S_MAX + 60, "the rule applies")
+        assert datetime.now(UTC) >= begins
+        assert told("rheostat_throttle_rate_max_bytes_per_second") == 20_000_000
+        assert status()["schedule"]["rules"] == ["office hours"]
+        now = json.loads(rheostat("status", "-c", config, "--json").stdout)
+        assert now["tuner"]["rate_bytes_per_s_max"] == now["rate_bytes_per_s_max"] == 20_000_000
+        assert now["schedule"]["rules"] == ["office hours"]
+        assert "Schedule: rule office hours applies" in rheostat("status", "-c", config).stdout
+        # An order of an operator may exceed the ceiling of the rule, but not the highest ceiling.
+        override = ("override", "-c", config, "--broker", "1", "--for", "30s", "--yes")
+        assert rheostat(*override, "--throttle", "25MB/s").returncode == 0
+        assert "30.0 MB/s" in rheostat(*override, "--throttle", "31MB/s").stderr
+
+        until(lambda: in_force() == (30_000_000, "fast"), WAIT_S_MAX, "the rule has ended")
+        lines = run.lines()
+        decisions = [(line["reason"], line["event"]) for line in lines if line.get("action") == "follow_schedule"]
+        assert [reason for reason, _ in decisions] == ["schedule_began", "schedule_ended"]
+        assert "ceiling 20.0 MB/s, mode gentle, tolerance 0.5" in decisions[0][1]
+        page = asked(port, "/api/v1/decisions?action=follow_schedule")
+        assert [row["reason"] for row in json.loads(page)["decisions"]] == ["schedule_ended", "schedule_began"]
+        assert len([line for line in lines if line["event"] == "active"]) == 1, "the term goes on"
+        assert run.end(signal.SIGTERM) == 0
