@@ -33,15 +33,13 @@ CURES: Mapping[str, str] = MappingProxyType(
             "write the five fields minute, hour, day of month, month, day of week, such as `0 20 * * mon-fri`; preview the times "
             "with `rheostat config schedule`"
         ),
-        "expected the five fields": "write five fields, such as `0 20 * * mon-fri`, without seconds and without a name such as `@daily`",
+        "expected the five fields": "write five fields, such as `0 20 * * mon-fri`, without seconds",
         "describes a day that never comes": "correct the day or the month of the cron expression",
         "no time zone has the name": "write a name of the IANA database in `time_zone`, such as `Europe/Berlin` or `UTC`",
         "between two of its times": "lower `duration_s` of the rule, or let its cron expression come less often",
         "changes nothing: give": "set `rate_bytes_per_s_max`, `mode` or `tolerance` in the rule, or remove the rule",
         "schedule has several rules with the name": "give each rule of `tuner.schedule` a name of its own",
-        "is below tuner.rate_bytes_per_s_min": (
-            "raise the ceiling of the rule, or lower `tuner.rate_bytes_per_s_min`"
-        ),
+        "is below tuner.rate_bytes_per_s_min": ("raise the ceiling of the rule, or lower `tuner.rate_bytes_per_s_min`"),
         "mode and tolerance change the objective": (
             "remove `mode` and `tolerance` from the rule, or remove `tuner.objective: off`"
         ),

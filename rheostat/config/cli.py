@@ -47,7 +47,7 @@ def schedule(
     import json
     import time
 
-    from rheostat.config.schedule import preview_table, schedule_preview
+    from rheostat.config.schedule import schedule_preview, show_preview
     from rheostat.config.settings import load_settings
     from rheostat.console.rich_console import console_for
 
@@ -56,7 +56,7 @@ def schedule(
     if as_json:
         out(json.dumps(preview, indent=2))
     else:
-        console_for(sys.stdout).print(preview_table(preview))
+        show_preview(preview, console_for(sys.stdout))
 
 
 @app.command("reference", **with_example("rheostat config reference"))

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from rich.console import Console
 from rich.table import Table
 
 from rheostat.config.settings import Settings
@@ -59,8 +60,8 @@ def _objective_json(tuner: TunerSettings) -> dict[str, Any]:
     }
 
 
-def preview_table(preview: Mapping[str, Any]) -> Table:
-    """Returns the preview as a table; its times are in the time zone of the rules, or in UTC if the rules have several."""
+def show_preview(preview: Mapping[str, Any], console: Console) -> None:
+    """Prints the preview as a table; its times are in the time zone of the rules, or in UTC if the rules have several."""
     table = Table(title=f"Schedule, times in {preview['time_zone']}", title_justify="left")
     for column in ("from", "until", "rules"):
         table.add_column(column)
@@ -77,7 +78,7 @@ def preview_table(preview: Mapping[str, Any]) -> Table:
             period["mode"] or "no objective",
             "–" if period["tolerance"] is None else f"{period['tolerance']:g}",
         )
-    return table
+    console.print(table)
 
 
 def _names_text(rules: Sequence[str]) -> str:

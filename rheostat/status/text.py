@@ -27,7 +27,12 @@ def print_status(status: dict[str, Any], console: Console) -> None:
         for line in lines:
             console.print(line, soft_wrap=True)
 
-    print_lines(*tuner_lines(status["tuner"]), *schedule_lines(status["schedule"]), f"Now: {status['headline']}", *stall_and_end_lines(status))
+    print_lines(
+        *tuner_lines(status["tuner"]),
+        *schedule_lines(status["schedule"]),
+        f"Now: {status['headline']}",
+        *stall_and_end_lines(status),
+    )
     print_lines(*order_lines(status))
     print_lines(*(log_dir_line(row) for row in status["log_dirs"]))
     print_lines(*(f"Next: {step[:1].upper()}{step[1:]}" for step in status["next"]))

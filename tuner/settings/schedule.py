@@ -39,7 +39,9 @@ class ScheduleRule(BaseModel):
         description=f"when the rule begins: cron expression with five fields ({_CRON_FIELDS}), such as `0 20 * * mon-fri`",
     )
     time_zone: str = Field(
-        default="UTC", max_length=100, description="time zone of cron: a name of the IANA database, such as Europe/Berlin"
+        default="UTC",
+        max_length=100,
+        description="time zone of cron: a name of the IANA database, such as Europe/Berlin",
     )
     duration_s: Seconds = Field(
         ge=60,
@@ -47,7 +49,9 @@ class ScheduleRule(BaseModel):
         description="seconds for which the rule applies from each of its times on; at most until its next time",
     )
     rate_bytes_per_s_max: Rate | None = Field(
-        default=None, ge=1, description="the ceiling, in bytes/s, while the rule applies; lower or higher than tuner's own"
+        default=None,
+        ge=1,
+        description="the ceiling, in bytes/s, while the rule applies; lower or higher than tuner's own",
     )
     mode: Mode | None = Field(default=None, description="mode of the objective while the rule applies")
     tolerance: float | None = Field(

@@ -283,7 +283,9 @@ class TunerSettings(BaseModel):
     def _check_schedule(self) -> TunerSettings:
         names = [rule.name for rule in self.schedule]
         if duplicates := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"schedule has several rules with the name {duplicates[0]}: give each rule a name of its own")
+            raise ValueError(
+                f"schedule has several rules with the name {duplicates[0]}: give each rule a name of its own"
+            )
         for rule in self.schedule:
             self._check_rule(rule)
         return self

@@ -208,9 +208,7 @@ class ThrottleController:
     def memory(self) -> Memory:
         return self.recorder.memory
 
-    def change_policy(
-        self, limits: ThrottleLimits, objective: Objective | None, control_limits: ControlLimits
-    ) -> None:
+    def change_policy(self, limits: ThrottleLimits, objective: Objective | None, control_limits: ControlLimits) -> None:
         """Uses other limits and another objective from the next cycle on; what was learned and is in progress stays.
 
         Args:

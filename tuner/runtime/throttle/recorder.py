@@ -20,8 +20,8 @@ import structlog
 
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import (
-    AddPairs,
     WITHOUT_WRITE,
+    AddPairs,
     AllowSteering,
     ClearLists,
     Decision,

@@ -10,7 +10,7 @@ from command_rig import Command
 from rich.console import Console
 from test_settings import GOOD, fault
 
-from rheostat.config.schedule import preview_table, schedule_preview, settings_now
+from rheostat.config.schedule import schedule_preview, settings_now, show_preview
 from rheostat.config.settings import parse_settings
 from tuner.api.sentences import schedule_lines
 from tuner.api.views import schedule_json
@@ -57,7 +57,7 @@ def test_preview_has_a_row_for_each_period() -> None:
         (["office hours"], 50 * MB, "gentle", 0.3),
     ]
     shown = StringIO()
-    Console(file=shown, width=120).print(preview_table(preview))
+    show_preview(preview, Console(file=shown, width=120))
     text = shown.getvalue()
     assert "Mon 2026-11-30 20:00 CET" in text
     assert "400 MB/s" in text

@@ -16,6 +16,7 @@ from rich.console import Console
 from tuner_cases import NOW_MS, TARGET, broker_signal, move_signal
 
 import rheostat
+from rheostat.config.schedule import show_preview
 from rheostat.console import logs
 from rheostat.console.escape import printable, printable_name
 from rheostat.console.output import out, tell
@@ -216,6 +217,11 @@ def limits(hostile: str, console: Console) -> None:
     limits_view.show(made, console)
 
 
+def schedule(hostile: str, console: Console) -> None:
+    period = {"from_ms": NOW_MS, "until_ms": None, "rules": [hostile], "rate_bytes_per_s_max": 1e6, "mode": hostile}
+    show_preview({"time_zone": "UTC", "periods": [{**period, "tolerance": None}]}, console)
+
+
 def plan(hostile: str, console: Console) -> None:
     planned = (PlannedPartition(hostile, 0, 1, frozenset({1}), 1e5, {2: 1e9}),)
     figures = EstimateFigures(hostile, kip73_figures(1, 10, [1e9], [1e5]), planned, notes=(hostile,))
@@ -288,6 +294,7 @@ RENDERERS: dict[str, Renderer] = {
     "fetchers/watch": watched_fetchers,
     "throttles/view": throttles,
     "limits/view": limits,
+    "config/schedule": schedule,
     "plan/estimate/view": plan,
     "reassign/view": reassign,
     "replay/command": replayed,

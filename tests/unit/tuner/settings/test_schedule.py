@@ -218,9 +218,7 @@ def test_rule_does_not_change_what_happens_to_unthrottled_moves() -> None:
 
 
 def test_rule_of_another_mode_drops_the_deadline() -> None:
-    settings = tuner(
-        {**OFFICE, "tolerance": None}, objective={"mode": "deadline", "finish_at": "2026-12-24T18:00:00Z"}
-    )
+    settings = tuner({**OFFICE, "tolerance": None}, objective={"mode": "deadline", "finish_at": "2026-12-24T18:00:00Z"})
     day = find_period(settings, at("2026-11-30 12:00")).settings
     assert day.limits().finish_at_ms is None
     assert settings.limits().finish_at_ms is not None
