@@ -53,7 +53,9 @@ class ScheduleRule(BaseModel):
         ge=1,
         description="the ceiling, in bytes/s, while the rule applies; lower or higher than tuner's own",
     )
-    mode: Mode | None = Field(default=None, description="mode of the objective while the rule applies")
+    mode: Mode | None = Field(
+        default=None, description="mode of the objective while the rule applies: fast, gentle, share, deadline"
+    )
     tolerance: float | None = Field(
         default=None, ge=0.1, le=100, description="tolerance of the objective while the rule applies"
     )
