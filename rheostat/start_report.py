@@ -22,9 +22,9 @@ from tuner.planning.copy_forecast import (
     CopyLimits,
     CopyPeriod,
     KnownCapacity,
+    LimitPeriod,
     LoadCase,
     PeriodLimit,
-    RatePeriod,
     known_capacities,
 )
 from tuner.planning.start_time import MOVE_S_MAX, BindingPeriod, MoveForecast, StartEstimate
@@ -96,7 +96,7 @@ def answer_start(
         now=now,
         as_now=forecast.estimate(now_ms, LoadCase.PRESENT),
         candidates=(now, *(forecast.estimate(at_ms) for at_ms in rows_ms)),
-        ceiling_bytes_per_s=limits.ceilings[0].bytes_per_s,
+        ceiling_bytes_per_s=limits.at(now_ms).ceiling_bytes_per_s,
         forecast_brokers=tuple(sorted(profiles.by_broker)),
         notes=tuple(_notes(forecast.loads, profiles, limits, steers=steers)),
     )
@@ -115,18 +115,22 @@ def copy_limits(
     Args:
         ceiling_bytes_per_s: the ceiling, or the throttle of the plan.
     """
-    ceilings = (RatePeriod(0, ceiling_bytes_per_s),)
     objective = settings.control_objective()
     if objective is None:  # Without an objective, throttles do not follow the clients.
-        return CopyLimits(ceilings, settings.rate_bytes_per_s_min, leader_ratio=leader_ratio)
+        periods = (LimitPeriod(0, ceiling_bytes_per_s),)
+        return CopyLimits(periods, settings.rate_bytes_per_s_min, leader_ratio=leader_ratio)
     sides = side_loads(partitions)
+    period = LimitPeriod(
+        0,
+        ceiling_bytes_per_s,
+        headroom_ratio=objective.gentle_ratio if objective.mode is Mode.GENTLE else 1.0,
+        share_max=objective.share_max,
+    )
     return CopyLimits(
-        ceilings,
+        (period,),
         settings.rate_bytes_per_s_min,
         capacities=known_capacities(sides, _told_capacities(settings, sides), profiles.by_broker),
         leader_ratio=leader_ratio,
-        headroom_ratio=objective.gentle_ratio if objective.mode is Mode.GENTLE else 1.0,
-        share_max=objective.share_max,
     )
 
 

@@ -47,11 +47,19 @@ class LoadCase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RatePeriod:
-    """A rate that holds from a time (epoch) until the next period begins."""
+class LimitPeriod:
+    """Limits that hold from a time (epoch) until the next period begins.
+
+    Attributes:
+        ceiling_bytes_per_s: the ceiling, or the throttle of the plan if that is lower.
+        headroom_ratio: share of what clients leave that moves may use (mode gentle).
+        share_max: highest share of the capacity (mode share).
+    """
 
     from_ms: int
-    bytes_per_s: float
+    ceiling_bytes_per_s: float
+    headroom_ratio: float = 1.0
+    share_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +79,21 @@ class CopyLimits:
     """The limits of a throttle.
 
     Attributes:
-        ceilings: the ceiling over time, at least one period; the first also holds before its begin.
+        periods: at least one, in order; the first also holds before its begin.
         rate_bytes_per_s_min: the lowest rate that the tuner sets.
         capacities: by side; a side that is missing has no known capacity.
         leader_ratio: share of the ceiling that leaders get.
-        headroom_ratio: share of what clients leave that moves may use (mode gentle).
-        share_max: highest share of the capacity (mode share).
     """
 
-    ceilings: Sequence[RatePeriod]
+    periods: Sequence[LimitPeriod]
     rate_bytes_per_s_min: float = 0.0
     capacities: Mapping[BrokerSide, KnownCapacity] = field(default_factory=dict)
     leader_ratio: float = 1.0
-    headroom_ratio: float = 1.0
-    share_max: float | None = None
+
+    def at(self, at_ms: int) -> LimitPeriod:
+        """Returns the period of a time (epoch)."""
+        begun = [period for period in self.periods if period.from_ms <= at_ms]
+        return begun[-1] if begun else self.periods[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +154,7 @@ def copy_periods(
     Args:
         profiles: usable profiles by broker; the load of other brokers stays.
     """
-    times_ms = _boundaries(limits.ceilings, now_ms, until_ms)
+    times_ms = _boundaries(limits.periods, now_ms, until_ms)
     loads = {broker: _BrokerLoad(profile, now_ms, case) for broker, profile in profiles.items()}
     written = _written_bytes_per_s(partitions)
     # The factor on the write rates of now, by leader and period.
@@ -215,18 +224,19 @@ def _period(
     side: BrokerSide, span_ms: tuple[int, int], steady_state: float, load: _BrokerLoad | None, limits: CopyLimits
 ) -> CopyPeriod:
     from_ms, until_ms = span_ms
-    ceiling = ceiling_at(limits.ceilings, from_ms)
+    policy = limits.at(from_ms)
+    ceiling = policy.ceiling_bytes_per_s
     if side[1] is Side.LEADER:
         ceiling *= limits.leader_ratio
     capacity = limits.capacities.get(side)
-    if capacity is not None and limits.share_max is not None:
-        ceiling = min(ceiling, limits.share_max * capacity.bytes_per_s)
+    if capacity is not None and policy.share_max is not None:
+        ceiling = min(ceiling, policy.share_max * capacity.bytes_per_s)
     clients = None if load is None else load.client_bytes_per_s(side[1], from_ms)
     rate, limit = ceiling, PeriodLimit.CEILING
     if load is not None and capacity is not None and clients is not None:
         # The steady-state replication of the plan's partitions is a part of all replication.
         used = clients + max(load.replication_bytes_per_s(side[1], from_ms), steady_state)
-        left = steady_state + limits.headroom_ratio * max(0.0, capacity.allowed_bytes_per_s - used)
+        left = steady_state + policy.headroom_ratio * max(0.0, capacity.allowed_bytes_per_s - used)
         lowest = min(ceiling, max(limits.rate_bytes_per_s_min, _MIN_RATE_OVER_STEADY_STATE * steady_state))
         if left < ceiling:
             rate, limit = max(left, lowest), PeriodLimit.CLIENTS if left >= lowest else PeriodLimit.MINIMUM
@@ -240,16 +250,10 @@ def _period(
     )
 
 
-def ceiling_at(ceilings: Sequence[RatePeriod], at_ms: int) -> float:
-    """Returns the ceiling (bytes/s) at a time (epoch)."""
-    begun = [period for period in ceilings if period.from_ms <= at_ms]
-    return (begun[-1] if begun else ceilings[0]).bytes_per_s
-
-
-def _boundaries(ceilings: Sequence[RatePeriod], now_ms: int, until_ms: int) -> list[int]:
-    """Returns the times at which a forecast or the ceiling may change, with ``now_ms`` first and ``until_ms`` last."""
+def _boundaries(policies: Sequence[LimitPeriod], now_ms: int, until_ms: int) -> list[int]:
+    """Returns the times at which a forecast or the limits may change, with ``now_ms`` first and ``until_ms`` last."""
     hours = range(now_ms - now_ms % _STEP_MS + _STEP_MS, until_ms, _STEP_MS)
-    changes = (period.from_ms for period in ceilings if now_ms < period.from_ms < until_ms)
+    changes = (period.from_ms for period in policies if now_ms < period.from_ms < until_ms)
     return sorted({now_ms, *hours, *changes, until_ms})
 
 

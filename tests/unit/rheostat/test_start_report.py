@@ -135,9 +135,9 @@ def test_limits_have_capacity_and_mode_of_the_settings() -> None:
     share = limits_of(TunerSettings.model_validate({**base, "objective": {"mode": "share", "share_max": 0.2}}), usable)
     assert share.capacities[(1, Side.LEADER)].allowed_bytes_per_s == TOLD_CAPACITY_RATIO * 2e8
     assert share.capacities[(3, Side.FOLLOWER)].bytes_per_s == 5e7
-    assert (share.share_max, share.headroom_ratio) == (0.2, 1.0)
+    assert (share.periods[0].share_max, share.periods[0].headroom_ratio) == (0.2, 1.0)
     gentle = limits_of(TunerSettings.model_validate({**base, "objective": {"mode": "gentle"}}), usable)
-    assert (gentle.share_max, gentle.headroom_ratio) == (None, 0.5)
+    assert (gentle.periods[0].share_max, gentle.periods[0].headroom_ratio) == (None, 0.5)
 
 
 def test_record_has_units_and_no_infinite_numbers() -> None:

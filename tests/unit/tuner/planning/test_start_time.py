@@ -19,7 +19,7 @@ from tuner.planning.copy_forecast import (
     KnownCapacity,
     LoadCase,
     PeriodLimit,
-    RatePeriod,
+    LimitPeriod,
     copy_periods,
     known_capacities,
 )
@@ -29,7 +29,7 @@ MB = 1e6
 HOUR_MS = STEP_S * 1000
 NOW_MS = 480_000 * HOUR_MS + 18 * 60_000  # 18 minutes past an hour.
 LEADER, FOLLOWER = (1, Side.LEADER), (3, Side.FOLLOWER)
-CEILING = CopyLimits(ceilings=[RatePeriod(0, 50 * MB)])
+CEILING = CopyLimits(periods=[LimitPeriod(0, 50 * MB)])
 
 
 def partition(
@@ -222,7 +222,7 @@ def test_busy_clients_leave_the_lowest_rate() -> None:
 
 
 def test_ceiling_below_steady_state_never_ends() -> None:
-    never = forecast([partition()], limits=CopyLimits(ceilings=[RatePeriod(0, 3 * MB)]))
+    never = forecast([partition()], limits=CopyLimits(periods=[LimitPeriod(0, 3 * MB)]))
     result = never.estimate(NOW_MS)
     assert (result.end_ms, result.end_low_ms, result.end_high_ms, result.duration_s) == (None, None, None, None)
     assert result.binding is not None
@@ -232,7 +232,7 @@ def test_ceiling_below_steady_state_never_ends() -> None:
 
 def test_ceiling_of_a_later_period_applies_from_its_begin() -> None:
     begins_ms = NOW_MS + 10 * 60_000
-    scheduled = CopyLimits(ceilings=[RatePeriod(0, 10 * MB), RatePeriod(begins_ms, 100 * MB)])
+    scheduled = CopyLimits(periods=[LimitPeriod(0, 10 * MB), LimitPeriod(begins_ms, 100 * MB)])
     result = forecast([partition(60e9, 0.0)], limits=scheduled).estimate(NOW_MS)
     assert result.duration_s == pytest.approx(600 + (60e9 - 600 * 10 * MB) / (100 * MB))
     assert forecast([partition(60e9, 0.0)], limits=scheduled).best_start_ms() > NOW_MS
@@ -248,8 +248,12 @@ def test_told_capacity_replaces_the_learned_one() -> None:
 
 def test_modes_share_and_gentle_lower_the_rate() -> None:
     profiles = [profile(b, [80 * MB] * 200) for b in (1, 3)]
-    share = forecast([partition(100e9, 0.0)], profiles, replace(CEILING, share_max=0.25)).estimate(NOW_MS)
-    gentle = forecast([partition(100e9, 0.0)], profiles, replace(CEILING, headroom_ratio=0.5)).estimate(NOW_MS)
+    share = forecast([partition(100e9, 0.0)], profiles, CopyLimits([LimitPeriod(0, 50 * MB, share_max=0.25)])).estimate(
+        NOW_MS
+    )
+    gentle = forecast(
+        [partition(100e9, 0.0)], profiles, CopyLimits([LimitPeriod(0, 50 * MB, headroom_ratio=0.5)])
+    ).estimate(NOW_MS)
     assert share.duration_s == pytest.approx(100e9 / (0.25 * 120 * MB))
     assert gentle.duration_s == pytest.approx(100e9 / (0.5 * 40 * MB))
 

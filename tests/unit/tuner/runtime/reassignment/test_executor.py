@@ -493,6 +493,7 @@ def test_cancel_before_the_start_ends_the_plan_at_once() -> None:
     rig.cycle()
     assert rig.plan().state.ending is PlanEnding.CANCELLED
     assert rig.cluster.asked == []
+    assert not rig.plan().head.waits_for_start(round(1000 * rig.now_s)), "a rollback does not wait"
 
 
 def test_pause_and_resume_keep_the_start_of_a_plan() -> None:
