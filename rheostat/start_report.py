@@ -19,12 +19,12 @@ from tuner.control.throttle.objective import Mode
 from tuner.core.cluster import BrokerSide
 from tuner.core.side_load import PlannedPartition, side_loads
 from tuner.planning.copy_forecast import (
+    BindingLimit,
     CopyLimits,
     CopyPeriod,
     KnownCapacity,
     LimitPeriod,
     LoadCase,
-    PeriodLimit,
     known_capacities,
 )
 from tuner.planning.start_time import MOVE_S_MAX, BindingPeriod, MoveForecast, StartEstimate
@@ -202,11 +202,11 @@ def _binding_sentences(estimate: StartEstimate) -> list[str]:
 def _limit_text(period: CopyPeriod) -> str:
     clients = "" if period.client_bytes_per_s is None else f" ({rate_text(period.client_bytes_per_s)})"
     match period.limit:
-        case PeriodLimit.CEILING:
+        case BindingLimit.CEILING:
             return "the ceiling"
-        case PeriodLimit.CLIENTS:
+        case BindingLimit.CLIENTS:
             return f"which clients{clients} leave of the capacity"
-        case PeriodLimit.MINIMUM:
+        case BindingLimit.MINIMUM:
             return f"the lowest rate, because clients{clients} leave less"
 
 

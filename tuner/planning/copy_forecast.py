@@ -29,7 +29,7 @@ _MIN_RATE_OVER_STEADY_STATE = 1.2
 _STEP_MS = STEP_S * 1000
 
 
-class PeriodLimit(StrEnum):
+class BindingLimit(StrEnum):
     """What determines the throttle in a period."""
 
     CEILING = "ceiling"
@@ -111,7 +111,7 @@ class CopyPeriod:
     rate_bytes_per_s: float
     steady_state_bytes_per_s: float
     client_bytes_per_s: float | None
-    limit: PeriodLimit
+    limit: BindingLimit
 
     @property
     def surplus_bytes_per_s(self) -> float:
@@ -232,14 +232,14 @@ def _period(
     if capacity is not None and policy.share_max is not None:
         ceiling = min(ceiling, policy.share_max * capacity.bytes_per_s)
     clients = None if load is None else load.client_bytes_per_s(side[1], from_ms)
-    rate, limit = ceiling, PeriodLimit.CEILING
+    rate, limit = ceiling, BindingLimit.CEILING
     if load is not None and capacity is not None and clients is not None:
         # The steady-state replication of the plan's partitions is a part of all replication.
         used = clients + max(load.replication_bytes_per_s(side[1], from_ms), steady_state)
         left = steady_state + policy.headroom_ratio * max(0.0, capacity.allowed_bytes_per_s - used)
         lowest = min(ceiling, max(limits.rate_bytes_per_s_min, _MIN_RATE_OVER_STEADY_STATE * steady_state))
         if left < ceiling:
-            rate, limit = max(left, lowest), PeriodLimit.CLIENTS if left >= lowest else PeriodLimit.MINIMUM
+            rate, limit = max(left, lowest), BindingLimit.CLIENTS if left >= lowest else BindingLimit.MINIMUM
     return CopyPeriod(
         from_ms=from_ms,
         until_ms=until_ms,

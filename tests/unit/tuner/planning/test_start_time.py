@@ -15,11 +15,11 @@ from tuner.core.drain_time import fluid_optimum_s
 from tuner.core.side_load import PlannedPartition, side_loads
 from tuner.planning.copy_forecast import (
     TOLD_CAPACITY_RATIO,
+    BindingLimit,
     CopyLimits,
     KnownCapacity,
-    LoadCase,
-    PeriodLimit,
     LimitPeriod,
+    LoadCase,
     copy_periods,
     known_capacities,
 )
@@ -108,14 +108,14 @@ def test_constant_load_in_profiles_leaves_a_constant_rate() -> None:
     assert result.duration_s == pytest.approx(100e9 / (40 * MB - 4 * MB))
     assert result.end_low_ms == result.end_ms == result.end_high_ms
     assert result.binding is not None
-    assert (result.binding.side, result.binding.period.limit) == (LEADER, PeriodLimit.CLIENTS)
+    assert (result.binding.side, result.binding.period.limit) == (LEADER, BindingLimit.CLIENTS)
     assert constant.best_start_ms() == NOW_MS
 
 
 def test_unknown_capacity_leaves_only_the_ceiling() -> None:
     result = forecast([partition()], [profile(b, capacity=None) for b in (1, 3)]).estimate(NOW_MS)
     assert result.binding is not None
-    assert result.binding.period.limit is PeriodLimit.CEILING
+    assert result.binding.period.limit is BindingLimit.CEILING
     assert result.binding.period.rate_bytes_per_s == 50 * MB
 
 
@@ -217,7 +217,7 @@ def test_busy_clients_leave_the_lowest_rate() -> None:
     limits = replace(CEILING, rate_bytes_per_s_min=6 * MB)
     result = forecast([partition()], [profile(b, [200 * MB] * 200) for b in (1, 3)], limits).estimate(NOW_MS)
     assert result.binding is not None
-    assert result.binding.period.limit is PeriodLimit.MINIMUM
+    assert result.binding.period.limit is BindingLimit.MINIMUM
     assert result.duration_s == pytest.approx(100e9 / (6 * MB - 4 * MB))
 
 
