@@ -45,10 +45,17 @@ QUIET_FROM_H, QUIET_UNTIL_H = 6, 12
 
 @pytest.fixture
 def config(lab: Lab, tmp_path: Path) -> Path:
+    """Settings with an objective, so that clients limit the throttle."""
     file = tmp_path / "rheostat.yaml"
-    file.write_text(
-        lab_config(lab, http={"port": free_ports(1)[0]}, cycle_s=1, objective={}, rate_bytes_per_s_min=1_000)
-    )
+    file.write_text(lab_config(lab, objective={}, rate_bytes_per_s_min=1_000))
+    return file
+
+
+@pytest.fixture
+def tuner_config(lab: Lab, tmp_path: Path) -> Path:
+    """Settings of a tuner that needs no signals: it has no objective."""
+    file = tmp_path / "tuner.yaml"
+    file.write_text(lab_config(lab, http={"port": free_ports(1)[0]}, cycle_s=1))
     return file
 
 
@@ -133,8 +140,9 @@ def test_best_start_comes_from_profiles_of_this_cluster(
 
 
 def test_plan_with_a_later_start_survives_a_restart_and_begins_in_time(
-    client: ReassignmentClient, config: Path, plan_file: Path, tmp_path: Path
+    client: ReassignmentClient, tuner_config: Path, plan_file: Path, tmp_path: Path
 ) -> None:
+    config = tuner_config
     settings = load_settings(config, {})
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "first.log") as tune:
         until(lambda: '"active"' in tune.said(), 40, "the tuner acts")
