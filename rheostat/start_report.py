@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
@@ -27,12 +28,16 @@ from tuner.planning.copy_forecast import (
     LoadCase,
     known_capacities,
 )
-from tuner.planning.start_time import MOVE_S_MAX, BindingPeriod, MoveForecast, StartEstimate
+from tuner.planning.start_time import MOVE_S_MAX, START_AHEAD_S_MAX, BindingPeriod, MoveForecast, StartEstimate
+from tuner.settings.schedule_periods import SettingsPeriod, periods
 from tuner.settings.tuner import TunerSettings
 
 _ROWS_EVERY_MS = 4 * 3600 * 1000
 _ROWS = 6  # After the first: a whole day.
 _BROKERS_SHOWN = 5
+_LIMITS_MS = 1000 * (START_AHEAD_S_MAX + MOVE_S_MAX)
+# A schedule that changes more often is cut, and its last period stays: two weeks have 1,000 periods of 20 minutes.
+_LIMIT_PERIODS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class StartReport:
         now: the estimate for a start now.
         as_now: the same, if the load of this moment stayed.
         candidates: estimates for now and each fourth hour.
-        ceiling_bytes_per_s: the highest throttle.
+        ceiling_bytes_per_s: the highest throttle now.
         forecast_brokers: brokers of the plan whose profiles were used.
         notes: sentences on what is not known.
     """
@@ -104,33 +109,40 @@ def answer_start(
 
 def copy_limits(
     settings: TunerSettings,
-    ceiling_bytes_per_s: float,
+    throttle_of: Callable[[TunerSettings], float],
     partitions: Iterable[PlannedPartition],
     profiles: UsableProfiles,
+    now_ms: int,
     *,
     leader_ratio: float = 1.0,
 ) -> CopyLimits:
-    """Returns the limits of a plan's throttles under these settings.
+    """Returns the limits of a plan's throttles under these settings and their schedule.
 
     Args:
-        ceiling_bytes_per_s: the ceiling, or the throttle of the plan.
+        throttle_of: returns the highest throttle (bytes/s) of the plan under the settings of a period.
     """
-    objective = settings.control_objective()
-    if objective is None:  # Without an objective, throttles do not follow the clients.
-        periods = (LimitPeriod(0, ceiling_bytes_per_s),)
-        return CopyLimits(periods, settings.rate_bytes_per_s_min, leader_ratio=leader_ratio)
+    schedule = islice(periods(settings, now_ms, now_ms + _LIMITS_MS), _LIMIT_PERIODS_MAX)
+    policies = tuple(_limit_period(period, throttle_of(period.settings)) for period in schedule)
+    if settings.objective is None:  # Without an objective, throttles do not follow the clients.
+        return CopyLimits(policies, settings.rate_bytes_per_s_min, leader_ratio=leader_ratio)
     sides = side_loads(partitions)
-    period = LimitPeriod(
-        0,
-        ceiling_bytes_per_s,
-        headroom_ratio=objective.gentle_ratio if objective.mode is Mode.GENTLE else 1.0,
-        share_max=objective.share_max,
-    )
     return CopyLimits(
-        (period,),
+        policies,
         settings.rate_bytes_per_s_min,
         capacities=known_capacities(sides, _told_capacities(settings, sides), profiles.by_broker),
         leader_ratio=leader_ratio,
+    )
+
+
+def _limit_period(period: SettingsPeriod, ceiling_bytes_per_s: float) -> LimitPeriod:
+    objective = period.settings.control_objective()
+    if objective is None:
+        return LimitPeriod(period.from_ms, ceiling_bytes_per_s)
+    return LimitPeriod(
+        period.from_ms,
+        ceiling_bytes_per_s,
+        headroom_ratio=objective.gentle_ratio if objective.mode is Mode.GENTLE else 1.0,
+        share_max=objective.share_max,
     )
 
 

@@ -16,9 +16,11 @@ from rheostat.reassign.constraints import PlanConstraints
 from rheostat.start_report import StartReport, answer_start, brokers_of, copy_limits, describe_start, to_record
 from rheostat.start_times import AskedStart, local_text, parse_start
 from streaming.shared.contract import Side
+from tuner.control.throttle.plan_moves import plan_throttle_rate
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad, drain_s
 from tuner.core.side_load import PlannedPartition, side_loads
+from tuner.settings.tuner import TunerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,14 @@ def read_planned_start(
     report = answer_start(
         partitions,
         usable,
-        copy_limits(settings.tuner, rate, partitions, usable, leader_ratio=constraints.effective_leader_ratio),
+        copy_limits(
+            settings.tuner,
+            lambda tuner: _highest_rate(tuner, constraints),
+            partitions,
+            usable,
+            now_ms,
+            leader_ratio=constraints.effective_leader_ratio,
+        ),
         asked,
         now_ms,
         steers=constraints.objective is not None,
@@ -104,6 +113,13 @@ def read_planned_start(
     )
     start_ms = report.chosen.start_ms
     return PlannedStart(start_ms if start_ms > now_ms else 0, report, tuple(describe_start(report)))
+
+
+def _highest_rate(tuner: TunerSettings, constraints: PlanConstraints) -> float:
+    """Returns the highest throttle (bytes/s) of a throttled plan under the settings of a period."""
+    # Without a schedule, the ceiling of the tuner counts. It does not report the ceilings of its schedule.
+    ceiling = tuner.rate_bytes_per_s_max if tuner.schedule else constraints.ceiling_bytes_per_s
+    return float(plan_throttle_rate(constraints.throttle, ceiling) or ceiling)
 
 
 def _time_ratio(

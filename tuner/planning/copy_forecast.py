@@ -155,6 +155,7 @@ def copy_periods(
         profiles: usable profiles by broker; the load of other brokers stays.
     """
     times_ms = _boundaries(limits.periods, now_ms, until_ms)
+    policies = [limits.at(at_ms) for at_ms in times_ms[:-1]]
     loads = {broker: _BrokerLoad(profile, now_ms, case) for broker, profile in profiles.items()}
     written = _written_bytes_per_s(partitions)
     # The factor on the write rates of now, by leader and period.
@@ -173,6 +174,7 @@ def copy_periods(
                 sum(rate * (factors[leader][i] if leader in factors else 1.0) for leader, rate in by_leader.items()),
                 load,
                 limits,
+                policies[i],
             )
             for i, (from_ms, end_ms) in enumerate(pairwise(times_ms))
         )
@@ -221,10 +223,14 @@ class _BrokerLoad:
 
 
 def _period(
-    side: BrokerSide, span_ms: tuple[int, int], steady_state: float, load: _BrokerLoad | None, limits: CopyLimits
+    side: BrokerSide,
+    span_ms: tuple[int, int],
+    steady_state: float,
+    load: _BrokerLoad | None,
+    limits: CopyLimits,
+    policy: LimitPeriod,
 ) -> CopyPeriod:
     from_ms, until_ms = span_ms
-    policy = limits.at(from_ms)
     ceiling = policy.ceiling_bytes_per_s
     if side[1] is Side.LEADER:
         ceiling *= limits.leader_ratio

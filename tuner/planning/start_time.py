@@ -82,7 +82,8 @@ class MoveForecast:
             side: SideLoad(time_ratio * load.remaining_bytes, load.steady_state_bytes_per_s)
             for side, load in side_loads(partitions).items()
         }
-        self._partitions, self._profiles, self._limits = partitions, profiles, limits
+        self.limits = limits
+        self._partitions, self._profiles = partitions, profiles
         self._periods: dict[LoadCase, dict[BrokerSide, tuple[CopyPeriod, ...]]] = {}
 
     def periods(self, side: BrokerSide, case: LoadCase = LoadCase.EXPECTED) -> tuple[CopyPeriod, ...]:
@@ -90,7 +91,7 @@ class MoveForecast:
         if case not in self._periods:
             until_ms = self.now_ms + 1000 * (START_AHEAD_S_MAX + MOVE_S_MAX)
             self._periods[case] = copy_periods(
-                self._partitions, self._profiles, self._limits, self.now_ms, until_ms, case
+                self._partitions, self._profiles, self.limits, self.now_ms, until_ms, case
             )
         return self._periods[case][side]
 

@@ -72,11 +72,11 @@ def read_start_report(settings: Settings, report: EstimateReport, asked: AskedSt
         profiles = read_profiles(client, settings)
     now_ms = _now_ms()
     usable = select_usable(profiles, brokers_of(partitions), now_ms)
-    ceiling = report.question.rate_bytes_per_s_max or settings.tuner.rate_bytes_per_s_max
+    throttle = report.question.rate_bytes_per_s_max
     return answer_start(
         partitions,
         usable,
-        copy_limits(settings.tuner, ceiling, partitions, usable),
+        copy_limits(settings.tuner, lambda tuner: throttle or tuner.rate_bytes_per_s_max, partitions, usable, now_ms),
         asked,
         now_ms,
         steers=settings.tuner.objective is not None,

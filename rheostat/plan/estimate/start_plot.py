@@ -64,10 +64,11 @@ def _throttle_panel(report: StartReport, side: BrokerSide, times_ms: Sequence[in
     periods = report.forecast.periods(side)
     throttle = _values(periods, times_ms, lambda period: period.rate_bytes_per_s)
     steady_state = _values(periods, times_ms, lambda period: period.steady_state_bytes_per_s)
+    ceilings = [report.forecast.limits.at(at_ms).ceiling_bytes_per_s for at_ms in times_ms]
     lines = (
         Line("throttle", throttle, COLOURS[1], stepped=True),
         Line("steady-state replication", steady_state, COLOURS[4], stepped=True),
-        Line("ceiling", [report.ceiling_bytes_per_s] * len(times_ms), GREY, dashed=True),
+        Line("ceiling", ceilings, GREY, dashed=True, stepped=True),
     )
     return Panel("Throttle", lines, rate_text)
 

@@ -54,7 +54,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def limits_of(settings: TunerSettings, profiles: UsableProfiles) -> CopyLimits:
-    return copy_limits(settings, settings.rate_bytes_per_s_max, PARTITIONS, profiles)
+    return copy_limits(settings, lambda period: period.rate_bytes_per_s_max, PARTITIONS, profiles, NOW_MS)
 
 
 def answer(
@@ -138,6 +138,22 @@ def test_limits_have_capacity_and_mode_of_the_settings() -> None:
     assert (share.periods[0].share_max, share.periods[0].headroom_ratio) == (0.2, 1.0)
     gentle = limits_of(TunerSettings.model_validate({**base, "objective": {"mode": "gentle"}}), usable)
     assert (gentle.periods[0].share_max, gentle.periods[0].headroom_ratio) == (None, 0.5)
+
+
+def test_schedule_changes_the_ceiling_and_the_mode() -> None:
+    """Nights from 22:00 to 4:00 with 100 MB/s, and gentle in the morning."""
+    night = {"name": "night", "cron": "0 22 * * *", "duration_s": "6h", "rate_bytes_per_s_max": 100 * MB}
+    morning = {"name": "morning", "cron": "0 4 * * *", "duration_s": "4h", "mode": "gentle"}
+    settings = TunerSettings.model_validate({"rate_bytes_per_s_max": 20 * MB, "schedule": [night, morning]})
+    usable = select_usable({}, (1, 3), NOW_MS)
+    limits = limits_of(settings, usable)
+    policies = [limits.at(NOW_MS + hours * HOUR_MS) for hours in (0, 4, 9, 10, 14, 28)]
+    assert [policy.ceiling_bytes_per_s / MB for policy in policies] == [20, 100, 100, 20, 20, 100]
+    assert [policy.headroom_ratio for policy in policies] == [1.0, 1.0, 1.0, 0.5, 1.0, 1.0]
+    report = answer({}, settings)
+    assert report.chosen.start_ms == NOW_MS + 4 * HOUR_MS
+    assert report.chosen.duration_s == pytest.approx(500e9 / (100 * MB))
+    assert report.ceiling_bytes_per_s == 20 * MB
 
 
 def test_record_has_units_and_no_infinite_numbers() -> None:

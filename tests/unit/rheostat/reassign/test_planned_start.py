@@ -8,9 +8,11 @@ import pytest
 
 from rheostat.errors import BadInputError
 from rheostat.profiles import select_usable
-from rheostat.reassign.planned_start import _time_ratio, parse_planned_start
+from rheostat.reassign.constraints import PlanConstraints
+from rheostat.reassign.planned_start import _highest_rate, _time_ratio, parse_planned_start
 from rheostat.start_report import answer_start, copy_limits
 from rheostat.start_times import AskedStart
+from tuner.core.reassignment_plan import PlanThrottle
 from tuner.core.side_load import PlannedPartition, side_loads
 from tuner.settings.tuner import TunerSettings
 
@@ -38,13 +40,25 @@ def test_forecast_of_a_constant_load_takes_the_estimated_time(leader_ratio: floa
     report = answer_start(
         PARTITIONS,
         usable,
-        copy_limits(SETTINGS, 50 * MB, PARTITIONS, usable, leader_ratio=leader_ratio),
+        copy_limits(SETTINGS, lambda _: 50 * MB, PARTITIONS, usable, NOW_MS, leader_ratio=leader_ratio),
         AskedStart(NOW_MS),
         NOW_MS,
         steers=True,
         time_ratio=_time_ratio(side_loads(PARTITIONS), 50 * MB, leader_ratio, expected_s),
     )
     assert report.chosen.duration_s == pytest.approx(expected_s, rel=1e-6)
+
+
+def test_throttle_of_a_plan_follows_the_schedule() -> None:
+    rule = {"name": "night", "cron": "0 22 * * *", "duration_s": "6h", "rate_bytes_per_s_max": 80 * MB}
+    scheduled = TunerSettings.model_validate({"rate_bytes_per_s_max": 50 * MB, "schedule": [rule]})
+    night = scheduled.model_copy(update={"rate_bytes_per_s_max": 80 * MB})
+    for throttle, file, expected in (
+        (None, SETTINGS, 30), (None, scheduled, 50), (None, night, 80), (60 * MB, night, 60), (60 * MB, scheduled, 50),
+        (20 * MB, SETTINGS, 20),
+    ):  # fmt: skip
+        constraints = PlanConstraints("the tuner", 30 * MB, throttle=PlanThrottle(throttle))
+        assert _highest_rate(file, constraints) == expected * MB
 
 
 def test_time_ratio_without_an_estimate_is_1() -> None:
