@@ -171,7 +171,7 @@ class MemoryBody(Struct):
     orders_at_ms: TimestampMs = 0
     recorded_orders: OrdersBody | None = None
     orders_recorded_until_ms: TimestampMs | None = None
-    schedule_rules: str = ""
+    schedule_rules: Text = ""
     cleared_at_ms: TimestampMs = 0
     predecessor_writes: list[tuple[NodeId, Side, list[Rate | None]]] = []
     predecessor_writes_until_ms: TimestampMs = 0

@@ -127,7 +127,13 @@ def _hold_if_infeasible(throttled: ThrottledSide) -> Hold | None:
     current = 0 if limits.closed_loop else throttled.setting.bytes_per_s
     if not is_infeasible(current, load, limits):
         return None
-    setting_name = "the throttle of the plan (--throttle)" if case.is_limited_by_plan else "tuner.rate_bytes_per_s_max"
+    setting_name = "tuner.rate_bytes_per_s_max"
+    if case.is_limited_by_plan:
+        setting_name = "the throttle of the plan (--throttle)"
+    elif case.view.limits.schedule_rules:
+        setting_name = (
+            f"{setting_name}, or that of tuner.schedule in the rules that apply ({case.view.limits.schedule_rules})"
+        )
     return case.hold(
         Reason.INFEASIBLE,
         f"steady-state replication alone takes {rate_text(load.steady_state_bytes_per_s)}, {case.ceiling_name} is "

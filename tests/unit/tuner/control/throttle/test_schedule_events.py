@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tuner_cases import LIMITS, NOW_MS, OWN_LISTS, SOURCE, STALL, TARGET, live, observation
+from tuner_cases import LIMITS, NOW_MS, OWN_LISTS, SOURCE, STALL, TARGET, live, move_signal, observation
 
 from tuner.control.throttle.decision import FollowSchedule, Reason, SetRate
 from tuner.control.throttle.operator_overrides import limit_override
@@ -109,3 +109,13 @@ def test_ordered_raise_above_a_rules_ceiling_continues() -> None:
     change = SetRate(*SOURCE, 10 * MB, 80 * MB, Reason.OVERRIDDEN, "text")
     seen = replace(observation(live()), orders=Orders(overrides={SOURCE: Override(80 * MB, NOW_MS + 1, "me")}))
     assert find_superseded_changes({SOURCE: change}, set(), seen, office) == {}
+
+
+def test_infeasible_move_names_the_rules_that_apply() -> None:
+    office = replace(NIGHT, rate_bytes_per_s_max=20 * MB, schedule_rules="office")
+    moves = [move_signal(*SOURCE, steady_state=30 * MB), move_signal(*TARGET, steady_state=30 * MB)]
+    seen = observation(live(), moves)
+    _, decisions = decide(seen, Memory(schedule_rules="office"), office, STALL)
+    texts = [d.text for d in decisions if d.reason is Reason.INFEASIBLE]
+    assert len(texts) == 2
+    assert all("or that of tuner.schedule in the rules that apply (office)" in text for text in texts)
