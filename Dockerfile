@@ -65,6 +65,7 @@ COPY pyproject.toml README.md /src/
 COPY conf/ /src/conf/
 COPY streaming/ /src/streaming/
 COPY tuner/ /src/tuner/
+COPY learning/ /src/learning/
 COPY rheostat/ /src/rheostat/
 RUN /opt/tools/bin/pip wheel --no-index --no-build-isolation --no-deps --wheel-dir /tmp/wheel /src \
  && /opt/tools/bin/pip --python /opt/venv/bin/python install --no-index --no-deps --root /installed /tmp/wheel/*.whl

@@ -8,7 +8,7 @@ TOOLS := .tools
 UV := $(shell command -v uv 2>/dev/null || echo $(TOOLS)/uv/bin/uv)
 BIN := .venv/bin
 LOCKS := requirements.lock requirements-dev.lock
-PACKAGES := streaming tuner rheostat
+PACKAGES := streaming tuner learning rheostat
 CODE := $(PACKAGES) tests benchmarks dashboards docs_build
 export UV_PYTHON_DOWNLOADS := never
 

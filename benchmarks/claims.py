@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.control import OURS, totals
+from benchmarks.forecasts.horizons import BEST_EXPERT_MAX, OTHER_MAX, SEASONAL_MAX
+from benchmarks.learn import FALSE_PER_WEEK_MAX, PRECISION_MIN, RECALL_MIN, RSS_GROWTH_MAX
 from benchmarks.recoveries.score import ACT, NONE, OBJECTIVE_MS, RATIO_MAX
 
 Figures = Mapping[str, Any]  # The JSON object that a benchmark prints with --json.
@@ -85,6 +87,18 @@ def _recovery(policy: str, key: str) -> Callable[[Figures], float | None]:
     return read
 
 
+def _worst_forecast(key: str, is_seasonal: bool | None = None) -> Callable[[Figures], float | None]:
+    """Reads the largest ratio of all series half a day ahead; ``is_seasonal`` selects series."""
+
+    def read(figures: Figures) -> float | None:
+        rows = [row for row in figures["horizons"] if row["is_met"] is not None]
+        return max(
+            (float(row[key]) for row in rows if is_seasonal is None or row["is_seasonal"] == is_seasonal), default=None
+        )
+
+    return read
+
+
 # By benchmark, in the order of the page.
 CLAIMS: Mapping[str, tuple[Claim, ...]] = {
     "footprint": (
@@ -113,6 +127,38 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("the same where every move stalls at once, MB", _key("rescue", "rss_mb_peak"), at_most=300.0),
         Claim("CPU per broker at 5,000 brokers ÷ at 1,000", _key("growth", "ratio"), at_most=1.3),
     ),
+    "forecast": (
+        Claim(
+            "error 12 h ahead ÷ persistence, worst seasonal series",
+            _worst_forecast("ratio_to_persistence", True),
+            at_most=SEASONAL_MAX,
+        ),
+        Claim(
+            "error 12 h ahead ÷ persistence, worst other series",
+            _worst_forecast("ratio_to_persistence", False),
+            at_most=OTHER_MAX,
+        ),
+        Claim(
+            "error 12 h ahead ÷ best single expert, worst series",
+            _worst_forecast("ratio_to_best_expert"),
+            at_most=BEST_EXPERT_MAX,
+        ),
+    ),
+    "learn": (
+        Claim("lasting changes found", _key("changes", "lasting", "recall"), at_least=RECALL_MIN),
+        Claim("precision of lasting changes", _key("changes", "lasting", "precision"), at_least=PRECISION_MIN),
+        Claim(
+            "false changes per measure and week",
+            _key("changes", "lasting", "false_per_week"),
+            at_most=FALSE_PER_WEEK_MAX,
+        ),
+        Claim("unusual hours found", _key("changes", "unusual", "recall")),
+        Claim("precision of unusual hours", _key("changes", "unusual", "precision")),
+        Claim("rebuild from five weeks at 1,000 brokers, s of CPU", _key("cost", "rebuild_total_s")),
+        Claim("each hour at 1,000 brokers, s of CPU", _key("cost", "hour_s")),
+        Claim("memory of learn at 1,000 brokers (RSS), MB", _key("cost", "rss_mb")),
+        Claim("largest memory of a further month ÷ before", _key("cost", "rss_growth"), at_most=RSS_GROWTH_MAX),
+    ),
     "pipeline": (
         Claim("throughput ÷ Spark only parsing", _key("throughput", "ratio_to_parse_only"), at_least=0.65),
         Claim("samples per second, all of the pipeline", _key("throughput", "samples_per_s")),
@@ -120,11 +166,6 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("sample published to signal readable, p99, s", _key("live", "thorough", "latency_s_p99"), at_most=1.5),
         Claim("process start to first signal, s", _key("live", "thorough", "start_s"), at_most=12.0),
         Claim("memory, JVM and Python (RSS), MiB", _key("live", "thorough", "rss_mb"), at_most=1229.0),
-    ),
-    "history": (
-        Claim("pass at 1,000 brokers, s", _key("pass_s"), at_most=60.0),
-        Claim("bytes a day at 1,000 brokers, MB", _key("day_mb"), at_most=50.0),
-        Claim("memory of the JVM after a pass (RSS), MB", _key("jvm_rss_mb")),
     ),
     "collector": (
         Claim("round of 1,000 nodes, longest, s", _largest_collector("round_s_max"), at_most=5.0),

@@ -4,6 +4,8 @@ The bound is the better of two free forecasts: the last value, and the value a d
 is at least 5 % lower. There are two errors: the mean absolute error, and the pinball loss of the 90 % quantile, which matters for a
 throttle that has to leave bandwidth. Every model gets the same running quantile of its own errors. Parameters are chosen on the
 first half of a trace, and errors are measured on the second half.
+
+With ``--horizons`` only the forecasts of `rheostat learn`, 1 hour to 7 days ahead, are measured (forecasts/horizons.py).
 """
 
 from __future__ import annotations
@@ -14,8 +16,9 @@ import sys
 import time
 from typing import Any
 
+from benchmarks.forecasts.horizons import BOUND_H, measure_horizons, public_series, series_of_traces
 from benchmarks.forecasts.models import MB, MODELS, Forecast, settings
-from benchmarks.forecasts.traces import LoadTrace, stored
+from benchmarks.forecasts.traces import HISTORY_PERIOD_S, LoadTrace, stored
 
 PAYS_BELOW = 0.95
 BASELINES = ("last value", "daily naive")
@@ -85,18 +88,32 @@ def _mean(values: list[float]) -> float:
     return sum(values) / len(values)
 
 
+def print_horizons(rows: list[dict[str, Any]]) -> None:
+    print(f"\n{'':14} {'ahead':>6} {'error':>9} {'÷ persistence':>14} {'÷ best expert':>14}  best expert")
+    for row in rows:
+        verdict = "" if row["is_met"] is None else "  bounds kept" if row["is_met"] else "  BOUND MISSED"
+        print(
+            f"{row['series']:14} {row['horizon_h']:4} h {row['error']:9.3f} {row['ratio_to_persistence']:14.2f} "
+            f"{row['ratio_to_best_expert']:14.2f}  {row['best_expert']}{verdict}"
+        )
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    as_json = parser.parse_args(arguments).json
+    parser.add_argument("--horizons", action="store_true", help=f"only hours and days ahead; judged at {BOUND_H} hours")
+    options = parser.parse_args(arguments)
     traces = stored()
     if not traces:
         print("no traces: make them with python -m benchmarks.forecasts.traces", file=sys.stderr)
         return 2
-    found = measure(traces)
-    if as_json:
+    short = [] if options.horizons else [trace for trace in traces if trace.period_s != HISTORY_PERIOD_S]
+    found = measure(short)
+    found["horizons"] = measure_horizons(series_of_traces(traces) + public_series())
+    is_met = all(row["is_met"] is not False for row in found["horizons"])
+    if options.json:
         print(json.dumps(found))
-        return 0
+        return 0 if is_met else 1
     for one in found["traces"]:
         print(f"\n{one['trace']}, one value every {one['period_s']} s, {one['values']} values")
         print(f"{'':34} {'MAE MB/s':>9} {'ratio':>6} {'pinball':>9} {'ratio':>6} {'µs':>6}")
@@ -106,9 +123,10 @@ def main(arguments: list[str]) -> int:
                 f"{r['pinball_ratio']:6.2f} {r['us_per_value']:6.0f}{'  pays' if r['pays'] else ''}"
             )
     for name, where in found["pays"].items():
-        if name not in BASELINES:
+        if short and name not in BASELINES:
             print(f"{name} pays on {len(where)} of {len(found['traces'])}: {', '.join(where) or 'none'}")
-    return 0
+    print_horizons(found["horizons"])
+    return 0 if is_met else 1
 
 
 if __name__ == "__main__":

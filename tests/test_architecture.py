@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PURE = [path for room in ("control", "planning", "core") for path in sorted((ROOT / "tuner" / room).rglob("*.py"))]
+PURE += sorted((ROOT / "learning" / "models").rglob("*.py"))
 PURE += [
     ROOT / "streaming" / "shared" / name for name in ("units.py", "short_lists.py")
 ]  # Decisions write their sentences with these.
@@ -62,3 +63,9 @@ def test_tuner_loads_no_spark() -> None:
     program = "import sys, tuner.app; print(sorted(m for m in sys.modules if m.split('.')[0] in ('pyspark', 'py4j')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_tuner_loads_no_river() -> None:
+    program = "import sys, tuner.app; print('river' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "False"

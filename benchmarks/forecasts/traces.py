@@ -20,7 +20,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "tests" / "traces" / "load"
 SEED = 20_260
 UNIT_BYTES_PER_S = 100_000
 DAY_S = 86_400
-LASTS_S = {5: 30 * 3600, 60: 10 * DAY_S}
+HISTORY_PERIOD_S = 600  # These traces are for forecasts of hours and days (horizons.py).
+LASTS_S = {5: 30 * 3600, 60: 10 * DAY_S, HISTORY_PERIOD_S: 35 * DAY_S}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +71,11 @@ SHAPES: dict[str, tuple[Callable[[float], float], float, float]] = {
 }
 
 
-def _made(name: str, period_s: int, random_: random.Random) -> list[int]:
+def _made(name: str, period_s: int, random_: random.Random, lasts_s: int) -> list[int]:
     shape, noise, steps_per_day = SHAPES[name]
     level, wander = 1.0, 0.0
     values = []
-    for i in range(LASTS_S[period_s] // period_s):
+    for i in range(lasts_s // period_s):
         if random_.random() < steps_per_day * period_s / DAY_S:
             level = random_.uniform(0.6, 1.6)
         # Noise has a memory of a minute: clients that are busy now are busy in five seconds.
@@ -85,12 +86,20 @@ def _made(name: str, period_s: int, random_: random.Random) -> list[int]:
     return values
 
 
+def _history(name: str, random_: random.Random) -> list[int]:
+    """Returns means over the periods of the history, from values of a minute, in which noise lasts for a minute."""
+    minutes, per_period = _made(name, 60, random_, LASTS_S[HISTORY_PERIOD_S]), HISTORY_PERIOD_S // 60
+    return [round(sum(minutes[i : i + per_period]) / per_period) for i in range(0, len(minutes), per_period)]
+
+
 def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     random_ = random.Random(SEED)
     for period_s in LASTS_S:
         for name in SHAPES:
-            text = "\n".join(map(str, _made(name, period_s, random_))) + "\n"
+            is_history = period_s == HISTORY_PERIOD_S
+            values = _history(name, random_) if is_history else _made(name, period_s, random_, LASTS_S[period_s])
+            text = "\n".join(map(str, values)) + "\n"
             (FOLDER / f"{name}_{period_s}s.csv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     return 0
 

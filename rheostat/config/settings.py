@@ -16,6 +16,7 @@ from typing import Any, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from learning.settings import LearnSettings
 from rheostat.config.yaml_file import YamlFile
 from rheostat.errors import BadInputError
 from streaming.collector.settings import CollectorSettings
@@ -48,7 +49,7 @@ class TopicSettings(BaseModel):
         default="rheostat",
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
         description="prefix of the names of rheostat's topics: <prefix>.metrics, <prefix>.signals, <prefix>.rejects, "
-        "<prefix>.history, <prefix>.profiles, <prefix>.journal, <prefix>.orders, <prefix>.inputs",
+        "<prefix>.journal, <prefix>.orders, <prefix>.inputs, <prefix>.history, <prefix>.profiles",
     )
 
 
@@ -67,6 +68,7 @@ class Settings(BaseModel):
     stream: StreamSettings = Field(description="how signals are made from metrics")
     limits: LimitsSettings = Field(default_factory=LimitsSettings, description="how many partitions there may be")
     tuner: TunerSettings = Field(description="what the tuner may do")
+    learn: LearnSettings = Field(default_factory=LearnSettings, description="what is learned from the history")
 
     @model_validator(mode="after")
     def _check_sections_fit(self) -> Settings:

@@ -1,4 +1,4 @@
-"""Declares `rheostat run`, which runs all long-running processes, and `collect`, `stream` and `tune`, which run one of them."""
+"""Declares `rheostat run`, which runs all long-running processes, and `collect`, `stream`, `tune` and `learn`, which run one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheostat.options import Config, DryRun, WaitForCluster
 
 
 def run(config: Config, dry_run: DryRun = False) -> None:
-    """Runs the collector, the stream and the tuner for an existing cluster, and restarts each process that ends."""
+    """Runs the collector, the stream, the tuner and learn for an existing cluster, and restarts each process that ends."""
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.run.services import announce_mode, probe, stop_on_signals, with_dry_run
@@ -25,7 +25,7 @@ def run(config: Config, dry_run: DryRun = False) -> None:
     announce_mode(with_dry_run(settings).tuner if dry_run else settings.tuner)
     stop = stop_on_signals()
     probe(settings)
-    supervisor = Supervisor(children_for(config, dry_run=dry_run))
+    supervisor = Supervisor(children_for(config, dry_run=dry_run, learn=settings.learn.enabled))
     # Only the tuner can reload its settings while it runs.
     reload_on_hangup(lambda: supervisor.send_signal("tune", signal.SIGHUP), stop)
     supervisor.run(stop)
@@ -56,13 +56,18 @@ def tune(config: Config, wait: WaitForCluster = False, dry_run: DryRun = False) 
     _run_part("tune", config, wait, dry_run=dry_run)
 
 
+def learn(config: Config, wait: WaitForCluster = False) -> None:
+    """Runs only learn, which reads the history topic, and writes forecasts and usual values to the profiles topic."""
+    _run_part("learn", config, wait)
+
+
 def _run_part(
     name: str, config: Path, wait: bool, *, dry_run: bool = False, variables: dict[str, str] | None = None
 ) -> None:
     """Runs one process until it is stopped.
 
     Args:
-        name: "collect", "stream" or "tune".
+        name: "collect", "stream", "tune" or "learn".
         wait: wait until the cluster answers, instead of ending with an error.
         variables: environment variables that are added for the settings.
     """
@@ -95,6 +100,10 @@ def _run_part(
         from rheostat.run.collect_service import run_collect
 
         run_collect(settings, stop, watch.state, threads)
+    elif name == "learn":
+        from rheostat.run.learn_service import run_learn
+
+        run_learn(settings, stop, watch.state, threads)
     else:
         from rheostat.run.stream_service import run_stream
 

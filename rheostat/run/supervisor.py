@@ -1,4 +1,4 @@
-"""Runs collector, stream and tuner as child processes for `rheostat run`, and restarts a part that dies, with back-off.
+"""Runs collector, stream, tuner and learn as child processes for `rheostat run`, and restarts a part that dies, with back-off.
 
 The parts are separate processes, so that a crash of one part does not end the others. At the end all parts get SIGTERM, the tuner
 first, and end in parallel.
@@ -21,11 +21,15 @@ from rheostat.run.process import spawn
 log = structlog.get_logger("run")
 
 PARTS = ("collect", "stream", "tune")
+LEARN = "learn"
 STOP_S_MAX = 14.0  # For all children together; Ctrl-C ends `rheostat run` within 15 s.
 # The stream gets a lower priority: Spark computes in bursts, may share its machine with brokers, and can wait longest.
 STREAM_NICE = 5
+LEARN_NICE = 10  # It may come last: its profiles are for hours.
+LEARN_DELAY_S = 20.0  # It reads what the stream writes, so it starts when the stream has started.
 BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 30.0
 WELL_AFTER_S = 60.0  # A child that ran for this long has recovered: its next restart has the shortest back-off again.
+_NICE = {"stream": STREAM_NICE, LEARN: LEARN_NICE}
 _CHECK_EVERY_S = 0.2
 _STDERR = 2  # File descriptor.
 
@@ -108,12 +112,17 @@ class Supervisor:
             log.info("part stopped", part=name, code=process.returncode)
 
 
-def children_for(config: Path, *, dry_run: bool) -> list[Child]:
-    """Returns the children for one settings file; each runs one command of this program."""
+def children_for(config: Path, *, dry_run: bool, learn: bool = False) -> list[Child]:
+    """Returns the children for one settings file; each runs one command of this program.
+
+    Args:
+        learn: also run `rheostat learn`.
+    """
     children = []
-    for part in PARTS:
+    for part in (LEARN, *PARTS) if learn else PARTS:
         command = [sys.executable, "-m", "rheostat", part, "--config", str(config), "--wait-for-cluster"]
         if part == "tune" and dry_run:
             command.append("--dry-run")
-        children.append(Child(part, command, nice=STREAM_NICE if part == "stream" else 0))
+        start_at_s = time.monotonic() + LEARN_DELAY_S if part == LEARN else 0.0
+        children.append(Child(part, command, nice=_NICE.get(part, 0), start_at_s=start_at_s))
     return children

@@ -32,7 +32,7 @@ class ProcessMetric:
     """Metrics that every process has."""
 
     BUILD_INFO = _gauge("rheostat_build_info", unit=Unit.TRUTH, labels=("version", "part"),
-        meaning="1 for each process; the labels contain the running version and the process: collect, stream or tune.")
+        meaning="1 for each process; the labels contain the running version and the process: collect, stream, tune or learn.")
     CONFIG_VALID = _gauge("rheostat_config_last_reload_successful", unit=Unit.TRUTH, labels=_PART,
         meaning="1 while the settings file on disk is valid; 0 while a restart would fail because of it. The process keeps its "
         "old settings.")
@@ -123,16 +123,28 @@ class StreamMetric:
         meaning="Records of an outage that the stream still has to process in the background.")
     BACKLOG_LOST_RECORDS = _gauge("rheostat_stream_backlog_lost_records", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Backlog records that retention deleted before they were read.")
-    HISTORY_AT = _gauge("rheostat_stream_history_period_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
-        meaning="End of the newest period that this process has written to the history; absent before the first one.")
-    HISTORY_SECONDS = _gauge("rheostat_stream_history_job_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
-        meaning="Duration of the last job that made periods of the history, in seconds.")
-    HISTORY_PERIODS = _counter("rheostat_stream_history_periods_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Periods of the history that were made, also those that were made again.")
-    HISTORY_REFUSED = _counter("rheostat_stream_history_refused_signals_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Signals that the history left out because they do not follow the contract, counted whenever a period is made.")
-    HISTORY_FAILURES = _counter("rheostat_stream_history_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
-        meaning="Passes over the signals that failed and were repeated.")
+
+
+class LearnMetric:
+    """Metrics of `rheostat learn`."""
+
+    LEARNED_TO = _gauge("rheostat_learn_learned_to_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
+        meaning="End of the history that the profiles contain; absent before the first profile.")
+    LEARN_SECONDS = _gauge("rheostat_learn_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Seconds that the newest update of all profiles took; the first one after a start includes the whole history.")
+    BROKERS = _gauge("rheostat_learn_profiles", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Brokers that have a profile.")
+    PERIODS = _counter("rheostat_learn_periods_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Periods of this cluster that were read from the history topic.")
+    REFUSED = _counter("rheostat_learn_refused_records_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Records of the history topic that are no valid period, or have an impossible time.")
+    WRITTEN = _counter("rheostat_learn_records_written_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Records that were written to the profiles topic.")
+    FAILED = _counter("rheostat_learn_records_failed_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Records that Kafka did not accept in the profiles topic; they are written again.")
+    ERROR = _gauge("rheostat_learn_forecast_error_ratio", unit=Unit.RATIO, labels=("cluster", "horizon"),
+        meaning="Mean absolute error of the forecasts of client writes, as a share of the mean load; the median of all brokers, by "
+        "how long before the forecast was made (1h to 168h).")
 
 
 class TunerMetric:
@@ -426,5 +438,6 @@ BY_PROCESS: dict[str, tuple[MetricDef, ...]] = {
     "collector": metric_defs_in(vars(CollectorMetric)),
     "stream": metric_defs_in(vars(StreamMetric)),
     "tuner": metric_defs_in(vars(TunerMetric)),
+    "learn": metric_defs_in(vars(LearnMetric)),
 }
 ALL: tuple[MetricDef, ...] = tuple(metric for metrics in BY_PROCESS.values() for metric in metrics)

@@ -1,4 +1,4 @@
-"""Settings of the metrics endpoint of collector and stream: address, port and token.
+"""Settings of the metrics endpoint of collector, stream and learn: address, port and token.
 
 Requests from this machine need no token. An address that other machines can reach is refused unless a token is set (the same rule
 as ``tuner.http``).
@@ -37,7 +37,7 @@ class MetricsHttpSettings(BaseModel):
     read_token: SecretStr | None = Field(
         default=None,
         description="bearer token that clients on other machines need; better set as environment variable "
-        "RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN or RHEOSTAT_STREAM__HTTP__READ_TOKEN",
+        "RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN, RHEOSTAT_STREAM__HTTP__READ_TOKEN or RHEOSTAT_LEARN__HTTP__READ_TOKEN",
     )
 
     # A validator of the section, not of ``read_token``: pydantic would quote the key's value, a secret, in its error.
@@ -48,8 +48,8 @@ class MetricsHttpSettings(BaseModel):
         if self.port is not None and self.read_token is None and not is_local_host(self.host):
             raise ValueError(
                 f"host {self.host} can be reached from other machines, and no token is set, so the metrics are not served: set "
-                "read_token (in the environment: RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN or RHEOSTAT_STREAM__HTTP__READ_TOKEN), or "
-                "host 127.0.0.1"
+                "read_token (in the environment: RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN, RHEOSTAT_STREAM__HTTP__READ_TOKEN or "
+                "RHEOSTAT_LEARN__HTTP__READ_TOKEN), or host 127.0.0.1"
             )
         return self
 

@@ -44,7 +44,7 @@ class ProcessMetricsCollector(Collector):
     ) -> None:
         """
         Args:
-            part: collect, stream or tune.
+            part: collect, stream, tune or learn.
             config: returns the state of the settings file; None if the settings come from no file.
             threads: the watch of this process's threads; None if they are not watched.
         """

@@ -64,7 +64,7 @@ def test_settings_error_names_key_line_and_expected_value(tmp_path: Path, old: s
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["run", "collect", "stream", "tune", "status", "signals", "doctor"])
+@pytest.mark.parametrize("command", ["run", "collect", "stream", "tune", "learn", "status", "signals", "doctor"])
 def test_no_command_starts_with_a_faulty_file(tmp_path: Path, command: str) -> None:
     config = write(tmp_path, yaml.safe_dump({**GOOD, "speed": 9}, sort_keys=False))
 

@@ -32,6 +32,7 @@ HEADINGS = {
     "stream": "`rheostat stream`",
     "tuner": "`rheostat tune`",
     "dry": "`rheostat tune` in a dry run",
+    "learner": "`rheostat learn`",
     "reader": "`rheostat status`, `signals`, `plan`",
     "operator": "`rheostat pause`, `resume`, `override`",
     "calibrator": "`rheostat quotas measure`, `calibrate`",
@@ -82,7 +83,7 @@ def granted(lab: Lab) -> None:
         with ClusterClient(kafka_of(lab, "creator"), "test") as client:
             try:
                 ensure_topics(client, TOPICS)
-                return len({state.topic for state in client.partitions(vars_of(TOPICS))}) == len(vars_of(TOPICS))
+                return {state.topic for state in client.partitions(vars_of(TOPICS))} == set(vars_of(TOPICS))
             except MissingPermission:
                 return False  # Not effective yet.
 
@@ -90,16 +91,7 @@ def granted(lab: Lab) -> None:
 
 
 def vars_of(topics: Topics) -> list[str]:
-    return [
-        topics.metrics,
-        topics.signals,
-        topics.history,
-        topics.profiles,
-        topics.rejects,
-        topics.orders,
-        topics.journal,
-        topics.inputs,
-    ]
+    return [getattr(topics, name) for name in Topics.__slots__]
 
 
 def kafka_of(lab: Lab, user: str) -> KafkaSettings:
@@ -132,13 +124,14 @@ def started(run: Running, event: str) -> None:
 @pytest.mark.campaign
 def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path) -> None:
     """The whole chain runs: metrics, signals, an active tuner, and an operator who pauses it."""
-    for name in ("collector", "stream", "tuner", "dry"):
+    for name in ("collector", "stream", "tuner", "dry", "learner"):
         (tmp_path / name).mkdir()
     files = {
         "collector": config_of(lab, "collector", tmp_path / "collector"),
         "stream": config_of(lab, "stream", tmp_path / "stream"),
         "tuner": config_of(lab, "tuner", tmp_path / "tuner"),
         "dry": config_of(lab, "dry", tmp_path / "dry", dry_run=True),
+        "learner": config_of(lab, "learner", tmp_path / "learner"),
         "reader": config_of(lab, "reader", tmp_path),
         "operator": config_of(lab, "operator", tmp_path),
     }
@@ -147,10 +140,12 @@ def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path
         running(*RHEOSTAT, "stream", "--config", files["stream"], log=tmp_path / "stream.log") as stream,
         running(*RHEOSTAT, "tune", "--config", files["tuner"], log=tmp_path / "tune.log") as tune,
         running(*RHEOSTAT, "tune", "--config", files["dry"], log=tmp_path / "dry.log") as dry,
+        running(*RHEOSTAT, "learn", "--config", files["learner"], log=tmp_path / "learn.log") as learn,
     ):
         started(tune, "active")
         started(dry, "dry run: deciding without writing")
         started(stream, "first batch")
+        started(learn, "learn started")
         seen = rheostat("signals", "--config", files["reader"], "--duration", "20")
         assert seen.returncode == 0, seen.stdout + seen.stderr
         paused = rheostat("pause", "--config", files["operator"])
@@ -160,11 +155,11 @@ def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path
         assert '"paused"' in said.stdout or "pause" in said.stdout, said.stdout + said.stderr
         resumed = rheostat("resume", "--config", files["operator"])
         assert resumed.returncode == 0, resumed.stdout + resumed.stderr
-        for run in (collect, stream, tune, dry):
+        for run in (collect, stream, tune, dry, learn):
             assert run.alive()
             assert "missing right" not in run.said()
             assert "Authorization" not in run.said()
-        for run in (tune, dry, collect):
+        for run in (tune, dry, collect, learn):
             assert run.end(signal.SIGTERM, 20) == 0
 
 

@@ -40,7 +40,6 @@ from streaming.shared.contract.history import (
     TenantHistory,
 )
 from streaming.shared.contract.learned_encoding import (
-    HISTORY_VERSION,
     decode_history,
     decode_profile,
     encode_history,
@@ -86,7 +85,6 @@ from streaming.shared.contract.signals import (
 )
 
 __all__ = [
-    "HISTORY_VERSION",
     "HORIZONS_H",
     "MUTATION_REFUSED_FROM_VERSION",
     "PERIOD_S",

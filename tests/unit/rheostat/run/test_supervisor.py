@@ -112,6 +112,14 @@ def test_children_for_passes_dry_run_to_the_tuner_only() -> None:
     assert [name for name, command in parts.items() if "--dry-run" in command] == ["tune"]
 
 
+def test_children_for_starts_learn_later_and_stops_it_last() -> None:
+    learn, *others = children_for(Path("x.yaml"), dry_run=True, learn=True)
+    assert (learn.name, [child.name for child in others]) == ("learn", ["collect", "stream", "tune"])
+    assert learn.start_at_s > time.monotonic()
+    assert learn.nice > 0
+    assert "--dry-run" not in learn.command
+
+
 def test_stop_signals_all_children_at_once_and_kills_survivors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor_module, "STOP_S_MAX", 2.0)
     deaf = (

@@ -1,0 +1,136 @@
+"""Finds lasting changes and unusual values of one hourly measure, with river's ADWIN and a running quantile.
+
+The measure is compared with its usual value at the same hour of the day, as a logarithm of the ratio, so that a daily pattern is no
+change. The watch begins once an hour of the day has been seen on two days.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from dataclasses import dataclass
+
+from river import drift, stats
+
+_DAY_H = 24
+_DAYS_KNOWN = 2
+_MEMORY_DAYS = 14.0
+# ADWIN: a change must be this unlikely to be noise, and each part of its window has so many hours.
+_DELTA = 0.002
+_PART_HOURS_MIN = 12
+_KEPT_HOURS = 168
+_SUSPECT_HOURS = 12
+_LASTING_LOG_MIN = math.log(1.4)
+# Unusual: at least twice the usual value, and further from it than most hours by this factor.
+_UNUSUAL_LOG_MIN = math.log(2.0)
+_UNUSUAL_QUANTILE = 0.99
+_UNUSUAL_FACTOR = 1.5
+_UNUSUAL_AFTER_HOURS = 72
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A lasting change, or an unusual value.
+
+    Attributes:
+        since_hour: hours since 1970 of the first value that belongs to it.
+    """
+
+    is_unusual: bool
+    before: float
+    after: float
+    since_hour: int
+
+
+class ChangeWatch:
+    """Watches one measure of one broker or tenant."""
+
+    def __init__(self, negligible: float) -> None:
+        """
+        Args:
+            negligible: a value that makes no difference to people; smaller values count as equal.
+        """
+        self._negligible = negligible
+        self._usual = [0.0] * _DAY_H
+        self._seen = [0] * _DAY_H
+        self._residuals: deque[tuple[int, float]] = deque(maxlen=_KEPT_HOURS)
+        self._suspect_hours = 0
+        self._begin()
+
+    def learn(self, hour: int, value: float) -> Finding | None:
+        """Takes the value of an hour (since 1970); NaN if it is not known. Returns what was found with it."""
+        if math.isnan(value):
+            return None
+        level = math.log(value + self._negligible)
+        slot = hour % _DAY_H
+        residual = level - self._usual[slot]
+        is_known = self._seen[slot] >= _DAYS_KNOWN
+        self._seen[slot] += 1
+        self._usual[slot] += residual / min(self._seen[slot], _MEMORY_DAYS)
+        if not is_known:
+            return None
+        unusual = self._unusual(hour, value, residual)
+        self._residuals.append((hour, residual))
+        self._adwin.update(residual)
+        # ADWIN often finds a change in its first hours, when its size is not clear yet.
+        self._suspect_hours = _SUSPECT_HOURS if self._adwin.drift_detected else self._suspect_hours - 1
+        return (self._change(value, residual) if self._suspect_hours > 0 else None) or unusual
+
+    def _begin(self) -> None:
+        self._adwin = drift.ADWIN(delta=_DELTA, clock=1, min_window_length=_PART_HOURS_MIN)
+        self._quantile = stats.Quantile(_UNUSUAL_QUANTILE)
+        self._was_unusual = False
+        self._suspect_hours = 0
+        self._residuals.clear()
+
+    def _unusual(self, hour: int, value: float, residual: float) -> Finding | None:
+        usually_below = self._quantile.get() or 0.0
+        is_unusual = (
+            len(self._residuals) >= _UNUSUAL_AFTER_HOURS
+            and residual >= _UNUSUAL_LOG_MIN
+            and residual >= _UNUSUAL_FACTOR * usually_below
+        )
+        self._quantile.update(residual)
+        is_first, self._was_unusual = is_unusual and not self._was_unusual, is_unusual
+        if not is_first:
+            return None
+        return Finding(is_unusual=True, before=self._without(value, residual), after=value, since_hour=hour)
+
+    def _change(self, value: float, residual: float) -> Finding | None:
+        """Returns the change between the two most different parts, unless it is small. The new level becomes the usual one."""
+        residuals = [value for _, value in self._residuals]
+        if len(residuals) < 2 * _PART_HOURS_MIN:
+            return None
+        split = _most_different_parts(residuals)
+        before, after = residuals[:split], residuals[split:]
+        change = statistics.median(after) - statistics.median(before)
+        if abs(change) < _LASTING_LOG_MIN:
+            return None
+        since_hour = self._residuals[split][0]
+        self._usual = [usual + change for usual in self._usual]
+        self._begin()
+        # Both values are those of the present hour of the day.
+        return Finding(
+            is_unusual=False,
+            before=self._without(value, residual - statistics.median(before)),
+            after=self._without(value, residual - statistics.median(after)),
+            since_hour=since_hour,
+        )
+
+    def _without(self, value: float, deviation: float) -> float:
+        """Returns the value that the hour would have without a deviation."""
+        return max(0.0, (value + self._negligible) * math.exp(-deviation) - self._negligible)
+
+
+def _most_different_parts(values: list[float]) -> int:
+    """Returns where to split a series in two, so that the means differ most, in units of their standard errors."""
+    total, size = math.fsum(values), len(values)
+    before = 0.0
+    best, best_difference = _PART_HOURS_MIN, -1.0
+    for split in range(1, size - _PART_HOURS_MIN + 1):
+        before += values[split - 1]
+        difference = abs(before - total * split / size) / math.sqrt(split * (size - split))
+        if split >= _PART_HOURS_MIN and difference > best_difference:
+            best, best_difference = split, difference
+    return best

@@ -1,0 +1,212 @@
+"""Forecasts the hourly values of many series: a mean of several experts, weighted by their errors so far.
+
+The simple experts (experts.py) need no library; the last expert is river's Holt–Winters model (seasonal_model.py). Each hour, every
+expert's forecasts of that hour are compared with its value, for each horizon. An expert's weight falls with a power of its recent
+mean absolute error, so the mean follows the best expert of each series and horizon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from learning.models.experts import DAY_H, EXPERTS, expert_forecasts
+from learning.models.periods import Floats
+from learning.models.seasonal_model import SeasonalModel
+from learning.models.value_ring import ValueRing, widened
+from streaming.shared.contract.profiles import HORIZONS_H
+
+NAMES = (*EXPERTS, "Holt–Winters (river)")
+# Found on drawn loads and public series (benchmarks.forecast): a higher power comes closer to the best expert.
+_HALF_LIFE_H = 500.0
+_POWER = 12.0
+# An expert with few compared forecasts counts as worse than it has been by chance.
+_DOUBT_HOURS = 6.0
+# The weights are measured at these horizons. None is a multiple of a day from a day on: there the last hour is the same hour of a
+# day before, and so looks better than it is between these multiples.
+_WEIGHT_HORIZONS_H = (1, 4, 12, 36, 108)
+_ALL_HORIZONS_H = tuple(sorted({*_WEIGHT_HORIZONS_H, *HORIZONS_H}))
+_ABOVE_LARGEST = 2.0  # No forecast is above so many times the largest value of five weeks.
+_OUTLIER_ERRORS = 5.0  # Times the mean error of the day's mean; a larger error counts as this.
+_DAY_MEAN = EXPERTS.index("mean of the last day")
+_TINY = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Forecasts:
+    """Forecasts of all series.
+
+    Attributes:
+        values: by step (the next hour is the first) and series; NaN: not known.
+        errors: mean absolute error of the weighted mean so far, by horizon (``HORIZONS_H``) and series; NaN: not measured yet.
+        models: the expert with the most weight half a day ahead, by series; "" if no forecast was compared yet.
+    """
+
+    values: Floats
+    errors: Floats
+    models: list[str]
+
+
+class LoadForecaster:
+    """Learns hour by hour. Series are added with ``widen``; an hour without any value is learned as well, as NaN."""
+
+    def __init__(self) -> None:
+        self._values = ValueRing()
+        self._day_means = ValueRing()
+        self._seasonal: list[SeasonalModel] = []
+        # Forecasts that wait for their hour, by hour made and series: of Holt–Winters, and the weighted means.
+        self._seasonal_pending = [_pending(horizon) for horizon in _WEIGHT_HORIZONS_H]
+        self._combined_pending = [_pending(horizon) for horizon in HORIZONS_H]
+        self._errors = _MeanErrors(len(_WEIGHT_HORIZONS_H), len(NAMES))
+        self._own_errors = _MeanErrors(len(HORIZONS_H), 1)
+        self._hours = 0
+
+    def widen(self, series: int) -> None:
+        """Adds series without values, until there are ``series``."""
+        if series <= self._values.columns:
+            return
+        self._seasonal.extend(SeasonalModel() for _ in range(series - len(self._seasonal)))
+        self._values.widen(series)
+        self._day_means.widen(series)
+        self._seasonal_pending = [widened(pending, series) for pending in self._seasonal_pending]
+        self._combined_pending = [widened(pending, series) for pending in self._combined_pending]
+        self._errors.widen(series)
+        self._own_errors.widen(series)
+
+    def learn(self, values: Floats) -> None:
+        """Takes the values of the next hour, by series; NaN if a value is not known."""
+        self._values.append(values)
+        self._day_means.append(self._values.mean_before(range(DAY_H)))
+        for i, horizon in enumerate(_WEIGHT_HORIZONS_H):
+            seasonal = self._seasonal_pending[i][self._hours % horizon]
+            simple = expert_forecasts(self._values, self._day_means, horizon, target_h=0)
+            self._errors.learn(i, np.abs(np.vstack([simple, seasonal[None]]) - values), is_robust=True)
+        for i, horizon in enumerate(HORIZONS_H):
+            self._own_errors.learn(i, np.abs(self._combined_pending[i][None, self._hours % horizon] - values))
+        for model, value in zip(self._seasonal, values.tolist(), strict=True):
+            model.learn(value)
+        weights = self._errors.weights()
+        ceiling = self._ceiling()
+        seasonal_forecasts = self._seasonal_forecasts(_ALL_HORIZONS_H)
+        for i, horizon in enumerate(_ALL_HORIZONS_H):
+            experts = self._with_simple(seasonal_forecasts[i], horizon)
+            if horizon in _WEIGHT_HORIZONS_H:
+                self._seasonal_pending[_WEIGHT_HORIZONS_H.index(horizon)][self._hours % horizon] = experts[-1]
+            if horizon in HORIZONS_H:
+                combined = _weighted(experts, _between(weights, horizon), ceiling)
+                self._combined_pending[HORIZONS_H.index(horizon)][self._hours % horizon] = combined
+        self._hours += 1
+
+    def forecasts(self, steps: int, *, from_newest: bool = False) -> Forecasts:
+        """Returns the forecasts of the next hours.
+
+        Args:
+            from_newest: the first step is the newest hour with its own value, because that hour has not ended.
+        """
+        weights = self._errors.weights()
+        ceiling = self._ceiling()
+        rows = [self._values.before(0)] if from_newest else []
+        ahead = range(1, steps + 1 - len(rows))
+        for step, seasonal in zip(ahead, self._seasonal_forecasts(ahead), strict=True):
+            rows.append(_weighted(self._with_simple(seasonal, step), _between(weights, step), ceiling))
+        values = np.stack(rows)
+        half_a_day = weights[_WEIGHT_HORIZONS_H.index(12)]
+        best, is_known = half_a_day.argmax(axis=0), half_a_day.max(axis=0, initial=0.0) > 0.0
+        models = [
+            NAMES[expert] if known else "" for expert, known in zip(best.tolist(), is_known.tolist(), strict=True)
+        ]
+        return Forecasts(values=values, errors=self._own_errors.values[:, 0], models=models)
+
+    def combined(self, horizon: int) -> Floats:
+        """Returns the weighted mean of the experts' forecasts of one hour, by series."""
+        return _weighted(self.experts(horizon), _between(self._errors.weights(), horizon), self._ceiling())
+
+    def experts(self, horizon: int) -> Floats:
+        """Returns the forecasts of the hour that is so many hours after the newest, by expert (``NAMES``) and series."""
+        return self._with_simple(self._seasonal_forecasts((horizon,))[0], horizon)
+
+    def _seasonal_forecasts(self, horizons: Sequence[int]) -> Floats:
+        """Returns the forecasts of Holt–Winters, by horizon and series."""
+        rows = np.array([model.forecasts(horizons) for model in self._seasonal], dtype=np.float32)
+        return rows.reshape(len(self._seasonal), len(horizons)).T
+
+    def _with_simple(self, seasonal: Floats, horizon: int) -> Floats:
+        simple = expert_forecasts(self._values, self._day_means, horizon, target_h=horizon)
+        return np.vstack([simple, seasonal[None]])
+
+    def _ceiling(self) -> Floats:
+        return _ABOVE_LARGEST * self._values.largest()
+
+
+class _MeanErrors:
+    """Mean absolute errors by horizon, expert and series; errors of the last weeks count most. NaN: none was measured."""
+
+    def __init__(self, horizons: int, experts: int) -> None:
+        self.values = np.full((horizons, experts, 0), np.nan, dtype=np.float32)
+        self._counts = np.zeros((horizons, experts, 0), dtype=np.float32)
+
+    def widen(self, series: int) -> None:
+        self.values = widened(self.values, series)
+        self._counts = widened(self._counts, series, fill=0.0)
+
+    def learn(self, horizon: int, errors: Floats, *, is_robust: bool = False) -> None:
+        """Takes the errors of one hour, by expert and series; NaN if a forecast or the value is not known.
+
+        Args:
+            is_robust: limit single large errors. In an outage all experts are wrong, which says little about their ranks.
+        """
+        is_known = ~np.isnan(errors)
+        counts = self._counts[horizon] + is_known
+        weights = np.maximum(1.0 / np.maximum(counts, 1.0), 1.0 - 0.5 ** (1.0 / _HALF_LIFE_H))
+        before = np.nan_to_num(self.values[horizon])
+        if is_robust:
+            usual = np.where(counts[_DAY_MEAN] > _DOUBT_HOURS, before[_DAY_MEAN], np.inf)
+            errors = np.minimum(errors, np.maximum(_OUTLIER_ERRORS * usual, _TINY)).astype(np.float32)
+        self.values[horizon] = np.where(is_known, before + weights * (errors - before), self.values[horizon])
+        self._counts[horizon] = counts
+
+    def weights(self) -> Floats:
+        """Returns the experts' weights by horizon, expert and series; all 0 where no expert of a series was compared yet.
+
+        A horizon that no forecast has reached yet has the weights of the next shorter one.
+        """
+        is_known = self._counts > 0
+        errors = self.values * (1.0 + _DOUBT_HOURS / np.maximum(self._counts, 1.0)) + _TINY
+        best = np.where(is_known, errors, np.inf).min(axis=1, keepdims=True)
+        relative = np.where(is_known, best, 0.0) / np.where(is_known, errors, 1.0)
+        weights: Floats = (relative**_POWER).astype(np.float32)
+        weights /= np.maximum(weights.sum(axis=1, keepdims=True), _TINY)
+        for i in range(1, len(weights)):
+            weights[i] = np.where(weights[i].sum(axis=0) == 0.0, weights[i - 1], weights[i])
+        return weights
+
+
+def _pending(horizon: int) -> Floats:
+    return np.full((horizon, 0), np.nan, dtype=np.float32)
+
+
+def _between(weights: Floats, step: int) -> Floats:
+    """Returns the weights for any horizon, between those of the neighbouring horizons."""
+    after = next((i for i, horizon in enumerate(_WEIGHT_HORIZONS_H) if horizon >= step), len(_WEIGHT_HORIZONS_H) - 1)
+    shorter, longer = _WEIGHT_HORIZONS_H[max(0, after - 1)], _WEIGHT_HORIZONS_H[after]
+    share = 1.0 if step >= longer or shorter == longer else math.log(step / shorter) / math.log(longer / shorter)
+    between: Floats = (1.0 - share) * weights[max(0, after - 1)] + share * weights[after]
+    return between
+
+
+def _weighted(experts: Floats, weights: Floats, ceiling: Floats) -> Floats:
+    """Returns the weighted mean of the forecasts that are known.
+
+    Without any weight, the last known value, or the mean of the last day, is the forecast.
+    """
+    is_known: npt.NDArray[np.bool_] = ~np.isnan(experts)
+    counted = np.where(is_known, weights, 0.0)
+    total = counted.sum(axis=0)
+    mean = (counted * np.where(is_known, experts, 0.0)).sum(axis=0) / np.maximum(total, _TINY)
+    fallback = np.where(is_known[0], experts[0], experts[1])
+    combined: Floats = np.clip(np.where(total > 0.0, mean, fallback), 0.0, ceiling).astype(np.float32)
+    return combined

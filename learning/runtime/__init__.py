@@ -1,0 +1,1 @@
+"""The process `rheostat learn`: reads the history topic, and writes the profiles topic."""

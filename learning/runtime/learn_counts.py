@@ -1,0 +1,29 @@
+"""What `rheostat learn` has done since its start, for its metrics and its log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class LearnCounts:
+    """Counts since the start.
+
+    Attributes:
+        records: periods of this cluster that were read.
+        refused: records that are no period, or that have an impossible time.
+        written: records that the profiles topic has accepted.
+        failed: records that it has not accepted; they are written again.
+        learned_to_s: end of the newest hour that was learned; epoch. None: no hour yet.
+        learn_s: seconds that the newest call took to learn its hours and to make the profiles.
+        error_ratios: by horizon in hours, the median over series of the forecast's error ÷ the mean load.
+    """
+
+    records: int = 0
+    refused: int = 0
+    written: int = 0
+    failed: int = 0
+    learned_to_s: float | None = None
+    learn_s: float = 0.0
+    brokers: int = 0
+    error_ratios: dict[int, float] = field(default_factory=dict)

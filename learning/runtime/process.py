@@ -1,0 +1,161 @@
+"""The loop of `rheostat learn`: reads the history, learns each hour that is complete, and writes the profiles.
+
+All that was learned is in memory, and follows from the history. After a start, the process reads the history from its beginning. If
+a period of an hour that was learned changes later, for example after an outage of the stream, it learns all of the history again.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from typing import Any
+
+import structlog
+
+from learning.models.learner import Learner
+from learning.models.periods import HOUR_MS, KEPT_HOURS, PERIOD_MS, PeriodBook
+from learning.runtime.learn_counts import LearnCounts
+from learning.runtime.profile_writer import ProfileWriter
+from learning.runtime.topic_follower import KAFKA_ERRORS, TopicFollower
+from streaming.shared.contract.encoding import ContractError
+from streaming.shared.contract.history import HistoryPeriod
+from streaming.shared.contract.learned_encoding import decode_history
+from streaming.shared.contract.profiles import HORIZONS_H, BrokerProfile, Profile
+
+log = structlog.get_logger("learn")
+
+_POLL_MS = 1_000
+_RETRY_S_MIN, _RETRY_S_MAX = 5.0, 60.0
+_YOUNG_HOURS = 48  # Before that, no hour of the day is known, and a restart costs little.
+_EARLY_MS_MAX = (
+    2 * PERIOD_MS
+)  # A period that begins later than its record was written comes from a wrong clock, or is forged.
+
+
+class LearnLoop:
+    """Follows the history of one cluster."""
+
+    def __init__(
+        self, cluster: str, history: TopicFollower, published: TopicFollower, writer: ProfileWriter, counts: LearnCounts
+    ) -> None:
+        """
+        Args:
+            published: the profiles topic, which is read once, so that unchanged records are not written again.
+        """
+        self._cluster = cluster
+        self._history = history
+        self._published = published
+        self._writer = writer
+        self._counts = counts
+        self._book = PeriodBook()
+        self._learner: Learner | None = None
+        self._learned_changes = 0
+        self._unwritten: list[Profile] | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Learns until ``stop`` is set. While Kafka does not answer, the loop tries again, with back-off."""
+        retry_s = _RETRY_S_MIN
+        while not stop.is_set():
+            try:
+                self._read(stop)
+                retry_s = _RETRY_S_MIN
+            except KAFKA_ERRORS as error:
+                log.warning("the history cannot be read; trying again", error=str(error), in_s=retry_s)
+                stop.wait(retry_s)
+                retry_s = min(_RETRY_S_MAX, 2 * retry_s)
+                continue
+            if not self._history.is_at_end or not self._published.is_at_end:
+                continue
+            self._learn(stop)
+            if self._unwritten is not None and not stop.is_set():
+                if self._writer.write(self._unwritten):
+                    self._unwritten = None
+                else:
+                    stop.wait(_RETRY_S_MIN)
+
+    def _read(self, stop: threading.Event) -> None:
+        if not self._published.is_at_end:
+            for record in self._published.poll(_POLL_MS):
+                self._writer.take(record)
+        for record in self._history.poll(_POLL_MS):
+            if stop.is_set():
+                return
+            period = self._period_of(record)
+            if period is not None:
+                self._book.take(period)
+                self._counts.records += 1
+
+    def _period_of(self, record: Any) -> HistoryPeriod | None:
+        """Returns the period of a record; None if the record is unusable, or of another cluster."""
+        if record.value is None:
+            return None
+        try:
+            period = decode_history(record.value)
+        except ContractError as error:
+            self._refuse(record, str(error))
+            return None
+        if period.cluster != self._cluster:
+            return None
+        if period.start_ms % PERIOD_MS or period.start_ms > record.timestamp + _EARLY_MS_MAX:
+            self._refuse(record, f"no period begins at {period.start_ms} ms")
+            return None
+        return period
+
+    def _refuse(self, record: Any, reason: str) -> None:
+        self._counts.refused += 1
+        if self._counts.refused == 1:  # A hostile client could fill the disk with lines.
+            log.warning(
+                "a record of the history is left out; further ones are only counted",
+                offset=record.offset,
+                reason=reason,
+            )
+
+    def _learn(self, stop: threading.Event) -> None:
+        """Learns all hours that are new.
+
+        An hour is learned once it is complete, which a later period shows. In the first two days each period counts at once.
+        """
+        book = self._book
+        first_hour = book.first_hour()
+        if book.newest_ms is None or first_hour is None or book.changes == self._learned_changes:
+            return
+        newest_hour = book.newest_ms // HOUR_MS
+        is_young = newest_hour - first_hour < _YOUNG_HOURS
+        end_hour = newest_hour + 1 if is_young else newest_hour
+        learner = None if is_young else self._learner
+        if learner is not None and end_hour <= learner.next_hour:
+            return
+        began_s = time.monotonic()
+        if learner is None or book.changed_from_hour < learner.next_hour or learner.next_hour < end_hour - KEPT_HOURS:
+            learner = Learner(self._cluster, first_hour)
+        for hour in range(learner.next_hour, end_hour):
+            if stop.is_set():
+                return
+            learner.learn(book.periods(hour), book.brokers)
+        book.forget_changes(end_hour)
+        self._learned_changes = book.changes
+        self._learner = None if is_young else learner
+        made_at_ms = book.newest_ms + PERIOD_MS if is_young else None
+        self._unwritten = [*learner.profiles(book.brokers, made_at_ms), *learner.recent_events()]
+        self._note(made_at_ms or end_hour * HOUR_MS, time.monotonic() - began_s)
+
+    def _note(self, learned_to_ms: int, took_s: float) -> None:
+        counts, profiles = self._counts, [p for p in self._unwritten or () if isinstance(p, BrokerProfile)]
+        counts.learned_to_s = learned_to_ms / 1000
+        counts.learn_s = took_s
+        counts.brokers = len(profiles)
+        counts.error_ratios = error_ratios(profiles)
+        log.info("learned", to_s=counts.learned_to_s, brokers=len(profiles), took_s=round(took_s, 2))
+
+
+def error_ratios(profiles: list[BrokerProfile]) -> dict[int, float]:
+    """Returns the median over brokers of a forecast's error ÷ its mean, for the clients' writes, by horizon in hours."""
+    ratios: dict[int, list[float]] = {}
+    for profile in profiles:
+        known = [value for value in profile.client_in.bytes_per_s if value is not None]
+        mean = statistics.fmean(known) if known else 0.0
+        for horizon, error in zip(HORIZONS_H, profile.client_in.error_bytes_per_s, strict=False):
+            if error is not None and mean > 0.0:
+                ratios.setdefault(horizon, []).append(error / mean)
+    return {horizon: statistics.median(values) for horizon, values in ratios.items()}

@@ -1,0 +1,23 @@
+"""The section ``learn`` of the settings file."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from streaming.shared.metrics_settings import MetricsHttpSettings
+
+
+class LearnHttpSettings(MetricsHttpSettings):
+    """The metrics endpoint of `rheostat learn`."""
+
+
+class LearnSettings(BaseModel):
+    """What is learned from the history."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    enabled: bool = Field(
+        default=True,
+        description="`rheostat run` also runs `rheostat learn`, which learns loads, latencies and capacities from the history",
+    )
+    http: LearnHttpSettings = Field(default_factory=LearnHttpSettings, description="the metrics of `rheostat learn`")

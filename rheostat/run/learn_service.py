@@ -1,0 +1,71 @@
+"""Runs `rheostat learn` as a process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import structlog
+
+from learning.runtime.learn_counts import LearnCounts
+from learning.runtime.learn_metrics import learn_registry
+from learning.runtime.process import LearnLoop
+from learning.runtime.profile_writer import ProfileWriter
+from learning.runtime.topic_follower import TopicFollower
+from rheostat.config.settings import Settings
+from rheostat.errors import SetupError
+from rheostat.run.services import until_topics
+from streaming.metrics_server import serve
+from streaming.shared.kafka import consumer, producer
+from streaming.shared.kafka.clients import close_producer
+from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
+from streaming.shared.thread_watch import ThreadWatch
+
+_CLOSE_S_MAX = 5.0
+
+
+def run_learn(
+    settings: Settings,
+    stop: threading.Event,
+    config: Callable[[], ConfigState] | None = None,
+    threads: ThreadWatch | None = None,
+) -> None:
+    """Learns from the history until ``stop`` is set.
+
+    Raises:
+        SetupError: the HTTP port is taken.
+    """
+    log = structlog.get_logger("learn")
+    topics, http = settings.topic_names(), settings.learn.http
+    until_topics(settings, stop, [topics.history, topics.profiles])
+    if stop.is_set():
+        return
+    counts = LearnCounts()
+    with ExitStack() as stack:
+        http_field = {}
+        if http.port is not None:
+            process_metrics = ProcessMetricsCollector(settings.cluster, "learn", config, threads=threads)
+            try:
+                server = serve(
+                    learn_registry(settings.cluster, counts, process_metrics), http.host, http.port, http.token
+                )
+            except OSError as error:
+                raise SetupError(
+                    f"`rheostat learn` cannot listen on {http.host}:{http.port}: {error.strerror or error}. Stop the process that "
+                    "listens there, or set learn.http.port (or host)."
+                ) from error
+            stack.callback(server.close)
+            http_field = {"http": f"http://{http.host}:{server.port}/metrics"}
+
+        def follower(topic: str) -> TopicFollower:
+            reader = consumer(settings.kafka, "rheostat-learn", auto_offset_reset="earliest")
+            stack.callback(reader.close)
+            return TopicFollower(reader, topic)
+
+        sender = producer(settings.kafka, "rheostat-learn", linger_ms=20)
+        stack.callback(close_producer, sender, _CLOSE_S_MAX)
+        writer = ProfileWriter(sender, topics.profiles, settings.cluster, counts)
+        log.info("learn started", cluster=settings.cluster, **http_field)
+        loop = LearnLoop(settings.cluster, follower(topics.history), follower(topics.profiles), writer, counts)
+        loop.run(stop)
