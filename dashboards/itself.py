@@ -1,4 +1,4 @@
-"""rheostat itself: do collector, stream and tuner work in time, and what do they cost?"""
+"""rheostat itself: do collector, stream, tuner and learn work in time, and what do they cost?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards.parts import (
     BYTES,
+    BYTES_PER_SECOND,
     COUNT,
     GREEN,
     RATIO,
@@ -27,7 +28,8 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.shared.metric_defs import CollectorMetric, ProcessMetric, StreamMetric, TunerMetric
+from streaming.shared.metric_def import MetricDef
+from streaming.shared.metric_defs import CollectorMetric, LearnMetric, ProcessMetric, StreamMetric, TunerMetric
 
 UID = "rheostat-itself"
 _LATE_SECONDS, _LAGGING_SECONDS = 10.0, 60.0  # Two windows, and all that a batch may be behind.
@@ -37,8 +39,8 @@ def wrong() -> list[stat.Panel]:
     return [
         verdict(
             "Reporting processes",
-            "Collector, stream and tuner whose metrics Prometheus can read. Below 3, a process is down, or its "
-            "port is not set (collector.http, stream.http, tuner.http).",
+            "Collector, stream, tuner and learn whose metrics Prometheus can read. Below 3, a process is down, or its "
+            "port is not set (collector.http, stream.http, tuner.http, learn.http). Learn is not needed.",
             f"count({per('part', ProcessMetric.STARTED_AT)}) or vector(0)",
             thresholds((None, RED), (1, YELLOW), (3, GREEN)),
         ),
@@ -238,6 +240,70 @@ def tuner_panels() -> list[timeseries.Panel]:
     ]
 
 
+def learn_panels() -> list[timeseries.Panel]:
+    return [
+        lines(
+            "Age of what was learned",
+            "Time since the end of the history that the profiles contain, and how long the newest update took. An hour and "
+            "ten minutes are usual. If the age grows, learn or the history is down.",
+            SECONDS,
+            query(f"time() - {most(LearnMetric.LEARNED_TO)}", "age"),
+            query(most(LearnMetric.LEARN_SECONDS), "duration of the update"),
+        ).min(0),
+        bars(
+            "Records of learn",
+            "Periods read, records refused, and profiles written. Refused records are no periods: find the client that writes "
+            "them to the history topic.",
+            query(grown(LearnMetric.PERIODS), "periods"),
+            query(grown(LearnMetric.REFUSED), "refused"),
+            query(grown(LearnMetric.WRITTEN), "written"),
+            query(grown(LearnMetric.FAILED), "not written"),
+            query(most(LearnMetric.BROKERS), "brokers with a profile"),
+            axis="records",
+        ),
+        lines(
+            "Forecast of client load, 12 h ahead, and its error",
+            "Mean bytes/s of the hour that comes in half a day, and the mean absolute error of such forecasts so far.",
+            BYTES_PER_SECOND,
+            query(_all_brokers(LearnMetric.FORECAST, 'horizon="12h"'), "broker {{broker}} {{direction}}"),
+            query(_all_brokers(LearnMetric.FORECAST_ERROR, 'horizon="12h"'), "error, broker {{broker}} {{direction}}"),
+        ).min(0),
+        lines(
+            "Usual client latency",
+            "Usual p99 of writes to each broker in this hour, while no broker copies.",
+            SECONDS,
+            query(_all_brokers(LearnMetric.BASELINE), "broker {{broker}}"),
+        ).min(0),
+        lines(
+            "Proven capacity",
+            "Largest half-minute of clients and replication with latency in order.",
+            BYTES_PER_SECOND,
+            query(_all_brokers(LearnMetric.CAPACITY), "broker {{broker}} {{direction}}"),
+        ).min(0),
+        lines(
+            "Age of the proven capacity",
+            "Time since that half-minute. An old figure counts less.",
+            SECONDS,
+            query(_all_brokers(LearnMetric.CAPACITY_AGE), "broker {{broker}} {{direction}}"),
+        ).min(0),
+        bars(
+            "Changes and unusual values",
+            "Measures that changed lastingly within the last day, and values that were unusual for their hour. No setting "
+            "depends on them.",
+            query(_all_brokers(LearnMetric.CHANGE_POINT), "change: {{measure}} {{broker}}{{user}} {{client_id}}"),
+            query(_all_brokers(LearnMetric.UNUSUAL), "unusual: {{measure}} {{broker}}{{user}} {{client_id}}"),
+            axis="events",
+        ),
+    ]
+
+
+def _all_brokers(metric: MetricDef, *matchers: str) -> str:
+    """Returns a query of all brokers, which this board does not select, without the labels of the process."""
+    labels = ", ".join(label for label in metric.labels if label != "cluster")
+    terms = ", ".join(('cluster="$cluster"', *matchers))
+    return f"max by ({labels}) ({metric.name}{{{terms}}})"
+
+
 def cost() -> list[timeseries.Panel]:
     return [
         lines(
@@ -293,12 +359,13 @@ def board() -> dashboard.Dashboard:
     return make_dashboard(
         "rheostat itself",
         UID,
-        "Health and cost of rheostat's own processes: collector, stream, tuner.",
+        "Health and cost of rheostat's own processes: collector, stream, tuner, learn.",
         [
             ("Is anything wrong?", wrong()),
             ("Does the stream process records in time?", stream_panels()),
             ("Does the collector reach every node?", collector_panels()),
             ("Does the tuner decide in time?", tuner_panels()),
+            ("What does rheostat learn?", learn_panels()),
             ("What does rheostat cost?", cost()),
         ],
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+from streaming.shared.contract.profiles import BrokerProfile, ChangeEvent
 
 
 @dataclass(slots=True)
@@ -16,7 +18,7 @@ class LearnCounts:
         failed: records that it has not accepted; they are written again.
         learned_to_s: end of the newest hour that was learned; epoch. None: no hour yet.
         learn_s: seconds that the newest call took to learn its hours and to make the profiles.
-        error_ratios: by horizon in hours, the median over series of the forecast's error ÷ the mean load.
+        profiles, events: the newest ones.
     """
 
     records: int = 0
@@ -25,5 +27,5 @@ class LearnCounts:
     failed: int = 0
     learned_to_s: float | None = None
     learn_s: float = 0.0
-    brokers: int = 0
-    error_ratios: dict[int, float] = field(default_factory=dict)
+    profiles: tuple[BrokerProfile, ...] = ()
+    events: tuple[ChangeEvent, ...] = ()

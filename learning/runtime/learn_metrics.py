@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from learning.runtime.learn_counts import LearnCounts
+from streaming.shared.contract.profiles import HORIZONS_H, BrokerProfile, ChangeEvent
 from streaming.shared.metric_defs import LearnMetric
 from streaming.shared.metric_page import Labels, metric_family
 
+_SHOWN_HORIZONS_H = (1, 12, 24, 168)
+_CHANGE_SHOWN_MS = 24 * 3_600_000
+# An hour is learned up to ten minutes after its end, and shown for about an hour.
+_UNUSUAL_SHOWN_MS = 2 * 3_600_000
+
+Values = dict[Labels, float]
+
 
 class LearnCollector(Collector):
-    """Turns the counts into Prometheus metrics, for prometheus_client's registry."""
+    """Turns counts, profiles and events into Prometheus metrics, for prometheus_client's registry."""
 
-    def __init__(self, cluster: str, counts: LearnCounts) -> None:
+    def __init__(self, cluster: str, counts: LearnCounts, wall_clock: Callable[[], float] = time.time) -> None:
         self._cluster = cluster
         self._counts = counts
+        self._wall_clock = wall_clock
 
     def collect(self) -> Iterator[Metric]:
         counts, labels = self._counts, (self._cluster,)
@@ -26,17 +36,16 @@ class LearnCollector(Collector):
             yield metric_family(LearnMetric.LEARNED_TO, {labels: counts.learned_to_s})
         for definition, value in (
             (LearnMetric.LEARN_SECONDS, counts.learn_s),
-            (LearnMetric.BROKERS, counts.brokers),
+            (LearnMetric.BROKERS, len(counts.profiles)),
             (LearnMetric.PERIODS, counts.records),
             (LearnMetric.REFUSED, counts.refused),
             (LearnMetric.WRITTEN, counts.written),
             (LearnMetric.FAILED, counts.failed),
         ):
             yield metric_family(definition, {labels: float(value)})
-        ratios: dict[Labels, float] = {
-            (self._cluster, f"{hours}h"): ratio for hours, ratio in counts.error_ratios.copy().items()
-        }
-        yield metric_family(LearnMetric.ERROR, ratios)
+        now_ms = round(self._wall_clock() * 1000)
+        yield from _profile_families(counts.profiles, now_ms)
+        yield from _event_families(counts.events, now_ms)
 
 
 def learn_registry(cluster: str, counts: LearnCounts, process_metrics: Collector) -> CollectorRegistry:
@@ -49,3 +58,60 @@ def learn_registry(cluster: str, counts: LearnCounts, process_metrics: Collector
     registry.register(LearnCollector(cluster, counts))
     registry.register(process_metrics)
     return registry
+
+
+def _profile_families(profiles: tuple[BrokerProfile, ...], now_ms: int) -> Iterator[Metric]:
+    forecasts: Values = {}
+    errors: Values = {}
+    baselines: Values = {}
+    capacities: Values = {}
+    ages: Values = {}
+    for profile in profiles:
+        broker = (profile.cluster, str(profile.broker))
+        step = profile.step_at(now_ms)
+        for direction, load, capacity in (
+            ("in", profile.client_in, profile.capacity_in),
+            ("out", profile.client_out, profile.capacity_out),
+        ):
+            for horizon in _SHOWN_HORIZONS_H:
+                labels = (*broker, direction, f"{horizon}h")
+                _put(forecasts, labels, load.bytes_per_s, None if step is None else step + horizon)
+                _put(errors, labels, load.error_bytes_per_s, HORIZONS_H.index(horizon))
+            if capacity is not None:
+                capacities[*broker, direction] = capacity.bytes_per_s
+                ages[*broker, direction] = max(0.0, (now_ms - capacity.seen_at_ms) / 1000)
+        _put(baselines, broker, profile.quiet_p99_ms, step, scale=1e-3)
+    yield metric_family(LearnMetric.FORECAST, forecasts)
+    yield metric_family(LearnMetric.FORECAST_ERROR, errors)
+    yield metric_family(LearnMetric.BASELINE, baselines)
+    yield metric_family(LearnMetric.CAPACITY, capacities)
+    yield metric_family(LearnMetric.CAPACITY_AGE, ages)
+
+
+def _put(
+    values: Values, labels: Labels, steps: tuple[float | None, ...], index: int | None, scale: float = 1.0
+) -> None:
+    value = steps[index] if index is not None and index < len(steps) else None
+    if value is not None:
+        values[labels] = scale * value
+
+
+def _event_families(events: tuple[ChangeEvent, ...], now_ms: int) -> Iterator[Metric]:
+    for definition, is_unusual, shown_ms in (
+        (LearnMetric.CHANGE_POINT, False, _CHANGE_SHOWN_MS),
+        (LearnMetric.UNUSUAL, True, _UNUSUAL_SHOWN_MS),
+    ):
+        yield metric_family(
+            definition,
+            {
+                (
+                    event.cluster,
+                    event.measure.value,
+                    "" if event.broker is None else str(event.broker),
+                    event.user or "",
+                    event.client_id or "",
+                ): 1.0
+                for event in events
+                if event.is_unusual == is_unusual and now_ms - event.found_at_ms < shown_ms
+            },
+        )

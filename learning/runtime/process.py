@@ -6,7 +6,6 @@ a period of an hour that was learned changes later, for example after an outage 
 
 from __future__ import annotations
 
-import statistics
 import threading
 import time
 from typing import Any
@@ -21,7 +20,7 @@ from learning.runtime.topic_follower import KAFKA_ERRORS, TopicFollower
 from streaming.shared.contract.encoding import ContractError
 from streaming.shared.contract.history import HistoryPeriod
 from streaming.shared.contract.learned_encoding import decode_history
-from streaming.shared.contract.profiles import HORIZONS_H, BrokerProfile, Profile
+from streaming.shared.contract.profiles import BrokerProfile, ChangeEvent, Profile
 
 log = structlog.get_logger("learn")
 
@@ -44,6 +43,9 @@ class LearnLoop:
             published: the profiles topic, which is read once, so that unchanged records are not written again.
         """
         self._cluster = cluster
+        self._key_prefix = (
+            f"{cluster}|".encode()
+        )  # The topic also has other clusters, and records of the stream about itself.
         self._history = history
         self._published = published
         self._writer = writer
@@ -88,7 +90,7 @@ class LearnLoop:
 
     def _period_of(self, record: Any) -> HistoryPeriod | None:
         """Returns the period of a record; None if the record is unusable, or of another cluster."""
-        if record.value is None:
+        if record.value is None or not (record.key or b"").startswith(self._key_prefix):
             return None
         try:
             period = decode_history(record.value)
@@ -96,6 +98,7 @@ class LearnLoop:
             self._refuse(record, str(error))
             return None
         if period.cluster != self._cluster:
+            self._refuse(record, "its key names another cluster")
             return None
         if period.start_ms % PERIOD_MS or period.start_ms > record.timestamp + _EARLY_MS_MAX:
             self._refuse(record, f"no period begins at {period.start_ms} ms")
@@ -141,21 +144,9 @@ class LearnLoop:
         self._note(made_at_ms or end_hour * HOUR_MS, time.monotonic() - began_s)
 
     def _note(self, learned_to_ms: int, took_s: float) -> None:
-        counts, profiles = self._counts, [p for p in self._unwritten or () if isinstance(p, BrokerProfile)]
+        counts = self._counts
         counts.learned_to_s = learned_to_ms / 1000
         counts.learn_s = took_s
-        counts.brokers = len(profiles)
-        counts.error_ratios = error_ratios(profiles)
-        log.info("learned", to_s=counts.learned_to_s, brokers=len(profiles), took_s=round(took_s, 2))
-
-
-def error_ratios(profiles: list[BrokerProfile]) -> dict[int, float]:
-    """Returns the median over brokers of a forecast's error ÷ its mean, for the clients' writes, by horizon in hours."""
-    ratios: dict[int, list[float]] = {}
-    for profile in profiles:
-        known = [value for value in profile.client_in.bytes_per_s if value is not None]
-        mean = statistics.fmean(known) if known else 0.0
-        for horizon, error in zip(HORIZONS_H, profile.client_in.error_bytes_per_s, strict=False):
-            if error is not None and mean > 0.0:
-                ratios.setdefault(horizon, []).append(error / mean)
-    return {horizon: statistics.median(values) for horizon, values in ratios.items()}
+        counts.profiles = tuple(p for p in self._unwritten or () if isinstance(p, BrokerProfile))
+        counts.events = tuple(p for p in self._unwritten or () if isinstance(p, ChangeEvent))
+        log.info("learned", to_s=counts.learned_to_s, brokers=len(counts.profiles), took_s=round(took_s, 2))

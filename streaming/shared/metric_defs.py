@@ -22,6 +22,8 @@ _DIRECTION = ("cluster", "broker", "direction")
 _TREND = ("cluster", "broker", "span")
 _THREAD = ("cluster", "broker", "source", "fetcher")
 _TENANT = ("cluster", "user", "client_id")
+_FORECAST = ("cluster", "broker", "direction", "horizon")
+_MEASURE = ("cluster", "measure", "broker", "user", "client_id")
 _DECISION = ("cluster", "action", "reason")
 
 # A table: two lines for each metric.
@@ -142,9 +144,20 @@ class LearnMetric:
         meaning="Records that were written to the profiles topic.")
     FAILED = _counter("rheostat_learn_records_failed_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Records that Kafka did not accept in the profiles topic; they are written again.")
-    ERROR = _gauge("rheostat_learn_forecast_error_ratio", unit=Unit.RATIO, labels=("cluster", "horizon"),
-        meaning="Mean absolute error of the forecasts of client writes, as a share of the mean load; the median of all brokers, by "
-        "how long before the forecast was made (1h to 168h).")
+    FORECAST = _gauge("rheostat_forecast_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_FORECAST,
+        meaning="Forecast of the clients' bytes/s on a broker, 1, 12, 24 and 168 hours ahead.")
+    FORECAST_ERROR = _gauge("rheostat_forecast_error_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_FORECAST,
+        meaning="Mean absolute error of such forecasts so far; absent before a forecast could be compared.")
+    BASELINE = _gauge("rheostat_baseline_p99_seconds", unit=Unit.SECONDS, labels=_BROKER,
+        meaning="Usual p99 of the clients' writes to a broker in this hour while no broker copies replicas.")
+    CAPACITY = _gauge("rheostat_learned_capacity_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_DIRECTION,
+        meaning="Largest half-minute of clients and replication on a broker with latency in order.")
+    CAPACITY_AGE = _gauge("rheostat_learned_capacity_age_seconds", unit=Unit.SECONDS, labels=_DIRECTION,
+        meaning="Time since this half-minute.")
+    CHANGE_POINT = _gauge("rheostat_change_point", unit=Unit.TRUTH, labels=_MEASURE,
+        meaning="1 while a lasting change of a measure was found less than a day ago; absent otherwise.")
+    UNUSUAL = _gauge("rheostat_unusual_value", unit=Unit.TRUTH, labels=_MEASURE,
+        meaning="1 while a measure was unusual for its hour within the last two hours; absent otherwise.")
 
 
 class TunerMetric:

@@ -128,7 +128,11 @@ def test_history_becomes_profiles_that_follow_and_survive_a_restart(lab: Lab, tm
     history = periods(cluster, 5 * 24, end_ms + PERIOD_MS * PER_HOUR)
     past, coming = history[:-PER_HOUR], history[-PER_HOUR:]
     other = replace(past[0], cluster="another", brokers=(replace(past[0].brokers[0], broker=77),))
-    hostile = [(b"x", b"no JSON"), (b"y", encode_history(replace(past[0], start_ms=now_hour_ms + 48 * HOUR_MS)))]
+    hostile = [
+        (b"progress", b"a record of the stream about itself"),
+        (f"{cluster}|x".encode(), b"no JSON"),
+        (f"{cluster}|y".encode(), encode_history(replace(past[0], start_ms=now_hour_ms + 48 * HOUR_MS))),
+    ]
     send(lab, topics.history, [(history_key(p), encode_history(p)) for p in (*past, other, coming[0])] + hostile)
 
     with started(tmp_path / "learn.log", config) as learn:
