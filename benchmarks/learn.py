@@ -22,7 +22,7 @@ import psutil
 
 from benchmarks.forecasts.horizons import series_of_traces
 from benchmarks.forecasts.traces import stored
-from learning.models.change_watch import ChangeWatch, Finding
+from learning.models.change_points import ChangeWatch, FoundChange
 from learning.models.learner import Learner
 from learning.models.periods import HOUR_MS, PERIOD_MS, PERIODS_PER_HOUR, PeriodBook
 from streaming.shared.contract.history import BrokerHistory, HistoryPeriod
@@ -95,7 +95,7 @@ class Score:
         self._injected = self._true = self._false = 0
         self._delays: list[int] = []
 
-    def add(self, injected: Injected, found: list[tuple[int, Finding]], ignored: Injected | None = None) -> None:
+    def add(self, injected: Injected, found: list[tuple[int, FoundChange]], ignored: Injected | None = None) -> None:
         """Counts the findings of one series.
 
         Args:

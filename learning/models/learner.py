@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from learning.models.change_watch import ChangeWatch, Finding
+from learning.models.change_points import ChangeWatch, FoundChange
 from learning.models.forecaster import Forecasts, LoadForecaster
 from learning.models.periods import HOUR_MS, KEPT_HOURS, BrokerFigure, Floats, PeriodRow, Tenant
 from learning.models.proven_capacity import ProvenCapacity
@@ -170,7 +170,7 @@ class Learner:
             watch = self._tenant_watches.setdefault(tenant, ChangeWatch(_RATE_NEGLIGIBLE_PER_S))
             self._note(watch.learn(hour, math.fsum(values) / len(values)), ChangedMeasure.MUTATION_RATE, tenant)
 
-    def _note(self, found: Finding | None, measure: ChangedMeasure, subject: int | Tenant) -> None:
+    def _note(self, found: FoundChange | None, measure: ChangedMeasure, subject: int | Tenant) -> None:
         if found is None:
             return
         user, client_id = subject if isinstance(subject, tuple) else (None, None)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from learning.models.change_watch import ChangeWatch, Finding
+from learning.models.change_points import ChangeWatch, FoundChange
 
 
-def watched(hours: int, value: Callable[[int], float], noise: float = 0.1) -> list[tuple[int, Finding]]:
+def watched(hours: int, value: Callable[[int], float], noise: float = 0.1) -> list[tuple[int, FoundChange]]:
     """Returns what was found, with the hour in which it was found."""
     draw = random.Random(5)
     watch = ChangeWatch(negligible=1.0)

@@ -30,7 +30,7 @@ _UNUSUAL_AFTER_HOURS = 72
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FoundChange:
     """A lasting change, or an unusual value.
 
     Attributes:
@@ -58,7 +58,7 @@ class ChangeWatch:
         self._suspect_hours = 0
         self._begin()
 
-    def learn(self, hour: int, value: float) -> Finding | None:
+    def learn(self, hour: int, value: float) -> FoundChange | None:
         """Takes the value of an hour (since 1970); NaN if it is not known. Returns what was found with it."""
         if math.isnan(value):
             return None
@@ -84,7 +84,7 @@ class ChangeWatch:
         self._suspect_hours = 0
         self._residuals.clear()
 
-    def _unusual(self, hour: int, value: float, residual: float) -> Finding | None:
+    def _unusual(self, hour: int, value: float, residual: float) -> FoundChange | None:
         usually_below = self._quantile.get() or 0.0
         is_unusual = (
             len(self._residuals) >= _UNUSUAL_AFTER_HOURS
@@ -95,9 +95,9 @@ class ChangeWatch:
         is_first, self._was_unusual = is_unusual and not self._was_unusual, is_unusual
         if not is_first:
             return None
-        return Finding(is_unusual=True, before=self._without(value, residual), after=value, since_hour=hour)
+        return FoundChange(is_unusual=True, before=self._without(value, residual), after=value, since_hour=hour)
 
-    def _change(self, value: float, residual: float) -> Finding | None:
+    def _change(self, value: float, residual: float) -> FoundChange | None:
         """Returns the change between the two most different parts, unless it is small. The new level becomes the usual one."""
         residuals = [value for _, value in self._residuals]
         if len(residuals) < 2 * _PART_HOURS_MIN:
@@ -111,7 +111,7 @@ class ChangeWatch:
         self._usual = [usual + change for usual in self._usual]
         self._begin()
         # Both values are those of the present hour of the day.
-        return Finding(
+        return FoundChange(
             is_unusual=False,
             before=self._without(value, residual - statistics.median(before)),
             after=self._without(value, residual - statistics.median(after)),
