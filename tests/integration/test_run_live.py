@@ -27,6 +27,7 @@ LAB = LabSpec(brokers=1)
 HEALTHY_S_MAX = 3.0
 RSS_BYTES_MAX = 150_000_000
 READY_S_MAX = 90.0
+LEARN_S_MAX = 60.0
 END_S_MAX = 15.0
 
 
@@ -149,6 +150,7 @@ def test_run_becomes_ready_restarts_dead_processes_and_leaves_nothing(run: Runni
     parts = {name: part(run, name) for name in ("collect", "stream", "tune")}
     assert all(parts.values()), parts
     assert len([p for p in run.descendants() if is_java(p)]) == 1  # Spark's; the tuner has none.
+    until(lambda: events(run, "learn started"), LEARN_S_MAX, "learn runs")
     restarts = "a process ended and will be restarted"
     assert events(run, restarts) == []
 
@@ -175,7 +177,7 @@ def test_run_becomes_ready_restarts_dead_processes_and_leaves_nothing(run: Runni
     assert [line for line in run.lines()[known:] if line["level"] not in ("info", "debug")] == []
     assert [line for line in run.said().splitlines() if not line.startswith("{")] == []  # Nothing in Java's own words.
     until(lambda: run.left() == [], 5, "nothing is left; Spark's Java ends when it sees that its Python has")
-    assert [line["part"] for line in events(run, "part stopped")] == ["tune", "stream", "collect"]
+    assert [line["part"] for line in events(run, "part stopped")] == ["tune", "stream", "collect", "learn"]
     assert list((tmp_path / "tmp").iterdir()) == []
     assert "Traceback" not in run.said()
 
