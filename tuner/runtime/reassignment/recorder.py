@@ -13,6 +13,7 @@ from dataclasses import replace
 import structlog
 
 from streaming.shared.short_lists import join_names, more_text
+from tuner.api.sentences import moment
 from tuner.control.reassignment.policy import ExecutorDecision, PlanDecision
 from tuner.core.backoff import Backoff
 from tuner.core.outcome import StepRefusal
@@ -95,7 +96,7 @@ class ReassignmentRecorder:
         for change in changes[:_LINES_MAX]:
             log.info(change.text, action="concurrency", reason=change.reason.value)
         for plan, plan_decision in zip(before, decision.plans, strict=True):
-            _log_changes(plan, plan_decision)
+            _log_changes(plan, plan_decision, self._clock.now_ms())
             for key in plan_decision.progress.reached:
                 self._backoff.succeed(key)
         self._drop_old_refusals(decision.plans)
@@ -228,10 +229,13 @@ class ReassignmentRecorder:
         return self._record_numbers[plan.id]
 
 
-def _log_changes(before: Plan, decision: PlanDecision) -> None:
+def _log_changes(before: Plan, decision: PlanDecision, now_ms: int) -> None:
     after = decision.plan
     if before.state.acknowledged_at_ms < after.state.acknowledged_at_ms:
-        log.info(f"plan {after.id}: {after.head.desired.value}", by=after.head.ordered_by or after.head.submitted_by)
+        starts = f", starts {moment(after.head.not_before_ms)}" if after.head.waits_for_start(now_ms) else ""
+        log.info(
+            f"plan {after.id}: {after.head.desired.value}{starts}", by=after.head.ordered_by or after.head.submitted_by
+        )
     for step in decision.starts[:_LINES_MAX]:
         log.info(
             f"plan {after.id}: {step.topic}-{step.partition} to {list(step.replicas)}",

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reassign_rig import START_S, Killed, Rig, still
+from structlog.testing import capture_logs
 
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.api.plan_status_store import PlanStatusStore
@@ -470,8 +471,10 @@ def test_paused_plan_finishes_running_steps_only() -> None:
 def test_plan_with_a_start_waits_for_it_also_after_a_restart() -> None:
     rig = two(T0, T1)
     rig.give({T0: (3, 4), T1: (3, 4)}, not_before_ms=round(1000 * rig.now_s) + 10_000)
-    for _ in range(5):
-        rig.cycle()
+    with capture_logs() as logged:
+        for _ in range(5):
+            rig.cycle()
+    assert [line["event"] for line in logged] == ["plan p: running, starts 2020-09-13 12:26:50 UTC"]
     assert rig.cluster.asked == []
     assert rig.plan().state.blockers == ()
     assert rig.plan().state.acknowledged_at_ms == rig.plan().head.ordered_at_ms
