@@ -144,6 +144,16 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
             at_most=BEST_EXPERT_MAX,
         ),
     ),
+    "eta": (
+        Claim("estimated time of a move of 10 h, median error, %", _percent(_key("all", "error_median")), at_most=20.0),
+        Claim("the same, 90 of 100 moves, %", _percent(_key("all", "error_p90"))),
+        Claim("the same if the load of the start stayed, median, %", _percent(_key("all", "error_as_now_median"))),
+        Claim(
+            "the same if the load of the start stayed, 90 of 100 moves, %", _percent(_key("all", "error_as_now_p90"))
+        ),
+        Claim("time of a move at the best start ÷ at once, mean", _key("all", "best_start_ratio")),
+        Claim("the same for the start that was really best", _key("all", "shortest_ratio")),
+    ),
     "learn": (
         Claim("lasting changes found", _key("changes", "lasting", "recall"), at_least=RECALL_MIN),
         Claim("precision of lasting changes", _key("changes", "lasting", "precision"), at_least=PRECISION_MIN),
