@@ -177,6 +177,11 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("process start to first signal, s", _key("live", "thorough", "start_s"), at_most=12.0),
         Claim("memory, JVM and Python (RSS), MiB", _key("live", "thorough", "rss_mb"), at_most=1229.0),
     ),
+    "history": (
+        Claim("pass at 1,000 brokers, s", _key("pass_s"), at_most=60.0),
+        Claim("bytes a day at 1,000 brokers, MB", _key("day_mb"), at_most=50.0),
+        Claim("memory of the JVM after a pass (RSS), MB", _key("jvm_rss_mb")),
+    ),
     "collector": (
         Claim("round of 1,000 nodes, longest, s", _largest_collector("round_s_max"), at_most=5.0),
         Claim("share of one core", _largest_collector("core"), at_most=0.7),

@@ -31,6 +31,7 @@ from rheostat.errors import (
     CommandError,
 )
 from rheostat.fetchers import cli as fetchers
+from rheostat.history import cli as history
 from rheostat.journal import cli as journal
 from rheostat.lab import cli as lab
 from rheostat.limits import cli as limits
@@ -82,6 +83,7 @@ def rheostat(
 for panel, command, example in (
     (_WATCH, status.status, "rheostat status --watch"),
     (_WATCH, signals.signals, "rheostat signals --kind broker --broker 1"),
+    (_WATCH, history.history, "rheostat history --since 7d --plot week.svg"),
     (_WATCH, doctor.doctor, "rheostat doctor --config rheostat.yaml"),
     (_PLAN, simulate.simulate, "rheostat simulate broker-add --plot run.svg"),
     (_PLAN, fetchers.fetchers, "rheostat fetchers --measure-for 30s"),

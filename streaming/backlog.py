@@ -49,6 +49,7 @@ from streaming.errors import StreamError
 from streaming.failure_causes import first_line
 from streaming.session import BACKLOG_POOL, ran_out_of_memory
 from streaming.settings import StreamSettings
+from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.clients import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.unpacking import RefusedBatch
@@ -102,18 +103,18 @@ class Timeline(Protocol):
 class KafkaTimeline:
     """A ``Timeline`` that asks a Kafka cluster."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, settings: KafkaSettings, topics: Sequence[str], client_id: str) -> None:
         # The consumer's own look-up asks for every topic and reports a missing right as a missing topic.
-        with ClusterClient(feed.kafka, _CLIENT) as client:
-            states = client.partitions(feed.topics)
-        for topic in feed.topics:
+        with ClusterClient(settings, client_id) as client:
+            states = client.partitions(topics)
+        for topic in topics:
             if not any(state.topic == topic for state in states):
                 raise kafka.errors.UnknownTopicOrPartitionError(topic)
         self._partitions = [TopicPartition(state.topic, state.partition) for state in states]
         # Batches that kafka-python does not read, for example in a codec that only Spark reads.
         self._refused: list[RefusedBatch] = []
         self._consumer: KafkaConsumer = consumer(
-            feed.kafka, _CLIENT, max_poll_records=1, on_refused=self._refused.append
+            settings, client_id, max_poll_records=1, on_refused=self._refused.append
         )
 
     def close(self) -> None:
@@ -125,6 +126,9 @@ class KafkaTimeline:
 
     def begin(self) -> Offsets:
         return _by_topic(self._consumer.beginning_offsets(self._partitions))
+
+    def end(self) -> Offsets:
+        return _by_topic(self._consumer.end_offsets(self._partitions))
 
     def at(self, time_ms: int) -> Offsets:
         # The end offsets are read first. So a record that arrives between the two requests is not before the end, and not skipped.
@@ -161,7 +165,7 @@ def open_timelines(feeds: Sequence[Feed]) -> Iterator[list[KafkaTimeline]]:
     opened: list[KafkaTimeline] = []
     try:
         for feed in feeds:
-            opened.append(KafkaTimeline(feed))
+            opened.append(KafkaTimeline(feed.kafka, feed.topics, _CLIENT))
         yield opened
     finally:
         for timeline in opened:

@@ -4,12 +4,15 @@
                                                             ├─→ signals.signals ─→ signals topic, rejects topic
     sources.live ─→ ...                ─→ ...              ─┘ one state, one query
 
+    signals topic ─→ history.periods ─→ history topic         a batch job every ten minutes (streaming/history)
+
 Every step between source and sink is a function from DataFrame to DataFrame, so it runs on a batch as well as on a stream; tests
 and the backlog use that. State is kept in one place, ``signals.spans``.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,6 +29,9 @@ from streaming.backlog import Chunk
 from streaming.checkpoint import MadeWith
 from streaming.entities import REJECT, entities
 from streaming.formats.common import Source
+from streaming.history.passes import HistoryMaker
+from streaming.history.signal_log import open_signal_log
+from streaming.history.worker import HistoryListener, HistoryWorker
 from streaming.kernel import LAYOUT
 from streaming.settings import FormatName, StreamSettings
 from streaming.shared.contract import Topics
@@ -169,8 +175,11 @@ def start(
     on_backlog: Callable[[backlog.BacklogProgress], None],
     on_backlog_failure: Callable[[str, float], None],
     on_reject: quarantine.RejectListener,
+    on_history: HistoryListener,
 ) -> Iterator[RunningQuery]:
-    """Starts the query and yields it; stops it on exit. The caller holds the checkpoint's lock.
+    """Starts the query, and the worker that makes the history. Yields the query; stops it on exit.
+
+    The caller holds the checkpoint's lock.
 
     Args:
         feeds: the sources, from ``sources.feeds``.
@@ -207,6 +216,8 @@ def start(
     ]
     live_records = build(frames, topics, shape, source_skew_s=source_skew_s)
     records = ending_between(live_records, topics, after_ms=planned.whole_from_ms, until_ms=None)
+    # One background job at a time: Spark does not preempt a running task, and the live query needs a free core.
+    background = threading.Lock()
 
     def write_chunk(chunk: Chunk) -> None:
         chunk_frames = [
@@ -215,12 +226,23 @@ def start(
             for feed, input_, (first, end) in zip(feeds, inputs, chunk.reads, strict=True)
         ]
         signals_ = build(chunk_frames, topics, shape, source_skew_s=source_skew_s, backlog=True)
-        sinks.write_once(ending_between(signals_, topics, after_ms=chunk.from_ms, until_ms=chunk.to_ms), kafka)
+        with background:
+            sinks.write_once(ending_between(signals_, topics, after_ms=chunk.from_ms, until_ms=chunk.to_ms), kafka)
 
     with ExitStack() as teardown:
         writer = sinks.to_kafka(records, kafka, checkpoint_dir=folder / planned.live, trigger_ms=settings.trigger_ms)
         query = writer.start()
         teardown.callback(_stop, query)
+
+        def live_query_runs() -> bool:
+            return query.lastProgress is not None
+
+        maker = HistoryMaker(
+            lambda: open_signal_log(spark, kafka, topics), topics.history, alone=background, on_job=on_history.job
+        )
+        history = HistoryWorker(spark, folder, maker, live_query_runs=live_query_runs, on_failure=on_history.failed)
+        history.start()
+        teardown.callback(history.stop)
         worker = None
         if planned.skipped:
             worker = backlog.Worker(
@@ -230,7 +252,7 @@ def start(
                 feeds,
                 settings,
                 work=write_chunk,
-                live_query_runs=lambda: query.lastProgress is not None,
+                live_query_runs=live_query_runs,
                 on_progress=on_backlog,
                 on_failure=on_backlog_failure,
             )

@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from streaming.failure_causes import (
     is_unreachable,
     may_be_caused_by_record,
 )
+from streaming.history.worker import HistoryListener
 from streaming.java_output import JavaLine, JavaOutput
 from streaming.pipeline import RunningQuery
 from streaming.progress import Reports, behind_records, event_time_s
@@ -69,6 +70,7 @@ class ProgressListener:
         backlog_failed: called when a chunk failed and will be retried, in another thread: the cause, and the delay in seconds.
         halved: called when a failing batch is halved: the number of its records before and after.
         quarantined: called when records are skipped because they end the query.
+        history: called after each job that has made periods of the history, and when a pass over it fails; in another thread.
         java: called for each line that Spark's JVM prints, in another thread.
     """
 
@@ -78,6 +80,7 @@ class ProgressListener:
     backlog_failed: Callable[[str, float], None] = _ignore
     halved: Callable[[int, int], None] = _ignore
     quarantined: Callable[[quarantine.Quarantined], None] = _ignore
+    history: HistoryListener = field(default_factory=HistoryListener)
     java: Callable[[JavaLine], None] = _ignore
 
 
@@ -133,6 +136,7 @@ def run(
                     on_backlog=listener.backlog,
                     on_backlog_failure=listener.backlog_failed,
                     on_reject=quarantine.RejectListener(listener.halved, listener.quarantined),
+                    on_history=listener.history,
                 ) as running:
                     monitor.until_end(running)
             except (Py4JNetworkError, ConnectionError) as error:

@@ -5,7 +5,9 @@ A separate query for rejects would parse the topics again, keep its own logs, an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -28,9 +30,13 @@ def to_kafka(records: DataFrame, kafka: KafkaSettings, *, checkpoint_dir: Path, 
     return writer.option("checkpointLocation", str(checkpoint_dir)).trigger(processingTime=f"{trigger_ms} milliseconds")
 
 
-def write_once(records: DataFrame, kafka: KafkaSettings) -> None:
-    """Writes a bounded DataFrame to Kafka and returns once Kafka has all of it."""
+def write_once(records: DataFrame, kafka: KafkaSettings, options: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Writes a bounded DataFrame to Kafka and returns once Kafka has all of it.
+
+    Args:
+        options: further options of the writer; they have priority.
+    """
     writer = records.write.format("kafka")
-    for name, value in (kafka_options(kafka) | _OPTIONS).items():
+    for name, value in (kafka_options(kafka) | _OPTIONS | dict(options)).items():
         writer = writer.option(name, value)
     writer.save()

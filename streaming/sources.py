@@ -95,7 +95,7 @@ def live(spark: SparkSession, feed: Feed, *, start: str | int, max_records_per_t
     Args:
         start: where a query without checkpoint begins: latest, earliest, or a time in epoch ms.
     """
-    reader = _options(spark.readStream.format("kafka"), feed)
+    reader = _options(spark.readStream.format("kafka"), feed.kafka)
     if isinstance(start, int):
         reader = reader.option("startingTimestamp", start).option("startingOffsetsByTimestampStrategy", "latest")
     else:
@@ -110,15 +110,19 @@ def live(spark: SparkSession, feed: Feed, *, start: str | int, max_records_per_t
 
 
 def between(spark: SparkSession, feed: Feed, start: Offsets, end: Offsets) -> DataFrame:
+    """Returns the records of a feed from ``start`` to before ``end``, with the columns that formats read."""
+    return range_of(spark, feed.kafka, start, end).select(*_COLUMNS)
+
+
+def range_of(spark: SparkSession, kafka: KafkaSettings, start: Offsets, end: Offsets) -> DataFrame:
     """Returns the records from ``start`` to before ``end`` as a batch DataFrame; both name the same partitions."""
-    reader = _options(spark.read.format("kafka"), feed).option(
+    reader = _options(spark.read.format("kafka"), kafka).option(
         "assign", json.dumps({topic: sorted(partitions) for topic, partitions in start.items()})
     )
     frame: DataFrame = (
         reader.option("startingOffsets", json.dumps(_for_json(start)))
         .option("endingOffsets", json.dumps(_for_json(end)))
         .load()
-        .select(*_COLUMNS)
     )
     return frame
 
@@ -128,8 +132,8 @@ def between(spark: SparkSession, feed: Feed, start: Offsets, end: Offsets) -> Da
 _NO_WAIT = {"kafka.fetch.max.wait.ms": "20"}
 
 
-def _options(reader: Any, feed: Feed) -> Any:
-    for name, value in (kafka_options(feed.kafka) | _TIMEOUTS | _NO_WAIT).items():
+def _options(reader: Any, kafka: KafkaSettings) -> Any:
+    for name, value in (kafka_options(kafka) | _TIMEOUTS | _NO_WAIT).items():
         reader = reader.option(name, value)
     # Retention may delete records during an outage. The query must start anyway; the signals that it
     # computes show the gap in their age and completeness.

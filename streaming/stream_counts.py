@@ -15,6 +15,22 @@ class BacklogState(Protocol):
     def lost_records(self) -> int: ...
 
 
+class HistoryJobFigures(Protocol):
+    """What ``streaming.history.passes.HistoryJob`` tells."""
+
+    @property
+    def periods(self) -> int: ...
+
+    @property
+    def newest_end_ms(self) -> int: ...
+
+    @property
+    def refused(self) -> int: ...
+
+    @property
+    def took_s(self) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class LastBatch:
     """The last batch with input; a field is None if Spark did not report it."""
@@ -29,7 +45,10 @@ class LastBatch:
 
 @dataclass(slots=True)
 class StreamCounts:
-    """Event counts. The runner's thread writes them, the backlog's thread writes ``backlog_…``; any thread reads."""
+    """Event counts.
+
+    The runner's thread writes them, except ``backlog_…`` and ``history_…``, which have threads of their own; any thread reads.
+    """
 
     last: LastBatch | None = None
     batches: int = 0
@@ -41,6 +60,11 @@ class StreamCounts:
     restarts: int = 0
     backlog_remaining: int = 0
     backlog_lost: int = 0
+    history_end_ms: int | None = None  # End of the newest period of the history.
+    history_job_s: float | None = None
+    history_periods: int = 0
+    history_refused: int = 0
+    history_failures: int = 0
 
     def add_batch(self, progress: Mapping[str, Any], ended_at_s: float) -> None:
         """Adds one batch.
@@ -66,6 +90,15 @@ class StreamCounts:
 
     def add_restart(self) -> None:
         self.restarts += 1
+
+    def add_history(self, job: HistoryJobFigures) -> None:
+        self.history_end_ms = max(job.newest_end_ms, self.history_end_ms or 0)
+        self.history_job_s = job.took_s
+        self.history_periods += job.periods
+        self.history_refused += job.refused
+
+    def add_history_failure(self) -> None:
+        self.history_failures += 1
 
     def set_backlog(self, state: BacklogState) -> None:
         self.backlog_remaining, self.backlog_lost = state.remaining_records, state.lost_records

@@ -34,6 +34,9 @@ class StreamCollector(Collector):
                 (StreamMetric.STATE_ROWS, last.state_rows),
             ):
                 yield metric_family(definition, {labels: measured} if measured is not None else {})
+        if counts.history_end_ms is not None and counts.history_job_s is not None:
+            yield metric_family(StreamMetric.HISTORY_AT, {labels: counts.history_end_ms / 1000})
+            yield metric_family(StreamMetric.HISTORY_SECONDS, {labels: counts.history_job_s})
         for definition, value in (
             (StreamMetric.BATCH_INTERVAL, self._slide_s),
             (StreamMetric.BATCHES, counts.batches),
@@ -45,6 +48,9 @@ class StreamCollector(Collector):
             (StreamMetric.RESTARTS, counts.restarts),
             (StreamMetric.BACKLOG, counts.backlog_remaining),
             (StreamMetric.BACKLOG_LOST_RECORDS, counts.backlog_lost),
+            (StreamMetric.HISTORY_PERIODS, counts.history_periods),
+            (StreamMetric.HISTORY_REFUSED, counts.history_refused),
+            (StreamMetric.HISTORY_FAILURES, counts.history_failures),
         ):
             yield metric_family(definition, {labels: value})
 

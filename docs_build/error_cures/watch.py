@@ -20,6 +20,9 @@ CURES: Mapping[str, str] = MappingProxyType(
             "check that the leader of the journal's topic is alive, and repeat the command after a minute"
         ),
         "The signals cannot be read: missing right": f"grant Read on the signals topic to the user of the command; {RIGHTS}",
+        "The history cannot be read": (
+            f"grant Read and Describe on the history topic to the user of the command, and check that its brokers are up; {DOCTOR}"
+        ),
         "The topic TOPIC does not exist yet": "start `rheostat run`; if it runs, its log says why the topic is not created",
         "The cluster's settings cannot be read": "grant DescribeConfigs on the cluster to the user of the command",
         "The signals cannot be read: ERROR": f"check that the brokers of the signals topic are alive; {DOCTOR}",

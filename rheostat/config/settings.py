@@ -49,7 +49,7 @@ class TopicSettings(BaseModel):
         default="rheostat",
         pattern=r"^[A-Za-z0-9._-]{1,200}$",
         description="prefix of the names of rheostat's topics: <prefix>.metrics, <prefix>.signals, <prefix>.rejects, "
-        "<prefix>.journal, <prefix>.orders, <prefix>.inputs, <prefix>.history, <prefix>.profiles",
+        "<prefix>.history, <prefix>.profiles, <prefix>.journal, <prefix>.orders, <prefix>.inputs",
     )
 
 

@@ -20,6 +20,7 @@ from rheostat.jvm.kernel import stream_jars
 from rheostat.run.services import until_topics
 from streaming.backlog import BacklogProgress
 from streaming.errors import StreamError
+from streaming.history.worker import HistoryListener
 from streaming.java_output import JavaLine
 from streaming.metrics_server import serve
 from streaming.quarantine import Quarantined
@@ -75,6 +76,7 @@ def run_stream(
         backlog_failed=events.backlog_failed,
         halved=events.halved,
         quarantined=events.quarantined,
+        history=HistoryListener(job=counts.add_history, failed=events.history_failed),
         java=_java_log(stop),
     )
     with ExitStack() as stack:
@@ -142,6 +144,12 @@ class _StreamLog:
 
     def backlog_failed(self, cause: str, in_s: float) -> None:
         self._log.warning("a chunk of the backlog failed and will be retried", cause=cause, in_s=in_s)
+
+    def history_failed(self, cause: str, in_s: float) -> None:
+        self._counts.add_history_failure()
+        self._log.warning(
+            "a pass over the history failed and will be retried; signals are not affected", cause=cause, in_s=in_s
+        )
 
     def halved(self, records: int, kept: int) -> None:
         self._log.warning(

@@ -125,6 +125,16 @@ class StreamMetric:
         meaning="Records of an outage that the stream still has to process in the background.")
     BACKLOG_LOST_RECORDS = _gauge("rheostat_stream_backlog_lost_records", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Backlog records that retention deleted before they were read.")
+    HISTORY_AT = _gauge("rheostat_stream_history_period_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
+        meaning="End of the newest period that this process has written to the history; absent before the first one.")
+    HISTORY_SECONDS = _gauge("rheostat_stream_history_job_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Duration of the last job that made periods of the history, in seconds.")
+    HISTORY_PERIODS = _counter("rheostat_stream_history_periods_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Periods of the history that were made, also those that were made again.")
+    HISTORY_REFUSED = _counter("rheostat_stream_history_refused_signals_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Signals that the history left out because they do not follow the contract, counted whenever a period is made.")
+    HISTORY_FAILURES = _counter("rheostat_stream_history_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Passes over the signals that failed and were repeated.")
 
 
 class LearnMetric:

@@ -24,6 +24,7 @@ from rheostat.lab.cluster import Lab, LabSpec
 from streaming import checkpoint, pipeline
 from streaming.backlog import BacklogProgress
 from streaming.formats.common import Source
+from streaming.history.worker import HistoryListener
 from streaming.quarantine import RejectListener
 from streaming.session import SparkOptions, spark_session
 from streaming.settings import StreamSettings
@@ -123,7 +124,15 @@ def _work_off(bootstrap_servers: str, folder: Path, said: multiprocessing.Queue[
     before = checkpoint.open_record(checkpoint_dir, pipeline.made_with(spark, [one], settings))
     assert before.made_with.kafka_ids == ()
     with pipeline.start(
-        spark, one.kafka, TOPICS, [one], settings, on_backlog=heard, on_backlog_failure=failed, on_reject=hears
+        spark,
+        one.kafka,
+        TOPICS,
+        [one],
+        settings,
+        on_backlog=heard,
+        on_backlog_failure=failed,
+        on_reject=hears,
+        on_history=HistoryListener(),
     ):
         finished = ended.wait(TIME_S_MAX)
     after = json.loads((checkpoint_dir / checkpoint.RECORD).read_text())
@@ -136,6 +145,7 @@ def _work_off(bootstrap_servers: str, folder: Path, said: multiprocessing.Queue[
         on_backlog=heard,
         on_backlog_failure=failed,
         on_reject=hears,
+        on_history=HistoryListener(),
     ):
         moved = json.loads((checkpoint_dir / checkpoint.RECORD).read_text())
     said.put((finished, states, causes, after, moved))

@@ -40,6 +40,7 @@ from streaming.shared.contract.history import (
     TenantHistory,
 )
 from streaming.shared.contract.learned_encoding import (
+    HISTORY_VERSION,
     decode_history,
     decode_profile,
     encode_history,
@@ -85,6 +86,7 @@ from streaming.shared.contract.signals import (
 )
 
 __all__ = [
+    "HISTORY_VERSION",
     "HORIZONS_H",
     "MUTATION_REFUSED_FROM_VERSION",
     "PERIOD_S",

@@ -16,7 +16,7 @@ PERIOD_S = 600
 
 @dataclass(frozen=True, slots=True)
 class BrokerHistory:
-    """One broker over one period: means, unless a name ends in _max or a comment says otherwise."""
+    """One broker over one period: means, unless a name ends in _max or a comment says otherwise. Five significant digits."""
 
     broker: NodeId
     signals: Count  # Number of signals that count; each window end counts once.
@@ -31,6 +31,7 @@ class BrokerHistory:
     leader_steady_state_bytes_per_s: Number | None = None
     follower_steady_state_bytes_per_s: Number | None = None
     # The largest sum of clients and replication in one signal (half a minute), and the produce p99 of that signal.
+    # Replication includes the bytes of reassignments.
     in_bytes_per_s_max: Number | None = None
     in_max_p99_ms: Number | None = None
     out_bytes_per_s_max: Number | None = None
@@ -39,7 +40,7 @@ class BrokerHistory:
     produce_p99_ms: Number | None = None  # The median of the signals' p99.
     produce_p99_ms_max: Number | None = None
     request_handler_idle_ratio: Number | None = None
-    moving_partitions_max: Number | None = None  # Of both sides; also replicas that recover.
+    moving_partitions_max: Number | None = None  # Of the side with more of them; also replicas that recover.
     lag_sum_messages: Number | None = None  # Of replicas in normal replication.
     lag_slope_messages_per_s: Number | None = None  # Mean of the trends over five minutes.
 
@@ -70,7 +71,7 @@ class TenantHistory:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPeriod:
-    """One cluster over one period.
+    """One cluster over one period: the signals whose windows end after ``start_ms`` and not after ``end_ms``.
 
     Attributes:
         start_ms: begin of the period; a multiple of its length.

@@ -21,7 +21,7 @@ from rheostat.cli import app
 from rheostat.declaration import EXAMPLE
 
 PANELS = {
-    "Watch": ["status", "signals", "doctor", "throttles", "journal"],
+    "Watch": ["status", "signals", "history", "doctor", "throttles", "journal"],
     "Plan": ["simulate", "fetchers", "plan", "limits", "quotas"],
     "Act": ["pause", "resume", "override", "release", "reassign"],
     "Run": ["run", "collect", "stream", "tune", "learn", "config"],

@@ -13,6 +13,7 @@ import structlog
 
 from rheostat.config.change_watch import ConfigWatch
 from rheostat.config.settings import load_settings
+from streaming.history.passes import HistoryJob
 from streaming.metrics_server import serve
 from streaming.progress import behind_records, event_time_s
 from streaming.shared.metric_page import render_page
@@ -113,6 +114,23 @@ def test_stream_metrics_sum_batches_and_show_last() -> None:
     ):
         assert line in told, line
     assert not any(line.startswith(("rheostat_stream_input_behind", "rheostat_stream_watermark")) for line in told)
+
+
+def test_stream_metrics_tell_progress_of_history() -> None:
+    counts = StreamCounts()
+    assert not any("history_period_timestamp" in line for line in lines(counts) if not line.startswith("#"))
+    counts.add_history(HistoryJob(periods=6, newest_end_ms=1_700_000_400_000, refused=2, took_s=1.5))
+    counts.add_history(HistoryJob(periods=1, newest_end_ms=1_699_999_800_000, refused=1, took_s=0.5))
+    counts.add_history_failure()
+    told = lines(counts)
+    for line in (
+        'rheostat_stream_history_period_timestamp_seconds{cluster="main"} 1700000400',
+        'rheostat_stream_history_job_seconds{cluster="main"} 0.5',
+        'rheostat_stream_history_periods_total{cluster="main"} 7',
+        'rheostat_stream_history_refused_signals_total{cluster="main"} 3',
+        'rheostat_stream_history_failures_total{cluster="main"} 1',
+    ):
+        assert line in told, line
 
 
 def test_stream_metrics_are_served_with_process_metrics() -> None:

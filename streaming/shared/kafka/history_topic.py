@@ -1,0 +1,119 @@
+"""Reads the history topic: periods for `rheostat history`, `rheostat learn` and the API, and the progress for the stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaTimeoutError
+
+from streaming.shared.contract import ContractError, HistoryPeriod, decode_history
+
+_POLL_MS = 500
+_SILENCE_S_MAX = 10.0
+# How many of the newest records are searched for a key, before all records of the time are.
+_NEWEST = (20, 500)
+
+
+class HistoryTopic:
+    """A reader outside any consumer group.
+
+    Its methods raise ``KafkaError``, ``RuntimeError`` or ``OSError`` if Kafka does not answer. A missing topic has no records.
+
+    Attributes:
+        refused: number of records that are no readable periods.
+    """
+
+    def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
+        """
+        Args:
+            consumer: used by this reader alone.
+        """
+        self._consumer = consumer
+        self._topic = topic
+        self.refused = 0
+
+    def periods(self, cluster: str, since_ms: int) -> Iterator[HistoryPeriod]:
+        """Yields the cluster's periods that end after ``since_ms``, as they are in the topic: a later one replaces an earlier one
+        of the same start. ``new_periods`` then continues after them."""
+        partitions = self._assign()
+        # A period is written after its end.
+        starts = self._offsets_at(partitions, since_ms)
+        for period in self._decoded(self._until_end(starts), cluster):
+            if period.end_ms > since_ms:
+                yield period
+
+    def new_periods(self, cluster: str, timeout_ms: int = _POLL_MS) -> Iterator[HistoryPeriod]:
+        """Yields the cluster's periods that were written since the last call of this method or of ``periods``."""
+        for records in self._consumer.poll(timeout_ms=timeout_ms).values():
+            yield from self._decoded(records, cluster)
+
+    def newest_values(self, key: bytes, since_ms: int) -> Iterator[bytes]:
+        """Yields the values of this key that were written after ``since_ms``, the newest first."""
+        partitions = self._assign()
+        begins = self._offsets_at(partitions, since_ms)
+        ends: dict[TopicPartition, int] = self._consumer.end_offsets(partitions) if partitions else {}
+        searched = dict(ends)
+        for count in (*_NEWEST, None):
+            starts = {p: begins[p] if count is None else max(begins[p], end - count) for p, end in ends.items()}
+            records = [r for r in self._until_end(starts, searched) if r.key == key and r.value is not None]
+            records.sort(key=lambda record: (record.timestamp, record.offset), reverse=True)
+            yield from (record.value for record in records)
+            searched = starts
+
+    def _assign(self) -> list[TopicPartition]:
+        numbers = self._consumer.partitions_for_topic(self._topic) or ()
+        partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+        self._consumer.assign(partitions)
+        return partitions
+
+    def _offsets_at(self, partitions: Iterable[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
+        """Returns the offset of the first record of each partition that is not older; the end offset if there is none."""
+        partitions = list(partitions)
+        if not partitions:
+            return {}
+        ends = self._consumer.end_offsets(partitions)
+        found = self._consumer.offsets_for_times(dict.fromkeys(partitions, max(0, at_ms)))
+        return {p: min(ends[p], record.offset) if record is not None else ends[p] for p, record in found.items()}
+
+    def _until_end(
+        self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int] | None = None
+    ) -> Iterator[Any]:
+        """Yields the records from ``starts`` to before ``ends``; without ``ends``, to the current end or a little more."""
+        if not starts:
+            return
+        limits, ends = ends, self._consumer.end_offsets(list(starts)) if ends is None else ends
+        for partition, offset in starts.items():
+            self._consumer.seek(partition, offset)
+        answered_s = time.monotonic()
+        while any((self._consumer.position(p) or 0) < end for p, end in ends.items()):
+            batches = self._consumer.poll(timeout_ms=_POLL_MS)
+            if batches:
+                answered_s = time.monotonic()
+            elif time.monotonic() - answered_s > _SILENCE_S_MAX:
+                raise KafkaTimeoutError(
+                    f"{self._topic}: no record came for {_SILENCE_S_MAX:.0f} s before the end of the topic"
+                )
+            for partition, records in batches.items():
+                yield from (r for r in records if limits is None or r.offset < limits[partition])
+
+    def _decoded(self, records: Iterable[Any], cluster: str) -> Iterator[HistoryPeriod]:
+        prefix = f"{cluster}|".encode()
+        for record in records:
+            if not (record.key or b"").startswith(prefix) or record.value is None:
+                continue
+            try:
+                period = decode_history(record.value)
+            except ContractError:
+                self.refused += 1
+                continue
+            if period.cluster == cluster:
+                yield period
+
+
+def latest(periods: Iterable[HistoryPeriod]) -> list[HistoryPeriod]:
+    """Returns the last record of each period, in order of time."""
+    by_start = {period.start_ms: period for period in periods}
+    return [by_start[start_ms] for start_ms in sorted(by_start)]
