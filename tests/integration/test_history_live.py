@@ -157,7 +157,7 @@ def test_reader_finds_key_behind_many_records_and_continues(lab: Lab) -> None:
         def send(key: bytes, value: bytes, partition: int = 0) -> None:
             sender.send(topic, key=key, value=value, partition=partition).get(timeout=20)
 
-        send(PROGRESS_KEY, b"old", 1)
+        send(PROGRESS_KEY, b"old")
         send(PROGRESS_KEY, b"new")
         for _ in range(700):
             sender.send(topic, key=b"other|1", value=b"{}", partition=0)

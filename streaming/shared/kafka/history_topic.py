@@ -51,7 +51,7 @@ class HistoryTopic:
             yield from self._decoded(records, cluster)
 
     def newest_values(self, key: bytes, since_ms: int) -> Iterator[bytes]:
-        """Yields the values of this key that were written after ``since_ms``, the newest first."""
+        """Yields the values of this key that were written after ``since_ms``, those of a partition newest first."""
         partitions = self._assign()
         begins = self._offsets_at(partitions, since_ms)
         ends: dict[TopicPartition, int] = self._consumer.end_offsets(partitions) if partitions else {}
