@@ -57,6 +57,7 @@ from tuner.wiring.http import PortError, http_server
 from tuner.wiring.log_dir import log_dir_controller
 from tuner.wiring.mutation_quota import mutation_quota_controller
 from tuner.wiring.readers import (
+    history_follower,
     leadership_lease,
     orders_reader,
     profiles_watch,
@@ -192,6 +193,7 @@ def run_tuner(
         signals = signal_reader(cleanups, cluster, kafka, topics, status.throttles, clock)
         profiles_watch(cleanups, cluster, kafka, topics, status.throttles, signals)
         status.observers.on_new_cycle(lambda: status.mutations.update(signals, clock.now_ms()))
+        history_follower(cleanups, kafka, topics, status.weeks, clock)
         orders = orders_reader(cleanups, cluster, kafka, topics, status.throttles, clock, dry_run=settings.dry_run)
         leadership: tuple[Lease, JournalTopic] | None = None
         if not settings.dry_run:

@@ -21,6 +21,7 @@ from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import HttpServer, make_app
 from tuner.api.status_store import StatusStore
+from tuner.api.week_store import WeekStore
 from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders
@@ -82,6 +83,8 @@ class SimulatedTuner:
         self.board.become_active()
         self.quotas = QuotaStatusStore(scenario)
         self.plans = PlanStatusStore(scenario)
+        self.weeks = WeekStore(scenario)
+        self.weeks.mark_read()  # The history is empty.
         self.observers = Observers(self.board)
         self.orders = KeptOrders()
         signals, throttles = SimulatedSignals(self._stream), SimulatedThrottles(self._cluster)
@@ -119,7 +122,7 @@ class SimulatedTuner:
             steering=steering,
         )
         app = make_app(
-            ApiState(self.observers, self.quotas, self.plans),
+            ApiState(self.observers, self.quotas, self.plans, weeks=self.weeks),
             make_registry(self.board, self.quotas),
             CYCLE_S,
             self.now_s,

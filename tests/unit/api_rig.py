@@ -35,6 +35,7 @@ from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import make_app
 from tuner.api.status_store import StatusStore
+from tuner.api.week_store import WeekStore
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory
@@ -102,10 +103,12 @@ class Rig:
         self.observers = Observers(self.board)
         self.order_service = KeptDesk()
         self.mutations = MutationStore(CLUSTER)
+        self.weeks = WeekStore(CLUSTER)
+        self.weeks.mark_read()  # The history is empty.
         self.registry: CollectorRegistry = make_registry(self.board, self.quotas, mutations=self.mutations)
         known = (make_token(READ_TOKEN, "grafana", ApiRole.READ), make_token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
         self.app = make_app(
-            ApiState(self.observers, self.quotas, self.plans, self.mutations, lag=self.lag), self.registry, 5.0, self.clock,
+            ApiState(self.observers, self.quotas, self.plans, self.mutations, lag=self.lag, weeks=self.weeks), self.registry, 5.0, self.clock,
             tokens=Tokens(known if tokens else ()), order_service=self.order_service, reads=reads, orders=orders,
             monotonic=self.clock,
         )  # fmt: skip

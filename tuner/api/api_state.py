@@ -20,6 +20,7 @@ from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.response_cache import CachedResponse, StampSource, no_stamp
 from tuner.api.responses import json_bytes
 from tuner.api.status_snapshot import StatusSnapshot
+from tuner.api.week_store import WeekStore
 
 JSON = "application/json"
 _YIELD_S_MAX = 0.1
@@ -37,6 +38,7 @@ class ApiState:
         mutations: MutationStore | None = None,
         log_dirs: LogDirStatusStore | None = None,
         lag: LagStatusStore | None = None,
+        weeks: WeekStore | None = None,
     ) -> None:
         """
         Args:
@@ -44,6 +46,7 @@ class ApiState:
             mutations: None: this tuner reads no signals of controllers.
             log_dirs: None: this tuner does not watch log directories.
             lag: None: this tuner explains no lag.
+            weeks: None: this tuner reads no history.
         """
         self.observers = observers
         self.quotas = quotas
@@ -51,6 +54,7 @@ class ApiState:
         self.plans = plans or PlanStatusStore(observers.status.cluster)
         self.log_dirs = log_dirs or LogDirStatusStore(observers.status.cluster)
         self.lag = lag or LagStatusStore(observers.status.cluster)
+        self.weeks = weeks or WeekStore(observers.status.cluster)
         self._rheostat_version = installed_version()
         self._snapshot_version: object = None
         self._snapshot: StatusSnapshot | None = None

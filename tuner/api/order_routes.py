@@ -26,9 +26,9 @@ from tuner.api.orders_api import (
     release_change,
     resume_change,
 )
-from tuner.api.parameters import refuse_unknown_parameters
+from tuner.api.parameters import BrokerId, refuse_unknown_parameters
 from tuner.api.responses import json_response
-from tuner.api.routes import REFUSALS, BrokerId
+from tuner.api.routes import REFUSALS
 from tuner.api.views import orders_json
 
 log = structlog.get_logger("tuner")

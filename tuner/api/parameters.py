@@ -1,13 +1,19 @@
-"""Refuses query parameters that a route does not know.
+"""Parameters that several routes have, and the refusal of query parameters that a route does not know.
 
 Otherwise a misspelt filter would be ignored silently. Each unknown parameter would also add a key to the response cache.
 """
 
 from __future__ import annotations
 
-from fastapi import Request
+from typing import Annotated
+
+from fastapi import Path, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
+
+from tuner.api import response_models
+
+BrokerId = Annotated[int, Path(ge=0, le=response_models.BROKER_MAX, description="the broker's id")]
 
 
 async def refuse_unknown_parameters(request: Request) -> None:

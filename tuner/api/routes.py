@@ -18,11 +18,12 @@ from tuner.api.decision_rows import decision_json
 from tuner.api.decisions import DecisionFilter
 from tuner.api.events import EventStream
 from tuner.api.orders_api import broker_fault
-from tuner.api.parameters import refuse_unknown_parameters
+from tuner.api.parameters import BrokerId, refuse_unknown_parameters
 from tuner.api.plan_status_store import PlanSnapshot
 from tuner.api.reason_codes import REASON_CODES
 from tuner.api.responses import json_bytes, json_bytes_response
 from tuner.api.status_snapshot import StatusSnapshot
+from tuner.api.week_routes import add_week_route
 from tuner.control.reassignment.policy import PlanDecision
 from tuner.core.cluster import PartitionMove
 
@@ -32,7 +33,6 @@ HISTORY_BROKERS_MAX = 24
 Offset = Annotated[int, Query(ge=0, le=10**9, description="number of rows to skip")]
 Limit = Annotated[int, Query(ge=1, le=ROWS_MAX, description="maximum number of rows")]
 ManyLimit = Annotated[int, Query(ge=1, le=BROKERS_MAX, description="maximum number of rows")]
-BrokerId = Annotated[int, Path(ge=0, le=response_models.BROKER_MAX, description="the broker's id")]
 Moment = Annotated[int | None, Query(ge=0, le=2**53, description="epoch ms")]
 T = TypeVar("T")
 
@@ -72,6 +72,7 @@ def read_routes(state: ApiState, guard: AccessGuard, openapi: Callable[[], dict[
     _add_status_routes(router, state, openapi)
     _add_move_routes(router, state)
     _add_broker_routes(router, state)
+    add_week_route(router, state)
     _add_decision_routes(router, state)
     _add_event_route(router, state)
     return router

@@ -43,7 +43,15 @@ def http_server(
     """
     try:
         app = make_app(
-            ApiState(stores.observers, stores.quotas, stores.plans, stores.mutations, stores.log_dirs, stores.lag),
+            ApiState(
+                stores.observers,
+                stores.quotas,
+                stores.plans,
+                stores.mutations,
+                stores.log_dirs,
+                stores.lag,
+                stores.weeks,
+            ),
             registry,
             cycle_s,
             clock.wall_s,

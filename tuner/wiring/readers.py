@@ -1,4 +1,4 @@
-"""Builds the readers of Kafka: of signals, orders and the lease for the whole process, of recovering replicas for one term."""
+"""Builds the readers of Kafka: of signals, history, orders and the lease for the whole process, of recovering replicas for one term."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from streaming.shared.kafka.recovery import RecoveryFinder
 from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.shared.teardown import named_teardown
 from tuner.api.status_store import StatusStore
+from tuner.api.week_store import WeekStore
 from tuner.runtime.clock import Clock
 from tuner.runtime.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, lease_group
+from tuner.runtime.observe.history_follower import HistoryFollower
 from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.profiles_watch import ProfilesWatch
 from tuner.runtime.observe.recovery_watch import RecoveryWatch
@@ -53,6 +55,15 @@ def profiles_watch(
     cleanups.callback(named_teardown("profiles watch", watch.stop))
     status.refused["profiles"] = lambda: watch.refused
     return watch
+
+
+def history_follower(cleanups: ExitStack, kafka: KafkaSettings, topics: Topics, weeks: WeekStore, clock: Clock) -> None:
+    """Starts the thread that fills ``weeks`` once a week is asked for."""
+    # "earliest": if the topic was deleted and created again, all its records are new.
+    create_consumer = partial(consumer, kafka, "rheostat-tuner-history-week", auto_offset_reset="earliest")
+    follower = HistoryFollower(create_consumer, topics.history, weeks, clock)
+    follower.start()
+    cleanups.callback(named_teardown("history follower", follower.stop))
 
 
 def recovery_finder(cleanups: ExitStack, kafka: KafkaSettings) -> RecoveryFinder:

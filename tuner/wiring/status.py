@@ -12,6 +12,7 @@ from tuner.api.observers import Observers
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
+from tuner.api.week_store import WeekStore
 from tuner.core.partition_limits import PartitionLimits
 from tuner.runtime.clock import Clock
 from tuner.settings.tuner import TunerSettings
@@ -23,6 +24,7 @@ class StatusStores:
 
     Attributes:
         mutations: the mutation rates of the cluster, which need no controller.
+        weeks: the last week of each broker, from the history topic.
         observers: pass the reports of the throttle controller to ``throttles`` and to the other readers of the API.
     """
 
@@ -32,6 +34,7 @@ class StatusStores:
     mutations: MutationStore
     log_dirs: LogDirStatusStore
     lag: LagStatusStore
+    weeks: WeekStore
     observers: Observers
 
 
@@ -70,5 +73,6 @@ def status_stores(
         mutations=MutationStore(cluster),
         log_dirs=LogDirStatusStore(cluster, throttles),
         lag=LagStatusStore(cluster),
+        weeks=WeekStore(cluster),
         observers=Observers(throttles),
     )

@@ -76,7 +76,7 @@ def broken(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
     observers = rig.observers
     for part, name in (
         (rig.order_service, "submit"), (rig.plans, "snapshot"), (rig.quotas, "as_json"), (observers, "snapshot"), (observers.history, "series"),
-        (observers.decisions, "page"), (observers.decisions, "row"), (rig.mutations, "snapshot"),
+        (observers.decisions, "page"), (observers.decisions, "row"), (rig.mutations, "snapshot"), (rig.weeks, "week"),
     ):  # fmt: skip
         patch.setattr(part, name, breaks)
     return asked(rig, method, path)

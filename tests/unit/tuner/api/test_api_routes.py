@@ -27,6 +27,7 @@ READS = [
     "plans",
     "brokers",
     "brokers/1",
+    "brokers/1/week",
     "replication",
     "tenants",
     "mutations",

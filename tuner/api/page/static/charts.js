@@ -14,6 +14,9 @@ const charts = (() => {
   const clockText = (s, spanS) => new Date(s * 1000).toISOString().slice(11, spanS < 120 ? 19 : 16);
   const rateText = (megabytes) => units.rateText(megabytes * MB);
 
+  const FONT = "11px system-ui";
+  const axis = { stroke: () => colour("dim"), font: FONT, labelFont: FONT, labelSize: 14, labelGap: 0, ticks: { show: false }, grid: { stroke: () => colour("line"), width: 1 } };
+
   const shown = () => [...document.querySelectorAll("#brokers .chart")];
   const brokersOf = (places) => [...new Set(places.map((place) => place.dataset.broker))];
 
@@ -95,8 +98,6 @@ const charts = (() => {
       points: { show: false },
       paths: stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
     });
-    const FONT = "11px system-ui";
-    const axis = { stroke: () => colour("dim"), font: FONT, labelFont: FONT, labelSize: 14, labelGap: 0, ticks: { show: false }, grid: { stroke: () => colour("line"), width: 1 } };
     return {
       width,
       height: HEIGHT,
@@ -115,5 +116,5 @@ const charts = (() => {
   addEventListener("resize", () =>
     drawn.forEach((chart, id) => chart.setSize({ width: document.getElementById(id)?.clientWidth || chart.width, height: HEIGHT })),
   );
-  return { draw, data: (id) => drawn.get(id)?.data };
+  return { draw, axis, colour, data: (id) => drawn.get(id)?.data };
 })();

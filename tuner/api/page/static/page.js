@@ -156,6 +156,7 @@ const rheostat = (() => {
         brokers();
       });
     }
+    week.begin({ ask, write });
     orders.begin({ ask, say, news, write, status: () => status });
     listen();
   }

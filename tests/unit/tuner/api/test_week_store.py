@@ -1,0 +1,125 @@
+"""The ring of periods: replaced periods, gaps, other clusters and weeks, removed brokers, bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tuner_cases import CLUSTER, NOW_MS
+from week_cases import PERIOD_MS, broker_history, history_week
+
+from streaming.shared.contract import BrokerHistory, HistoryPeriod
+from tuner.api import week_store
+from tuner.api.week_store import SLOTS, WeekStore
+
+LAST_MS = NOW_MS // PERIOD_MS * PERIOD_MS - PERIOD_MS
+
+
+def period(start_ms: int, *brokers: BrokerHistory, cluster: str = CLUSTER) -> HistoryPeriod:
+    return HistoryPeriod(cluster=cluster, start_ms=start_ms, brokers=brokers)
+
+
+def rate(broker: int, bytes_per_s: float | None, **more: float) -> BrokerHistory:
+    return BrokerHistory(broker=broker, signals=20, client_in_bytes_per_s=bytes_per_s, **more)
+
+
+def store_of(*periods: HistoryPeriod, now_ms: int = NOW_MS) -> WeekStore:
+    store = WeekStore(CLUSTER)
+    for each in periods:
+        store.take(each, now_ms)
+    return store
+
+
+def loads(store: WeekStore, broker: int = 1, now_ms: int = NOW_MS) -> list[float | None]:
+    week = store.week(broker, now_ms)
+    return list(week.columns["client_in_bytes_per_s"]) if week is not None else []
+
+
+def test_whole_week_has_a_value_for_each_period() -> None:
+    week = store_of(*history_week(CLUSTER, (1, 2), NOW_MS)).week(1, NOW_MS)
+    assert week is not None
+    # The present period has not ended, so the oldest one would be the 1008th.
+    assert (week.start_ms, len(week.copied)) == (LAST_MS - (SLOTS - 2) * PERIOD_MS, SLOTS - 1)
+    assert all(len(values) == SLOTS - 1 and None not in values for values in week.columns.values())
+    expected = broker_history(1, LAST_MS)
+    assert week.columns["produce_p99_ms"][-1] == pytest.approx(expected.produce_p99_ms, abs=0.01)
+
+
+def test_later_record_of_a_period_replaces_the_earlier() -> None:
+    store = store_of(period(LAST_MS, rate(1, 5e6), rate(2, 1e6)), period(LAST_MS, rate(1, 7e6)))
+    assert (loads(store), loads(store, 2)) == ([7e6], [])
+
+
+def test_missing_period_and_missing_value_are_gaps() -> None:
+    periods = (period(LAST_MS - 3 * PERIOD_MS, rate(1, 5e6)), period(LAST_MS - PERIOD_MS, rate(1, None, produce_p99_ms=3.0)))
+    store = store_of(*periods, period(LAST_MS, rate(2, 1e6)))
+    assert loads(store) == [5e6, None, None, None]
+    week = store.week(1, NOW_MS)
+    assert week is not None
+    assert week.columns["produce_p99_ms"] == [None, None, 3.0, None]
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        period(LAST_MS, rate(1, 5e6), cluster="other"),
+        period(LAST_MS + 1, rate(1, 5e6)),
+        period(LAST_MS + 2 * PERIOD_MS, rate(1, 5e6)),
+        period(LAST_MS - SLOTS * PERIOD_MS, rate(1, 5e6)),
+        period(LAST_MS, rate(1, -5e6)),
+    ],
+    ids=["another cluster", "no begin of a period", "the future", "last week", "a negative rate"],
+)
+def test_period_that_cannot_be_shown_is_left_out(left_out: HistoryPeriod) -> None:
+    assert loads(store_of(left_out)) == []
+
+
+def test_period_of_last_week_shows_as_gap_a_week_later() -> None:
+    store = store_of(period(LAST_MS, rate(1, 5e6)))
+    later_ms = NOW_MS + SLOTS * PERIOD_MS
+    assert loads(store, now_ms=later_ms) == []
+    store.take(period(LAST_MS + (SLOTS - 1) * PERIOD_MS, rate(1, 6e6)), later_ms)
+    assert loads(store, now_ms=later_ms) == [6e6]
+
+
+def test_broker_without_a_period_in_a_week_frees_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(week_store, "BROKERS_MAX", 1)
+    store = store_of(period(LAST_MS, rate(1, 5e6), rate(2, 5e6)))
+    assert (loads(store), loads(store, 2)) == ([5e6], [])  # The second broker is beyond the bound.
+    later_ms = NOW_MS + (SLOTS + 1) * PERIOD_MS
+    for number in (1, 2):
+        store.take(period(LAST_MS + (SLOTS + number - 1) * PERIOD_MS, rate(2, 6e6)), later_ms)
+    assert loads(store, 2, later_ms) == [6e6]
+
+
+@pytest.mark.parametrize(
+    ("measures", "copied"),
+    [
+        ({"moving_partitions_max": 2.0}, True),
+        ({"moving_partitions_max": 0.0, "log_dir_copied_bytes_per_s": 1e6}, True),
+        ({"reassignment_out_bytes_per_s": 1e6}, True),
+        ({"moving_partitions_max": 0.0, "reassignment_in_bytes_per_s": 0.0}, False),
+        ({}, None),
+    ],
+)
+def test_period_tells_whether_the_broker_copied(measures: dict[str, float], copied: bool | None) -> None:
+    week = store_of(period(LAST_MS, rate(1, 5e6, **measures))).week(1, NOW_MS)
+    assert week is not None
+    assert week.copied == [copied]
+
+
+def test_memory_of_a_thousand_brokers_is_bounded() -> None:
+    store = store_of(period(LAST_MS, *(replace(broker_history(0, LAST_MS), broker=broker) for broker in range(1000))))
+    assert sum(row.itemsize * len(row) for row in store._rows.values()) == 1000 * SLOTS * 6 * 4
+    assert 1000 * SLOTS * 6 * 4 < 25e6
+
+
+def test_unread_history_says_why_and_asks_the_follower() -> None:
+    store, requests = WeekStore(CLUSTER), []
+    store.on_request = lambda: requests.append(1)
+    assert "still reading" in (store.unread_reason(0.0) or "")
+    store.mark_unreadable("the topic cannot be read: no answer")
+    assert store.unread_reason(60.0) == "the topic cannot be read: no answer"  # At once.
+    store.mark_read()
+    assert store.unread_reason(0.0) is None
+    assert len(requests) == 3

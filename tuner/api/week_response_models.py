@@ -1,0 +1,84 @@
+"""The OpenAPI models of the week of a broker."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from tuner.api.response_models import LatencyLimitBody, LinkLimitBody
+
+
+class CopyBody(BaseModel):
+    start_ms: int
+    end_ms: int
+
+
+class LoadForecastBody(BaseModel):
+    bytes_per_s: list[int | None] = Field(description="the mean of each step; null: not known")
+    error_bytes_per_s: list[int | None] = Field(
+        description="for each step, the mean error of forecasts that far ahead; null: not measured yet"
+    )
+    model: str = Field(description="the model with the most weight")
+
+
+class ForecastBody(BaseModel):
+    made_at_ms: int
+    history_s: float = Field(description="how much history of the broker it is made from")
+    step_s: int
+    start_ms: int = Field(description="begin of the first step")
+    client_in: LoadForecastBody
+    client_out: LoadForecastBody
+    steady_in: LoadForecastBody = Field(description="replication without reassignments, as follower")
+    steady_out: LoadForecastBody = Field(description="replication without reassignments, as leader")
+
+
+class BaselineBody(BaseModel):
+    step_s: int
+    start_ms: int = Field(description="begin of the first step; steps of the past have the values of their hour of the week")
+    p99_ms: list[float | None] = Field(description="produce p99 of the broker's clients while it copies no replicas")
+    p99_ms_max: list[float | None] = Field(description="the objective that follows from it; null: no objective")
+
+
+class WeekCapacityBody(BaseModel):
+    bytes_per_s: float
+    source: Literal["settings", "learned"] = Field(
+        description="settings: tuner.capacity; learned: the most that clients and replication have used with latency in order"
+    )
+    seen_at_ms: int | None = Field(description="when it was seen; null: it is from the settings")
+
+
+class ChangeEventBody(BaseModel):
+    measure: Literal["replication_lag", "client_latency", "mutation_rate"]
+    is_unusual: bool = Field(description="true: one value that is unusual for its hour; false: a change that lasts")
+    before: float
+    after: float
+    since_ms: int
+    found_at_ms: int
+    text: str
+
+
+class BrokerWeekBody(BaseModel):
+    """The arrays have one value for each period, beginning at ``start_ms``; null: not measured."""
+
+    broker: int
+    now_ms: int
+    waits_for: str | None = Field(description="why there is no history of this broker; null: there is")
+    period_s: int
+    start_ms: int | None = Field(description="begin of the first period; null: there is no history")
+    client_in_bytes_per_s: list[float | None]
+    client_out_bytes_per_s: list[float | None]
+    replication_in_bytes_per_s: list[float | None] = Field(description="copies included")
+    replication_out_bytes_per_s: list[float | None] = Field(description="copies included")
+    produce_p99_ms: list[float | None] = Field(description="the median of the half minutes' p99")
+    copies: list[CopyBody] = Field(description="the times in which the broker copied replicas")
+    forecast: ForecastBody | None
+    forecast_text: str
+    baseline: BaselineBody | None = Field(description="null: not learned from the history yet")
+    latency_limit: LatencyLimitBody | None = Field(description="as in brokers: the objective in force now")
+    capacity_in: WeekCapacityBody | None
+    capacity_out: WeekCapacityBody | None
+    capacity_text: str
+    link_limit: LinkLimitBody | None = Field(description="as in brokers: what the control law lets through now")
+    rate_bytes_per_s_max: float = Field(description="tuner.rate_bytes_per_s_max, the ceiling of each throttle")
+    events: list[ChangeEventBody] = Field(description="the newest first")

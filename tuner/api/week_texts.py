@@ -1,0 +1,97 @@
+"""The sentences about the week of a broker: what the page waits for, forecast, capacity, changes."""
+
+from __future__ import annotations
+
+from streaming.shared.contract import (
+    HORIZONS_H,
+    BrokerProfile,
+    ChangedMeasure,
+    ChangeEvent,
+    LearnedCapacity,
+    LoadForecast,
+)
+from streaming.shared.units import rate_text, span_text, three_digits
+from tuner.api.sentences import moment
+from tuner.control.throttle.objective import Capacity
+
+_OUTDATED_S = 86_400.0  # As in tuner/core/broker_baseline.py.
+_ERROR_HORIZON_H = 12
+_MEASURES = {
+    ChangedMeasure.REPLICATION_LAG: ("replication lag without moves", "messages"),
+    ChangedMeasure.CLIENT_LATENCY: ("produce latency (p99) without copies", "ms"),
+    ChangedMeasure.MUTATION_RATE: ("mutation rate", "partitions/s"),
+}
+
+
+def waits_for(broker: int, *, is_history_empty: bool) -> str:
+    """Returns why a broker has no history, and when it begins."""
+    if is_history_empty:
+        return (
+            "The history is empty. It begins about ten minutes after the stream starts, and has a value for each period of ten "
+            "minutes."
+        )
+    return (
+        f"The history of the last week has no period of broker {broker}. It begins about ten minutes after the first signal of "
+        "the broker."
+    )
+
+
+def forecast_text(profile: BrokerProfile | None, now_ms: int) -> str:
+    """Returns the age of the forecast, its models and their errors; without a forecast, what it waits for."""
+    if profile is None:
+        return "No forecast: `rheostat learn` has not published a profile of this broker yet."
+    age_s = max(0.0, (now_ms - profile.made_at_ms) / 1000)
+    text = f"Forecast made {span_text(age_s)} ago from {span_text(profile.history_s)} of history"
+    parts = [_model_text(name, load) for name, load in (("in", profile.client_in), ("out", profile.client_out))]
+    text = ". ".join([text, *(part for part in parts if part is not None)])
+    if age_s > _OUTDATED_S:
+        return f"{text}. It is older than a day, so the tuner does not use it: check `rheostat learn`."
+    return f"{text}."
+
+
+def _model_text(direction: str, forecast: LoadForecast) -> str | None:
+    if not any(value is not None for value in forecast.bytes_per_s):
+        return None
+    name = forecast.model.replace("_", " ") or "not named"
+    text = f"Clients {direction}: the model with the most weight is {name}"
+    errors = dict(zip(HORIZONS_H, forecast.error_bytes_per_s, strict=False))
+    error = errors.get(_ERROR_HORIZON_H)
+    if error is None:
+        return f"{text}, and its error is not measured yet"
+    return f"{text}, and a forecast {_ERROR_HORIZON_H} h ahead was wrong by {rate_text(error)} on average"
+
+
+def capacity_text(profile: BrokerProfile | None, told: Capacity | None, now_ms: int) -> str:
+    """Returns the capacity of both directions with its source and age."""
+    if told is not None:
+        return (
+            f"Capacity by tuner.capacity: {rate_text(told.in_bytes_per_s)} in, {rate_text(told.out_bytes_per_s)} out."
+        )
+    found = {"in": profile.capacity_in, "out": profile.capacity_out} if profile is not None else {}
+    learned = [_learned_text(name, capacity, now_ms) for name, capacity in found.items() if capacity is not None]
+    if not learned:
+        return "Capacity: not learned from the history yet. The tuner learns it during moves, from the latency of clients."
+    return (
+        f"Capacity, learned: the most that clients and replication have used together with latency in order is "
+        f"{', '.join(learned)}."
+    )
+
+
+def _learned_text(direction: str, capacity: LearnedCapacity, now_ms: int) -> str:
+    age_s = max(0.0, (now_ms - capacity.seen_at_ms) / 1000)
+    return f"{rate_text(capacity.bytes_per_s)} {direction} (seen {span_text(age_s)} ago)"
+
+
+def event_text(event: ChangeEvent) -> str:
+    """Returns the event as a sentence: what changed, from what to what, and since when."""
+    name, unit = _MEASURES[event.measure]
+    subject = f"Broker {event.broker}" if event.broker is not None else _tenant_text(event)
+    before, after = three_digits(event.before), three_digits(event.after)
+    if event.is_unusual:
+        return f"{subject}: unusual {name} at {moment(event.since_ms)}: {after} {unit}, usual are {before} {unit}."
+    return f"{subject}: {name} has changed from {before} to {after} {unit} since {moment(event.since_ms)}."
+
+
+def _tenant_text(event: ChangeEvent) -> str:
+    names = [f"user {event.user}" if event.user else "", f"client-id {event.client_id}" if event.client_id else ""]
+    return f"Tenant {', '.join(name for name in names if name) or 'without a name'}"
