@@ -16,12 +16,12 @@ from pathlib import Path
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from dashboards import controller, fetchers, itself, overview, reassignments, replication
+from dashboards import controller, fetchers, itself, overview, reassignments, replication, week
 
 FOLDER = Path(__file__).parent
 # In the order in which they are opened.
 BOARDS: dict[str, Callable[[], Dashboard]] = {
-    board.UID: board.board for board in (overview, reassignments, replication, controller, fetchers, itself)
+    board.UID: board.board for board in (overview, reassignments, replication, week, controller, fetchers, itself)
 }
 
 

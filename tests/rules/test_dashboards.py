@@ -230,6 +230,7 @@ def test_dashboard_uids_are_unchanged() -> None:
         "rheostat-fetchers",
         "rheostat-replication",
         "rheostat-itself",
+        "rheostat-week",
     }
 
 
