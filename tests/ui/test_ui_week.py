@@ -27,7 +27,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     seats: list[Seat] = []
 
     def opened(tuner: SimulatedTuner, path: str = "", **how: object) -> Seat:
-        seats.append(Seat(browser, f"{tuner.address}{path}", **how))  # type: ignore[arg-type]  # by name, whatever a test sets
+        seats.append(Seat(browser, tuner.address, path, **how))  # type: ignore[arg-type]  # by name, whatever a test sets
         return seats[-1]
 
     yield opened
@@ -127,8 +127,8 @@ def test_empty_history_says_when_it_begins(open_tuner: SimulatedTuner, open_page
 
 
 def test_unknown_broker_is_named(open_tuner: SimulatedTuner, browser: Browser) -> None:
-    seat = Seat(browser, f"{open_tuner.address}/#week-99")
-    expect(seat.page.locator("#week-said")).to_contain_text("Broker 99 is not alive; alive are 1, 2 and 3.")
+    seat = Seat(browser, open_tuner.address, "/#week-99")
+    expect(seat.page.locator("#week-said")).to_contain_text("Broker 99 is not alive; alive are 1, 2, 3.")
     seat.close()
 
 

@@ -22,7 +22,7 @@ class Seat:
     """One page and its errors: scripts, content policy, and requests to other hosts."""
 
     def __init__(
-        self, browser: Browser, address: str, *, width: int = 1280, height: int = 900, dark: bool = False
+        self, browser: Browser, address: str, path: str = "", *, width: int = 1280, height: int = 900, dark: bool = False
     ) -> None:
         self._context = browser.new_context(
             viewport={"width": width, "height": height},
@@ -39,11 +39,11 @@ class Seat:
             "request", lambda asked: None if asked.url.startswith(address) else self.wrong.append(f"asks {asked.url}")
         )
         try:
-            self.page.goto(address)
+            self.page.goto(f"{address}{path}")
         except Error as error:
             if _CUT_OFF not in error.message:
                 raise
-            self.page.goto(address)
+            self.page.goto(f"{address}{path}")
 
     def _complains(self, said: ConsoleMessage) -> None:
         if said.type != "error":

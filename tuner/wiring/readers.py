@@ -18,7 +18,7 @@ from tuner.api.status_store import StatusStore
 from tuner.api.week_store import WeekStore
 from tuner.runtime.clock import Clock
 from tuner.runtime.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, lease_group
-from tuner.runtime.observe.history_follower import HistoryFollower
+from tuner.runtime.observe.history_follower import POLL_RECORDS_MAX, HistoryFollower
 from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.profiles_watch import ProfilesWatch
 from tuner.runtime.observe.recovery_watch import RecoveryWatch
@@ -60,7 +60,9 @@ def profiles_watch(
 def history_follower(cleanups: ExitStack, kafka: KafkaSettings, topics: Topics, weeks: WeekStore, clock: Clock) -> None:
     """Starts the thread that fills ``weeks`` once a week is asked for."""
     # "earliest": if the topic was deleted and created again, all its records are new.
-    create_consumer = partial(consumer, kafka, "rheostat-tuner-history-week", auto_offset_reset="earliest")
+    create_consumer = partial(
+        consumer, kafka, "rheostat-tuner-week", auto_offset_reset="earliest", max_poll_records=POLL_RECORDS_MAX
+    )
     follower = HistoryFollower(create_consumer, topics.history, weeks, clock)
     follower.start()
     cleanups.callback(named_teardown("history follower", follower.stop))

@@ -1,27 +1,29 @@
 """Follows the history topic for the week of each broker (tuner/api/week_store.py), in a thread of its own.
 
 Nothing is read until the first request for a week, as only the page and the API need it. A week of a thousand brokers is 500 MB of
-JSON. So the thread reads few records at a time and pauses after them, and the tuner's decisions do not wait for it.
+JSON. So the thread pauses as long as it works, and the tuner's decisions do not wait for it.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import structlog
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
 
-from streaming.shared.contract import ContractError, decode_history
+from streaming.shared.contract import HistoryPeriod
+from streaming.shared.kafka.history_topic import HistoryTopic
 from tuner.api.week_store import PERIOD_MS, SLOTS, WeekStore
 from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.runtime.clock import Clock
-from tuner.runtime.observe.refused import RefusedRecords
 
 log = structlog.get_logger("tuner")
 
-_RECORDS_MAX = 5  # In one poll: a record of a thousand brokers takes milliseconds.
-_PAUSE_S = 0.01
+POLL_RECORDS_MAX = 20  # Unpacked at once.
+_WORK_S_MIN = 0.005  # Shorter work needs no pause.
+_PAUSE_S_MAX = 0.05
 _POLL_MS = 1_000
 _AGAIN_S = 10.0
 _STOP_S_MAX = 2.0
@@ -29,7 +31,7 @@ _CLOSE_MS = 1_000
 
 
 class HistoryFollower:
-    """Reads the last week of the history topic once a week is asked for, and then its new records, until ``stop``."""
+    """Reads the last week of the history topic once a week is asked for, and then its new periods, until ``stop``."""
 
     def __init__(
         self, create_consumer: Callable[[], KafkaConsumer], topic: str, store: WeekStore, clock: Clock
@@ -42,7 +44,7 @@ class HistoryFollower:
         self._topic = topic
         self._store = store
         self._clock = clock
-        self.refused = RefusedRecords(topic, "it is missing in the week of brokers", monotonic=clock.monotonic_s)
+        self._worked_from_s = 0.0
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="history-follower", daemon=True)
@@ -69,38 +71,23 @@ class HistoryFollower:
             except KAFKA_ERRORS as error:
                 self._store.mark_unreadable(f"the history topic {self._topic} cannot be read: {error}")
                 log.warning("the history topic cannot be read", topic=self._topic, error=str(error))
-                self._stop.wait(_AGAIN_S)
+            self._stop.wait(_AGAIN_S)
 
     def _follow(self, consumer: KafkaConsumer) -> None:
-        """Reads until ``stop``, or until the topic is looked up again because it does not exist yet."""
-        partitions = [TopicPartition(self._topic, p) for p in consumer.partitions_for_topic(self._topic) or ()]
-        if not partitions:
-            self._store.mark_read()  # Nothing has been written yet.
-            self._stop.wait(_AGAIN_S)
-            return
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        since_ms = self._clock.now_ms() - SLOTS * PERIOD_MS
-        # The broker stamps each record when it is appended, so a record of this week has no earlier stamp.
-        for partition, first in consumer.offsets_for_times(dict.fromkeys(partitions, since_ms)).items():
-            consumer.seek(partition, first.offset if first is not None else ends[partition])
-        is_read = False
-        while not self._stop.is_set():
-            if not is_read and all((consumer.position(p) or 0) >= end for p, end in ends.items()):
-                is_read = True
-                self._store.mark_read()
-            batches = consumer.poll(timeout_ms=_POLL_MS, max_records=_RECORDS_MAX)
-            for records in batches.values():
-                for record in records:
-                    self._take(record)
-            if batches:
-                self._stop.wait(_PAUSE_S)
+        """Reads until ``stop``; returns early if the topic does not exist yet."""
+        history = HistoryTopic(consumer, self._topic)
+        for period in history.periods(self._store.cluster, self._clock.now_ms() - SLOTS * PERIOD_MS):
+            self._take(period)
+            if self._stop.is_set():
+                return
+        self._store.mark_read()
+        while consumer.assignment() and not self._stop.is_set():
+            for period in history.new_periods(self._store.cluster, _POLL_MS):
+                self._take(period)
 
-    def _take(self, record: object) -> None:
-        value: bytes | None = getattr(record, "value", None)
-        if value is None:
-            return  # A deleted period; its slot ends with the week.
-        try:
-            self._store.take(decode_history(value), self._clock.now_ms())
-        except ContractError as error:
-            self.refused.refuse(record, str(error))
+    def _take(self, period: HistoryPeriod) -> None:
+        self._store.take(period, self._clock.now_ms())
+        worked_s = time.monotonic() - self._worked_from_s
+        if worked_s >= _WORK_S_MIN:
+            self._stop.wait(min(worked_s, _PAUSE_S_MAX))
+            self._worked_from_s = time.monotonic()

@@ -134,7 +134,7 @@ const week = (() => {
     const level = (bytesPerS) => (bytesPerS == null || isFar(bytesPerS) ? nothing : all.map(() => bytesPerS / MB));
     return {
       data: [all, low, high, clients, replication, forecast, ...limits.map(([, value]) => level(value))],
-      series: [{}, line(null, { ahead: true }), line(null, { ahead: true }), line("actual"), line("limit"), line("actual", { dash: [6, 4], ahead: true }), line("max-rate", { dash: [2, 4] }), line("steady-state", { dash: [2, 4] })],
+      series: [{}, line(null, { ahead: true }), line(null, { ahead: true }), line("actual"), line("limit"), line("actual", { dash: [6, 4], ahead: true }), line("max-rate", { dash: [2, 4] }), line("max-rate", { dash: [9, 4] })],
       bands: [{ series: [2, 1], fill: () => `${charts.colour("actual")}33` }],
       label: "MB/s",
       above: limits.filter(([, value]) => value != null && isFar(value)).map(([name, value]) => `↑ ${name} ${units.rateText(value)}`).join("  "),
