@@ -49,8 +49,8 @@ def load() -> list[timeseries.Panel]:
         ),
         lines(
             "Capacity, by broker and direction",
-            "Bytes/s that the settings say (tuner.capacity), clients included; without a broker: of all brokers that are not named. "
-            "No data: capacities are learned, and the status page has them.",
+            "Bytes/s that the settings say (tuner.capacity), clients included; without a broker: of all brokers that are not "
+            "named. No data: capacities are learned, and the status page has them.",
             BYTES_PER_SECOND,
             query(per("broker, direction", TunerMetric.CAPACITY_BYTES), "{{broker}} {{direction}}"),
         ).min(0),

@@ -76,7 +76,9 @@ def test_charts_have_history_forecast_and_limits(open_tuner: SimulatedTuner, ope
     assert all(15 <= value <= 45 for value in (*history, *ahead))
     widths = [b - a for a, b in zip(low, high, strict=True) if a is not None]
     assert len(widths) == 168
-    assert 2 <= widths[0] <= widths[-1] == pytest.approx(8.0, abs=0.01)  # Twice the mean error, which grows with the horizon.
+    assert (
+        2 <= widths[0] <= widths[-1] == pytest.approx(8.0, abs=0.01)
+    )  # Twice the mean error, which grows with the horizon.
     assert set(capacity) == {110}
     said = r"received in a week: clients [\d.]+ MB/s, replication [\d.]+ MB/s, forecast at the end [\d.]+ MB/s, capacity 110 MB/s, ceiling"
     expect(chart).to_have_attribute("aria-label", re.compile(said))
@@ -114,7 +116,9 @@ def test_short_history_leaves_a_day_to_the_forecast(open_tuner: SimulatedTuner, 
 
 def test_empty_history_says_when_it_begins(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:
     seat = open_page(open_tuner, "/#week-3")
-    expect(seat.page.locator("#week-said")).to_contain_text("The history is empty. It begins about ten minutes after the stream starts")
+    expect(seat.page.locator("#week-said")).to_contain_text(
+        "The history is empty. It begins about ten minutes after the stream starts"
+    )
     expect(seat.page.locator("#week-charts")).to_be_hidden()
     expect(seat.page.locator("#week-facts")).to_contain_text("rheostat learn has not published")
     assert seat.axe() == []
@@ -133,10 +137,14 @@ def test_unknown_broker_is_named(open_tuner: SimulatedTuner, browser: Browser) -
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
-def test_week_passes_axe_and_fits_a_phone(open_tuner: SimulatedTuner, open_page: OpenPage, width: int, dark: bool) -> None:
+def test_week_passes_axe_and_fits_a_phone(
+    open_tuner: SimulatedTuner, open_page: OpenPage, width: int, dark: bool
+) -> None:
     remember(open_tuner)
     seat = open_page(open_tuner, "/#week-3", width=width, dark=dark)
     expect(seat.page.locator("#week-latency canvas")).to_be_visible()
     assert seat.axe() == []
-    assert seat.page.evaluate("document.querySelector('#week').scrollWidth <= document.querySelector('#week').clientWidth")
+    assert seat.page.evaluate(
+        "document.querySelector('#week').scrollWidth <= document.querySelector('#week').clientWidth"
+    )
     assert seat.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the screen"

@@ -22,7 +22,14 @@ class Seat:
     """One page and its errors: scripts, content policy, and requests to other hosts."""
 
     def __init__(
-        self, browser: Browser, address: str, path: str = "", *, width: int = 1280, height: int = 900, dark: bool = False
+        self,
+        browser: Browser,
+        address: str,
+        path: str = "",
+        *,
+        width: int = 1280,
+        height: int = 900,
+        dark: bool = False,
     ) -> None:
         self._context = browser.new_context(
             viewport={"width": width, "height": height},

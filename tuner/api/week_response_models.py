@@ -35,7 +35,9 @@ class ForecastBody(BaseModel):
 
 class BaselineBody(BaseModel):
     step_s: int
-    start_ms: int = Field(description="begin of the first step; steps of the past have the values of their hour of the week")
+    start_ms: int = Field(
+        description="begin of the first step; steps of the past have the values of their hour of the week"
+    )
     p99_ms: list[float | None] = Field(description="produce p99 of the broker's clients while it copies no replicas")
     p99_ms_max: list[float | None] = Field(description="the objective that follows from it; null: no objective")
 

@@ -70,7 +70,9 @@ def capacity_text(profile: BrokerProfile | None, told: Capacity | None, now_ms: 
     found = {"in": profile.capacity_in, "out": profile.capacity_out} if profile is not None else {}
     learned = [_learned_text(name, capacity, now_ms) for name, capacity in found.items() if capacity is not None]
     if not learned:
-        return "Capacity: not learned from the history yet. The tuner learns it during moves, from the latency of clients."
+        return (
+            "Capacity: not learned from the history yet. The tuner learns it during moves, from the latency of clients."
+        )
     return (
         f"Capacity, learned: the most that clients and replication have used together with latency in order is "
         f"{', '.join(learned)}."

@@ -179,9 +179,7 @@ def _capacity_json(inputs: WeekInputs, direction: str) -> dict[str, Any] | None:
         return {"bytes_per_s": told, "source": "settings", "seen_at_ms": None}
     if inputs.profile is None:
         return None
-    learned: LearnedCapacity | None = (
-        inputs.profile.capacity_in if direction == "in" else inputs.profile.capacity_out
-    )
+    learned: LearnedCapacity | None = inputs.profile.capacity_in if direction == "in" else inputs.profile.capacity_out
     if learned is None:
         return None
     return {"bytes_per_s": learned.bytes_per_s, "source": "learned", "seen_at_ms": learned.seen_at_ms}

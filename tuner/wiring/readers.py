@@ -1,4 +1,4 @@
-"""Builds the readers of Kafka: of signals, history, orders and the lease for the whole process, of recovering replicas for one term."""
+"""Builds the readers of Kafka: signals, history, orders and lease for the whole process, recovering replicas for one term."""
 
 from __future__ import annotations
 

@@ -131,7 +131,9 @@ def test_empty_history_says_when_it_begins() -> None:
     week = week_of(rig)
     assert week["waits_for"].startswith("The history is empty. It begins about ten minutes after the stream starts")
     assert (week["start_ms"], week["client_in_bytes_per_s"], week["copies"]) == (None, [], [])
-    assert week_of(rig_with(), broker=2)["waits_for"].startswith("The history of the last week has no period of broker 2.")
+    assert week_of(rig_with(), broker=2)["waits_for"].startswith(
+        "The history of the last week has no period of broker 2."
+    )
 
 
 def test_unknown_broker_is_refused_unless_it_has_a_history() -> None:
@@ -154,7 +156,13 @@ def test_unreadable_history_is_refused_with_the_reason(monkeypatch: pytest.Monke
 
 def test_unusual_value_of_a_tenant_is_one_sentence() -> None:
     event = replace(
-        EVENT, measure=ChangedMeasure.MUTATION_RATE, is_unusual=True, broker=None, user="ann", client_id="etl", since_ms=0
+        EVENT,
+        measure=ChangedMeasure.MUTATION_RATE,
+        is_unusual=True,
+        broker=None,
+        user="ann",
+        client_id="etl",
+        since_ms=0,
     )
     assert event_text(event) == (
         "Tenant user ann, client-id etl: unusual mutation rate at 1970-01-01 00:00:00 UTC: 14.5 partitions/s, usual are 8.00 "

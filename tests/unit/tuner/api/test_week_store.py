@@ -51,7 +51,10 @@ def test_later_record_of_a_period_replaces_the_earlier() -> None:
 
 
 def test_missing_period_and_missing_value_are_gaps() -> None:
-    periods = (period(LAST_MS - 3 * PERIOD_MS, rate(1, 5e6)), period(LAST_MS - PERIOD_MS, rate(1, None, produce_p99_ms=3.0)))
+    periods = (
+        period(LAST_MS - 3 * PERIOD_MS, rate(1, 5e6)),
+        period(LAST_MS - PERIOD_MS, rate(1, None, produce_p99_ms=3.0)),
+    )
     store = store_of(*periods, period(LAST_MS, rate(2, 1e6)))
     assert loads(store) == [5e6, None, None, None]
     week = store.week(1, NOW_MS)

@@ -159,7 +159,9 @@ def test_unreadable_topic_is_named_and_read_again(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(history_follower, "_AGAIN_S", 0.2)
     later = FakeConsumer([record_of(period) for period in (PERIODS[0], *PERIODS)])
     with following(kafka.errors.KafkaConnectionError("no answer"), later) as store:
-        monkeypatch.setattr(store, "mark_unreadable", lambda problem: (WeekStore.mark_unreadable(store, problem), tried.set()))
+        monkeypatch.setattr(
+            store, "mark_unreadable", lambda problem: (WeekStore.mark_unreadable(store, problem), tried.set())
+        )
         store.on_request()
         assert tried.wait(WAIT_S)
         assert "the history topic rheostat.history cannot be read: " in (store._problem or "")
