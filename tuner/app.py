@@ -191,7 +191,7 @@ def run_tuner(
         if not standby.wait_for_topics(topics, acts=not settings.dry_run):
             return
         signals = signal_reader(cleanups, cluster, kafka, topics, status.throttles, clock)
-        profiles_watch(cleanups, cluster, kafka, topics, status.throttles, signals)
+        profiles_watch(cleanups, cluster, kafka, topics, status.throttles, signals, status.weeks)
         status.observers.on_new_cycle(lambda: status.mutations.update(signals, clock.now_ms()))
         history_follower(cleanups, kafka, topics, status.weeks, clock)
         orders = orders_reader(cleanups, cluster, kafka, topics, status.throttles, clock, dry_run=settings.dry_run)

@@ -42,8 +42,8 @@ def remember(tuner: SimulatedTuner, days: float = 7.0) -> None:
     for period in history_week(cluster, (BROKER,), now_ms, days):
         tuner.weeks.take(period, now_ms)
     profile, event = broker_profile(cluster, BROKER, now_ms), change_event(cluster, BROKER, now_ms)
-    tuner.weeks.profiles = lambda: {BROKER: profile}
-    tuner.weeks.events = lambda: (event,)
+    tuner.weeks.profiles = {BROKER: profile}
+    tuner.weeks.events = (event,)
 
 
 def test_week_opens_from_the_broker_and_closes_by_keyboard(open_tuner: SimulatedTuner, open_page: OpenPage) -> None:

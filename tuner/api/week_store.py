@@ -52,15 +52,15 @@ class WeekStore:
 
     Attributes:
         on_request: called with each request, so that the history is read only once a week is asked for.
-        profiles: returns what `rheostat learn` has published, by broker.
-        events: returns the changes that it has noticed, the newest first.
+        profiles: what `rheostat learn` has published, by broker.
+        events: the changes that it has noticed, the newest first.
     """
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
         self.on_request: Callable[[], None] = lambda: None
-        self.profiles: Callable[[], Mapping[int, BrokerProfile]] = dict
-        self.events: Callable[[], Sequence[ChangeEvent]] = tuple
+        self.profiles: Mapping[int, BrokerProfile] = {}
+        self.events: Sequence[ChangeEvent] = ()
         self._lock = threading.Lock()
         self._numbers = array("q", [-1]) * SLOTS
         self._rows: dict[int, array[float]] = {}
@@ -84,12 +84,11 @@ class WeekStore:
             for row in self._rows.values():
                 row[span] = _EMPTY
             for history in period.brokers:
-                row = self._rows.get(history.broker)
-                if row is None:
+                if history.broker not in self._rows:
                     if len(self._rows) >= BROKERS_MAX:
                         continue
-                    row = self._rows[history.broker] = _EMPTY * SLOTS
-                row[span] = array("f", _values(history))
+                    self._rows[history.broker] = _EMPTY * SLOTS
+                self._rows[history.broker][span] = array("f", _values(history))
                 self._last_numbers[history.broker] = max(number, self._last_numbers.get(history.broker, number))
             for broker in [b for b, last in self._last_numbers.items() if last <= now_number - SLOTS]:
                 del self._rows[broker], self._last_numbers[broker]

@@ -54,8 +54,8 @@ def week_inputs(store: WeekStore, broker: int, now_ms: int, capacity: Capacity |
         now_ms=now_ms,
         week=store.week(broker, now_ms),
         is_history_empty=store.is_empty,
-        profile=store.profiles().get(broker),
-        events=[event for event in store.events() if event.broker == broker][:EVENTS_MAX],
+        profile=store.profiles.get(broker),
+        events=[event for event in store.events if event.broker == broker][:EVENTS_MAX],
         capacity=capacity,
     )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
 from kafka import KafkaConsumer
 
-from streaming.shared.contract import BrokerProfile, Topics
+from streaming.shared.contract import BrokerProfile, ChangeEvent, Topics
 from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.recovery import RecoveryFinder
@@ -41,12 +41,19 @@ def signal_reader(
 
 
 def profiles_watch(
-    cleanups: ExitStack, cluster: str, kafka: KafkaSettings, topics: Topics, status: StatusStore, signals: SignalReader
+    cleanups: ExitStack,
+    cluster: str,
+    kafka: KafkaSettings,
+    topics: Topics,
+    status: StatusStore,
+    signals: SignalReader,
+    weeks: WeekStore,
 ) -> ProfilesWatch:
-    """Returns a running watch, which hands the profiles of `rheostat learn` to ``signals``."""
+    """Returns a running watch, which hands what `rheostat learn` has published to ``signals`` and ``weeks``."""
 
-    def hand_over(profiles: Mapping[int, BrokerProfile]) -> None:
-        signals.profiles = profiles
+    def hand_over(profiles: Mapping[int, BrokerProfile], events: Sequence[ChangeEvent]) -> None:
+        signals.profiles = weeks.profiles = profiles
+        weeks.events = events
 
     # "earliest": if the topic was deleted and created again, all its records are new.
     make_consumer = partial(consumer, kafka, "rheostat-tuner-profiles", auto_offset_reset="earliest")

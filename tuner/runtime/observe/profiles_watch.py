@@ -6,12 +6,12 @@ Profiles improve decisions, but none needs them. So a topic that is missing or c
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 from kafka import KafkaConsumer
 
-from streaming.shared.contract import BrokerProfile
+from streaming.shared.contract import BrokerProfile, ChangeEvent
 from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.runtime.observe.profiles_reader import ProfilesReader
 
@@ -30,14 +30,14 @@ class ProfilesWatch:
         make_consumer: Callable[[], KafkaConsumer],
         topic: str,
         cluster: str,
-        publish: Callable[[Mapping[int, BrokerProfile]], None],
+        publish: Callable[[Mapping[int, BrokerProfile], Sequence[ChangeEvent]], None],
         *,
         every_s: float = _EVERY_S,
     ) -> None:
         """
         Args:
             make_consumer: called in the thread, and again after an error.
-            publish: called in the thread with all profiles by broker, after each read that brought records.
+            publish: called in the thread with all profiles by broker and all events, after each read that brought records.
         """
         self._make_consumer = make_consumer
         self._topic = topic
@@ -74,5 +74,5 @@ class ProfilesWatch:
             taken = reader.poll()
             self.refused = reader.refused.count
             if taken and not self._stop.is_set():
-                self._publish(dict(reader.profiles))
+                self._publish(dict(reader.profiles), reader.events)
             self._stop.wait(self._every_s)

@@ -27,8 +27,8 @@ def rig_with(profile: BrokerProfile | None = PROFILE, days: float = 7.0) -> Rig:
     for period in history_week(CLUSTER, (1,), NOW_MS, days):
         rig.weeks.take(period, NOW_MS)
     if profile is not None:
-        rig.weeks.profiles = lambda: {1: profile}
-    rig.weeks.events = lambda: (EVENT, replace(EVENT, broker=2))
+        rig.weeks.profiles = {1: profile}
+    rig.weeks.events = (EVENT, replace(EVENT, broker=2))
     return rig
 
 
