@@ -1,6 +1,6 @@
 """Follows the history topic for the week of each broker (tuner/api/week_store.py), in a thread of its own.
 
-Nothing is read until the first request for a week, as only the page and the API need it. A week of a thousand brokers is 500 MB of
+Nothing is read until the first request for a week, as only the page and the API need it. A week of a thousand brokers is 700 MB of
 JSON. So the thread pauses as long as it works, and the tuner's decisions do not wait for it.
 """
 
