@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from streaming.shared.contract import (
-    HORIZONS_H,
     STEP_S,
     BrokerProfile,
     ChangeEvent,
@@ -23,6 +22,7 @@ from tuner.api.status_snapshot import StatusSnapshot
 from tuner.api.week_store import COLUMNS, PERIOD_MS, BrokerWeek, WeekStore
 from tuner.control.throttle.objective import Capacity
 from tuner.core.broker_baseline import BrokerBaseline
+from tuner.core.forecast import forecast_error
 
 _HOUR_MS = STEP_S * 1000
 _WEEK_H = 7 * 24
@@ -102,45 +102,30 @@ def _copies(week: BrokerWeek) -> list[dict[str, int]]:
 
 
 def _forecast_json(profile: BrokerProfile) -> dict[str, Any]:
-    hours_before = max(0.0, (profile.made_at_ms - profile.start_ms) / _HOUR_MS)
+    made_s = max(0.0, (profile.made_at_ms - profile.start_ms) / 1000)
     return {
         "made_at_ms": profile.made_at_ms,
         "history_s": profile.history_s,
         "step_s": STEP_S,
         "start_ms": profile.start_ms,
-        "client_in": _load_json(profile.client_in, hours_before),
-        "client_out": _load_json(profile.client_out, hours_before),
-        "steady_in": _load_json(profile.steady_in, hours_before),
-        "steady_out": _load_json(profile.steady_out, hours_before),
+        "client_in": _load_json(profile.client_in, made_s),
+        "client_out": _load_json(profile.client_out, made_s),
+        "steady_in": _load_json(profile.steady_in, made_s),
+        "steady_out": _load_json(profile.steady_out, made_s),
     }
 
 
-def _load_json(forecast: LoadForecast, hours_before: float) -> dict[str, Any]:
-    steps = range(len(forecast.bytes_per_s))
+def _load_json(forecast: LoadForecast, made_s: float) -> dict[str, Any]:
+    """
+    Args:
+        made_s: from the begin of the first step until the forecast was made.
+    """
+    aheads_s = [max(0.0, step * STEP_S - made_s) for step in range(len(forecast.bytes_per_s))]
     return {
         "bytes_per_s": [_whole(value) for value in forecast.bytes_per_s],
-        "error_bytes_per_s": [
-            _whole(error_at(forecast.error_bytes_per_s, max(0.0, step - hours_before))) for step in steps
-        ],
+        "error_bytes_per_s": [_whole(forecast_error(forecast, ahead_s)) for ahead_s in aheads_s],
         "model": forecast.model,
     }
-
-
-def error_at(errors: Sequence[float | None], hours: float) -> float | None:
-    """Returns the mean error of a forecast this far ahead, linear between the known horizons; None if none is known.
-
-    Args:
-        errors: by horizon (``HORIZONS_H``).
-    """
-    known = [(horizon, error) for horizon, error in zip(HORIZONS_H, errors, strict=False) if error is not None]
-    if not known:
-        return None
-    before = max((point for point in known if point[0] <= hours), default=known[0])
-    after = min((point for point in known if point[0] > hours), default=known[-1])
-    if before[0] >= after[0]:
-        return before[1]
-    share = max(0.0, (hours - before[0]) / (after[0] - before[0]))
-    return before[1] + share * (after[1] - before[1])
 
 
 def _baseline_json(snapshot: StatusSnapshot, inputs: WeekInputs) -> dict[str, Any] | None:

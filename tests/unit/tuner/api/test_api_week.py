@@ -14,7 +14,6 @@ from streaming.shared.contract import BrokerProfile, ChangedMeasure, LoadForecas
 from tuner.api import week_routes
 from tuner.api.week_store import SLOTS
 from tuner.api.week_texts import event_text
-from tuner.api.week_views import error_at
 from tuner.control.throttle.objective import Capacity, Objective
 
 PROFILE = broker_profile(CLUSTER, 1, NOW_MS)
@@ -55,28 +54,10 @@ def test_forecast_has_its_error_by_step_and_says_its_model() -> None:
     week = week_of(rig_with())
     forecast = week["forecast"]["client_in"]
     assert len(forecast["bytes_per_s"]) == len(forecast["error_bytes_per_s"]) == 8 * 24
-    assert forecast["error_bytes_per_s"][12] == pytest.approx(3 * MB, rel=0.01)
+    assert [forecast["error_bytes_per_s"][step] for step in (0, 4, 12, 20)] == [1 * MB, 2 * MB, 3 * MB, 4 * MB]
     assert forecast["error_bytes_per_s"][-1] == 4 * MB  # The longest horizon whose error is known.
     assert "made 10 min ago from 7 d of history" in week["forecast_text"]
     assert "hour yesterday, and a forecast 12 h ahead was wrong by 3.00 MB/s on average" in week["forecast_text"]
-
-
-@pytest.mark.parametrize(
-    ("errors", "hours", "expected"),
-    [
-        ((1.0, 4.0, 12.0, 24.0, 168.0), 0.0, 1.0),
-        ((1.0, 4.0, 12.0, 24.0, 168.0), 8.0, 8.0),
-        ((1.0, 4.0, 12.0, 24.0, 168.0), 190.0, 168.0),
-        ((None, 4.0, None, 24.0, None), 1.0, 4.0),
-        ((None, 4.0, None, 24.0, None), 14.0, 14.0),
-        ((None,) * 5, 8.0, None),
-        ((), 8.0, None),
-    ],
-)
-def test_error_is_linear_between_known_horizons(
-    errors: tuple[float | None, ...], hours: float, expected: float | None
-) -> None:
-    assert error_at(errors, hours) == expected
 
 
 def test_past_hours_have_the_baseline_of_their_hour_of_the_week() -> None:
