@@ -69,6 +69,7 @@ def test_throttled_move_is_sped_up_without_an_objective_or_a_capacity_in_the_set
                 assert learned["p99_ms_max"] == 60.0
             target = {("orders", p): [1, 3] for p in range(4)}
             reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(THROTTLE))
+            began_s = time.monotonic()
             rheostat.until("the law has it", lambda: rheostat.decided("follows_clients"), 45)
             rheostat.until("it is sped up", lambda: leader_rate(client) > 1.5 * THROTTLE, 60)
             assert moving(client)
@@ -82,4 +83,7 @@ def test_throttled_move_is_sped_up_without_an_objective_or_a_capacity_in_the_set
             shown = program("status", "--config", rheostat.config)
             assert f"{limit_ms:.3g}" in shown.stdout, shown.stdout
             rheostat.until("the move ends", lambda: not moving(client), 150)
+            took_s = time.monotonic() - began_s
+            # Each of the two throttles would let 600 MB through: the leader's on broker 1, and the follower's on broker 3.
+            assert took_s <= 0.5 * 600e6 / THROTTLE, f"{took_s:.0f} s"
             rheostat.until("nothing is left", lambda: not leader_rate(client), 60)
