@@ -1,8 +1,10 @@
 """Measures rheostat's law with neither an objective nor capacities in its settings, over several moves of the same cluster.
 
-The objective of a broker then follows from the latency that its clients have without copies. In each world the same move runs three
+The objective of a broker then follows from the latency that its clients have without copies in the quarter of an hour in which the
+move begins. In each world the same move runs three
 times, with an hour between, and the law keeps what it has learned. Ratios are ÷ T* of these objectives. A bin in which the clients
-alone exceed their objective does not count as missed.
+alone exceed their objective does not count as missed. Worlds in which no rates could end the move within these objectives have no
+T*; they are shown, and left out of the totals.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from tuner.simulation.run import run
 from tuner.simulation.world import LatencyModel, World
 
 MOVES = 3
-LEAD_S = 90.0  # The tuner sees the clients for so long before a move.
+LEAD_S = 300.0  # The tuner sees the clients for so long before a move.
+_BASELINE_S = 900  # The objective follows from the first seconds, of which the tuner sees a part before the move.
 _BETWEEN_MS = 3_600_000
 _LONGER = 3.0  # Tighter objectives leave less of each link.
 # Bounds of the first move and of later ones.
@@ -71,6 +74,7 @@ def measure_moves(name: str, drawn: World) -> list[Row]:
                 "scenario": name,
                 "move": number,
                 "ratio": summary.ratio_to_optimum if summary.completed else None,
+                "has_optimum": summary.optimum_s is not None,
                 "slo_5s": summary.slo_violation_ratio_5s,
                 "slo_1s": summary.slo_violation_ratio_1s,
                 "twice_5s": violation_ratio(trace.utilisation[begin:], twice, bin_s=5),
@@ -97,7 +101,7 @@ def with_own_objectives(world: World) -> tuple[World, list[float]]:
     link_in = np.array([min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s) for b in world.brokers])
     link_out = np.array([b.link_out_bytes_per_s for b in world.brokers])
     used = np.maximum(1.0 - free_out / link_out, 1.0 - free_in / link_in)
-    baselines_ms = np.exp(np.log(client_p99_ms(used, world.latency)).mean(axis=0)).tolist()
+    baselines_ms = np.exp(np.log(client_p99_ms(used[:_BASELINE_S], world.latency)).mean(axis=0)).tolist()
     utilisations = _utilisations(world.latency, baselines_ms, 1.0)
     return replace(world, latency=replace(world.latency, own_utilisations=utilisations)), baselines_ms
 
@@ -114,10 +118,10 @@ def _utilisation(model: LatencyModel, limit: LatencyLimit, factor: float) -> flo
 
 
 def totals(rows: Sequence[Row]) -> list[Row]:
-    """Returns the totals of each move over all worlds."""
+    """Returns the totals of each move over all worlds with a T*."""
     found = []
     for number in range(1, MOVES + 1):
-        own = [row for row in rows if row["move"] == number]
+        own = [row for row in rows if row["move"] == number and row["has_optimum"]]
         ratios = [math.inf if row["ratio"] is None else row["ratio"] for row in own]
         total: Row = {"move": number, "ratio_mean": float(np.mean(ratios)), "ratio_max": max(ratios)}
         found.append(total | {f"{key}_mean": float(np.mean([row[key] for row in own])) for key in _MEANS})
@@ -151,6 +155,12 @@ def print_moves(rows: Sequence[Row]) -> None:
         at = "_mean" if "ratio_mean" in row else ""
         ratio = row[f"ratio{at}"]
         print(
-            f"{row['scenario']:25} {row['move']:4d} {'never' if ratio is None else f'{ratio:.3f}':>7} {row[f'slo_5s{at}']:9.2%} "
+            f"{row['scenario']:25} {row['move']:4d} {_ratio_text(row, ratio):>7} {row[f'slo_5s{at}']:9.2%} "
             f"{row[f'slo_1s{at}']:7.2%} {row[f'twice_5s{at}']:7.2%} {row[f'writes{at}']:7.1f}"
         )
+
+
+def _ratio_text(row: Row, ratio: float | None) -> str:
+    if ratio is not None:
+        return f"{ratio:.3f}"
+    return "never" if row["has_optimum"] else "no T*"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from streaming.shared.contract import BrokerProfile, LearnedCapacity, Side
 from tuner.core.value import value
 
@@ -12,6 +14,8 @@ _PROFILE_MS_MAX = (
 _CLOCK_MS_MAX = 600_000  # A profile from further in the future has a wrong clock.
 # The profile says how the latency changes over the day. A factor outside this range is no change of the day.
 _HOURS_RATIO_MAX = 3.0
+# Steps between two powers of ten, by the first digit: up to 2, up to 5, and above.
+_PARTS = ((2.0, 50), (5.0, 20), (math.inf, 10))
 
 
 @value
@@ -83,5 +87,9 @@ def _learned_p99_ms(profile: BrokerProfile, at_ms: int) -> float | None:
 
 
 def _rounded(latency_ms: float | None) -> float | None:
-    """The value with two digits: objectives, records and texts change less often than the measured latency."""
-    return None if latency_ms is None else float(f"{latency_ms:.2g}")
+    """The value in steps of 1 to 2.5 %: objectives, records and texts change less often than the measured latency."""
+    if latency_ms is None:
+        return None
+    power = 10.0 ** math.floor(math.log10(latency_ms))
+    step = power / next(parts for below, parts in _PARTS if latency_ms < below * power)
+    return float(f"{step * round(latency_ms / step):.3g}")

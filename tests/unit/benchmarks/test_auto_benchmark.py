@@ -14,7 +14,7 @@ from tuner.simulation.latency import client_p99_ms
 
 
 def row(move: int, **changes: float | None) -> dict[str, object]:
-    good = {"ratio": 1.2, "slo_5s": 0.005, "slo_1s": 0.02, "twice_5s": 0.0, "writes": 10.0}
+    good = {"ratio": 1.2, "has_optimum": True, "slo_5s": 0.005, "slo_1s": 0.02, "twice_5s": 0.0, "writes": 10.0}
     return {"scenario": "kip73-2node", "move": move, **good, **changes}
 
 
@@ -43,6 +43,12 @@ def test_move_that_never_ends_is_not_hidden_by_the_mean() -> None:
         "ratio_mean of move 1 is inf, at most 1.5 is allowed",
         "ratio_max of move 1 is inf, at most 2.0 is allowed",
     ]
+
+
+def test_world_that_no_rates_could_end_is_left_out_of_the_totals() -> None:
+    rows = [row(1), row(1, ratio=None, has_optimum=False, slo_5s=0.5), row(2), row(3)]
+    assert totals(rows)[0]["ratio_mean"] == 1.2
+    assert missed(rows) == []
 
 
 @pytest.mark.parametrize(

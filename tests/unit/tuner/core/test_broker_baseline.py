@@ -23,7 +23,9 @@ def profile(made_ms: int = START_MS, shape: tuple[float | None, ...] = SHAPE) ->
 
 
 def test_without_a_profile_the_measured_baseline_counts() -> None:
-    assert baseline_now(BrokerBaseline(12.34), START_MS, None, START_MS) == BrokerBaseline(12.0)
+    assert baseline_now(BrokerBaseline(12.34), START_MS, None, START_MS) == BrokerBaseline(12.4)
+    assert baseline_now(BrokerBaseline(43.3), START_MS, None, START_MS) == BrokerBaseline(43.5)
+    assert baseline_now(BrokerBaseline(0.0768), START_MS, None, START_MS) == BrokerBaseline(0.077)
     assert baseline_now(BrokerBaseline(), 0, None, START_MS) == BrokerBaseline()
 
 
