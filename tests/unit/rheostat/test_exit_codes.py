@@ -44,7 +44,7 @@ PLAN = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replic
 
 # What each command needs beside its settings to get as far as the cluster. The cluster's commands first.
 WITH_A_CLUSTER: dict[tuple[str, ...], list[str]] = {
-    ("run",): [], ("collect",): [], ("stream",): [], ("tune",): [], ("learn",): [], ("status",): [], ("signals",): [],
+    ("run",): [], ("collect",): [], ("stream",): [], ("tune",): [], ("learn",): [], ("status",): [], ("history",): [], ("signals",): [],
     ("replay",): [], ("plan", "estimate"): ["--throttle", "50MB/s"], ("plan", "generate"): ["--rebalance"], ("fetchers",): [],
     ("pause",): [], ("resume",): [], ("override",): ["--broker", "1", "--throttle", "5MB/s"], ("release",): [], ("doctor",): [],
     ("throttles",): [], ("throttles", "clear"): ["--yes"], ("journal", "check"): [], ("journal", "repair"): ["--yes"], ("reassign", "start"): ["PLAN", "--yes"], ("reassign", "status"): [], ("reassign", "pause"): [], ("reassign", "resume"): [],

@@ -15,11 +15,14 @@ from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.topics import ensure_topics, topic_specs, unreadable_topic_complaints
 
 TOPICS = Topics.with_prefix("rheostat")
-ALL = tuple(f"rheostat.{name}" for name in ("metrics", "signals", "rejects", "journal", "orders", "inputs"))
+NAMES = ("metrics", "signals", "rejects", "journal", "orders", "history", "profiles", "inputs")
+ALL = tuple(f"rheostat.{name}" for name in NAMES)
 WELL = {
     "rheostat.metrics": {"message.timestamp.type": "LogAppendTime"},
     "rheostat.journal": {"cleanup.policy": "compact"},
     "rheostat.orders": {"cleanup.policy": "compact"},
+    "rheostat.history": {"cleanup.policy": "compact,delete"},
+    "rheostat.profiles": {"cleanup.policy": "compact"},
     "rheostat.inputs": {"message.timestamp.type": "LogAppendTime"},
 }
 
@@ -104,6 +107,8 @@ def test_complaints_accept_kafka_defaults_that_fit() -> None:
         "topic rheostat.metrics has message.timestamp.type=the default",
         "topic rheostat.journal has cleanup.policy=delete",
         "topic rheostat.orders has cleanup.policy=delete",
+        "topic rheostat.history has cleanup.policy=delete",
+        "topic rheostat.profiles has cleanup.policy=delete",
         "topic rheostat.inputs has message.timestamp.type=the default",
     ]
 
