@@ -7,7 +7,6 @@ from grafana_foundation_sdk.models import dashboard
 
 from dashboards.parts import (
     BYTES,
-    BYTES_PER_SECOND,
     COUNT,
     GREEN,
     RATIO,
@@ -28,7 +27,6 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.shared.metric_def import MetricDef
 from streaming.shared.metric_defs import CollectorMetric, LearnMetric, ProcessMetric, StreamMetric, TunerMetric
 
 UID = "rheostat-itself"
@@ -278,47 +276,7 @@ def learn_panels() -> list[timeseries.Panel]:
             query(most(LearnMetric.BROKERS), "brokers with a profile"),
             axis="records",
         ),
-        lines(
-            "Forecast of client load, 12 h ahead, and its error",
-            "Mean bytes/s of the hour that comes in half a day, and the mean absolute error of such forecasts so far.",
-            BYTES_PER_SECOND,
-            query(_all_brokers(LearnMetric.FORECAST, 'horizon="12h"'), "broker {{broker}} {{direction}}"),
-            query(_all_brokers(LearnMetric.FORECAST_ERROR, 'horizon="12h"'), "error, broker {{broker}} {{direction}}"),
-        ).min(0),
-        lines(
-            "Usual client latency",
-            "Usual p99 of writes to each broker in this hour, while no broker copies.",
-            SECONDS,
-            query(_all_brokers(LearnMetric.BASELINE), "broker {{broker}}"),
-        ).min(0),
-        lines(
-            "Proven capacity",
-            "Largest half-minute of clients and replication with latency in order.",
-            BYTES_PER_SECOND,
-            query(_all_brokers(LearnMetric.CAPACITY), "broker {{broker}} {{direction}}"),
-        ).min(0),
-        lines(
-            "Age of the proven capacity",
-            "Time since that half-minute. An old figure counts less.",
-            SECONDS,
-            query(_all_brokers(LearnMetric.CAPACITY_AGE), "broker {{broker}} {{direction}}"),
-        ).min(0),
-        bars(
-            "Changes and unusual values",
-            "Measures that changed lastingly within the last day, and values that were unusual for their hour. No setting "
-            "depends on them.",
-            query(_all_brokers(LearnMetric.CHANGE_POINT), "change: {{measure}} {{broker}}{{user}} {{client_id}}"),
-            query(_all_brokers(LearnMetric.UNUSUAL), "unusual: {{measure}} {{broker}}{{user}} {{client_id}}"),
-            axis="events",
-        ),
     ]
-
-
-def _all_brokers(metric: MetricDef, *matchers: str) -> str:
-    """Returns a query of all brokers, which this board does not select, without the labels of the process."""
-    labels = ", ".join(label for label in metric.labels if label != "cluster")
-    terms = ", ".join(('cluster="$cluster"', *matchers))
-    return f"max by ({labels}) ({metric.name}{{{terms}}})"
 
 
 def cost() -> list[timeseries.Panel]:

@@ -9,6 +9,7 @@ from dashboards.parts import (
     BYTES_PER_SECOND,
     COUNT,
     SECONDS,
+    bars,
     limit_line,
     lines,
     make_dashboard,
@@ -17,10 +18,12 @@ from dashboards.parts import (
     per_broker,
     query,
 )
-from streaming.shared.metric_defs import TunerMetric
+from streaming.shared.metric_defs import LearnMetric, TunerMetric
 
 UID = "rheostat-week"
 _BROKER = "broker {{broker}}"
+_DIRECTION = "broker {{broker}} {{direction}}"
+_EVENT = "{{measure}}: broker {{broker}}, user {{user}}, client-id {{client_id}}"
 
 
 def load() -> list[timeseries.Panel]:
@@ -50,9 +53,22 @@ def load() -> list[timeseries.Panel]:
         lines(
             "Capacity, by broker and direction",
             "Bytes/s that the settings say (tuner.capacity), clients included; without a broker: of all brokers that are not "
-            "named. No data: capacities are learned, and the status page has them.",
+            "named. Learned: the largest half-minute of clients and replication with latency in order.",
             BYTES_PER_SECOND,
-            query(per("broker, direction", TunerMetric.CAPACITY_BYTES), "{{broker}} {{direction}}"),
+            query(per("broker, direction", TunerMetric.CAPACITY_BYTES), f"settings, {_DIRECTION}"),
+            query(per("broker, direction", LearnMetric.CAPACITY), f"learned, {_DIRECTION}"),
+        ).min(0),
+        lines(
+            "Forecast of client load, by broker",
+            "Mean bytes/s of the hour that comes in half a day. No data: `rheostat learn` does not run, or learn.http is not set.",
+            BYTES_PER_SECOND,
+            query(per("broker, direction", LearnMetric.FORECAST, horizon="12h"), _DIRECTION),
+        ).min(0),
+        lines(
+            "Error of forecasts, by how far ahead",
+            "Mean absolute error so far, of the broker with the largest error.",
+            BYTES_PER_SECOND,
+            query(per("horizon, direction", LearnMetric.FORECAST_ERROR), "{{horizon}} ahead, {{direction}}"),
         ).min(0),
     ]
 
@@ -71,6 +87,18 @@ def latency() -> list[timeseries.Panel]:
             "baseline of the broker.",
             SECONDS,
             query(per_broker(TunerMetric.LATENCY_OBJECTIVE_SECONDS), _BROKER),
+        ).min(0),
+        lines(
+            "Usual latency at this hour, by broker",
+            "p99 of writes that `rheostat learn` has learned for this hour, while no broker copies.",
+            SECONDS,
+            query(per_broker(LearnMetric.BASELINE), _BROKER),
+        ).min(0),
+        lines(
+            "Age of the learned capacity, by broker",
+            "Time since the half-minute of the learned capacity. An old figure counts less.",
+            SECONDS,
+            query(per("broker, direction", LearnMetric.CAPACITY_AGE), _DIRECTION),
         ).min(0),
     ]
 
@@ -94,6 +122,26 @@ def moves() -> list[timeseries.Panel]:
     ]
 
 
+def changes() -> list[timeseries.Panel]:
+    labels = "measure, broker, user, client_id"
+    return [
+        bars(
+            "Lasting changes",
+            "Measures that have changed for good, for a day after each was found. No decision depends on them.",
+            query(per(labels, LearnMetric.CHANGE_POINT), _EVENT),
+            alert="LastingChangeFound",
+            axis="changes",
+        ),
+        bars(
+            "Unusual values",
+            "Measures that were unusual for their hour, for two hours. No decision depends on them.",
+            query(per(labels, LearnMetric.UNUSUAL), _EVENT),
+            alert="UnusualValueFound",
+            axis="values",
+        ),
+    ]
+
+
 def board() -> dashboard.Dashboard:
     return make_dashboard(
         "Week",
@@ -103,6 +151,7 @@ def board() -> dashboard.Dashboard:
             ("How does the load follow the day?", load()),
             ("How long did clients wait?", latency()),
             ("When did replicas copy?", moves()),
+            ("What has changed?", changes()),
         ],
         days=7,
     )

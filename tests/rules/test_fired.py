@@ -17,6 +17,7 @@ SLOW = f"{LOAD}::test_slow_destination_and_missing_write_right_fire_alerts"
 RIGHTS = "integration/test_alerts_live_rights.py::test_tuner_without_rights_on_plan_topics_fires_alert"
 STORM = f"{LOAD}::test_storm_beyond_control_fires_controller_alert"
 UNQUOTED = f"{LOAD}::test_storm_without_quota_fires_storm_alert"
+CHANGES = "integration/test_alerts_live_changes.py::test_changes_in_the_history_fire_notices"
 
 FIRED = {
     "ReassignmentStalled": STALLED,
@@ -37,6 +38,8 @@ FIRED = {
     "FetcherCollision": STALLED,
     "FetcherBottleneck": "integration/test_story_hot_topic.py::test_hot_topic_lags_until_its_fetcher_threads_are_parted",
     "ReplicationLagGrowing": "integration/test_alerts_live_lag.py::test_throttle_left_on_a_topic_fires_lag_alert",
+    "LastingChangeFound": CHANGES,
+    "UnusualValueFound": CHANGES,
     "SignalsStale": STALLED,
     "PipelineLagging": STALLED,
     "RejectsRising": STALLED,

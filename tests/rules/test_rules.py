@@ -38,6 +38,8 @@ OTHER_COMMANDS = {
     "FetcherCollision": ("rheostat fetchers", "kafka-configs"),
     "FetcherBottleneck": ("rheostat fetchers --watch", "rheostat fetchers --apply"),
     "ReplicationLagGrowing": ("rheostat fetchers --watch", "rheostat throttles", "rheostat signals"),
+    "LastingChangeFound": ("rheostat history", "rheostat status"),
+    "UnusualValueFound": ("rheostat history", "rheostat status"),
     "PipelineLagging": ("rheostat signals", "rheostat status", "rheostat doctor", "rheostat override"),
     "RejectsRising": ("rheostat signals", "rheostat doctor", "kafka-console-consumer"),
     "TunerNotLeading": ("rheostat status", "rheostat doctor", "rheostat run", "rheostat release", "/readyz"),
@@ -47,7 +49,14 @@ OTHER_COMMANDS = {
     "OperatorOverrideInForce": ("rheostat status", "rheostat resume", "rheostat override", "kafka-configs"),
 }
 # A verdict that stands on its own: it is told by the part it is about, or by what Prometheus remembers.
-RESTS_ON_NOTHING = {"RejectsRising", "TunerNotLeading", "ConfigReloadFailed", "ThreadEnded"}
+RESTS_ON_NOTHING = {
+    "RejectsRising",
+    "TunerNotLeading",
+    "ConfigReloadFailed",
+    "ThreadEnded",
+    "LastingChangeFound",
+    "UnusualValueFound",
+}
 RULE_TESTS = sorted(Path(__file__).parent.glob("*.yaml"))
 BY_NAME = {metric.name: metric for metric in METRICS}
 

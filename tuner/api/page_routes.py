@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.api import broker_views, lag_views, mutation_texts, page_texts, sentences, views
+from tuner.api import broker_views, lag_views, mutation_texts, page_texts, sentences, views, week_texts
 from tuner.api.access_guard import AccessGuard
 from tuner.api.api_state import ApiState
 from tuner.api.decision_rows import OUTCOMES, decision_json
@@ -37,6 +37,7 @@ _MOVES = 20
 _PLANS = 10
 _DECISIONS = 30
 _TENANTS = 20
+_CHANGES = 10
 _FOLLOWERS = 10
 # The states of a plan's partitions that are shown if there are any, with their texts.
 _PARTITION_STATES = {
@@ -187,12 +188,13 @@ def _add_parts(parts: APIRouter, state: ApiState, templates: Environment) -> Non
                 "rows": mutation_texts.rate_rows(values),
                 "old_clients": mutation_texts.old_client_sentences(values),
                 "quotas_on": state.quotas.snapshot() is not None,
+                "changes": week_texts.tenant_event_texts(state.weeks.events, _CHANGES),
             }
 
         return part(
             "controller.html",
             build,
-            further_stamp=lambda: (state.mutations.number, state.quotas.number),
+            further_stamp=lambda: (state.mutations.number, state.quotas.number, state.weeks.events),
         )
 
     @parts.get("/tenants")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
+
 from streaming.shared.contract import (
     HORIZONS_H,
     BrokerProfile,
@@ -82,6 +85,11 @@ def capacity_text(profile: BrokerProfile | None, told: Capacity | None, now_ms: 
 def _learned_text(direction: str, capacity: LearnedCapacity, now_ms: int) -> str:
     age_s = max(0.0, (now_ms - capacity.seen_at_ms) / 1000)
     return f"{rate_text(capacity.bytes_per_s)} {direction} (seen {span_text(age_s)} ago)"
+
+
+def tenant_event_texts(events: Iterable[ChangeEvent], count_max: int) -> list[str]:
+    """Returns the sentences of the first events that are about tenants."""
+    return [event_text(event) for event in islice((e for e in events if e.broker is None), count_max)]
 
 
 def event_text(event: ChangeEvent) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from history_cases import MONDAY_MS, book_of, daily, history, learn, moving
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from learning_cases import MONDAY_MS, book_of, daily, history, learn, moving
 
 from learning.models.learner import Learner
 from learning.models.periods import HOUR_MS, PeriodBook

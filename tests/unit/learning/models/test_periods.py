@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from history_cases import MONDAY_MS, book_of, history, moving
+from learning_cases import MONDAY_MS, book_of, history, moving
 
 from learning.models.periods import BROKERS_MAX, HOUR_MS, KEPT_HOURS, PERIOD_MS, BrokerFigure, PeriodBook, PeriodRow
 from streaming.shared.contract.history import BrokerHistory, HistoryPeriod

@@ -151,6 +151,16 @@ def test_unusual_value_of_a_tenant_is_one_sentence() -> None:
     )
 
 
+def test_changes_of_tenants_are_on_the_card_of_the_controller() -> None:
+    rig = rig_with()
+    assert "Tenant user" not in rig.get("/page/controller").text
+    tenant = replace(EVENT, measure=ChangedMeasure.MUTATION_RATE, broker=None, user="<b>ann</b>")
+    rig.weeks.events = (EVENT, tenant)
+    card = rig.get("/page/controller").text
+    assert "Tenant user &lt;b&gt;ann&lt;/b&gt;: mutation rate has changed from 8.00 to 14.5 partitions/s since" in card
+    assert "produce latency" not in card
+
+
 def test_answer_is_small_and_periods_align() -> None:
     answer = rig_with().get("/api/v1/brokers/1/week")
     assert len(answer.content) < 60_000
