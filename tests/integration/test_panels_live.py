@@ -30,12 +30,12 @@ from metrics_rig import CLUSTER, Everything
 
 @pytest.fixture
 def told() -> Iterator[tuple[Everything, dict[str, int]]]:
-    """The metrics pages of all three processes, and their ports."""
+    """The metrics pages of all processes, and their ports."""
     everything = Everything(time.time)
     registries = everything.registries()
     with ExitStack() as stack:
         ports = {}
-        for part in ("collect", "stream"):
+        for part in ("collect", "stream", "learn"):
             server = serve(registries[part], "127.0.0.1", 0)
             stack.callback(server.close)
             ports[part] = server.port
@@ -50,7 +50,7 @@ def test_every_panel_query_returns_data(told: tuple[Everything, dict[str, int]],
     everything, ports = told
     everything.beat()
     with prometheus(tmp_path, ports) as asked:
-        until(lambda: len(asked.ask("up == 1")) == 3, 20, "all three are scraped")
+        until(lambda: len(asked.ask("up == 1")) == 4, 20, "all four are scraped")
         pause = threading.Event()
         for _ in range(8):
             everything.beat()

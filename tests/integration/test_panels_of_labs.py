@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import threading
@@ -40,6 +41,9 @@ STEERED = {
         "tenants": [{"client_id": "etl", "rate_per_s_min": 20}],
     },
 }  # fmt: skip
+
+# A lab lives for minutes, and these metrics need a history of hours. test_panels_live.py shows them.
+NEEDS_HISTORY = re.compile(r"rheostat_(learn_|learned_|stream_history_|forecast_|baseline_|change_point|unusual_value)")
 
 
 class ShownPanels:
@@ -163,4 +167,4 @@ def test_every_panel_shows_data_once(tmp_path: Path) -> None:
         folder = tmp_path / story.__name__
         folder.mkdir()
         shown |= story(folder)
-    assert sorted({where for where, _ in queries()} - shown) == []
+    assert sorted({where for where, expr in queries() if not NEEDS_HISTORY.search(expr)} - shown) == []

@@ -10,7 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from prometheus_client import CollectorRegistry
+from week_cases import broker_profile, change_event
 
+from learning.runtime.learn_counts import LearnCounts
+from learning.runtime.learn_metrics import LearnCollector
 from streaming.collector import metrics as collector_metrics
 from streaming.collector.counts import Counts
 from streaming.collector.jmx import Cause
@@ -73,6 +76,14 @@ class Backlog:
 
 
 @dataclass
+class HistoryFigures:
+    newest_end_ms: int
+    periods: int = 1
+    refused: int = 1
+    took_s: float = 0.4
+
+
+@dataclass
 class Everything:
     """The stores of all processes. ``beat`` advances every counter, as a cycle, a round and a batch do."""
 
@@ -88,6 +99,7 @@ class Everything:
     lag: LagStatusStore = field(default_factory=lambda: LagStatusStore(CLUSTER))
     counts: Counts = field(default_factory=Counts)
     stream: StreamCounts = field(default_factory=StreamCounts)
+    learned: LearnCounts = field(default_factory=LearnCounts)
 
     def __post_init__(self) -> None:
         self.board = StatusStore(
@@ -110,7 +122,11 @@ class Everything:
             state = ConfigState(is_valid=True, valid_at_s=self.wall_clock(), is_applied=True)
             return ProcessMetricsCollector(CLUSTER, part, lambda: state, self.wall_clock, ThreadWatch())
 
+        learn = CollectorRegistry(auto_describe=False)
+        learn.register(LearnCollector(CLUSTER, self.learned, self.wall_clock))
+        learn.register(own("learn"))
         return {
+            "learn": learn,
             "collect": collector_metrics.registry_of(CLUSTER, self.counts, own("collect")),
             "stream": stream_registry_of(CLUSTER, self.stream, 5.0, own("stream")),
             "tune": make_registry(
@@ -138,6 +154,7 @@ class Everything:
         )
         self._collected()
         self._streamed()
+        self._learned()
 
     def _collected(self) -> None:
         counts, now_s = self.counts, self.wall_clock()
@@ -164,6 +181,20 @@ class Everything:
         )  # fmt: skip
         self.stream.add_restart()
         self.stream.set_backlog(Backlog())
+        self.stream.add_history(HistoryFigures(round(now_s * 1000)))
+        self.stream.add_history_failure()
+
+    def _learned(self) -> None:
+        learned, now_s = self.learned, self.wall_clock()
+        now_ms = round(now_s * 1000)
+        learned.records += 1
+        learned.refused += 1
+        learned.written += 1
+        learned.failed += 1
+        learned.learned_to_s, learned.learn_s = now_s, 0.2
+        learned.profiles = (broker_profile(CLUSTER, 3, now_ms),)
+        change = replace(change_event(CLUSTER, 3, now_ms), found_at_ms=now_ms)
+        learned.events = (change, replace(change, is_unusual=True))
 
 
 def observation(now_ms: int) -> Observation:

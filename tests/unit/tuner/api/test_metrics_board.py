@@ -30,7 +30,7 @@ from tuner.core.reassignment_plan import DesiredPlanState
 from tuner.core.throttle_limits import MB
 
 NOW_S = 1_700_000_000.0
-OF_PROCESS = {"collect": "collector", "stream": "stream", "tune": "tuner"}
+OF_PROCESS = {"collect": "collector", "stream": "stream", "tune": "tuner", "learn": "learn"}
 
 
 @pytest.fixture
