@@ -104,8 +104,8 @@ USER 10001:10001
 # Spark and whoever else writes into the current folder find one that is theirs.
 WORKDIR /var/lib/rheostat
 VOLUME /var/lib/rheostat
-# The metrics of tuner, collector and stream, where the settings have them listen: tuner.http, collector.http, stream.http.
-EXPOSE 9464 9465 9466
+# The metrics of tuner, collector, stream and learn, where the settings have them listen: tuner.http, collector.http and so on.
+EXPOSE 9464 9465 9466 9467
 # For `rheostat run` and `tune`. The tuner leaves its address in the state folder, so the port and TLS are those of its settings.
 # Its certificate is for the name that others ask for; this asks the machine itself, and tells it nothing.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=90s --retries=3 \

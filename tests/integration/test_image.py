@@ -180,7 +180,7 @@ def test_manual_runs_container_as_hardened_as_this_test() -> None:
     given = dict(itertools.pairwise(options))
     assert "--read-only" in options
     assert {key: given[key] for key in MANUAL_HARDENING} == MANUAL_HARDENING
-    assert given["-p"] == "9464-9466:9464-9466"
+    assert given["-p"] == "9464-9467:9464-9467"
     assert given["--env-file"] == "rheostat.env"
 
 
@@ -191,8 +191,8 @@ def test_manual_creates_the_token_before_using_it(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
     environ = dict(line.split("=", 1) for line in file.read_text().splitlines())
     settings = load_settings(conf_file("rheostat.yaml"), environ)
-    endpoints = (settings.tuner.http, settings.collector.http, settings.stream.http)
-    assert [(at.host, at.port) for at in endpoints] == [("0.0.0.0", 9464), ("0.0.0.0", 9465), ("0.0.0.0", 9466)]
+    endpoints = (settings.tuner.http, settings.collector.http, settings.stream.http, settings.learn.http)
+    assert [(at.host, at.port) for at in endpoints] == [("0.0.0.0", port) for port in (9464, 9465, 9466, 9467)]
     assert len({at.read_token.get_secret_value() for at in endpoints if at.read_token is not None}) == 1
 
 

@@ -62,6 +62,7 @@ def test_prometheus_scrapes_each_process_once_with_cluster_label() -> None:
         "rheostat-tuner": ["localhost:9464"],
         "rheostat-collector": ["localhost:9465"],
         "rheostat-stream": ["localhost:9466"],
+        "rheostat-learn": ["localhost:9467"],
     }
     assert all(job["honor_labels"] for job in jobs)
 
@@ -72,6 +73,7 @@ def test_scrape_targets_match_the_shipped_settings() -> None:
         "rheostat-tuner": shipped.tuner.http,
         "rheostat-collector": shipped.collector.http,
         "rheostat-stream": shipped.stream.http,
+        "rheostat-learn": shipped.learn.http,
     }
     for job in load(PROMETHEUS)["scrape_configs"]:
         at = served.pop(job["job_name"])
