@@ -65,8 +65,8 @@ lock: $(UV) ## write requirements*.lock again from pyproject.toml
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
-screenshots: venv ## the pictures of the page that the README shows, taken again of a plan on a real cluster
-	RHEOSTAT_SCREENSHOTS=1 $(BIN)/python -m pytest tests/ui/test_ui_plan.py -m ""
+screenshots: venv ## the pictures of the page in README and docs, taken again
+	RHEOSTAT_SCREENSHOTS=1 $(BIN)/python -m pytest tests/ui/test_ui_plan.py tests/ui/test_ui_week.py -m ""
 
 image: ## the container image, tagged rheostat:dev
 	docker build -t rheostat:dev .

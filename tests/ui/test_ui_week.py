@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from week_cases import broker_profile, change_event, history_week
 
 OpenPage = Callable[..., Seat]
 BROKER = 3
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 
 
 @pytest.fixture
@@ -60,7 +62,7 @@ def test_week_opens_from_the_broker_and_closes_by_keyboard(open_tuner: Simulated
     expect(dialog.locator("#week-events li")).to_have_text([re.compile("has changed from 8.00 to 14.5 ms since")])
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
-    assert "#" not in page.url
+    expect(page).not_to_have_url(re.compile("#"))
     expect(page.locator("#week-of-3")).to_be_focused()
 
 
@@ -148,3 +150,6 @@ def test_week_passes_axe_and_fits_a_phone(
         "document.querySelector('#week').scrollWidth <= document.querySelector('#week').clientWidth"
     )
     assert seat.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "wider than the screen"
+    if width > 1000 and os.environ.get("RHEOSTAT_SCREENSHOTS"):  # `make screenshots`
+        seat.page.set_viewport_size({"width": width, "height": 1180})
+        seat.page.locator("#week").screenshot(path=IMAGES / "week.png")
