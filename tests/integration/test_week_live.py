@@ -1,18 +1,24 @@
-"""The follower of the history on a real broker: a missing topic, a whole week within the time of one request, new and forged records."""
+"""The week of a broker on a real broker: a missing topic, a whole week within one request, forged records, the tuner's answer."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+import urllib.error
+import urllib.request
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lab_parts import until
+from lab_parts import RHEOSTAT, MakeLab, running, until
 
 from rheostat.lab.cluster import Lab, LabSpec
-from streaming.shared.contract import HistoryPeriod, Topics, encode_history, history_key
+from rheostat.lab.keeper import lab_config
+from rheostat.lab.node import free_ports
+from streaming.shared.contract import HistoryPeriod, Topics, encode_history, encode_profile, history_key, profile_key
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
@@ -23,7 +29,7 @@ from tuner.wiring.readers import history_follower
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
-from week_cases import history_week
+from week_cases import broker_profile, change_event, history_week
 
 LAB = LabSpec(brokers=1)
 TOPICS = Topics.with_prefix("rheostat")
@@ -37,6 +43,45 @@ def write(lab: Lab, periods: list[HistoryPeriod], *forged: tuple[bytes, bytes | 
         sender.send(TOPICS.history, key=key, value=value)
     sender.flush(timeout=20)
     sender.close(timeout=5)
+
+
+def answer_of(address: str) -> tuple[int, Any]:
+    """Returns the status and the JSON of an answer; status 0: the server does not answer yet."""
+    try:
+        with urllib.request.urlopen(address, timeout=5) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+    except OSError:
+        return 0, None
+
+
+def test_tuner_answers_with_history_profile_and_changes(make_lab: MakeLab, tmp_path: Path) -> None:
+    with ExitStack() as cleanups:
+        lab, port, now_ms = make_lab(LAB), free_ports(1)[0], round(time.time() * 1000)
+        with ClusterClient(lab.kafka_settings(), "test") as client:
+            ensure_topics(client, TOPICS)
+        write(lab, history_week(CLUSTER, (1,), now_ms, days=0.5))
+        sender = producer(lab.kafka_settings(), "test-profiles")
+        for learned in (broker_profile(CLUSTER, 1, now_ms), change_event(CLUSTER, 1, now_ms)):
+            sender.send(TOPICS.profiles, key=profile_key(learned), value=encode_profile(learned))
+        sender.flush(timeout=20)
+        sender.close(timeout=5)
+        config = tmp_path / "rheostat.yaml"
+        config.write_text(lab_config(lab, dry_run=True, http={"port": port}))
+        tune = cleanups.enter_context(running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log"))
+        address = f"http://127.0.0.1:{port}/api/v1/brokers/1/week"
+
+        def complete() -> Any:
+            status, body = answer_of(address)
+            return body if status == 200 and body["forecast"] is not None else None
+
+        week = until(complete, 60, lambda: f"the week is complete: {answer_of(address)}, {tune.said()[-2000:]}")
+        assert len(week["client_in_bytes_per_s"]) == 72
+        assert (week["copies"] != [], len(week["events"])) == (True, 1)
+        assert week["capacity_in"]["source"] == "learned"
+        assert "from 7 d of history" in week["forecast_text"]
+        assert answer_of(f"http://127.0.0.1:{port}/api/v1/brokers/7/week")[0] == 404
 
 
 def test_week_is_read_within_a_request_and_followed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

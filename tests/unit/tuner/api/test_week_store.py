@@ -85,6 +85,11 @@ def test_period_of_last_week_shows_as_gap_a_week_later() -> None:
     assert loads(store, now_ms=later_ms) == [6e6]
 
 
+def test_late_record_of_last_week_replaces_no_present_period() -> None:
+    present, old = (period(at_ms, rate(1, 5e6)) for at_ms in (LAST_MS, LAST_MS - SLOTS * PERIOD_MS))
+    assert loads(store_of(present, old)) == [5e6]
+
+
 def test_broker_without_a_period_in_a_week_frees_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(week_store, "BROKERS_MAX", 1)
     store = store_of(period(LAST_MS, rate(1, 5e6), rate(2, 5e6)))
