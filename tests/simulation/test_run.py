@@ -256,3 +256,11 @@ def test_busy_controller_delays_a_rate_change() -> None:
     assert shown_s(quick) <= 0.5
     assert 8.0 <= shown_s(slow) <= 9.5
     assert shown_s(replace(quick, moves_begin_s=0.0, disturbances=(storm,))) <= 60.0
+
+
+def test_optimum_of_a_later_start_includes_what_clients_write_before() -> None:
+    """Constant load: 1 GB and 100 s × 3 MB/s more go through what is left of a link."""
+    now, later = (optimum_s(one_move(moves_begin_s=begin_s)) for begin_s in (0.0, 100.0))
+    assert now is not None
+    assert later is not None
+    assert later / now == pytest.approx(1.3, rel=0.02)

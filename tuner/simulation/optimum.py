@@ -33,8 +33,9 @@ def optimum_s(world: World) -> float | None:
         return 0.0
     count = cluster.count
     source, target = replicas.leader[replicas.partition[adding]], replicas.broker[adding]
-    size, weight = replicas.lag_bytes[adding], replicas.weight_bytes_per_s[replicas.partition[adding]]
-    factors = cluster.clients.factors[begin:]
+    weight = replicas.weight_bytes_per_s[replicas.partition[adding]]
+    written_before = weight * cluster.clients.factors[:begin].sum(axis=0)[source]
+    size, factors = replicas.lag_bytes[adding] + written_before, cluster.clients.factors[begin:]
     # From each leader (row) to each new replica's broker (column): mean bytes/s written to the moving partitions.
     write_rates = sums(source * count + target, weight, count * count).reshape(count, count)
     spare = [
