@@ -101,7 +101,7 @@ def update_latency(
     yy = kept * before.yy + p99_rise * p99_rise
     present_ms = p99_ms
     if p99_rise > 0.0 and peak_rise > 0.0 and _CLEARLY_BETTER * peak_fit.error(yy) <= moment_fit.error(yy):
-        present_ms = p99_floor_ms + p99_rise * rise / peak_rise
+        present_ms = min(p99_ms, p99_floor_ms + p99_rise * rise / peak_rise)
     return PresentLatency(
         present_ms,
         mean_ms,
