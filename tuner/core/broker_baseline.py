@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 
 from streaming.shared.contract import BrokerProfile, LearnedCapacity, Side
+from tuner.core.forecast import PROFILE_AGE_S_MAX
 from tuner.core.value import value
 
-_HOUR_MS = 3_600_000
-_PROFILE_MS_MAX = (
-    24 * _HOUR_MS
-)  # `rheostat learn` writes every hour. A profile that it has not renewed for a day is not used.
+LATENCY_MS_MIN = 1e-3  # No request is answered in less, so a lower figure is no measurement.
+_HOUR_MS, _WEEK_H, _DAY_S = 3_600_000, 168, 86_400
+_HISTORY_S_MIN = 3600.0  # Minutes of history say little about the latency.
 _CLOCK_MS_MAX = 600_000  # A profile from further in the future has a wrong clock.
+# What a link has carried counts in full for two weeks; then half as much after every two weeks more.
+_FRESH_S, _HALF_LIFE_S = 14.0 * _DAY_S, 14.0 * _DAY_S
 # The profile says how the latency changes over the day. A factor outside this range is no change of the day.
 _HOURS_RATIO_MAX = 3.0
 # Steps between two powers of ten, by the first digit: up to 2, up to 5, and above.
@@ -53,7 +55,7 @@ def baseline_now(
         measured_at_ms: when their newest signal was measured; epoch.
         profile: None: the broker has none.
     """
-    if profile is None or not -_CLOCK_MS_MAX <= now_ms - profile.made_at_ms <= _PROFILE_MS_MAX:
+    if profile is None or not _is_usable(profile, now_ms):
         return BrokerBaseline(_rounded(measured.p99_ms), _rounded(measured.mean_ms))
     learned_ms, ratio = _learned_p99_ms(profile, now_ms), 1.0
     then_ms = _learned_p99_ms(profile, measured_at_ms)
@@ -64,13 +66,21 @@ def baseline_now(
         _rounded(learned_ms if is_learned else _scaled(measured.p99_ms, ratio)),
         _rounded(_scaled(measured.mean_ms, ratio)),
         is_learned=is_learned,
-        carried_in_bytes_per_s=_carried(profile.capacity_in),
-        carried_out_bytes_per_s=_carried(profile.capacity_out),
+        carried_in_bytes_per_s=_carried(profile.capacity_in, now_ms),
+        carried_out_bytes_per_s=_carried(profile.capacity_out, now_ms),
     )
 
 
-def _carried(capacity: LearnedCapacity | None) -> float | None:
-    return capacity.bytes_per_s if capacity is not None and capacity.bytes_per_s > 0.0 else None
+def _is_usable(profile: BrokerProfile, now_ms: int) -> bool:
+    age_ms = now_ms - profile.made_at_ms
+    return -_CLOCK_MS_MAX <= age_ms <= PROFILE_AGE_S_MAX * 1000 and profile.history_s >= _HISTORY_S_MIN
+
+
+def _carried(capacity: LearnedCapacity | None, now_ms: int) -> float | None:
+    if capacity is None or capacity.bytes_per_s <= 0.0:
+        return None
+    age_s = max(0.0, (now_ms - capacity.seen_at_ms) / 1000 - _FRESH_S)
+    return capacity.bytes_per_s * 0.5 ** (age_s / _HALF_LIFE_S)
 
 
 def _scaled(latency_ms: float | None, ratio: float) -> float | None:
@@ -78,17 +88,19 @@ def _scaled(latency_ms: float | None, ratio: float) -> float | None:
 
 
 def _learned_p99_ms(profile: BrokerProfile, at_ms: int) -> float | None:
-    """Returns the learned baseline of the hour of ``at_ms``; of the first hour, if the profile begins later."""
-    step = profile.step_at(max(at_ms, profile.start_ms))
-    if step is None or step >= len(profile.quiet_p99_ms):
+    """Returns the learned baseline of the hour of ``at_ms``. Before the first step, that of the same hour of the week counts."""
+    step = (at_ms - profile.start_ms) // _HOUR_MS
+    if step < 0:
+        step %= _WEEK_H
+    if step >= len(profile.quiet_p99_ms):
         return None
     p99_ms = profile.quiet_p99_ms[step]
-    return p99_ms if p99_ms is not None and p99_ms > 0.0 else None
+    return p99_ms if p99_ms is not None and p99_ms >= LATENCY_MS_MIN else None
 
 
 def _rounded(latency_ms: float | None) -> float | None:
     """The value in steps of 1 to 2.5 %: objectives, records and texts change less often than the measured latency."""
-    if latency_ms is None:
+    if latency_ms is None or latency_ms < LATENCY_MS_MIN or not math.isfinite(latency_ms):
         return None
     power = 10.0 ** math.floor(math.log10(latency_ms))
     step = power / next(parts for below, parts in _PARTS if latency_ms < below * power)

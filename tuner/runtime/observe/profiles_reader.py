@@ -106,9 +106,9 @@ class ProfilesReader:
     def _remove(self, key: bytes) -> None:
         """Forgets the profile or event whose record was deleted."""
         if self._events.pop(key, None) is None:
-            broker = key.decode(errors="replace").removeprefix(f"{self._cluster}|broker|")
-            if broker.isdecimal():
-                self.profiles.pop(int(broker), None)
+            prefix = f"{self._cluster}|broker|".encode()
+            known = {str(broker).encode(): broker for broker in self.profiles} if key.startswith(prefix) else {}
+            self.profiles.pop(known.get(key.removeprefix(prefix), -1), None)
 
 
 def _check(profile: BrokerProfile) -> None:

@@ -13,6 +13,7 @@ import math
 from dataclasses import replace
 
 from streaming.shared.contract import BrokerSignal, MoveSignal
+from tuner.core.broker_baseline import LATENCY_MS_MIN
 from tuner.core.value import value
 
 # Kafka's p99 covers the last thousand requests. With fewer writes (at 16 kB a request) these reach back more than five minutes.
@@ -102,7 +103,7 @@ def update_baseline(before: LatencyBaseline | None, signal: BrokerSignal, quiet_
 
 def _log_mean(before_ms: float, new_ms: float, weight: float) -> float:
     """Returns the logarithmic mean after one more value; a value of 0 was not measured."""
-    if before_ms <= 0.0 or new_ms <= 0.0:
+    if before_ms < LATENCY_MS_MIN or new_ms < LATENCY_MS_MIN:
         return max(before_ms, new_ms)
     mean_ms: float = before_ms * (new_ms / before_ms) ** weight
     return mean_ms
@@ -114,7 +115,8 @@ def produce_p99_ms(signal: BrokerSignal) -> float:
     Kafka's p99 covers the last thousand requests. On a broker that clients hardly write to, those reach back to its start. Fetch
     times are not used: a consumer at the end of its topic waits for the next record, by default half a second.
     """
-    return 0.0 if is_hardly_written(signal) else signal.produce_p99_ms or 0.0
+    p99_ms = signal.produce_p99_ms or 0.0
+    return 0.0 if is_hardly_written(signal) or p99_ms < LATENCY_MS_MIN else p99_ms
 
 
 def is_hardly_written(signal: BrokerSignal) -> bool:

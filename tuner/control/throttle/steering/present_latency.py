@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 
-from tuner.core.broker_baseline import BrokerBaseline
+from tuner.core.broker_baseline import LATENCY_MS_MIN, BrokerBaseline
 from tuner.core.value import value
 
 # Five slow seconds are 1 % of the weights in Yammer's reservoir for this time.
 _PEAK_S = 135.0
 _PEAKS_MAX = 8
 _FIT_S = 120.0  # Time over which the lines are fitted.
+_PEAK_RATIO_MIN = 2.0  # ÷ the quiet mean. A smaller peak is chance: the mean of few requests varies by a third.
 _CLEARLY_BETTER = 2.0  # A smaller quotient of the squared errors is chance.
 _LOWER_WEIGHT, _HIGHER_WEIGHT = 0.3, 0.01
 
@@ -79,7 +80,7 @@ def update_latency(
         step_s: seconds since the signal before.
         baseline: the latency of the broker without copies; None: nothing is known.
     """
-    if mean_ms is None or mean_ms <= 0.0 or p99_ms <= 0.0:
+    if mean_ms is None or mean_ms < LATENCY_MS_MIN or p99_ms <= 0.0:
         low_p99_ms = low_latency_ms(p99_ms, before.low_p99_ms)
         return PresentLatency(p99_ms, low_p99_ms=low_p99_ms, low_mean_ms=before.low_mean_ms)
     older = tuple(
@@ -100,7 +101,8 @@ def update_latency(
     )
     yy = kept * before.yy + p99_rise * p99_rise
     present_ms = p99_ms
-    if p99_rise > 0.0 and peak_rise > 0.0 and _CLEARLY_BETTER * peak_fit.error(yy) <= moment_fit.error(yy):
+    is_peak = peaks[0][1] > _PEAK_RATIO_MIN * mean_floor_ms
+    if is_peak and p99_rise > 0.0 and _CLEARLY_BETTER * peak_fit.error(yy) <= moment_fit.error(yy):
         present_ms = min(p99_ms, p99_floor_ms + p99_rise * rise / peak_rise)
     return PresentLatency(
         present_ms,

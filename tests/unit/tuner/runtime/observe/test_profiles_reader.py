@@ -125,6 +125,7 @@ def test_next_poll_reads_only_new_records() -> None:
 def test_deleted_profiles_and_events_are_forgotten() -> None:
     deletions = [Record(profile_key(profile), None) for profile in (PROFILE, EVENT)]
     foreign = Record(b"other|broker|2", None)
+    deletions += [Record(key, None) for key in (b"2", b"test|broker|" + b"9" * 5000, b"test|broker|\xff")]
     reader = reader_of(*map(record_of, (PROFILE, replace(PROFILE, broker=2), EVENT)), *deletions, foreign)
     assert set(reader.profiles) == {2}
     assert reader.events == ()

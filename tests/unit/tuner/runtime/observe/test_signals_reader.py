@@ -326,7 +326,7 @@ def test_poll_returns_records_beyond_those_fetched_ahead() -> None:
 def test_new_tuner_has_the_learned_baseline_until_it_has_measured_one() -> None:
     cache, broker = SignalCache(), SOURCE[0]
     hour_ms = NOW_MS - NOW_MS % (STEP_S * 1000)
-    cache.profiles = {broker: BrokerProfile(CLUSTER, broker, NOW_MS, hour_ms, 0.0, quiet_p99_ms=(40.0,))}
+    cache.profiles = {broker: BrokerProfile(CLUSTER, broker, NOW_MS, hour_ms, 86_400.0, quiet_p99_ms=(40.0,))}
     for number in range(6):
         quiet = replace(
             broker_signal(broker),
