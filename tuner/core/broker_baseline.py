@@ -80,7 +80,8 @@ def _carried(capacity: LearnedCapacity | None, now_ms: int) -> float | None:
     if capacity is None or capacity.bytes_per_s <= 0.0:
         return None
     age_s = max(0.0, (now_ms - capacity.seen_at_ms) / 1000 - _FRESH_S)
-    return capacity.bytes_per_s * 0.5 ** (age_s / _HALF_LIFE_S)
+    weight: float = 0.5 ** (age_s / _HALF_LIFE_S)
+    return capacity.bytes_per_s * weight
 
 
 def _scaled(latency_ms: float | None, ratio: float) -> float | None:
