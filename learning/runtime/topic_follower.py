@@ -25,11 +25,14 @@ class TopicFollower:
         self._topic = topic
         self._partitions: list[TopicPartition] = []
         self._ends: dict[TopicPartition, int] = {}
+        self._was_at_end = False
 
     @property
     def is_at_end(self) -> bool:
-        """Whether everything was read that the topic had at the first poll."""
-        return bool(self._partitions) and all((self._consumer.position(p) or 0) >= end for p, end in self._ends.items())
+        """Whether everything was read that the topic had at the first poll. A topic that is made again later changes nothing."""
+        if not self._was_at_end and self._partitions:
+            self._was_at_end = all((self._consumer.position(p) or 0) >= end for p, end in self._ends.items())
+        return self._was_at_end
 
     def poll(self, timeout_ms: int) -> Iterator[Any]:
         """Yields the records since the last call, and waits for the first one."""
