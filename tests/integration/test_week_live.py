@@ -88,9 +88,10 @@ def test_week_is_read_within_a_request_and_followed(lab: Lab, monkeypatch: pytes
     monkeypatch.setattr(follower_module, "_AGAIN_S", 0.5)
     now_ms = round(time.time() * 1000)
     periods = history_week(CLUSTER, (1, 2, 3), now_ms)
+    stopped = Clock(lambda: now_ms / 1000)  # A period may end during the test.
     with ExitStack() as cleanups:
         early = WeekStore(CLUSTER)
-        history_follower(cleanups, lab.kafka_settings(), TOPICS, early, Clock())
+        history_follower(cleanups, lab.kafka_settings(), TOPICS, early, stopped)
         assert early.unread_reason(10.0) is None, "a missing topic is an empty history"
         assert early.is_empty
         with ClusterClient(lab.kafka_settings(), "test") as client:
@@ -99,7 +100,7 @@ def test_week_is_read_within_a_request_and_followed(lab: Lab, monkeypatch: pytes
         write(lab, [*periods[:-1], replace(periods[-2], cluster="other")], *forged)
         until(lambda: early.week(3, now_ms), 20, "the topic that appears later is read")
         store = WeekStore(CLUSTER)
-        history_follower(cleanups, lab.kafka_settings(), TOPICS, store, Clock())
+        history_follower(cleanups, lab.kafka_settings(), TOPICS, store, stopped)
         began_s = time.monotonic()
         assert store.unread_reason(10.0) is None
         assert time.monotonic() - began_s < 2.0
