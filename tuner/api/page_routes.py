@@ -30,6 +30,7 @@ from tuner.api.response_cache import StampSource, no_stamp
 from tuner.api.routes import page_json, plans_json, tenants_json
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.api.status_store import STANDBY_REASON, StatusStore
+from tuner.core.latency_limit import WHEN_MEASURED, LatencySource
 
 # Rows per part of the page.
 CARDS = 12
@@ -277,6 +278,7 @@ def _templates() -> Environment:
         "overrides": sentences.override_lines,
         "log_dir_line": log_dir_line,
         "with_code": html_with_code,
+        "baseline_source": lambda source: WHEN_MEASURED[LatencySource(source)],
         "tenant_meaning": page_texts.tenant_meaning,
         "rate": _or_dash(rate_text),
         "size": _or_dash(size_text),

@@ -91,8 +91,9 @@ class LatencyLimitBody(BaseModel):
     """The latency that the clients of one broker may have."""
 
     p99_ms_max: float = Field(description="highest produce p99")
-    source: Literal["settings", "baseline", "move"] = Field(
-        description="settings: tuner.objective.latency_ms; baseline: the p99 without copies; move: the lowest p99 in this move"
+    source: Literal["settings", "baseline", "history", "move"] = Field(
+        description="settings: tuner.objective.latency_ms; baseline: the p99 without copies; history: the same at this hour, by "
+        "rheostat learn; move: a low p99 in this move"
     )
     baseline_ms: float | None = Field(description="the p99 that the limit follows from; null: it is not known")
 

@@ -16,8 +16,8 @@ from streaming.shared.contract import (
 from streaming.shared.units import rate_text, span_text, three_digits
 from tuner.api.sentences import moment
 from tuner.control.throttle.objective import Capacity
+from tuner.core.forecast import PROFILE_AGE_S_MAX
 
-_OUTDATED_S = 86_400.0  # As in tuner/core/broker_baseline.py.
 _ERROR_HORIZON_H = 12
 _MEASURES = {
     ChangedMeasure.REPLICATION_LAG: ("replication lag without moves", "messages"),
@@ -47,8 +47,8 @@ def forecast_text(profile: BrokerProfile | None, now_ms: int) -> str:
     text = f"Forecast made {span_text(age_s)} ago from {span_text(profile.history_s)} of history"
     parts = [_model_text(name, load) for name, load in (("in", profile.client_in), ("out", profile.client_out))]
     text = ". ".join([text, *(part for part in parts if part is not None)])
-    if age_s > _OUTDATED_S:
-        return f"{text}. It is older than a day, so the tuner does not use it: check `rheostat learn`."
+    if age_s > PROFILE_AGE_S_MAX:
+        return f"{text}. It is too old, so the tuner and plans do not use it: check `rheostat learn`."
     return f"{text}."
 
 

@@ -18,7 +18,8 @@ class LatencySource(StrEnum):
     MOVE = "move"  # A low p99 since the move was first measured: nothing was measured before.
 
 
-_WHEN = {
+# When the value that a limit follows from was measured.
+WHEN_MEASURED = {
     LatencySource.BASELINE: "without copies",
     LatencySource.HISTORY: "without copies at this hour, by the history",
     LatencySource.MOVE: "at best in this move",
@@ -51,4 +52,4 @@ class LatencyLimit:
         limit = f"clients may have a p99 of {self.p99_ms_max:.3g} ms"
         if self.baseline_ms is None or self.source is LatencySource.SETTINGS:
             return limit
-        return f"{limit} ({self.baseline_ms:.3g} ms {_WHEN[self.source]})"
+        return f"{limit} ({self.baseline_ms:.3g} ms {WHEN_MEASURED[self.source]})"

@@ -6,15 +6,18 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from api_rig import Rig
-from tuner_cases import CLUSTER, NOW_MS
+from api_rig import MEMORY, RAISE, Rig
+from tuner_cases import CLUSTER, NOW_MS, broker_signal, live, observation
 from week_cases import HOUR_MS, MB, PERIOD_MS, broker_profile, by_hour, change_event, history_week
 
 from streaming.shared.contract import BrokerProfile, ChangedMeasure, LoadForecast
 from tuner.api import week_routes
+from tuner.api.response_models import LatencyLimitBody
 from tuner.api.week_store import SLOTS
 from tuner.api.week_texts import event_text
 from tuner.control.throttle.objective import Capacity, Objective
+from tuner.core.broker_baseline import BrokerBaseline
+from tuner.core.latency_limit import LatencySource
 
 PROFILE = broker_profile(CLUSTER, 1, NOW_MS)
 EVENT = change_event(CLUSTER, 1, NOW_MS)
@@ -89,8 +92,8 @@ def test_capacity_is_told_with_its_source_and_age() -> None:
 
 
 def test_outdated_profile_says_that_it_is_not_used() -> None:
-    week = week_of(rig_with(replace(PROFILE, made_at_ms=NOW_MS - 49 * HOUR_MS)))
-    assert "older than a day, so the tuner does not use it" in week["forecast_text"]
+    week = week_of(rig_with(replace(PROFILE, made_at_ms=NOW_MS - 4 * HOUR_MS)))
+    assert "It is too old, so the tuner and plans do not use it" in week["forecast_text"]
 
 
 def test_broker_without_profile_says_what_it_waits_for() -> None:
@@ -149,6 +152,20 @@ def test_unusual_value_of_a_tenant_is_one_sentence() -> None:
         "Tenant user ann, client-id etl: unusual mutation rate at 1970-01-01 00:00:00 UTC: 14.5 partitions/s, usual are 8.00 "
         "partitions/s."
     )
+
+
+def test_objective_from_the_history_is_described_and_shown() -> None:
+    rig = Rig()
+    rig.board.objective = Objective(tolerance=0.5)
+    learned = BrokerBaseline(p99_ms=40.0, is_learned=True)
+    seen = observation(live(), [], [broker_signal(1)])
+    rig.observers.record_cycle(replace(seen, baselines={1: learned}), MEMORY, (RAISE,))
+    limit = rig.get("/api/v1/brokers/1").json()["latency_limit"]
+    assert limit == {"p99_ms_max": 60.0, "source": "history", "baseline_ms": 40.0}
+    sources = LatencyLimitBody.model_json_schema()["properties"]["source"]["enum"]
+    assert sources == [source.value for source in LatencySource]
+    card = rig.get("/page/brokers").text
+    assert "objective 60 ms (40 ms without copies at this hour, by the history)" in card
 
 
 def test_changes_of_tenants_are_on_the_card_of_the_controller() -> None:
