@@ -1,4 +1,4 @@
-"""Draws the three processes of rheostat, the topics between them, and what goes to and comes from the cluster."""
+"""Draws the four processes of rheostat, the topics between them, and what goes to and comes from the cluster."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ def draw_architecture() -> str:
     box(485, 70, 180, 60, Fill.BLUE, ["stream (Spark)", "rates, latency, progress"])
     arrow((575, 38), (575, 70))
     label(575, 30, "your metrics topics: Telegraf, Vector, OpenTelemetry", anchor="middle")
+
+    arrow((575, 130), (575, 154))
+    label(583, 146, "rheostat.history")
+    box(485, 154, 180, 34, Fill.BLUE, ["learn: forecasts, usual values"])
+    arrow((665, 171), (795, 171))
+    label(730, 163, "rheostat.profiles", anchor="middle")
 
     arrow((665, 100), (795, 100))
     label(730, 76, "topic", anchor="middle", faint=True)
@@ -47,5 +53,5 @@ def draw_architecture() -> str:
     box(510, 350, 475, 40, Fill.PLAIN, ["operators: rheostat status, pause, override, release; status page"])
     arrow((890, 310), (890, 350), both_ends=True)
     arrow((500, 332), (285, 332), (285, 350))
-    label(507, 337, "/metrics of all three processes", faint=True)
+    label(507, 337, "/metrics of all four processes", faint=True)
     return picture.text()

@@ -1,4 +1,4 @@
-"""Finds other principals that may write to the topics that control a tuner: orders, journal and signals."""
+"""Finds other principals that may write to topics that a tuner reads: orders, journal, signals, history and profiles."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
         (names.orders, "may pause, override and move partitions through rheostat"),
         (names.journal, "may change which settings a tuner regards as rheostat's own"),
         (names.signals, "may give a tuner false measurements, within the bounds of the settings"),
+        (names.history, "may give `rheostat learn` a false history"),
+        (names.profiles, "may give a tuner false usual latencies and capacities, within the bounds of the settings"),
     ):
         check = f"writers of {topic}"
         try:

@@ -37,7 +37,7 @@ def test_picture_is_deterministic_and_keeps_within_its_frame(draw: Callable[[], 
 def test_architecture_names_the_topics_of_the_code() -> None:
     topics = Topics.with_prefix("rheostat")
     words = words_of(draw_architecture())
-    assert {topics.metrics, topics.signals, f"topic {topics.journal}"} <= words
+    assert {topics.metrics, topics.signals, topics.history, topics.profiles, f"topic {topics.journal}"} <= words
 
 
 def test_fail_over_shows_the_order_that_fencing_needs() -> None:

@@ -36,13 +36,22 @@ def said(**by_topic: set[str] | ClusterError | None) -> list[Finding]:
 
 def test_writers_names_all_but_the_own_principal() -> None:
     many = {f"User:u{n:02}" for n in range(12)}
-    orders, journal, signals = said(orders={"User:rheostat", "User:kim"}, journal={"User:rheostat"}, signals=many)
+    orders, journal, signals, history, profiles = said(
+        orders={"User:rheostat", "User:kim"},
+        journal={"User:rheostat"},
+        signals=many,
+        history={"User:eve"},
+        profiles={"User:eve", "User:rheostat"},
+    )
     assert (orders.check, orders.verdict) == ("writers of rheostat.orders", FindingVerdict.ADVICE)
     assert orders.found == "User:kim: each may pause, override and move partitions through rheostat"
     assert "docs/reference/permissions.md" in orders.do
     assert journal.verdict is FindingVerdict.OK
     assert signals.found.startswith("User:u00, ")
     assert "User:u09 and 2 more: each may give a tuner false measurements" in signals.found
+    assert history.found == "User:eve: each may give `rheostat learn` a false history"
+    assert (profiles.check, profiles.verdict) == ("writers of rheostat.profiles", FindingVerdict.ADVICE)
+    assert profiles.found.startswith("User:eve: each may give a tuner false usual latencies and capacities")
 
 
 def test_writers_without_authorizer_give_one_advice() -> None:
@@ -53,8 +62,9 @@ def test_writers_without_authorizer_give_one_advice() -> None:
 
 
 def test_writers_open_to_all_users_are_named_per_topic() -> None:
-    findings = said(orders={"User:*"}, journal=set(), signals={"User:*"})
-    assert [f.verdict for f in findings] == [FindingVerdict.ADVICE, FindingVerdict.OK, FindingVerdict.ADVICE]
+    findings = said(orders={"User:*"}, journal=set(), signals={"User:*"}, history=set(), profiles=set())
+    assert [f.verdict for f in findings[:3]] == [FindingVerdict.ADVICE, FindingVerdict.OK, FindingVerdict.ADVICE]
+    assert [f.verdict for f in findings[3:]] == [FindingVerdict.OK, FindingVerdict.OK]
     assert findings[0].found.endswith("an ACL allows it")
 
 
