@@ -24,8 +24,8 @@ def draw_architecture() -> str:
     label(575, 30, "your metrics topics: Telegraf, Vector, OpenTelemetry", anchor="middle")
 
     arrow((575, 130), (575, 154))
-    label(583, 146, "rheostat.history")
-    box(485, 154, 180, 34, Fill.BLUE, ["learn: forecasts, usual values"])
+    label(567, 146, "rheostat.history", anchor="end")
+    box(485, 154, 180, 34, Fill.BLUE, ["learn: forecasts"])
     arrow((665, 171), (795, 171))
     label(730, 163, "rheostat.profiles", anchor="middle")
 
