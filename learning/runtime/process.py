@@ -27,9 +27,8 @@ log = structlog.get_logger("learn")
 _POLL_MS = 1_000
 _RETRY_S_MIN, _RETRY_S_MAX = 5.0, 60.0
 _YOUNG_HOURS = 48  # Before that, no hour of the day is known, and a restart costs little.
-_EARLY_MS_MAX = (
-    2 * PERIOD_MS
-)  # A period that begins later than its record was written comes from a wrong clock, or is forged.
+# A period that begins later than its record was written comes from a wrong clock, or is forged.
+_EARLY_MS_MAX = 2 * PERIOD_MS
 
 
 class LearnLoop:
@@ -43,9 +42,8 @@ class LearnLoop:
             published: the profiles topic, which is read once, so that unchanged records are not written again.
         """
         self._cluster = cluster
-        self._key_prefix = (
-            f"{cluster}|".encode()
-        )  # The topic also has other clusters, and records of the stream about itself.
+        # The topic also has other clusters, and records of the stream about itself.
+        self._key_prefix = f"{cluster}|".encode()
         self._history = history
         self._published = published
         self._writer = writer

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
+import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +19,18 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePattern
 from lab_parts import RHEOSTAT, Running, rheostat, running, until
 
 from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.node import free_ports
 from streaming.shared import kafka_names
-from streaming.shared.contract import Topics
+from streaming.shared.contract import Topics, encode_history, history_key
 from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient, MissingPermission
 from streaming.shared.kafka.topic_mutations import TopicMutationClient
 from streaming.shared.topics import ensure_topics
 from tuner.runtime.lease import lease_group
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+
+from week_cases import history_week
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "permissions.md").read_text(encoding="utf-8")
 PREFIX, CLUSTER = "own", "lab"
@@ -121,16 +130,36 @@ def started(run: Running, event: str) -> None:
     )  # fmt: skip
 
 
+def write_history(lab: Lab) -> None:
+    sender = producer(lab.kafka_settings(), "test-history")
+    for period in history_week(CLUSTER, (1,), round(time.time() * 1000), days=0.5):
+        sender.send(TOPICS.history, key=history_key(period), value=encode_history(period))
+    sender.flush(timeout=20)
+    sender.close(timeout=5)
+
+
+def has_learned_week(port: int) -> bool:
+    """Returns whether the tuner answers with the history and the profile of broker 1."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/brokers/1/week", timeout=5) as answer:
+            week = json.loads(answer.read())
+    except OSError:
+        return False  # Not ready yet.
+    return bool(week["client_in_bytes_per_s"]) and week["forecast"] is not None
+
+
 @pytest.mark.campaign
 def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path) -> None:
-    """The whole chain runs: metrics, signals, an active tuner, and an operator who pauses it."""
+    """The whole chain runs: metrics, signals, history, profiles, an active tuner, and an operator who pauses it."""
+    write_history(lab)
+    active_port, dry_port = free_ports(2)
     for name in ("collector", "stream", "tuner", "dry", "learner"):
         (tmp_path / name).mkdir()
     files = {
         "collector": config_of(lab, "collector", tmp_path / "collector"),
         "stream": config_of(lab, "stream", tmp_path / "stream"),
-        "tuner": config_of(lab, "tuner", tmp_path / "tuner"),
-        "dry": config_of(lab, "dry", tmp_path / "dry", dry_run=True),
+        "tuner": config_of(lab, "tuner", tmp_path / "tuner", http={"port": active_port}),
+        "dry": config_of(lab, "dry", tmp_path / "dry", dry_run=True, http={"port": dry_port}),
         "learner": config_of(lab, "learner", tmp_path / "learner"),
         "reader": config_of(lab, "reader", tmp_path),
         "operator": config_of(lab, "operator", tmp_path),
@@ -146,6 +175,11 @@ def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path
         started(dry, "dry run: deciding without writing")
         started(stream, "first batch")
         started(learn, "learn started")
+        for port, run in ((active_port, tune), (dry_port, dry)):
+            until(
+                lambda port=port: has_learned_week(port), STARTED_S_MAX,
+                lambda run=run: f"no week with a profile: {run.said()[-2000:]} {learn.said()[-2000:]}",
+            )  # fmt: skip
         seen = rheostat("signals", "--config", files["reader"], "--duration", "20")
         assert seen.returncode == 0, seen.stdout + seen.stderr
         paused = rheostat("pause", "--config", files["operator"])
@@ -245,10 +279,12 @@ def test_doctor_names_other_principals_with_write_rights(lab: Lab, tmp_path: Pat
     lines = {
         topic: line
         for line in done.stdout.splitlines()
-        for topic in (TOPICS.orders, TOPICS.journal)
+        for topic in (TOPICS.orders, TOPICS.journal, TOPICS.history, TOPICS.profiles)
         if f"writers of {topic}" in line
     }
     assert "User:operator: each may pause" in lines[TOPICS.orders]
+    assert "User:stream: each may give `rheostat learn` a false history" in lines[TOPICS.history]
+    assert "User:learner: each may give a tuner false usual latencies" in lines[TOPICS.profiles]
     assert "User:dry: each may change which settings a tuner regards as rheostat's own" in lines[TOPICS.journal]
     assert "User:reader" not in "".join(lines.values())
 

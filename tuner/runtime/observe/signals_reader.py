@@ -57,7 +57,7 @@ class SignalCache:
         self.replication: dict[int, ReplicationSignal] = {}  # By follower.
         self.controllers: dict[int, ControllerSignal] = {}
         self.tenants: dict[Tenant, TenantSignal] = {}
-        # By broker; both outlive the signals.
+        # By broker. These outlive the signals.
         self.profiles: Mapping[int, BrokerProfile] = {}  # What `rheostat learn` has published.
         self.baselines: dict[int, BrokerBaseline] = {}  # What is usual on each broker without copies.
         self._latencies: dict[int, LatencyBaseline] = {}
