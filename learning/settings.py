@@ -12,7 +12,7 @@ class LearnHttpSettings(MetricsHttpSettings):
 
 
 class LearnSettings(BaseModel):
-    """What is learned from the history."""
+    """Settings of `rheostat learn`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

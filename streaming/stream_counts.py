@@ -16,7 +16,7 @@ class BacklogState(Protocol):
 
 
 class HistoryJobFigures(Protocol):
-    """What ``streaming.history.passes.HistoryJob`` tells."""
+    """The figures of a finished history job."""
 
     @property
     def periods(self) -> int: ...

@@ -36,7 +36,7 @@ _RATE_NEGLIGIBLE_PER_S = 0.1
 
 
 class Learner:
-    """What is known about one cluster after some hours.
+    """The knowledge about one cluster after some hours.
 
     Attributes:
         next_hour: the hour (since 1970) that ``learn`` takes next.

@@ -1,4 +1,4 @@
-"""What `rheostat learn` has done since its start, for its metrics and its log."""
+"""Counts of `rheostat learn` since its start, for its metrics and its log."""
 
 from __future__ import annotations
 

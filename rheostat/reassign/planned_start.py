@@ -117,7 +117,7 @@ def read_planned_start(
 
 def _highest_rate(tuner: TunerSettings, constraints: PlanConstraints) -> float:
     """Returns the highest throttle (bytes/s) of a throttled plan under the settings of a period."""
-    # Without a schedule, the ceiling of the tuner counts. It does not report the ceilings of its schedule.
+    # A tuner reports only its ceiling of now. So with a schedule, the ceilings of the command's file count.
     ceiling = tuner.rate_bytes_per_s_max if tuner.schedule else constraints.ceiling_bytes_per_s
     return float(plan_throttle_rate(constraints.throttle, ceiling) or ceiling)
 

@@ -25,8 +25,8 @@ LEARN = "learn"
 STOP_S_MAX = 14.0  # For all children together; Ctrl-C ends `rheostat run` within 15 s.
 # The stream gets a lower priority: Spark computes in bursts, may share its machine with brokers, and can wait longest.
 STREAM_NICE = 5
-LEARN_NICE = 10  # It may come last: its profiles are for hours.
-LEARN_DELAY_S = 20.0  # It reads what the stream writes, so it starts when the stream has started.
+LEARN_NICE = 10  # learn has the lowest priority: a profile is valid for hours.
+LEARN_DELAY_S = 20.0  # learn starts after the stream, because it reads what the stream writes.
 BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 30.0
 WELL_AFTER_S = 60.0  # A child that ran for this long has recovered: its next restart has the shortest back-off again.
 _NICE = {"stream": STREAM_NICE, LEARN: LEARN_NICE}

@@ -80,7 +80,7 @@ class HistoryMaker:
                 self._progress = progress
 
     def skip(self) -> None:
-        """Gives up everything that is pending, and continues after the signals that are in the topic now."""
+        """Drops all pending periods, and continues after the newest signal."""
         with self._open_log() as log:
             progress = HistoryProgress(offsets=dict(log.end()))
             log.write_progress(progress)

@@ -1,4 +1,4 @@
-"""What is usual on a broker while it copies no replicas: measured by this tuner, or learned from the history (`rheostat learn`)."""
+"""The baseline of a broker: the latency of its clients while it copies no replicas, measured by this tuner or learned from the history."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTS = ((2.0, 50), (5.0, 20), (math.inf, 10))
 
 @value
 class BrokerBaseline:
-    """What is usual on one broker.
+    """The baseline of one broker.
 
     Attributes:
         p99_ms: the p99 of its clients without copies, at this hour; None: not known.
@@ -45,10 +45,10 @@ class BrokerBaseline:
 def baseline_now(
     measured: BrokerBaseline, measured_at_ms: int, profile: BrokerProfile | None, now_ms: int
 ) -> BrokerBaseline:
-    """Returns what is usual on a broker now.
+    """Returns the baseline of a broker now.
 
-    A value that this tuner has measured counts more than the profile: the load may be new. Of the profile it takes how the latency
-    changes from the hour of the measurement to this hour, which matters in moves of many hours.
+    A value that this tuner has measured counts more than the profile: the load may be new. The profile only scales the measured
+    value from the hour of the measurement to this hour, which matters in moves of many hours.
 
     Args:
         measured: the latencies that this tuner has measured.

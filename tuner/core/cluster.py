@@ -131,7 +131,7 @@ class Observation:
             once: a plan is about to copy through them, or their warm-up is running or was interrupted.
         plan_moves: partitions that plans of rheostat move now or are about to move, with the throttle of their plan.
         replication_signals: the newest signals of lag, by follower. No decision depends on them, so the journal does not keep them.
-        baselines: what is usual on each broker without copies; as with these, no decision depends on it.
+        baselines: the baseline of each broker, for display; no throttle decision depends on it.
     """
 
     now_ms: int

@@ -7,7 +7,7 @@ Each side copies its bytes B at the forecast rate (copy_forecast.py), and the pl
 With a load that stays, that is B ÷ (q − W), as in tuner/core/drain_time.py.
 
 An earlier start never ends later, so the earliest end is no reason to wait. The best start has the shortest move: clients and the
-cluster are disturbed for the shortest time. Of nearly equal starts it is the earliest.
+cluster are disturbed for the shortest time. If several starts are nearly equal, the earliest of them is the best.
 """
 
 from __future__ import annotations

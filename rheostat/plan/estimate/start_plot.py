@@ -42,7 +42,7 @@ def draw_start(report: StartReport) -> str:
         time_label="time from now",
         marks=marks,
         caption="The band of the load is the mean error of earlier forecasts so far ahead. The throttle is what the ceiling, and "
-        "the clients with a known capacity, leave. What it is above steady-state replication copies.",
+        "the clients with a known capacity, leave. The part of the throttle above steady-state replication copies the plan.",
     )
 
 

@@ -49,7 +49,7 @@ class LearnedCapacity:
 
 @dataclass(frozen=True, slots=True)
 class BrokerProfile:
-    """What was learned about one broker.
+    """The learned loads, latency and capacities of one broker.
 
     Attributes:
         made_at_ms: when the profile was computed; epoch.
