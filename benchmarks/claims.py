@@ -147,7 +147,11 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         ),
     ),
     "eta": (
-        Claim("estimated time of a move of 10 h, median error, %", _percent(_key("all", "error_median")), at_most=100.0 * ERROR_MAX),
+        Claim(
+            "estimated time of a move of 10 h, median error, %",
+            _percent(_key("all", "error_median")),
+            at_most=100.0 * ERROR_MAX,
+        ),
         Claim("the same, 90 of 100 moves, %", _percent(_key("all", "error_p90"))),
         Claim("the same if the load of the start stayed, median, %", _percent(_key("all", "error_as_now_median"))),
         Claim(

@@ -82,5 +82,7 @@ class BrokerWeekBody(BaseModel):
     capacity_out: WeekCapacityBody | None
     capacity_text: str
     link_limit: LinkLimitBody | None = Field(description="as in brokers: what the control law lets through now")
-    rate_bytes_per_s_max: float = Field(description="the ceiling in force now (`tuner.rate_bytes_per_s_max`, or a rule of `tuner.schedule`)")
+    rate_bytes_per_s_max: float = Field(
+        description="the ceiling in force now (`tuner.rate_bytes_per_s_max`, or a rule of `tuner.schedule`)"
+    )
     events: list[ChangeEventBody] = Field(description="the newest first")

@@ -1,4 +1,7 @@
-"""The baseline of a broker: the latency of its clients while it copies no replicas, measured by this tuner or learned from the history."""
+"""The baseline of a broker: the latency of its clients while it copies no replicas.
+
+This tuner has measured it, or `rheostat learn` has learned it from the history.
+"""
 
 from __future__ import annotations
 
