@@ -1,7 +1,7 @@
 """Learns one cluster, hour by hour, and makes its profiles and events.
 
-The result depends only on the periods and their order in time. So a process that starts again has the same profiles as one that
-never stopped, as long as the history reaches back equally far.
+The result depends only on the periods, their order in time, and the first hour. ``first_hour_of`` is the same for all hours of a day.
+So a process that learns everything again each day has the same profiles as one that has just started.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numpy as np
 
 from learning.models.change_points import ChangeWatch, FoundChange
 from learning.models.forecaster import Forecasts, LoadForecaster
-from learning.models.periods import HOUR_MS, KEPT_HOURS, BrokerFigure, Floats, PeriodRow, Tenant
+from learning.models.periods import HOUR_MS, KEPT_HOURS, BrokerFigure, Floats, PeriodRow
 from learning.models.proven_capacity import ProvenCapacity
-from learning.models.usual_latency import UsualLatency
+from learning.models.tenant_numbers import Tenant
+from learning.models.usual_latency import DAY_H, UsualLatency
 from learning.models.value_ring import mean_of_known
 from streaming.shared.contract.history import PERIOD_S
 from streaming.shared.contract.profiles import (
@@ -33,6 +34,15 @@ _GONE_AFTER_HOURS = 7 * 24
 _LAG_NEGLIGIBLE_MESSAGES = 1_000.0
 _LATENCY_NEGLIGIBLE_MS = 1.0
 _RATE_NEGLIGIBLE_PER_S = 0.1
+
+
+def first_hour_of(end_hour: int, oldest_hour: int) -> int:
+    """Returns the hour with which a learner begins that learns up to ``end_hour``: a begin of a day (UTC), if the history has it.
+
+    Args:
+        oldest_hour: the oldest hour of the history.
+    """
+    return max(oldest_hour, end_hour // DAY_H * DAY_H - (KEPT_HOURS - DAY_H))
 
 
 class Learner:

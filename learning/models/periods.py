@@ -1,6 +1,6 @@
 """Keeps the history of the last five weeks in a compact form: an array of numbers per period of ten minutes.
 
-A value that no broker can have (negative, or beyond all hardware) counts as not measured. All times are UTC, so daylight saving
+A value that no broker can have (negative, beyond all hardware, or a latency far below Kafka's resolution) counts as not measured. All times are UTC, so daylight saving
 changes nothing here: a load that follows local time moves by an hour twice a year, as a change of the load itself.
 """
 
@@ -12,11 +12,11 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from learning.models.places import Ids, Places
+from learning.models.tenant_numbers import Tenant, TenantNumbers
 from streaming.shared.contract.history import PERIOD_S, BrokerHistory, HistoryPeriod
 
 Floats = npt.NDArray[np.float32]
-Tenant = tuple[str | None, str | None]  # User and client id.
-
 PERIOD_MS = PERIOD_S * 1000
 HOUR_MS = 3_600_000
 PERIODS_PER_HOUR = HOUR_MS // PERIOD_MS
@@ -24,8 +24,12 @@ KEPT_HOURS = 35 * 24
 # A forged history must not fill the memory.
 BROKERS_MAX = 5_000
 TENANTS_MAX = 1_000
+_TENANTS_NAMED_MAX = 10 * TENANTS_MAX  # Client ids with names of pods are soon unused.
+_PLACES_KEPT_DAYS = 7  # A broker or tenant that was not seen for so long has no place.
+_DAY_MS = 24 * HOUR_MS
 _RATE_MAX = 1e12
-_LATENCY_MS_MAX = 1e7
+# Kafka's resolution is far above this. A smaller p99 is forged, and the logarithm of one that rounds to 0 would never leave a mean.
+_LATENCY_MS_MIN, _LATENCY_MS_MAX = 1e-3, 1e7
 _LAG_MAX = 1e15
 # With fewer writes Kafka's p99, which covers the last thousand requests, says nothing about the present.
 _CLIENTS_BYTES_PER_S_MIN = 50_000.0
@@ -51,7 +55,7 @@ class PeriodRow:
     """One period.
 
     Attributes:
-        values: by ``BrokerFigure`` and column of a broker; NaN: not measured. Columns of later brokers are missing.
+        values: by ``BrokerFigure`` and column of a broker; NaN: not measured.
         is_copying: some broker copied replicas, between brokers or between its disks.
         tenant_rates: mutations/s, by tenant.
     """
@@ -60,44 +64,71 @@ class PeriodRow:
     is_copying: bool
     tenant_rates: dict[Tenant, float]
 
-    def equals(self, other: PeriodRow) -> bool:
+
+@dataclass(frozen=True, slots=True)
+class _KeptPeriod:
+    """A period as the book keeps it.
+
+    Attributes:
+        values: by ``BrokerFigure`` and broker, in the order of ``brokers``.
+        rates: mutations/s, in the order of ``tenants``, which are numbers of tenants.
+    """
+
+    brokers: Ids
+    values: Floats
+    is_copying: bool
+    tenants: Ids
+    rates: Floats
+
+    def equals(self, other: _KeptPeriod) -> bool:
         return (
             self.is_copying == other.is_copying
-            and self.tenant_rates == other.tenant_rates
-            and self.values.shape == other.values.shape
+            and np.array_equal(self.brokers, other.brokers)
             and np.array_equal(self.values, other.values, equal_nan=True)
+            and np.array_equal(self.tenants, other.tenants)
+            and np.array_equal(self.rates, other.rates)
         )
 
 
 class PeriodBook:
     """The periods of one cluster.
 
+    A period keeps the brokers that it has, so a forged one with thousands of them makes no other period larger. Which brokers and
+    tenants are learned is decided when the periods are read: ``give_places``.
+
     Attributes:
-        brokers: the node ids, by column.
         newest_ms: begin of the newest period; None while there is none.
         changes: how often a period was added or replaced.
         changed_from_hour: no hour before this one has changed since ``forget_changes``.
     """
 
     def __init__(self) -> None:
-        self.brokers: list[int] = []
         self.newest_ms: int | None = None
         self.changes = 0
         self.changed_from_hour = 0
-        self._columns: dict[int, int] = {}
-        self._tenants: set[Tenant] = set()
-        self._rows: dict[int, PeriodRow] = {}
+        self._broker_places = Places(BROKERS_MAX)
+        self._tenant_places = Places(TENANTS_MAX)
+        self._tenant_numbers = TenantNumbers(_TENANTS_NAMED_MAX)
+        self._rows: dict[int, _KeptPeriod] = {}
+        self._last_brokers: Ids = np.zeros(0, dtype=np.int64)  # Shared by periods with the same brokers.
+
+    @property
+    def brokers(self) -> list[int]:
+        """The node ids, by column."""
+        return self._broker_places.ids
 
     def take(self, period: HistoryPeriod) -> None:
         """Takes a period. It replaces an earlier one of the same time; one that is older than five weeks is left out."""
         newest_ms = max(period.start_ms, self.newest_ms or 0)
         if period.start_ms <= newest_ms - KEPT_HOURS * HOUR_MS:
             return
-        row = self._row_of(period)
+        row = self._kept(period)
         known = self._rows.get(period.start_ms)
         if known is not None and known.equals(row):
             return
         self._rows[period.start_ms] = row
+        self._broker_places.add(row.brokers.tolist())
+        self._tenant_places.add(row.tenants.tolist())
         self.changes += 1
         hour = period.start_ms // HOUR_MS
         self.changed_from_hour = min(hour, self.changed_from_hour)
@@ -107,6 +138,27 @@ class PeriodBook:
             for start_ms in [s for s in self._rows if s <= oldest_ms]:
                 del self._rows[start_ms]
 
+    def give_places(self) -> None:
+        """Gives the columns of brokers and the places of tenants anew, to those of the newest week."""
+        newest_ms = self.newest_ms or 0
+        newest_day, before = [], []
+        for start_ms, row in self._rows.items():
+            age_ms = newest_ms - start_ms
+            if age_ms < _DAY_MS:
+                newest_day.append(row)
+            elif age_ms < _PLACES_KEPT_DAYS * _DAY_MS:
+                before.append(row)
+        self._broker_places.give_anew([row.brokers for row in newest_day], [row.brokers for row in before])
+        self._tenant_places.give_anew([row.tenants for row in newest_day], [row.tenants for row in before])
+
+    def left_out(self) -> tuple[int, int]:
+        """Returns how many brokers and tenants of the newest period have no place, because there are more than places."""
+        row = self._rows.get(self.newest_ms or 0)
+        if row is None:
+            return 0, 0
+        brokers = int((self._broker_places.of(row.brokers) < 0).sum())
+        return brokers, int((self._tenant_places.of(row.tenants) < 0).sum())
+
     def forget_changes(self, before_hour: int) -> None:
         """Forgets the changes of hours before this one. The hours from it on may have changed as well."""
         self.changed_from_hour = before_hour
@@ -114,36 +166,47 @@ class PeriodBook:
     def periods(self, hour: int) -> list[PeriodRow | None]:
         """Returns the last period of the hour before, and the six periods of the hour; None for each that is missing."""
         start_ms = hour * HOUR_MS
-        return [self._rows.get(start_ms + i * PERIOD_MS) for i in range(-1, PERIODS_PER_HOUR)]
+        rows = [self._rows.get(start_ms + i * PERIOD_MS) for i in range(-1, PERIODS_PER_HOUR)]
+        return [None if row is None else self._row_of(row) for row in rows]
 
     def first_hour(self) -> int | None:
         return min(self._rows) // HOUR_MS if self._rows else None
 
-    def _row_of(self, period: HistoryPeriod) -> PeriodRow:
-        for broker in period.brokers:
-            if broker.broker not in self._columns and len(self.brokers) < BROKERS_MAX:
-                self._columns[broker.broker] = len(self.brokers)
-                self.brokers.append(broker.broker)
-        values = np.full((len(BrokerFigure), len(self.brokers)), np.nan, dtype=np.float32)
-        is_copying = False
-        for broker in period.brokers:
-            is_copying = is_copying or _is_copying(broker)
-            column = self._columns.get(broker.broker)
-            if column is not None:
-                values[:, column] = _figures(broker)
-        rates: dict[Tenant, float] = {}
-        for tenant in period.tenants:
-            key = (tenant.user, tenant.client_id)
+    def _kept(self, period: HistoryPeriod) -> _KeptPeriod:
+        brokers = {broker.broker: broker for broker in period.brokers[:BROKERS_MAX]}
+        values = np.array([_figures(broker) for broker in brokers.values()], dtype=np.float32)
+        rates: dict[int, float] = {}
+        for tenant in period.tenants[:TENANTS_MAX]:
             rate = _checked(tenant.mutation_rate_per_s, _RATE_MAX)
-            if rate is not None and (key in self._tenants or len(self._tenants) < TENANTS_MAX):
-                self._tenants.add(key)
-                rates[key] = rate
-        return PeriodRow(values=values, is_copying=is_copying, tenant_rates=rates)
+            if rate is not None:
+                rates[self._tenant_numbers.number_of((tenant.user, tenant.client_id))] = rate
+        ids = np.array(list(brokers), dtype=np.int64)
+        if not np.array_equal(ids, self._last_brokers):
+            self._last_brokers = ids
+        return _KeptPeriod(
+            brokers=self._last_brokers,
+            values=values.reshape(len(brokers), len(BrokerFigure)).T,
+            is_copying=any(_is_copying(broker) for broker in period.brokers),
+            tenants=np.array(list(rates), dtype=np.int64),
+            rates=np.array(list(rates.values()), dtype=np.float32),
+        )
+
+    def _row_of(self, kept: _KeptPeriod) -> PeriodRow:
+        columns = self._broker_places.of(kept.brokers)
+        values = np.full((len(BrokerFigure), len(self.brokers)), np.nan, dtype=np.float32)
+        values[:, columns[columns >= 0]] = kept.values[:, columns >= 0]
+        has_place = self._tenant_places.of(kept.tenants) >= 0
+        rates: dict[Tenant, float] = {}
+        for number, rate in zip(kept.tenants[has_place].tolist(), kept.rates[has_place].tolist(), strict=True):
+            tenant = self._tenant_numbers.tenant(number)
+            if tenant is not None:
+                rates[tenant] = rate
+        return PeriodRow(values=values, is_copying=kept.is_copying, tenant_rates=rates)
 
 
 def _figures(broker: BrokerHistory) -> list[float | None]:
     client_in = _checked(broker.client_in_bytes_per_s, _RATE_MAX)
-    p99_ms = _checked(broker.produce_p99_ms, _LATENCY_MS_MAX)
+    p99_ms = _latency(broker.produce_p99_ms)
     is_measured = broker.reassignment_in_bytes_per_s is not None and broker.reassignment_out_bytes_per_s is not None
     is_written = client_in is not None and client_in >= _CLIENTS_BYTES_PER_S_MIN
     is_steady = not broker.moving_partitions_max
@@ -153,12 +216,12 @@ def _figures(broker: BrokerHistory) -> list[float | None]:
         _checked(broker.client_out_bytes_per_s, _RATE_MAX),
         _steady(broker, broker.replication_in_bytes_per_s, broker.reassignment_in_bytes_per_s),
         _steady(broker, broker.replication_out_bytes_per_s, broker.reassignment_out_bytes_per_s),
-        p99_ms if p99_ms and is_written and is_measured else None,
+        p99_ms if is_written and is_measured else None,
         _checked(broker.lag_sum_messages, _LAG_MAX) if is_steady else None,
         _checked(broker.in_bytes_per_s_max, _RATE_MAX),
-        _checked(broker.in_max_p99_ms, _LATENCY_MS_MAX),
+        _latency(broker.in_max_p99_ms),
         _checked(broker.out_bytes_per_s_max, _RATE_MAX),
-        _checked(broker.out_max_p99_ms, _LATENCY_MS_MAX),
+        _latency(broker.out_max_p99_ms),
     ]
 
 
@@ -180,5 +243,9 @@ def _is_copying(broker: BrokerHistory) -> bool:
     )
 
 
-def _checked(value: float | None, value_max: float) -> float | None:
-    return value if value is not None and 0.0 <= value <= value_max else None
+def _latency(value_ms: float | None) -> float | None:
+    return _checked(value_ms, _LATENCY_MS_MAX, _LATENCY_MS_MIN)
+
+
+def _checked(value: float | None, value_max: float, value_min: float = 0.0) -> float | None:
+    return value if value is not None and value_min <= value <= value_max else None

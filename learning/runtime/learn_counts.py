@@ -18,6 +18,7 @@ class LearnCounts:
         failed: records that it has not accepted; they are written again.
         learned_to_s: end of the newest hour that was learned; epoch. None: no hour yet.
         learn_s: seconds that the newest call took to learn its hours and to make the profiles.
+        brokers_left_out, tenants_left_out: those of the newest period that are not learned, because there are too many.
         profiles, events: the newest ones.
     """
 
@@ -27,5 +28,7 @@ class LearnCounts:
     failed: int = 0
     learned_to_s: float | None = None
     learn_s: float = 0.0
+    brokers_left_out: int = 0
+    tenants_left_out: int = 0
     profiles: tuple[BrokerProfile, ...] = ()
     events: tuple[ChangeEvent, ...] = ()

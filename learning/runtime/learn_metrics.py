@@ -43,6 +43,8 @@ class LearnCollector(Collector):
             (LearnMetric.FAILED, counts.failed),
         ):
             yield metric_family(definition, {labels: float(value)})
+        left_out = {"broker": counts.brokers_left_out, "tenant": counts.tenants_left_out}
+        yield metric_family(LearnMetric.LEFT_OUT, {(*labels, kind): float(value) for kind, value in left_out.items()})
         now_ms = round(self._wall_clock() * 1000)
         yield from _profile_families(counts.profiles, now_ms)
         yield from _event_families(counts.events, now_ms)

@@ -1,7 +1,9 @@
 """The loop of `rheostat learn`: reads the history, learns each hour that is complete, and writes the profiles.
 
-All that was learned is in memory, and follows from the history. After a start, the process reads the history from its beginning. If
-a period of an hour that was learned changes later, for example after an outage of the stream, it learns all of the history again.
+All that was learned is in memory, and follows from the history. After a start, the process reads the history from its beginning. It
+learns all of the history again once a day, so that what is older than five weeks is forgotten as after a start, and so that brokers
+and tenants that are gone leave their places to others. It also does so if a period of an hour that was learned changes later, for
+example after an outage of the stream.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from typing import Any
 
 import structlog
 
-from learning.models.learner import Learner
-from learning.models.periods import HOUR_MS, KEPT_HOURS, PERIOD_MS, PeriodBook
+from learning.models.learner import Learner, first_hour_of
+from learning.models.periods import BROKERS_MAX, HOUR_MS, PERIOD_MS, TENANTS_MAX, PeriodBook
+from learning.models.usual_latency import DAY_H
 from learning.runtime.learn_counts import LearnCounts
 from learning.runtime.profile_writer import ProfileWriter
 from learning.runtime.topic_follower import KAFKA_ERRORS, TopicFollower
@@ -51,6 +54,7 @@ class LearnLoop:
         self._book = PeriodBook()
         self._learner: Learner | None = None
         self._learned_changes = 0
+        self._learned_day = 0  # Since 1970.
         self._unwritten: list[Profile] | None = None
 
     def run(self, stop: threading.Event) -> None:
@@ -128,14 +132,17 @@ class LearnLoop:
         if learner is not None and end_hour <= learner.next_hour:
             return
         began_s = time.monotonic()
-        if learner is None or book.changed_from_hour < learner.next_hour or learner.next_hour < end_hour - KEPT_HOURS:
-            learner = Learner(self._cluster, first_hour)
+        day = end_hour // DAY_H
+        if learner is None or book.changed_from_hour < learner.next_hour or day != self._learned_day:
+            book.give_places()
+            learner = Learner(self._cluster, first_hour_of(end_hour, first_hour))
         for hour in range(learner.next_hour, end_hour):
             if stop.is_set():
                 return
             learner.learn(book.periods(hour), book.brokers)
         book.forget_changes(end_hour)
         self._learned_changes = book.changes
+        self._learned_day = day
         self._learner = None if is_young else learner
         made_at_ms = book.newest_ms + PERIOD_MS if is_young else None
         self._unwritten = [*learner.profiles(book.brokers, made_at_ms), *learner.recent_events()]
@@ -145,6 +152,21 @@ class LearnLoop:
         counts = self._counts
         counts.learned_to_s = learned_to_ms / 1000
         counts.learn_s = took_s
+        self._note_left_out(*self._book.left_out())
         counts.profiles = tuple(p for p in self._unwritten or () if isinstance(p, BrokerProfile))
         counts.events = tuple(p for p in self._unwritten or () if isinstance(p, ChangeEvent))
         log.info("learned", to_s=counts.learned_to_s, brokers=len(counts.profiles), took_s=round(took_s, 2))
+
+    def _note_left_out(self, brokers: int, tenants: int) -> None:
+        counts = self._counts
+        is_new = (brokers and not counts.brokers_left_out) or (tenants and not counts.tenants_left_out)
+        counts.brokers_left_out, counts.tenants_left_out = brokers, tenants
+        if is_new:
+            log.warning(
+                "the history has more brokers or tenants than are learned; those that were seen least have no profile and no events. "
+                "Check who may write to the signals and the history, and whether client ids contain names of pods",
+                brokers_left_out=brokers,
+                brokers_max=BROKERS_MAX,
+                tenants_left_out=tenants,
+                tenants_max=TENANTS_MAX,
+            )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from streaming.shared.contract import HORIZONS_H, STEP_S, BrokerProfile, LoadForecast
 from streaming.shared.units import span_text
 
-# The process `learn` writes each profile several times an hour. An older one comes from a process that has stopped.
+# The process `learn` writes each profile once an hour. An older one comes from a process that has stopped.
 PROFILE_AGE_S_MAX = 3 * 3600.0
 HISTORY_S_MIN = 24 * 3600.0  # A shorter history has not seen each hour of the day.
 _STEPS_PER_DAY = 24

@@ -7,8 +7,17 @@ import numpy as np
 import pytest
 from learning_cases import MONDAY_MS, book_of, history, moving
 
-from learning.models.periods import BROKERS_MAX, HOUR_MS, KEPT_HOURS, PERIOD_MS, BrokerFigure, PeriodBook, PeriodRow
-from streaming.shared.contract.history import BrokerHistory, HistoryPeriod
+from learning.models.periods import (
+    BROKERS_MAX,
+    HOUR_MS,
+    KEPT_HOURS,
+    PERIOD_MS,
+    TENANTS_MAX,
+    BrokerFigure,
+    PeriodBook,
+    PeriodRow,
+)
+from streaming.shared.contract.history import BrokerHistory, HistoryPeriod, TenantHistory
 
 BROKER = BrokerHistory(
     broker=1,
@@ -105,3 +114,71 @@ def test_memory_stays_flat_over_months() -> None:
         sizes.append(tracemalloc.get_traced_memory()[0])
     tracemalloc.stop()
     assert sizes[-1] < 1.3 * sizes[5]
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-46, 9e-4, float("nan"), float("inf")])
+def test_latency_below_kafkas_resolution_counts_as_unknown(value: float) -> None:
+    assert np.isnan(figure(replace(BROKER, produce_p99_ms=value), BrokerFigure.P99_MS))
+    assert np.isnan(figure(replace(BROKER, in_max_p99_ms=value), BrokerFigure.IN_MAX_P99_MS))
+    assert np.isnan(figure(replace(BROKER, out_max_p99_ms=value), BrokerFigure.OUT_MAX_P99_MS))
+
+
+def forged(start_ms: int, first_id: int = 100_000) -> HistoryPeriod:
+    """Returns a period with as many brokers and tenants as there are places."""
+    brokers = tuple(replace(BROKER, broker=first_id + i) for i in range(BROKERS_MAX))
+    return HistoryPeriod(cluster="c", start_ms=start_ms, brokers=brokers, tenants=pods(first_id))
+
+
+def pods(first_id: int) -> tuple[TenantHistory, ...]:
+    return tuple(TenantHistory(client_id=f"pod-{first_id + i}", mutation_rate_per_s=1.0) for i in range(TENANTS_MAX))
+
+
+def test_brokers_and_tenants_that_come_after_a_forged_period_get_places() -> None:
+    real = list(history(30, tenant_rate=lambda _: 2.0))
+    book = book_of([forged(MONDAY_MS), *real[1:]])
+    hour = MONDAY_MS // HOUR_MS + 29
+    assert (book.left_out(), book.periods(hour)[1].tenant_rates) == ((2, 1), {})
+    book.give_places()
+    assert book.left_out() == (0, 0)
+    assert book.brokers[:2] == [1, 2]
+    assert list(book.periods(hour)[1].tenant_rates) == [("app", None)]
+
+
+def test_newest_period_alone_takes_no_place_from_others() -> None:
+    periods = list(history(30, tenant_rate=lambda _: 2.0))
+    newest_ms = periods[-1].start_ms + PERIOD_MS
+    book = book_of([*periods, forged(newest_ms)])
+    book.give_places()
+    assert book.brokers[:2] == [1, 2]
+    assert book.left_out() == (2, 1), "two forged brokers and one forged tenant"
+
+
+def test_places_of_brokers_and_tenants_unseen_for_a_week_are_free() -> None:
+    after = history(7 * 24 + 1, first_ms=MONDAY_MS + PERIOD_MS, tenant_rate=lambda _: 2.0)
+    book = book_of([forged(MONDAY_MS), *after])
+    book.give_places()
+    assert book.brokers == [1, 2]
+
+
+def test_forged_period_makes_later_ones_no_larger() -> None:
+    def size_of(first: HistoryPeriod) -> int:
+        book = PeriodBook()
+        book.take(first)
+        tracemalloc.start()
+        for period in history(48, first_ms=MONDAY_MS + PERIOD_MS):
+            book.take(period)
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        return size
+
+    assert size_of(forged(MONDAY_MS)) < 1.2 * size_of(next(history(1)))
+
+
+def test_names_of_pods_do_not_fill_the_memory() -> None:
+    book, sizes = PeriodBook(), []
+    tracemalloc.start()
+    for i in range(40):
+        book.take(HistoryPeriod(cluster="c", start_ms=MONDAY_MS + i * PERIOD_MS, tenants=pods(i * TENANTS_MAX)))
+        sizes.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    assert sizes[39] - sizes[19] < 0.2 * (sizes[9] - sizes[0]), "only numbers are added"
