@@ -1,7 +1,7 @@
 """Learns one cluster, hour by hour, and makes its profiles and events.
 
-The result depends only on the periods, their order in time, and the first hour. ``first_hour_of`` is the same for all hours of a day.
-So a process that learns everything again each day has the same profiles as one that has just started.
+The result depends only on the periods, their order in time, and the first hour. ``first_hour_of`` is the same for all hours of a
+day. So a process that learns everything again each day has the same profiles as one that has just started.
 """
 
 from __future__ import annotations

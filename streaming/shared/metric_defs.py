@@ -147,8 +147,8 @@ class LearnMetric:
     BROKERS = _gauge("rheostat_learn_profiles", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Brokers that have a profile.")
     LEFT_OUT = _gauge("rheostat_learn_left_out", unit=Unit.COUNT, labels=("cluster", "kind"),
-        meaning="Brokers and tenants (kind) of the newest period that learn leaves out, because there are more than 5,000 brokers or "
-        "1,000 tenants.")
+        meaning="Brokers and tenants (kind) of the newest period that learn leaves out, because there are more than 5,000 "
+        "brokers or 1,000 tenants.")
     PERIODS = _counter("rheostat_learn_periods_total", unit=Unit.COUNT, labels=_CLUSTER,
         meaning="Periods of this cluster that were read from the history topic.")
     REFUSED = _counter("rheostat_learn_refused_records_total", unit=Unit.COUNT, labels=_CLUSTER,

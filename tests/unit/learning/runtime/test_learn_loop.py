@@ -155,3 +155,24 @@ def test_nothing_is_written_before_the_profiles_topic_was_read(rig: Rig) -> None
     rig.published.records = [Record(b"c|broker|9", b"old", 0)]
     rig.run(*map(record, history(1)))
     assert (b"c|broker|9", None) in rig.producer.records
+
+
+def test_loop_that_runs_for_weeks_writes_what_a_new_one_writes(rig: Rig) -> None:
+    """The first loop has seen six days that the history does not keep."""
+    hours = [record(period) for period in list(history(41 * 24 + 1, brokers=(1,)))[::PER_HOUR]]
+    rig.run(*hours[: 20 * 24])
+    profiles = rig.run(*hours[20 * 24 :])
+    assert profiles[1].history_s < 35 * 24 * 600, "a period an hour"
+    assert profiles == Rig().run(*hours[6 * 24 :])
+
+
+def test_new_brokers_take_the_places_of_forged_ones_within_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("learning.models.periods.BROKERS_MAX", 4)
+    rig = Rig()
+    forged = next(history(1, brokers=(101, 102, 103), first_ms=MONDAY_MS + 60 * HOUR_MS))
+    rig.run(*map(record, [*list(history(60, brokers=(1, 2))), forged]))
+    periods = list(history(96, brokers=(1, 2, 3)))
+    found = rig.run(*map(record, periods[60 * PER_HOUR + 1 : 62 * PER_HOUR]))
+    assert (3 in found, rig.counts.brokers_left_out) == (False, 1)
+    found = rig.run(*map(record, periods[62 * PER_HOUR : 73 * PER_HOUR]))
+    assert (3 in found, rig.counts.brokers_left_out) == (True, 0)

@@ -72,3 +72,9 @@ def test_old_profile_shows_no_forecast() -> None:
     assert not [
         name for name, _ in found if name in ("rheostat_forecast_bytes_per_second", "rheostat_baseline_p99_seconds")
     ]
+
+
+def test_left_out_brokers_and_tenants_are_counted() -> None:
+    found = samples(START_MS, LearnCounts(brokers_left_out=3, tenants_left_out=5))
+    assert found["rheostat_learn_left_out", ("c", "broker")] == 3.0
+    assert found["rheostat_learn_left_out", ("c", "tenant")] == 5.0
