@@ -1,8 +1,8 @@
 """Keeps the history of the last five weeks in a compact form: an array of numbers per period of ten minutes.
 
 A value that no broker can have (negative, beyond all hardware, or a latency far below Kafka's resolution) counts as not measured.
-All times are UTC, so daylight saving changes nothing here: a load that follows local time moves by an hour twice a year, as a change
-of the load itself.
+All times are UTC, so daylight saving changes nothing here: a load that follows local time moves by an hour twice a year, as a
+change of the load itself.
 """
 
 from __future__ import annotations
