@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -121,17 +121,19 @@ def copy_limits(
     Args:
         throttle_of: returns the highest throttle (bytes/s) of the plan under the settings of a period.
     """
-    schedule = islice(periods(settings, now_ms, now_ms + _LIMITS_MS), _LIMIT_PERIODS_MAX)
-    policies = tuple(_limit_period(period, throttle_of(period.settings)) for period in schedule)
-    if settings.objective is None:  # Without an objective, throttles do not follow the clients.
-        return CopyLimits(policies, settings.rate_bytes_per_s_min, leader_ratio=leader_ratio)
-    sides = side_loads(partitions)
-    return CopyLimits(
-        policies,
+    until_ms = now_ms + _LIMITS_MS
+    schedule = list(islice(periods(settings, now_ms, until_ms), _LIMIT_PERIODS_MAX))
+    cut_ms = schedule[-1].until_ms
+    limits = CopyLimits(
+        tuple(_limit_period(period, throttle_of(period.settings)) for period in schedule),
         settings.rate_bytes_per_s_min,
-        capacities=known_capacities(sides, _told_capacities(settings, sides), profiles.by_broker),
         leader_ratio=leader_ratio,
+        cut_ms=None if cut_ms is None or cut_ms >= until_ms else cut_ms,
     )
+    if settings.objective is None:  # Without an objective, throttles do not follow the clients.
+        return limits
+    sides = side_loads(partitions)
+    return replace(limits, capacities=known_capacities(sides, _told_capacities(settings, sides), profiles.by_broker))
 
 
 def _limit_period(period: SettingsPeriod, ceiling_bytes_per_s: float) -> LimitPeriod:
@@ -238,6 +240,11 @@ def _comparison_sentences(report: StartReport) -> list[str]:
 def _notes(
     loads: Collection[BrokerSide], profiles: UsableProfiles, limits: CopyLimits, *, steers: bool
 ) -> Iterable[str]:
+    if limits.cut_ms is not None:
+        yield (
+            f"The schedule changes more than {_LIMIT_PERIODS_MAX} times within {span_text(_LIMITS_MS / 1000)}. The forecast "
+            f"follows it until {local_text(limits.cut_ms)}; after that the limits of its last period stay."
+        )
     for reason in dict.fromkeys(profiles.unusable.values()):
         brokers = [broker for broker, why in profiles.unusable.items() if why == reason]
         yield f"{_brokers_text(brokers)} {reason}: there, the load of this moment counts as constant."

@@ -80,6 +80,14 @@ CURES: Mapping[str, str] = MappingProxyType(
         "--start: a forecast needs the partitions of a plan": "add the path of the plan file to the command",
         "--start and --within: a forecast": "remove `--start` or `--within`",
         "--plot draws the forecast of --start": "add `--start now`, or remove `--plot`",
+        "--at best: no broker of the plan has a usable profile": (
+            "give the time at which clients are quiet, such as `--at 22:00`. `rheostat plan estimate --start best` says why no "
+            "profile is usable; `rheostat learn` writes them after a day of history"
+        ),
+        "--at best: from no start within the next day": (
+            "give `--throttle` a higher rate, raise `tuner.rate_bytes_per_s_max`, or split the plan; or give a time instead of "
+            "`best`"
+        ),
         "--at best and --unthrottled": "give a time instead of `best`, or give the plan a throttle",
         "--share: the capacity is missing": "add `--capacity RATE`, the network rate of one broker",
         "--throttle and --capacity: both limit": "remove `--throttle` or `--capacity`",

@@ -16,10 +16,12 @@ from rheostat.reassign.constraints import PlanConstraints
 from rheostat.start_report import StartReport, answer_start, brokers_of, copy_limits, describe_start, to_record
 from rheostat.start_times import AskedStart, local_text, parse_start
 from streaming.shared.contract import Side
+from streaming.shared.units import span_text
 from tuner.control.throttle.plan_moves import plan_throttle_rate
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad, drain_s
 from tuner.core.side_load import PlannedPartition, side_loads
+from tuner.planning.start_time import MOVE_S_MAX
 from tuner.settings.tuner import TunerSettings
 
 
@@ -81,6 +83,7 @@ def read_planned_start(
         result: with a load that stays, the forecast takes its estimated time.
 
     Raises:
+        BadInputError: the best start was asked for, and it is not known.
         UnreachableError, CommandError: the cluster cannot be read.
     """
     if asked is None:
@@ -111,8 +114,29 @@ def read_planned_start(
         steers=constraints.objective is not None,
         time_ratio=_time_ratio(loads, rate, constraints.effective_leader_ratio, result.expected_s),
     )
+    if asked.at_ms is None:
+        check_best_start(report)
     start_ms = report.chosen.start_ms
     return PlannedStart(start_ms if start_ms > now_ms else 0, report, tuple(describe_start(report)))
+
+
+def check_best_start(report: StartReport) -> None:
+    """Refuses a best start that would only be "now", because a script that asks for it may run at the busiest hour.
+
+    Raises:
+        BadInputError: no start within the next day ends, or without profiles and a schedule they are all equal.
+    """
+    if report.best.end_ms is None:
+        raise BadInputError(
+            f"--at best: from no start within the next day does the move end within {span_text(MOVE_S_MAX)}, so no start is the "
+            "best. `rheostat plan estimate --start now` shows what limits the move. Raise that limit, or give a time such as "
+            "--at 22:00; nothing is on record."
+        )
+    if not report.forecast_brokers and not report.forecast.starts_differ():
+        raise BadInputError(
+            "--at best: no broker of the plan has a usable profile, and no schedule changes the limits meanwhile, so all starts "
+            "are equal. Give a time such as --at 22:00, or run `rheostat learn` for a day; nothing is on record."
+        )
 
 
 def _highest_rate(tuner: TunerSettings, constraints: PlanConstraints) -> float:

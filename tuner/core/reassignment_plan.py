@@ -138,7 +138,7 @@ class PlanState:
         blockers: sentences about what delays the plan.
         concurrency: sentences about the number of concurrent steps per broker side, and the reason.
         paused_since_ms: start of the current pause; 0: not paused.
-        paused_total_ms: duration of all earlier pauses.
+        paused_total_ms: duration of all earlier pauses, without the time before the planned start.
         result: None: the plan has not ended, or ended under an older version.
     """
 

@@ -38,7 +38,7 @@ def throttle_state_of(
         warmup_rates: final rates of the sides whose quota window is being filled. They count from the first second, although the
             current rate in Kafka is still lower.
         plan_rates: the highest rate that plans allow each side that they copy through now, bytes/s.
-        highest_plan_rate_bytes_per_s: the highest rate of all plans; None: a plan is unthrottled, or there is no plan.
+        highest_plan_rate_bytes_per_s: the highest rate of the plans that have started; None: one is unthrottled, or there is none.
     """
     if live is None:
         return ThrottleState()

@@ -83,12 +83,14 @@ class CopyLimits:
         rate_bytes_per_s_min: the lowest rate that the tuner sets.
         capacities: by side; a side that is missing has no known capacity.
         leader_ratio: share of the ceiling that leaders get.
+        cut_ms: the last period ends then (epoch), but later ones are left out; None: no period is left out.
     """
 
     periods: Sequence[LimitPeriod]
     rate_bytes_per_s_min: float = 0.0
     capacities: Mapping[BrokerSide, KnownCapacity] = field(default_factory=dict)
     leader_ratio: float = 1.0
+    cut_ms: int | None = None
 
     def at(self, at_ms: int) -> LimitPeriod:
         """Returns the period of a time (epoch)."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from streaming.shared.contract import BrokerProfile
 from tuner.core.cluster import BrokerSide
@@ -25,6 +26,7 @@ _CANDIDATES_EVERY_MS = 30 * 60 * 1000
 _CANDIDATES_WITHIN_MS = 24 * 3600 * 1000
 # Starts whose moves differ by no more than this are equally good.
 _NEARLY_RATIO = 1.05
+_EQUAL_DURATIONS_MS = 1_000  # Rounding.
 # A move that takes longer than forecasts reach is reported as one without an end, and no start is later.
 MOVE_S_MAX = 7 * 86_400
 START_AHEAD_S_MAX = 7 * 86_400
@@ -119,15 +121,25 @@ class MoveForecast:
 
     def best_start_ms(self) -> int:
         """Returns the earliest start whose move takes hardly longer than the shortest; now if no move ends."""
-        durations_ms = {
-            start_ms: end_ms - start_ms
-            for start_ms in self.candidates_ms()
-            if (end_ms := self._slowest(start_ms, LoadCase.EXPECTED)[1]) is not None
-        }
-        if not durations_ms:
+        ending_ms = {start_ms: ms for start_ms, ms in self._durations_ms.items() if ms is not None}
+        if not ending_ms:
             return self.now_ms
-        longest_ms = _NEARLY_RATIO * min(durations_ms.values())
-        return next(start_ms for start_ms, duration_ms in durations_ms.items() if duration_ms <= longest_ms)
+        longest_ms = _NEARLY_RATIO * min(ending_ms.values())
+        return next(start_ms for start_ms, duration_ms in ending_ms.items() if duration_ms <= longest_ms)
+
+    def starts_differ(self) -> bool:
+        """Returns whether the move takes longer from one candidate than from another."""
+        durations_ms = self._durations_ms.values()
+        known_ms = [ms for ms in durations_ms if ms is not None]
+        return 0 < len(known_ms) < len(durations_ms) or (
+            bool(known_ms) and max(known_ms) - min(known_ms) > _EQUAL_DURATIONS_MS
+        )
+
+    @cached_property
+    def _durations_ms(self) -> dict[int, int | None]:
+        """How long the move takes from each candidate; None: it does not end within ``MOVE_S_MAX``."""
+        ends_ms = {start_ms: self._slowest(start_ms, LoadCase.EXPECTED)[1] for start_ms in self.candidates_ms()}
+        return {start_ms: None if end_ms is None else end_ms - start_ms for start_ms, end_ms in ends_ms.items()}
 
     def _slowest(self, start_ms: int, case: LoadCase) -> tuple[BrokerSide | None, int | None]:
         """Returns the side that ends last, and its end; an end of None: it does not end within ``MOVE_S_MAX``."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +13,13 @@ from rheostat.errors import BadInputError
 from rheostat.line_chart import check_plot_path
 from rheostat.plan.cluster_layout import open_cluster
 from rheostat.plan.estimate.report import EstimateQuestion, EstimateReport
-from rheostat.profiles import read_profiles, select_usable
+from rheostat.profiles import UsableProfiles, read_profiles, select_usable
 from rheostat.start_report import StartReport, answer_start, brokers_of, copy_limits
 from rheostat.start_times import AskedStart, parse_start
+from tuner.core.side_load import PlannedPartition
+from tuner.planning.copy_forecast import CopyLimits
+from tuner.settings.schedule_periods import find_period
+from tuner.settings.tuner import TunerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +78,36 @@ def read_start_report(settings: Settings, report: EstimateReport, asked: AskedSt
         profiles = read_profiles(client, settings)
     now_ms = _now_ms()
     usable = select_usable(profiles, brokers_of(partitions), now_ms)
-    throttle = report.question.rate_bytes_per_s_max
     return answer_start(
         partitions,
         usable,
-        copy_limits(settings.tuner, lambda tuner: throttle or tuner.rate_bytes_per_s_max, partitions, usable, now_ms),
+        throttle_limits(settings.tuner, report.question.rate_bytes_per_s_max, partitions, usable, now_ms),
         asked,
         now_ms,
         steers=settings.tuner.objective is not None,
+    )
+
+
+def throttle_limits(
+    tuner: TunerSettings,
+    throttle_bytes_per_s: float | None,
+    partitions: Sequence[PlannedPartition],
+    profiles: UsableProfiles,
+    now_ms: int,
+) -> CopyLimits:
+    """Returns the limits under which the tuner would copy: at each time the throttle or the ceiling, whichever is lower.
+
+    Args:
+        throttle_bytes_per_s: the throttle of the plan; None: it has none of its own.
+    """
+    throttle = math.inf if throttle_bytes_per_s is None else throttle_bytes_per_s
+    return copy_limits(
+        tuner,
+        lambda period: min(throttle, period.rate_bytes_per_s_max),
+        partitions,
+        profiles,
+        now_ms,
+        leader_ratio=find_period(tuner, now_ms).settings.effective_leader_ratio(),
     )
 
 

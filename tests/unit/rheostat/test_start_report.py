@@ -11,6 +11,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from rheostat.plan.estimate.start import throttle_limits
 from rheostat.plan.estimate.start_plot import draw_start
 from rheostat.plan.estimate.view import show_start
 from rheostat.profiles import UsableProfiles, select_usable
@@ -154,6 +155,28 @@ def test_schedule_changes_the_ceiling_and_the_mode() -> None:
     assert report.chosen.start_ms == NOW_MS + 4 * HOUR_MS
     assert report.chosen.duration_s == pytest.approx(500e9 / (100 * MB))
     assert report.ceiling_bytes_per_s == 20 * MB
+
+
+def test_estimate_throttle_stays_below_the_ceiling_of_each_period() -> None:
+    """A throttle of 60 MB/s: by day the ceiling of 20 MB/s is lower, at night that of 100 MB/s is not."""
+    night = {"name": "night", "cron": "0 22 * * *", "duration_s": "6h", "rate_bytes_per_s_max": 100 * MB}
+    settings = TunerSettings.model_validate({"rate_bytes_per_s_max": 20 * MB, "schedule": [night]})
+    usable = select_usable({}, (1, 3), NOW_MS)
+    limits = throttle_limits(settings, 60 * MB, PARTITIONS, usable, NOW_MS)
+    assert [limits.at(NOW_MS + hours * HOUR_MS).ceiling_bytes_per_s / MB for hours in (0, 4, 10)] == [20, 60, 20]
+    unlimited = throttle_limits(settings, None, PARTITIONS, usable, NOW_MS)
+    assert [unlimited.at(NOW_MS + hours * HOUR_MS).ceiling_bytes_per_s / MB for hours in (0, 4, 10)] == [20, 100, 20]
+    assert limits.leader_ratio == settings.effective_leader_ratio() < 1.0
+
+
+def test_schedule_that_is_cut_is_told() -> None:
+    often = {"name": "often", "cron": "*/10 * * * *", "duration_s": "5m", "rate_bytes_per_s_max": 40 * MB}
+    report = answer({}, TunerSettings.model_validate({"rate_bytes_per_s_max": 20 * MB, "schedule": [often]}))
+    assert report.notes[0] == (
+        "The schedule changes more than 1000 times within 14 d. The forecast follows it until 2025-11-28 05:20+00:00; after that "
+        "the limits of its last period stay."
+    )
+    assert not any("The schedule changes" in note for note in answer().notes)
 
 
 def test_record_has_units_and_no_infinite_numbers() -> None:

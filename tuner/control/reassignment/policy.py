@@ -168,7 +168,8 @@ def _acknowledge(plan: Plan) -> Plan:
     if head.desired is DesiredPlanState.PAUSED:
         paused_since_ms = paused_since_ms or head.state_ordered_at_ms
     elif paused_since_ms:
-        paused_total_ms += max(0, head.state_ordered_at_ms - paused_since_ms)
+        # The time before the planned start is no part of the move, so a pause in that time does not count.
+        paused_total_ms += max(0, head.state_ordered_at_ms - max(paused_since_ms, head.not_before_ms))
         paused_since_ms = 0
     acknowledged = replace(
         state,

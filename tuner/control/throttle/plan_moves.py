@@ -126,9 +126,16 @@ def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
     )
 
 
-def highest_plan_rate_bytes_per_s(plans: Iterable[Plan], limits: ThrottleLimits) -> float | None:
-    """Returns the highest rate of any active plan, in bytes/s; None if an active plan is unthrottled, or no plan is active."""
-    rates = [plan_throttle_rate(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.is_active]
+def highest_plan_rate_bytes_per_s(plans: Iterable[Plan], limits: ThrottleLimits, now_ms: int) -> float | None:
+    """Returns the highest rate of any active plan that has started, in bytes/s.
+
+    None: such a plan is unthrottled, or there is none.
+    """
+    rates = [
+        plan_throttle_rate(plan.head.throttle, limits.rate_bytes_per_s_max)
+        for plan in plans
+        if plan.is_active and not plan.head.waits_for_start(now_ms)
+    ]
     limited_rates = [rate for rate in rates if rate is not None]
     if len(limited_rates) < len(rates):
         return None

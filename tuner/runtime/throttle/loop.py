@@ -307,7 +307,7 @@ class ThrottleController:
             self._limits,
             warmup_rates={s: float(change.setpoint_bytes_per_s) for s, change in self._windows.active().items()},
             plan_rates=plan_setpoints(moves, list_requested_moves(plans), self._limits),
-            highest_plan_rate_bytes_per_s=highest_plan_rate_bytes_per_s(plans, self._limits),
+            highest_plan_rate_bytes_per_s=highest_plan_rate_bytes_per_s(plans, self._limits, self._clock.now_ms()),
         )
 
     def connect_plans(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from rheostat.errors import BadInputError
 from rheostat.profiles import select_usable
 from rheostat.reassign.constraints import PlanConstraints
-from rheostat.reassign.planned_start import _highest_rate, _time_ratio, parse_planned_start
-from rheostat.start_report import answer_start, copy_limits
+from rheostat.reassign.planned_start import _highest_rate, _time_ratio, check_best_start, parse_planned_start
+from rheostat.start_report import answer_start, brokers_of, copy_limits
 from rheostat.start_times import AskedStart
+from streaming.shared.contract import BrokerProfile, LoadForecast
 from tuner.core.reassignment_plan import PlanThrottle
 from tuner.core.side_load import PlannedPartition, side_loads
 from tuner.settings.tuner import TunerSettings
@@ -59,6 +61,37 @@ def test_throttle_of_a_plan_follows_the_schedule() -> None:
     ):  # fmt: skip
         constraints = PlanConstraints("the tuner", 30 * MB, throttle=PlanThrottle(throttle))
         assert _highest_rate(file, constraints) == expected * MB
+
+
+def best_start(settings: TunerSettings, profiles: dict[int, BrokerProfile], partitions: list[PlannedPartition]) -> str:
+    """Returns why the best start is refused; empty if it is not."""
+    usable = select_usable(profiles, brokers_of(partitions), NOW_MS)
+    limits = copy_limits(settings, lambda period: period.rate_bytes_per_s_max, partitions, usable, NOW_MS)
+    report = answer_start(partitions, usable, limits, AskedStart(None), NOW_MS, steers=True)
+    try:
+        check_best_start(report)
+    except BadInputError as error:
+        return str(error)
+    return ""
+
+
+def test_best_start_without_profile_or_schedule_is_refused() -> None:
+    rule = {"name": "night", "cron": "0 22 * * *", "duration_s": "6h", "rate_bytes_per_s_max": 80 * MB}
+    night = TunerSettings.model_validate({"rate_bytes_per_s_max": 50 * MB, "schedule": [rule]})
+    load = LoadForecast(bytes_per_s=(MB,) * 24)
+    profile = BrokerProfile("test", 1, NOW_MS, NOW_MS, 1e6, client_in=load, client_out=load)
+    refused = best_start(SETTINGS, {}, PARTITIONS)
+    assert refused.startswith("--at best: no broker of the plan has a usable profile")
+    assert "--at 22:00" in refused
+    assert best_start(SETTINGS, {1: replace(profile, made_at_ms=NOW_MS - 86_400_000)}, PARTITIONS) == refused, "too old"
+    assert best_start(SETTINGS, {1: profile}, PARTITIONS) == ""
+    assert best_start(night, {}, PARTITIONS) == ""
+
+
+def test_best_start_of_a_move_without_an_end_is_refused() -> None:
+    busy = [replace(partition, write_bytes_per_s=60 * MB) for partition in PARTITIONS]
+    refused = best_start(SETTINGS, {}, busy)
+    assert refused.startswith("--at best: from no start within the next day does the move end within 7 d")
 
 
 def test_time_ratio_without_an_estimate_is_1() -> None:

@@ -473,7 +473,15 @@ def test_rescue_never_goes_above_the_throttle_of_a_plan() -> None:
     ],
 )
 def test_highest_plan_rate_is_that_of_any_active_plan(throttles: list[PlanThrottle], loosest: int | None) -> None:
-    assert highest_plan_rate_bytes_per_s([plan(each) for each in throttles], PLAN_LIMITS) == loosest
+    assert highest_plan_rate_bytes_per_s([plan(each) for each in throttles], PLAN_LIMITS, NOW_MS) == loosest
+
+
+def test_highest_plan_rate_leaves_out_plans_that_wait() -> None:
+    waiting = plan(PlanThrottle(unthrottled=True))
+    waiting = replace(waiting, head=replace(waiting.head, not_before_ms=NOW_MS + 1))
+    assert highest_plan_rate_bytes_per_s([waiting], PLAN_LIMITS, NOW_MS) is None
+    assert highest_plan_rate_bytes_per_s([plan(SLOW), waiting], PLAN_LIMITS, NOW_MS) == 12 * MB
+    assert highest_plan_rate_bytes_per_s([plan(SLOW), waiting], PLAN_LIMITS, NOW_MS + 1) is None, "it has started"
 
 
 def test_lowest_throttle_of_several_plans_holds() -> None:

@@ -659,6 +659,20 @@ def test_plan_duration_excludes_pauses() -> None:
     assert state.paused_since_ms == 0
 
 
+@pytest.mark.parametrize(("resumed_h", "paused_h"), [(20, 0), (23, 2)])
+def test_pause_before_the_planned_start_does_not_count(resumed_h: float, paused_h: float) -> None:
+    rig = two(T0, T1)
+    began_s = rig.now_s
+    rig.give({T0: (3, 4), T1: (3, 4)}, not_before_ms=round(1000 * began_s) + 21 * 3_600_000)
+    rig.cycle()
+    rig.say(DesiredPlanState.PAUSED)
+    rig.cycle()
+    rig.now_s = began_s + 3600 * resumed_h
+    rig.say(DesiredPlanState.RUNNING)
+    rig.cycle(finish=False)
+    assert rig.plan().state.paused_total_ms == 3_600_000 * paused_h
+
+
 def test_cancelled_plan_awaits_no_election() -> None:
     """The new preferred leader is in sync and does not lead yet; a rollback does not wait for its election."""
     rig = two()
