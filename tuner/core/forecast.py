@@ -34,22 +34,38 @@ def why_unusable(profile: BrokerProfile | None, now_ms: int) -> str | None:
 def forecast_at(forecast: LoadForecast, start_ms: int, at_ms: int) -> float | None:
     """Returns the forecast (bytes/s) for a time; None if the forecast has no value at all.
 
-    An unknown hour gets the value of the hour before it, or else of the next known one. After the last step, the hours of the last
-    day repeat.
+    Args:
+        start_ms: begin of the first step (epoch).
+    """
+    values = filled_values(forecast)
+    return values[step_of(len(values), start_ms, at_ms)] if values else None
+
+
+def filled_values(forecast: LoadForecast) -> list[float]:
+    """Returns the forecast (bytes/s) by step; empty if it has no value at all.
+
+    An unknown hour gets the value of the hour before it, or else of the next known one.
+    """
+    last = next((value for value in forecast.bytes_per_s if value is not None), None)
+    values: list[float] = []
+    for value in forecast.bytes_per_s:
+        last = last if value is None else value
+        if last is not None:
+            values.append(last)
+    return values
+
+
+def step_of(steps: int, start_ms: int, at_ms: int) -> int:
+    """Returns the step of a time in a forecast of so many steps. After the last step, the hours of the last day repeat.
 
     Args:
         start_ms: begin of the first step (epoch).
     """
-    values = forecast.bytes_per_s
-    if not values:
-        return None
     step = max(0, (at_ms - start_ms) // (STEP_S * 1000))
-    if step >= len(values):
-        days = -(-(step - len(values) + 1) // _STEPS_PER_DAY)
-        step = max(step - days * _STEPS_PER_DAY, 0) if len(values) >= _STEPS_PER_DAY else len(values) - 1
-    before = (value for value in reversed(values[: step + 1]) if value is not None)
-    after = (value for value in values[step + 1 :] if value is not None)
-    return next(before, next(after, None))
+    if step < steps:
+        return step
+    days = -(-(step - steps + 1) // _STEPS_PER_DAY)
+    return max(step - days * _STEPS_PER_DAY, 0) if steps >= _STEPS_PER_DAY else steps - 1
 
 
 def forecast_error(forecast: LoadForecast, ahead_s: float) -> float | None:

@@ -1,6 +1,6 @@
 """Estimates when a plan ends that starts at a given time, and finds the start with the shortest move.
 
-Each side copies its bytes B at the forecast rate (copy_forecast.py), and the plan ends with its slowest side:
+Each side copies its bytes B at the forecast rate (copy_rates.py), and the plan ends with its slowest side:
 
     end = the first time at which ∫ (q(t) − W(t)) dt from the start on has reached B
 
@@ -16,11 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from streaming.shared.contract import BrokerProfile
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad
 from tuner.core.side_load import PlannedPartition, side_loads
-from tuner.planning.copy_forecast import CopyLimits, CopyPeriod, LoadCase, copy_periods
+from tuner.planning.copy_forecast import CopyLimits, CopyPeriod, LoadCase
+from tuner.planning.copy_rates import CopyRates, forecast_rates
 
 _CANDIDATES_EVERY_MS = 30 * 60 * 1000
 _CANDIDATES_WITHIN_MS = 24 * 3600 * 1000
@@ -86,16 +89,12 @@ class MoveForecast:
         }
         self.limits = limits
         self._partitions, self._profiles = partitions, profiles
-        self._periods: dict[LoadCase, dict[BrokerSide, tuple[CopyPeriod, ...]]] = {}
+        self._rates: dict[LoadCase, CopyRates] = {}
+        self._remaining_bytes = np.array([load.remaining_bytes for load in self.loads.values()])
 
     def periods(self, side: BrokerSide, case: LoadCase = LoadCase.EXPECTED) -> tuple[CopyPeriod, ...]:
         """Returns the forecast of one side from now on."""
-        if case not in self._periods:
-            until_ms = self.now_ms + 1000 * (START_AHEAD_S_MAX + MOVE_S_MAX)
-            self._periods[case] = copy_periods(
-                self._partitions, self._profiles, self.limits, self.now_ms, until_ms, case
-            )
-        return self._periods[case][side]
+        return self._rates_of(case).periods(side)
 
     def estimate(self, start_ms: int, case: LoadCase = LoadCase.EXPECTED) -> StartEstimate:
         """Returns the estimate for a start between now and ``START_AHEAD_S_MAX`` later.
@@ -111,7 +110,7 @@ class MoveForecast:
         binding = None
         if slowest is not None:
             until_ms = start_ms + MOVE_S_MAX * 1000 if end_ms is None else end_ms
-            binding = BindingPeriod(slowest, _slowest_period(self.periods(slowest, case), start_ms, until_ms))
+            binding = BindingPeriod(slowest, self._rates_of(case).slowest_period(slowest, start_ms, until_ms))
         return StartEstimate(start_ms=start_ms, end_ms=end_ms, end_low_ms=low_ms, end_high_ms=high_ms, binding=binding)
 
     def candidates_ms(self) -> list[int]:
@@ -145,29 +144,21 @@ class MoveForecast:
         """Returns the side that ends last, and its end; an end of None: it does not end within ``MOVE_S_MAX``."""
         slowest: BrokerSide | None = None
         latest_ms = start_ms
-        for side, load in self.loads.items():
-            end_ms = drained_at_ms(load.remaining_bytes, self.periods(side, case), start_ms)
+        ends_ms = self._rates_of(case).ends_ms(self._remaining_bytes, start_ms, start_ms + 1000 * MOVE_S_MAX)
+        for side, end_ms in zip(self.loads, ends_ms, strict=True):
             if end_ms is None:
                 return side, None
             if slowest is None or end_ms > latest_ms:
                 slowest, latest_ms = side, end_ms
         return slowest, latest_ms
 
-
-def drained_at_ms(remaining_bytes: float, periods: Sequence[CopyPeriod], start_ms: int) -> int | None:
-    """Returns when nothing remains (epoch ms) if copying begins at ``start_ms``; None: not within ``MOVE_S_MAX``."""
-    if remaining_bytes <= 0:
-        return start_ms
-    for period in periods:
-        from_ms = max(period.from_ms, start_ms)
-        until_ms = min(period.until_ms, start_ms + MOVE_S_MAX * 1000)
-        if until_ms <= from_ms:
-            continue
-        passes_bytes = period.surplus_bytes_per_s * (until_ms - from_ms) / 1000
-        if remaining_bytes <= passes_bytes:
-            return from_ms + round(1000 * remaining_bytes / period.surplus_bytes_per_s)
-        remaining_bytes -= passes_bytes
-    return None
+    def _rates_of(self, case: LoadCase) -> CopyRates:
+        if case not in self._rates:
+            until_ms = self.now_ms + 1000 * (START_AHEAD_S_MAX + MOVE_S_MAX)
+            self._rates[case] = forecast_rates(
+                self._partitions, self._profiles, self.limits, self.now_ms, until_ms, case
+            )
+        return self._rates[case]
 
 
 def remaining_at(remaining_bytes: float, periods: Sequence[CopyPeriod], start_ms: int, at_ms: int) -> float:
@@ -176,8 +167,3 @@ def remaining_at(remaining_bytes: float, periods: Sequence[CopyPeriod], start_ms
         span_ms = min(period.until_ms, at_ms) - max(period.from_ms, start_ms)
         remaining_bytes -= period.surplus_bytes_per_s * max(0, span_ms) / 1000
     return max(0.0, remaining_bytes)
-
-
-def _slowest_period(periods: Sequence[CopyPeriod], start_ms: int, end_ms: int) -> CopyPeriod:
-    during = [period for period in periods if period.until_ms > start_ms and period.from_ms < max(end_ms, start_ms + 1)]
-    return min(during, key=lambda period: period.surplus_bytes_per_s)

@@ -20,9 +20,9 @@ from tuner.planning.copy_forecast import (
     KnownCapacity,
     LimitPeriod,
     LoadCase,
-    copy_periods,
     known_capacities,
 )
+from tuner.planning.copy_rates import forecast_rates
 from tuner.planning.start_time import MOVE_S_MAX, MoveForecast, remaining_at
 
 MB = 1e6
@@ -180,10 +180,10 @@ def test_load_of_now_is_kept_for_comparison() -> None:
 
 def test_steady_state_follows_the_writes_of_clients() -> None:
     """The partitions get 2 MB/s now, at 80 MB/s of clients; in the valley an eighth of it."""
-    periods = copy_periods([partition()], {1: profile(1)}, CEILING, NOW_MS, NOW_MS + 9 * HOUR_MS)
-    assert periods[LEADER][0].steady_state_bytes_per_s == 2 * 2 * MB
-    assert periods[LEADER][6].steady_state_bytes_per_s == pytest.approx(2 * 2 * MB / 8)
-    assert periods[FOLLOWER][6].steady_state_bytes_per_s == pytest.approx(2 * MB / 8)
+    rates = forecast_rates([partition()], {1: profile(1)}, CEILING, NOW_MS, NOW_MS + 9 * HOUR_MS)
+    assert rates.periods(LEADER)[0].steady_state_bytes_per_s == 2 * 2 * MB
+    assert rates.periods(LEADER)[6].steady_state_bytes_per_s == pytest.approx(2 * 2 * MB / 8)
+    assert rates.periods(FOLLOWER)[6].steady_state_bytes_per_s == pytest.approx(2 * MB / 8)
 
 
 def test_holes_in_a_forecast_are_bridged() -> None:
@@ -204,10 +204,10 @@ def test_forged_profile_stays_between_lowest_rate_and_ceiling(load: float, capac
     forged = {b: profile(b, [load, 0.0] * 96, (1e24,), capacity) for b in (1, 3)}
     learned = known_capacities([LEADER, FOLLOWER], {}, forged)
     for case in LoadCase:
-        periods = copy_periods(
+        rates = forecast_rates(
             [partition()], forged, replace(limits, capacities=learned), NOW_MS, NOW_MS + 30 * HOUR_MS, case
         )
-        for period in (*periods[LEADER], *periods[FOLLOWER]):
+        for period in (*rates.periods(LEADER), *rates.periods(FOLLOWER)):
             assert 5 * MB <= period.rate_bytes_per_s <= 50 * MB
             assert math.isfinite(period.steady_state_bytes_per_s)
             assert period.steady_state_bytes_per_s >= 0.0
