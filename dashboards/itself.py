@@ -158,6 +158,12 @@ def stream_panels() -> list[timeseries.Panel]:
             query(grown(StreamMetric.RESTARTS), "restarts"),
             axis="batches, restarts",
         ),
+        *_history_panels(),
+    ]
+
+
+def _history_panels() -> list[timeseries.Panel]:
+    return [
         lines(
             "Age of the history",
             "Time since the end of the newest period, and the duration of the last job. The stream makes a period of "

@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import ceil
+from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -206,25 +207,15 @@ def start(
 
     begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
     shares = sources.feed_shares(settings.max_records_per_trigger, unread)
-    inputs = [
-        Input(feed.format, feed.source, feed.every_ms, kafka=kafka_id, reject_slots=reject_slots(share, partitions))
-        for feed, kafka_id, share in zip(feeds, kafka_ids, shares, strict=True)
-    ]
-    frames = [
-        (sources.live(spark, feed, start=begin, max_records_per_trigger=share), input_)
-        for feed, input_, share in zip(feeds, inputs, shares, strict=True)
-    ]
+    frames = _live_frames(spark, feeds, kafka_ids, shares, start=begin, partitions=partitions)
+    inputs = [input_ for _, input_ in frames]
     live_records = build(frames, topics, shape, source_skew_s=source_skew_s)
     records = ending_between(live_records, topics, after_ms=planned.whole_from_ms, until_ms=None)
     # One background job at a time: Spark does not preempt a running task, and the live query needs a free core.
     background = threading.Lock()
 
     def write_chunk(chunk: Chunk) -> None:
-        chunk_frames = [
-            # One task per feed; the other cores stay free for the live query.
-            (sources.between(spark, feed, first, end).coalesce(1), input_)
-            for feed, input_, (first, end) in zip(feeds, inputs, chunk.reads, strict=True)
-        ]
+        chunk_frames = _chunk_frames(spark, feeds, inputs, chunk)
         signals_ = build(chunk_frames, topics, shape, source_skew_s=source_skew_s, backlog=True)
         with background:
             sinks.write_once(ending_between(signals_, topics, after_ms=chunk.from_ms, until_ms=chunk.to_ms), kafka)
@@ -237,10 +228,7 @@ def start(
         def live_query_runs() -> bool:
             return query.lastProgress is not None
 
-        maker = HistoryMaker(
-            lambda: open_signal_log(spark, kafka, topics), topics.history, alone=background, on_job=on_history.job
-        )
-        history = HistoryWorker(spark, folder, maker, live_query_runs=live_query_runs, on_failure=on_history.failed)
+        history = _history_worker(spark, kafka, topics, folder, background, live_query_runs, on_history)
         history.start()
         teardown.callback(history.stop)
         worker = None
@@ -259,6 +247,64 @@ def start(
             worker.start()
             teardown.callback(worker.stop)
         yield RunningQuery(query, worker)
+
+
+def _live_frames(
+    spark: SparkSession,
+    feeds: Sequence[Feed],
+    kafka_ids: Sequence[str],
+    shares: Sequence[int],
+    *,
+    start: str | int,
+    partitions: int,
+) -> list[tuple[DataFrame, Input]]:
+    """Returns the raw records of each feed as a stream, with the input that they belong to.
+
+    Args:
+        shares: most records of a batch, by feed.
+        start: ``stream.start``, or epoch ms of the first record.
+        partitions: number of partitions of all feeds.
+    """
+    return [
+        (
+            sources.live(spark, feed, start=start, max_records_per_trigger=share),
+            Input(
+                feed.format, feed.source, feed.every_ms, kafka=kafka_id, reject_slots=reject_slots(share, partitions)
+            ),
+        )
+        for feed, kafka_id, share in zip(feeds, kafka_ids, shares, strict=True)
+    ]
+
+
+def _chunk_frames(
+    spark: SparkSession, feeds: Sequence[Feed], inputs: Sequence[Input], chunk: Chunk
+) -> list[tuple[DataFrame, Input]]:
+    """Returns the raw records of a part of the backlog, by feed, with their inputs."""
+    return [
+        # One task per feed; the other cores stay free for the live query.
+        (sources.between(spark, feed, first, end).coalesce(1), input_)
+        for feed, input_, (first, end) in zip(feeds, inputs, chunk.reads, strict=True)
+    ]
+
+
+def _history_worker(
+    spark: SparkSession,
+    kafka: KafkaSettings,
+    topics: Topics,
+    folder: Path,
+    alone: threading.Lock,
+    live_query_runs: Callable[[], bool],
+    on_history: HistoryListener,
+) -> HistoryWorker:
+    """Returns the worker that makes the history; it is not started yet.
+
+    Args:
+        alone: held during each job.
+    """
+    maker = HistoryMaker(
+        lambda: open_signal_log(spark, kafka, topics), topics.history, alone=alone, on_job=on_history.job
+    )
+    return HistoryWorker(spark, folder, maker, live_query_runs=live_query_runs, on_failure=on_history.failed)
 
 
 def _stop(query: StreamingQuery) -> None:
