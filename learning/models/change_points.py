@@ -15,18 +15,18 @@ from river import drift, stats
 
 _DAY_H = 24
 _DAYS_KNOWN = 2
-_MEMORY_DAYS = 14.0
-# ADWIN: a change must be this unlikely to be noise, and each part of its window has so many hours.
+_MEMORY_DAYS = 14.0  # The usual value is that of about two weeks, so it follows slow changes.
+# ADWIN: a change must be this unlikely to be noise (river's default), and each part of its window has so many hours.
 _DELTA = 0.002
 _PART_HOURS_MIN = 12
-_KEPT_HOURS = 168
-_SUSPECT_HOURS = 12
-_LASTING_LOG_MIN = math.log(1.4)
+_KEPT_HOURS = 168  # A change is searched in the last week: an older one would have been found already.
+_SUSPECT_HOURS = 12  # The size of a change is examined for as long as the shortest part takes.
+_LASTING_LOG_MIN = math.log(1.4)  # Smaller changes are of no use to an operator.
 # Unusual: at least twice the usual value, and further from it than most hours by this factor.
 _UNUSUAL_LOG_MIN = math.log(2.0)
 _UNUSUAL_QUANTILE = 0.99
 _UNUSUAL_FACTOR = 1.5
-_UNUSUAL_AFTER_HOURS = 72
+_UNUSUAL_AFTER_HOURS = 72  # With fewer hours the quantile is only the largest of some values.
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,9 @@ from streaming.shared.contract.profiles import (
 )
 
 FORECAST = (BrokerFigure.CLIENT_IN, BrokerFigure.CLIENT_OUT, BrokerFigure.STEADY_IN, BrokerFigure.STEADY_OUT)
-_DIGITS = 4
-_GONE_AFTER_HOURS = 7 * 24
+_DIGITS = 4  # Significant digits of a published value: errors are larger, and records stay small.
+_GONE_AFTER_HOURS = 7 * 24  # A broker without a period for so long gets no profile.
+# Differences below these make no difference to people, so they are no changes.
 _LAG_NEGLIGIBLE_MESSAGES = 1_000.0
 _LATENCY_NEGLIGIBLE_MS = 1.0
 _RATE_NEGLIGIBLE_PER_S = 0.1

@@ -14,10 +14,12 @@ from typing import Any
 from river import time_series
 
 DAY_H = 24
+# Weights of the newest hour in level, trend and season: the level follows within about ten hours, and the season within about ten
+# seasons. The trend follows hardly at all, because a daily rise must not continue for a week.
 _ALPHA, _BETA, _GAMMA = 0.1, 0.001, 0.1
 # A value this many mean errors away from its forecast counts as one at that distance, so that an outage does not become a habit.
 _OUTLIER_ERRORS = 3.0
-_ERROR_WEIGHT = 1 / 48
+_ERROR_WEIGHT = 1 / 48  # The mean error is that of about two days.
 _HOLE_HOURS_MAX = 48  # After a longer hole the model begins again.
 
 
