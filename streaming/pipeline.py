@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from math import ceil
 from pathlib import Path
 
@@ -207,16 +207,16 @@ def start(
 
     begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
     shares = sources.feed_shares(settings.max_records_per_trigger, unread)
-    frames = _live_frames(spark, feeds, kafka_ids, shares, start=begin, partitions=partitions)
-    inputs = [input_ for _, input_ in frames]
-    live_records = build(frames, topics, shape, source_skew_s=source_skew_s)
+    live_frames = _live_frames(spark, feeds, kafka_ids, shares, start=begin, partitions=partitions)
+    inputs = [input_ for _, input_ in live_frames]
+    live_records = build(live_frames, topics, shape, source_skew_s=source_skew_s)
     records = ending_between(live_records, topics, after_ms=planned.whole_from_ms, until_ms=None)
     # One background job at a time: Spark does not preempt a running task, and the live query needs a free core.
     background = threading.Lock()
 
     def write_chunk(chunk: Chunk) -> None:
-        chunk_frames = _chunk_frames(spark, feeds, inputs, chunk)
-        signals_ = build(chunk_frames, topics, shape, source_skew_s=source_skew_s, backlog=True)
+        frames = _chunk_frames(spark, feeds, inputs, chunk)
+        signals_ = build(frames, topics, shape, source_skew_s=source_skew_s, backlog=True)
         with background:
             sinks.write_once(ending_between(signals_, topics, after_ms=chunk.from_ms, until_ms=chunk.to_ms), kafka)
 
@@ -224,10 +224,7 @@ def start(
         writer = sinks.to_kafka(records, kafka, checkpoint_dir=folder / planned.live, trigger_ms=settings.trigger_ms)
         query = writer.start()
         teardown.callback(_stop, query)
-
-        def live_query_runs() -> bool:
-            return query.lastProgress is not None
-
+        live_query_runs = partial(_has_run_a_batch, query)
         history = _history_worker(spark, kafka, topics, folder, background, live_query_runs, on_history)
         history.start()
         teardown.callback(history.stop)
@@ -247,6 +244,10 @@ def start(
             worker.start()
             teardown.callback(worker.stop)
         yield RunningQuery(query, worker)
+
+
+def _has_run_a_batch(query: StreamingQuery) -> bool:
+    return query.lastProgress is not None
 
 
 def _live_frames(
