@@ -11,7 +11,7 @@ from learning.models.periods import Floats
 from learning.models.value_ring import widened
 
 WEEK_H, DAY_H = 168, 24
-_P99_MS_MIN = 1e-3
+_P99_MS_MIN = 1e-3  # A smaller latency is no measurement, and its logarithm would be far off.
 _KNOWN_AFTER = 2  # Values of one hour of the week, or of the day.
 # Least weight of the newest value: about the last three weeks, seven days and six hours count, so a baseline follows slow changes.
 _WEEK_WEIGHT, _DAY_WEIGHT, _RECENT_WEIGHT = 1 / 3, 1 / 7, 1 / 6
