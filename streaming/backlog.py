@@ -58,7 +58,6 @@ from streaming.sources import Feed, Offsets
 _CLIENT = "rheostat-backlog"
 _PEEK_MS = 5000  # Longest wait for the record whose timestamp is read.
 _RETRY_S_MAX = 60.0
-_STOP_S_MAX = 10.0
 _POLL_S = 0.2
 _FAILURES_MAX = 2  # Failures of one chunk that end the JVM; the second attempt uses the smallest chunk.
 
@@ -420,13 +419,15 @@ class Worker:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stops the thread. The chunk in progress is abandoned and repeated by a later run."""
+    def cancel(self) -> None:
+        """Makes the thread end soon. The chunk in progress is abandoned and repeated by a later run."""
         self._stop.set()
-        if not self._thread.is_alive():
-            return
-        self._spark.sparkContext.cancelJobGroup(BACKLOG_POOL)
-        self._thread.join(_STOP_S_MAX)
+        if self._thread.is_alive():
+            self._spark.sparkContext.cancelJobGroup(BACKLOG_POOL)
+
+    def join(self, timeout_s: float) -> None:
+        """Waits until the thread has ended."""
+        self._thread.join(timeout_s)
 
     def progress(self) -> BacklogProgress:
         return progress_of(self._record)

@@ -49,6 +49,8 @@ REFUSED, WRITTEN = "refused", "refused_written"
 # Slots for refused records in the state: of all partitions, and at least of one. Each slot takes 1.4 KB, or twice that while two
 # spans overlap, which fits a heap of 1 GiB.
 REJECT_SLOTS, REJECT_SLOTS_MIN = 20_000, 500
+# For all workers together. With the query and Spark itself this is less than the supervisor waits before it kills the stream.
+WORKERS_STOP_S_MAX = 8.0
 STOP_S_MAX = 1.5  # Longest wait for a pause between batches; without a pause the query is interrupted.
 
 
@@ -227,7 +229,8 @@ def start(
         live_query_runs = partial(_has_run_a_batch, query)
         history = _history_worker(spark, kafka, topics, folder, background, live_query_runs, on_history)
         history.start()
-        teardown.callback(history.stop)
+        workers: list[BackgroundWorker] = [history]
+        teardown.callback(stop_workers, workers)
         worker = None
         if planned.skipped:
             worker = backlog.Worker(
@@ -242,7 +245,7 @@ def start(
                 on_failure=on_backlog_failure,
             )
             worker.start()
-            teardown.callback(worker.stop)
+            workers.append(worker)
         yield RunningQuery(query, worker)
 
 
@@ -306,6 +309,23 @@ def _history_worker(
         lambda: open_signal_log(spark, kafka, topics), topics.history, alone=alone, on_job=on_history.job
     )
     return HistoryWorker(spark, folder, maker, live_query_runs=live_query_runs, on_failure=on_history.failed)
+
+
+class BackgroundWorker(Protocol):
+    """A thread that runs Spark jobs beside the query."""
+
+    def cancel(self) -> None: ...
+
+    def join(self, timeout_s: float) -> None: ...
+
+
+def stop_workers(workers: Sequence[BackgroundWorker], timeout_s: float = WORKERS_STOP_S_MAX) -> None:
+    """Stops the workers at the same time, and waits ``timeout_s`` for all of them together."""
+    for worker in workers:
+        worker.cancel()
+    until_s = time.monotonic() + timeout_s
+    for worker in workers:
+        worker.join(max(0.0, until_s - time.monotonic()))
 
 
 def _stop(query: StreamingQuery) -> None:

@@ -62,33 +62,41 @@ class LearnLoop:
         retry_s = _RETRY_S_MIN
         while not stop.is_set():
             try:
-                self._read(stop)
+                began_s = time.monotonic()
+                has_read = self._read(stop)
                 retry_s = _RETRY_S_MIN
             except KAFKA_ERRORS as error:
                 log.warning("the history cannot be read; trying again", error=str(error), in_s=retry_s)
                 stop.wait(retry_s)
                 retry_s = min(_RETRY_S_MAX, 2 * retry_s)
                 continue
+            if not has_read and time.monotonic() - began_s < _POLL_MS / 2000:
+                stop.wait(_POLL_MS / 1000)  # A topic that does not exist is polled in no time.
             if not self._history.is_at_end or not self._published.is_at_end:
                 continue
             self._learn(stop)
             if self._unwritten is not None and not stop.is_set():
-                if self._writer.write(self._unwritten):
+                if self._writer.write(self._unwritten, stop):
                     self._unwritten = None
                 else:
                     stop.wait(_RETRY_S_MIN)
 
-    def _read(self, stop: threading.Event) -> None:
+    def _read(self, stop: threading.Event) -> bool:
+        """Reads what is new in the topics, and returns whether there was anything."""
+        has_read = False
         if not self._published.is_at_end:
             for record in self._published.poll(_POLL_MS):
+                has_read = True
                 self._writer.take(record)
         for record in self._history.poll(_POLL_MS):
+            has_read = True
             if stop.is_set():
-                return
+                return has_read
             period = self._period_of(record)
             if period is not None:
                 self._book.take(period)
                 self._counts.records += 1
+        return has_read
 
     def _period_of(self, record: Any) -> HistoryPeriod | None:
         """Returns the period of a record; None if the record is unusable, or of another cluster."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -16,7 +18,7 @@ from streaming.shared.contract.profiles import Profile
 
 log = structlog.get_logger("learn")
 
-_FLUSH_S_MAX = 30.0
+_FLUSH_S_MAX, _FLUSH_STEP_S = 30.0, 1.0
 
 
 class ProfileWriter:
@@ -41,13 +43,16 @@ class ProfileWriter:
         else:
             self._current[record.key] = zlib.crc32(record.value)
 
-    def write(self, profiles: Iterable[Profile]) -> bool:
-        """Makes the topic hold these profiles. Returns False if Kafka did not accept all of them; the next call sends the rest."""
+    def write(self, profiles: Iterable[Profile], stop: threading.Event) -> bool:
+        """Makes the topic hold these profiles. Returns False if Kafka did not accept all of them; the next call sends the rest.
+
+        If ``stop`` is set, it returns soon.
+        """
         values: dict[bytes, bytes | None] = dict.fromkeys(self._current)
         values |= {profile_key(profile): encode_profile(profile) for profile in profiles}
         checksums = {key: None if value is None else zlib.crc32(value) for key, value in values.items()}
         changed = {key: values[key] for key, checksum in checksums.items() if self._current.get(key) != checksum}
-        accepted = self._send(changed)
+        accepted = self._send(changed, stop)
         for key in accepted:
             checksum = checksums[key]
             if checksum is None:
@@ -58,13 +63,15 @@ class ProfileWriter:
         self._counts.failed += len(changed) - len(accepted)
         return len(accepted) == len(changed)
 
-    def _send(self, records: Mapping[bytes, bytes | None]) -> list[bytes]:
+    def _send(self, records: Mapping[bytes, bytes | None], stop: threading.Event) -> list[bytes]:
         """Returns the keys of the records that Kafka has accepted."""
         sent = {}
         try:
             for key, value in records.items():
+                if stop.is_set():
+                    break
                 sent[key] = self._producer.send(self._topic, key=key, value=value)
-            self._producer.flush(timeout=_FLUSH_S_MAX)
+            self._flush(stop)
         except KAFKA_ERRORS as error:
             log.warning(
                 "Kafka did not accept the profiles; they will be sent again", topic=self._topic, error=str(error)
@@ -74,3 +81,14 @@ class ProfileWriter:
         if isinstance(refused, kafka.errors.KafkaError):
             log.warning("Kafka did not accept a profile; it will be sent again", topic=self._topic, error=str(refused))
         return accepted
+
+    def _flush(self, stop: threading.Event) -> None:
+        """Waits until Kafka has answered for all records; raises a time-out after ``_FLUSH_S_MAX``, or once ``stop`` is set."""
+        until_s = time.monotonic() + _FLUSH_S_MAX
+        while True:
+            try:
+                self._producer.flush(timeout=_FLUSH_STEP_S)
+                return
+            except kafka.errors.KafkaTimeoutError:
+                if stop.is_set() or time.monotonic() >= until_s:
+                    raise

@@ -11,10 +11,12 @@ from kafka import KafkaConsumer, TopicPartition
 # kafka-python's network thread also raises RuntimeError and OSError (TimeoutError included).
 KAFKA_ERRORS = (kafka.errors.KafkaError, RuntimeError, OSError)
 _POLLS_MAX = 50  # Bounds the time of one call.
+# A process that waits for Kafka must still end soon after SIGTERM.
+_POSITION_MS_MAX, _END_OFFSETS_MS_MAX = 1_000, 5_000
 
 
 class TopicFollower:
-    """Follows all partitions of one topic, outside any consumer group. Its methods raise ``KAFKA_ERRORS``."""
+    """Follows all partitions of one topic, outside any consumer group. ``poll`` raises ``KAFKA_ERRORS``."""
 
     def __init__(self, consumer: KafkaConsumer, topic: str) -> None:
         """
@@ -25,14 +27,8 @@ class TopicFollower:
         self._topic = topic
         self._partitions: list[TopicPartition] = []
         self._ends: dict[TopicPartition, int] = {}
-        self._was_at_end = False
-
-    @property
-    def is_at_end(self) -> bool:
-        """Whether everything was read that the topic had at the first poll. A topic that is made again later changes nothing."""
-        if not self._was_at_end and self._partitions:
-            self._was_at_end = all((self._consumer.position(p) or 0) >= end for p, end in self._ends.items())
-        return self._was_at_end
+        # Whether everything was read that the topic had at the first poll. A topic that is made again later changes nothing.
+        self.is_at_end = False
 
     def poll(self, timeout_ms: int) -> Iterator[Any]:
         """Yields the records since the last call, and waits for the first one."""
@@ -41,10 +37,15 @@ class TopicFollower:
         for _ in range(_POLLS_MAX):
             batches = self._consumer.poll(timeout_ms=timeout_ms)
             if not batches:
-                return
+                break
             timeout_ms = 0
             for records in batches.values():
                 yield from records
+        self.is_at_end = self.is_at_end or all(map(self._has_read, self._partitions))
+
+    def _has_read(self, partition: TopicPartition) -> bool:
+        position = self._consumer.position(partition, timeout_ms=_POSITION_MS_MAX)
+        return position is not None and position >= self._ends[partition]
 
     def _assign(self) -> bool:
         numbers = self._consumer.partitions_for_topic(self._topic)
@@ -53,6 +54,6 @@ class TopicFollower:
         partitions = [TopicPartition(self._topic, number) for number in sorted(numbers)]
         self._consumer.assign(partitions)
         self._consumer.seek_to_beginning(*partitions)
-        self._ends = self._consumer.end_offsets(partitions)
+        self._ends = self._consumer.end_offsets(partitions, timeout_ms=_END_OFFSETS_MS_MAX)
         self._partitions = partitions
         return True

@@ -74,7 +74,7 @@ def _run_part(
     from rheostat.config.change_watch import ConfigWatch
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
-    from rheostat.errors import ThreadEndedError
+    from rheostat.errors import SetupError, ThreadEndedError
     from rheostat.run import services
     from rheostat.run.sighup import reload_on_hangup
     from streaming.shared.thread_watch import ThreadWatch
@@ -101,8 +101,12 @@ def _run_part(
 
         run_collect(settings, stop, watch.state, threads)
     elif name == "learn":
-        from rheostat.run.learn_service import run_learn
-
+        try:
+            from rheostat.run.learn_service import run_learn
+        except ImportError as error:
+            raise SetupError(
+                f"`rheostat learn` cannot load a library: {error}. Install rheostat again, or set learn.enabled: false."
+            ) from error
         run_learn(settings, stop, watch.state, threads)
     else:
         from rheostat.run.stream_service import run_stream

@@ -28,6 +28,7 @@ STREAM_NICE = 5
 LEARN_NICE = 10  # learn has the lowest priority: a profile is valid for hours.
 LEARN_DELAY_S = 20.0  # learn starts after the stream, because it reads what the stream writes.
 BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 30.0
+LEARN_BACKOFF_S_MAX = 300.0  # Its absence changes no decision for hours, and each start of it takes seconds of CPU time.
 WELL_AFTER_S = 60.0  # A child that ran for this long has recovered: its next restart has the shortest back-off again.
 _NICE = {"stream": STREAM_NICE, LEARN: LEARN_NICE}
 _CHECK_EVERY_S = 0.2
@@ -44,6 +45,7 @@ class Child:
     process: subprocess.Popen[bytes] | None = None  # None: it does not run now.
     started_s: float = 0.0  # When it was last started.
     backoff_s: float = BACKOFF_S_MIN  # The delay of the next restart.
+    backoff_s_max: float = BACKOFF_S_MAX
     start_at_s: float = 0.0  # When to start it, if it does not run.
     restarts: int = 0
 
@@ -82,7 +84,7 @@ class Supervisor:
                 child.start_at_s = now_s + child.backoff_s
                 child.restarts += 1
                 log.error("a process ended and will be restarted", part=child.name, code=code, in_s=child.backoff_s)
-                child.backoff_s = min(BACKOFF_S_MAX, child.backoff_s * 2)
+                child.backoff_s = min(child.backoff_s_max, child.backoff_s * 2)
             if child.process is None and now_s >= child.start_at_s:
                 child.process = spawn(child.command, log=self._log_to, nice=child.nice)
                 child.started_s = now_s
@@ -124,5 +126,8 @@ def children_for(config: Path, *, dry_run: bool, learn: bool = False) -> list[Ch
         if part == "tune" and dry_run:
             command.append("--dry-run")
         start_at_s = time.monotonic() + LEARN_DELAY_S if part == LEARN else 0.0
-        children.append(Child(part, command, nice=_NICE.get(part, 0), start_at_s=start_at_s))
+        backoff_s_max = LEARN_BACKOFF_S_MAX if part == LEARN else BACKOFF_S_MAX
+        children.append(
+            Child(part, command, nice=_NICE.get(part, 0), start_at_s=start_at_s, backoff_s_max=backoff_s_max)
+        )
     return children

@@ -97,8 +97,8 @@ class HistoryMaker:
             known = self._progress.offsets.get(partition)
             # An offset after the end belongs to an earlier topic of the same name.
             offsets[partition] = day_ago[partition] if known is None or known > end[partition] else max(first, known)
-        pending = tuple(period for period in self._progress.pending if period.start_ms >= now_ms - _PAST_MS_MAX)
-        return HistoryProgress(offsets=offsets, pending=pending)
+        known_progress = HistoryProgress(offsets=offsets, pending=self._progress.pending)
+        return known_progress.plausible(now_ms - _PAST_MS_MAX, now_ms + _FUTURE_MS_MAX, self._period_ms)
 
     def _with_new_signals(self, progress: HistoryProgress, log: SignalLog) -> HistoryProgress:
         """Returns the progress after the signals that are not read yet, with the periods that they touch."""

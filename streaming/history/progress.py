@@ -51,6 +51,19 @@ class HistoryProgress:
         in_order = tuple(pending[start_ms] for start_ms in sorted(pending))
         return HistoryProgress(offsets=dict(offsets), pending=in_order)
 
+    def plausible(self, first_ms: int, last_ms: int, period_ms: int) -> HistoryProgress:
+        """Returns the progress without pending periods that cannot be: a pass never makes them, and writes them again each time.
+
+        Args:
+            first_ms: no period begins before it, or after ``last_ms``.
+        """
+        pending = {
+            period.start_ms: period
+            for period in self.pending
+            if first_ms <= period.start_ms <= last_ms and period.start_ms % period_ms == 0
+        }
+        return replace(self, pending=tuple(pending[start_ms] for start_ms in sorted(pending)))
+
     def without(self, made: Iterable[PendingPeriod]) -> HistoryProgress:
         """Returns the progress after these periods are made."""
         starts_ms = {period.start_ms for period in made}

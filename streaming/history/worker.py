@@ -24,7 +24,6 @@ from streaming.shared.contract import PERIOD_S
 _JOBS = "history"
 _POLL_S = 0.2
 _RETRY_S_MIN, _RETRY_S_MAX = 1.0, 300.0
-_STOP_S_MAX = 10.0
 _ENDS_MAX = 2
 
 
@@ -71,13 +70,15 @@ class HistoryWorker:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stops the thread. The job in progress is abandoned and repeated by a later run."""
+    def cancel(self) -> None:
+        """Makes the thread end soon. The job in progress is abandoned and repeated by a later run."""
         self._stop.set()
-        if not self._thread.is_alive():
-            return
-        self._spark.sparkContext.cancelJobGroup(_JOBS)
-        self._thread.join(_STOP_S_MAX)
+        if self._thread.is_alive():
+            self._spark.sparkContext.cancelJobGroup(_JOBS)
+
+    def join(self, timeout_s: float) -> None:
+        """Waits until the thread has ended."""
+        self._thread.join(timeout_s)
 
     def _run(self) -> None:
         context = self._spark.sparkContext

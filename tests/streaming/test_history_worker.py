@@ -62,7 +62,8 @@ def test_worker_repeats_failed_pass_and_waits_for_live_query(spark: SparkSession
     assert not run.made.wait(0.5), "the live query does not run yet"
     run.waits.set()
     assert run.made.wait(DONE_S_MAX)
-    run.worker.stop()
+    run.worker.cancel()
+    run.worker.join(DONE_S_MAX)
     assert len(log.history) == 1
     assert len(run.causes) == 2
     assert all("no broker answers" in cause for cause in run.causes)
@@ -78,7 +79,8 @@ def test_worker_skips_periods_that_filled_the_heap_twice(spark: SparkSession, tm
     deadline = time.monotonic() + DONE_S_MAX
     while log.stored is None and time.monotonic() < deadline:
         threading.Event().wait(0.05)
-    run.worker.stop()
+    run.worker.cancel()
+    run.worker.join(DONE_S_MAX)
     progress = log.progress()
     assert progress is not None
     assert (progress.offsets, progress.pending) == ({0: 2}, ())
@@ -97,5 +99,6 @@ def test_worker_makes_one_period_a_job_after_a_full_heap(spark: SparkSession, tm
     deadline = time.monotonic() + DONE_S_MAX
     while (tmp_path / "history-ends").exists() and time.monotonic() < deadline:
         threading.Event().wait(0.05)
-    run.worker.stop()
+    run.worker.cancel()
+    run.worker.join(DONE_S_MAX)
     assert [len(keys) for keys in log.writes] == [1, 1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +52,13 @@ def test_new_signals_extend_pending_periods() -> None:
     read = progress.with_read([pending(2, 4, 11), pending(1, 1, 7)], {0: 12, 1: 3})
     assert read == HistoryProgress(offsets={0: 12, 1: 3}, pending=(pending(1, 1, 7), pending(2, 7, 11)))
     assert read.without([pending(2)]) == HistoryProgress(offsets={0: 12, 1: 3}, pending=(pending(1, 1, 7),))
+
+
+def test_impossible_pending_periods_are_dropped() -> None:
+    forged = [pending(number) for number in (9, 5, 5, 21, 300_000)] + [replace(pending(6), start_ms=6 * PERIOD_MS + 1), pending(1)]
+    progress = HistoryProgress(offsets={0: 5}, pending=tuple(forged))
+    plausible = progress.plausible(2 * PERIOD_MS, 20 * PERIOD_MS, PERIOD_MS)
+    assert plausible == HistoryProgress(offsets={0: 5}, pending=(pending(5), pending(9)))
 
 
 _periods = st.builds(
