@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import ceil
 from pathlib import Path
+from typing import Protocol
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F

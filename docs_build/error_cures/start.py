@@ -97,6 +97,10 @@ CURES: Mapping[str, str] = MappingProxyType(
         "The tuner cannot listen on": (
             "find the process that uses the port with `ss -ltnp`, and stop it, or set another `tuner.http.port`"
         ),
+        "`rheostat learn` cannot load a library": (
+            "install rheostat again with all its packages. Until then `learn.enabled: false` stops the restarts: no decision of the "
+            "tuner needs learn"
+        ),
         "The tuner cannot start: ERROR": (
             "the message names the cause. A setting: `rheostat config check`; the cluster: `rheostat doctor`"
         ),

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from streaming.history.periods import TENANTS_MAX
+from streaming.history.progress import HistoryProgress, PendingPeriod
 from streaming.shared.contract import (
     BrokerHistory,
     ControllerHistory,
@@ -227,6 +228,17 @@ def test_keys_without_plausible_time_touch_no_period(spark: SparkSession) -> Non
     stored = log.progress()
     assert stored is not None
     assert stored.pending == (), "a signal of the far future does not wait forever"
+
+
+def test_forged_pending_periods_of_the_future_are_dropped(spark: SparkSession) -> None:
+    log = MemoryLog(spark)
+    forged = tuple(PendingPeriod(start_ms=10**13 + i, records=1, end_offsets={}) for i in range(1_000))
+    log.write_progress(HistoryProgress(pending=forged))
+    log.add(broker(5))
+    passes = Passes(log)
+    passes.run(1200)
+    assert log.periods().keys() == {("c", 0)}
+    assert (log.progress() or HistoryProgress(pending=forged)).pending == ()
 
 
 def test_extreme_numbers_give_a_readable_period(spark: SparkSession) -> None:

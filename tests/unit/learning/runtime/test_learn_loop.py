@@ -176,3 +176,25 @@ def test_new_brokers_take_the_places_of_forged_ones_within_a_day(monkeypatch: py
     assert (3 in found, rig.counts.brokers_left_out) == (False, 1)
     found = rig.run(*map(record, periods[62 * PER_HOUR : 73 * PER_HOUR]))
     assert (3 in found, rig.counts.brokers_left_out) == (True, 0)
+
+
+def test_loop_pauses_while_a_topic_does_not_exist(rig: Rig) -> None:
+    class Pauses(threading.Event):
+        waited: tuple[float | None, ...] = ()
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.waited += (timeout,)
+            self.set()
+            return True
+
+    class Missing:
+        is_at_end = False
+
+        def poll(self, timeout_ms: int) -> Iterator[Record]:
+            assert timeout_ms > 0
+            return iter(())
+
+    missing: Any = Missing()
+    stop = Pauses()
+    LearnLoop("c", missing, missing, ProfileWriter(rig.producer, "t", "c", rig.counts), rig.counts).run(stop)
+    assert stop.waited == (1.0,)
