@@ -98,8 +98,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "find the process that uses the port with `ss -ltnp`, and stop it, or set another `tuner.http.port`"
         ),
         "`rheostat learn` cannot load a library": (
-            "install rheostat again with all its packages. Until then `learn.enabled: false` stops the restarts: no decision of the "
-            "tuner needs learn"
+            "install rheostat again with all its packages. Until then `learn.enabled: false` stops the restarts"
         ),
         "The tuner cannot start: ERROR": (
             "the message names the cause. A setting: `rheostat config check`; the cluster: `rheostat doctor`"

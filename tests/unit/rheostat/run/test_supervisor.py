@@ -118,7 +118,9 @@ def test_children_for_starts_learn_later_and_stops_it_last() -> None:
     assert learn.start_at_s > time.monotonic()
     assert learn.nice > 0
     assert "--dry-run" not in learn.command
-    assert learn.backoff_s_max > others[0].backoff_s_max, "a learn that ends at once costs CPU time, and no decision waits for it"
+    assert learn.backoff_s_max > others[0].backoff_s_max, (
+        "a learn that ends at once costs CPU time, and no decision waits for it"
+    )
 
 
 def test_stop_signals_all_children_at_once_and_kills_survivors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,10 @@ def test_new_signals_extend_pending_periods() -> None:
 
 
 def test_impossible_pending_periods_are_dropped() -> None:
-    forged = [pending(number) for number in (9, 5, 5, 21, 300_000)] + [replace(pending(6), start_ms=6 * PERIOD_MS + 1), pending(1)]
+    forged = [pending(number) for number in (9, 5, 5, 21, 300_000)] + [
+        replace(pending(6), start_ms=6 * PERIOD_MS + 1),
+        pending(1),
+    ]
     progress = HistoryProgress(offsets={0: 5}, pending=tuple(forged))
     plausible = progress.plausible(2 * PERIOD_MS, 20 * PERIOD_MS, PERIOD_MS)
     assert plausible == HistoryProgress(offsets={0: 5}, pending=(pending(5), pending(9)))
