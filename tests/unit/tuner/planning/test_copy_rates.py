@@ -19,7 +19,7 @@ MB = 1e6
 HOUR_MS = STEP_S * 1000
 NOW_MS = 480_000 * HOUR_MS + 18 * 60_000
 UNTIL_MS = NOW_MS + 1000 * MOVE_S_MAX + 24 * HOUR_MS
-# An estimate of a large cluster takes 2 s on two busy processors. The plain forecast takes half a minute.
+# An estimate of a large cluster takes 2 s on two busy processors. The plain forecast takes over half a minute.
 LARGE_S_MAX = 10.0
 
 
@@ -29,7 +29,9 @@ def drawn_partitions(rng: random.Random, brokers: int, count: int) -> list[Plann
         leader, *others = rng.sample(range(brokers), 4)
         lacking = {others[2]: rng.choice([0.0, rng.uniform(1e8, 2e10)])} if rng.random() < 0.8 else {}
         isr = frozenset({leader, others[0], others[1]})
-        partitions.append(PlannedPartition("orders", number, leader, isr, rng.uniform(0, 4e5 / brokers), lacking))
+        # Some leaders get more than their profile says that all clients write.
+        write_bytes_per_s = rng.uniform(0, 2e8 if leader == 0 else 4e5) / brokers
+        partitions.append(PlannedPartition("orders", number, leader, isr, write_bytes_per_s, lacking))
     return partitions
 
 
