@@ -77,7 +77,8 @@ def test_throttled_move_is_sped_up_without_an_objective_or_a_capacity_in_the_set
                 "the status says what it knows", lambda: (b := brokers(rheostat)[1])["link_limit"] and b, 20
             )
             assert source["link_limit"]["source"] == "learned"
-            assert source["latency_limit"]["source"] in ("baseline", "history", "move")
+            # By now the tuner may have seen 20 s without copies before the move; else it has the profile.
+            assert source["latency_limit"]["source"] in ("baseline", "history")
             limit_ms, baseline_ms = source["latency_limit"]["p99_ms_max"], source["latency_limit"]["baseline_ms"]
             assert limit_ms == pytest.approx(max(1.5 * baseline_ms, baseline_ms + 5.0), rel=0.02)
             shown = program("status", "--config", rheostat.config)
