@@ -219,7 +219,7 @@ def _limit_text(period: CopyPeriod) -> str:
         case BindingLimit.CEILING:
             return "the ceiling"
         case BindingLimit.CLIENTS:
-            return f"which clients{clients} leave of the capacity"
+            return f"the part of the capacity that clients{clients} leave"
         case BindingLimit.MINIMUM:
             return f"the lowest rate, because clients{clients} leave less"
 
@@ -228,7 +228,8 @@ def _comparison_sentences(report: StartReport) -> list[str]:
     if not report.forecast_brokers:
         return []
     sentences = [
-        f"A start now takes {duration_text(report.now)}; it would take {duration_text(report.as_now)} if the load stayed."
+        f"A start now takes {duration_text(report.now)}; with the present load at all hours it would take "
+        f"{duration_text(report.as_now)}."
     ]
     if not report.is_best and report.best.start_ms != report.chosen.start_ms:
         sentences.append(

@@ -84,7 +84,7 @@ CURES: Mapping[str, str] = MappingProxyType(
             "give the time at which clients are quiet, such as `--at 22:00`. `rheostat plan estimate --start best` says why no "
             "profile is usable; `rheostat learn` writes them after a day of history"
         ),
-        "--at best: from no start within the next day": (
+        "--at best: no start within the next day lets the move end within": (
             "give `--throttle` a higher rate, raise `tuner.rate_bytes_per_s_max`, or split the plan; or give a time instead of "
             "`best`"
         ),

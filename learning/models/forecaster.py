@@ -1,8 +1,8 @@
 """Forecasts the hourly values of many series: a mean of several experts, weighted by their errors so far.
 
-The simple experts (experts.py) need no library; the last expert is river's Holt–Winters model (seasonal_model.py). Each hour, every
-expert's forecasts of that hour are compared with its value, for each horizon. An expert's weight falls with a power of its recent
-mean absolute error, so the mean follows the best expert of each series and horizon.
+The simple experts (experts.py) need no library; the last expert is river's Holt–Winters model (seasonal_model.py). Each hour,
+every expert's forecasts of that hour are compared with its value, for each horizon. An expert's weight falls with a power of
+its recent mean absolute error, so the mean follows the best expert of each series and horizon.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _HALF_LIFE_H = 500.0
 _POWER = 12.0
 # An expert with few compared forecasts counts as worse than it has been by chance.
 _DOUBT_HOURS = 6.0
-# The weights are measured at these horizons. None is a multiple of a day from a day on: there the last hour is the same hour of a
-# day before, and so looks better than it is between these multiples.
+# The weights are measured at these horizons, in hours. Horizons above a day are not multiples of 24. At a multiple of 24 the
+# expert "last hour" sees the same hour of an earlier day, and would get too much weight at the horizons between.
 _WEIGHT_HORIZONS_H = (1, 4, 12, 36, 108)
 _ALL_HORIZONS_H = tuple(sorted({*_WEIGHT_HORIZONS_H, *HORIZONS_H}))
 _ABOVE_LARGEST = 2.0  # No forecast is above so many times the largest value of five weeks.

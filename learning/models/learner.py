@@ -1,7 +1,7 @@
 """Learns one cluster, hour by hour, and makes its profiles and events.
 
-The result depends only on the periods, their order in time, and the first hour. ``first_hour_of`` is the same for all hours of a
-day. So a process that learns everything again each day has the same profiles as one that has just started.
+The result depends only on the periods, their order in time, and the first hour. ``first_hour_of`` is the same for all hours of
+a day. So a process that learns everything again each day has the same profiles as one that has just started.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _RATE_NEGLIGIBLE_PER_S = 0.1
 
 
 def first_hour_of(end_hour: int, oldest_hour: int) -> int:
-    """Returns the hour with which a learner begins that learns up to ``end_hour``: a begin of a day (UTC), if the history has it.
+    """Returns the first hour that a learner needs to learn up to ``end_hour``: the start of a day (UTC), or the oldest hour
+    if the history is shorter.
 
     Args:
         oldest_hour: the oldest hour of the history.
@@ -105,8 +106,8 @@ class Learner:
         """Returns a profile of each broker that was measured in the last week.
 
         Args:
-            made_at_ms: a time (epoch) in the hour that was learned last, if that hour has not ended. Its values so far then stand
-                for the whole hour, and are the first step.
+            made_at_ms: epoch ms; give it if the hour that was learned last has not ended. The profile then begins with that
+                hour, and its values so far count for the whole hour. None: the profile begins with the next hour.
         """
         loads = self._loads.forecasts(STEPS_MAX, from_newest=made_at_ms is not None)
         first_step = self.next_hour if made_at_ms is None else self.next_hour - 1

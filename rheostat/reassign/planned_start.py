@@ -128,8 +128,8 @@ def check_best_start(report: StartReport) -> None:
     """
     if report.best.end_ms is None:
         raise BadInputError(
-            f"--at best: from no start within the next day does the move end within {span_text(MOVE_S_MAX)}, so no start is the "
-            "best. `rheostat plan estimate --start now` shows what limits the move. Raise that limit, or give a time such as "
+            f"--at best: no start within the next day lets the move end within {span_text(MOVE_S_MAX)}, so no start is the best. "
+            " `rheostat plan estimate --start now` shows what limits the move. Raise that limit, or give a time such as "
             "--at 22:00; nothing is on record."
         )
     if not report.forecast_brokers and not report.forecast.starts_differ():

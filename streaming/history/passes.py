@@ -66,7 +66,10 @@ class HistoryMaker:
         self._progress: HistoryProgress | None = None  # None until the first pass has read it.
 
     def run_pass(self, stop: Callable[[], bool], *, smallest_jobs: bool = False) -> None:
-        """Makes every period that is over and that new signals touch, the newest first; returns early if ``stop`` is true."""
+        """Makes each period that has ended and has new signals, the newest first.
+
+        Returns after the current job if ``stop`` returns true.
+        """
         with self._open_log() as log:
             progress = self._with_new_signals(self._known_progress(log), log)
             while job := progress.next_job(

@@ -1,4 +1,4 @@
-"""The baseline of a broker: the latency of its clients while it copies no replicas.
+"""The baseline of a broker: the latency of its clients while no broker of the cluster copies replicas.
 
 This tuner has measured it, or `rheostat learn` has learned it from the history.
 """
@@ -19,7 +19,8 @@ _CLOCK_MS_MAX = 600_000  # A profile from further in the future has a wrong cloc
 _FRESH_S, _HALF_LIFE_S = 14.0 * _DAY_S, 14.0 * _DAY_S
 # The profile says how the latency changes over the day. A factor outside this range is no change of the day.
 _HOURS_RATIO_MAX = 3.0
-# Steps between two powers of ten, by the first digit: up to 2, up to 5, and above.
+# Rounding step as a part of the power of ten below the value: 1/50 if the value is below 2 times that power, 1/20 below 5
+# times, else 1/10.
 _PARTS = ((2.0, 50), (5.0, 20), (math.inf, 10))
 
 
@@ -31,8 +32,8 @@ class BrokerBaseline:
         p99_ms: the p99 of its clients without copies, at this hour; None: not known.
         mean_ms: their mean latency without copies, at this hour; None: not known.
         is_learned: ``p99_ms`` is from the history, because this tuner has not yet seen the broker without copies.
-        carried_in_bytes_per_s: the most that clients and replication together have sent to the broker with latency in order; None:
-            not known. ``carried_out_bytes_per_s``: the most that the broker has sent.
+        carried_in_bytes_per_s: the most that clients and replication together have sent to the broker with latency in order;
+            None: not known. ``carried_out_bytes_per_s``: the most that the broker has sent.
     """
 
     p99_ms: float | None = None
@@ -92,7 +93,10 @@ def _scaled(latency_ms: float | None, ratio: float) -> float | None:
 
 
 def _learned_p99_ms(profile: BrokerProfile, at_ms: int) -> float | None:
-    """Returns the learned baseline of the hour of ``at_ms``. Before the first step, that of the same hour of the week counts."""
+    """Returns the learned baseline of the hour of ``at_ms``.
+
+    Before the first step, that of the same hour of the week counts.
+    """
     step = (at_ms - profile.start_ms) // _HOUR_MS
     if step < 0:
         step %= _WEEK_H

@@ -18,15 +18,18 @@ from streaming.shared.units import span_text
 from tuner.control.throttle.objective import Mode
 
 _CRON_FIELDS = "minute, hour, day of month, month, day of week"
-# The times of a rule are compared with its duration over this many of them, in UTC: the hour that a clock change adds or removes
-# does not count.
+# The duration of a rule is compared with the gaps between this many of its times. The gaps are computed in UTC, so clock
+# changes do not alter them.
 _TIMES_CHECKED = 500
 _CHECKED_FROM, _CHECKED_UNTIL = datetime(2024, 1, 1, tzinfo=UTC), datetime(2060, 1, 1, tzinfo=UTC)
 _DURATION_S_MAX = 366 * 86_400.0
 
 
 class ScheduleRule(BaseModel):
-    """Rules change the ceiling and the objective at given times. If several rules that apply set the same, the last one counts."""
+    """Rules change the ceiling and the objective at given times.
+
+    If several rules apply and set the same key, the last one in the list takes effect.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -46,7 +49,7 @@ class ScheduleRule(BaseModel):
     duration_s: Seconds = Field(
         ge=60,
         le=_DURATION_S_MAX,
-        description="seconds for which the rule applies from each of its times on; at most until its next time",
+        description="how long the rule applies after each time of cron, in seconds; at most until the next of these times",
     )
     rate_bytes_per_s_max: Rate | None = Field(
         default=None,

@@ -311,7 +311,7 @@ class TunerSettings(BaseModel):
             raise ValueError(f"schedule, rule {rule.name}: {why}") from None
 
     def with_rules(self, rules: Sequence[ScheduleRule]) -> TunerSettings:
-        """Returns the settings while these rules of the schedule apply. If several set the same, the last one counts."""
+        """Returns the settings while these rules of the schedule apply. If several set the same key, the last one counts."""
         if not rules:
             return self
         changes: dict[str, Any] = {}

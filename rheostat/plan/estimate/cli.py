@@ -111,7 +111,7 @@ def estimate(
 
     With --start, the forecast load of each hour counts, instead of the load of this moment.
 
-    Exit code 1: the reassignment cannot end within the limits that the options give.
+    Exit code 1: the reassignment cannot end within the limits that the options give, or with --start not within 7 days.
     """
     from rheostat.console.logs import set_up_logs
     from rheostat.plan.estimate.command import run_estimate

@@ -79,9 +79,9 @@ def test_best_start_is_told_with_end_interval_and_bottleneck() -> None:
     )
     assert lines[1] == (
         "The leader side of broker 1 ends last. It copies slowest from 2025-11-24 22:30+00:00 on: its throttle is 40.0 MB/s, "
-        "which clients (80.0 MB/s) leave of the capacity, and steady-state replication takes 0 B/s of it."
+        "the part of the capacity that clients (80.0 MB/s) leave, and steady-state replication takes 0 B/s of it."
     )
-    assert lines[2].startswith("A start now takes 3 h 28 min; it would take 3 h 28 min if the load stayed.")
+    assert lines[2].startswith("A start now takes 3 h 28 min; with the present load at all hours it would take 3 h 28 min.")
     assert lines[3] == (
         "Each of brokers 1, 3 has a learned capacity: the most that was seen with latency in order. It may carry more, and the move "
         "then ends earlier."
@@ -93,7 +93,7 @@ def test_start_now_names_the_hour_and_the_clients_that_bind() -> None:
     assert lines[0].startswith(
         "The move starts 2025-11-24 18:00+00:00: it takes 3 h 28 min and ends 2025-11-24 21:28+00:00 ("
     )
-    assert "its throttle is 40.0 MB/s, which clients (80.0 MB/s) leave of the capacity" in lines[1]
+    assert "its throttle is 40.0 MB/s, the part of the capacity that clients (80.0 MB/s) leave" in lines[1]
     assert "The best start within a day is 2025-11-24 22:30+00:00: it takes 2 h 53 min." in lines
 
 
@@ -108,7 +108,7 @@ def test_without_profiles_the_present_load_stays_and_is_told() -> None:
     lines = describe_start(report)
     assert "Each of brokers 1, 3 has no profile: there, the load of this moment counts as constant." in lines
     assert any("has no known capacity (tuner.capacity)" in line for line in lines)
-    assert not any("if the load stayed" in line for line in lines)
+    assert not any("with the present load" in line for line in lines)
     assert "(" not in lines[0], "no interval without a known error"
 
 

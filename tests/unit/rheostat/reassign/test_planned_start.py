@@ -91,7 +91,7 @@ def test_best_start_without_profile_or_schedule_is_refused() -> None:
 def test_best_start_of_a_move_without_an_end_is_refused() -> None:
     busy = [replace(partition, write_bytes_per_s=60 * MB) for partition in PARTITIONS]
     refused = best_start(SETTINGS, {}, busy)
-    assert refused.startswith("--at best: from no start within the next day does the move end within 7 d")
+    assert refused.startswith("--at best: no start within the next day lets the move end within 7 d")
 
 
 def test_time_ratio_without_an_estimate_is_1() -> None:

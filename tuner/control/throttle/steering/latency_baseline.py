@@ -1,4 +1,4 @@
-"""Learns the p99 that the clients of a broker have while it copies no replicas, neither between brokers nor between its disks.
+"""Learns the p99 of a broker's clients while no broker copies replicas, neither between brokers nor between disks.
 
 With ``objective.latency_ms: auto`` the objective of a broker follows from this baseline. The baseline is a mean over half an hour,
 or over less until so much was measured. It is a mean of logarithms, in which a single long pause counts little.

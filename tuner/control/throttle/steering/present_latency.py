@@ -1,13 +1,14 @@
 """Computes the present p99 of produce requests from the p99 that Kafka reports, which covers minutes.
 
-Collectors differ in the time that a p99 covers. Kafka's histogram covers the requests of the last minutes with decreasing weights
-(Yammer's exponentially decaying reservoir). A few slow seconds are more than 1 % of these requests for two minutes, so its p99
-follows the slowest seconds of this time. Other sources report the p99 of the newest step or moment. The mean latency of a window
-comes from two counters and has no such memory.
+Collectors differ in the time that a p99 covers. Kafka's histogram covers the requests of the last minutes with decreasing
+weights (Yammer's exponentially decaying reservoir). A few slow seconds are more than 1 % of these requests for two minutes, so
+its p99 follows the slowest seconds of this time. Other sources report the p99 of the newest step or moment. The mean latency of
+a window comes from two counters and has no such memory.
 
-Clients are served faster again if the mean falls. The rise of the p99 above its baseline is then scaled by the present rise of the
-mean ÷ its largest rise of the last minutes. The data tells the sources apart: a p99 of minutes is closer to a line through the
-largest rise of the mean, a p99 of the moment to one through its present rise.
+Clients are served faster again if the mean falls. The rise of the p99 above its baseline is then scaled by the present rise of
+the mean ÷ its largest rise of the last minutes. Two line fits tell the sources apart. The rise of a p99 that covers minutes is
+proportional to the largest recent rise of the mean. The rise of a p99 of the moment is proportional to the present rise of the
+mean.
 
 Invariant: the present p99 never exceeds the reported one. Without a measured mean it equals the reported one.
 """
@@ -50,8 +51,8 @@ class PresentLatency:
         peaks: age in s and mean latency in ms of windows of the last minutes; each mean is higher than all later ones.
         moment_fit, peak_fit: the rise of the p99 by the present rise of the mean, and by its largest rise.
         yy: the sum of squared rises of the p99.
-        low_p99_ms, low_mean_ms: a low present p99 so far, and a low mean, which stand for a baseline that is not known; 0: none was
-            measured.
+        low_p99_ms, low_mean_ms: smoothed minimum of the present p99, and of the mean; used while the baseline is not known. 0:
+            not measured yet.
     """
 
     p99_ms: float = 0.0
