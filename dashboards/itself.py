@@ -280,6 +280,7 @@ def learn_panels() -> list[timeseries.Panel]:
             query(grown(LearnMetric.WRITTEN), "written"),
             query(grown(LearnMetric.FAILED), "not written"),
             query(most(LearnMetric.BROKERS), "brokers with a profile"),
+            query(per("kind", LearnMetric.LEFT_OUT), "{{kind}} left out, as there are too many"),
             axis="records",
         ),
     ]

@@ -26,6 +26,7 @@ from tuner.api.observers import Observers
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.server import HttpServer, make_app
 from tuner.api.status_store import StatusStore
+from tuner.api.week_store import WeekStore
 from tuner.control.throttle.objective import Capacity, ControlLimits
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
@@ -92,8 +93,10 @@ class LargeTuner:
         )
         quotas = metrics_extras.quotas(CLUSTER, now_ms(1))
         self._plans, self._turns = PlanStatusStore(CLUSTER), metrics_extras.turns()
+        weeks = WeekStore(CLUSTER)
+        weeks.mark_read()  # The history is empty.
         app = make_app(
-            ApiState(self._observers, quotas, self._plans),
+            ApiState(self._observers, quotas, self._plans, weeks=weeks),
             make_registry(board, quotas, plans=self._plans),
             CYCLE_MS / 1000,
             self.now_s,

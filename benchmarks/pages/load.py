@@ -18,6 +18,7 @@ PATHS = (
     "/api/v1/moves",
     "/api/v1/brokers?moving=true&limit=20",
     "/api/v1/brokers/7",
+    "/api/v1/brokers/7/week",
     "/api/v1/tenants",
     "/api/v1/mutations",
     "/api/v1/replication",

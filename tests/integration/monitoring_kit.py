@@ -106,7 +106,7 @@ class AlertReceiver:
 
 
 class Monitoring:
-    """Prometheus scrapes ``ports`` (job → port), Alertmanager notifies ``ear``."""
+    """Prometheus scrapes ``ports`` (job → port; other jobs are left out), Alertmanager notifies ``ear``."""
 
     def __init__(self, folder: Path, ports: Mapping[str, int], *, wait_s_max: int = 15, every_s: int = 2) -> None:
         self._folder, self._ports = folder, ports
@@ -153,6 +153,8 @@ class Monitoring:
         body["rule_files"] = [f"{rules}/*.yaml"]
         body["global"] = {"scrape_interval": self._every, "evaluation_interval": self._every}
         body["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{self._alertmanager}"]
+        body["scrape_configs"] = [job for job in body["scrape_configs"] if job["job_name"] in self._ports]
+        assert len(body["scrape_configs"]) == len(self._ports), self._ports
         for job in body["scrape_configs"]:
             job["static_configs"][0]["targets"] = [f"127.0.0.1:{self._ports[job['job_name']]}"]
         file = self._folder / "prometheus.yaml"

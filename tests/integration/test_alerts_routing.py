@@ -14,7 +14,7 @@ from monitoring_kit import Monitoring
 
 
 class Page:
-    """The metrics pages of all three processes; ``put`` changes one series."""
+    """The metrics pages of three processes; ``put`` changes one series."""
 
     def __init__(self) -> None:
         series: dict[str, float] = {}

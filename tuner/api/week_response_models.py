@@ -38,7 +38,9 @@ class BaselineBody(BaseModel):
     start_ms: int = Field(
         description="begin of the first step; steps of the past have the values of their hour of the week"
     )
-    p99_ms: list[float | None] = Field(description="produce p99 of the broker's clients while no broker copies replicas")
+    p99_ms: list[float | None] = Field(
+        description="produce p99 of the broker's clients while no broker copies replicas"
+    )
     p99_ms_max: list[float | None] = Field(description="the objective that follows from it; null: no objective")
 
 

@@ -81,7 +81,9 @@ def test_best_start_is_told_with_end_interval_and_bottleneck() -> None:
         "The leader side of broker 1 ends last. It copies slowest from 2025-11-24 22:30+00:00 on: its throttle is 40.0 MB/s, "
         "the part of the capacity that clients (80.0 MB/s) leave, and steady-state replication takes 0 B/s of it."
     )
-    assert lines[2].startswith("A start now takes 3 h 28 min; with the present load at all hours it would take 3 h 28 min.")
+    assert lines[2].startswith(
+        "A start now takes 3 h 28 min; with the present load at all hours it would take 3 h 28 min."
+    )
     assert lines[3] == (
         "Each of brokers 1, 3 has a learned capacity: the most that was seen with latency in order. It may carry more, and the move "
         "then ends earlier."

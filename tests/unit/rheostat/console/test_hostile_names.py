@@ -28,6 +28,8 @@ from rheostat.fetchers import live_view
 from rheostat.fetchers import view as fetchers_view
 from rheostat.fetchers.live_threads import LogSizes, analyse_threads
 from rheostat.fetchers.report import analyse_fetchers
+from rheostat.history import view as history_view
+from rheostat.history.report import build_report as build_history
 from rheostat.journal import command as journal_command
 from rheostat.journal.scan import JournalScan
 from rheostat.limits import view as limits_view
@@ -52,7 +54,15 @@ from rheostat.status.active_tuner import tuner_json
 from rheostat.status.screen import RateHistory, render_screen
 from rheostat.throttles import view as throttles_view
 from rheostat.throttles.report import ThrottleHistory, throttle_rows
-from streaming.shared.contract import LaggingPartition, MovingPartition, Side, Signal, TenantSignal
+from streaming.shared.contract import (
+    BrokerHistory,
+    HistoryPeriod,
+    LaggingPartition,
+    MovingPartition,
+    Side,
+    Signal,
+    TenantSignal,
+)
 from streaming.shared.kafka.values import PartitionState
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.mutation_quota.entity import Tenant
@@ -222,6 +232,11 @@ def schedule(hostile: str, console: Console) -> None:
     show_preview({"time_zone": "UTC", "periods": [{**period, "tolerance": None}]}, console)
 
 
+def history(hostile: str, console: Console) -> None:
+    period = HistoryPeriod(hostile, NOW_MS, (BrokerHistory(1, 100, client_in_bytes_per_s=1e6),))
+    history_view.show(build_history(hostile, [period], (), NOW_MS, NOW_MS + 3_600_000), console)
+
+
 def plan(hostile: str, console: Console) -> None:
     planned = (PlannedPartition(hostile, 0, 1, frozenset({1}), 1e5, {2: 1e9}),)
     figures = EstimateFigures(hostile, kip73_figures(1, 10, [1e9], [1e5]), planned, notes=(hostile,))
@@ -295,6 +310,7 @@ RENDERERS: dict[str, Renderer] = {
     "throttles/view": throttles,
     "limits/view": limits,
     "config/schedule": schedule,
+    "history/view": history,
     "plan/estimate/view": plan,
     "reassign/view": reassign,
     "replay/command": replayed,
