@@ -195,7 +195,7 @@ def test_following_doctor_grants_exactly_the_minimal_rights(lab: Lab, tmp_path: 
     settings = load_settings(config_of(lab, ADVISED, tmp_path), {})
     granted: list[tuple[str, str, str]] = []
 
-    for _ in range(40):
+    for _ in range(60):
         findings = list(examine(settings, create=True))
         first = next(iter(failed(findings)), None)
         if first is None:
