@@ -1,4 +1,7 @@
-"""A throttled move with shipped defaults: no objective and no capacity in the settings. The tuner speeds it up within a minute."""
+"""A throttled move with shipped defaults: no objective and no capacity in the settings. The tuner speeds it up within a minute.
+
+It is a campaign test: beside other tests the clients wait because of those, and the tuner then keeps the rate low.
+"""
 
 from __future__ import annotations
 
@@ -52,6 +55,7 @@ def latency_limit(rheostat: Running, broker: int) -> dict[str, Any]:
     return brokers(rheostat).get(broker, {}).get("latency_limit") or {}
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_throttled_move_is_sped_up_without_an_objective_or_a_capacity_in_the_settings() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
