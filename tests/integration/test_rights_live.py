@@ -191,6 +191,7 @@ KINDS = {
 }  # fmt: skip
 
 
+@pytest.mark.timeout(500)  # Each of about 45 pieces of advice takes a few seconds.
 def test_following_doctor_grants_exactly_the_minimal_rights(lab: Lab, tmp_path: Path) -> None:
     settings = load_settings(config_of(lab, ADVISED, tmp_path), {})
     granted: list[tuple[str, str, str]] = []
