@@ -97,7 +97,7 @@ def _moves(trace: LoadTrace) -> Iterator[Moved]:
 
 
 class _Left:
-    """What the clients of a trace really leave of the link."""
+    """The part of the link that the clients of a trace really leave."""
 
     def __init__(self, values: Sequence[float], link_bytes_per_s: float) -> None:
         self.link_bytes_per_s = link_bytes_per_s

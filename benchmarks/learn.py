@@ -44,7 +44,7 @@ _FIRST_HOUR = 1_699_833_600_000 // HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """What was injected into one series: a lasting factor, or a peak; ``hour`` is None if nothing was."""
+    """The change injected into one series: a lasting factor, or a peak; ``hour`` is None without a change."""
 
     hour: int | None
     factor: float

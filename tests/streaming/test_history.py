@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from history_cases import (
@@ -302,9 +303,10 @@ def test_failed_pass_is_repeated_completely(spark: SparkSession) -> None:
     passes = Passes(log)
     log.add(*[broker(600 * n + 5) for n in range(9)])
 
-    def fail_from_third_write(calls: list[int] = []) -> None:  # noqa: B006 - counts the calls
-        calls.append(1)
-        if len(calls) == 3:
+    writes = count(1)
+
+    def fail_from_third_write() -> None:
+        if next(writes) == 3:
             raise OSError("no broker answers")
 
     log.fails = fail_from_third_write
@@ -351,13 +353,13 @@ def test_division_into_passes_changes_nothing(spark: SparkSession, signals: list
     """Signals in any order, with repetitions; passes, restarts and repeated passes anywhere between them."""
     end_s = 8 * 600 + 61
     whole = MemoryLog(spark)
-    whole.add(*signals, at_ms=P0 + end_s * 1000)  # type: ignore[arg-type]
+    whole.add(*signals, at_ms=P0 + end_s * 1000)  # type: ignore[arg-type]  # drawn from signals only
     Passes(whole).run(end_s)
 
     divided = MemoryLog(spark)
     passes = Passes(divided)
     for signal in signals:
-        divided.add(signal, at_ms=P0 + end_s * 1000)  # type: ignore[arg-type]
+        divided.add(signal, at_ms=P0 + end_s * 1000)  # type: ignore[arg-type]  # as above
         if cuts.draw(st.integers(0, 2)) == 0:
             if cuts.draw(st.booleans()):
                 passes.restart()

@@ -15,7 +15,7 @@ TOLD_CAPACITY_RATIO = 0.85
 
 
 class BindingLimit(StrEnum):
-    """What determines the throttle in a period."""
+    """The limit that determines the throttle in a period."""
 
     CEILING = "ceiling"
     CLIENTS = "clients"  # What clients and other replication leave of the capacity.
@@ -49,7 +49,7 @@ class LimitPeriod:
 
 @dataclass(frozen=True, slots=True)
 class KnownCapacity:
-    """What one direction of a broker carries; ``is_learned``: it was seen there with latency in order, so it may carry more."""
+    """The load that one direction of a broker carries. ``is_learned``: the history has proven it, so it may carry more."""
 
     bytes_per_s: float
     is_learned: bool = False

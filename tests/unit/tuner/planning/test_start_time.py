@@ -162,11 +162,14 @@ def test_binding_period_is_the_busiest_hour_of_the_slowest_broker() -> None:
 def test_errors_of_forecasts_give_the_interval() -> None:
     errors = (5 * MB, 10 * MB, 15 * MB, 20 * MB, 20 * MB)
     result = forecast([partition(100e9, 0.0)], [profile(b, [80 * MB] * 200, errors) for b in (1, 3)]).estimate(NOW_MS)
-    assert None not in (result.end_low_ms, result.end_ms, result.end_high_ms)
-    assert result.end_low_ms < result.end_ms < result.end_high_ms  # type: ignore[operator]
+    low_ms, end_ms, high_ms = result.end_low_ms, result.end_ms, result.end_high_ms
+    assert low_ms is not None
+    assert end_ms is not None
+    assert high_ms is not None
+    assert low_ms < end_ms < high_ms
     # Within the first hour the load is 5 MB/s lower or higher at most, later 10 MB/s.
-    assert 100e9 / (50 * MB) <= (result.end_low_ms - NOW_MS) / 1000 <= 100e9 / (45 * MB)  # type: ignore[operator]
-    assert 100e9 / (35 * MB) <= (result.end_high_ms - NOW_MS) / 1000 <= 100e9 / (30 * MB)  # type: ignore[operator]
+    assert 100e9 / (50 * MB) <= (low_ms - NOW_MS) / 1000 <= 100e9 / (45 * MB)
+    assert 100e9 / (35 * MB) <= (high_ms - NOW_MS) / 1000 <= 100e9 / (30 * MB)
 
 
 def test_load_of_now_is_kept_for_comparison() -> None:
