@@ -46,7 +46,7 @@ from benchmarks.calm_table import (
     clients_cells,
 )
 from benchmarks.links.calm import calm_of
-from benchmarks.links.lab import BROKERS, BenchLab
+from benchmarks.links.lab import BROKERS, WARM_S, BenchLab
 from benchmarks.links.net import Links, check_machine
 from benchmarks.links.plot import svg
 from benchmarks.links.run import Run
@@ -75,7 +75,7 @@ def measure(given: argparse.Namespace, rows: list[Row]) -> None:
             ]
             if not wanted:
                 continue
-            with Links(BROKERS) as links, BenchLab(links, size, samples) as lab:
+            with Links(BROKERS) as links, BenchLab(links, size, samples, given.warm_s) as lab:
                 for scenario, policy in wanted:
                     if time.monotonic() - began_s > given.minutes_max * 60:
                         say(f"{given.minutes_max:g} minutes are over; what is missing can be measured with --save")
@@ -204,6 +204,12 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
         type=float,
         default=START_SHARE,
         help="of the free link: the operator's throttle that rheostat finds",
+    )
+    parser.add_argument(
+        "--warm-s",
+        type=float,
+        default=WARM_S,
+        help="how long clients write before the first run; the p99 of brokers falls for minutes after their start",
     )
     given = parser.parse_args(arguments)
     given.scenario = given.scenario or ["steady"]

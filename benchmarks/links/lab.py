@@ -66,11 +66,12 @@ _KEPT = {"retention.bytes": str(32 * MB), "segment.bytes": str(8 * MB)}  # A par
 class BenchLab:
     """A cluster with one setting of the quota window. Use it as a context manager."""
 
-    def __init__(self, links: Links, size: Size, quota_samples: int) -> None:
+    def __init__(self, links: Links, size: Size, quota_samples: int, warm_s: float = WARM_S) -> None:
         self.links = links
         self.size = size
         self.capacity_bytes_per_s = 0.0
         self._samples = quota_samples
+        self._warm_s = warm_s
         self._exit = ExitStack()
 
     def __enter__(self) -> BenchLab:
@@ -117,7 +118,7 @@ class BenchLab:
         self._measuring.check()
         # A session of Spark that has just begun takes both cores to compile what it will run.
         awaited("signals are made", lambda: "first batch" in self._log.read_text(errors="replace"), 120)
-        self.pause(WARM_S)
+        self.pause(self._warm_s)
 
     def _spec(self) -> LabSpec:
         links, size = self.links, self.size
