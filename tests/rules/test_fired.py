@@ -47,6 +47,7 @@ FIRED = {
     "TunerActuationFailing": SLOW,
     "ConfigReloadFailed": STALLED,
     "ThreadEnded": "integration/test_alerts_live_threads.py::test_thread_that_ends_by_an_error_fires_alert",
+    "ProfilesStale": "integration/test_alerts_live_changes.py::test_history_that_ended_hours_ago_fires_notice",
     "OperatorOverrideInForce": STALLED,
 }
 

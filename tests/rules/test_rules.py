@@ -46,6 +46,7 @@ OTHER_COMMANDS = {
     "TunerActuationFailing": ("rheostat status", "rheostat doctor", "kafka-configs", "rheostat pause"),
     "ConfigReloadFailed": ("rheostat config check", "rheostat config show"),
     "ThreadEnded": ("rheostat run", "rheostat status", "/readyz"),
+    "ProfilesStale": ("rheostat history", "rheostat run", "rheostat doctor"),
     "OperatorOverrideInForce": ("rheostat status", "rheostat resume", "rheostat override", "kafka-configs"),
 }
 # A verdict that stands on its own: it is told by the part it is about, or by what Prometheus remembers.
@@ -56,6 +57,7 @@ RESTS_ON_NOTHING = {
     "ThreadEnded",
     "LastingChangeFound",
     "UnusualValueFound",
+    "ProfilesStale",
 }
 RULE_TESTS = sorted(Path(__file__).parent.glob("*.yaml"))
 BY_NAME = {metric.name: metric for metric in METRICS}
