@@ -12,7 +12,7 @@ from rheostat.console.help_form import PlainGroup
 from rheostat.console.output import out
 from rheostat.declaration import with_example
 from rheostat.errors import CommandError
-from rheostat.options import Config, Json, time_option
+from rheostat.options import Config, Json, OptionalConfig, time_option
 
 app = typer.Typer(cls=PlainGroup, help="Checks, shows and explains the settings.", no_args_is_help=True)
 
@@ -57,6 +57,44 @@ def schedule(
         out(json.dumps(preview, indent=2))
     else:
         show_preview(preview, console_for(sys.stdout))
+
+
+@app.command("export", **with_example("rheostat config export /etc/rheostat/export --config rheostat.yaml"))
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="the folder; it is created if it is missing")],
+    config: OptionalConfig = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="also overwrite files that were changed after their export")
+    ] = False,
+) -> None:
+    """Writes dashboards, alert rules, settings of monitoring and collectors, systemd units, Kubernetes files and ACL commands.
+
+    The ACL commands have the names and addresses of the settings file; without one, those of the example that is shipped. Files that you
+    have changed are kept. Exit code 1: this version has other content for such a file.
+    """
+    from rheostat.config.export import export as write_files
+    from rheostat.config.export import files_to_export
+    from rheostat.config.resources import conf_file
+    from rheostat.config.settings import load_settings
+
+    settings = load_settings(config or conf_file("rheostat.yaml"))
+    report = write_files(files_to_export(settings), folder, force=force)
+    for path in report.written:
+        out(f"wrote {path}")
+    for path in report.outdated:
+        out(f"{path} is not part of this version: remove it, unless you use it")
+    counts = {
+        "written": report.written,
+        "unchanged": report.unchanged,
+        "with your changes": report.edited,
+        "kept": report.kept,
+    }
+    out(f"{folder}: {', '.join(f'{len(paths)} files {what}' for what, paths in counts.items() if paths)}")
+    if report.kept:
+        raise CommandError(
+            "\n".join(f"{folder / path} was changed and is kept, and this version has other content" for path in report.kept)
+            + "\nCompare these files with an export into an empty folder, or overwrite them with --force."
+        )
 
 
 @app.command("reference", **with_example("rheostat config reference"))

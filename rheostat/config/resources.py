@@ -1,6 +1,7 @@
-"""Finds the files of conf/, and the cache and state folders.
+"""Finds the files that are shipped beside the code, and the cache and state folders.
 
-conf/ is inside the installed package, or beside it in a source checkout.
+The shipped files are conf/, deploy/, dashboards/ and compose.yaml. They are inside the installed package, or beside it in a source
+checkout, under the same names.
 """
 
 from __future__ import annotations
@@ -13,13 +14,22 @@ import platformdirs
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
-def conf_file(*parts: str) -> Path:
-    """Returns the path of a file in conf/, for example ``conf_file("jvm", "ivy.xml")``."""
-    for root in (_PACKAGE / "conf", _PACKAGE.parent / "conf"):
+def shipped_path(*parts: str) -> Path:
+    """Returns a shipped file or folder, for example ``shipped_path("deploy", "systemd")``.
+
+    Raises:
+        FileNotFoundError: this installation does not have it.
+    """
+    for root in (_PACKAGE, _PACKAGE.parent):
         path = root.joinpath(*parts)
         if path.exists():
             return path
-    raise FileNotFoundError(f"conf/{'/'.join(parts)} is missing from this installation of rheostat")
+    raise FileNotFoundError(f"{'/'.join(parts)} is missing from this installation of rheostat")
+
+
+def conf_file(*parts: str) -> Path:
+    """Returns the path of a file in conf/, for example ``conf_file("jvm", "ivy.xml")``."""
+    return shipped_path("conf", *parts)
 
 
 def cache_dir() -> Path:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rheostat.console.output import out, tell
+from rheostat.errors import BadInputError
 from rheostat.options import Config, Json
 
 
@@ -23,6 +24,21 @@ def doctor(
             help="create rheostat's topics if they are missing, and test rights whose test makes Kafka create a topic",
         ),
     ] = False,
+    print_acls: Annotated[
+        bool,
+        typer.Option(
+            "--print-acls", help="only print the kafka-acls commands that grant the rights of each process, as a shell script"
+        ),
+    ] = False,
+    principals: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--principal",
+            metavar="[ROLE=]USER",
+            help="with --print-acls: the user of a role, such as collect=User:alice, or of all other roles, such as User:bob; "
+            "default: User:rheostat-ROLE",
+        ),
+    ] = None,
 ) -> None:
     """Checks Java, artifacts, reachability and rights, and says how to solve each problem. Changes nothing by default."""
     from rheostat.config.settings import load_settings
@@ -32,6 +48,15 @@ def doctor(
     from rheostat.doctor.view import show
     from rheostat.jvm.kernel import stream_jars
 
+    if print_acls:
+        from rheostat.permissions.acls import acl_script, parse_principals
+
+        if as_json or fetch or create:
+            raise BadInputError("--print-acls prints commands and checks nothing: leave out --json, --fetch and --create")
+        out(acl_script(load_settings(config), parse_principals(principals or ())).rstrip("\n"))
+        return
+    if principals:
+        raise BadInputError("--principal is for --print-acls: give both, or neither")
     set_up_logs()
     settings = load_settings(config)
     if fetch:
