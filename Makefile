@@ -9,10 +9,10 @@ UV := $(shell command -v uv 2>/dev/null || echo $(TOOLS)/uv/bin/uv)
 BIN := .venv/bin
 LOCKS := requirements.lock requirements-dev.lock
 PACKAGES := streaming tuner learning rheostat
-CODE := $(PACKAGES) tests benchmarks dashboards docs_build
+CODE := $(PACKAGES) tests benchmarks dashboards docs_build dist_build
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help venv demo test test-fast faults stories check docs bench swarm format lock screenshots image
+.PHONY: help venv demo test test-fast faults stories check docs bench swarm format lock screenshots image dist audit
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,16 @@ format: venv ## rewrite the code in the house format
 lock: $(UV) ## write requirements*.lock again from pyproject.toml
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate pyproject.toml -o requirements.lock
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+dist: venv ## wheel and sdist in dist/, with the list of components (SBOM), licences, lock file and checksums beside them
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/python -m dist_build.sbom dist
+	cp requirements.lock dist/
+	cd dist && sha256sum * > SHA256SUMS
+
+audit: venv ## known vulnerabilities of the locked packages; exit code 3 if the database does not answer
+	$(BIN)/python -m dist_build.audit
 
 screenshots: venv ## the pictures of the page in README and docs, taken again
 	RHEOSTAT_SCREENSHOTS=1 $(BIN)/python -m pytest tests/ui/test_ui_plan.py tests/ui/test_ui_week.py -m ""
