@@ -63,6 +63,8 @@ RUN RHEOSTAT_CACHE_DIR=/opt/rheostat/cache PYTHONDONTWRITEBYTECODE=1 /opt/venv/b
 FROM dependencies AS project
 COPY pyproject.toml README.md /src/
 COPY conf/ /src/conf/
+COPY dashboards/ /src/dashboards/
+COPY deploy/ /src/deploy/
 COPY streaming/ /src/streaming/
 COPY tuner/ /src/tuner/
 COPY learning/ /src/learning/

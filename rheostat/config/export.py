@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from rheostat.config.resources import shipped_path
 from rheostat.config.settings import Settings
-from rheostat.errors import BadInputError, CommandError
+from rheostat.errors import BadInputError, CommandError, SetupError
 from rheostat.permissions.acls import acl_script, parse_principals
 
 LIST_FILE = ".rheostat-export.json"
@@ -36,9 +36,11 @@ _SHIPPED = (
     "dashboards",
     "deploy",
     "compose.yaml",
+    ".env",
 )
-_OPTIONAL = ("compose.yaml",)
-_LEFT_OUT = (".py", ".pyc")
+_OPTIONAL = ("compose.yaml", ".env")
+_SUFFIXES_LEFT_OUT = (".py", ".pyc")
+_FOLDERS_LEFT_OUT = {"secrets"}  # A checkout may hold secrets of its owner there.
 _EXECUTABLE = 0o111
 
 
@@ -75,6 +77,9 @@ def files_to_export(settings: Settings) -> list[ExportedFile]:
 
     Args:
         settings: the names and addresses for the ACL commands.
+
+    Raises:
+        SetupError: a file is missing from this installation.
     """
     files = [file for name in _SHIPPED for file in _shipped_files(name)]
     script = acl_script(settings, parse_principals(()))
@@ -88,10 +93,10 @@ def _shipped_files(name: str) -> Iterator[ExportedFile]:
     except FileNotFoundError:
         if name in _OPTIONAL:
             return
-        raise
+        raise SetupError(f"This installation of rheostat lacks {name}: install it again from its wheel.") from None
     paths = sorted(path for path in source.rglob("*") if path.is_file()) if source.is_dir() else [source]
     for path in paths:
-        if path.suffix not in _LEFT_OUT:
+        if path.suffix not in _SUFFIXES_LEFT_OUT and _FOLDERS_LEFT_OUT.isdisjoint(path.relative_to(source).parts[:-1]):
             yield ExportedFile(
                 path=PurePosixPath(name, *path.relative_to(source).parts),
                 content=path.read_bytes(),

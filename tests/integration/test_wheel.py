@@ -248,5 +248,6 @@ def test_every_shipped_file_is_named_in_the_project_file() -> None:
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     named = {*wheel["only-include"], *wheel.get("force-include", {})}
     assert {"conf", "dashboards", "deploy"} <= named
-    if (ROOT / "compose.yaml").exists():
-        assert wheel["force-include"]["compose.yaml"] == "rheostat/compose.yaml"
+    for name in ("compose.yaml", ".env"):
+        if (ROOT / name).exists():
+            assert wheel["force-include"][name] == f"rheostat/{name}"

@@ -15,7 +15,7 @@ from rheostat.cli import app
 from rheostat.config.export import ACLS_FILE, LIST_FILE, ExportedFile, export, files_to_export
 from rheostat.config.resources import conf_file, shipped_path
 from rheostat.config.settings import load_settings
-from rheostat.errors import BadInputError, CommandError
+from rheostat.errors import BadInputError, CommandError, SetupError
 
 
 def exported(text: str, path: str = "a/b.yaml") -> list[ExportedFile]:
@@ -28,13 +28,35 @@ def test_export_has_all_files_that_other_programs_read() -> None:
         shipped = {
             f"{folder}/{path.relative_to(shipped_path(*folder.split('/')))}"
             for path in shipped_path(*folder.split("/")).rglob("*")
-            if path.is_file() and path.suffix not in (".py", ".pyc")
+            if path.is_file() and path.suffix not in (".py", ".pyc") and path.parent.name != "secrets"
         }
         assert shipped
         assert shipped <= files.keys()
     assert {"conf/prometheus/prometheus.yaml", "conf/alertmanager/alertmanager.yaml", ACLS_FILE} <= files.keys()
     assert not [path for path in files if path.endswith((".py", ".pyc")) or path.startswith(("conf/jvm", "conf/scenarios"))]
     assert files[ACLS_FILE].is_executable
+
+
+def test_incomplete_installation_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*parts: str) -> Path:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("rheostat.config.export.shipped_path", missing)
+    with pytest.raises(SetupError, match=r"lacks conf/rheostat\.yaml: install it again"):
+        files_to_export(load_settings(conf_file("rheostat.yaml"), {}))
+
+
+def test_secrets_of_a_checkout_are_not_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "compose" / "secrets").mkdir(parents=True)
+    (tmp_path / "compose" / "secrets" / "token").write_text("s3cret")
+    (tmp_path / "compose" / "a.yaml").write_text("")
+
+    def shipped(*parts: str) -> Path:
+        return tmp_path if parts == ("deploy",) else shipped_path(*parts)
+
+    monkeypatch.setattr("rheostat.config.export.shipped_path", shipped)
+    files = files_to_export(load_settings(conf_file("rheostat.yaml"), {}))
+    assert [str(file.path) for file in files if file.path.parts[0] == "deploy"] == ["deploy/compose/a.yaml"]
 
 
 def test_rules_are_where_the_prometheus_file_looks_for_them(tmp_path: Path) -> None:
