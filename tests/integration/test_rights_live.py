@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shlex
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +33,7 @@ from rheostat.config.settings import Settings, load_settings
 from rheostat.connectivity.probe import ProbeOutcome, probe_servers
 from rheostat.doctor.examine import Finding, FindingVerdict, examine
 from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.tools import tool_command
 from streaming.shared import kafka_names
 from streaming.shared.contract import Topics
 from streaming.shared.contract.quotas import QuotaEntity
@@ -40,8 +44,8 @@ from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.topics import topic_specs
 from tuner.runtime.lease import lease_group
 
-NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS = "nobody", "advised", "minimal", "observer", "topicless"
-USERS = (NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS)
+NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS, PRINTED = "nobody", "advised", "minimal", "observer", "topicless", "printed"
+USERS = (NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS, PRINTED)
 PASSWORD = "a secret with \\ and '"
 TOPIC = "orders"
 # One broker: a right is then effective everywhere as soon as it is anywhere.
@@ -262,6 +266,35 @@ def test_doctor_passes_with_minimal_rights(lab: Lab, tmp_path: Path) -> None:
     assert findings["quota window"]["verdict"] == "advice"
     assert "replication.quota.window.num=3" in findings["quota window"]["do"]
     assert {f"JMX agent of node {n}" for n in (1, 100)} <= findings.keys()
+
+
+def test_doctor_is_content_after_its_printed_commands(lab: Lab, tmp_path: Path) -> None:
+    """Kafka's own tool runs the script that `doctor --print-acls` prints, for one user with all roles."""
+    config = config_of(lab, PRINTED, tmp_path)
+    body = yaml.safe_load(config.read_text())
+    administrator = tmp_path / "administrator.yaml"
+    administrator.write_text(yaml.safe_dump(body | {"kafka": {"bootstrap_servers": lab.bootstrap_servers}}))
+    printed = rheostat("doctor", "--config", administrator, "--print-acls", "--principal", f"User:{PRINTED}")
+    assert printed.returncode == 0, printed.stderr
+    tool = tmp_path / "bin" / "kafka-acls"
+    tool.parent.mkdir()
+    tool.write_text(f'#!/bin/sh\nexec {shlex.join(tool_command(lab.artifacts, "org.apache.kafka.tools.AclCommand"))} "$@"\n')
+    tool.chmod(0o755)
+    settings = load_settings(config, {})
+    assert failed(list(examine(settings))) != []
+
+    def run(script: str) -> None:
+        environment = {**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"}
+        done = subprocess.run(["sh"], input=script, env=environment, capture_output=True, text=True, timeout=90, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    run(printed.stdout)
+    until(lambda: failed(list(examine(settings, create=True))) == [], 10, "the printed rights are all that is needed")
+
+    # The removal of docs/how-to/uninstall.md, for one of the commands.
+    (on_cluster,) = (line for line in printed.stdout.splitlines() if line.endswith(" --cluster"))
+    run(on_cluster.replace(" --add ", " --remove --force "))
+    until(lambda: failed(list(examine(settings, create=True))) != [], 10, "a right is taken away")
 
 
 def test_every_call_works_with_minimal_rights(lab: Lab, client_of: Callable[[str], ClusterClient]) -> None:
