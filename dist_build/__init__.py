@@ -1,1 +1,1 @@
-"""Makes what is beside the wheel in dist/: the list of components (SBOM), the list of licences, and the audit of known vulnerabilities."""
+"""Makes the files beside the wheel: the list of components (SBOM) and of their licences. Also looks up known vulnerabilities."""

@@ -52,12 +52,25 @@ def evaluate(code: int, output: str, errors: str) -> tuple[int, str]:
 
 def main(arguments: Sequence[str]) -> int:
     lock = arguments[0] if arguments else str(LOCK)
-    command = [sys.executable, "-m", "pip_audit", "--requirement", lock, "--require-hashes", "--disable-pip", "--format", "json"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip_audit",
+        "--requirement",
+        lock,
+        "--require-hashes",
+        "--disable-pip",
+        "--format",
+        "json",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_AUDIT_S_MAX, check=False)
         code, message = evaluate(done.returncode, done.stdout, done.stderr)
     except subprocess.TimeoutExpired:
-        code, message = NOT_REACHED, f"Not audited: the database of vulnerabilities did not answer within {_AUDIT_S_MAX} s."
+        code, message = (
+            NOT_REACHED,
+            f"Not audited: the database of vulnerabilities did not answer within {_AUDIT_S_MAX} s.",
+        )
     (sys.stdout if code == AUDITED else sys.stderr).write(f"{message}\n")
     return code
 

@@ -1,7 +1,7 @@
 """Lists the components that an installation of rheostat consists of: Python packages of the lock file, and JVM artifacts.
 
-The lock file and conf/jvm/ivy.sha256 pin each component by its digest, so the list needs no network. The licence of a Python package
-is that of its installed metadata, and the licence of a JVM artifact is in conf/jvm/licences.csv.
+The lock file and conf/jvm/ivy.sha256 pin each component by its digest, so the list needs no network. The licence of a Python
+package is that of its installed metadata, and the licence of a JVM artifact is in conf/jvm/licences.csv.
 """
 
 from __future__ import annotations
@@ -53,15 +53,16 @@ class PackagedComponent:
         return f"pkg:pypi/{self.name.lower().replace('_', '-')}@{self.version}"
 
 
-def python_components(
-    lock: str, licence_of: Callable[[str], str | None] = lambda name: installed_licence(name)
-) -> list[PackagedComponent]:
+def python_components(lock: str, licence_of: Callable[[str], str | None] | None = None) -> list[PackagedComponent]:
     """Returns the packages of a lock file in its order.
+
+    Args:
+        licence_of: returns the licence of a package by its name; by default that of the installed package.
 
     Raises:
         ValueError: a package has no digest, or its licence is not known.
     """
-    return list(_python_components(lock, licence_of))
+    return list(_python_components(lock, licence_of or installed_licence))
 
 
 def _python_components(lock: str, licence_of: Callable[[str], str | None]) -> Iterator[PackagedComponent]:
@@ -74,7 +75,9 @@ def _python_components(lock: str, licence_of: Callable[[str], str | None]) -> It
         if not digests:
             raise ValueError(f"{name} has no digest in the lock file: run `make lock`")
         if licence is None:
-            raise ValueError(f"the licence of {name} is not known: run `make venv`, or name it in dist_build/components.py")
+            raise ValueError(
+                f"the licence of {name} is not known: run `make venv`, or name it in dist_build/components.py"
+            )
         yield PackagedComponent(name=name, version=version, licence=licence, digests=digests, condition=condition)
 
 

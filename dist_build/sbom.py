@@ -98,8 +98,8 @@ def licences_page(components: Iterable[PackagedComponent]) -> str:
     lines = [
         f"# Licences of {_NAME} {version(_NAME)} and its components",
         "",
-        f"{_NAME} itself: {_LICENCE}. PySpark contains the jars of Apache Spark; their licences are in its folder `licenses`. The page of "
-        "the tuner contains htmx (0BSD) and uPlot (MIT).",
+        f"{_NAME} itself: {_LICENCE}. PySpark contains the jars of Apache Spark; their licences are in its folder `licenses`. The "
+        "page of the tuner contains htmx (0BSD) and uPlot (MIT).",
         "",
         "| component | version | licence | kind |",
         "|---|---|---|---|",

@@ -69,8 +69,8 @@ def export(
 ) -> None:
     """Writes dashboards, alert rules, settings of monitoring and collectors, systemd units, Kubernetes files and ACL commands.
 
-    The ACL commands have the names and addresses of the settings file; without one, those of the example that is shipped. Files that you
-    have changed are kept. Exit code 1: this version has other content for such a file.
+    The ACL commands have the names and addresses of the settings file; without one, those of the example that is shipped. Files
+    that you have changed are kept. Exit code 1: this version has other content for such a file.
     """
     from rheostat.config.export import export as write_files
     from rheostat.config.export import files_to_export
@@ -92,7 +92,9 @@ def export(
     out(f"{folder}: {', '.join(f'{len(paths)} files {what}' for what, paths in counts.items() if paths)}")
     if report.kept:
         raise CommandError(
-            "\n".join(f"{folder / path} was changed and is kept, and this version has other content" for path in report.kept)
+            "\n".join(
+                f"{folder / path} was changed and is kept, and this version has other content" for path in report.kept
+            )
             + "\nCompare these files with an export into an empty folder, or overwrite them with --force."
         )
 

@@ -1,10 +1,10 @@
-"""Writes the shipped files for other programs into a folder: dashboards, rules, settings of collectors, units, charts, ACL commands.
+"""Writes the files for other programs into a folder: dashboards, rules, settings of collectors, units, charts, ACL commands.
 
 The folder has the same paths as the repository, so references between the files stay valid.
 
-Invariant: a file that was changed after its export is not overwritten, unless the caller asks for it. The folder therefore has a list
-with the digest of each file in the version that was exported last. The list is written before the files with the old and the new
-digest, and afterwards with the new one, so that an interrupted export recognises its own files.
+Invariant: a file that was changed after its export is not overwritten, unless the caller asks for it. The folder therefore has a
+list with the digest of each file in the version that was exported last. The list is written before the files with the old and the
+new digest, and afterwards with the new one, so that an interrupted export recognises its own files.
 """
 
 from __future__ import annotations

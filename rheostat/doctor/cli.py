@@ -27,7 +27,8 @@ def doctor(
     print_acls: Annotated[
         bool,
         typer.Option(
-            "--print-acls", help="only print the kafka-acls commands that grant the rights of each process, as a shell script"
+            "--print-acls",
+            help="only print the kafka-acls commands that grant the rights of each process, as a shell script",
         ),
     ] = False,
     principals: Annotated[
@@ -52,7 +53,9 @@ def doctor(
         from rheostat.permissions.acls import acl_script, parse_principals
 
         if as_json or fetch or create:
-            raise BadInputError("--print-acls prints commands and checks nothing: leave out --json, --fetch and --create")
+            raise BadInputError(
+                "--print-acls prints commands and checks nothing: leave out --json, --fetch and --create"
+            )
         out(acl_script(load_settings(config), parse_principals(principals or ())).rstrip("\n"))
         return
     if principals:

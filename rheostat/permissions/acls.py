@@ -158,7 +158,5 @@ def _command(kafka: KafkaSettings, principal: str, grant: _Grant) -> str:
 def _commands_for_sources(settings: Settings, principal: str) -> Iterator[str]:
     """Yields the commands for the topics that other collectors write, which may be in other clusters."""
     for source in settings.stream.sources:
-        grant = _Grant(
-            operations=("Read", "Describe"), kind=ResourceKind.TOPIC, is_prefix=False, names=(source.topic,)
-        )
+        grant = _Grant(operations=("Read", "Describe"), kind=ResourceKind.TOPIC, is_prefix=False, names=(source.topic,))
         yield _command(source.kafka or settings.kafka, principal, grant)

@@ -1,7 +1,7 @@
 """The table of rights: what each process, and each group of commands, needs on a cluster with ACLs.
 
-The page docs/reference/permissions.md and the commands of ``rheostat doctor --print-acls`` are made from this table. A test runs each
-process with exactly these rights (tests/integration/test_permissions_live.py).
+The page docs/reference/permissions.md and the commands of ``rheostat doctor --print-acls`` are made from this table. A test runs
+each process with exactly these rights (tests/integration/test_permissions_live.py).
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ _ALL_OWN = "Read Write Describe DescribeConfigs"
 CREATE = Role(
     name="create",
     title="Creation of the topics",
-    before="The first process that needs a missing topic creates it. To create all topics in advance, use `rheostat doctor --create`. "
-    "In both cases the user needs these rights:",
+    before="The first process that needs a missing topic creates it. To create all topics in advance, use `rheostat doctor "
+    "--create`. In both cases the user needs these rights:",
     permissions=(_topic("Create Describe DescribeConfigs", f"{PREFIX}.", "rheostat's own topics", is_prefix=True),),
     after="If the journal or the orders topic is deleted, the tuner creates it again, and needs Create on Topic prefix "
     "`<prefix>.`. If you do not grant this right, run `rheostat doctor --create` as another user.",

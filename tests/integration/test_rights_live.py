@@ -44,7 +44,14 @@ from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.topics import topic_specs
 from tuner.runtime.lease import lease_group
 
-NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS, PRINTED = "nobody", "advised", "minimal", "observer", "topicless", "printed"
+NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS, PRINTED = (
+    "nobody",
+    "advised",
+    "minimal",
+    "observer",
+    "topicless",
+    "printed",
+)
 USERS = (NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS, PRINTED)
 PASSWORD = "a secret with \\ and '"
 TOPIC = "orders"
@@ -278,14 +285,18 @@ def test_doctor_is_content_after_its_printed_commands(lab: Lab, tmp_path: Path) 
     assert printed.returncode == 0, printed.stderr
     tool = tmp_path / "bin" / "kafka-acls"
     tool.parent.mkdir()
-    tool.write_text(f'#!/bin/sh\nexec {shlex.join(tool_command(lab.artifacts, "org.apache.kafka.tools.AclCommand"))} "$@"\n')
+    tool.write_text(
+        f'#!/bin/sh\nexec {shlex.join(tool_command(lab.artifacts, "org.apache.kafka.tools.AclCommand"))} "$@"\n'
+    )
     tool.chmod(0o755)
     settings = load_settings(config, {})
     assert failed(list(examine(settings))) != []
 
     def run(script: str) -> None:
         environment = {**os.environ, "PATH": f"{tool.parent}:{os.environ['PATH']}"}
-        done = subprocess.run(["sh"], input=script, env=environment, capture_output=True, text=True, timeout=90, check=False)
+        done = subprocess.run(
+            ["sh"], input=script, env=environment, capture_output=True, text=True, timeout=90, check=False
+        )
         assert done.returncode == 0, done.stdout + done.stderr
 
     run(printed.stdout)

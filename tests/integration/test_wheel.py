@@ -12,7 +12,6 @@ import time
 import tomllib
 import venv
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,9 @@ pytestmark = pytest.mark.slow
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs a command without this test's variables of Python, in a folder that is no checkout."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "RHEOSTAT_"))}
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "RHEOSTAT_"))
+    }
     return subprocess.run(
         [*map(str, command)], cwd=cwd, env={**kept, **environment}, capture_output=True, text=True, timeout=BUILD_S_MAX, check=False,
     )  # fmt: skip
@@ -60,7 +61,11 @@ def build(source: Path, target: Path, **environment: str) -> dict[str, Path]:
 def copy_of_sources(target: Path) -> Path:
     """Copies what git has and has not been told to ignore."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True, timeout=60
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+        timeout=60,
     )
     for name in filter(None, listed.stdout.decode().split("\0")):
         if (ROOT / name).is_file() and not name.startswith((".venv", ".tools")):
@@ -121,8 +126,8 @@ class Environment:
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> Iterator[Environment]:
-    yield Environment(tmp_path / "venv")
+def environment(tmp_path: Path) -> Environment:
+    return Environment(tmp_path / "venv")
 
 
 def files_of_wheel(wheel: Path) -> set[str]:
@@ -232,14 +237,30 @@ def test_demo_runs_from_an_environment_with_locked_packages(built: dict[str, Pat
     home, folder = tmp_path / "venv", tmp_path / "elsewhere"
     folder.mkdir()
     venv.create(home, with_pip=True)
-    for arguments in (("--require-hashes", "--requirement", str(ROOT / "requirements.lock")), ("--no-deps", str(built[".whl"]))):
+    for arguments in (
+        ("--require-hashes", "--requirement", str(ROOT / "requirements.lock")),
+        ("--no-deps", str(built[".whl"])),
+    ):
         done = subprocess.run(
-            [home / "bin" / "pip", "install", "--quiet", *arguments], cwd=folder, capture_output=True, text=True, timeout=900, check=False
+            [home / "bin" / "pip", "install", "--quiet", *arguments],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "RHEOSTAT_"))}
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV", "RHEOSTAT_"))
+    }
     demo = subprocess.run(
-        [home / "bin" / "rheostat", "demo"], cwd=folder, env=kept, capture_output=True, text=True, timeout=600, check=False
+        [home / "bin" / "rheostat", "demo"],
+        cwd=folder,
+        env=kept,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
     )
     assert demo.returncode == 0, demo.stdout[-3000:] + demo.stderr[-3000:]
 

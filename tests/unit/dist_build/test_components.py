@@ -30,9 +30,9 @@ def test_lock_is_read_with_markers_and_digests() -> None:
 
 def test_package_without_digest_or_licence_is_refused() -> None:
     with pytest.raises(ValueError, match="one has no digest"):
-        python_components("one==1.0\n", lambda name: "MIT")
+        python_components("one==1.0\n", {"one": "MIT"}.get)
     with pytest.raises(ValueError, match="licence of one is not known"):
-        python_components(TWO, lambda name: None)
+        python_components(TWO, {}.get)
 
 
 def test_every_locked_package_has_a_licence() -> None:
@@ -43,7 +43,8 @@ def test_every_locked_package_has_a_licence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "licence"), [("fastapi", "MIT"), ("jinja2", "BSD License"), ("scipy", "BSD License"), ("colorama", "BSD License")]
+    ("name", "licence"),
+    [("fastapi", "MIT"), ("jinja2", "BSD License"), ("scipy", "BSD License"), ("colorama", "BSD License")],
 )
 def test_licence_is_named_and_not_quoted(name: str, licence: str) -> None:
     assert installed_licence(name) == licence

@@ -33,7 +33,9 @@ def test_export_has_all_files_that_other_programs_read() -> None:
         assert shipped
         assert shipped <= files.keys()
     assert {"conf/prometheus/prometheus.yaml", "conf/alertmanager/alertmanager.yaml", ACLS_FILE} <= files.keys()
-    assert not [path for path in files if path.endswith((".py", ".pyc")) or path.startswith(("conf/jvm", "conf/scenarios"))]
+    assert not [
+        path for path in files if path.endswith((".py", ".pyc")) or path.startswith(("conf/jvm", "conf/scenarios"))
+    ]
     assert files[ACLS_FILE].is_executable
 
 

@@ -64,7 +64,9 @@ def test_principal_without_role_is_for_all_other_roles() -> None:
     assert {principals[role] for role in ROLE_NAMES if role != "collect"} == {"User:CN=rheostat,OU=ops"}
 
 
-@pytest.mark.parametrize("values", [["alice"], ["tuner=User:alice"], ["collect="], ["User:a", "User:b"], ["collect=User:a"] * 2])
+@pytest.mark.parametrize(
+    "values", [["alice"], ["tuner=User:alice"], ["collect="], ["User:a", "User:b"], ["collect=User:a"] * 2]
+)
 def test_wrong_principal_is_refused_with_one_sentence(values: list[str]) -> None:
     with pytest.raises(BadInputError, match=r"^--principal: .*") as refused:
         parse_principals(values)
