@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from docs_build.drawing import Drawing, Fill
+from streaming.shared.lease import SESSION_S
 from tuner.runtime.fencing import PROOF_S_MAX
-from tuner.runtime.lease import SESSION_S
 
 TAKE_OVER_S_MAX = 15.0  # From the stop to the successor's first write, as tests/integration/test_one_hand.py checks it.
 _BEGIN_S, _END_S, _WAKES_S = -5.0, 24.0, 19.0

@@ -2,7 +2,8 @@
 
     <checkpoint_dir>/rheostat.json   the record; replaced atomically, so a crash leaves the old or the new one
     <checkpoint_dir>/live-<n>/       Spark's files of the running query; the record names <n>
-    <checkpoint_dir>.lock            the lock; outside the folder, because an operator may remove the folder to start again
+    <checkpoint_dir>.lock            the lock, and the checkpoint's id; outside the folder, because an operator may remove the
+                                     folder to start again
 
 Spark does not record the settings that its state was made with. With another window length or row layout Spark fails late and
 obscurely, or continues with wrong results. So the record holds these values, and every start compares them.
@@ -18,11 +19,12 @@ import os
 import re
 import shutil
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from pyspark.sql import SparkSession
 
@@ -120,8 +122,8 @@ class CheckpointRecord:
 
 
 @contextmanager
-def locked(checkpoint_dir: Path) -> Iterator[None]:
-    """Locks the checkpoint for this process. The lock file stays; the lock ends with the process.
+def locked(checkpoint_dir: Path) -> Iterator[str]:
+    """Locks the checkpoint for this process, and yields its id. The lock file stays; the lock ends with the process.
 
     Raises:
         StreamError: another query has the lock, or the folder cannot be created.
@@ -129,7 +131,7 @@ def locked(checkpoint_dir: Path) -> Iterator[None]:
     lock = _lock_file(checkpoint_dir)
     try:
         checkpoint_dir.mkdir(parents=True, exist_ok=True)
-        file = lock.open("a")
+        file = lock.open("a+", encoding="utf-8", errors="replace")
     except OSError as error:
         raise StreamError(
             f"The checkpoint {checkpoint_dir} cannot be made ({error.strerror}: {error.filename}): let stream.checkpoint_dir name"
@@ -140,7 +142,26 @@ def locked(checkpoint_dir: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise _in_use_error(checkpoint_dir) from error
-        yield
+        try:
+            id_ = _read_id(file)
+        except OSError as error:
+            raise StreamError(
+                f"The file {lock} cannot be written ({error.strerror}): let stream.checkpoint_dir name a folder beside which this"
+                " user may write, on a file system with free space."
+            ) from error
+        yield id_
+
+
+def _read_id(file: TextIO) -> str:
+    """Returns the id in the lock file, and makes it if there is none."""
+    file.seek(0)
+    id_ = file.read().strip()
+    if not re.fullmatch("[0-9a-f]{32}", id_):
+        id_ = uuid.uuid4().hex
+        file.truncate(0)
+        file.write(id_)
+        file.flush()
+    return id_
 
 
 @contextmanager

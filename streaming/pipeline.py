@@ -12,9 +12,10 @@ and the backlog use that. State is kept in one place, ``signals.spans``.
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -26,7 +27,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streaming import backlog, checkpoint, quarantine, sinks, sources
+from streaming import backlog, checkpoint, quarantine, seam, sinks, sources
 from streaming.backlog import Chunk
 from streaming.checkpoint import MadeWith
 from streaming.entities import REJECT, entities
@@ -52,6 +53,7 @@ REFUSED, WRITTEN = "refused", "refused_written"
 REJECT_SLOTS, REJECT_SLOTS_MIN = 20_000, 500
 # For all workers together. With the query and Spark itself this is less than the supervisor waits before it kills the stream.
 WORKERS_STOP_S_MAX = 8.0
+_WARM_UP_POLL_S, _WARM_UP_MS_MAX = 0.2, 60_000  # Without scrapes in the topic there is no batch to wait for.
 STOP_S_MAX = 1.5  # Longest wait for a pause between batches; without a pause the query is interrupted.
 
 
@@ -81,7 +83,7 @@ def build(
             in one batch and a large source in twenty, and the records of the large source must not count as late. One watermark
             per source is no alternative: Spark uses the lowest of them, so all state would be kept while one source is silent.
     """
-    extra_delay_s = source_skew_s if len(inputs) > 1 else 0
+    extra_delay_s = _extra_delay_s(inputs, source_skew_s)
     rows = [
         entities(
             raw,
@@ -100,6 +102,10 @@ def build(
         return signals(all_rows, delayed, topics, backlog=True)
     counted = _counting(REFUSED, all_rows, F.col("kind") == REJECT)
     return _counting(WRITTEN, signals(counted, delayed, topics), F.col("topic") == topics.rejects)
+
+
+def _extra_delay_s(sources_: Sized, source_skew_s: int) -> int:
+    return source_skew_s if len(sources_) > 1 else 0
 
 
 def _counting(name: str, frame: DataFrame, condition: Column) -> DataFrame:
@@ -180,6 +186,7 @@ def start(
     on_backlog_failure: Callable[[str, float], None],
     on_reject: quarantine.RejectListener,
     on_history: HistoryListener,
+    follows_another: bool = False,
 ) -> Iterator[RunningQuery]:
     """Starts the query, and the worker that makes the history. Yields the query; stops it on exit.
 
@@ -189,7 +196,8 @@ def start(
         feeds: the sources, from ``sources.feeds``.
         on_backlog: called in another thread after each chunk.
         on_backlog_failure: called in another thread when a chunk fails and will be retried.
-        on_reject: called for records that are skipped because they end the query, and during the search for them.
+        on_reject: called for records that are skipped because they end the query, and while they are looked for.
+        follows_another: another stream has written signals since this checkpoint was last used; the query continues after them.
 
     Raises:
         StreamError: the checkpoint does not fit or is damaged.
@@ -197,28 +205,32 @@ def start(
     """
     folder, shape, source_skew_s = settings.checkpoint_dir, shape_of(settings), ceil(settings.backfill_after_s)
     kafka_ids = sources.kafka_ids(feeds, CLIENT)
-    record = checkpoint.open_record(folder, made_with(spark, feeds, settings, kafka_ids))
-    record = quarantine.resolve(folder, record, kafka, topics, feeds, kafka_ids, on_reject)
+    known = record = checkpoint.open_record(folder, made_with(spark, feeds, settings, kafka_ids))
+    end_ms = seam.newest_window_end_ms(kafka, topics.signals, settings.slide_s) if follows_another else None
+    if end_ms is None:
+        known = record = quarantine.resolve(folder, record, kafka, topics, feeds, kafka_ids, on_reject)
+    else:
+        record = seam.following(record, end_ms, shape, _extra_delay_s(feeds, source_skew_s))
     with backlog.open_timelines(feeds) as timelines:
         partitions = sum(timeline.partitions for timeline in timelines)
         positions, now_ms = checkpoint.positions(folder, record), int(time.time() * 1000)
         planned = backlog.plan_start(record, positions, timelines, settings, now_ms)
-        if planned != record:
-            checkpoint.switch_live_folder(folder, record, planned)
+        if planned != known:
+            checkpoint.switch_live_folder(folder, known, planned)
             positions = None
         unread = backlog.unread_records(planned, positions, timelines, settings, now_ms)
 
     begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
     shares = sources.feed_shares(settings.max_records_per_trigger, unread)
     live_frames = _live_frames(spark, feeds, kafka_ids, shares, start=begin, partitions=partitions)
-    inputs = [input_ for _, input_ in live_frames]
-    live_records = build(live_frames, topics, shape, source_skew_s=source_skew_s)
-    records = ending_between(live_records, topics, after_ms=planned.whole_from_ms, until_ms=None)
-    # One background job at a time: Spark does not preempt a running task, and the live query needs a free core.
-    background = threading.Lock()
+    made = build(live_frames, topics, shape, source_skew_s=source_skew_s)
+    records = ending_between(made, topics, after_ms=planned.whole_from_ms, until_ms=None)
+    background = (
+        threading.Lock()
+    )  # One background job at a time: Spark does not preempt a task, and the query needs a core.
 
     def write_chunk(chunk: Chunk) -> None:
-        frames = _chunk_frames(spark, feeds, inputs, chunk)
+        frames = _chunk_frames(spark, feeds, [input_ for _, input_ in live_frames], chunk)
         signals_ = build(frames, topics, shape, source_skew_s=source_skew_s, backlog=True)
         with background:
             sinks.write_once(ending_between(signals_, topics, after_ms=chunk.from_ms, until_ms=chunk.to_ms), kafka)
@@ -234,12 +246,9 @@ def start(
         teardown.callback(stop_workers, workers)
         worker = None
         if planned.skipped:
+            parts = (spark, folder, planned, feeds, settings)
             worker = backlog.Worker(
-                spark,
-                folder,
-                planned,
-                feeds,
-                settings,
+                *parts,
                 work=write_chunk,
                 live_query_runs=live_query_runs,
                 on_progress=on_backlog,
@@ -248,6 +257,52 @@ def start(
             worker.start()
             workers.append(worker)
         yield RunningQuery(query, worker)
+
+
+def warm_up(
+    spark: SparkSession,
+    kafka: KafkaSettings,
+    topics: Topics,
+    feeds: Sequence[Feed],
+    settings: StreamSettings,
+    scratch: Path,
+    is_over: Callable[[], bool],
+) -> None:
+    """Runs the query of a standby for one batch, without output, so that a later ``start`` finds its classes loaded.
+
+    Args:
+        scratch: a folder for the query's checkpoint, which is removed.
+        is_over: ends the warm-up early.
+
+    Raises:
+        ClusterError, KafkaError, PySparkException, Py4JError, StreamError: as for ``start``.
+    """
+    began_ms = int(time.time() * 1000)
+    with backlog.open_timelines(feeds) as timelines:
+        partitions = sum(timeline.partitions for timeline in timelines)
+    shares = sources.feed_shares(settings.max_records_per_trigger, [0] * len(feeds))
+    frames = _live_frames(
+        spark,
+        feeds,
+        sources.kafka_ids(feeds, CLIENT),
+        shares,
+        start=began_ms - 2 * settings.window_s * 1000,
+        partitions=partitions,
+    )
+    made = build(frames, topics, shape_of(settings), source_skew_s=ceil(settings.backfill_after_s))
+    no_records = made.filter(F.octet_length("key") < 0)  # Spark does not see that this is never true.
+    folder = scratch / "warm-up"
+    query = sinks.to_kafka(no_records, kafka, checkpoint_dir=folder, trigger_ms=settings.trigger_ms).start()
+    try:
+        while query.isActive and not is_over() and not _has_run_a_batch(query):
+            if time.time() * 1000 - began_ms > _WARM_UP_MS_MAX:
+                break
+            time.sleep(_WARM_UP_POLL_S)
+        if (error := query.exception()) is not None:
+            raise error
+    finally:
+        query.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _has_run_a_batch(query: StreamingQuery) -> bool:

@@ -4,6 +4,9 @@ A query that dies because Kafka is unreachable is restarted here, from its check
 reported, so a long outage is logged every half minute. A query is not restarted if Kafka was never reachable in this process,
 because then the address is most likely wrong. Any other death of a query ends ``run``, and the caller decides whether to start
 again.
+
+Of all streams of a cluster, the stream with the lease runs its query. A standby has its Spark session, and has run the query once
+without output, so that its first signals come within seconds after it gets the lease.
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,7 @@ import kafka.errors
 import structlog
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from streaming import backlog, checkpoint, pipeline, quarantine, storage
 from streaming.errors import StreamError
@@ -42,6 +47,7 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.sources import Feed
+from streaming.standby import NoStreamLease, StreamLease, StreamStandby
 
 log = structlog.get_logger("stream")
 
@@ -65,6 +71,7 @@ class ProgressListener:
 
     Attributes:
         progress: called after each batch with input: the values of ``progress``, and ``backlog_remaining_records``.
+        active: called with True when the stream has the lease, and with False when it becomes a standby.
         restart: called before the query is restarted: the cause, and the delay in seconds.
         backlog: called at the start of the backlog and after each chunk, in another thread.
         backlog_failed: called when a chunk failed and will be retried, in another thread: the cause, and the delay in seconds.
@@ -75,6 +82,7 @@ class ProgressListener:
     """
 
     progress: Callable[[Progress], None] = _ignore
+    active: Callable[[bool], None] = _ignore
     restart: Callable[[str, float], None] = _ignore
     backlog: Callable[[backlog.BacklogProgress], None] = _ignore
     backlog_failed: Callable[[str, float], None] = _ignore
@@ -93,28 +101,31 @@ def run(
     stop: threading.Event,
     listener: ProgressListener = ProgressListener(),
     class_archive: ClassArchive | None = None,
+    join: Callable[[str], AbstractContextManager[StreamLease]] = lambda _: nullcontext(NoStreamLease()),
 ) -> None:
-    """Produces signals until ``stop`` is set.
+    """Produces signals until ``stop`` is set, as long as this stream has the lease.
 
     Args:
         class_archive: makes the next start on this machine faster.
+        join: joins the group of the cluster's streams with the id of the checkpoint; leaves it on exit.
 
     Raises:
         StreamError: the checkpoint is in use or does not fit, or the query died; the message names the cause.
     """
     with ExitStack() as teardown:
         _check_folders(settings)
-        teardown.enter_context(checkpoint.locked(settings.checkpoint_dir))
+        checkpoint_id = teardown.enter_context(checkpoint.locked(settings.checkpoint_dir))
+        # The group answers while Spark starts.
+        lease = teardown.enter_context(join(checkpoint_id))
         scratch = teardown.enter_context(tempfile.TemporaryDirectory(prefix="rheostat-spark-"))
         output = JavaOutput(listener.java)
         # If the session fails before its JVM starts, the writing end is still open.
         teardown.callback(output.close_writing_end)
-        try:
-            spark = spark_session(jars, _spark_options(settings, Path(scratch), class_archive), output)
-        except Exception as error:  # Py4J raises many kinds of errors if the JVM fails.
-            raise StreamError(explain_start_failure(error, output.last_words(), settings)) from error
-        spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(_REPORTS_KEPT))
-        monitor = _QueryMonitor(stop, listener)
+        spark = _start_spark(jars, settings, _spark_options(settings, Path(scratch), class_archive), output)
+        monitor = _QueryMonitor(stop, listener, lease)
+        query_parts = (spark, kafka_, topics, feeds, settings)
+        warm_up = partial(pipeline.warm_up, *query_parts, Path(scratch))
+        standby = StreamStandby(lease, stop, warm_up, listener.active)
 
         def keep_archive() -> None:
             # The archive is made once, so only after a query has run: before that, half of the classes are not loaded.
@@ -123,21 +134,20 @@ def run(
 
         teardown.callback(keep_archive)
         teardown.callback(spark.stop)
+        teardown.callback(lease.close)  # Before the session ends, which takes seconds: a standby takes over at once.
         teardown.enter_context(checkpoint.locked_by_jvm(spark, settings.checkpoint_dir))
-        while not stop.is_set():
+        while standby.wait():
             monitor.ran = False
             try:
                 with pipeline.start(
-                    spark,
-                    kafka_,
-                    topics,
-                    feeds,
-                    settings,
+                    *query_parts,
+                    follows_another=lease.follows_another(),
                     on_backlog=listener.backlog,
                     on_backlog_failure=listener.backlog_failed,
                     on_reject=quarantine.RejectListener(listener.halved, listener.quarantined),
                     on_history=listener.history,
                 ) as running:
+                    lease.sign()
                     monitor.until_end(running)
             except (Py4JNetworkError, ConnectionError) as error:
                 if monitor.ran and ran_out_of_memory():
@@ -161,6 +171,22 @@ def run(
                 if monitor.ran and is_from_spark and may_be_caused_by_record(report):
                     _note_failure(settings.checkpoint_dir)
                 raise StreamError(cause) from error
+
+
+def _start_spark(
+    jars: Sequence[Path], settings: StreamSettings, options: SparkOptions, output: JavaOutput
+) -> SparkSession:
+    """Returns a session.
+
+    Raises:
+        StreamError: it does not start.
+    """
+    try:
+        spark = spark_session(jars, options, output)
+    except Exception as error:  # Py4J raises many kinds of errors if the JVM fails.
+        raise StreamError(explain_start_failure(error, output.last_words(), settings)) from error
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(_REPORTS_KEPT))
+    return spark
 
 
 def _spark_options(settings: StreamSettings, scratch: Path, class_archive: ClassArchive | None) -> SparkOptions:
@@ -214,19 +240,20 @@ def _standalone(settings: StreamSettings) -> Standalone | None:
 class _QueryMonitor:
     """Waits for the end of a query and reports its progress. One monitor serves all queries of a run, one after the other."""
 
-    def __init__(self, stop: threading.Event, listener: ProgressListener) -> None:
+    def __init__(self, stop: threading.Event, listener: ProgressListener, lease: StreamLease) -> None:
         self._stop = stop
+        self._lease = lease
         self._listener = listener
         self.was_reached = False  # Whether Kafka has answered in this process.
         self.wait_s = _RESTART_S_MIN  # Delay before the next restart.
         self.ran = False  # Whether the current query has started.
 
     def until_end(self, running: RunningQuery) -> None:
-        """Returns when ``stop`` is set; raises the error that ended the query."""
+        """Returns when ``stop`` is set, or the lease is lost; raises the error that ended the query."""
         self.ran = True
         reports = Reports()
         try:
-            while not self._stop.is_set():
+            while not self._stop.is_set() and self._lease.holds():
                 if running.query.awaitTermination(POLL_S):
                     raise StreamError("The stream's Spark query was stopped from outside rheostat.")
                 self._report(running, reports)

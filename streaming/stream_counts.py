@@ -50,6 +50,7 @@ class StreamCounts:
     The runner's thread writes them, except ``backlog_…`` and ``history_…``, which have threads of their own; any thread reads.
     """
 
+    active: bool = False  # Whether this stream has the lease.
     last: LastBatch | None = None
     batches: int = 0
     input_rows: int = 0
@@ -87,6 +88,12 @@ class StreamCounts:
         self.refused += progress["refused"]
         self.refused_not_written += progress["refused_not_written"]
         self.backlog_remaining = progress["backlog_remaining_records"]
+
+    def set_active(self, active: bool) -> None:
+        """Sets whether this stream has the lease. A standby has no last batch and no backlog, whose age would look like a delay."""
+        self.active = active
+        if not active:
+            self.last, self.backlog_remaining = None, 0
 
     def add_restart(self) -> None:
         self.restarts += 1

@@ -38,6 +38,7 @@ class StreamCollector(Collector):
             yield metric_family(StreamMetric.HISTORY_AT, {labels: counts.history_end_ms / 1000})
             yield metric_family(StreamMetric.HISTORY_SECONDS, {labels: counts.history_job_s})
         for definition, value in (
+            (StreamMetric.ACTIVE, float(counts.active)),
             (StreamMetric.BATCH_INTERVAL, self._slide_s),
             (StreamMetric.BATCHES, counts.batches),
             (StreamMetric.INPUT_ROWS, counts.input_rows),

@@ -26,6 +26,7 @@ from prometheus_client.registry import Collector
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.lease import Lease, lease_group
 from streaming.shared.teardown import named_teardown
 from streaming.shared.thread_watch import ThreadWatch
 from tuner.api.load_history import load_history
@@ -43,7 +44,6 @@ from tuner.journal.transactions import transactional_settings
 from tuner.runtime.clock import Clock
 from tuner.runtime.gc_tuning import shorten_gil_switch, tune_gc
 from tuner.runtime.leadership_term import Controllers, serve
-from tuner.runtime.lease import Lease, lease_group
 from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.signals_reader import SignalReader

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from kafka.errors import KafkaError
@@ -19,9 +20,9 @@ from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingPermission
 from streaming.shared.kafka.controller_ping import ControllerPing
 from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.lease import lease_group
 from streaming.shared.short_lists import join_names
 from streaming.shared.topics import create_topics, missing_topics, topic_complaints, topic_specs
-from tuner.runtime.lease import lease_group
 from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX
 
 _OWN_TOPICS = "own topics"
@@ -67,6 +68,9 @@ def connection(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
     ]
 
 
+_ONE_HOST = "Without this right it works on one host; on two hosts both would do the same work"
+
+
 def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *, create: bool) -> Iterator[Finding]:
     """Tests each right that the settings need.
 
@@ -75,6 +79,7 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
     """
     example_rates = {broker: {kafka_names.LEADER_RATE: "1000000"} for broker in brokers}
     own_topic, lease = settings.topic_names().metrics, lease_group(settings.cluster)
+    groups, transactions = kafka_names.GROUPS_TOPIC, kafka_names.TRANSACTIONS_TOPIC
 
     def read_log_sizes() -> None:
         raise_first(client.log_sizes(brokers, [(own_topic, 0)]))
@@ -98,7 +103,6 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
         topics = {state.topic for state in client.partitions()} | {own_topic}
         client.topic_configs(topics, [kafka_names.LEADER_REPLICAS])
 
-    groups, transactions = kafka_names.GROUPS_TOPIC, kafka_names.TRANSACTIONS_TOPIC
     reads = [
         _RightTest("Describe on Cluster", "see reassignments", client.reassignments),
         _RightTest("Describe on Cluster (log dirs)", "see log sizes", read_log_sizes),
@@ -126,17 +130,21 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
         ]
     for test in reads:
         yield _test_right(test, settings.kafka)
+
+    def is_skipped(test: _RightTest) -> bool:
+        return test.creates is not None and not create and not _exists(client, test.creates)
+
     for test in writes:
-        if test.creates is not None and not create and not _exists(client, test.creates):
-            yield Finding(
-                f"right: {test.right}",
-                FindingVerdict.ADVICE,
-                f"not tested, because the test would let Kafka create its topic {test.creates}",
-                "nothing is needed; `rheostat doctor --create` tests this right as well",
-            )
+        if is_skipped(test):
+            yield _not_tested(test)
             continue
         finding = _test_right(test, settings.kafka)
         yield _advice_in_dry_run(finding) if settings.tuner.dry_run else finding
+    for part in ("collect", "stream"):
+        group = lease_group(settings.cluster, part)
+        purpose = f"run `rheostat {part}` on two hosts, one of them on standby"
+        test = _RightTest(f"Read on Group {group}", purpose, partial(client.may_join, group), groups)
+        yield _not_tested(test) if is_skipped(test) else _as_advice(_test_right(test, settings.kafka), _ONE_HOST)
     quotas = settings.tuner.mutation_quota
     if quotas is not None and quotas.objective.create_probe_p90_ms_max is not None:
         yield _probe_right(brokers, settings.kafka, settings.topic_names().journal)
@@ -144,12 +152,22 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
 
 def _advice_in_dry_run(finding: Finding) -> Finding:
     """Returns the finding for a dry run: a missing right to write is only advice then."""
+    return _as_advice(finding, "A dry run works without this right; with dry_run: false it is needed")
+
+
+def _as_advice(finding: Finding, reason: str) -> Finding:
+    """Returns the finding with a missing right as advice, for this reason."""
     if finding.verdict is not FindingVerdict.FAILED:
         return finding
-    return replace(
-        finding,
-        verdict=FindingVerdict.ADVICE,
-        found=f"{finding.found}. A dry run works without this right; with dry_run: false it is needed",
+    return replace(finding, verdict=FindingVerdict.ADVICE, found=f"{finding.found}. {reason}")
+
+
+def _not_tested(test: _RightTest) -> Finding:
+    return Finding(
+        f"right: {test.right}",
+        FindingVerdict.ADVICE,
+        f"not tested, because the test would let Kafka create its topic {test.creates}",
+        "nothing is needed; `rheostat doctor --create` tests this right as well",
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tuner.runtime.lease import lease_group
+from streaming.shared.lease import lease_group
 
 PREFIX, CLUSTER = "<prefix>", "<cluster>"
 ALL = "*"
@@ -81,7 +81,14 @@ def _topic(operations: str, name: str, purpose: str, *, is_prefix: bool = False)
     )
 
 
+def _group(name: str, purpose: str, operation: str = "Read", *, is_prefix: bool = False) -> Permission:
+    return Permission(
+        operations=(operation,), kind=ResourceKind.GROUP, name=name, purpose=purpose, is_prefix=is_prefix
+    )
+
+
 _LEASE = lease_group(CLUSTER)
+_NO_LEASE = "Without the right on its group, the {part} logs the missing right and acts. On two hosts, both would then do the same work."
 _WEEK = _topic("Read", f"{PREFIX}.history", "optional: the week of each broker on the page")
 _PROFILES = _topic("Read", f"{PREFIX}.profiles", "optional: the profiles of brokers that `rheostat learn` publishes")
 _ALL_OWN = "Read Write Describe DescribeConfigs"
@@ -102,7 +109,9 @@ COLLECT = Role(
         _cluster("Describe DescribeConfigs", "brokers, reassignments, log sizes, throttles of brokers"),
         _topic("Describe DescribeConfigs", ALL, "moving partitions, throttled-replica lists"),
         _topic("Write", f"{PREFIX}.metrics", "measurements"),
+        _group(lease_group(CLUSTER, "collect"), "the lease: of two collectors one acts"),
     ),
+    after=_NO_LEASE.format(part="collector"),
 )
 STREAM = Role(
     name="stream",
@@ -112,9 +121,11 @@ STREAM = Role(
         _topic(_ALL_OWN, f"{PREFIX}.signals", "signals; Read for the history"),
         _topic("Write Describe DescribeConfigs", f"{PREFIX}.rejects", "refused records"),
         _topic(_ALL_OWN, f"{PREFIX}.history", "history"),
+        _group(lease_group(CLUSTER, "stream"), "the lease: of two streams one acts"),
     ),
     after="The stream also needs Read and Describe on each topic of `stream.sources`. Without the rights on the history topic, or "
-    "without Read on the signals topic, the stream writes signals but no history, and its log names the missing right.",
+    "without Read on the signals topic, the stream writes signals but no history, and its log names the missing right. "
+    + _NO_LEASE.format(part="stream"),
 )
 TUNE = Role(
     name="tune",
@@ -136,23 +147,17 @@ TUNE = Role(
         _topic("Read Write", f"{PREFIX}.journal", "decisions and managed settings"),
         _topic("Write", f"{PREFIX}.inputs", "inputs of decisions"),
         _PROFILES,
-        Permission(
-            operations=("Read",),
-            kind=ResourceKind.GROUP,
-            name=_LEASE,
-            purpose="the lease (the right to act)",
-        ),
+        _group(_LEASE, "the lease (the right to act)"),
         Permission(
             operations=("Describe", "Write"),
             kind=ResourceKind.TRANSACTIONAL_ID,
             name=_LEASE,
             purpose="fencing: Kafka refuses records of a tuner that has lost the lease",
         ),
-        Permission(
-            operations=("Describe",),
-            kind=ResourceKind.GROUP,
-            name=lease_group(""),
-            purpose="optional: to find tuners that use another name for the same cluster",
+        _group(
+            lease_group(""),
+            "optional: to find tuners that use another name for the same cluster",
+            "Describe",
             is_prefix=True,
         ),
     ),

@@ -16,9 +16,9 @@ from rheostat.run.services import probe
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterError, Unreachable
 from streaming.shared.kafka.reassignments import Disk, ReassignmentClient
+from streaming.shared.lease import lease_group
 from tuner.core.reassignment_plan import OriginalTopic, PlanPartition, TopicPartition
 from tuner.planning.plan_file import PlanFile, Target
-from tuner.runtime.lease import lease_group
 
 CLIENT_ID = "rheostat-reassign"
 

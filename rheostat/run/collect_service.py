@@ -22,6 +22,7 @@ from streaming.metrics_server import serve
 from streaming.shared.contract import Scrape
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.part_lease import part_lease
 from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 
@@ -57,6 +58,9 @@ def run_collect(
         recovery_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-collector-recovery"))
         sender = producer(settings.kafka, "rheostat-collector", max_block_ms=_BLOCK_MS_MAX, linger_ms=20)
         stack.callback(sender.close, timeout=5)
+        lease = stack.enter_context(
+            part_lease(settings.kafka, settings.cluster, "collect", settings.topic_names().metrics)
+        )
         counts = Counts()
         publish = _ScrapeSender(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish
         collector = Collector(
@@ -68,6 +72,7 @@ def run_collect(
             window_s=settings.stream.window_s,
             recovery_client=recovery_client,
             counts=counts,
+            may_act=lease.acts,
         )
         http_field = {}
         if settings.collector.http.port is not None:

@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Any
 
 import structlog
@@ -27,6 +28,7 @@ from streaming.quarantine import Quarantined
 from streaming.runner import Progress, ProgressListener, run
 from streaming.shared import start_time
 from streaming.shared.class_archive import ClassArchive
+from streaming.shared.part_lease import PartLease, part_lease
 from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.sources import feeds
@@ -71,6 +73,7 @@ def run_stream(
     )
     listener = ProgressListener(
         progress=events.progressed,
+        active=events.changed_activity,
         restart=events.restarted,
         backlog=events.backlog_progressed,
         backlog_failed=events.backlog_failed,
@@ -93,10 +96,15 @@ def run_stream(
                 ) from error
             stack.callback(server.close)
             log.info("the stream serves its metrics", http=f"http://{host}:{server.port}/metrics")
+        join = partial(_join, settings, topics.signals)
         try:
-            run(settings.kafka, topics, sources, settings.stream, jars, stop, listener, archive)
+            run(settings.kafka, topics, sources, settings.stream, jars, stop, listener, archive, join)
         except StreamError as error:
             raise CommandError(str(error)) from error
+
+
+def _join(settings: Settings, topic: str, checkpoint_id: str) -> AbstractContextManager[PartLease]:
+    return part_lease(settings.kafka, settings.cluster, "stream", topic, note=checkpoint_id)
 
 
 class _StreamLog:
@@ -126,6 +134,12 @@ class _StreamLog:
                 "correct the sender, or remove its topic from stream.sources",
                 **progress,
             )
+
+    def changed_activity(self, active: bool) -> None:
+        self._counts.set_active(active)
+        if not active:
+            self._is_first = True
+            self._began_s = time.monotonic()
 
     def restarted(self, cause: str, in_s: float) -> None:
         self._counts.add_restart()

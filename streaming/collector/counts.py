@@ -18,6 +18,7 @@ SCRAPE_S_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 class Counts:
     """Event counts. The loop's thread writes them unless noted otherwise; any thread reads."""
 
+    active: bool = False  # Whether this collector has the lease.
     rounds: int = 0
     late_rounds: int = 0
     round_s: float = 0.0  # Duration of the last round.

@@ -19,6 +19,8 @@ Invariants:
   continue at the usual interval.
 - The full scan of all topics has its own thread and connection; nothing waits for it. So has the search for recovering
   replicas.
+- While another collector of the cluster has the lease, this one scrapes and publishes nothing. It keeps its list of brokers and the
+  result of the full scan up to date, so that it scrapes at once when it gets the lease.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ ASK_SILENT_EVERY = 12  # Rounds after which brokers that did not answer are aske
 _ROUND_SHARE = 0.98
 _WATCH_EVERY_S = 1.0  # Interval of the requests that check whether a move has begun.
 _SECOND_ROUND_S = 2.5  # Wait after the first round that sees a move; by then the scrapes of a default round have ended.
+_LEASE_POLL_S = 0.2
 _NO_SLOT = "no scrape slot became free in the round; raise collector.scrapes_at_once"
 
 
@@ -122,6 +125,7 @@ class Collector:
         window_s: float,
         recovery_client: ClusterClient | None = None,
         counts: Counts | None = None,
+        may_act: Callable[[], bool] = lambda: True,
         wall_clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -131,6 +135,7 @@ class Collector:
             scan_client: another connection to the same cluster, for the full scan.
             window_s: length of the stream's windows.
             recovery_client: a third one, to find recovering replicas; None: they are not measured.
+            may_act: returns whether this collector has the lease; any thread may call it.
         """
         self.counts = counts if counts is not None else Counts()
         self._settings = settings
@@ -140,6 +145,7 @@ class Collector:
         self._full_scan = FullScan(scan_client, self._finder)
         self._admin = AdminReader(client, lambda: self._full_scan.result, self._recovering_partitions)
         self._publish = publish
+        self._may_act = may_act
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._brokers: dict[int, str] = {}  # Host by broker id.
@@ -173,6 +179,11 @@ class Collector:
         interval_s = self._settings.interval_s
         due = self._monotonic()
         while not stop.is_set():
+            self.counts.active = self._may_act()
+            if not self.counts.active:
+                self._stand_by(stop)
+                due = self._monotonic()
+                continue
             self.round()
             step_s = min(interval_s, _SECOND_ROUND_S) if self._admin.move_began else interval_s
             due += step_s
@@ -187,6 +198,16 @@ class Collector:
         for pool in (self._admin_pool, self._pool, self._slow_pool):
             pool.shutdown(wait=False, cancel_futures=True)
         scanner.join(timeout=self._settings.timeout_s)
+
+    def _stand_by(self, stop: threading.Event) -> None:
+        """Returns when this collector may act, or ``stop`` is set. Meanwhile it keeps its list of brokers up to date."""
+        self.counts.scraped_at_s.clear()  # Their age would look like brokers that do not answer.
+        asked_s = float("-inf")
+        while not self._may_act() and not stop.wait(_LEASE_POLL_S):
+            is_answered = self._admin_request is None or self._admin_request.done()
+            if is_answered and self._monotonic() - asked_s >= self._settings.interval_s:
+                asked_s = self._monotonic()
+                self._admin_request = self._admin_pool.submit(self._read_brokers)
 
     def round(self) -> None:
         """Runs one round. Returns when every node has its record, or at the round's deadline."""
@@ -340,7 +361,7 @@ class Collector:
                 self._lagging[node] = lagging_replicas(lags)
                 samples += lags + self._lag_history.samples(node, lags, ts_ms / 1000)
         samples = samples + facts.samples.get(node, [])
-        if not samples:
+        if not samples or not self._may_act():
             return
         role = NodeRole.BROKER if node in self._broker_ids else NodeRole.CONTROLLER
         self._publish(Scrape(self._cluster, node, role, ts_ms, tuple(samples)))
@@ -376,8 +397,7 @@ class Collector:
 
     def _read_cluster(self, number: int, ts_ms: int, lagging: list[LaggingReplica]) -> None:
         try:
-            self._brokers = {e.node: e.host for e in self._client.brokers()}
-            self._broker_ids |= self._brokers.keys()
+            self._update_brokers()
             # Skips brokers whose agent and Kafka port both failed last time, except in every ASK_SILENT_EVERYth round.
             ask_all = number % ASK_SILENT_EVERY == 0
             skipped = set() if ask_all else self._failing & self._admin.unanswered
@@ -392,6 +412,17 @@ class Collector:
             self._events.put((number, facts))
         except (ClusterError, ValueError) as error:  # ValueError: a throttled-replica list in an unknown form.
             self._events.put((number, error))
+
+    def _read_brokers(self) -> None:
+        try:
+            self._update_brokers()
+            self._report_cluster_recovery("standby")
+        except ClusterError as error:
+            self._report_cluster_error("standby", str(error))
+
+    def _update_brokers(self) -> None:
+        self._brokers = {e.node: e.host for e in self._client.brokers()}
+        self._broker_ids |= self._brokers.keys()
 
     def _recovering_partitions(self) -> Sequence[PartitionState]:
         return self._finder.result.partitions if self._finder is not None else ()

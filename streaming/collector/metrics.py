@@ -35,6 +35,7 @@ class CountsCollector(Collector):
             {(cluster, str(node)): at_s for node, at_s in counts.scraped_at_s.copy().items()},
         )
         for definition, value in (
+            (CollectorMetric.ACTIVE, float(counts.active)),
             (CollectorMetric.ROUNDS, counts.rounds),
             (CollectorMetric.LATE_ROUNDS, counts.late_rounds),
             (CollectorMetric.ROUND_SECONDS, counts.round_s),

@@ -60,6 +60,8 @@ class ProcessMetric:
 class CollectorMetric:
     """Metrics of `rheostat collect`."""
 
+    ACTIVE = _gauge("rheostat_collector_active", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 while this collector holds the lease and reads metrics; 0 on standby.")
     SCRAPE_SECONDS = MetricDef("rheostat_collector_scrape_seconds", kind="histogram", unit=Unit.SECONDS, labels=_CLUSTER,
         meaning="Duration of scrapes in seconds, including failed scrapes.")
     SCRAPE_FAILURES = _counter("rheostat_collector_scrape_failures_total", unit=Unit.COUNT, labels=("cluster", "node", "cause"),
@@ -90,6 +92,8 @@ class CollectorMetric:
 class StreamMetric:
     """Metrics of `rheostat stream`."""
 
+    ACTIVE = _gauge("rheostat_stream_active", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 while this stream holds the lease and writes signals; 0 on standby.")
     BATCH_AT = _gauge("rheostat_stream_last_batch_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
         meaning="Time at which the last batch with input ended; absent before the first such batch.")
     BATCH_SECONDS = _gauge("rheostat_stream_batch_seconds", unit=Unit.SECONDS, labels=_CLUSTER,

@@ -51,10 +51,10 @@ from rheostat.run.process import stop
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.lease import lease_group
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from streaming.shared.topics import ensure_topics
 from tuner.core.cluster import BrokerSide
-from tuner.runtime.lease import lease_group
 
 T = TypeVar("T")
 

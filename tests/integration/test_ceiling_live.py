@@ -23,10 +23,10 @@ from rheostat.lab.node import free_ports
 from rheostat.reassign import plan_store
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.lease import lease_group
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 from streaming.shared.units import rate_text, span_text
 from tuner.core.throttle_limits import MB
-from tuner.runtime.lease import lease_group
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
 PARTITIONS = 12

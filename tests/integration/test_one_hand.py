@@ -20,13 +20,13 @@ from rheostat.lab.node import free_ports
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.lease import lease_group
 from streaming.shared.topics import ensure_topics
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.journal import topic_reader
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError, JournalLost, KafkaJournal
 from tuner.journal.transactions import transactional_settings
-from tuner.runtime.lease import lease_group
 from tuner.runtime.throttle.actuator import KafkaThrottles
 
 LAB = LabSpec(brokers=2)

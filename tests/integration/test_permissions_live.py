@@ -25,8 +25,8 @@ from streaming.shared.contract import Topics, encode_history, history_key
 from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient, MissingPermission
 from streaming.shared.kafka.topic_mutations import TopicMutationClient
+from streaming.shared.lease import lease_group
 from streaming.shared.topics import ensure_topics
-from tuner.runtime.lease import lease_group
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 
@@ -192,7 +192,10 @@ def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path
         for run in (collect, stream, tune, dry, learn):
             assert run.alive()
             assert "missing right" not in run.said()
+            assert "missing permission" not in run.said()
             assert "Authorization" not in run.said()
+        assert "the collector acts" in collect.said()
+        assert "the stream acts" in stream.said()
         for run in (tune, dry, collect, learn):
             assert run.end(signal.SIGTERM, 20) == 0
 
@@ -290,4 +293,5 @@ def test_doctor_names_other_principals_with_write_rights(lab: Lab, tmp_path: Pat
 
 
 def test_permission_tables_name_the_tuners_group_and_transactional_id() -> None:
-    assert f"`{lease_group('<cluster>')}`" in PAGE
+    for part in ("tuner", "collect", "stream"):
+        assert f"`{lease_group('<cluster>', part)}`" in PAGE

@@ -25,11 +25,11 @@ from rheostat.reassign.command import ReassignRequest, run_reassign
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.lease import lease_group
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import ReassignmentSnapshot
 from tuner.journal.plan_records import head_key
-from tuner.runtime.lease import lease_group
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})

@@ -21,9 +21,9 @@ from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.reassign import plan_store
 from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.lease import lease_group
 from streaming.shared.throttle_settings import RATE_KEYS
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanEnding
-from tuner.runtime.lease import lease_group
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
 PARTITIONS = 24

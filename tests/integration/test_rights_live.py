@@ -41,8 +41,8 @@ from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, MissingPermission
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.lease import lease_group
 from streaming.shared.topics import topic_specs
-from tuner.runtime.lease import lease_group
 
 NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS, PRINTED = (
     "nobody",

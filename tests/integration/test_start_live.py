@@ -31,9 +31,9 @@ from streaming.shared.contract import (
 )
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.lease import lease_group
 from streaming.shared.topics import ensure_topics
 from tuner.core.throttle_limits import MB
-from tuner.runtime.lease import lease_group
 
 LAB = LabSpec(brokers=3)
 TOPIC, LEADER, FOLLOWER, DESTINATION = "orders", 1, 2, 3

@@ -366,3 +366,21 @@ def test_division_into_passes_changes_nothing(spark: SparkSession, signals: list
             passes.run(cuts.draw(st.sampled_from([700, 2500, end_s])), smallest_jobs=cuts.draw(st.booleans()))
     passes.run(end_s)
     assert divided.history == whole.history
+
+
+def test_two_streams_at_once_make_the_history_of_one(spark: SparkSession) -> None:
+    """Each knows only its own progress, and overwrites that of the other, as a stream does that resumes after a suspension."""
+    signals = [broker(at_s, node, client_in_bytes_per_s=at_s) for at_s in (5, 590, 605, 1190, 1205) for node in (1, 2)]
+    whole = MemoryLog(spark)
+    whole.add(*signals)
+    Passes(whole).run(2000)
+
+    shared = MemoryLog(spark)
+    streams = [Passes(shared), Passes(shared)]
+    for number, signal in enumerate(signals):
+        shared.add(signal)
+        streams[number % 2].run(700 + 150 * number)
+    streams[0].run(2000)
+    streams[1].restart()
+    streams[1].run(2000)
+    assert shared.history == whole.history

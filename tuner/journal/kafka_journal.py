@@ -3,7 +3,7 @@
 Write-ahead: the tuner acts only after the brokers have acknowledged the record of its intent.
 
 The journal fences tuners off from each other. Every write is a transaction of one ``transactional.id``, and a tuner that takes the
-id over makes every write of its predecessor fail. The lease (tuner/runtime/lease.py) only decides whose turn it is.
+id over makes every write of its predecessor fail. The lease (streaming/shared/lease.py) only decides whose turn it is.
 
 Invariant: once ``lost`` is set, this object never writes again.
 """

@@ -10,10 +10,10 @@ from functools import partial
 import structlog
 
 from streaming.shared.contract.bounds import error_text
+from streaming.shared.lease import Lease
 from tuner.api.status_store import LOG_DIRS, MUTATION_QUOTAS, PLANS, REPLICATION_LAG, THROTTLES, StatusStore
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.runtime.clock import Clock
-from tuner.runtime.lease import Lease
 from tuner.runtime.log_dir.loop import LogDirController
 from tuner.runtime.mutation_quota.loop import MutationQuotaController
 from tuner.runtime.reassignment.executor import ReassignmentExecutor

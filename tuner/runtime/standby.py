@@ -26,6 +26,7 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.unpacking import OnRefused, log_refused
+from streaming.shared.lease import Lease, lease_group
 from streaming.shared.teardown import named_teardown
 from streaming.shared.topics import ensure_topics, unreadable_topic_complaints
 from tuner.api.status_store import STANDBY_REASON, StatusStore
@@ -35,7 +36,6 @@ from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJo
 from tuner.journal.outbox import Outbox
 from tuner.journal.read_ahead import JournalKnowledge, ReadAhead
 from tuner.journal.topic_reader import UnreadableBatchError
-from tuner.runtime.lease import Lease, lease_group
 
 log = structlog.get_logger("tuner")
 

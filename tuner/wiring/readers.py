@@ -13,11 +13,11 @@ from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.recovery import RecoveryFinder
 from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.lease import ASSIGNORS, Lease, create_lease_consumer, lease_group
 from streaming.shared.teardown import named_teardown
 from tuner.api.status_store import StatusStore
 from tuner.api.week_store import WeekStore
 from tuner.runtime.clock import Clock
-from tuner.runtime.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, lease_group
 from tuner.runtime.observe.history_follower import POLL_RECORDS_MAX, HistoryFollower
 from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.profiles_watch import ProfilesWatch
@@ -131,16 +131,8 @@ def leadership_lease(cleanups: ExitStack, cluster: str, kafka: KafkaSettings, to
 
     The lease is membership in the consumer group of the cluster's tuners. The member with the journal topic's partition has it.
     """
-    create_consumer = partial(
-        consumer,
-        kafka,
-        "rheostat-tuner-lease",
-        group_id=lease_group(cluster),
-        auto_offset_reset="latest",
-        session_timeout_ms=round(SESSION_S * 1000),
-        heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
-        partition_assignment_strategy=ASSIGNORS,
-    )
-    lease = Lease(create_consumer, topics.journal, lease_group(cluster))
+    group = lease_group(cluster)
+    create_consumer = partial(create_lease_consumer, kafka, "rheostat-tuner-lease", group, ASSIGNORS)
+    lease = Lease(create_consumer, topics.journal, group)
     cleanups.callback(named_teardown("lease", lease.leave))
     return lease

@@ -12,8 +12,8 @@ from docs_build.fail_over_drawing import TAKE_OVER_S_MAX, draw_fail_over
 from docs_build.page import ROOT
 from docs_build.rescue_plot import draw_rescue_plot, read_recording
 from streaming.shared.contract import Topics
+from streaming.shared.lease import SESSION_S
 from tuner.runtime.fencing import PROOF_S_MAX
-from tuner.runtime.lease import SESSION_S
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -219,3 +219,18 @@ def test_metrics_answer_concurrent_requests(file: Path) -> None:
         thread.join(10)
     assert len(found) == 8
     assert len(set(found)) == 1
+
+
+def test_standby_has_no_last_batch_whose_age_would_cause_an_alert() -> None:
+    counts = StreamCounts()
+    counts.add_batch(progress(backlog_remaining_records=4), 100.0)
+    counts.set_active(True)
+    told = lines(counts)
+    assert 'rheostat_stream_active{cluster="main"} 1' in told
+    assert 'rheostat_stream_last_batch_timestamp_seconds{cluster="main"} 100' in told
+    counts.set_active(False)
+    told = lines(counts)
+    assert 'rheostat_stream_active{cluster="main"} 0' in told
+    assert 'rheostat_stream_backlog_records{cluster="main"} 0' in told
+    for name in ("last_batch_timestamp", "batch_seconds", "newest_input_timestamp", "input_behind"):
+        assert not any(line.startswith(f"rheostat_stream_{name}") for line in told)

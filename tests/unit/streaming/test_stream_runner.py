@@ -24,6 +24,7 @@ from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.sources import Feed, equal_share, feeds
+from streaming.standby import NoStreamLease
 
 KAFKA = KafkaSettings(bootstrap_servers="kafka:9092")
 OTHER = KafkaSettings(bootstrap_servers="other:9092")
@@ -47,10 +48,12 @@ def test_two_queries_never_share_a_checkpoint(tmp_path: Path) -> None:
         pass
     other.kill()  # A lock ends with its process, however that ends.
     other.join()
-    with checkpoint.locked(folder):
+    with checkpoint.locked(folder) as first_id:
         pass
-    with checkpoint.locked(folder):
-        pass
+    with checkpoint.locked(folder) as second_id:
+        assert second_id == first_id, "it is known to the group by this id"
+    with checkpoint.locked(tmp_path / "of another host") as other_id:
+        assert other_id != first_id
 
 
 @pytest.mark.parametrize(
@@ -194,3 +197,19 @@ def test_failure_that_cannot_be_noted_does_not_replace_the_cause(
     with capture_logs() as said, pytest.raises(StreamError, match="ran out of memory"):
         runner.run(KAFKA, TOPICS, [], settings, [], threading.Event())
     assert [(line["log_level"], line["error"]) for line in said] == [("error", str(noting))]
+
+
+def test_query_ends_when_the_lease_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [True]
+    lease = NoStreamLease()
+    monkeypatch.setattr(lease, "holds", lambda: held[0])
+
+    def await_termination(_timeout_s: float) -> bool:
+        held[0] = False
+        return False
+
+    query = SimpleNamespace(lastProgress=None, recentProgress=(), awaitTermination=await_termination)
+    monitor = runner._QueryMonitor(threading.Event(), runner.ProgressListener(), lease)
+    running: Any = SimpleNamespace(query=query, worker=None)
+    monitor.until_end(running)
+    assert held == [False]

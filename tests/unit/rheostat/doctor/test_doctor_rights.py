@@ -18,6 +18,7 @@ COORDINATED = {
     "right: Read on Group rheostat-tuner-c", "right: Write on TransactionalId rheostat-tuner-c",
     "right: Describe on Group rheostat-tuner-c",
 }  # fmt: skip
+STANDBY = {"right: Read on Group rheostat-collect-c", "right: Read on Group rheostat-stream-c"}
 WRITES = COORDINATED | {"right: AlterConfigs on Cluster", "right: AlterConfigs on Topic", "right: Alter on Cluster"}
 
 
@@ -89,18 +90,21 @@ def tried(cluster: Cluster, dry_run: str, *, create: bool) -> dict[str, Finding]
 )
 def test_missing_right_to_write_is_advice_in_a_dry_run(dry_run: str, verdict: FindingVerdict) -> None:
     found = tried(Cluster({"orders", *INTERNAL}), dry_run, create=False)
-    assert {check for check, finding in found.items() if finding.verdict is not FindingVerdict.OK} == WRITES
+    assert {check for check, finding in found.items() if finding.verdict is not FindingVerdict.OK} == WRITES | STANDBY
     for check in WRITES:
         assert found[check].verdict is verdict
         assert "missing right: " in found[check].found
         assert found[check].found.endswith("with dry_run: false it is needed") is (verdict is FindingVerdict.ADVICE)
+    for check in STANDBY:
+        assert found[check].verdict is FindingVerdict.ADVICE
+        assert "Without this right it works on one host" in found[check].found
 
 
 def test_rights_for_which_kafka_creates_a_topic_wait_for_create() -> None:
     cluster = Cluster({"orders"})
     found = tried(cluster, ", dry_run: false", create=False)
     assert cluster.coordinators_found == 0
-    for check in COORDINATED:
+    for check in COORDINATED | STANDBY:
         assert found[check].verdict is FindingVerdict.ADVICE
         assert found[check].found.startswith("not tested, because the test would let Kafka create its topic __")
         assert "rheostat doctor --create" in found[check].do

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any, cast
 
@@ -185,3 +185,54 @@ def test_has_move_begun_when_a_recovery_begins(cluster: FakeCluster) -> None:
     assert reader.has_move_begun()
     reader.read([1, 3])
     assert reader.move_began
+
+
+def test_standby_publishes_nothing_and_knows_the_brokers_when_it_takes_over(cluster: FakeCluster) -> None:
+    client, published, acts = cast("ClusterClient", cluster), list[Scrape](), threading.Event()
+    settings = CollectorSettings(interval_s=1)
+    cluster.moving = [MOVE]  # Its size is a sample, although no agent answers.
+    collector = Collector(
+        settings, "c", client, cast("ClusterClient", FakeCluster()), published.append, window_s=30, may_act=acts.is_set
+    )
+    collector.counts.scraped_at_s[1] = 5.0
+    stop = threading.Event()
+    thread = threading.Thread(target=collector.run, args=(stop,))
+    thread.start()
+
+    def until(met: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + 10
+        while not met():
+            assert time.monotonic() < deadline_s
+            time.sleep(0.01)
+
+    try:
+        until(lambda: len(cluster.rounds_s) >= 2)
+        assert (collector.counts.rounds, published, collector.counts.active) == (0, [], False)
+        assert collector.counts.scraped_at_s == {}, "the age of a scrape would look like a broker that does not answer"
+        assert collector._brokers == {1: "a", 3: "b"}
+        acts.set()
+        until(lambda: len(published) >= 2)
+        assert collector.counts.active
+        acts.clear()
+        until(lambda: not collector.counts.active)
+        before = len(published)
+        until(lambda: len(cluster.rounds_s) >= 5)
+        assert len(published) == before
+    finally:
+        stop.set()
+        thread.join(10)
+
+
+def test_record_of_a_collector_that_was_suspended_in_a_round_is_not_published(cluster: FakeCluster) -> None:
+    client, published = cast("ClusterClient", cluster), list[Scrape]()
+    cluster.moving = [MOVE]
+    acts = threading.Event()
+    collector = Collector(
+        CollectorSettings(interval_s=1), "c", client, cast("ClusterClient", FakeCluster()), published.append,
+        window_s=30, may_act=acts.is_set,
+    )  # fmt: skip
+    collector.round()
+    assert (published, collector.counts.records) == ([], 0)
+    acts.set()
+    collector.round()
+    assert collector.counts.records == len(published) > 0

@@ -14,11 +14,11 @@ from tuner_cases import OWN_LISTS, SOURCE, TARGET, L, throttle
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.values import Append, InvalidConfig
+from streaming.shared.lease import HEARTBEAT_S, SESSION_S
 from streaming.shared.throttle_settings import LIST_KEYS
 from tuner.core.throttle_limits import MB
 from tuner.journal.kafka_journal import JournalError, JournalLost
 from tuner.runtime.fencing import PROOF_S_MAX, FencedThrottles
-from tuner.runtime.lease import HEARTBEAT_S, SESSION_S
 from tuner.runtime.throttle.actuator import INVALID_S_MAX, TOPICS_PER_REQUEST, KafkaThrottles
 
 

@@ -15,6 +15,7 @@ import tuner.runtime.standby as module
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka.cluster import ClusterError, Endpoint
 from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.lease import lease_group
 from streaming.shared.teardown import named_teardown
 from tuner.api.status_store import STANDBY_REASON, StatusStore
 from tuner.control.throttle.state import Memory, OwnedRate
@@ -24,7 +25,6 @@ from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable
 from tuner.journal.outbox import Outbox
 from tuner.journal.topic_reader import UnreadableBatchError
-from tuner.runtime.lease import lease_group
 from tuner.runtime.standby import Standby
 
 PAUSE_S = 0.01

@@ -12,10 +12,10 @@ from kafka import TopicPartition
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError
 
+from streaming.shared.lease import ASSIGNORS, SESSION_S, Lease
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.runtime.clock import Clock
 from tuner.runtime.leadership_term import is_lease_held
-from tuner.runtime.lease import ASSIGNORS, SESSION_S, Lease
 
 ONLY = TopicPartition("rheostat.journal", 0)
 

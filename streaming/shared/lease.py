@@ -1,13 +1,14 @@
-"""Holds the lease. Of all tuners of a cluster, the tuner with the lease acts and all others stand by.
+"""Holds a lease. Of all processes with the same lease, the process that holds it acts and all others stand by.
 
-All tuners of a cluster are members of one consumer group that subscribes to the journal's topic. The topic has one partition. The
-member to which Kafka assigns this partition holds the lease. When it is silent for the session timeout, Kafka assigns the partition
-to another member.
+The tuners, the collectors and the streams of a cluster have one lease each. The processes with a lease are members of one consumer
+group that subscribes to one topic: the tuners to the journal, the collectors to the metrics, the streams to the signals. The member
+to which Kafka assigns the first partition of the topic holds the lease. When it is silent for the session timeout, Kafka assigns
+the partition to another member.
 
 Limits of this lease, and how this module deals with them:
 
-1. A tuner that was suspended believes for a moment that it still holds the lease. The journal then refuses its records
-   (journal/kafka_journal.py), so the tuner writes nothing.
+1. A process that was suspended believes for a moment that it still holds the lease. The journal refuses the records of such a
+   tuner (tuner/journal/kafka_journal.py), so the tuner writes nothing. Collector and stream: part_lease.py.
 2. If a tuner cannot reach the group's coordinator, Kafka's client does not report it. So a member without an answer for a whole
    session regards its lease as lost.
 3. Kafka's default assignor prefers the smallest member id, which is random, so any new member could take the partition. The
@@ -16,25 +17,26 @@ Limits of this lease, and how this module deals with them:
 4. kafka-python can miss the end of a rebalance whose only cause was a change of the topic's metadata. Such a member never gets its
    assignment and sends no heartbeats. So a member joins again if it has no assignment for longer than a rebalance can take.
 
-Invariant: only a holder of the lease takes over the journal. If the journal refuses a holder, it leaves the group and joins again,
-because either its own lease or that of the other tuner is out of date.
+Invariant: only a holder of the tuners' lease takes over the journal. If the journal refuses a holder, it leaves the group and joins
+again, because either its own lease or that of the other tuner is out of date.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import kafka.errors
 import structlog
-from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from streaming.shared.kafka.client_internals import heartbeat
-
-log = structlog.get_logger("tuner")
+from streaming.shared.kafka.clients import consumer
+from streaming.shared.kafka.settings import KafkaSettings
 
 # With this session timeout a takeover takes well under 15 s, including a standby's next heartbeat and its start.
 SESSION_S = 8.0
@@ -43,18 +45,38 @@ HEARTBEAT_S = 2.0
 ASSIGNMENT_S_MAX = SESSION_S + 2 * HEARTBEAT_S
 _REBALANCE_POLL_S = 2.0  # Long, because kafka-python cannot miss the end of a rebalance within a poll (limit 4).
 _LEAVE_S_MAX = 5.0
-# The group uses the first assignor that all its members know. Tuners of older builds know only the range assignor.
+_NOTE_MS_MAX = 5_000
+# The tuners' group uses the first assignor that all its members know. Tuners of older builds know only the range assignor.
 ASSIGNORS = (StickyPartitionAssignor, RangePartitionAssignor)
 _ERRORS = (kafka.errors.KafkaError, RuntimeError, OSError)
 
 
-def lease_group(cluster: str) -> str:
-    """Returns the name of the cluster's consumer group, which is also the journal's transactional id."""
-    return f"rheostat-tuner-{cluster}"
+def lease_group(cluster: str, part: str = "tuner") -> str:
+    """Returns the name of the consumer group of a lease. The tuners' group is also the journal's transactional id.
+
+    Args:
+        part: "tuner", "collect" or "stream".
+    """
+    return f"rheostat-{part}-{cluster}"
+
+
+def create_lease_consumer(
+    kafka_: KafkaSettings, client_id: str, group: str, assignors: Sequence[type[AbstractPartitionAssignor]]
+) -> KafkaConsumer:
+    """Returns a member of the group, with the timeouts above."""
+    return consumer(
+        kafka_,
+        client_id,
+        group_id=group,
+        auto_offset_reset="latest",
+        session_timeout_ms=round(SESSION_S * 1000),
+        heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
+        partition_assignment_strategy=assignors,
+    )
 
 
 class Lease:
-    """Membership of this tuner in the group."""
+    """Membership of this process in the group."""
 
     def __init__(
         self,
@@ -62,17 +84,22 @@ class Lease:
         topic: str,
         group: str,
         *,
+        holder: str = "tuner",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
             create_consumer: creates a consumer of ``group`` with the timeouts and assignors above.
+            holder: the kind of process, for log messages.
         """
+        self._log = structlog.get_logger(holder)
         self._create_consumer = create_consumer
         self._group = group
+        self._holder = holder
         self._monotonic = monotonic
         self._consumer: KafkaConsumer | None = None
         self.is_assigned = False  # The group's latest assignment.
+        self.is_denied = False  # The user has no right on the group.
         # True during a rebalance in which this member held the lease and may get it again.
         self.awaits_renewal = False
         self._rebalanced = False  # Since the last call of ``was_rebalanced``.
@@ -82,7 +109,7 @@ class Lease:
         self._logged: str | None = None
 
     def renew(self, timeout_s: float = 0.0) -> bool:
-        """Sends heartbeats and returns whether this tuner holds the lease. Standbys have to call it every few seconds as well.
+        """Sends heartbeats and returns whether this process holds the lease. Standbys have to call it every few seconds as well.
 
         Args:
             timeout_s: how long to wait for a change; during a rebalance at least two seconds.
@@ -92,12 +119,13 @@ class Lease:
                 self._consumer = self._create_consumer()
                 self._consumer.subscribe([self._partition.topic], listener=_AssignmentListener(self))
                 self.note_rebalance(still_member=False)
+            self.is_denied = False
             wait_s = timeout_s if self._unassigned_since_s is None else max(timeout_s, _REBALANCE_POLL_S)
             self._consumer.poll(timeout_ms=round(wait_s * 1000))
             is_holder = self.is_assigned and self.silent_s() < SESSION_S
             if self.is_assigned and not is_holder:
                 self._warn(
-                    f"the group has not answered for {SESSION_S:.0f} s, and may have given the lease to another tuner"
+                    f"the group has not answered for {SESSION_S:.0f} s, and may have given the lease to another {self._holder}"
                 )
                 return False
             if self._unassigned_since_s is not None and self._monotonic() - self._unassigned_since_s > ASSIGNMENT_S_MAX:
@@ -106,11 +134,9 @@ class Lease:
                 )
                 self.leave()
                 return False
-            if is_holder and self._partition not in self._consumer.paused():
-                # This consumer reads no records of the journal; another one does.
-                self._consumer.pause(self._partition)
         except kafka.errors.GroupAuthorizationFailedError:
             self._warn(f"missing permission: Read on Group {self._group}")
+            self.is_denied = True
             threading.Event().wait(timeout_s)  # Kafka refuses at once, so the caller would spin without a pause.
             self.awaits_renewal = False
             return False
@@ -120,6 +146,11 @@ class Lease:
             return False
         self._logged = None
         return is_holder
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the group has answered with an assignment, to this process or to another one."""
+        return self._consumer is not None and self._unassigned_since_s is None
 
     def silent_s(self) -> float:
         """Returns the seconds since the coordinator last answered this member; infinite if it is not a member."""
@@ -142,9 +173,24 @@ class Lease:
         self.awaits_renewal = still_member and (self.is_assigned or self.awaits_renewal)
         self.is_assigned, self._unassigned_since_s, self._rebalanced = False, self._monotonic(), True
 
-    def note_assignment(self, *, is_assigned: bool) -> None:
-        self.is_assigned, self._unassigned_since_s, self.awaits_renewal = is_assigned, None, False
+    def note_assignment(self, assigned: Collection[TopicPartition]) -> None:
+        self.is_assigned, self._unassigned_since_s, self.awaits_renewal = self._partition in assigned, None, False
         self._answered_s = max(self._answered_s, self._monotonic())
+        if assigned and self._consumer is not None:
+            # This consumer reads no records. It is paused before its first request for records, which needs a right.
+            self._consumer.pause(*assigned)
+
+    def read_note(self) -> str | None:
+        """Returns the note that a holder of the lease has left in the group; None if there is none."""
+        assert self._consumer is not None
+        committed = self._consumer.committed(self._partition, metadata=True, timeout_ms=_NOTE_MS_MAX)
+        return committed.metadata or None if committed is not None else None
+
+    def leave_note(self, note: str) -> None:
+        """Leaves a note in the group. Kafka accepts it only from a member."""
+        assert self._consumer is not None
+        offsets = {self._partition: OffsetAndMetadata(0, note, -1)}  # The offset has no meaning.
+        self._consumer.commit(offsets, timeout_ms=_NOTE_MS_MAX)
 
     def was_rebalanced(self) -> bool:
         """Returns whether a rebalance has begun since the last call."""
@@ -152,7 +198,7 @@ class Lease:
         return rebalanced
 
     def leave(self) -> None:
-        """Leaves the group, so that another tuner gets the lease at once. The next ``renew`` joins as a new member."""
+        """Leaves the group, so that another member gets the lease at once. The next ``renew`` joins as a new member."""
         consumer, self._consumer, self.is_assigned, self.awaits_renewal = self._consumer, None, False, False
         if consumer is not None:
             consumer.close(timeout_ms=round(_LEAVE_S_MAX * 1000))
@@ -160,7 +206,7 @@ class Lease:
     def _warn(self, why: str) -> None:
         """Logs a reason, unless it is the same as in the last call."""
         if why != self._logged:
-            log.warning("this tuner cannot hold the lease", error=why)
+            self._log.warning(f"this {self._holder} cannot hold the lease", error=why)
         self._logged = why
 
 
@@ -171,7 +217,7 @@ class _AssignmentListener(ConsumerRebalanceListener):  # type: ignore[misc]  # k
         self._lease = lease
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        self._lease.note_assignment(is_assigned=bool(assigned))
+        self._lease.note_assignment(assigned)
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:  # noqa: ARG002 - the listener's shape
         self._lease.note_rebalance(still_member=True)

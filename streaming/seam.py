@@ -1,0 +1,88 @@
+"""Finds where a stream continues that follows another stream: at the newest windows in the signals topic.
+
+A stream that gets the lease after another stream has no use for its own checkpoint: the signals since then are made already. So it
+begins in a new live folder, early enough that its first windows are complete, and writes the windows that its predecessor may have
+left unfinished again. Such a signal has the key of the earlier one, and readers take the last record of a key.
+
+    signals topic   ... |---- windows of the predecessor ----| newest end
+    read                |------- window -------|
+    written                                    | from here: newest end - slide - watermark delay
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+from kafka import KafkaConsumer, TopicPartition
+
+from streaming.checkpoint import CheckpointRecord
+from streaming.shared.kafka import KafkaSettings
+from streaming.shared.kafka.clients import consumer
+from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.signals import WindowShape
+
+_CLIENT = "rheostat-stream-seam"
+_RECORDS = 500  # Of each partition, from its end.
+_POLL_MS, _POLLS_MAX = 1_000, 10
+
+
+def newest_window_end_ms(kafka: KafkaSettings, topic: str, slide_s: int) -> int | None:
+    """Returns the end of the newest window in the signals topic; None if the topic has no readable signal.
+
+    Raises:
+        kafka.errors.KafkaError: the topic cannot be read.
+    """
+    refused: list[RefusedBatch] = []  # Spark may write in a codec that kafka-python does not read.
+    with closing(consumer(kafka, _CLIENT, on_refused=refused.append)) as reader:
+        return newest_end_ms(_last_records(reader, topic), slide_s * 1000)
+
+
+def newest_end_ms(records: Iterable[Any], slide_ms: int) -> int | None:
+    """Returns the newest window end in the keys of these records; None if there is none.
+
+    A window of a false clock may end in the future, and would keep the stream silent until then. So an end counts at most as one
+    slide after its record was written.
+    """
+    ends_ms = []
+    for record in records:
+        end = (record.key or b"").rpartition(b"|")[2]
+        if end.isdigit():
+            ends_ms.append(min(int(end), record.timestamp + slide_ms))
+    return max(ends_ms, default=None)
+
+
+def following(
+    record: CheckpointRecord, newest_end_ms: int, shape: WindowShape, extra_delay_s: int = 0
+) -> CheckpointRecord:
+    """Returns the checkpoint record of a stream that continues after a window of another stream, in a new live folder.
+
+    Args:
+        extra_delay_s: how much longer than the watermark delay a record may take that still counts.
+    """
+    slide_ms, delay_ms = shape.slide_s * 1000, (shape.watermark_delay_s + extra_delay_s) * 1000
+    whole_from_ms = newest_end_ms - newest_end_ms % slide_ms - slide_ms - delay_ms
+    return replace(
+        record,
+        live=record.next_live(),
+        live_from_ms=whole_from_ms - shape.window_s * 1000,
+        whole_from_ms=whole_from_ms,
+        failing=None,
+    )
+
+
+def _last_records(reader: KafkaConsumer, topic: str) -> Iterable[Any]:
+    partitions = [TopicPartition(topic, number) for number in reader.partitions_for_topic(topic) or ()]
+    if not partitions:
+        return
+    reader.assign(partitions)
+    begins, ends = reader.beginning_offsets(partitions), reader.end_offsets(partitions)
+    for partition in partitions:
+        reader.seek(partition, max(begins[partition], ends[partition] - _RECORDS))
+    for _ in range(_POLLS_MAX):
+        if all(reader.position(partition) >= ends[partition] for partition in partitions):
+            return
+        for records in reader.poll(timeout_ms=_POLL_MS).values():
+            yield from records

@@ -1,0 +1,214 @@
+"""Keeps the lease of a collector or a stream in a thread of its own, and says whether this process may act.
+
+Two collectors or two streams at once do no harm: a scrape more in a window changes no rate, and a signal is known by its entity and
+window end. So this lease is less strict than the tuners', in favour of collecting:
+
+- A holder acts on while the group's coordinator does not answer, because without a coordinator no other process gets the lease.
+- A process whose user has no right on the group acts, and logs the missing right.
+- A holder that was suspended does not act until the group has answered it.
+
+``acts`` is cheap and may be called by any thread before each write. It also requires that the lease's thread has run within the
+last seconds. So a process that was suspended writes nothing after it resumes, apart from the records that were on their way.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import kafka.errors
+import structlog
+from kafka.coordinator.assignors.abstract import (
+    AbstractPartitionAssignor,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+
+from streaming.shared.kafka.settings import KafkaSettings
+from streaming.shared.lease import HEARTBEAT_S, SESSION_S, Lease, create_lease_consumer, lease_group
+from streaming.shared.teardown import named_teardown
+
+_POLL_S = 0.5
+# A process whose lease thread has not run for this long may have been suspended. Its last heartbeat is at most HEARTBEAT_S older,
+# so no other process has the lease yet.
+SUSPENDED_AFTER_S = SESSION_S - 2 * HEARTBEAT_S
+_LEAVE_S_MAX = 6.0
+_AFTER_FAILURE_S = 1.0
+
+
+class SoleHolderAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types.
+    """Assigns the first partition of the topic to one member, and no other partition to any member.
+
+    The member that had the partition keeps it. If several members claim it, the claim of the newest generation counts.
+    """
+
+    name = "rheostat-sole-holder"
+    version = 0
+
+    def __init__(self) -> None:
+        self._held_in = -1  # The generation in which this member had the partition; -1: it has it not.
+
+    def metadata(self, topics: Set[str]) -> ConsumerProtocolSubscription:
+        return ConsumerProtocolSubscription(self.version, list(topics), b"%d" % self._held_in)
+
+    def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, ConsumerProtocolAssignment]:  # noqa: ARG002 - kafka-python's shape
+        holder = max(members, key=lambda member: (_claim(member.metadata.user_data), member.member_id))
+        return {
+            member.member_id: ConsumerProtocolAssignment(
+                self.version, [(topic, [0]) for topic in member.metadata.topics] if member is holder else [], b""
+            )
+            for member in members
+        }
+
+    def on_assignment(self, assignment: ConsumerProtocolAssignment, generation: int) -> None:
+        self._held_in = generation if assignment.partitions() else -1
+
+
+def _claim(user_data: bytes | None) -> int:
+    try:
+        return int(user_data or b"-1")
+    except ValueError:
+        return -1
+
+
+def may_act_after_renewal(acts: bool, lease: Lease, *, is_holder: bool, was_suspended: bool) -> bool:
+    """Returns whether a process may act after ``lease.renew`` has returned.
+
+    Args:
+        acts: whether it acted before.
+        is_holder: the result of ``renew``.
+        was_suspended: whether the process may have been suspended since the renewal before.
+    """
+    if is_holder or lease.is_denied:
+        return True
+    return acts and not was_suspended and (lease.is_assigned or lease.awaits_renewal)
+
+
+class PartLease:
+    """The lease of this process. ``start`` starts its thread, and ``close`` leaves the group."""
+
+    def __init__(
+        self, lease: Lease, part: str, *, note: str = "", monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """
+        Args:
+            part: "collector" or "stream", for log messages.
+            note: identifies what this process continues from; see ``sign``.
+        """
+        self._lease = lease
+        self._part = part
+        self._note = note
+        self._monotonic = monotonic
+        self._log = structlog.get_logger(part)
+        self._acts = False
+        self._renewed_s = monotonic()
+        self._last_note: str | None = None
+        self._to_sign = False
+        self._was_told: bool | None = None
+        self._warned = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leaves the group, so that a standby takes over at once."""
+        self._stop.set()
+        self._thread.join(_LEAVE_S_MAX)
+
+    def acts(self) -> bool:
+        """Returns whether this process may act now."""
+        return self._acts and self._monotonic() - self._renewed_s < SUSPENDED_AFTER_S
+
+    def holds(self) -> bool:
+        """Returns whether this process might act at the last renewal, even if a busy machine delays the next one."""
+        return self._acts
+
+    def follows_another(self) -> bool:
+        """Returns whether a process with another note has signed since this one did. False if no process has signed."""
+        return self._last_note is not None and self._last_note != self._note
+
+    def sign(self) -> None:
+        """Leaves this process's note in the group soon."""
+        self._last_note, self._to_sign = self._note, True
+
+    def step(self) -> None:
+        """Renews the lease once."""
+        is_holder = self._lease.renew(_POLL_S)
+        now_s = self._monotonic()
+        was_suspended = now_s - self._renewed_s >= SUSPENDED_AFTER_S
+        acts = may_act_after_renewal(self._acts, self._lease, is_holder=is_holder, was_suspended=was_suspended)
+        if is_holder and self._note:
+            acts = self._handle_notes(is_new=not self._acts)
+        self._acts, self._renewed_s = acts, now_s
+        if acts != self._was_told:
+            part = self._part
+            state = (
+                f"the {part} acts"
+                if acts
+                else f"the {part} is on standby: another {part} of this cluster has the lease"
+            )
+            # The first answer of the group takes a moment, in which a process on its own is no standby.
+            if acts or self._lease.is_member or self._was_told is not None:
+                self._log.info(state)
+                self._was_told = acts
+
+    def _handle_notes(self, *, is_new: bool) -> bool:
+        """Reads the last note when the lease is new, and leaves this process's note. Returns False if the group does not answer."""
+        try:
+            if is_new:
+                self._last_note = self._lease.read_note()
+            if self._to_sign:
+                self._lease.leave_note(self._note)
+                self._to_sign = False
+        except (kafka.errors.TopicAuthorizationFailedError, kafka.errors.GroupAuthorizationFailedError) as error:
+            self._to_sign = False
+            self._warn_of_note(
+                "a right is missing on the group or its topic, so a successor cannot know where to continue", str(error)
+            )
+        except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
+            self._warn_of_note("the group does not answer about the last holder of the lease; trying again", str(error))
+            return not is_new
+        return True
+
+    def _warn_of_note(self, message: str, error: str) -> None:
+        """Logs a failure, unless it is the same as the last one."""
+        if message != self._warned:
+            self._log.warning(message, error=error)
+        self._warned = message
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.step()
+            except Exception as error:  # noqa: BLE001 - without this thread the process would stop acting for ever
+                self._log.error(
+                    "the lease could not be renewed; joining again", error=f"{type(error).__name__}: {error}"
+                )
+                named_teardown("lease", self._lease.leave)()
+                self._stop.wait(_AFTER_FAILURE_S)
+        self._acts = False
+        named_teardown("lease", self._lease.leave)()
+
+
+@contextmanager
+def part_lease(kafka_: KafkaSettings, cluster: str, part: str, topic: str, *, note: str = "") -> Iterator[PartLease]:
+    """Joins the group of the cluster's collectors or streams; leaves it on exit.
+
+    Args:
+        part: "collect" or "stream".
+        topic: a topic that the process may describe.
+    """
+    group, holder = lease_group(cluster, part), "collector" if part == "collect" else part
+    create = partial(create_lease_consumer, kafka_, f"rheostat-{part}-lease", group, (SoleHolderAssignor,))
+    lease = PartLease(Lease(create, topic, group, holder=holder), holder, note=note)
+    lease.start()
+    try:
+        yield lease
+    finally:
+        lease.close()

@@ -1,0 +1,51 @@
+"""Of two collectors of a cluster one scrapes. The other takes over from one that is killed, and from one that is suspended."""
+
+from __future__ import annotations
+
+import signal
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from hosts_kit import TOPICS, Host, TopicReader, hosts, report, scrape_times_ms, wait_for
+from lab_parts import until
+
+from rheostat.lab.cluster import Lab, LabSpec
+
+LAB = LabSpec(brokers=1)
+INTERVAL_S = 1
+TAKE_OVER_S_MAX = 13.0  # The session of 8 s, a heartbeat of the standby, and a round.
+RECORDS = "rheostat_collector_records_total"
+
+
+def test_standby_collector_takes_over_from_a_suspended_and_from_a_killed_one(lab: Lab, tmp_path: Path) -> None:
+    a, b = (Host(lab, tmp_path, name, "collect", interval_s=INTERVAL_S) for name in ("a", "b"))
+
+    def records(host: Host) -> float:
+        return host.metric("collector", RECORDS) or 0.0
+
+    with hosts(a, b):
+        a.start()
+        wait_for(lambda: records(a) > 1, 20, "the first collector scrapes", a)
+        b.start()
+        wait_for(lambda: b.is_standby("collector"), 20, "the second is on standby", b)
+        with TopicReader(lab, TOPICS.metrics) as metrics:
+            before = records(a)
+            wait_for(lambda: records(a) > before + 1, 10, "the first goes on while the second joins", a)
+            assert records(b) == 0
+
+            a.send(signal.SIGSTOP)
+            began = time.monotonic()
+            wait_for(lambda: records(b) > 0, TAKE_OVER_S_MAX, "the second takes over from the suspended one", a, b)
+            report(f"took over after {time.monotonic() - began:.1f} s")
+            a.send(signal.SIGCONT)
+            wait_for(lambda: a.is_standby("collector"), 10, "the one that was suspended is on standby", a, b)
+            at_wake = records(a)
+
+            b.send(signal.SIGKILL)
+            began = time.monotonic()
+            wait_for(lambda: records(a) > at_wake, TAKE_OVER_S_MAX, "the first takes over from the killed one", a, b)
+            report(f"took over after {time.monotonic() - began:.1f} s")
+            until(lambda: any(scrape_times_ms(metrics).values()), 10, "the scrapes are read")
+            steps_ms = [later - at for times in scrape_times_ms(metrics).values() for at, later in pairwise(times)]
+            assert min(steps_ms) > INTERVAL_S * 1000 / 2, "two collectors have scraped at the same time"
