@@ -82,13 +82,11 @@ def _topic(operations: str, name: str, purpose: str, *, is_prefix: bool = False)
 
 
 def _group(name: str, purpose: str, operation: str = "Read", *, is_prefix: bool = False) -> Permission:
-    return Permission(
-        operations=(operation,), kind=ResourceKind.GROUP, name=name, purpose=purpose, is_prefix=is_prefix
-    )
+    return Permission(operations=(operation,), kind=ResourceKind.GROUP, name=name, purpose=purpose, is_prefix=is_prefix)
 
 
 _LEASE = lease_group(CLUSTER)
-_NO_LEASE = "Without the right on its group, the {part} logs the missing right and acts. On two hosts, both would then do the same work."
+_NO_LEASE = "Without the right on its group, the {part} logs the missing right and acts. On two hosts, both then do the same work."
 _WEEK = _topic("Read", f"{PREFIX}.history", "optional: the week of each broker on the page")
 _PROFILES = _topic("Read", f"{PREFIX}.profiles", "optional: the profiles of brokers that `rheostat learn` publishes")
 _ALL_OWN = "Read Write Describe DescribeConfigs"

@@ -15,7 +15,7 @@ from rheostat.errors import BadInputError
 from rheostat.permissions.acls import acl_script, parse_principals
 from rheostat.permissions.table import ROLE_NAMES, ROLES
 from streaming.shared.contract import Topics
-from tuner.runtime.lease import lease_group
+from streaming.shared.lease import lease_group
 
 SETTINGS = """\
 cluster: west
