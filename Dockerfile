@@ -2,8 +2,14 @@
 #
 # The layers go from what changes rarely to what changes daily, and every download is in a layer of its own: an edited
 # source file costs seconds and no network. No `RUN --mount`, and no syntax line: any builder can build this file.
+#
+# It builds for amd64 and arm64. Four things depend on the machine: the base image, Java, the wheels with native code (NumPy, SciPy,
+# pydantic and others) and the two codecs of the stage `native`. docs/how-to/run-with-docker.md has the command for both.
+#
+# For a build that can be repeated, give the base image by its digest: make image BASE=debian:bookworm-slim@sha256:...
+ARG BASE=debian:bookworm-slim
 
-FROM debian:bookworm-slim AS base
+FROM ${BASE} AS base
 # Java's package fails to set itself up when the folder of manual pages is not there, as on slim images.
 RUN mkdir -p /usr/share/man/man1 \
  && apt-get update \
@@ -23,14 +29,23 @@ RUN apt-get update \
 FROM tools AS dependencies
 COPY requirements.lock /tmp/
 # Two steps, so that the environment which is shipped holds no pip: wheels of exactly what the lock's hashes say, then
-# these wheels, offline. PySpark's examples, and the jars of the interactive shell of Spark Connect, stay out of it.
+# these wheels, offline. Parts that no process of rheostat loads stay out, 230 MB: PySpark's examples, Spark Connect, machine
+# learning and graphs, Hive, the Scala shell, the state store RocksDB (the stream's state store is another), and the libraries' tests.
 RUN /opt/tools/bin/pip wheel --no-cache-dir --no-build-isolation --no-deps --require-hashes \
       --wheel-dir /tmp/wheels --requirement /tmp/requirements.lock \
  && python3 -m venv --without-pip /opt/venv \
  && /opt/tools/bin/pip --python /opt/venv/bin/python install --no-index --no-deps /tmp/wheels/*.whl \
- && rm -rf /tmp/wheels /opt/venv/lib/python3*/site-packages/pyspark/examples \
-           /opt/venv/lib/python3*/site-packages/pyspark/data \
-           /opt/venv/lib/python3*/site-packages/pyspark/jars/connect-repl
+ && rm -rf /tmp/wheels \
+ && cd /opt/venv/lib/python3*/site-packages \
+ && rm -rf pyspark/examples pyspark/data pyspark/jars/connect-repl \
+ && (cd pyspark/jars && for name in \
+      rocksdbjni spark-connect spark-pipelines \
+      spark-mllib spark-graphx breeze spire cats-kernel algebra blas lapack arpack JTransforms JLargeArrays \
+      spark-hive hive-beeline hive-cli hive-common hive-exec hive-jdbc hive-metastore hive-serde hive-service-rpc hive-shims \
+      derby derbyshared derbytools datanucleus javax.jdo jdo-api libthrift libfb303 HikariCP \
+      spark-repl scala-compiler jline super-csv opencsv; \
+    do rm "$name"[-_]*.jar || exit 1; done) \
+ && find numpy scipy river -type d -name tests -prune -exec rm -r {} +
 
 
 # Two codecs of Kafka topics, snappy and zstd, are native code that their jars unpack into /tmp and load from there, which
@@ -83,7 +98,9 @@ RUN RHEOSTAT_CACHE_DIR=/opt/rheostat/cache PYTHONDONTWRITEBYTECODE=1 /opt/venv/b
 
 
 FROM base
+ARG BASE
 LABEL org.opencontainers.image.title="rheostat" \
+      org.opencontainers.image.base.name="$BASE" \
       org.opencontainers.image.description="Adjusts Kafka's replication throttles and quotas" \
       org.opencontainers.image.licenses="Apache-2.0"
 # A uid that no distribution gives to anybody, with an entry in passwd: Hadoop's login inside Spark asks for a name.
