@@ -108,6 +108,11 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
         Claim("memory of the tuner (RSS), MB", _key("rss_mb"), at_most=150.0),
         Claim("of it a bare Python with the Kafka client, MB", _key("rss_mb_bare_client")),
     ),
+    "image": (
+        Claim("size of the container image, MB", _key("size_mb"), at_most=900.0),
+        Claim("docker run to the tuner's first cycle, longest of 5, s", _key("tune_s_max"), at_most=5.0),
+        Claim("docker run to the stream's first signals, longest of 3, s", _key("stream_s_max"), at_most=25.0),
+    ),
     "stall": (
         Claim("recall", _judge("recall"), at_least=0.99),
         Claim("precision", _judge("precision"), at_least=0.98),

@@ -49,7 +49,7 @@ MANUAL_HARDENING = {
 TOKEN = "f" * 24
 SIZE_BYTES_MAX = 900_000_000
 READY_S_MAX = 120
-# A busy machine may take four times as long as the bounds, 5 s and 25 s; benchmarks/image.py measures against the bounds themselves.
+# benchmarks/image.py measures against the bound itself, 5 s. A busy machine may take longer.
 TUNE_S_MAX = 20
 STOP_S_MAX = 15
 
@@ -166,10 +166,8 @@ def test_tune_shows_its_first_cycle_soon_and_has_no_rights(image: str, config_di
     container = hardened(image, network="host").with_command(["tune", "--config", CONFIG])
     container.with_env("RHEOSTAT_TUNER__HTTP__PORT", str(port))
     container.with_volume_mapping(str(config_dir), str(Path(CONFIG).parent), "ro")
-    began_s = time.monotonic()
     with kept_logs(container):
         until(lambda: has_read_cluster(port), TUNE_S_MAX, "/status shows the first cycle")
-        print(f"docker run to the first cycle: {time.monotonic() - began_s:.1f} s")
         status = container.exec(["grep", "-E", "^(Cap(Eff|Prm|Bnd)|NoNewPrivs):", "/proc/1/status"]).output.decode()
         assert {line.split()[1].lstrip("0") for line in status.splitlines()} == {"", "1"}, status
 
