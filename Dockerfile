@@ -10,11 +10,13 @@
 ARG BASE=debian:bookworm-slim
 
 FROM ${BASE} AS base
-# Java's package fails to set itself up when the folder of manual pages is not there, as on slim images.
+# Java's package fails to set itself up when the folder of manual pages is not there, as on slim images. Of Java, the archive of
+# classes for heaps of 32 GB and more stays out, and the symbols for older versions, which only a compiler reads.
 RUN mkdir -p /usr/share/man/man1 \
  && apt-get update \
  && apt-get install -y --no-install-recommends python3 openjdk-17-jre-headless \
- && rm -rf /var/lib/apt/lists/*
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin \
+ && rm /usr/lib/jvm/java-17-openjdk-*/lib/ct.sym /usr/lib/jvm/java-17-openjdk-*/lib/server/classes_nocoops.jsa
 
 
 # What builds, and is not shipped. Nothing below needs a build tool that is not pinned here.

@@ -85,7 +85,9 @@ def _timed(
     with _container(image, config, command) as container:
         while not is_ready():
             if time.monotonic() > began_s + _WAIT_S_MAX:
-                raise SystemExit(f"`rheostat {command}` was not ready in {_WAIT_S_MAX:.0f} s:\n{_docker('logs', container)}")
+                raise SystemExit(
+                    f"`rheostat {command}` was not ready in {_WAIT_S_MAX:.0f} s:\n{_docker('logs', container)}"
+                )
             threading.Event().wait(0.05)
         return time.monotonic() - began_s
 

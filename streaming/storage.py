@@ -87,8 +87,8 @@ def folder_fault(folder: StorageFolder, free_bytes_min: int = START_BYTES_MIN) -
     """Returns why the stream cannot write to a folder, with the remedy; None if it can."""
     existing = folder.existing
     if os.statvfs(existing).f_flag & os.ST_RDONLY:
-        cause = f"the file system {folder.mount_point} is mounted read-only"
-        return f"{folder} cannot be written: {cause}. {_relocation_sentence(folder)}"
+        # No mount point is named: a mounted folder of the same disk, as containers have it, does not look like one.
+        return f"{folder} cannot be written: its file system is mounted read-only. {_relocation_sentence(folder)}"
     if not existing.is_dir() or not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
         return f"{folder} cannot be written: {_ownership_text(existing)}. {_relocation_sentence(folder)}"
     if folder.free_bytes < free_bytes_min:

@@ -19,7 +19,9 @@ def compose_command() -> list[str]:
     """Returns the command of Docker Compose 2; skips where there is none."""
     for command in (["docker", "compose"], ["docker-compose"]):
         if shutil.which(command[0]) is not None:
-            done = subprocess.run([*command, "version", "--short"], capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(
+                [*command, "version", "--short"], capture_output=True, text=True, timeout=60, check=False
+            )
             if done.returncode == 0 and int(done.stdout.lstrip("v").split(".")[0]) >= 2:
                 return command
     pytest.skip("Docker Compose 2 is not installed")

@@ -245,11 +245,15 @@ def test_folder_in_place_of_the_settings_is_named(image: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("command", "code", "settings", "text"),
     [
-        ("tune", 2, {"kafka": {"security_protocol": "SSL", "ssl_cafile": "{}"}}, "kafka.ssl_cafile {}"),
-        ("tune", 2, {"tuner": {"http": {"tokens_file": "{}"}}}, "{}"),
-        ("collect", 2, {"collector": {"username": "monitor", "password_file": "{}"}}, "collector.password_file {}"),
+        ("tune", 2, {"tuner": {"http": {"tokens_file": "{}"}}}, "{}: cannot be read: Permission denied"),
+        (
+            "collect",
+            1,
+            {"collector": {"username": "monitor", "password_file": "{}"}},
+            "collector.password_file {}: Permission denied",
+        ),
     ],
-    ids=["authorities", "tokens", "password of the agents"],
+    ids=["tokens", "password of the agents"],
 )
 def test_unreadable_secret_is_named(
     image: str, config_dir: Path, command: str, code: int, settings: dict[str, dict[str, object]], text: str
@@ -261,8 +265,7 @@ def test_unreadable_secret_is_named(
     change_settings(config_dir, yaml.safe_load(yaml.safe_dump(settings).replace("{}", path)))
     container = hardened(image, network="host").with_command([command, "--config", CONFIG])
     container.with_volume_mapping(str(config_dir), str(Path(CONFIG).parent), "ro")
-    said = assert_refused(container, code, text.replace("{}", path))
-    assert "ermission denied" in said
+    assert_refused(container, code, text.replace("{}", path))
 
 
 def test_read_only_checkpoint_is_named(image: str, config_dir: Path, tmp_path: Path) -> None:
@@ -271,7 +274,9 @@ def test_read_only_checkpoint_is_named(image: str, config_dir: Path, tmp_path: P
     container = hardened(image, network="host").with_command(["stream", "--config", CONFIG])
     container.with_volume_mapping(str(config_dir), str(Path(CONFIG).parent), "ro")
     container.with_volume_mapping(str(checkpoint), f"{STATE}/checkpoint", "ro")
-    assert_refused(container, 1, f"the checkpoint {STATE}/checkpoint cannot be written", "is mounted read-only")
+    assert_refused(
+        container, 1, f"the checkpoint {STATE}/checkpoint cannot be written: its file system is mounted read-only"
+    )
 
 
 def test_checkpoint_of_another_user_is_named(image: str, config_dir: Path, tmp_path: Path) -> None:
