@@ -78,8 +78,9 @@ audit: venv ## known vulnerabilities of the locked packages; exit code 3 if the 
 screenshots: venv ## the pictures of the page in README and docs, taken again
 	RHEOSTAT_SCREENSHOTS=1 $(BIN)/python -m pytest tests/ui/test_ui_plan.py tests/ui/test_ui_week.py -m ""
 
-image: ## the container image, tagged rheostat:dev; by digest with BASE=debian:bookworm-slim@sha256:...
+image: venv ## the container image rheostat:dev, its components (SBOM) and licences in dist/image; BASE=debian:bookworm-slim@sha256:...
 	docker build --build-arg BASE=$(or $(BASE),debian:bookworm-slim) -t rheostat:dev .
+	$(BIN)/python -m dist_build.image_sbom rheostat:dev dist/image
 
 $(TOOLS)/uv/bin/uv:
 	@echo "uv is not installed: putting it into $(TOOLS)/uv"
